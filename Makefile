@@ -1,0 +1,64 @@
+# The one door. `make demo` and `make test` install what they need and say so before they do.
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+VENV   := .venv
+PY     := $(VENV)/bin/python
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+ENGINE := $(shell find engine -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
+
+.PHONY: help demo test check unit bench docs format lock clean
+
+help: ## This list
+	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+
+demo: ## Benchmark a Linux router and firewall in the embedded lab, under 8 minutes; no hardware needed
+	scripts/needs demo
+	$(MAKE) --no-print-directory $(VENV)/.installed
+	$(VENV)/bin/dutlab demo
+
+test: ## Install what the tests need and run all of them
+	scripts/needs test
+	$(MAKE) --no-print-directory $(VENV)/.installed-dev
+	scripts/test
+
+check: $(VENV)/.installed-dev ## Format, lint, types, imports, unit tests: under a minute
+	scripts/check
+
+bench: ## Ratios against peers, each pair measured in one run
+	scripts/needs bench
+	$(MAKE) --no-print-directory $(VENV)/.installed-dev
+	scripts/bench
+
+docs: $(VENV)/.installed-dev ## Write again what is made from code: contracts/ and the command reference
+	scripts/docs
+
+format: $(VENV)/.installed-dev ## Format both languages
+	$(VENV)/bin/ruff format src tests
+	$(VENV)/bin/ruff check --fix-only src tests
+	cargo fmt --all
+
+lock: $(VENV)/.installed-dev ## Resolve the Python dependencies anew
+	scripts/lock
+
+clean: ## Remove what make built; run folders stay
+	rm -rf $(VENV) target dist
+
+$(PY):
+	python3 -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dutlab needs Python 3.11 or newer; this is " + sys.version)'
+	python3 -m venv $(VENV)
+
+# The package is installed editable; the engine's binary is built by the same step and put beside the interpreter.
+$(VENV)/.packages: requirements.lock | $(PY)
+	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	touch $@
+
+$(VENV)/.packages-dev: requirements-dev.lock $(VENV)/.packages
+	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.packages pyproject.toml dutlab.data/scripts/dutlab $(ENGINE)
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.packages-dev $(VENV)/.installed
+	touch $@

@@ -1,0 +1,125 @@
+//! The receiving thread of a port.
+
+use crate::live::Live;
+use dutlab_measure::Account;
+use dutlab_port::{BurstReceiver, Counted, CountingReceiver, PortError, Receiver, Watch, clock, cpu};
+use dutlab_units::Nanos;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How long a wait for frames lasts at most, so that a stop is heard.
+const WAIT: Nanos = Nanos(10_000_000);
+/// After the stop, frames that the kernel still holds are waited for this long; a ring hands them over within 2 ms.
+const LAST_WAIT: Nanos = Nanos(5_000_000);
+/// After the stop, receiving ends at the latest after this, even if foreign frames never cease.
+const LAST: Nanos = Nanos(100_000_000);
+
+/// What a receiving thread is given.
+pub struct Job {
+    /// What to look for.
+    pub watch: Watch,
+    /// CPU to run on.
+    pub cpu: Option<u32>,
+    /// When to end.
+    pub stop: Arc<AtomicBool>,
+    /// Counters for live views.
+    pub live: Arc<Live>,
+}
+
+/// What was counted, here or in the kernel.
+pub enum Tally {
+    /// Frame by frame, by us.
+    Here(Box<Account>),
+    /// By the back end.
+    Kernel(Counted),
+}
+
+/// What a receiving thread leaves behind.
+pub struct Done {
+    /// The receiving half, for the next trial.
+    pub receiver: Receiver,
+    /// What was received.
+    pub tally: Tally,
+    /// Frames dropped by the kernel for want of room.
+    pub dropped: u64,
+    /// Why it ended, if the port failed.
+    pub error: Option<PortError>,
+}
+
+/// Receives until it is told to stop. The receiver has begun already.
+pub fn run(mut receiver: Receiver, job: &Job) -> Done {
+    if let Some(n) = job.cpu {
+        // A CPU that is not there was refused when the port was opened.
+        let _ = cpu::pin(n);
+    }
+    let (tally, dropped, error) = match &mut receiver {
+        Receiver::Burst(rx) => {
+            let mut account = Account::new(job.watch.begin, &job.watch.streams);
+            let error = frames(rx.as_mut(), job, &mut account).err();
+            (Tally::Here(Box::new(account)), rx.dropped().unwrap_or(0), error)
+        }
+        Receiver::Counting(rx) => match counts(rx.as_mut(), job) {
+            Ok(counted) => {
+                let dropped = counted.dropped;
+                (Tally::Kernel(counted), dropped, None)
+            }
+            Err(e) => (Tally::Kernel(Counted::default()), 0, Some(e)),
+        },
+    };
+    Done { receiver, tally, dropped, error }
+}
+
+fn frames(rx: &mut dyn BurstReceiver, job: &Job, account: &mut Account) -> Result<(), PortError> {
+    let mut last = None;
+    let mut looked = Nanos::ZERO;
+    loop {
+        let wait = if last.is_some() { LAST_WAIT } else { WAIT };
+        let n = rx.receive(wait, &mut |a| account.arrive(a.bytes, a.length, a.at))?;
+        let now = clock::monotonic();
+        if now.since(looked) >= WAIT {
+            looked = now;
+            publish(&job.live, account, rx.dropped()?);
+        }
+        match last {
+            None if job.stop.load(Ordering::Relaxed) => last = Some(now + LAST),
+            Some(last) if n == 0 || now > last => break,
+            _ => {}
+        }
+    }
+    publish(&job.live, account, rx.dropped()?);
+    Ok(())
+}
+
+fn publish(live: &Live, account: &Account, dropped: u64) {
+    let sum = |of: fn(&dutlab_measure::StreamAccount) -> u64| account.streams().iter().map(of).sum();
+    live.received.set(sum(|s| s.ledger.received()));
+    live.received_bytes.set(sum(|s| s.bytes));
+    live.duplicated.set(sum(|s| s.ledger.duplicated()));
+    live.reordered.set(sum(|s| s.ledger.reordered()));
+    live.kernel_dropped.set(dropped);
+}
+
+fn counts(rx: &mut dyn CountingReceiver, job: &Job) -> Result<Counted, PortError> {
+    let mut rounds = 0_u32;
+    while !job.stop.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_nanos(WAIT.0));
+        // Reading all maps costs more than a look at a flag.
+        rounds += 1;
+        if rounds.is_multiple_of(20) {
+            publish_counted(&job.live, &rx.read()?);
+        }
+    }
+    let counted = rx.end()?;
+    publish_counted(&job.live, &counted);
+    Ok(counted)
+}
+
+fn publish_counted(live: &Live, c: &Counted) {
+    let sum = |of: fn(&dutlab_port::CountedStream) -> u64| c.streams.iter().map(of).sum();
+    live.received.set(sum(|s| s.received));
+    live.received_bytes.set(sum(|s| s.bytes));
+    live.duplicated.set(sum(|s| s.duplicated));
+    live.reordered.set(sum(|s| s.reordered));
+    live.kernel_dropped.set(c.dropped);
+}

@@ -1,0 +1,183 @@
+//! From what was counted to the words of the protocol.
+
+use crate::receive::{self, Tally};
+use crate::send;
+use dutlab_measure::StreamAccount;
+use dutlab_port::iface::InUse;
+use dutlab_port::{CountedStream, PortError};
+use dutlab_protocol::request::StreamSent;
+use dutlab_protocol::totals::{Ended, Latency, Received, ReceivedStream, Sent, SentStream, Source};
+use dutlab_protocol::{ErrorKind, Fault};
+use dutlab_units::{Nanos, Pps};
+
+/// A fault of the controller's making.
+#[must_use]
+pub fn fault(kind: ErrorKind, message: impl Into<String>, remedy: Option<&str>) -> Fault {
+    Fault { kind, message: message.into(), call: None, errno: None, remedy: remedy.map(Into::into) }
+}
+
+/// A fault of a port.
+#[must_use]
+pub fn port_fault(e: &PortError) -> Fault {
+    let kind = match e {
+        PortError::NoSuchInterface { .. } | PortError::Down { .. } => ErrorKind::NoSuchInterface,
+        PortError::Permission { .. } => ErrorKind::Permission,
+        PortError::Unsupported { .. } => ErrorKind::Unsupported,
+        PortError::Lost { .. } => ErrorKind::PortLost,
+        PortError::Syscall { .. } => ErrorKind::Syscall,
+    };
+    Fault { kind, message: e.to_string(), call: e.call().map(Into::into), errno: e.errno(), remedy: e.remedy() }
+}
+
+/// The guard's refusal.
+#[must_use]
+pub fn guard_fault(e: &InUse) -> Fault {
+    fault(ErrorKind::GuardRefused, e.to_string(), Some(&e.remedy()))
+}
+
+/// What a sending thread left, in the protocol's words.
+#[must_use]
+pub fn sent(port: &str, plan: &crate::lower::Lowered, done: &send::Done) -> Sent {
+    let streams = plan.plan.streams.iter().zip(&plan.means).zip(&done.totals);
+    Sent {
+        port: port.to_owned(),
+        ended: match (&done.error, done.stopped) {
+            (Some(_), _) => Ended::Failed,
+            (None, true) => Ended::Stopped,
+            (None, false) => Ended::Finished,
+        },
+        err: done.error.as_ref().map(port_fault),
+        streams: streams
+            .map(|((stream, mean), t)| {
+                let cut = done.stopped || done.error.is_some() || t.sent == stream.frames;
+                let seconds =
+                    if plan.duration != Nanos::NEVER && !cut { plan.duration.seconds() } else { from_first_to_last(t) };
+                let pps = if seconds > 0.0 { t.sent as f64 / seconds } else { 0.0 };
+                let mean = if t.sent > 0 { t.bytes as f64 / t.sent as f64 } else { *mean };
+                SentStream {
+                    stream: stream.stream,
+                    asked: t.asked,
+                    sent: t.sent,
+                    refused: t.refused,
+                    sent_bytes: t.bytes,
+                    first_monotonic_ns: (t.sent > 0).then_some(t.first.0),
+                    last_monotonic_ns: (t.sent > 0).then_some(t.last.0),
+                    seconds,
+                    achieved_pps: pps,
+                    achieved_bps_l1: Pps(pps).l1(mean).0,
+                    achieved_bps_l2: Pps(pps).l2(mean).0,
+                    late_max_ns: t.late_max.0,
+                }
+            })
+            .collect(),
+    }
+}
+
+/// From the first frame to the last, and one mean gap: n frames take n gaps.
+fn from_first_to_last(t: &dutlab_port::StreamTotals) -> f64 {
+    if t.sent < 2 {
+        return 0.0;
+    }
+    t.last.since(t.first).seconds() * t.sent as f64 / (t.sent - 1) as f64
+}
+
+/// What a receiving thread left, settled against what was sent.
+#[must_use]
+pub fn received(port: &str, streams: &[u16], sent: &[StreamSent], done: &receive::Done) -> Received {
+    let sent_of = |stream: u16| sent.iter().find(|s| s.stream == stream).map_or(0, |s| s.frames);
+    let (streams, foreign, stale) = match &done.tally {
+        Tally::Here(account) => {
+            (account.streams().iter().map(|s| here(s, sent_of(s.stream))).collect(), account.foreign(), account.stale())
+        }
+        Tally::Kernel(counted) => (
+            streams.iter().zip(&counted.streams).map(|(n, s)| in_kernel(*n, s, sent_of(*n))).collect(),
+            counted.foreign,
+            counted.stale,
+        ),
+    };
+    Received {
+        port: port.to_owned(),
+        streams,
+        foreign,
+        stale,
+        kernel_dropped: done.dropped,
+        err: done.error.as_ref().map(port_fault),
+    }
+}
+
+fn here(s: &StreamAccount, sent: u64) -> ReceivedStream {
+    let settled = s.ledger.settle(sent);
+    let l = &s.latency;
+    ReceivedStream {
+        stream: s.stream,
+        sent,
+        received: settled.received,
+        received_bytes: s.bytes,
+        lost: settled.lost,
+        duplicated: settled.duplicated,
+        reordered: settled.reordered,
+        reorder_extent_max: settled.extent_max,
+        guessed: settled.guessed,
+        corrupted: s.corrupted,
+        balances: settled.balances(),
+        first_monotonic_ns: s.span.map(|(first, _)| first.0),
+        last_monotonic_ns: s.span.map(|(_, last)| last.0),
+        latency: (l.count() + l.negative() > 0).then(|| Latency {
+            count: l.count(),
+            negative: l.negative(),
+            min_ns: l.min().unwrap_or_default().0,
+            p50_ns: l.quantile(0.5).0,
+            p90_ns: l.quantile(0.9).0,
+            p99_ns: l.quantile(0.99).0,
+            p999_ns: l.quantile(0.999).0,
+            max_ns: l.max().0,
+            mean_ns: l.mean_ns(),
+            histogram: l.buckets(),
+        }),
+        sources: s.senders.iter().map(|(address, port)| Source { address: *address, port: *port }).collect(),
+    }
+}
+
+fn in_kernel(stream: u16, s: &CountedStream, sent: u64) -> ReceivedStream {
+    let unique = s.received - s.duplicated;
+    let count: u64 = s.latency.iter().map(|(_, n)| n).sum();
+    let quantile = |share: f64| {
+        let rank = (share * count as f64).ceil().max(1.0);
+        let mut below = 0;
+        for (upper, n) in &s.latency {
+            below += n;
+            if below as f64 >= rank {
+                return (*upper).min(s.latency_max.0);
+            }
+        }
+        s.latency_max.0
+    };
+    ReceivedStream {
+        stream,
+        sent,
+        received: s.received,
+        received_bytes: s.bytes,
+        lost: sent.saturating_sub(unique),
+        duplicated: s.duplicated,
+        reordered: s.reordered,
+        reorder_extent_max: s.reorder_extent_max,
+        guessed: s.guessed,
+        corrupted: s.corrupted,
+        balances: unique <= sent,
+        first_monotonic_ns: (s.received > 0).then_some(s.first.0),
+        last_monotonic_ns: (s.received > 0).then_some(s.last.0),
+        latency: (count + s.negative > 0).then(|| Latency {
+            count,
+            negative: s.negative,
+            min_ns: s.latency_min.0,
+            p50_ns: quantile(0.5),
+            p90_ns: quantile(0.9),
+            p99_ns: quantile(0.99),
+            p999_ns: quantile(0.999),
+            max_ns: s.latency_max.0,
+            mean_ns: if count > 0 { s.latency_sum as f64 / count as f64 } else { 0.0 },
+            histogram: s.latency.clone(),
+        }),
+        sources: s.sources.iter().map(|(address, port)| Source { address: *address, port: *port }).collect(),
+    }
+}

@@ -1,0 +1,205 @@
+//! The sending thread of a port.
+
+use crate::live::Live;
+use crate::lower::{self, Lowered};
+use crate::write::Writer;
+use dutlab_port::{BurstSender, PlanSender, PortError, Sender, StreamTotals, clock, cpu};
+use dutlab_traffic::{Next, Pacer, Profile, Schedule};
+use dutlab_units::Nanos;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+/// What is due at the end of a trial may still be sent this long: a thread that lost its CPU for a moment catches up.
+const GRACE: Nanos = Nanos(10_000_000);
+/// Nearer than this the thread spins, for a sleep may end later.
+const SPIN: Nanos = Nanos(150_000);
+/// No sleep is longer, so that a stop is heard.
+const NAP: Nanos = Nanos(20_000_000);
+/// How often counters for live views and commands are looked at.
+const LOOK: Nanos = Nanos(10_000_000);
+
+/// A new rate for stream number `index` of the plan.
+pub struct Change {
+    /// The stream's place in the plan.
+    pub index: usize,
+    /// Its profile from now on.
+    pub profile: Profile,
+}
+
+/// What a sending thread is given.
+pub struct Job {
+    /// What to send.
+    pub plan: Lowered,
+    /// CPU to run on.
+    pub cpu: Option<u32>,
+    /// When to end early.
+    pub stop: Arc<AtomicBool>,
+    /// New rates.
+    pub changes: Receiver<Change>,
+    /// Counters for live views.
+    pub live: Arc<Live>,
+}
+
+/// What a sending thread leaves behind.
+pub struct Done {
+    /// The sending half, for the next trial.
+    pub sender: Sender,
+    /// What was sent, in the order of the plan's streams.
+    pub totals: Vec<StreamTotals>,
+    /// Whether it was told to stop.
+    pub stopped: bool,
+    /// Why it ended, if the port failed.
+    pub error: Option<PortError>,
+}
+
+/// Sends a plan to its end.
+pub fn run(mut sender: Sender, job: Job) -> Done {
+    if let Some(n) = job.cpu {
+        // A CPU that is not there was refused when the port was opened.
+        let _ = cpu::pin(n);
+    }
+    clock::precise_timers();
+    let stop = Arc::clone(&job.stop);
+    let (totals, error) = match &mut sender {
+        Sender::Burst(tx) => Loop::new(job).run(tx.as_mut()),
+        Sender::Plan(tx) => run_plan(tx.as_mut(), job),
+    };
+    Done { sender, totals, stopped: stop.load(Ordering::Relaxed), error }
+}
+
+/// Lets the back end send; a second thread carries commands to it and counters from it.
+fn run_plan(tx: &mut dyn PlanSender, job: Job) -> (Vec<StreamTotals>, Option<PortError>) {
+    let Job { plan, stop, changes, live, cpu: _ } = job;
+    let control = match tx.load(&plan.plan) {
+        Ok(control) => control,
+        Err(e) => return (vec![StreamTotals::default(); plan.plan.streams.len()], Some(e)),
+    };
+    let over = Arc::new(AtomicBool::new(false));
+    let (over_there, control_there) = (Arc::clone(&over), Arc::clone(&control));
+    let helper = std::thread::spawn(move || {
+        // Born pinned to the sender's CPU, where it would never get a turn.
+        cpu::unpin();
+        let mut refused = None;
+        while !over_there.load(Ordering::Relaxed) {
+            if stop.load(Ordering::Relaxed) {
+                control_there.stop();
+            }
+            for change in changes.try_iter() {
+                refused = control_there.set_pace(change.index, &lower::pace(&change.profile)).err().or(refused);
+            }
+            let totals = control_there.totals();
+            live.sent.set(totals.iter().map(|t| t.sent).sum());
+            live.sent_bytes.set(totals.iter().map(|t| t.bytes).sum());
+            std::thread::sleep(Duration::from_nanos(LOOK.0));
+        }
+        refused
+    });
+    let result = tx.run();
+    over.store(true, Ordering::Relaxed);
+    let refused = helper.join().ok().flatten();
+    (control.totals(), result.err().or(refused))
+}
+
+/// Sends in bursts, and keeps the pace.
+struct Loop {
+    schedule: Schedule,
+    writers: Vec<Writer>,
+    totals: Vec<StreamTotals>,
+    end: Nanos,
+    looked: Nanos,
+    job: Job,
+}
+
+impl Loop {
+    fn new(job: Job) -> Self {
+        let plan = &job.plan.plan;
+        let pacers = plan.streams.iter().zip(&job.plan.profiles);
+        Self {
+            schedule: Schedule::new(
+                pacers.map(|(s, p)| Pacer::new(p.clone(), plan.start, plan.end, s.frames)).collect(),
+            ),
+            writers: plan.streams.iter().map(Writer::new).collect(),
+            totals: vec![StreamTotals::default(); plan.streams.len()],
+            end: plan.end,
+            looked: Nanos::ZERO,
+            job,
+        }
+    }
+
+    fn run(mut self, tx: &mut dyn BurstSender) -> (Vec<StreamTotals>, Option<PortError>) {
+        let cap = tx.burst_max() as u64;
+        let error = loop {
+            let now = clock::monotonic();
+            if now.since(self.looked) >= LOOK && self.look(now) {
+                break None;
+            }
+            match self.schedule.next(now, cap) {
+                Next::Done => break None,
+                Next::Wait(until) => rest(now, until),
+                Next::Send { .. } if now > self.end + GRACE => break None,
+                Next::Send { index, frames } => {
+                    if let Err(e) = self.send(tx, index, frames, now) {
+                        break Some(e);
+                    }
+                }
+            }
+        };
+        self.settle(clock::monotonic());
+        (self.totals, error)
+    }
+
+    fn send(&mut self, tx: &mut dyn BurstSender, index: usize, frames: u64, now: Nanos) -> Result<(), PortError> {
+        let (writer, totals) = (&mut self.writers[index], &mut self.totals[index]);
+        let pacer = &mut self.schedule.pacers()[index];
+        let late = if pacer.is_max() { Nanos::ZERO } else { now.since(pacer.next(now).min(now)) };
+        #[expect(clippy::cast_possible_truncation, reason = "at most burst_max, which is a usize")]
+        let handed = tx.send(frames as usize, &mut |ahead, b| writer.write(ahead, now, b))?;
+        pacer.take((handed.sent + handed.refused) as u64);
+        if handed.sent > 0 {
+            if totals.sent == 0 {
+                totals.first = now;
+            }
+            totals.last = now;
+            totals.late_max = totals.late_max.max(late);
+            writer.accept(handed.sent);
+            totals.sent = writer.frames();
+            totals.bytes = writer.bytes();
+        } else if handed.refused == 0 {
+            // No room: let whoever makes room have the CPU.
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    /// Publishes counters and hears commands; says whether to stop.
+    fn look(&mut self, now: Nanos) -> bool {
+        self.looked = now;
+        self.job.live.sent.set(self.totals.iter().map(|t| t.sent).sum());
+        self.job.live.sent_bytes.set(self.totals.iter().map(|t| t.bytes).sum());
+        for change in self.job.changes.try_iter() {
+            self.schedule.pacers()[change.index].change(change.profile, now);
+        }
+        self.job.stop.load(Ordering::Relaxed)
+    }
+
+    /// Closes the books: what was asked for by now and not sent was refused.
+    fn settle(&mut self, now: Nanos) {
+        for (pacer, totals) in self.schedule.pacers().iter().zip(&mut self.totals) {
+            totals.asked = pacer.asked_by(now).unwrap_or(0).max(pacer.taken());
+            totals.refused = totals.asked - totals.sent;
+        }
+        self.look(now);
+    }
+}
+
+/// Passes the time until `until`: asleep when it is far away, spinning when it is near.
+fn rest(now: Nanos, until: Nanos) {
+    let left = until.since(now);
+    if left > SPIN {
+        std::thread::sleep(Duration::from_nanos((left - SPIN).min(NAP).0));
+    } else {
+        std::hint::spin_loop();
+    }
+}

@@ -1,0 +1,192 @@
+//! Network namespaces of a test's own, and agents inside of them.
+
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// Says whether network namespaces can be made; panics if they cannot although they were promised.
+#[must_use]
+pub fn netns_or_skip() -> bool {
+    let name = unique("try");
+    let have = run(&["ip", "netns", "add", &name]);
+    run(&["ip", "netns", "del", &name]);
+    if !have {
+        let promised = std::env::var("DUTLAB_PROMISED").unwrap_or_default();
+        assert!(
+            !promised.split(',').any(|c| c == "netns"),
+            "netns was promised and cannot be made: root and iproute2?"
+        );
+        eprintln!("SKIPPED: no netns (needs root and iproute2)");
+    }
+    have
+}
+
+fn unique(role: &str) -> String {
+    format!("dutlab-t{}-{}-{role}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+fn run(argv: &[&str]) -> bool {
+    Command::new(argv[0]).args(&argv[1..]).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
+}
+
+fn cable(a: &str, a_port: &str, a_address: &str, b: &str, b_port: &str, b_address: &str) {
+    ip(&["-n", a, "link", "add", "name", a_port, "type", "veth", "peer", "name", b_port, "netns", b]);
+    for (ns, port, address) in [(a, a_port, a_address), (b, b_port, b_address)] {
+        ip(&["-n", ns, "addr", "add", address, "dev", port]);
+        ip(&["-n", ns, "link", "set", "dev", port, "up"]);
+    }
+}
+
+fn ip(argv: &[&str]) {
+    assert!(run(&[&["ip"][..], argv].concat()), "ip {}", argv.join(" "));
+}
+
+fn mac(ns: &str, port: &str) -> String {
+    let out = Command::new("ip").args(["-j", "-n", ns, "link", "show", "dev", port]).output().unwrap();
+    let all: Value = serde_json::from_slice(&out.stdout).unwrap();
+    all[0]["address"].as_str().unwrap().to_owned()
+}
+
+/// Source and sink, with a Linux router or nothing between them. Gone when dropped.
+pub struct Lab {
+    source: String,
+    dut: String,
+    sink: String,
+    routed: bool,
+}
+
+impl Lab {
+    /// source → router → sink.
+    #[must_use]
+    pub fn routed() -> Self {
+        let lab = Self { source: unique("source"), dut: unique("dut"), sink: unique("sink"), routed: true };
+        for name in [&lab.source, &lab.dut, &lab.sink] {
+            ip(&["netns", "add", name]);
+        }
+        cable(&lab.source, "eth-a", "172.16.0.2/24", &lab.dut, "in-a", "172.16.0.1/24");
+        cable(&lab.sink, "eth-a", "172.16.10.2/24", &lab.dut, "out-a", "172.16.10.1/24");
+        ip(&["netns", "exec", &lab.dut, "sysctl", "-qw", "net.ipv4.ip_forward=1"]);
+        let mac = mac(&lab.sink, "eth-a");
+        let neighbour = ["neigh", "replace", "172.16.10.2", "lladdr", &mac, "dev", "out-a", "nud", "permanent"];
+        ip(&[&["-n", lab.dut.as_str()][..], &neighbour].concat());
+        lab
+    }
+
+    /// source → sink.
+    #[must_use]
+    pub fn direct() -> Self {
+        let lab = Self { source: unique("source"), dut: String::new(), sink: unique("sink"), routed: false };
+        for name in [&lab.source, &lab.sink] {
+            ip(&["netns", "add", name]);
+        }
+        cable(&lab.source, "eth-a", "172.16.0.2/24", &lab.sink, "eth-a", "172.16.0.3/24");
+        lab
+    }
+
+    /// Runs `ip` inside of the source.
+    pub fn at_source(&self, argv: &[&str]) {
+        ip(&[&["-n", self.source.as_str()][..], argv].concat());
+    }
+
+    /// An agent in the source.
+    #[must_use]
+    pub fn source(&self) -> Agent {
+        Agent::start(&self.source)
+    }
+
+    /// An agent in the sink.
+    #[must_use]
+    pub fn sink(&self) -> Agent {
+        Agent::start(&self.sink)
+    }
+
+    /// A stream from source to sink.
+    #[must_use]
+    pub fn stream(&self, number: u16, sizes: &Value, rate: &Value) -> Value {
+        let (mac, destination) = if self.routed {
+            (mac(&self.dut, "in-a"), "172.16.10.2")
+        } else {
+            (mac(&self.sink, "eth-a"), "172.16.0.3")
+        };
+        json!({"stream": number, "destination_mac": mac, "source": "172.16.0.2", "destination": destination,
+               "source_port": 40_000, "destination_port": 5001, "sizes": sizes, "rate": rate})
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        for name in [&self.source, &self.dut, &self.sink].into_iter().filter(|n| !n.is_empty()) {
+            run(&["ip", "netns", "del", name]);
+        }
+    }
+}
+
+/// An agent and the pipe to it. Ended when dropped.
+pub struct Agent {
+    child: Child,
+    requests: Option<ChildStdin>,
+    lines: BufReader<ChildStdout>,
+    id: u64,
+    /// Events that came between replies.
+    pub events: Vec<Value>,
+}
+
+impl Agent {
+    fn start(ns: &str) -> Self {
+        let mut child = Command::new("ip")
+            .args(["netns", "exec", ns, env!("CARGO_BIN_EXE_dutlab-engine"), "agent"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (requests, lines) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
+        Self { child, requests, lines, id: 0, events: Vec::new() }
+    }
+
+    /// Asks, and returns the whole reply.
+    pub fn ask(&mut self, op: &str, mut request: Value) -> Value {
+        self.id += 1;
+        request["id"] = json!(self.id);
+        request["op"] = json!(op);
+        writeln!(self.requests.as_mut().unwrap(), "{request}").unwrap();
+        loop {
+            let mut line = String::new();
+            assert!(self.lines.read_line(&mut line).unwrap() > 0, "the agent ended without a reply to {request}");
+            let said: Value = serde_json::from_str(&line).unwrap();
+            if said.get("event").is_some() {
+                self.events.push(said);
+            } else {
+                assert_eq!(said["id"], self.id);
+                return said;
+            }
+        }
+    }
+
+    /// Asks for something that must be done.
+    pub fn must(&mut self, op: &str, arguments: Value) -> Value {
+        let reply = self.ask(op, arguments);
+        assert!(reply.get("ok").is_some(), "{op}: {reply}");
+        reply["ok"].clone()
+    }
+
+    /// Opens `eth-a` as port `p`.
+    pub fn open(&mut self) {
+        self.must("open", json!({"port": "p", "iface": "eth-a", "guard": {"allow": ["172.16.0.0/12"]}}));
+    }
+
+    /// Closes the agent's stdin, and waits for its end.
+    pub fn hang_up(&mut self) -> std::process::ExitStatus {
+        self.requests = None;
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.requests = None;
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernel alone can do: the yardsticks that the sender and the receiver are measured against. They carry no
+// probe, keep no sequence and take no time.
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+const volatile __u32 egress_ifindex;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} reference_count SEC(".maps");
+
+/* A live-frame run of this sends the frame it was given, unchanged, as fast as the kernel goes. */
+SEC("xdp")
+int bare_send(struct xdp_md *ctx)
+{
+	return bpf_redirect(egress_ifindex, 0);
+}
+
+/* Counts a frame and drops it. */
+SEC("xdp")
+int bare_drop(struct xdp_md *ctx)
+{
+	__u32 zero = 0;
+	__u64 *count = bpf_map_lookup_elem(&reference_count, &zero);
+
+	if (count)
+		*count += 1;
+	return XDP_DROP;
+}
+
+char _license[] SEC("license") = "GPL";

@@ -1,0 +1,174 @@
+//! All streams of a receiving port, frame by frame.
+
+use crate::latency::Latency;
+use crate::ledger::Ledger;
+use dutlab_units::{FCS, Nanos};
+use dutlab_wire::{Found, Seen};
+use std::net::IpAddr;
+
+/// Frames whose sender is looked at, in each stream.
+const LOOKED_AT: u64 = 1024;
+/// Senders that are remembered, in each stream.
+const SENDERS: usize = 16;
+/// A probe from further in the future than this is not ours: no two clocks of a testbed differ that much.
+const FUTURE: Nanos = Nanos(3_600_000_000_000);
+
+/// What a port received in a trial.
+#[derive(Debug, Clone)]
+pub struct Account {
+    begin: Nanos,
+    streams: Vec<StreamAccount>,
+    foreign: u64,
+    stale: u64,
+}
+
+/// What was received of one stream.
+#[derive(Debug, Clone)]
+pub struct StreamAccount {
+    /// The stream.
+    pub stream: u16,
+    /// Who arrived, how often, in which order.
+    pub ledger: Ledger,
+    /// How late.
+    pub latency: Latency,
+    /// Bytes that arrived, with FCS.
+    pub bytes: u64,
+    /// Frames with a wrong checksum; not in the ledger.
+    pub corrupted: u64,
+    /// First and last arrival.
+    pub span: Option<(Nanos, Nanos)>,
+    /// The different senders of the first frames.
+    pub senders: Vec<(IpAddr, u16)>,
+}
+
+impl StreamAccount {
+    fn new(stream: u16) -> Self {
+        Self {
+            stream,
+            ledger: Ledger::new(),
+            latency: Latency::new(),
+            bytes: 0,
+            corrupted: 0,
+            span: None,
+            senders: Vec::new(),
+        }
+    }
+
+    #[inline]
+    fn arrive(&mut self, found: &Found, length: u32, at: Nanos) {
+        if !found.intact {
+            self.corrupted += 1;
+            return;
+        }
+        if self.ledger.received() < LOOKED_AT && self.senders.len() < SENDERS {
+            let sender = (found.source, found.source_port);
+            if !self.senders.contains(&sender) {
+                self.senders.push(sender);
+            }
+        }
+        self.bytes += u64::from(length) + u64::from(FCS);
+        self.span = Some((self.span.map_or(at, |(first, _)| first), at));
+        if self.ledger.arrive(found.probe.sequence) {
+            self.latency.record(found.probe.sent, at);
+        }
+    }
+}
+
+impl Account {
+    /// A trial that begins at `begin`, with these streams.
+    #[must_use]
+    pub fn new(begin: Nanos, streams: &[u16]) -> Self {
+        let streams = streams.iter().map(|s| StreamAccount::new(*s)).collect();
+        Self { begin, streams, foreign: 0, stale: 0 }
+    }
+
+    /// Enters a frame without FCS, `length` bytes long, that arrived at `at`. `frame` may be cut short.
+    #[inline]
+    pub fn arrive(&mut self, frame: &[u8], length: u32, at: Nanos) {
+        let Seen::Probe(found) = Seen::parse(frame) else {
+            self.foreign += 1;
+            return;
+        };
+        let Some(stream) = self.streams.iter_mut().find(|s| s.stream == found.probe.stream) else {
+            self.foreign += 1;
+            return;
+        };
+        if !found.intact {
+            stream.corrupted += 1;
+        } else if found.probe.sent > at + FUTURE {
+            self.foreign += 1;
+        } else if found.probe.sent < self.begin {
+            self.stale += 1;
+        } else {
+            stream.arrive(&found, length, at);
+        }
+    }
+
+    /// The streams, in the order they were given.
+    #[must_use]
+    pub fn streams(&self) -> &[StreamAccount] {
+        &self.streams
+    }
+
+    /// Frames without a probe of these streams.
+    #[must_use]
+    pub const fn foreign(&self) -> u64 {
+        self.foreign
+    }
+
+    /// Probes sent before the trial began.
+    #[must_use]
+    pub const fn stale(&self) -> u64 {
+        self.stale
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dutlab_wire::{FrameRepr, Mac, Probe, frame::Transport};
+
+    fn frame(stream: u16, sequence: u64, sent: u64) -> Vec<u8> {
+        let repr = FrameRepr {
+            source_mac: Mac::default(),
+            destination_mac: Mac::default(),
+            vlans: &[],
+            source: [10, 0, 0, 1].into(),
+            destination: [10, 0, 0, 2].into(),
+            transport: Transport::Udp,
+            source_port: 1000 + u16::try_from(sequence % 3).unwrap(),
+            destination_port: 2,
+            ttl: 9,
+        };
+        let mut b = vec![0; 60];
+        repr.emit(&Probe { stream, sequence, sent: Nanos(sent) }, &mut b).unwrap();
+        b
+    }
+
+    #[test]
+    fn each_frame_is_entered_in_exactly_one_place() {
+        let mut account = Account::new(Nanos(100), &[1, 2]);
+        let mut corrupted = frame(2, 1, 200);
+        corrupted[55] ^= 1;
+        for f in [frame(1, 0, 150), frame(1, 1, 160), frame(2, 0, 99), frame(3, 0, 150), vec![0; 60], corrupted] {
+            account.arrive(&f, 60, Nanos(1000));
+        }
+        let [one, two] = account.streams() else { panic!() };
+        assert_eq!((one.ledger.received(), one.bytes, one.corrupted), (2, 128, 0));
+        assert_eq!((two.ledger.received(), two.bytes, two.corrupted), (0, 0, 1));
+        assert_eq!((account.foreign(), account.stale()), (2, 1), "stream 3 and no probe; sent at 99");
+    }
+
+    #[test]
+    fn senders_are_remembered_once_each_and_duplicates_have_no_latency() {
+        let mut account = Account::new(Nanos(0), &[1]);
+        for s in [0, 1, 2, 3, 4, 4] {
+            account.arrive(&frame(1, s, 10), 60, Nanos(30 + s));
+        }
+        let one = &account.streams()[0];
+        let address = IpAddr::from([10, 0, 0, 1]);
+        assert_eq!(one.senders, [(address, 1000), (address, 1001), (address, 1002)]);
+        assert_eq!((one.latency.count(), one.ledger.duplicated()), (5, 1));
+        assert_eq!(one.span, Some((Nanos(30), Nanos(34))));
+    }
+}

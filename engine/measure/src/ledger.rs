@@ -1,0 +1,353 @@
+//! The ledger of one stream: which sequence numbers arrived, how often, and in which order.
+//!
+//! Reordering is that of RFC 4737: a frame is reordered when its number is smaller than the next one expected
+//! (section 3.3), and its extent is the distance, in arrivals, to the first arrival with a larger number (section 4.2.1).
+//! Duplicates are left out of both. Whether a number arrived before is kept for the last [`WINDOW`] numbers.
+
+use std::collections::VecDeque;
+
+/// Numbers for which arrivals are remembered one by one.
+pub const WINDOW: u64 = 1 << 17;
+/// Interruptions of the order that are remembered for the reordering extent.
+const RUNS: usize = 4096;
+
+/// What arrived of one stream.
+#[derive(Debug, Clone)]
+pub struct Ledger {
+    /// Bit `s % WINDOW` says whether number s arrived, for the `WINDOW` numbers below `next`.
+    seen: Box<[u64]>,
+    /// One above the largest number that arrived: `NextExp` of RFC 4737.
+    next: u64,
+    /// Numbers that had not arrived when they left the window.
+    missing: u64,
+    received: u64,
+    duplicated: u64,
+    reordered: u64,
+    extent_max: u64,
+    guessed: u64,
+    /// The arrivals with the largest number so far, in runs without interruption.
+    runs: VecDeque<Run>,
+}
+
+/// Consecutive numbers that arrived one directly after the other, each the largest so far.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    /// The first number.
+    start: u64,
+    /// One above the last number.
+    end: u64,
+    /// How many first arrivals came before the first number.
+    arrivals_before: u64,
+}
+
+/// The end of a trial: `sent` + `duplicated` = `received` + `lost`, or [`balances`](Self::balances) says no.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settled {
+    /// Frames that the sender says it sent.
+    pub sent: u64,
+    /// Arrivals, duplicates included.
+    pub received: u64,
+    /// Frames that never arrived.
+    pub lost: u64,
+    /// Arrivals of a frame that had arrived before.
+    pub duplicated: u64,
+    /// Frames that arrived after one with a larger number.
+    pub reordered: u64,
+    /// The largest reordering extent, in arrivals.
+    pub extent_max: u64,
+    /// Arrivals from before the window, of which it is a guess whether they came twice.
+    pub guessed: u64,
+    /// Whether a number arrived that the sender did not send.
+    pub beyond: bool,
+}
+
+impl Settled {
+    /// Whether the frames are conserved.
+    #[must_use]
+    pub const fn balances(&self) -> bool {
+        !self.beyond && self.sent + self.duplicated == self.received + self.lost
+    }
+}
+
+impl Default for Ledger {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Ledger {
+    /// Nothing arrived yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            seen: vec![0; (WINDOW / 64) as usize].into_boxed_slice(),
+            next: 0,
+            missing: 0,
+            received: 0,
+            duplicated: 0,
+            reordered: 0,
+            extent_max: 0,
+            guessed: 0,
+            runs: VecDeque::new(),
+        }
+    }
+
+    /// Enters an arrival, and says whether it was the first of its number.
+    #[inline]
+    pub fn arrive(&mut self, sequence: u64) -> bool {
+        let first_arrivals = self.received - self.duplicated;
+        self.received += 1;
+        if sequence >= self.next {
+            match self.runs.back_mut() {
+                Some(run) if run.end == sequence && first_arrivals - run.arrivals_before == sequence - run.start => {
+                    run.end += 1;
+                }
+                _ => self.new_run(sequence, first_arrivals),
+            }
+            self.advance(sequence);
+            return true;
+        }
+        if self.first_of_the_past(sequence) {
+            self.reordered += 1;
+            self.extent_max = self.extent_max.max(first_arrivals - self.first_larger(sequence));
+            true
+        } else {
+            self.duplicated += 1;
+            false
+        }
+    }
+
+    fn new_run(&mut self, sequence: u64, first_arrivals: u64) {
+        if self.runs.len() == RUNS {
+            self.runs.pop_front();
+        }
+        self.runs.push_back(Run { start: sequence, end: sequence + 1, arrivals_before: first_arrivals });
+    }
+
+    /// Moves the window up to `sequence`, and marks it.
+    #[inline]
+    fn advance(&mut self, sequence: u64) {
+        if sequence - self.next >= WINDOW {
+            // All that was in the window leaves it, and so does the beginning of the jump.
+            let held = self.next.min(WINDOW);
+            let arrived: u64 = self.seen.iter().map(|w| u64::from(w.count_ones())).sum();
+            self.missing += held - arrived + (sequence + 1 - WINDOW - self.next);
+            self.seen.fill(0);
+        } else {
+            for s in self.next..=sequence {
+                // Number s - WINDOW had this place until now.
+                if s >= WINDOW && !self.bit(s) {
+                    self.missing += 1;
+                }
+                self.set(s, false);
+            }
+        }
+        self.set(sequence, true);
+        self.next = sequence + 1;
+    }
+
+    /// Whether `sequence`, below `next`, had not arrived before; marks it.
+    fn first_of_the_past(&mut self, sequence: u64) -> bool {
+        if self.next - sequence <= WINDOW {
+            let first = !self.bit(sequence);
+            self.set(sequence, true);
+            return first;
+        }
+        self.guessed += 1;
+        // As long as numbers are missing from before the window, this is taken to be one of them.
+        let first = self.missing > 0;
+        self.missing -= u64::from(first);
+        first
+    }
+
+    /// How many first arrivals came before the first one with a number above `sequence`, which is below `next`.
+    fn first_larger(&self, sequence: u64) -> u64 {
+        // Runs follow one another in numbers and in arrivals, so the first run that ends above `sequence + 1` has it.
+        let at = self.runs.partition_point(|run| run.end <= sequence + 1);
+        self.runs.get(at).map_or(0, |run| run.arrivals_before + (sequence + 1).saturating_sub(run.start))
+    }
+
+    fn bit(&self, sequence: u64) -> bool {
+        let at = sequence % WINDOW;
+        let word = self.seen[(at / 64) as usize];
+        word >> (at % 64) & 1 == 1
+    }
+
+    #[inline]
+    fn set(&mut self, sequence: u64, arrived: bool) {
+        let at = sequence % WINDOW;
+        let word = &mut self.seen[(at / 64) as usize];
+        *word = *word & !(1 << (at % 64)) | u64::from(arrived) << (at % 64);
+    }
+
+    /// Arrivals so far, duplicates included.
+    #[must_use]
+    pub const fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Arrivals so far of frames that had arrived before.
+    #[must_use]
+    pub const fn duplicated(&self) -> u64 {
+        self.duplicated
+    }
+
+    /// Reordered frames so far.
+    #[must_use]
+    pub const fn reordered(&self) -> u64 {
+        self.reordered
+    }
+
+    /// Closes the ledger of a stream of which `sent` frames were sent, numbered from 0.
+    #[must_use]
+    pub const fn settle(&self, sent: u64) -> Settled {
+        Settled {
+            sent,
+            received: self.received,
+            lost: sent.saturating_sub(self.received - self.duplicated),
+            duplicated: self.duplicated,
+            reordered: self.reordered,
+            extent_max: self.extent_max,
+            guessed: self.guessed,
+            beyond: self.next > sent,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    fn ledger(arrivals: &[u64]) -> Ledger {
+        let mut ledger = Ledger::new();
+        for s in arrivals {
+            ledger.arrive(*s);
+        }
+        ledger
+    }
+
+    /// RFC 4737 word by word: all arrivals are kept.
+    fn naive(arrivals: &[u64], sent: u64) -> Settled {
+        let (mut seen, mut firsts, mut next) = (HashSet::new(), Vec::new(), 0);
+        let (mut reordered, mut extent_max) = (0, 0);
+        for s in arrivals {
+            if !seen.insert(*s) {
+                continue;
+            }
+            if *s < next {
+                reordered += 1;
+                let j = firsts.iter().position(|f| f > s).unwrap();
+                extent_max = extent_max.max((firsts.len() - j) as u64);
+            } else {
+                next = s + 1;
+            }
+            firsts.push(*s);
+        }
+        Settled {
+            sent,
+            received: arrivals.len() as u64,
+            lost: sent - seen.len() as u64,
+            duplicated: (arrivals.len() - seen.len()) as u64,
+            reordered,
+            extent_max,
+            guessed: 0,
+            beyond: false,
+        }
+    }
+
+    #[test]
+    fn a_frame_that_two_later_ones_overtook_is_reordered_with_extent_two() {
+        // RFC 4737 section 4.2.1: i is the 6th arrival, j, the first with a larger number, the 4th: i - j = 2
+        let l = ledger(&[0, 1, 2, 4, 5, 3, 6, 7]);
+        assert_eq!((l.settle(8).reordered, l.settle(8).extent_max), (1, 2));
+    }
+
+    #[test]
+    fn a_swap_of_neighbours_has_extent_one() {
+        let s = ledger(&[1, 0, 3, 2, 5, 4]).settle(6);
+        assert_eq!((s.reordered, s.extent_max, s.lost, s.balances()), (3, 1, 0, true));
+    }
+
+    #[test]
+    fn a_lost_tail_is_lost_although_no_later_frame_tells() {
+        assert_eq!(ledger(&[0, 1]).settle(5).lost, 3);
+    }
+
+    #[test]
+    fn a_number_that_was_never_sent_does_not_balance() {
+        assert!(!ledger(&[0, 1, 7]).settle(7).balances());
+    }
+
+    #[test]
+    fn one_arrival_from_before_the_window_is_a_guess_and_still_balances() {
+        let mut l = Ledger::new();
+        for s in 1..=2 * WINDOW {
+            l.arrive(s);
+        }
+        assert!(l.arrive(0), "0 is the only one missing");
+        assert!(!l.arrive(0), "nothing is missing now");
+        let s = l.settle(2 * WINDOW + 1);
+        assert_eq!((s.guessed, s.lost, s.duplicated, s.balances()), (2, 0, 1, true));
+    }
+
+    #[test]
+    fn a_jump_over_the_whole_window_counts_what_it_skips() {
+        let mut l = ledger(&[0, 1, 5 * WINDOW]);
+        assert!(l.arrive(2), "skipped, so missing");
+        let s = l.settle(5 * WINDOW + 1);
+        assert_eq!((s.lost, s.reordered, s.balances()), (5 * WINDOW + 1 - 4, 1, true));
+        assert_eq!(l.missing, 5 * WINDOW + 1 - WINDOW - 3);
+    }
+
+    fn arrivals() -> impl Strategy<Value = (u64, Vec<u64>)> {
+        // Losses, duplicates and moves applied to a sequence in order.
+        (1_u64..400).prop_flat_map(|sent| {
+            let changes = proptest::collection::vec((0_u8..3, any::<prop::sample::Index>(), 0_usize..40), 0..60);
+            changes.prop_map(move |changes| {
+                let mut a: Vec<u64> = (0..sent).collect();
+                for (kind, at, by) in changes {
+                    if a.is_empty() {
+                        break;
+                    }
+                    let i = at.index(a.len());
+                    match kind {
+                        0 => drop(a.remove(i)),
+                        1 => a.insert((i + by).min(a.len()), a[i]),
+                        _ => {
+                            let s = a.remove(i);
+                            a.insert((i + by).min(a.len()), s);
+                        }
+                    }
+                }
+                (sent, a)
+            })
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_ledger_counts_as_the_naive_model_does((sent, arrivals) in arrivals()) {
+            let settled = ledger(&arrivals).settle(sent);
+            prop_assert!(settled.balances());
+            prop_assert_eq!(settled, naive(&arrivals, sent));
+        }
+
+        #[test]
+        fn any_arrivals_whatever_balance(
+            sent in 1_u64..4 * WINDOW, arrivals in proptest::collection::vec(any::<prop::sample::Index>(), 0..300),
+        ) {
+            let mut l = Ledger::new();
+            for a in &arrivals {
+                l.arrive(a.index(usize::try_from(sent).unwrap()) as u64);
+            }
+            prop_assert!(l.settle(sent).balances());
+        }
+
+        #[test]
+        fn a_shuffle_inside_the_window_is_counted_exactly(order in Just((0..200_u64).collect::<Vec<_>>()).prop_shuffle()) {
+            prop_assert_eq!(ledger(&order).settle(200), naive(&order, 200));
+        }
+    }
+}

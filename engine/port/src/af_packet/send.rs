@@ -1,0 +1,92 @@
+//! Sending through a packet socket.
+
+use crate::error::PortError;
+use crate::iface::Interface;
+use crate::port::{BurstSender, Handed};
+use crate::sys;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// Frames in a call: beyond this, larger bursts make the call no cheaper, and the frames' send times less true.
+const BURST: usize = 32;
+/// Bytes that wait in the kernel at most, in its own accounting (`skb->truesize`).
+const KERNEL_BUFFER: i32 = 8 << 20;
+/// Ethernet header and two tags, on top of the MTU.
+const HEADERS: usize = 14 + 8;
+
+/// The sending half of an `AF_PACKET` port.
+pub struct Bursts {
+    fd: OwnedFd,
+    iface: String,
+    stride: usize,
+    frames: Box<[u8]>,
+    parts: Box<[libc::iovec]>,
+    messages: Box<[libc::mmsghdr]>,
+}
+
+// SAFETY: the pointers in `parts` and `messages` lead into `frames` and `parts`, boxes that this value owns and never
+// replaces; they go where it goes.
+unsafe impl Send for Bursts {}
+
+impl Bursts {
+    /// Opens a socket on `iface`. Needs `CAP_NET_RAW`.
+    pub fn open(iface: &Interface) -> Result<Self, PortError> {
+        let name = iface.name.as_str();
+        let fd = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0, name)?;
+        sys::set_option(&fd, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1_i32)
+            .map_err(|e| PortError::from_call("setsockopt(PACKET_QDISC_BYPASS)", name, e))?;
+        // The forced form needs CAP_NET_ADMIN in the first user namespace; without it the system's limit applies.
+        if sys::set_option(&fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &KERNEL_BUFFER).is_err() {
+            sys::set_option(&fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &KERNEL_BUFFER)
+                .map_err(|e| PortError::from_call("setsockopt(SO_SNDBUF)", name, e))?;
+        }
+        sys::bind_packet(&fd, iface.index, 0, name)?;
+        let stride = iface.mtu as usize + HEADERS;
+        let mut frames = vec![0_u8; stride * BURST].into_boxed_slice();
+        let mut parts: Box<[libc::iovec]> = frames
+            .chunks_exact_mut(stride)
+            .map(|f| libc::iovec { iov_base: f.as_mut_ptr().cast(), iov_len: 0 })
+            .collect();
+        let messages = parts
+            .iter_mut()
+            .map(|part| {
+                // SAFETY: mmsghdr is numbers and pointers, for which all zeroes (no name, no control) is a valid value.
+                let mut m: libc::mmsghdr = unsafe { std::mem::zeroed() };
+                m.msg_hdr.msg_iov = part;
+                m.msg_hdr.msg_iovlen = 1;
+                m
+            })
+            .collect();
+        Ok(Self { fd, iface: name.to_owned(), stride, frames, parts, messages })
+    }
+}
+
+impl BurstSender for Bursts {
+    fn burst_max(&self) -> usize {
+        BURST
+    }
+
+    fn send(&mut self, want: usize, fill: &mut dyn FnMut(usize, &mut [u8]) -> usize) -> Result<Handed, PortError> {
+        let want = want.min(BURST);
+        for (i, frame) in self.frames.chunks_exact_mut(self.stride).take(want).enumerate() {
+            let length = fill(i, frame);
+            assert!(length <= self.stride, "a frame longer than its buffer");
+            self.parts[i].iov_len = length;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "at most BURST")]
+        let count = want as libc::c_uint;
+        // SAFETY: the first `count` messages each lead to one part, which leads to a chunk of `frames` that is at least
+        // as long as the part says: checked above. The kernel reads them and writes only `msg_len`.
+        let sent =
+            unsafe { libc::sendmmsg(self.fd.as_raw_fd(), self.messages.as_mut_ptr(), count, libc::MSG_DONTWAIT as _) };
+        if sent >= 0 {
+            return Ok(Handed { sent: sent.unsigned_abs() as usize, refused: 0 });
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            // No room in the socket, or in the card's queue: the frame was not taken, and may be tried again.
+            Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => Ok(Handed::default()),
+            _ => Err(PortError::from_call("sendmmsg", &self.iface, error)),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What can go wrong at a port: the call, its errno, the facts, and what would help.
+
+use std::fmt;
+use std::io;
+
+/// Why a port cannot be opened or used.
+#[derive(Debug)]
+pub enum PortError {
+    /// There is no such interface in this network namespace.
+    NoSuchInterface {
+        /// Its name.
+        iface: String,
+    },
+    /// The interface exists and is down.
+    Down {
+        /// Its name.
+        iface: String,
+    },
+    /// The operating system denies it.
+    Permission {
+        /// The system call that was denied.
+        call: &'static str,
+        /// The interface.
+        iface: String,
+        /// What it said.
+        source: io::Error,
+    },
+    /// This back end cannot do that on this interface or kernel.
+    Unsupported {
+        /// The interface.
+        iface: String,
+        /// What, and why not.
+        what: String,
+        /// What would help.
+        remedy: String,
+    },
+    /// The interface vanished or went down while in use.
+    Lost {
+        /// The system call that noticed.
+        call: &'static str,
+        /// The interface.
+        iface: String,
+        /// What it said.
+        source: io::Error,
+    },
+    /// Another system call failed.
+    Syscall {
+        /// Its name.
+        call: &'static str,
+        /// The interface.
+        iface: String,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+impl PortError {
+    /// The error of a system call on `iface`, sorted by its errno.
+    #[must_use]
+    pub fn from_call(call: &'static str, iface: &str, source: io::Error) -> Self {
+        let iface = iface.to_owned();
+        match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => Self::Permission { call, iface, source },
+            Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => Self::Lost { call, iface, source },
+            _ => Self::Syscall { call, iface, source },
+        }
+    }
+
+    /// The last error of this thread, made by `call` on `iface`.
+    #[must_use]
+    pub fn last(call: &'static str, iface: &str) -> Self {
+        Self::from_call(call, iface, io::Error::last_os_error())
+    }
+
+    /// The system call, if one failed.
+    #[must_use]
+    pub const fn call(&self) -> Option<&'static str> {
+        match self {
+            Self::Permission { call, .. } | Self::Lost { call, .. } | Self::Syscall { call, .. } => Some(call),
+            _ => None,
+        }
+    }
+
+    /// The errno, if a system call failed.
+    #[must_use]
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            Self::Permission { source, .. } | Self::Lost { source, .. } | Self::Syscall { source, .. } => {
+                source.raw_os_error()
+            }
+            _ => None,
+        }
+    }
+
+    /// What would help, where we know it.
+    #[must_use]
+    pub fn remedy(&self) -> Option<String> {
+        match self {
+            Self::NoSuchInterface { .. } => Some("list the names with `ip link`; is this the right namespace?".into()),
+            Self::Down { iface } => Some(format!("bring it up: ip link set dev {iface} up")),
+            Self::Permission { .. } => Some("run the engine as root, or give it CAP_NET_RAW and CAP_NET_ADMIN".into()),
+            Self::Unsupported { remedy, .. } => Some(remedy.clone()),
+            Self::Lost { iface, .. } => Some(format!("see what became of it: ip link show dev {iface}")),
+            Self::Syscall { source, .. } if source.raw_os_error() == Some(libc::ENOMEM) => {
+                Some("free memory, or open fewer ports at once".into())
+            }
+            Self::Syscall { source, .. } if source.raw_os_error() == Some(libc::EMSGSIZE) => {
+                Some("raise the interface's MTU, or ask for smaller frames".into())
+            }
+            Self::Syscall { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for PortError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchInterface { iface } => write!(f, "{iface}: no such interface here"),
+            Self::Down { iface } => write!(f, "{iface} is down"),
+            Self::Permission { call, iface, source } => write!(f, "{iface}: {call} is not permitted: {source}"),
+            Self::Unsupported { iface, what, .. } => write!(f, "{iface}: {what}"),
+            Self::Lost { call, iface, source } => write!(f, "{iface} was lost: {call}: {source}"),
+            Self::Syscall { call, iface, source } => write!(f, "{iface}: {call}: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for PortError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Permission { source, .. } | Self::Lost { source, .. } | Self::Syscall { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! Facts of an interface, and the check that it is not part of a network in use (RFC 6815).
+
+use crate::error::PortError;
+use crate::sys;
+use std::ffi::{CStr, CString};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::AsRawFd;
+use std::str::FromStr;
+
+/// A network interface of this namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its index.
+    pub index: u32,
+    /// Its MAC.
+    pub mac: [u8; 6],
+    /// Longest IP packet in bytes.
+    pub mtu: u32,
+    /// Whether it is up.
+    pub up: bool,
+    /// Its addresses.
+    pub addresses: Vec<Network>,
+    /// Whether a default route, IPv4 or IPv6, leads out of it.
+    pub default_route: bool,
+}
+
+/// An address with the length of its network's prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Network {
+    /// The address.
+    pub address: IpAddr,
+    /// The prefix length in bits.
+    pub prefix: u8,
+}
+
+/// A text that is no network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadNetwork(pub String);
+
+impl fmt::Display for BadNetwork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is no network; write address and prefix length, as in 172.16.0.0/24", self.0)
+    }
+}
+
+impl std::error::Error for BadNetwork {}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.prefix)
+    }
+}
+
+impl FromStr for Network {
+    type Err = BadNetwork;
+    fn from_str(text: &str) -> Result<Self, BadNetwork> {
+        let bad = || BadNetwork(text.to_owned());
+        let (address, prefix) = text.split_once('/').ok_or_else(bad)?;
+        let address: IpAddr = address.parse().map_err(|_| bad())?;
+        let prefix = prefix.parse().map_err(|_| bad())?;
+        let longest = if address.is_ipv4() { 32 } else { 128 };
+        if prefix > longest { Err(bad()) } else { Ok(Self { address, prefix }) }
+    }
+}
+
+impl Network {
+    /// Whether `address` is in this network.
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let differ = match (self.address, address) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => u128::from(a.to_bits() ^ b.to_bits()) << 96,
+            (IpAddr::V6(a), IpAddr::V6(b)) => a.to_bits() ^ b.to_bits(),
+            _ => return false,
+        };
+        self.prefix == 0 || differ >> (128 - u32::from(self.prefix)) == 0
+    }
+}
+
+/// Why test traffic must not leave an interface (RFC 6815).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InUse {
+    /// It carries the default route.
+    DefaultRoute {
+        /// The interface.
+        iface: String,
+    },
+    /// It has an address outside of the testbed's networks.
+    ForeignAddress {
+        /// The interface.
+        iface: String,
+        /// The address.
+        address: Network,
+    },
+}
+
+impl fmt::Display for InUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DefaultRoute { iface } => {
+                write!(f, "{iface} carries the default route: test traffic must stay off networks in use (RFC 6815)")
+            }
+            Self::ForeignAddress { iface, address } => write!(
+                f,
+                "{iface} has the address {address}, which is in no network of the testbed: test traffic must stay off \
+                 networks in use (RFC 6815)"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for InUse {}
+
+impl InUse {
+    /// What the user can do.
+    #[must_use]
+    pub fn remedy(&self) -> String {
+        let other = match self {
+            Self::DefaultRoute { .. } => "name another interface",
+            Self::ForeignAddress { .. } => "allow the address's network in the testbed",
+        };
+        format!("{other}, or set `isolated: true` for this link if nothing else is on it")
+    }
+}
+
+impl Interface {
+    /// Reads the facts of the interface called `name`.
+    pub fn read(name: &str) -> Result<Self, PortError> {
+        let missing = || PortError::NoSuchInterface { iface: name.to_owned() };
+        let c_name = CString::new(name).map_err(|_| missing())?;
+        // SAFETY: `c_name` is a C string that outlives the call.
+        let index = unsafe { libc::if_nametoindex(c_name.as_ptr()) };
+        if index == 0 || c_name.as_bytes_with_nul().len() > libc::IFNAMSIZ {
+            return Err(missing());
+        }
+        let fd = sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0, name)?;
+        let ask = |call: &'static str, request: libc::Ioctl| {
+            // SAFETY: ifreq is plain bytes, for which all zeroes is a valid value.
+            let mut r: libc::ifreq = unsafe { std::mem::zeroed() };
+            for (to, from) in r.ifr_name.iter_mut().zip(c_name.as_bytes()) {
+                *to = (*from).cast_signed();
+            }
+            // SAFETY: `r` is an ifreq with a name that ends in a zero byte: it fits, as checked above.
+            match unsafe { libc::ioctl(fd.as_raw_fd(), request, &raw mut r) } {
+                0 => Ok(r),
+                _ => Err(PortError::last(call, name)),
+            }
+        };
+        let mac = ask("SIOCGIFHWADDR", libc::SIOCGIFHWADDR as libc::Ioctl)?;
+        let mtu = ask("SIOCGIFMTU", libc::SIOCGIFMTU as libc::Ioctl)?;
+        let flags = ask("SIOCGIFFLAGS", libc::SIOCGIFFLAGS as libc::Ioctl)?;
+        // SAFETY: each request fills the member of the union that is read here.
+        let (mac, mtu, flags) =
+            unsafe { (mac.ifr_ifru.ifru_hwaddr.sa_data, mtu.ifr_ifru.ifru_mtu, flags.ifr_ifru.ifru_flags) };
+        Ok(Self {
+            name: name.to_owned(),
+            index,
+            mac: std::array::from_fn(|i| mac[i].cast_unsigned()),
+            mtu: mtu.cast_unsigned(),
+            up: i32::from(flags) & libc::IFF_UP != 0,
+            addresses: addresses(name),
+            default_route: has_default_route(name),
+        })
+    }
+
+    /// Says why test traffic must not leave here, if so. Link-local addresses are always allowed.
+    pub fn not_in_use(&self, allow: &[Network]) -> Result<(), InUse> {
+        if self.default_route {
+            return Err(InUse::DefaultRoute { iface: self.name.clone() });
+        }
+        match self.addresses.iter().find(|a| !link_local(a.address) && !allow.iter().any(|n| n.contains(a.address))) {
+            Some(address) => Err(InUse::ForeignAddress { iface: self.name.clone(), address: *address }),
+            None => Ok(()),
+        }
+    }
+}
+
+fn link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(a) => a.is_link_local(),
+        IpAddr::V6(a) => a.is_unicast_link_local(),
+    }
+}
+
+/// Addresses of an interface; empty when they cannot be read.
+fn addresses(name: &str) -> Vec<Network> {
+    let mut first = std::ptr::null_mut();
+    // SAFETY: the call writes a list that we free below.
+    if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
+        return Vec::new();
+    }
+    let (mut found, mut next) = (Vec::new(), first);
+    while !next.is_null() {
+        // SAFETY: `next` is an entry of the list, which lives until freeifaddrs.
+        let entry = unsafe { &*next };
+        // SAFETY: every entry has a name, a C string of the list.
+        let of = unsafe { CStr::from_ptr(entry.ifa_name) };
+        // SAFETY: address and mask are null or socket addresses of the list, of the same family.
+        let (address, mask) = unsafe { (ip(entry.ifa_addr), ip(entry.ifa_netmask)) };
+        if let (Some(address), true) = (address, of.to_bytes() == name.as_bytes()) {
+            let prefix = match mask {
+                Some(IpAddr::V4(m)) => m.to_bits().count_ones(),
+                Some(IpAddr::V6(m)) => m.to_bits().count_ones(),
+                None => {
+                    if address.is_ipv4() {
+                        32
+                    } else {
+                        128
+                    }
+                }
+            };
+            #[expect(clippy::cast_possible_truncation, reason = "at most 128")]
+            found.push(Network { address, prefix: prefix as u8 });
+        }
+        next = entry.ifa_next;
+    }
+    // SAFETY: `first` came from getifaddrs, and nothing borrowed from the list is left.
+    unsafe { libc::freeifaddrs(first) };
+    found
+}
+
+/// The IP address in a socket address, if there is one.
+///
+/// # Safety
+/// `address` is null or points to a whole socket address of the family it states.
+unsafe fn ip(address: *const libc::sockaddr) -> Option<IpAddr> {
+    if address.is_null() {
+        return None;
+    }
+    // SAFETY: by the contract; reads do not rely on alignment.
+    unsafe {
+        match i32::from((*address).sa_family) {
+            libc::AF_INET => {
+                let a = address.cast::<libc::sockaddr_in>().read_unaligned();
+                Some(Ipv4Addr::from(u32::from_be(a.sin_addr.s_addr)).into())
+            }
+            libc::AF_INET6 => {
+                let a = address.cast::<libc::sockaddr_in6>().read_unaligned();
+                Some(Ipv6Addr::from(a.sin6_addr.s6_addr).into())
+            }
+            _ => None,
+        }
+    }
+}
+
+fn has_default_route(name: &str) -> bool {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    default_in_v4(&read("/proc/net/route"), name) || default_in_v6(&read("/proc/net/ipv6_route"), name)
+}
+
+/// Whether `/proc/net/route` has a route to 0.0.0.0/0 through `name`.
+fn default_in_v4(table: &str, name: &str) -> bool {
+    table.lines().skip(1).any(|line| {
+        let field: Vec<_> = line.split_ascii_whitespace().collect();
+        field.len() > 7 && field[0] == name && field[1] == "00000000" && field[7] == "00000000"
+    })
+}
+
+/// Whether `/proc/net/ipv6_route` has a route to `::/0` through `name`.
+fn default_in_v6(table: &str, name: &str) -> bool {
+    table.lines().any(|line| {
+        let field: Vec<_> = line.split_ascii_whitespace().collect();
+        field.len() > 9 && field[9] == name && field[1] == "00" && field[0].bytes().all(|b| b == b'0')
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interface(addresses: &[&str], default_route: bool) -> Interface {
+        Interface {
+            name: "eth-a".into(),
+            index: 2,
+            mac: [2, 0, 0, 0, 0, 1],
+            mtu: 1500,
+            up: true,
+            addresses: addresses.iter().map(|a| a.parse().unwrap()).collect(),
+            default_route,
+        }
+    }
+
+    #[test]
+    fn a_port_with_the_default_route_is_in_use_whatever_is_allowed() {
+        let all = ["0.0.0.0/0".parse().unwrap()];
+        assert_eq!(
+            interface(&["10.0.0.1/24"], true).not_in_use(&all),
+            Err(InUse::DefaultRoute { iface: "eth-a".into() })
+        );
+    }
+
+    #[test]
+    fn an_address_outside_the_testbed_is_named() {
+        let allow = ["172.16.0.0/24".parse().unwrap()];
+        assert_eq!(interface(&["172.16.0.2/24", "fe80::1/64"], false).not_in_use(&allow), Ok(()));
+        let err = interface(&["172.16.0.2/24", "192.0.2.7/24"], false).not_in_use(&allow).unwrap_err();
+        assert!(err.to_string().contains("192.0.2.7/24") && err.remedy().contains("isolated"), "{err}");
+    }
+
+    #[test]
+    fn networks_contain_their_addresses_and_no_others() {
+        let inside = |n: &str, a: &str| n.parse::<Network>().unwrap().contains(a.parse().unwrap());
+        assert!(inside("172.16.0.0/24", "172.16.0.255") && !inside("172.16.0.0/24", "172.16.1.0"));
+        assert!(inside("2001:db8::/32", "2001:db8:ffff::1") && !inside("2001:db8::/32", "2001:db9::1"));
+        assert!(inside("0.0.0.0/0", "1.2.3.4") && !inside("0.0.0.0/0", "::1"));
+        for bad in ["", "10.0.0.0", "10.0.0.0/33", "::/129", "x/8", "10.0.0.0/-1"] {
+            assert!(bad.parse::<Network>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn default_routes_are_found_in_the_kernels_tables() {
+        // Header and rows as in Documentation/filesystems/proc of the kernel: destination and mask in hex.
+        let v4 = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n\
+                  eth0\t00000000\t010011AC\t0003\t0\t0\t0\t00000000\t0\t0\t0\n\
+                  eth1\t000011AC\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n";
+        assert!(default_in_v4(v4, "eth0") && !default_in_v4(v4, "eth1"));
+        let zero = "0".repeat(32);
+        let v6 = format!(
+            "{zero} 00 {zero} 00 fe800000000000000000000000000001 00000400 00000001 00000000 00000003 eth0\n\
+                          20010db8000000000000000000000000 40 {zero} 00 {zero} 00000100 00000001 00000000 00000001 eth1\n"
+        );
+        assert!(default_in_v6(&v6, "eth0") && !default_in_v6(&v6, "eth1"));
+    }
+
+    #[test]
+    fn loopback_has_its_address_and_no_mac() {
+        let lo = Interface::read("lo").unwrap();
+        assert_eq!(lo.mac, [0; 6]);
+        assert!(!lo.up || lo.addresses.contains(&"127.0.0.1/8".parse().unwrap()));
+    }
+
+    #[test]
+    fn an_interface_that_does_not_exist_is_named() {
+        for name in ["no-such-one", "a-name-that-is-far-too-long", "nul\0byte"] {
+            let err = Interface::read(name).unwrap_err();
+            assert!(matches!(&err, PortError::NoSuchInterface { iface } if iface == name), "{err}");
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Network ports: where frames leave and enter the machine. The only crate of the engine with `unsafe` code.
+//!
+//! - [`port`]: the traits. A back end sends either in bursts that the agent paces ([`BurstSender`]) or takes a whole
+//!   plan into the kernel ([`PlanSender`]); it receives either frames ([`BurstReceiver`]) or counts in the kernel
+//!   ([`CountingReceiver`])
+//! - [`plan`]: what a [`PlanSender`] is given: frame templates, offsets of what changes, pacing
+//! - [`af_packet`], [`memory`]: back ends
+//! - [`lossy`]: a wrapper of a port is a port
+//! - [`iface`]: facts of an interface, and the check that it is not part of a network in use
+//!
+//! This crate knows nothing of headers and probes: frames are bytes.
+
+pub mod af_packet;
+pub mod clock;
+pub mod cpu;
+pub mod error;
+pub mod iface;
+pub mod lossy;
+pub mod memory;
+pub mod plan;
+pub mod port;
+pub mod signal;
+mod sys;
+
+pub use error::PortError;
+pub use plan::{Field, FlowSet, Pace, PlanStream, SendPlan, Template};
+pub use port::{
+    Arrived, BurstReceiver, BurstSender, Counted, CountedStream, CountingReceiver, Handed, PlanControl, PlanSender,
+    Receiver, Sender, StreamTotals, Watch,
+};

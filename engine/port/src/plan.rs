@@ -1,0 +1,101 @@
+//! A whole trial as a back end inside the kernel needs it: bytes, offsets, numbers. No header has a name here.
+
+use dutlab_units::Nanos;
+
+/// What is to be sent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SendPlan {
+    /// The streams.
+    pub streams: Vec<PlanStream>,
+    /// When the first frame is due, on `CLOCK_MONOTONIC`.
+    pub start: Nanos,
+    /// No frame is due at or after this; `NEVER` if only counts end the streams.
+    pub end: Nanos,
+}
+
+/// One stream.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanStream {
+    /// Its number, already in the templates.
+    pub stream: u16,
+    /// One for each frame size.
+    pub templates: Vec<Template>,
+    /// Frame n uses `templates[order[n % order.len()]]`. Not empty.
+    pub order: Vec<u16>,
+    /// What changes from flow to flow; `None`: a single flow, as in the templates.
+    pub flows: Option<FlowSet>,
+    /// When frames are due.
+    pub pace: Pace,
+    /// The stream ends after this many; `u64::MAX`: the plan's end ends it.
+    pub frames: u64,
+}
+
+/// A frame with probe, sequence 0, send time 0 and right checksums; and where in it the changing things stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template {
+    /// The frame without FCS.
+    pub bytes: Vec<u8>,
+    /// Big-endian 48-bit sequence number. At an even place.
+    pub sequence_at: u16,
+    /// Big-endian 64-bit send time in nanoseconds. At an even place.
+    pub time_at: u16,
+    /// Header checksum that covers the addresses only (IPv4), if there is one.
+    pub ip_checksum_at: Option<u16>,
+    /// Checksum that covers sequence number and send time, and what `flows` changes where `field.in_checksum`.
+    pub checksum_at: u16,
+    /// Whether a computed checksum of 0 is written as 0xffff (UDP).
+    pub zero_is_ffff: bool,
+}
+
+/// The flows of a stream. Frame n belongs to flow n mod `count`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlowSet {
+    /// How many flows there are.
+    pub count: u32,
+    /// The fields that change: source address, destination address, source port, destination port.
+    pub fields: Vec<Field>,
+    /// The values: `count` rows with one value for each field, in the order of `fields`. An IPv6 address changes in its
+    /// lowest 4 bytes only.
+    pub values: Vec<u32>,
+}
+
+/// A field that changes from flow to flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field {
+    /// Where it stands, at an even place.
+    pub at: u16,
+    /// 2 or 4 bytes, big-endian.
+    pub length: u8,
+    /// Whether the transport's checksum covers it.
+    pub in_checksum: bool,
+    /// Whether the IPv4 header checksum covers it.
+    pub in_ip_checksum: bool,
+}
+
+/// When the frames of a stream are due. Instants count from [`SendPlan::start`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum Pace {
+    /// At once, always.
+    Max,
+    /// Pieces of linearly changing rate one after another; the last goes on at its `to_pps`. Constant rate is one
+    /// piece with `from_pps` = `to_pps`.
+    Linear(Vec<Piece>),
+    /// `frames` at once every `period`.
+    Bursts {
+        /// Frames in a burst.
+        frames: u32,
+        /// From the start of one burst to the start of the next.
+        period: Nanos,
+    },
+}
+
+/// A while of linearly changing rate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Piece {
+    /// Frames per second at its start.
+    pub from_pps: f64,
+    /// Frames per second at its end.
+    pub to_pps: f64,
+    /// How long it lasts.
+    pub span: Nanos,
+}

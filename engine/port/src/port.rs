@@ -1,0 +1,179 @@
+//! What every back end offers.
+//!
+//! Halves are handed to threads of the agent and come back from them when a trial ends. All instants are of
+//! `CLOCK_MONOTONIC`; all lengths are without FCS unless a name says so.
+
+use crate::error::PortError;
+use crate::plan::{Pace, SendPlan};
+use dutlab_units::Nanos;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// The sending half of a port.
+pub enum Sender {
+    /// Takes bursts; the agent paces.
+    Burst(Box<dyn BurstSender>),
+    /// Takes a whole plan; the back end paces.
+    Plan(Box<dyn PlanSender>),
+}
+
+/// The receiving half of a port.
+pub enum Receiver {
+    /// Gives frames; the agent accounts for them.
+    Burst(Box<dyn BurstReceiver>),
+    /// Accounts for the frames itself.
+    Counting(Box<dyn CountingReceiver>),
+}
+
+/// What became of a burst. The first `sent` frames that were filled left, then `refused` were refused for good; what was
+/// filled behind them was not tried, and its sequence numbers are free again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Handed {
+    /// Frames that the kernel took.
+    pub sent: usize,
+    /// Frames that it refused for good.
+    pub refused: usize,
+}
+
+/// Sends bursts of frames.
+pub trait BurstSender: Send {
+    /// The most frames that one call takes.
+    fn burst_max(&self) -> usize;
+
+    /// Calls `fill(i, buffer)` for up to `want` frames, i counting from 0; it writes frame i and returns its length.
+    /// Hands them over and says what became of them. Does not wait for room: with none, nothing is sent.
+    fn send(&mut self, want: usize, fill: &mut dyn FnMut(usize, &mut [u8]) -> usize) -> Result<Handed, PortError>;
+}
+
+/// A frame that arrived.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrived<'a> {
+    /// The frame without FCS, whole or cut to what the back end keeps.
+    pub bytes: &'a [u8],
+    /// Its whole length without FCS.
+    pub length: u32,
+    /// When it arrived.
+    pub at: Nanos,
+}
+
+/// Receives frames.
+pub trait BurstReceiver: Send {
+    /// Throws away what is waiting and sets the drop counter to 0.
+    fn begin(&mut self) -> Result<(), PortError>;
+
+    /// Waits up to `wait` for frames, calls `take` for each that is there, and returns how many there were.
+    fn receive(&mut self, wait: Nanos, take: &mut dyn FnMut(Arrived<'_>)) -> Result<usize, PortError>;
+
+    /// Frames that had arrived since [`begin`](Self::begin) and were dropped for want of room.
+    fn dropped(&mut self) -> Result<u64, PortError>;
+}
+
+/// Sends a whole plan without the agent's help.
+pub trait PlanSender: Send {
+    /// Takes a plan and checks it; sends nothing yet. The control works from any thread, before, during and after
+    /// [`run`](Self::run).
+    fn load(&mut self, plan: &SendPlan) -> Result<Arc<dyn PlanControl>, PortError>;
+
+    /// Sends, on the calling thread (which is pinned already), until all is sent or the control says stop.
+    fn run(&mut self) -> Result<(), PortError>;
+}
+
+/// Watches and steers a plan while it is sent.
+pub trait PlanControl: Send + Sync {
+    /// Ends sending soon.
+    fn stop(&self);
+
+    /// Changes the pace of the plan's stream number `index` from now on.
+    fn set_pace(&self, index: usize, pace: &Pace) -> Result<(), PortError>;
+
+    /// What was sent so far, in the order of the plan's streams. Final after `run` has returned.
+    fn totals(&self) -> Vec<StreamTotals>;
+}
+
+/// What was sent of a stream. `asked` = `sent` + `refused`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StreamTotals {
+    /// Frames that were due by the end of sending; at the maximum rate, those that were tried.
+    pub asked: u64,
+    /// Frames that left.
+    pub sent: u64,
+    /// Frames that were refused, or due and not sent in time.
+    pub refused: u64,
+    /// Bytes that left, with FCS.
+    pub bytes: u64,
+    /// Send time of the first frame; meaningless when `sent` is 0.
+    pub first: Nanos,
+    /// Send time of the last frame; meaningless when `sent` is 0.
+    pub last: Nanos,
+    /// The most that a frame was sent after it was due.
+    pub late_max: Nanos,
+}
+
+/// What a [`CountingReceiver`] shall look for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Watch {
+    /// The streams; probes of others are foreign.
+    pub streams: Vec<u16>,
+    /// Probes sent before this are stale.
+    pub begin: Nanos,
+}
+
+/// Accounts for frames by itself.
+pub trait CountingReceiver: Send {
+    /// Sets all counters to 0 and begins to count.
+    fn begin(&mut self, watch: &Watch) -> Result<(), PortError>;
+
+    /// Reads the counters, at any time.
+    fn read(&mut self) -> Result<Counted, PortError>;
+
+    /// Stops counting and reads the counters for the last time.
+    fn end(&mut self) -> Result<Counted, PortError>;
+}
+
+/// What a [`CountingReceiver`] counted.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Counted {
+    /// In the order of [`Watch::streams`].
+    pub streams: Vec<CountedStream>,
+    /// Frames without a probe of these streams.
+    pub foreign: u64,
+    /// Probes from before the trial.
+    pub stale: u64,
+    /// Frames that were dropped for want of room before they could be counted.
+    pub dropped: u64,
+}
+
+/// What a [`CountingReceiver`] counted of one stream.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct CountedStream {
+    /// Frames that arrived, duplicates included.
+    pub received: u64,
+    /// Their bytes, with FCS.
+    pub bytes: u64,
+    /// Arrivals of a frame that had arrived before.
+    pub duplicated: u64,
+    /// Arrivals after a frame with a higher number (RFC 4737 section 3).
+    pub reordered: u64,
+    /// The largest reordering extent (RFC 4737 section 4.2.1).
+    pub reorder_extent_max: u64,
+    /// Arrivals so late that it was guessed whether they were duplicates.
+    pub guessed: u64,
+    /// Frames with a wrong checksum; not among `received`.
+    pub corrupted: u64,
+    /// First arrival; meaningless when `received` is 0.
+    pub first: Nanos,
+    /// Last arrival; meaningless when `received` is 0.
+    pub last: Nanos,
+    /// Frames that arrived before they were sent: the clocks differ.
+    pub negative: u64,
+    /// Least latency.
+    pub latency_min: Nanos,
+    /// Greatest latency.
+    pub latency_max: Nanos,
+    /// Sum of all latencies, in nanoseconds.
+    pub latency_sum: u128,
+    /// Upper end of a bucket in nanoseconds and frames in it, rising, empty ones left out.
+    pub latency: Vec<(u64, u64)>,
+    /// Source addresses and ports of the first frames, each once.
+    pub sources: Vec<(IpAddr, u16)>,
+}

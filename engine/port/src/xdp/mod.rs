@@ -1,0 +1,26 @@
+//! Kernel speed: eBPF sends and receives, and the card stays a normal kernel interface.
+//!
+//! [`XdpSender`] makes one long live-frame call (`BPF_PROG_TEST_RUN` with `BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18) in
+//! which a program writes, paces and redirects each frame; [`XdpReceiver`] attaches a program that accounts for our
+//! frames, drops them, and passes everything else to the kernel. Both are read and steered through mapped memory, both
+//! are gone when the process is, however it ends. The programs are in `engine/bpf`.
+
+mod attach;
+mod contract;
+mod error;
+mod histogram;
+mod netlink;
+mod objects;
+mod plan;
+mod receiver;
+mod sender;
+mod shared;
+mod system;
+mod template;
+
+pub use error::{Why, XdpError};
+pub use histogram::Histogram;
+pub use plan::{Flow, LanePlan, Pace, StreamPlan, XdpPlan};
+pub use receiver::{AttachMode, ReceiveReport, ReceivedStream, SeenSource, XdpReceivePlan, XdpReceiver};
+pub use sender::{SendEnd, SendReport, SentLane, SentStream, XdpSender};
+pub use template::{LONGEST, Template};

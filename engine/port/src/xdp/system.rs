@@ -1,0 +1,217 @@
+//! System calls: interfaces, threads, signals, the clock.
+
+use super::error::{Why, XdpError};
+use std::ffi::CString;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::OnceLock;
+
+/// `CLOCK_MONOTONIC`, the clock of `bpf_ktime_get_ns`.
+pub(super) fn monotonic_ns() -> u64 {
+    let mut t = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: the call fills `t`; it cannot fail for this clock.
+    let t = unsafe {
+        libc::clock_gettime(libc::CLOCK_MONOTONIC, t.as_mut_ptr());
+        t.assume_init()
+    };
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// Inode of the calling thread's network namespace.
+pub(super) fn netns_inode() -> io::Result<u32> {
+    std::fs::metadata("/proc/thread-self/ns/net").map(|m| m.ino() as u32)
+}
+
+/// Device and inode of this process's pid namespace.
+pub(super) fn pidns() -> io::Result<(u64, u64)> {
+    std::fs::metadata("/proc/self/ns/pid").map(|m| (m.dev(), m.ino()))
+}
+
+/// The interface's index, in the calling thread's network namespace.
+pub(super) fn index_of(iface: &str) -> Option<u32> {
+    let name = CString::new(iface).ok()?;
+    // SAFETY: a valid C string.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => None,
+        index => Some(index),
+    }
+}
+
+pub(super) fn thread_id() -> i32 {
+    // SAFETY: no arguments, no memory.
+    unsafe { libc::gettid() }
+}
+
+/// Pins the calling thread to a CPU.
+pub(super) fn pin(cpu: usize) -> io::Result<()> {
+    let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
+    // SAFETY: an all-zero set is an empty one; CPU_SET checks the index itself.
+    let result = unsafe {
+        libc::CPU_SET(cpu, &mut *set.as_mut_ptr());
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set.as_ptr())
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// CPUs that may ever run, so that their numbers are below this.
+pub(super) fn possible_cpus() -> usize {
+    // SAFETY: no memory involved.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }).unwrap_or(1).max(1)
+}
+
+/// The signal that interrupts a live-frame call. Its handler does nothing; the interruption is all.
+fn wake_signal() -> i32 {
+    libc::SIGRTMIN() + 7
+}
+
+extern "C" fn on_wake(_: i32) {}
+
+/// Once a process, so that the wake signal does not kill it.
+pub(super) fn install_wake_signal() -> io::Result<()> {
+    static INSTALLED: OnceLock<Result<(), i32>> = OnceLock::new();
+    INSTALLED
+        .get_or_init(|| {
+            // SAFETY: a zeroed sigaction is an empty one; the handler touches nothing.
+            let result = unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = on_wake as extern "C" fn(i32) as usize;
+                libc::sigaction(wake_signal(), &action, std::ptr::null_mut())
+            };
+            if result == 0 { Ok(()) } else { Err(io::Error::last_os_error().raw_os_error().unwrap_or(0)) }
+        })
+        .map_err(io::Error::from_raw_os_error)
+}
+
+/// Lets only the wake signal through to the calling thread: others belong to the program's main thread.
+pub(super) fn block_signals() {
+    // SAFETY: the sets are filled before they are used; the calls only change this thread's mask.
+    unsafe {
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigfillset(set.as_mut_ptr());
+        libc::sigdelset(set.as_mut_ptr(), wake_signal());
+        libc::pthread_sigmask(libc::SIG_SETMASK, set.as_ptr(), std::ptr::null_mut());
+    }
+}
+
+/// Interrupts a thread of this process.
+pub(super) fn wake(tid: i32) {
+    // SAFETY: sends a signal that has a handler; a thread that has ended gives ESRCH, which is as good.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, wake_signal()) };
+}
+
+/// What is known of an interface.
+#[derive(Debug, Clone)]
+pub(super) struct Interface {
+    pub(super) name: String,
+    pub(super) index: u32,
+    pub(super) mtu: u32,
+    pub(super) driver: String,
+    /// Bits of `enum netdev_xdp_act`; `None`: the kernel does not say (before 6.3).
+    pub(super) xdp_features: Option<u64>,
+}
+
+/// The interface takes frames that XDP redirects to it (`NETDEV_XDP_ACT_NDO_XMIT`).
+pub(super) const NDO_XMIT: u64 = 4;
+
+impl Interface {
+    pub(super) fn find(iface: &str) -> Result<Self, XdpError> {
+        let index = index_of(iface).ok_or_else(|| XdpError::system(iface, "if_nametoindex", io::Error::from_raw_os_error(libc::ENODEV)))?;
+        let socket = Control::open().map_err(|e| XdpError::system(iface, "socket", e))?;
+        let mtu = socket.mtu(iface).map_err(|e| XdpError::system(iface, "ioctl(SIOCGIFMTU)", e))?;
+        let driver = socket.driver(iface).unwrap_or_else(|_| "unknown".into());
+        Ok(Self { name: iface.into(), index, mtu, driver, xdp_features: super::netlink::xdp_features(index).ok().flatten() })
+    }
+
+    /// Receive queues in use; `None`: the driver does not say.
+    pub(super) fn rx_queues(&self) -> Option<u32> {
+        Control::open().and_then(|c| c.rx_queues(&self.name)).ok()
+    }
+
+    /// Whether the driver runs XDP programs (`NETDEV_XDP_ACT_BASIC`); kernels that do not say are not trusted.
+    pub(super) fn has_native_xdp(&self) -> bool {
+        self.xdp_features.is_some_and(|f| f & 1 != 0)
+    }
+
+    /// Whether a frame of `longest` bytes (without FCS) can leave by redirection.
+    pub(super) fn can_send(&self, longest: usize) -> Result<(), XdpError> {
+        // The kernel allows the MTU, an Ethernet header and one VLAN tag.
+        if longest > self.mtu as usize + 14 + 4 {
+            return Err(XdpError::new(&self.name, "plan", Why::MtuTooSmall { frame: longest, mtu: self.mtu }));
+        }
+        if self.xdp_features.is_some_and(|f| f & NDO_XMIT == 0) {
+            let why = if self.driver == "veth" { Why::PeerWithoutNapi } else { Why::NoRedirect { driver: self.driver.clone() } };
+            return Err(XdpError::new(&self.name, "netdev-genl dev-get", why));
+        }
+        Ok(())
+    }
+}
+
+/// A socket to ask about interfaces.
+struct Control(std::os::fd::OwnedFd);
+
+impl Control {
+    fn open() -> io::Result<Self> {
+        use std::os::fd::FromRawFd as _;
+        // SAFETY: a new socket; its descriptor is owned by what is returned.
+        unsafe {
+            match libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) {
+                -1 => Err(io::Error::last_os_error()),
+                fd => Ok(Self(std::os::fd::OwnedFd::from_raw_fd(fd))),
+            }
+        }
+    }
+
+    fn request(iface: &str) -> io::Result<libc::ifreq> {
+        // SAFETY: a zeroed ifreq is valid.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        if iface.len() >= request.ifr_name.len() {
+            return Err(io::Error::from_raw_os_error(libc::ENODEV));
+        }
+        for (to, from) in request.ifr_name.iter_mut().zip(iface.bytes()) {
+            *to = from as libc::c_char;
+        }
+        Ok(request)
+    }
+
+    fn ioctl(&self, call: u64, request: &mut libc::ifreq) -> io::Result<()> {
+        use std::os::fd::AsRawFd as _;
+        // SAFETY: `request` is a whole ifreq, and what it points to (if anything) outlives the call.
+        match unsafe { libc::ioctl(self.0.as_raw_fd(), call as _, request) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    fn mtu(&self, iface: &str) -> io::Result<u32> {
+        let mut request = Self::request(iface)?;
+        self.ioctl(libc::SIOCGIFMTU as u64, &mut request)?;
+        // SAFETY: the call filled this member.
+        Ok(unsafe { request.ifr_ifru.ifru_mtu } as u32)
+    }
+
+    fn rx_queues(&self, iface: &str) -> io::Result<u32> {
+        const ETHTOOL_GCHANNELS: u32 = 0x3c;
+        const SIOCETHTOOL: u64 = 0x8946;
+        // struct ethtool_channels: cmd, max_{rx,tx,other,combined}, {rx,tx,other,combined}_count.
+        let mut channels = [0_u32; 9];
+        channels[0] = ETHTOOL_GCHANNELS;
+        let mut request = Self::request(iface)?;
+        request.ifr_ifru.ifru_data = channels.as_mut_ptr().cast();
+        self.ioctl(SIOCETHTOOL, &mut request)?;
+        Ok(channels[5] + channels[8])
+    }
+
+    fn driver(&self, iface: &str) -> io::Result<String> {
+        const ETHTOOL_GDRVINFO: u32 = 3;
+        const SIOCETHTOOL: u64 = 0x8946;
+        // struct ethtool_drvinfo: cmd, then driver[32], and more; 196 bytes in all.
+        let mut info = [0_u8; 256];
+        info[..4].copy_from_slice(&ETHTOOL_GDRVINFO.to_ne_bytes());
+        let mut request = Self::request(iface)?;
+        request.ifr_ifru.ifru_data = info.as_mut_ptr().cast();
+        self.ioctl(SIOCETHTOOL, &mut request)?;
+        let name: Vec<u8> = info[4..36].iter().copied().take_while(|b| *b != 0).collect();
+        Ok(String::from_utf8_lossy(&name).into_owned())
+    }
+}

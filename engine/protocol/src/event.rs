@@ -1,0 +1,49 @@
+//! What the agent says on its own.
+
+use crate::reply::Fault;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One line from the agent that answers no request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// Once a second for each port whose plan asked for it.
+    Second(Second),
+    /// A port failed; `wait` and `settle` still reply with what was counted before.
+    Failed(Failed),
+}
+
+/// Counters of a port since the trial began. For live views only: frames are in flight while these are read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Second {
+    /// The port.
+    pub port: String,
+    /// When the counters were read.
+    pub monotonic_ns: u64,
+    /// Frames sent.
+    pub sent: u64,
+    /// Bytes sent, with FCS.
+    pub sent_bytes: u64,
+    /// Frames received, duplicates included.
+    pub received: u64,
+    /// Bytes received, with FCS.
+    pub received_bytes: u64,
+    /// Frames that arrived once too often.
+    pub duplicated: u64,
+    /// Frames that arrived after a later one.
+    pub reordered: u64,
+    /// Frames that the receiver's kernel dropped for want of room.
+    pub kernel_dropped: u64,
+}
+
+/// A port failed in mid-trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Failed {
+    /// The port.
+    pub port: String,
+    /// Why.
+    pub err: Fault,
+}

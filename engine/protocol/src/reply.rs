@@ -1,0 +1,196 @@
+//! What the agent answers: exactly one reply for each request.
+
+use crate::request::Backend;
+use crate::totals::{Received, Sent};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One line from the agent that answers a request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Reply {
+    /// The request's number; `null` when the request could not be read at all.
+    pub id: Option<u64>,
+    /// Its outcome.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// Either it was done, or there is a reason why not.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Done; the content belongs to the operation.
+    Ok(Answer),
+    /// Not done, and nothing was changed.
+    Err(Fault),
+}
+
+/// The content of a good reply, by operation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Answer {
+    /// To `hello`.
+    Hello(Hello),
+    /// To `probe`.
+    Probed(Probed),
+    /// To `open`.
+    Opened(Opened),
+    /// To `arm`.
+    Armed(Armed),
+    /// To `start`.
+    Started(Started),
+    /// To `wait`.
+    Sent(Sent),
+    /// To `settle`.
+    Received(Received),
+    /// To `rate`, `stop` and `close`.
+    Done(Done),
+}
+
+/// Reply to `hello`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Hello {
+    /// The program's version.
+    pub version: String,
+    /// The number of this protocol.
+    pub protocol: u32,
+    /// `CLOCK_MONOTONIC` at the moment of the reply.
+    pub monotonic_ns: u64,
+    /// `CLOCK_REALTIME` at the same moment.
+    pub realtime_ns: u64,
+    /// Kernel release.
+    pub kernel: String,
+    /// CPUs that the agent may run on.
+    pub cpus: Vec<u32>,
+}
+
+/// Reply to `probe`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Probed {
+    /// The interface.
+    pub iface: String,
+    /// Every back end, best first.
+    pub backends: Vec<BackendAbility>,
+}
+
+/// What one back end can do on one interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BackendAbility {
+    /// The back end.
+    pub backend: Backend,
+    /// Whether it can send here.
+    pub can_send: bool,
+    /// Whether it can receive here.
+    pub can_receive: bool,
+    /// Longest frame in bytes with FCS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_frame_bytes: Option<u32>,
+    /// Why it cannot, or what it cannot do as well as elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What would change that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+}
+
+/// Reply to `open`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Opened {
+    /// The port.
+    pub port: String,
+    /// The interface.
+    pub iface: String,
+    /// The back end that was taken.
+    pub backend: Backend,
+    /// The interface's MAC.
+    pub mac: String,
+    /// The interface's MTU in bytes (IP).
+    pub mtu_bytes: u32,
+    /// The interface's addresses with prefix length.
+    pub addresses: Vec<String>,
+    /// What the user should know: a slower path taken, a feature absent.
+    pub notes: Vec<String>,
+}
+
+/// Reply to `arm`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Armed {
+    /// The port.
+    pub armed: String,
+    /// Per stream that is sent: the mean frame size, in bytes with FCS.
+    pub streams: Vec<ArmedStream>,
+}
+
+/// A stream as understood.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ArmedStream {
+    /// The stream.
+    pub stream: u16,
+    /// Mean frame size in bytes with FCS.
+    pub mean_frame_bytes: f64,
+    /// Frames that it will have asked for at its end; absent at the maximum rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<u64>,
+}
+
+/// Reply to `start`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Started {
+    /// When the trial begins.
+    pub at_monotonic_ns: u64,
+}
+
+/// Reply to operations that have nothing to tell.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Done {}
+
+/// Why a request was not carried out, or a port failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    /// For programs.
+    pub kind: ErrorKind,
+    /// For people: one sentence with the facts.
+    pub message: String,
+    /// The system call that failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
+    /// Its errno.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errno: Option<i32>,
+    /// What would help.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+}
+
+/// The kinds of faults.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorKind {
+    /// The line could not be read, or a key is unknown or wrong.
+    BadRequest,
+    /// The plan contradicts itself or the port.
+    BadPlan,
+    /// The operation does not fit what the port is doing.
+    WrongState,
+    /// There is no such interface, or it is down.
+    NoSuchInterface,
+    /// The port looks like part of a network in use (RFC 6815).
+    GuardRefused,
+    /// The operating system denies it.
+    Permission,
+    /// This back end cannot do that here.
+    Unsupported,
+    /// The port vanished or failed while in use.
+    PortLost,
+    /// A system call failed.
+    Syscall,
+}

@@ -1,0 +1,221 @@
+//! What the controller asks for.
+
+use crate::plan::{Rate, ReceivePlan, SendPlan};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One line to the agent.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Request {
+    /// Chosen by the controller; the reply carries it back.
+    pub id: u64,
+    /// What is asked.
+    #[serde(flatten)]
+    pub op: Op,
+}
+
+/// The operations.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub enum Op {
+    /// Who are you, what is your time? Replied with [`crate::reply::Hello`].
+    Hello(Hello),
+    /// What can each back end do on this interface? Replied with [`crate::reply::Probed`].
+    Probe(Probe),
+    /// Take a port. Replied with [`crate::reply::Opened`].
+    Open(Open),
+    /// Lay a trial's plan before a port. Replied with [`crate::reply::Armed`].
+    Arm(Arm),
+    /// Begin. Replied with [`crate::reply::Started`] at once, before the instant has come.
+    Start(Start),
+    /// Change the rate of a stream that is being sent. Replied with [`crate::reply::Done`].
+    Rate(ChangeRate),
+    /// Wait until all streams of a port have been sent. Replied with [`crate::totals::Sent`] when they have.
+    Wait(Wait),
+    /// Read the receiver's counters, after a drain. Ends the trial. Replied with [`crate::totals::Received`].
+    Settle(Settle),
+    /// End sending early; `wait` is then replied to. Replied with [`crate::reply::Done`].
+    Stop(Stop),
+    /// Give a port back. Replied with [`crate::reply::Done`].
+    Close(Close),
+}
+
+/// Arguments of `hello`: none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Hello {}
+
+/// Arguments of `probe`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Probe {
+    /// Interface name.
+    pub iface: String,
+}
+
+/// Arguments of `open`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Open {
+    /// The name by which all later messages call this port.
+    pub port: String,
+    /// Interface name. The back end `memory` needs none.
+    #[serde(default)]
+    pub iface: String,
+    /// How frames get in and out.
+    #[serde(default)]
+    pub backend: Backend,
+    /// CPU to which the sending thread is pinned, and the receiving one too unless `receive_cpu` says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u32>,
+    /// CPU to which the receiving thread is pinned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive_cpu: Option<u32>,
+    /// What keeps test traffic off networks in use.
+    #[serde(default)]
+    pub guard: Guard,
+}
+
+/// How frames get in and out of a port.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Backend {
+    /// The fastest that works here.
+    #[default]
+    Auto,
+    /// eBPF live frames to send, an XDP program to receive.
+    Xdp,
+    /// `AF_XDP` rings.
+    AfXdp,
+    /// `AF_PACKET` rings: works on every interface.
+    AfPacket,
+    /// No device: frames go nowhere. What the CPU alone can do.
+    Memory,
+    /// A pcap file.
+    Pcap,
+}
+
+/// RFC 6815: test traffic must stay off production networks. `open` refuses a port that carries the default route, or
+/// an address that `allow` does not cover.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Guard {
+    /// The testbed's networks, as in `172.16.0.0/24`. Link-local addresses are always allowed.
+    #[serde(default)]
+    pub allow: Vec<String>,
+    /// The user vouches that nothing else is on this link: no check at all.
+    #[serde(default)]
+    pub isolated: bool,
+}
+
+/// Arguments of `arm`. At least one of `send` and `receive` is present; a port may do both.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Arm {
+    /// The port.
+    pub port: String,
+    /// What it sends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send: Option<SendPlan>,
+    /// What it receives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive: Option<ReceivePlan>,
+    /// Emit a `second` event for this port once a second while the trial lasts.
+    #[serde(default)]
+    pub events: bool,
+}
+
+/// Arguments of `start`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Start {
+    /// The ports to start; absent or empty: all that are armed.
+    #[serde(default)]
+    pub ports: Vec<String>,
+    /// When the trial begins; absent: now. Probes with an earlier send time count as stale.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_monotonic_ns: Option<u64>,
+}
+
+/// Arguments of `rate`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeRate {
+    /// The port.
+    pub port: String,
+    /// The stream.
+    pub stream: u16,
+    /// Its rate from now on.
+    pub rate: Rate,
+}
+
+/// Arguments of `wait`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Wait {
+    /// The port.
+    pub port: String,
+}
+
+/// Arguments of `settle`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Settle {
+    /// The port.
+    pub port: String,
+    /// How many frames of each stream were really sent, as the sender's `wait` said.
+    pub sent: Vec<StreamSent>,
+    /// Time that the agent still receives before it reads the counters.
+    #[serde(default)]
+    pub drain_ns: u64,
+}
+
+/// How many frames of a stream were sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StreamSent {
+    /// The stream.
+    pub stream: u16,
+    /// Frames that left the sender.
+    pub frames: u64,
+}
+
+/// Arguments of `stop`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Stop {
+    /// The ports; absent or empty: all.
+    #[serde(default)]
+    pub ports: Vec<String>,
+}
+
+/// Arguments of `close`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Close {
+    /// The port.
+    pub port: String,
+}
+
+/// A line that is no request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadRequest {
+    /// The request's number, if it could be read.
+    pub id: Option<u64>,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl Request {
+    /// Reads one line. Unknown operations and unknown keys are refused.
+    pub fn parse(line: &str) -> Result<Self, BadRequest> {
+        let refuse = |id, what: String| BadRequest { id, what };
+        let mut value: serde_json::Value =
+            serde_json::from_str(line).map_err(|e| refuse(None, format!("no JSON object: {e}")))?;
+        let object = value.as_object_mut().ok_or_else(|| refuse(None, "no JSON object".into()))?;
+        let id = object.remove("id").and_then(|id| id.as_u64());
+        let id = id.ok_or_else(|| refuse(None, "`id`: a whole number is missing".into()))?;
+        let op = serde_json::from_value(value).map_err(|e| refuse(Some(id), e.to_string()))?;
+        Ok(Self { id, op })
+    }
+}

@@ -1,0 +1,162 @@
+//! What became of the frames of a trial.
+
+use crate::reply::Fault;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+
+/// Reply to `wait`: what a port sent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Sent {
+    /// The port.
+    pub port: String,
+    /// Why sending ended.
+    pub ended: Ended,
+    /// Present when `ended` is `failed`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub err: Option<Fault>,
+    /// Each stream's share.
+    pub streams: Vec<SentStream>,
+}
+
+/// Why sending ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// All frames asked for, or the duration.
+    Finished,
+    /// `stop` came first.
+    Stopped,
+    /// The port failed.
+    Failed,
+}
+
+/// What was sent of a stream. `asked` = `sent` + `refused`, always.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SentStream {
+    /// The stream.
+    pub stream: u16,
+    /// Frames that the plan asked for up to the end of sending; at the maximum rate, those that were tried.
+    pub asked: u64,
+    /// Frames that the kernel took, numbered from 0 without a gap.
+    pub sent: u64,
+    /// Frames that the kernel or card refused, or that were due and could not be sent in time.
+    pub refused: u64,
+    /// Bytes sent, with FCS.
+    pub sent_bytes: u64,
+    /// Send time of the first frame; absent when none was sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_monotonic_ns: Option<u64>,
+    /// Send time of the last frame.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_monotonic_ns: Option<u64>,
+    /// Time over which the stream was sent: the plan's duration, or from first to last frame plus one mean gap.
+    pub seconds: f64,
+    /// `sent` / `seconds`.
+    pub achieved_pps: f64,
+    /// The same in bits per second with preamble and gap.
+    pub achieved_bps_l1: f64,
+    /// The same in bits per second of frames with FCS.
+    pub achieved_bps_l2: f64,
+    /// The most that a frame was sent after it was due; 0 at the maximum rate.
+    pub late_max_ns: u64,
+}
+
+/// Reply to `settle`: what a port received.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Received {
+    /// The port.
+    pub port: String,
+    /// Each stream's share.
+    pub streams: Vec<ReceivedStream>,
+    /// Frames without our probe, or with one of a stream that is not in the plan.
+    pub foreign: u64,
+    /// Probes sent before this trial began.
+    pub stale: u64,
+    /// Frames that reached the host and were dropped there for want of room, before they could be counted. They are
+    /// among `lost`, but it was not the DUT that lost them.
+    pub kernel_dropped: u64,
+    /// Present when the port failed during the trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub err: Option<Fault>,
+}
+
+/// What was received of a stream. `sent` + `duplicated` = `received` + `lost`, or `balances` is false.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReceivedStream {
+    /// The stream.
+    pub stream: u16,
+    /// Frames that were sent, as `settle` said.
+    pub sent: u64,
+    /// Frames that arrived, duplicates included.
+    pub received: u64,
+    /// Bytes that arrived, with FCS.
+    pub received_bytes: u64,
+    /// Frames that never arrived.
+    pub lost: u64,
+    /// Arrivals of a frame that had arrived before.
+    pub duplicated: u64,
+    /// Arrivals after a frame with a higher number (RFC 4737 section 3: Type-P-Reordered).
+    pub reordered: u64,
+    /// The largest reordering extent (RFC 4737 section 4.2.1): frames between the first later one and this one.
+    pub reorder_extent_max: u64,
+    /// Arrivals so late that the ledger had to guess whether they came twice; 0 means every count is exact.
+    pub guessed: u64,
+    /// Frames of this stream whose checksum is wrong; they are not among `received`.
+    pub corrupted: u64,
+    /// Whether the frames are conserved.
+    pub balances: bool,
+    /// Arrival of the first frame; absent when none came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_monotonic_ns: Option<u64>,
+    /// Arrival of the last frame.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_monotonic_ns: Option<u64>,
+    /// One-way latency of the frames that arrived, duplicates left out; absent when none came. True only where sender
+    /// and receiver share a clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latency>,
+    /// The different senders of the first 1024 frames, as the receiver saw them: 16 at most. Shows translation.
+    pub sources: Vec<Source>,
+}
+
+/// One-way latency.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Latency {
+    /// Frames measured.
+    pub count: u64,
+    /// Frames whose latency came out negative: the clocks differ. They are not in the figures below.
+    pub negative: u64,
+    /// Least.
+    pub min_ns: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 90th percentile.
+    pub p90_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// 99.9th percentile.
+    pub p999_ns: u64,
+    /// Greatest.
+    pub max_ns: u64,
+    /// Arithmetic mean.
+    pub mean_ns: f64,
+    /// The whole histogram: `[upper end of the bucket in ns, frames in it]`, empty ones left out, rising. Buckets are
+    /// at most 1/1000 of their value wide.
+    pub histogram: Vec<(u64, u64)>,
+}
+
+/// Where a frame claimed to come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// Source address.
+    pub address: IpAddr,
+    /// Source port (ICMP echo: the identifier).
+    pub port: u16,
+}

@@ -1,0 +1,167 @@
+//! Which addresses and ports a frame has: ranges counted through, or a pseudo-random set (RFC 4814).
+
+use std::fmt;
+
+/// The flows of a stream: offsets from the stream's own addresses and ports. A function of its parameters alone, so the
+/// set is the same in all trials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flows {
+    count: u32,
+    ranges: [u32; 4],
+    seed: Option<u64>,
+}
+
+/// One flow: what is added to the stream's own values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Flow {
+    /// Added to the source port.
+    pub source_port: u16,
+    /// Added to the destination port.
+    pub destination_port: u16,
+    /// Added to the source address.
+    pub source: u32,
+    /// Added to the destination address.
+    pub destination: u32,
+}
+
+/// Flows that cannot be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlowError {
+    /// A count or a range is 0.
+    Empty,
+    /// A range of ports is longer than 65536.
+    TooManyPorts(u32),
+    /// More flows are asked for than the ranges have members.
+    TooMany {
+        /// Flows that were asked for.
+        asked: u32,
+        /// Members that the ranges have together.
+        members: u128,
+    },
+}
+
+impl fmt::Display for FlowError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => write!(f, "a count of 0: flows, addresses and ports are at least 1"),
+            Self::TooManyPorts(n) => write!(f, "{n} ports: there are 65536"),
+            Self::TooMany { asked, members } => {
+                write!(f, "{asked} flows asked for, but the ranges have {members} members; widen a range")
+            }
+        }
+    }
+}
+
+impl std::error::Error for FlowError {}
+
+impl Flows {
+    /// `ranges`: how many source ports, destination ports, source addresses, destination addresses.
+    pub fn new(count: u32, ranges: [u32; 4], seed: Option<u64>) -> Result<Self, FlowError> {
+        if count == 0 || ranges.contains(&0) {
+            return Err(FlowError::Empty);
+        }
+        if let Some(n) = ranges[..2].iter().find(|n| **n > 1 << 16) {
+            return Err(FlowError::TooManyPorts(*n));
+        }
+        let members = ranges.iter().map(|r| u128::from(*r)).product();
+        if u128::from(count) > members {
+            return Err(FlowError::TooMany { asked: count, members });
+        }
+        Ok(Self { count, ranges, seed })
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub const fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Flow number `index`, below [`count`](Self::count). Different indices are different flows.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "each remainder is below its range, which was checked")]
+    pub fn flow(&self, index: u32) -> Flow {
+        let members = self.ranges.iter().map(|r| u128::from(*r)).product();
+        let mut member = self.seed.map_or(u128::from(index), |seed| shuffled(u128::from(index), members, seed));
+        let [source_port, destination_port, source, destination] = self.ranges.map(|range| {
+            let offset = member % u128::from(range);
+            member /= u128::from(range);
+            offset as u32
+        });
+        Flow { source_port: source_port as u16, destination_port: destination_port as u16, source, destination }
+    }
+}
+
+/// A permutation of 0 … `members` - 1: a Feistel network over the next even power of two, walked until it falls inside.
+fn shuffled(index: u128, members: u128, seed: u64) -> u128 {
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves of 128 bits are folded into 64")]
+    let fold = |n: u128| n as u64 ^ (n >> 64) as u64;
+    let bits = (128 - (members - 1).leading_zeros()).max(2);
+    let half = bits.div_ceil(2);
+    let mask = (1_u128 << half) - 1;
+    let mut at = index;
+    loop {
+        let (mut left, mut right) = (at >> half, at & mask);
+        for round in 0..4 {
+            let mixed = u128::from(mix(fold(right), seed.wrapping_add(round))) & mask;
+            (left, right) = (right, left ^ mixed);
+        }
+        at = left << half | right;
+        if at < members {
+            return at;
+        }
+    }
+}
+
+/// The finaliser of `SplitMix64` (Steele, Lea, Flood, OOPSLA 2014), over value and key.
+const fn mix(value: u64, key: u64) -> u64 {
+    let mut z = value.wrapping_add(key.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn ranges_are_counted_through_with_the_source_port_fastest() {
+        let flows = Flows::new(6, [2, 1, 3, 1], None).unwrap();
+        let seen: Vec<_> = (0..6).map(|i| (flows.flow(i).source_port, flows.flow(i).source)).collect();
+        assert_eq!(seen, [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2)]);
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_set_every_time_and_another_seed_another() {
+        let set = |seed| {
+            (0..100).map(|i| Flows::new(100, [60_000, 1, 200, 1], Some(seed)).unwrap().flow(i)).collect::<Vec<_>>()
+        };
+        assert_eq!(set(1), set(1));
+        assert_ne!(set(1), set(2));
+    }
+
+    #[test]
+    fn more_flows_than_members_are_refused() {
+        assert_eq!(Flows::new(7, [2, 1, 3, 1], None), Err(FlowError::TooMany { asked: 7, members: 6 }));
+        assert_eq!(Flows::new(1, [0, 1, 1, 1], None), Err(FlowError::Empty));
+        assert_eq!(Flows::new(1, [65_537, 1, 1, 1], None), Err(FlowError::TooManyPorts(65_537)));
+    }
+
+    proptest! {
+        #[test]
+        fn all_flows_differ_and_lie_in_their_ranges(
+            ranges in [1_u32..40, 1_u32..40, 1_u32..40, 1_u32..40], seed: Option<u64>, part in 1_u32..=100,
+        ) {
+            let count = (ranges.iter().product::<u32>() * part / 100).clamp(1, 5000);
+            let flows = Flows::new(count, ranges, seed).unwrap();
+            let seen: HashSet<Flow> = (0..count).map(|i| flows.flow(i)).collect();
+            prop_assert_eq!(seen.len(), count as usize);
+            for f in seen {
+                prop_assert!(u32::from(f.source_port) < ranges[0] && u32::from(f.destination_port) < ranges[1]);
+                prop_assert!(f.source < ranges[2] && f.destination < ranges[3]);
+            }
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! When frames are due: a rate over time, counted from its start.
+
+use dutlab_units::Nanos;
+
+/// Frame counts are compared with this tolerance, so that rounding of `f64` neither adds nor loses one.
+const TINY: f64 = 1e-6;
+
+/// A rate over time.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Profile {
+    /// As fast as possible: any number of frames is due, always.
+    Max,
+    /// Linear pieces one after another; the last goes on at its `to_pps`.
+    Linear(Vec<Piece>),
+    /// `frames` at once every `period` (RFC 2544 section 21).
+    Bursts {
+        /// Frames in a burst.
+        frames: u32,
+        /// From the start of one burst to the start of the next.
+        period: Nanos,
+    },
+}
+
+/// A while of linearly changing rate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Piece {
+    /// Frames per second at its start.
+    pub from_pps: f64,
+    /// Frames per second at its end.
+    pub to_pps: f64,
+    /// How long it lasts.
+    pub span: Nanos,
+}
+
+impl Piece {
+    /// Frames in the first `t` seconds.
+    fn frames(&self, t: f64) -> f64 {
+        let slope = if self.span == Nanos::ZERO { 0.0 } else { (self.to_pps - self.from_pps) / self.span.seconds() };
+        t * (self.from_pps + slope * t / 2.0)
+    }
+
+    /// Seconds until `frames` are due; the inverse of [`frames`](Self::frames).
+    fn until(&self, frames: f64) -> f64 {
+        if frames <= 0.0 {
+            return 0.0;
+        }
+        let slope = (self.to_pps - self.from_pps) / self.span.seconds();
+        // The root of the quadratic in the form that stays exact when the slope is small.
+        2.0 * frames / (self.from_pps + (self.from_pps * self.from_pps + 2.0 * slope * frames).max(0.0).sqrt())
+    }
+}
+
+impl Profile {
+    /// A constant rate.
+    #[must_use]
+    pub fn constant(pps: f64) -> Self {
+        Self::Linear(vec![Piece { from_pps: pps, to_pps: pps, span: Nanos::ZERO }])
+    }
+
+    /// Frames due before `span` has passed: what a trial of that length asks for. `None` at the maximum rate.
+    #[must_use]
+    pub fn asked(&self, span: Nanos) -> Option<u64> {
+        match self {
+            Self::Max => None,
+            Self::Linear(pieces) => Some(whole((integral(pieces, span).0 - TINY).ceil())),
+            Self::Bursts { frames, period } => Some(span.0.div_ceil(period.0) * u64::from(*frames)),
+        }
+    }
+
+    /// Frames due when `elapsed` has passed, that instant included. `None` at the maximum rate.
+    #[must_use]
+    pub fn due(&self, elapsed: Nanos) -> Option<u64> {
+        match self {
+            Self::Max => None,
+            Self::Linear(pieces) => {
+                let (frames, rate) = integral(pieces, elapsed);
+                // In a pause, a frame that would be due exactly now waits for the end of the pause.
+                Some(if rate > 0.0 { whole((frames + TINY).floor()) + 1 } else { whole((frames - TINY).ceil()) })
+            }
+            Self::Bursts { frames, period } => Some((elapsed.0 / period.0 + 1) * u64::from(*frames)),
+        }
+    }
+
+    /// When frame `n`, counted from 0, is due; `NEVER` if the rate ends at 0 before.
+    #[must_use]
+    pub fn when(&self, n: u64) -> Nanos {
+        match self {
+            Self::Max => Nanos::ZERO,
+            Self::Linear(pieces) => when_linear(pieces, n as f64),
+            Self::Bursts { frames, period } => Nanos(n / u64::from(*frames) * period.0),
+        }
+    }
+}
+
+/// Frames up to `elapsed`, and the rate there.
+fn integral(pieces: &[Piece], elapsed: Nanos) -> (f64, f64) {
+    let (mut frames, mut start) = (0.0, Nanos::ZERO);
+    for piece in pieces {
+        if elapsed < start + piece.span {
+            let t = (elapsed - start).seconds();
+            let part = t / piece.span.seconds();
+            return (frames + piece.frames(t), piece.from_pps + (piece.to_pps - piece.from_pps) * part);
+        }
+        frames += piece.frames(piece.span.seconds());
+        start = start + piece.span;
+    }
+    let rate = pieces.last().map_or(0.0, |p| p.to_pps);
+    (frames + rate * (elapsed - start).seconds(), rate)
+}
+
+fn when_linear(pieces: &[Piece], n: f64) -> Nanos {
+    let (mut frames, mut start) = (0.0, 0.0);
+    for piece in pieces {
+        let span = piece.span.seconds();
+        let here = piece.frames(span);
+        // Frame n is due inside a piece when the piece leads past it; exactly at its end, the next piece begins with it.
+        if n < frames + here - TINY {
+            return nanos(start + piece.until(n - frames));
+        }
+        frames += here;
+        start += span;
+    }
+    match pieces.last() {
+        Some(last) if last.to_pps > 0.0 => nanos(start + ((n - frames) / last.to_pps).max(0.0)),
+        _ => Nanos::NEVER,
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates, which is what is wanted")]
+fn whole(frames: f64) -> u64 {
+    frames as u64
+}
+
+/// The first whole nanosecond at or after `seconds`.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates, which is what is wanted")]
+fn nanos(seconds: f64) -> Nanos {
+    Nanos((seconds * 1e9 - TINY).ceil() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_constant_rate_asks_for_rate_times_duration() {
+        let p = Profile::constant(1000.0);
+        assert_eq!(p.asked(Nanos(2 * S)), Some(2000));
+        assert_eq!(p.due(Nanos(0)), Some(1), "the first frame is due at once");
+        assert_eq!(p.due(Nanos(999_999)), Some(1));
+        assert_eq!(p.due(Nanos(1_000_000)), Some(2));
+        assert_eq!(p.when(1999), Nanos(1_999_000_000));
+    }
+
+    #[test]
+    fn a_ramp_asks_for_its_mean_rate() {
+        let p = Profile::Linear(vec![Piece { from_pps: 0.0, to_pps: 1000.0, span: Nanos(10 * S) }]);
+        assert_eq!(p.asked(Nanos(10 * S)), Some(5000)); // (0 + 1000) / 2 * 10
+        assert_eq!(p.asked(Nanos(12 * S)), Some(7000)); // and 1000 frames in each second after
+        assert_eq!(p.when(1250), Nanos(5 * S)); // half of the time: a quarter of the frames
+    }
+
+    #[test]
+    fn a_pause_holds_its_frame_back() {
+        let p = Profile::Linear(vec![
+            Piece { from_pps: 10.0, to_pps: 10.0, span: Nanos(S) },
+            Piece { from_pps: 0.0, to_pps: 0.0, span: Nanos(S) },
+            Piece { from_pps: 5.0, to_pps: 5.0, span: Nanos(S) },
+        ]);
+        assert_eq!(p.due(Nanos(S + S / 2)), Some(10));
+        assert_eq!(p.when(10), Nanos(2 * S));
+        assert_eq!(p.due(Nanos(2 * S)), Some(11));
+        assert_eq!(p.asked(Nanos(3 * S)), Some(15));
+    }
+
+    #[test]
+    fn a_rate_that_ends_at_zero_never_asks_again() {
+        let p = Profile::Linear(vec![Piece { from_pps: 10.0, to_pps: 0.0, span: Nanos(2 * S) }]);
+        assert_eq!(p.asked(Nanos(100 * S)), Some(10));
+        assert_eq!(p.when(10), Nanos::NEVER);
+    }
+
+    #[test]
+    fn bursts_come_whole_at_their_period() {
+        let p = Profile::Bursts { frames: 16, period: Nanos(1000) };
+        assert_eq!((p.due(Nanos(0)), p.due(Nanos(999)), p.due(Nanos(1000))), (Some(16), Some(16), Some(32)));
+        assert_eq!((p.when(15), p.when(16)), (Nanos(0), Nanos(1000)));
+        assert_eq!(p.asked(Nanos(1001)), Some(32));
+    }
+
+    fn pieces() -> impl Strategy<Value = Vec<Piece>> {
+        let pps = prop_oneof![Just(0.0), 0.5_f64..1e7];
+        let piece = (pps.clone(), pps, 1_u64..5 * S);
+        proptest::collection::vec(
+            piece.prop_map(|(from_pps, to_pps, s)| Piece { from_pps, to_pps, span: Nanos(s) }),
+            1..4,
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn constant_rates_hold_for_an_hour(pps in 0.1_f64..1e8) {
+            let asked = Profile::constant(pps).asked(Nanos(3600 * S)).unwrap();
+            prop_assert!((asked as f64 - pps * 3600.0).abs() <= 1.0);
+        }
+
+        #[test]
+        fn a_frame_is_due_when_it_is_due_and_not_before(pieces in pieces(), part in 0.0_f64..1.0) {
+            let p = Profile::Linear(pieces);
+            let total = p.asked(Nanos(20 * S)).unwrap();
+            prop_assume!(total > 0);
+            let n = whole(total as f64 * part).min(total - 1);
+            let when = p.when(n);
+            prop_assert!(when < Nanos(20 * S + 1));
+            // A nanosecond of tolerance each way: instants are whole.
+            prop_assert!(p.due(when + Nanos(2)).unwrap() > n, "frame {} at {:?}", n, when);
+            if when.0 > 2 {
+                let before = p.due(when - Nanos(2)).unwrap();
+                prop_assert!(before <= n + 1 + whole(4e-9 * 1e7), "frame {} at {:?}: {} due before", n, when, before);
+            }
+        }
+
+        #[test]
+        fn due_never_falls(pieces in pieces(), a in 0..20 * S, b in 0..20 * S) {
+            let p = Profile::Linear(pieces);
+            prop_assert!(p.due(Nanos(a.min(b))).unwrap() <= p.due(Nanos(a.max(b))).unwrap() + 1);
+        }
+    }
+}

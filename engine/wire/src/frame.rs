@@ -1,0 +1,413 @@
+//! A whole test frame: Ethernet, tags, IP, transport, probe, filling.
+
+use crate::checksum::{Sum, pseudo_header};
+use crate::ethernet::Mac;
+use crate::{Probe, ethernet, icmp, ipv4, ipv6, probe, tcp, udp, vlan};
+use std::net::IpAddr;
+
+/// The header in front of the probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// A UDP datagram.
+    Udp,
+    /// A TCP segment with these flags.
+    Tcp(u8),
+    /// An ICMP or `ICMPv6` echo request.
+    IcmpEcho,
+}
+
+/// The meaning of a test frame, all but its size and its probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameRepr<'a> {
+    /// Where the frame comes from.
+    pub source_mac: Mac,
+    /// Where it goes.
+    pub destination_mac: Mac,
+    /// Tags, outermost first.
+    pub vlans: &'a [vlan::Repr],
+    /// Source address.
+    pub source: IpAddr,
+    /// Destination address, of the same kind.
+    pub destination: IpAddr,
+    /// What the probe travels in.
+    pub transport: Transport,
+    /// Source port, or ICMP identifier.
+    pub source_port: u16,
+    /// Destination port.
+    pub destination_port: u16,
+    /// Time to live, or hop limit.
+    pub ttl: u8,
+}
+
+/// Where in a frame the things stand that change from frame to frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// Start of the IP header.
+    pub ip_at: usize,
+    /// Source address; 4 bytes, or 16 if `v6`.
+    pub source_at: usize,
+    /// Destination address.
+    pub destination_at: usize,
+    /// Whether addresses are IPv6.
+    pub v6: bool,
+    /// Checksum of the IPv4 header.
+    pub ip_checksum_at: Option<usize>,
+    /// Start of the transport header.
+    pub transport_at: usize,
+    /// Source port, or ICMP identifier.
+    pub source_port_at: usize,
+    /// Destination port.
+    pub destination_port_at: Option<usize>,
+    /// Checksum of the transport.
+    pub checksum_at: usize,
+    /// Whether that checksum covers the addresses: all but ICMP over IPv4.
+    pub checksum_covers_addresses: bool,
+    /// Start of the probe.
+    pub probe_at: usize,
+}
+
+/// A frame that cannot be built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrameError {
+    /// Source is IPv4 and destination IPv6, or the other way round.
+    MixedFamilies,
+    /// The headers and the probe need more room than the frame has; lengths in bytes with FCS.
+    TooShort {
+        /// Bytes that were asked for.
+        asked: usize,
+        /// Bytes that are needed at least.
+        least: usize,
+    },
+}
+
+impl std::fmt::Display for FrameError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::MixedFamilies => write!(f, "source and destination must both be IPv4 or both be IPv6"),
+            Self::TooShort { asked, least } => {
+                write!(f, "a frame of {asked} bytes has no room for these headers and the probe: {least} is the least")
+            }
+        }
+    }
+}
+
+impl std::error::Error for FrameError {}
+
+impl FrameRepr<'_> {
+    /// Where things will stand.
+    pub fn layout(&self) -> Result<Layout, FrameError> {
+        let v6 = match (self.source, self.destination) {
+            (IpAddr::V4(_), IpAddr::V4(_)) => false,
+            (IpAddr::V6(_), IpAddr::V6(_)) => true,
+            _ => return Err(FrameError::MixedFamilies),
+        };
+        let ip_at = ethernet::LEN + vlan::LEN * self.vlans.len();
+        let transport_at = ip_at + if v6 { ipv6::LEN } else { ipv4::LEN };
+        let (source_port, destination_port, checksum, length) = match self.transport {
+            Transport::Udp => (0, Some(2), udp::CHECKSUM_AT, udp::LEN),
+            Transport::Tcp(_) => (0, Some(2), tcp::CHECKSUM_AT, tcp::LEN),
+            Transport::IcmpEcho => (4, None, icmp::CHECKSUM_AT, icmp::LEN),
+        };
+        Ok(Layout {
+            ip_at,
+            source_at: ip_at + if v6 { ipv6::SOURCE_AT } else { ipv4::SOURCE_AT },
+            destination_at: ip_at + if v6 { ipv6::DESTINATION_AT } else { ipv4::DESTINATION_AT },
+            v6,
+            ip_checksum_at: (!v6).then_some(ip_at + ipv4::CHECKSUM_AT),
+            transport_at,
+            source_port_at: transport_at + source_port,
+            destination_port_at: destination_port.map(|at| transport_at + at),
+            checksum_at: transport_at + checksum,
+            checksum_covers_addresses: v6 || self.transport != Transport::IcmpEcho,
+            probe_at: transport_at + length,
+        })
+    }
+
+    fn protocol(&self, v6: bool) -> u8 {
+        match self.transport {
+            Transport::Udp => udp::PROTOCOL,
+            Transport::Tcp(_) => tcp::PROTOCOL,
+            Transport::IcmpEcho if v6 => icmp::PROTOCOL_6,
+            Transport::IcmpEcho => icmp::PROTOCOL,
+        }
+    }
+
+    /// Writes a frame that fills `b` whole (no FCS), with `probe` and right checksums. Behind the probe stands a
+    /// counting pattern. Returns where things stand.
+    pub fn emit(&self, probe: &Probe, b: &mut [u8]) -> Result<Layout, FrameError> {
+        let layout = self.layout()?;
+        if b.len() < layout.probe_at + probe::LEN {
+            let fcs = usize::from(dutlab_units::FCS);
+            return Err(FrameError::TooShort { asked: b.len() + fcs, least: layout.probe_at + probe::LEN + fcs });
+        }
+        self.emit_ethernet(b, layout.v6);
+        #[expect(clippy::cast_possible_truncation, reason = "no frame size is above 9242 bytes")]
+        let payload_length = (b.len() - layout.transport_at) as u16;
+        let protocol = self.protocol(layout.v6);
+        match (self.source, self.destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                ipv4::Repr { source, destination, protocol, ttl: self.ttl, payload_length }
+                    .emit(&mut b[layout.ip_at..]);
+            }
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                ipv6::Repr { source, destination, next_header: protocol, hop_limit: self.ttl, payload_length }
+                    .emit(&mut b[layout.ip_at..]);
+            }
+            _ => return Err(FrameError::MixedFamilies),
+        }
+        self.emit_transport(&mut b[layout.transport_at..], layout.v6);
+        probe.emit(&mut b[layout.probe_at..]);
+        for (i, byte) in b[layout.probe_at + probe::LEN..].iter_mut().enumerate() {
+            *byte = i.to_le_bytes()[0];
+        }
+        let mut sum = Sum::of(&b[layout.transport_at..]);
+        if layout.checksum_covers_addresses {
+            sum = sum.plus(pseudo_header(self.source, self.destination, protocol, u32::from(payload_length)));
+        }
+        let checksum = if self.transport == Transport::Udp { sum.udp_checksum() } else { sum.checksum() };
+        b[layout.checksum_at..layout.checksum_at + 2].copy_from_slice(&checksum.to_be_bytes());
+        Ok(layout)
+    }
+
+    fn emit_ethernet(&self, b: &mut [u8], v6: bool) {
+        let network = if v6 { ethernet::IPV6 } else { ethernet::IPV4 };
+        let ethertype = self.vlans.first().map_or(network, |v| v.tpid);
+        ethernet::Repr { destination: self.destination_mac, source: self.source_mac, ethertype }.emit(b);
+        for (i, tag) in self.vlans.iter().enumerate() {
+            let next = self.vlans.get(i + 1).map_or(network, |v| v.tpid);
+            tag.emit(&mut b[ethernet::LEN + i * vlan::LEN..], next);
+        }
+    }
+
+    fn emit_transport(&self, b: &mut [u8], v6: bool) {
+        let (source_port, destination_port) = (self.source_port, self.destination_port);
+        match self.transport {
+            #[expect(clippy::cast_possible_truncation, reason = "no frame size is above 9242 bytes")]
+            Transport::Udp => {
+                udp::Repr { source_port, destination_port, payload_length: (b.len() - udp::LEN) as u16 }.emit(b);
+            }
+            Transport::Tcp(flags) => tcp::Repr { source_port, destination_port, flags }.emit(b),
+            Transport::IcmpEcho => {
+                let kind = if v6 { icmp::REQUEST_6 } else { icmp::REQUEST };
+                icmp::Repr { kind, identifier: source_port }.emit(b);
+            }
+        }
+    }
+}
+
+/// A probe in a frame that arrived, and who the frame claims to be from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// The probe.
+    pub probe: Probe,
+    /// Source address.
+    pub source: IpAddr,
+    /// Source port, or ICMP identifier.
+    pub source_port: u16,
+    /// Whether all checksums are right.
+    pub intact: bool,
+}
+
+/// What a received frame is to us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seen {
+    /// It carries a probe.
+    Probe(Found),
+    /// Anything else.
+    Foreign,
+}
+
+impl Seen {
+    /// Looks for a probe in a frame (no FCS). Never panics, whatever the bytes.
+    #[must_use]
+    pub fn parse(frame: &[u8]) -> Self {
+        find(frame).map_or(Self::Foreign, Self::Probe)
+    }
+}
+
+fn find(frame: &[u8]) -> Option<Found> {
+    let ethernet = ethernet::Packet::new(frame)?;
+    let (mut ethertype, mut payload) = (ethernet.ethertype(), ethernet.payload());
+    while vlan::is_tag(ethertype) {
+        let tag = vlan::Packet::new(payload)?;
+        (ethertype, payload) = (tag.ethertype(), tag.payload());
+    }
+    match ethertype {
+        ethernet::IPV4 => {
+            let ip = ipv4::Packet::new(payload)?;
+            if ip.is_later_fragment() {
+                return None;
+            }
+            let (source, destination) = (IpAddr::V4(ip.source()), IpAddr::V4(ip.destination()));
+            let mut found = in_transport(ip.protocol(), ip.payload(), source, destination)?;
+            found.intact &= ip.intact();
+            Some(found)
+        }
+        ethernet::IPV6 => {
+            let ip = ipv6::Packet::new(payload)?;
+            in_transport(ip.next_header(), ip.payload(), IpAddr::V6(ip.source()), IpAddr::V6(ip.destination()))
+        }
+        _ => None,
+    }
+}
+
+fn in_transport(protocol: u8, b: &[u8], source: IpAddr, destination: IpAddr) -> Option<Found> {
+    let (probe, source_port, no_checksum) = match protocol {
+        udp::PROTOCOL => {
+            let p = udp::Packet::new(b)?;
+            (Probe::parse(p.payload())?, p.source_port(), p.checksum() == 0)
+        }
+        tcp::PROTOCOL => {
+            let p = tcp::Packet::new(b)?;
+            (Probe::parse(p.payload())?, p.source_port(), false)
+        }
+        icmp::PROTOCOL | icmp::PROTOCOL_6 => {
+            let p = icmp::Packet::new(b)?;
+            (Probe::parse(p.payload())?, p.identifier(), false)
+        }
+        _ => return None,
+    };
+    let mut sum = Sum::of(b);
+    if protocol != icmp::PROTOCOL {
+        sum = sum.plus(pseudo_header(source, destination, protocol, u32::try_from(b.len()).ok()?));
+    }
+    Some(Found { probe, source, source_port, intact: no_checksum || sum.intact() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dutlab_units::Nanos;
+    use proptest::prelude::*;
+
+    const PROBE: Probe = Probe { stream: 7, sequence: 3, sent: Nanos(0x0102_0304_0506_0708) };
+
+    fn repr() -> FrameRepr<'static> {
+        FrameRepr {
+            source_mac: Mac([2, 0, 0, 0, 0, 2]),
+            destination_mac: Mac([2, 0, 0, 0, 0, 1]),
+            vlans: &[],
+            source: "172.16.0.2".parse().unwrap(),
+            destination: "172.16.10.2".parse().unwrap(),
+            transport: Transport::Udp,
+            source_port: 40000,
+            destination_port: 5001,
+            ttl: 64,
+        }
+    }
+
+    // UDP checksum by hand: pseudo-header ac10+0002+ac10+0a02+0011+001a, UDP 9c40+1389+001a, probe
+    // d17a+0007+0000+0000+0003+0102+0304+0506+0708 = 2_f3ca; f3ca+2 = f3cc; its complement is 0c33.
+    #[rustfmt::skip]
+    const SHORTEST: [u8; 60] = [
+        2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0x00,
+        0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 17, 0xd8, 0x9a, 172, 16, 0, 2, 172, 16, 10, 2,
+        0x9c, 0x40, 0x13, 0x89, 0, 26, 0x0c, 0x33,
+        0xd1, 0x7a, 0, 7, 0, 0, 0, 0, 0, 3, 1, 2, 3, 4, 5, 6, 7, 8,
+    ];
+
+    #[test]
+    fn the_probe_fits_the_shortest_frame_exactly() {
+        let mut b = [0xff; 60];
+        let layout = repr().emit(&PROBE, &mut b).unwrap();
+        assert_eq!(b, SHORTEST);
+        assert_eq!(layout.probe_at + probe::LEN, 60);
+    }
+
+    #[test]
+    fn the_probe_is_found_in_the_bytes_with_its_sender() {
+        let found = Found { probe: PROBE, source: repr().source, source_port: 40000, intact: true };
+        assert_eq!(Seen::parse(&SHORTEST), Seen::Probe(found));
+    }
+
+    #[test]
+    fn a_frame_without_room_is_refused_with_the_least_size() {
+        let err = repr().emit(&PROBE, &mut [0; 59]).unwrap_err();
+        assert_eq!(err, FrameError::TooShort { asked: 63, least: 64 });
+        let v6 = FrameRepr { source: "::1".parse().unwrap(), destination: "::2".parse().unwrap(), ..repr() };
+        assert_eq!(v6.emit(&PROBE, &mut [0; 60]), Err(FrameError::TooShort { asked: 64, least: 84 }));
+        let mixed = FrameRepr { source: "::1".parse().unwrap(), ..repr() };
+        assert_eq!(mixed.layout(), Err(FrameError::MixedFamilies));
+    }
+
+    fn any_repr() -> impl Strategy<Value = (bool, u8, usize, u16, u16, [u8; 16], [u8; 16])> {
+        (any::<bool>(), 0_u8..4, 0_usize..3, any::<u16>(), any::<u16>(), any::<[u8; 16]>(), any::<[u8; 16]>())
+    }
+
+    const TAGS: [vlan::Repr; 2] = [
+        vlan::Repr { tpid: vlan::SERVICE, id: 100, priority: 1 },
+        vlan::Repr { tpid: vlan::CUSTOMER, id: 7, priority: 0 },
+    ];
+
+    proptest! {
+        #[test]
+        fn every_kind_of_frame_is_found_again_and_another_library_agrees_on_its_checksums(
+            (v6, kind, tags, source_port, destination_port, s, d) in any_repr(), more in 0_usize..1400,
+        ) {
+            let ip = |b: [u8; 16]| if v6 { IpAddr::from(b) } else { IpAddr::from([b[0], b[1], b[2], b[3]]) };
+            let transport = [Transport::Udp, Transport::Tcp(tcp::SYN), Transport::Tcp(tcp::ACK), Transport::IcmpEcho];
+            let repr = FrameRepr {
+                vlans: &TAGS[..tags], source: ip(s), destination: ip(d), transport: transport[usize::from(kind)],
+                source_port, destination_port, ..repr()
+            };
+            let mut b = vec![0; repr.layout().unwrap().probe_at + probe::LEN + more];
+            repr.emit(&PROBE, &mut b).unwrap();
+            let found = Found { probe: PROBE, source: ip(s), source_port, intact: true };
+            prop_assert_eq!(Seen::parse(&b), Seen::Probe(found));
+            oracle(&b);
+        }
+
+        #[test]
+        fn no_bytes_make_the_parser_panic(b in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Seen::parse(&b);
+        }
+
+        #[test]
+        fn no_change_of_a_good_frame_makes_the_parser_panic(
+            changes in proptest::collection::vec((0_usize..60, any::<u8>()), 0..8), cut in 0_usize..=60,
+        ) {
+            let mut b = SHORTEST;
+            for (at, to) in changes {
+                b[at] = to;
+            }
+            let _ = Seen::parse(&b[..cut]);
+        }
+
+        #[test]
+        fn a_flipped_bit_behind_the_probe_is_corruption(bit in 0_usize..800) {
+            let mut b = [0; 160];
+            repr().emit(&PROBE, &mut b).unwrap();
+            b[60 + bit / 8] ^= 1 << (bit % 8);
+            let corrupted = matches!(Seen::parse(&b), Seen::Probe(Found { intact: false, .. }));
+            prop_assert!(corrupted);
+        }
+    }
+
+    /// Panics unless etherparse reads `b` as a whole frame with right checksums.
+    fn oracle(b: &[u8]) {
+        use etherparse::{NetHeaders, PacketHeaders, TransportHeader};
+        let p = PacketHeaders::from_ethernet_slice(b).unwrap();
+        let payload = p.payload.slice();
+        match (p.net.unwrap(), p.transport.unwrap()) {
+            (NetHeaders::Ipv4(ip, _), transport) => {
+                assert_eq!(ip.header_checksum, ip.calc_header_checksum());
+                match transport {
+                    TransportHeader::Udp(u) => assert_eq!(u.checksum, u.calc_checksum_ipv4(&ip, payload).unwrap()),
+                    TransportHeader::Tcp(t) => assert_eq!(t.checksum, t.calc_checksum_ipv4(&ip, payload).unwrap()),
+                    TransportHeader::Icmpv4(i) => assert_eq!(i.checksum, i.icmp_type.calc_checksum(payload)),
+                    other => panic!("{other:?} in IPv4"),
+                }
+            }
+            (NetHeaders::Ipv6(ip, _), transport) => match transport {
+                TransportHeader::Udp(u) => assert_eq!(u.checksum, u.calc_checksum_ipv6(&ip, payload).unwrap()),
+                TransportHeader::Tcp(t) => assert_eq!(t.checksum, t.calc_checksum_ipv6(&ip, payload).unwrap()),
+                TransportHeader::Icmpv6(i) => {
+                    let want = i.icmp_type.calc_checksum(ip.source, ip.destination, payload).unwrap();
+                    assert_eq!(i.checksum, want);
+                }
+                other => panic!("{other:?} in IPv6"),
+            },
+            (NetHeaders::Arp(_), _) => panic!("ARP"),
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Frames and the probe inside them.
+//!
+//! One protocol, one file, the same words everywhere: `Packet` is a view on bytes, whose constructor `new` is the only
+//! check (after `Some`, no accessor can panic); `Repr` is the meaning, with `parse` and `emit`. Nothing here allocates.
+//! Addresses are `std::net` ones, MACs are [`Mac`]. Lengths never include the FCS unless a name says so.
+#![forbid(unsafe_code)]
+
+pub mod checksum;
+pub mod ethernet;
+pub mod frame;
+pub mod icmp;
+pub mod ipv4;
+pub mod ipv6;
+pub mod probe;
+pub mod tcp;
+pub mod udp;
+pub mod vlan;
+
+pub use ethernet::Mac;
+pub use frame::{Found, FrameRepr, Layout, Seen};
+pub use probe::Probe;
+
+/// Reads two bytes, big-endian.
+fn u16_at(b: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([b[at], b[at + 1]])
+}

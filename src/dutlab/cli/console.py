@@ -1,0 +1,70 @@
+"""Progress for people: a line that renews itself on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from dutlab.dut.mode import Check
+from dutlab.plan.trials import Plan, Trial
+from dutlab.store.record import TrialRecord
+from dutlab.units import si
+
+_HEADLINES = (("goodput_bps", "bit/s"), ("received_pps", "pps"))
+
+
+class Console:
+    """A runner.progress.Progress that writes to standard error, so that standard output stays for results."""
+
+    def __init__(self) -> None:
+        self._total = self._done = 0
+        self._renews = sys.stderr.isatty()
+
+    def began(self, folder: Path, plan: Plan, done: int) -> None:
+        self._total, self._done = len(plan.trials), done
+        there = f", {done} of them done before" if done else ""
+        self._line(f"{folder}: {self._total} trials{there}, about {_minutes(plan.estimate_s)}; order seed {plan.seed}")
+
+    def mode(self, name: str, checks: Sequence[Check]) -> None:
+        failed = [c for c in checks if not c.passed]
+        if failed or not checks:
+            said = "; ".join(f"{c.what}: {c.found}" for c in failed) or "it could not be applied"
+            self._line(f"mode {name} does not hold, its trials are refused: {said}")
+
+    def trial(self, trial: Trial, record: TrialRecord) -> None:
+        self._done += 1
+        cell = trial.cell
+        size = f" {cell.params['frame_size']}" if "frame_size" in cell.params else ""
+        text = f"[{self._done}/{self._total}] {cell.mode} {cell.workload}{size} {cell.link_label} #{cell.repeat}: {_headline(record)}"
+        if record.status == "measured" and self._renews:
+            click.echo(f"\r\033[K{text[:110]}", err=True, nl=self._done == self._total)
+        else:
+            self._line(text)
+
+    def note(self, text: str) -> None:
+        self._line(f"note: {text}")
+
+    def ask(self, question: str) -> str:
+        self._line("")
+        return str(click.prompt(f"{question}; type what you did when it is done", err=True))
+
+    def _line(self, text: str) -> None:
+        click.echo(f"\r\033[K{text}" if self._renews else text, err=True)
+
+
+def _headline(record: TrialRecord) -> str:
+    if record.status != "measured":
+        return f"{record.status}: {record.why}"
+    figures = record.figures.get(record.cell.link_label, {})
+    found = [si(figures[name], unit) for name, unit in _HEADLINES if name in figures]
+    if "loss_ratio" in figures:
+        found.append(f"loss {figures['loss_ratio']:.3%}")
+    severe = [d.text for d in record.doubts if d.grade == "severe"]
+    return ", ".join(found + severe)
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"  # noqa: PLR2004 -- below two minutes seconds read better

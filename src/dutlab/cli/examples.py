@@ -1,0 +1,19 @@
+"""Where the ready experiments lie: in the source tree, or where the wheel puts them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from dutlab.errors import InputError
+
+
+def example(name: str) -> Path:
+    """Folder of an example. Raises InputError."""
+    places = (Path(__file__).parents[3] / "examples", Path(sys.prefix) / "share" / "dutlab" / "examples")
+    for place in places:
+        if (place / name).is_dir():
+            return place / name
+    raise InputError(
+        f"example {name} is in none of {', '.join(map(str, places))}", remedy="install dutlab again, or run from its source tree"
+    )

@@ -1,0 +1,80 @@
+"""lab up, list, shell, down."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import asdict
+
+import click
+
+from dutlab import labs
+from dutlab.cli.loop import run_in_order
+from dutlab.errors import InputError, TestbedError
+
+
+@click.group()
+def lab() -> None:
+    """Build and use embedded testbeds of network namespaces.
+
+    \b
+    Example:
+      dutlab lab up three-node && dutlab lab list
+    """  # noqa: D301
+
+
+def _insist_on_root() -> None:
+    if os.geteuid() != 0:
+        raise TestbedError("a lab that outlives its command needs root", remedy="use sudo; `dutlab demo` works without")
+
+
+@lab.command()
+@click.argument("name", default="three-node")
+@click.option("--label", help="What to call it; drawn when not given.")
+def up(*, name: str, label: str | None) -> None:
+    """Build a lab and leave it standing; prints its label."""
+    _insist_on_root()
+    built = run_in_order(labs.up(name, label=label))
+    for note in built.notes:
+        click.echo(f"note: {note}", err=True)
+    click.echo(built.label)
+
+
+@lab.command("list")
+@click.option("--json", "as_json", is_flag=True)
+def list_(*, as_json: bool) -> None:
+    """Every lab that stands, and whether what made it still runs."""
+    standing = labs.standing()
+    if as_json:
+        click.echo(json.dumps([asdict(s) for s in standing], indent=2))
+        return
+    for s in standing:
+        state = "stands" if s.complete else "being built" if s.owner_alive else "left half built: take it down"
+        click.echo(f"{s.label}  {s.lab}  {state}  {' '.join(s.namespaces.values())}")
+
+
+@lab.command()
+@click.argument("label")
+@click.argument("host")
+@click.argument("command", nargs=-1)
+def shell(*, label: str, host: str, command: tuple[str, ...]) -> None:
+    """Run a shell, or a command, on a host of a lab."""
+    found = next((s for s in labs.standing() if s.label == label), None)
+    if found is None:
+        raise InputError(f"no lab {label} stands here", remedy="`dutlab lab list` shows those that do")
+    if host not in found.namespaces:
+        raise InputError(f"lab {label} has no host {host}", remedy=f"it has: {', '.join(found.namespaces)}")
+    namespace = found.namespaces[host]
+    argv = command or (os.environ.get("SHELL", "/bin/sh"),)
+    done = subprocess.run(["ip", "netns", "exec", namespace, *argv], check=False)
+    click.get_current_context().exit(done.returncode)
+
+
+@lab.command()
+@click.argument("given", metavar="LABEL…", nargs=-1, required=True)
+def down(*, given: tuple[str, ...]) -> None:
+    """Take labs down: exactly what `up` made, also after a crash."""
+    _insist_on_root()
+    for label in given:
+        run_in_order(labs.down(label))

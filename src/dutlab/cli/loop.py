@@ -1,0 +1,43 @@
+"""Runs a coroutine so that the first Ctrl-C, SIGTERM or hang-up ends it in order, and a second one cannot cut the restore."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import click
+
+T = TypeVar("T")
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def run_in_order(work: Coroutine[Any, Any, T]) -> T:
+    """The coroutine's value. Raises KeyboardInterrupt when a signal ended it, after its finally clauses have run."""
+
+    async def supervised() -> T:
+        task = asyncio.ensure_future(work)
+        loop = asyncio.get_running_loop()
+        asked_to_end = False
+
+        def end() -> None:
+            nonlocal asked_to_end
+            if asked_to_end:
+                click.echo("dutlab: already ending; what was changed is being put back", err=True)
+                return
+            asked_to_end = True
+            click.echo("dutlab: ending; what was changed is being put back", err=True)
+            task.cancel()
+
+        for sig in _SIGNALS:
+            loop.add_signal_handler(sig, end)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            raise KeyboardInterrupt from None
+        finally:
+            for sig in _SIGNALS:
+                loop.remove_signal_handler(sig)
+
+    return asyncio.run(supervised())

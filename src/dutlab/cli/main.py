@@ -1,0 +1,75 @@
+"""The command `dutlab`: which word is which command. A command's module is imported when it is called, so that start-up stays short."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from dutlab.errors import DutlabError
+
+COMMANDS = {
+    "demo": "dutlab.cli.run:demo",
+    "run": "dutlab.cli.run:run",
+    "plan": "dutlab.cli.run:plan",
+    "resume": "dutlab.cli.run:resume",
+    "undo": "dutlab.cli.run:undo",
+    "report": "dutlab.cli.report:report",
+    "plot": "dutlab.cli.report:plot",
+    "lab": "dutlab.cli.lab:lab",
+}
+INTERRUPTED = 130
+
+
+class LazyGroup(click.Group):
+    """A group whose commands live in modules of their own."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 -- click's signature
+        if cmd_name not in COMMANDS:
+            return None
+        module, name = COMMANDS[cmd_name].split(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
+
+
+def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001 -- click's signature
+    if value and not ctx.resilient_parsing:
+        from importlib.metadata import version  # noqa: PLC0415 -- only this option needs it
+
+        click.echo(f"dutlab {version('dutlab')}")
+        ctx.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Print the version and end.")
+def dutlab() -> None:
+    """Measure a router or firewall: how fast it is, and why not faster.
+
+    \b
+    Example:
+      dutlab demo --quick
+    """  # noqa: D301 -- \b is click's mark for text to keep as it is
+
+
+def main() -> None:
+    """Runs the command line; exit 0 done, 1 measured but failed, 2 wrong input, 3 testbed not usable, 130 interrupted."""
+    try:
+        status = dutlab.main(prog_name="dutlab", standalone_mode=False)
+    except click.exceptions.Abort:
+        status = INTERRUPTED
+    except click.ClickException as e:
+        e.show()
+        status = e.exit_code
+    except DutlabError as e:
+        click.echo(f"dutlab: {e}", err=True)
+        status = e.exit_status
+    except KeyboardInterrupt:
+        status = INTERRUPTED
+    except BrokenPipeError:  # `dutlab … | head`
+        sys.stderr.close()
+        status = 0
+    sys.exit(status if isinstance(status, int) else 0)

@@ -1,0 +1,125 @@
+"""demo, run, plan, resume, undo."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from dutlab.cli.console import Console
+from dutlab.cli.examples import example
+from dutlab.cli.loop import run_in_order
+from dutlab.cli.userns import become_root
+from dutlab.plan.trials import make_plan
+from dutlab.report import write_report
+from dutlab.runner import run as runner
+from dutlab.spec.loader import load_experiment
+from dutlab.tools.engine import find_engine
+
+_COMMAND = ("dutlab", *sys.argv[1:])
+_RUNS = click.option("--runs", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), help="Where run folders go.  [runs]")
+_SET = click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the file, as in factors.mode=router,nat."
+)
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="Fewer frame sizes and one repeat: under 90 seconds.")
+@_RUNS
+def demo(*, quick: bool, runs: Path) -> None:
+    """The main job on the embedded lab: benchmark a Linux router and firewall, then print where the report lies.
+
+    \b
+    Example:
+      dutlab demo --quick
+    """  # noqa: D301
+    become_root()
+    _run(example("firewall-modes") / ("quick.yaml" if quick else "demo.yaml"), (), runs, unattended=True, lab=None)
+
+
+@click.command()
+@click.argument("experiment", type=click.Path(path_type=Path))
+@_SET
+@_RUNS
+@click.option("--lab", metavar="LABEL", help="Use a lab that `dutlab lab up` built; without it the run builds one of its own.")
+@click.option("--unattended", is_flag=True, help="Refuse a plan that needs a person, before it starts.")
+def run(*, experiment: Path, overrides: tuple[str, ...], runs: Path, lab: str | None, unattended: bool) -> None:
+    """Carry an experiment out and write its report.
+
+    \b
+    Example:
+      dutlab run examples/firewall-modes/experiment.yaml --set factors.mode=router,nat
+    """  # noqa: D301
+    load_experiment(experiment, overrides)  # a wrong file is refused before anything else happens
+    if lab is None:
+        become_root()
+    _run(experiment, overrides, runs, unattended=unattended, lab=lab)
+
+
+def _run(path: Path, overrides: tuple[str, ...], runs: Path, *, unattended: bool, lab: str | None) -> None:
+    experiment = load_experiment(path, overrides)
+    options = runner.RunOptions(runs=runs, engine_binary=find_engine(), command=_COMMAND, unattended=unattended, standing_lab=lab)
+    _finish(run_in_order(runner.run(experiment, path.read_bytes(), options, Console())))
+
+
+@click.command()
+@click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
+def resume(*, run_folder: Path) -> None:
+    """Go on with a run that was cut: undo first, then every trial that has no record.
+
+    \b
+    Example:
+      dutlab resume runs/2026-11-21T0801Z-firewall-modes-3f2a
+    """  # noqa: D301
+    standing = runner.standing_lab_of(run_folder)
+    if standing is None:
+        become_root()
+    options = runner.RunOptions(runs=run_folder.parent, engine_binary=find_engine(), command=_COMMAND, standing_lab=standing)
+    _finish(run_in_order(runner.resume(run_folder, options, Console())))
+
+
+@click.command()
+@click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
+def undo(*, run_folder: Path) -> None:
+    """Put the DUT of a cut run back, and measure nothing.
+
+    \b
+    Example:
+      dutlab undo runs/2026-11-21T0801Z-firewall-modes-3f2a
+    """  # noqa: D301
+    count = run_in_order(runner.undo(run_folder))
+    click.echo(f"{count} modes undone" if count else "nothing to undo")
+
+
+@click.command()
+@click.argument("experiment", type=click.Path(path_type=Path))
+@_SET
+@click.option("--json", "as_json", is_flag=True, help="The plan as JSON.")
+def plan(*, experiment: Path, overrides: tuple[str, ...], as_json: bool) -> None:
+    """Show what would be done, in which order, how long it takes and each ceiling; touches no host.
+
+    \b
+    Example:
+      dutlab plan examples/firewall-modes/experiment.yaml
+    """  # noqa: D301
+    from dutlab.cli.plan_text import plan_lines  # noqa: PLC0415 -- only this command needs it
+
+    loaded = load_experiment(experiment, overrides)
+    testbed = runner.testbed_of(loaded)
+    made = make_plan(loaded, testbed)
+    if as_json:
+        click.echo(json.dumps(made.to_json(), indent=2))
+    else:
+        for line in plan_lines(made, testbed):
+            click.echo(line)
+
+
+def _finish(result: runner.RunResult) -> None:
+    written = write_report([result.folder], formats=("html", "md", "csv", "json"), out=None)
+    total = result.measured + result.failed + result.refused
+    lost = "".join(f", {n} {word}" for n, word in ((result.failed, "failed"), (result.refused, "refused")) if n)
+    click.echo(f"{result.measured} of {total} trials measured{lost}")
+    click.echo(f"report: {next(p for p in written if p.suffix == '.html')}")
+    click.get_current_context().exit(result.exit_status)

@@ -1,0 +1,96 @@
+"""Reasons to distrust a record. A doubt is data: it travels with the result into JSON, report and web."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Grade(enum.Enum):
+    """How much a doubt weighs."""
+
+    NOTE = "note"
+    WARNING = "warning"
+    SEVERE = "severe"
+
+
+class DoubtKind(enum.Enum):
+    """Every doubt that dutlab knows: its grade, what it says and what would remove it."""
+
+    LEDGER_OPEN = (
+        Grade.SEVERE,
+        "frames are not conserved: sent + duplicated differs from received + lost",
+        "distrust the trial; repeat it, and report it as a fault of the engine if it stays",
+    )
+    TX_STARVED = (
+        Grade.WARNING,
+        "the generator did not reach the asked rate",
+        "give the generator a core of its own, larger frames or a faster back end",
+    )
+    CPU_STOLEN = (
+        Grade.WARNING,
+        "the hypervisor took CPU time during the trial",
+        "repeat on a quieter machine, or on one without a hypervisor",
+    )
+    EMBEDDED_LAB = (
+        Grade.NOTE,
+        "embedded lab: relative figures",
+        "compare modes with one another, not with real hardware",
+    )
+    SHORT_TRIAL = (
+        Grade.NOTE,
+        "shorter than RFC 2544 section 24 asks (60 s)",
+        "raise the duration in the experiment file",
+    )
+    FEW_REPEATS = (
+        Grade.NOTE,
+        "fewer than 6 repeats: no 95 % interval exists, the spread is the range",
+        "raise `repeats` to 6 or more",
+    )
+    RX_DROPPED = (
+        Grade.WARNING,
+        "the receiver dropped frames that had reached its card",
+        "give the receiver a core of its own or a lower rate: these frames are lost by the tester, not by the DUT",
+    )
+    FOREIGN_FRAMES = (
+        Grade.NOTE,
+        "frames that are not ours arrived on the test link",
+        "isolate the link",
+    )
+    TOOL_INCOMPLETE = (
+        Grade.WARNING,
+        "the tool's output was incomplete or repaired before it could be read",
+        "see the raw file",
+    )
+    LEDGER_GUESSED = (
+        Grade.WARNING,
+        "frames arrived so late that the receiver had to guess whether they came twice",
+        "lower the rate, or see what holds frames back",
+    )
+    CORRUPTED_FRAMES = (
+        Grade.WARNING,
+        "frames arrived damaged and count as lost",
+        "check cables and offloads of the DUT",
+    )
+    NOT_TOGETHER = (
+        Grade.WARNING,
+        "the links were not loaded at the same time throughout",
+        "raise the duration, or give the generator more cores",
+    )
+    LATENCY_UNKNOWN = (
+        Grade.NOTE,
+        "no latency: the clocks of sender and receiver are not known to agree",
+        "use one kernel clock or PTP",
+    )
+
+    def __init__(self, grade: Grade, text: str, remedy: str) -> None:
+        self.grade, self.text, self.remedy = grade, text, remedy
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """One doubt about one trial. `about` names the figure or link it touches; empty means all of them. `detail` has the numbers."""
+
+    kind: DoubtKind
+    detail: str = ""
+    about: str = ""

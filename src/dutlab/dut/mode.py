@@ -1,0 +1,69 @@
+"""What a DUT family is: a set of modes, each of which can be undone, applied and verified."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from dutlab.hosts.host import Host
+from dutlab.spec.testbed import Testbed
+
+
+@dataclass(frozen=True)
+class UndoStep:
+    """A command that puts something back. Carries all it needs, so that a later process can carry it out from the journal."""
+
+    host: str
+    argv: tuple[str, ...]
+    stdin: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that verify found, in words for the report."""
+
+    what: str
+    passed: bool
+    found: str
+
+
+@dataclass(frozen=True)
+class SeenProbe:
+    """What became of a few probe frames: how many were sent and arrived, and the source address that the receiver saw."""
+
+    sent: int
+    received: int
+    source_seen: str | None
+
+
+class Prober(Protocol):
+    """Sends a few real frames through the DUT and looks at what comes out. The engine is one."""
+
+    async def probe(self, link: str, *, reverse: bool = False) -> SeenProbe:
+        """Ten UDP frames from the link's source to its sink (`reverse`: the other way, as a new flow). Raises ToolFailed, HostError."""
+
+
+class Mode(Protocol):
+    """A state of the DUT."""
+
+    @property
+    def name(self) -> str: ...
+    async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
+        """How to put back what apply() will change, read from the DUT as it is now. Changes nothing."""
+
+    async def apply(self, dut: Host, testbed: Testbed) -> None:
+        """Puts the DUT into the mode, from any other. Raises CommandFailed."""
+
+    async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
+        """What real frames show. A mode with a check that did not pass measures nothing."""
+
+
+class Family(Protocol):
+    """A kind of DUT."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def modes(self) -> Mapping[str, Mode]: ...

@@ -1,0 +1,85 @@
+"""The nftables rulesets of the `linux` family's modes, as text for `nft -f`. Pure functions of the testbed; nothing is run here.
+
+Words of the language: nft(8). Every text starts with `flush ruleset`, and nft carries a file out as one transaction:
+the change from any other ruleset is atomic, and there is no moment with half of the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import IPv4Network, IPv6Network
+
+from dutlab.errors import InputError
+from dutlab.spec.testbed import Testbed
+
+TABLE = "dutlab"
+_STATE = "ct state vmap { established : accept, related : accept, invalid : drop }"
+
+
+def no_ruleset() -> str:
+    """Nothing hooks into the path of a packet, so the kernel unhooks connection tracking as well."""
+    return "flush ruleset\n"
+
+
+def filter_empty() -> str:
+    """Connection tracking is loaded and looked at, and everything passes.
+
+    The rule that asks for `ct state` is what makes the kernel hook connection tracking into the path; a chain without one would cost
+    a hook and track nothing.
+    """
+    return _ruleset(_forward("accept", ["ct state established,related accept"]))
+
+
+def filter_default(testbed: Testbed) -> str:
+    """Default drop, and one stateful pass rule for each pair of an inner and an outer network: a new flow starts inside.
+
+    Inner networks are those of the links' DUT-in ports, outer ones those of the DUT-out ports. Rules name the port that the flow must
+    come in by, as an appliance's anti-spoofing does. There is no input chain: whoever administers the DUT stays able to reach it.
+    """
+    return _ruleset(_forward("drop", [_STATE, *_pass_rules(testbed)]))
+
+
+def nat(testbed: Testbed) -> str:
+    """`filter_default` and, on every outer port, masquerade: what a flow leaves with is that port's own address.
+
+    The filter is the same rule for rule, so that nat minus filter-default is the price of translation alone. Unsolicited flows from
+    outside are dropped, as a border appliance with masquerade does.
+    """
+    outer = ", ".join(_quoted(name) for name in dict.fromkeys(link.dut_out.interface for link in testbed.links.values()))
+    postrouting = [
+        "chain postrouting {",
+        "\ttype nat hook postrouting priority srcnat; policy accept;",
+        f"\toifname {{ {outer} }} masquerade",
+        "}",
+    ]
+    return _ruleset(_forward("drop", [_STATE, *_pass_rules(testbed)]), postrouting)
+
+
+def _ruleset(*chains: Iterable[str]) -> str:
+    body = [f"\t{line}" for chain in chains for line in chain]
+    return "\n".join(["flush ruleset", f"table inet {TABLE} {{", *body, "}", ""])
+
+
+def _forward(policy: str, rules: Iterable[str]) -> list[str]:
+    return ["chain forward {", f"\ttype filter hook forward priority filter; policy {policy};", *(f"\t{rule}" for rule in rules), "}"]
+
+
+def _pass_rules(testbed: Testbed) -> list[str]:
+    links = testbed.links.values()
+    return [
+        f"iifname {_quoted(inner.dut_in.interface)} {_family(source)} saddr {source} {_family(sink)} daddr {sink} ct state new accept"
+        for inner in links
+        for outer in links
+        if (source := inner.dut_in_address.network).version == (sink := outer.dut_out_address.network).version
+    ]
+
+
+def _family(network: IPv4Network | IPv6Network) -> str:
+    return "ip" if network.version == 4 else "ip6"  # noqa: PLR2004 - the version number of the protocol itself
+
+
+def _quoted(interface: str) -> str:
+    """In quotes for nft. Raises InputError for a name that nft would read as something else (a trailing `*` is a wildcard)."""
+    if not interface or any(c in '"\\*{};' or c.isspace() for c in interface):
+        raise InputError(f"interface name {interface!r} cannot stand in an nftables rule", remedy="rename the port")
+    return f'"{interface}"'

@@ -1,0 +1,127 @@
+"""What can go wrong, as types that carry facts.
+
+DutlabError                 a sentence for the user: what happened, where, what to do
+├── InputError              a file or argument is wrong                        exit 2
+│   └── SpecRefused         every fault of the files, each file:line:column    exit 2
+├── TestbedError            the testbed cannot be used as it is                exit 3
+│   ├── HostError           a host cannot be reached, or vanished
+│   │   └── CommandFailed   a command ended with a status that it must not
+│   │       └── CommandTimedOut
+│   ├── LabError            an embedded lab cannot be built or taken down
+│   ├── ToolMissing         a program that measures is absent or too old
+│   └── PortRefused         a port that must not be loaded (RFC 6815)
+├── MeasurementError        a trial yielded no result; the run goes on         exit 1
+│   └── ToolFailed          a program that measures failed or printed garbage
+└── StoreError              a run folder cannot be written or read             exit 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+class DutlabError(Exception):
+    """Root of the tree. `remedy` says what the user can do; the exit status is the family's."""
+
+    exit_status = 1
+
+    def __init__(self, what: str, *, remedy: str = "") -> None:
+        super().__init__(f"{what}; {remedy}" if remedy else what)
+        self.what, self.remedy = what, remedy
+
+
+class InputError(DutlabError):
+    """A file or an argument is wrong."""
+
+    exit_status = 2
+
+
+@dataclass(frozen=True, order=True)
+class Fault:
+    """One fault of an input file. `path` is the key's path, as in `links.a.speed`."""
+
+    file: str
+    line: int
+    column: int
+    path: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}: {self.path}: {self.what}"
+
+
+class SpecRefused(InputError):
+    """The input files are refused whole; `faults` holds all that is wrong with them."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        super().__init__("\n".join(str(f) for f in sorted(faults)))
+        self.faults = sorted(faults)
+
+
+class TestbedError(DutlabError):
+    """The testbed cannot be used as it is."""
+
+    __test__ = False  # not a test class, whatever its name says to pytest
+    exit_status = 3
+
+
+class HostError(TestbedError):
+    """A host cannot be reached, or vanished."""
+
+    def __init__(self, what: str, *, host: str, remedy: str = "") -> None:
+        super().__init__(f"{host}: {what}", remedy=remedy)
+        self.host = host
+
+
+class CommandFailed(HostError):
+    """A command ended with a status that it must not end with."""
+
+    def __init__(self, *, host: str, argv: Sequence[str], status: int, stderr_tail: str, remedy: str = "") -> None:
+        said = stderr_tail.strip()[-300:] or "it said nothing"
+        super().__init__(f"`{' '.join(argv)}` ended with {status}: {said}", host=host, remedy=remedy)
+        self.argv, self.status, self.stderr_tail = list(argv), status, stderr_tail
+
+
+class CommandTimedOut(CommandFailed):
+    """A command did not end in its time and was ended."""
+
+    def __init__(self, *, host: str, argv: Sequence[str], timeout_s: float, stderr_tail: str = "") -> None:
+        HostError.__init__(self, f"`{' '.join(argv)}` did not end within {timeout_s:g} s and was ended", host=host)
+        self.argv, self.status, self.stderr_tail, self.timeout_s = list(argv), -1, stderr_tail, timeout_s
+
+
+class LabError(TestbedError):
+    """An embedded lab cannot be built or taken down."""
+
+
+class ToolMissing(TestbedError):
+    """A program that measures is absent or too old on a host."""
+
+    def __init__(self, what: str, *, tool: str, host: str, remedy: str) -> None:
+        super().__init__(f"{host}: {what}", remedy=remedy)
+        self.tool, self.host = tool, host
+
+
+class PortRefused(TestbedError):
+    """A port that must not be loaded: it looks like part of a network in use (RFC 6815)."""
+
+
+class MeasurementError(DutlabError):
+    """A trial yielded no result; what was measured before stays, and the run goes on. `raw` is what the tool did print, by file name."""
+
+    def __init__(self, what: str, *, remedy: str = "", raw: Mapping[str, bytes] | None = None) -> None:
+        super().__init__(what, remedy=remedy)
+        self.raw = dict(raw or {})
+
+
+class ToolFailed(MeasurementError):
+    """A program that measures failed, ended early or printed what cannot be read."""
+
+    def __init__(self, what: str, *, tool: str, host: str, remedy: str = "", raw: Mapping[str, bytes] | None = None) -> None:
+        super().__init__(f"{host}: {tool}: {what}", remedy=remedy, raw=raw)
+        self.tool, self.host = tool, host
+
+
+class StoreError(DutlabError):
+    """A run folder cannot be written or read."""

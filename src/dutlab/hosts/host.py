@@ -1,0 +1,83 @@
+"""What a host is to the rest of dutlab: something that runs commands and holds files.
+
+One conformance suite (tests/netns/test_host_conformance.py) runs on every implementation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command that has ended. Times are of the controller's wall clock, in seconds since the epoch."""
+
+    host: str
+    argv: tuple[str, ...]
+    status: int
+    stdout: bytes
+    stderr: bytes
+    started_s: float
+    seconds: float
+
+    @property
+    def text(self) -> str:
+        """Standard output as text; bytes that are no UTF-8 are replaced, never an error."""
+        return self.stdout.decode("utf-8", "replace")
+
+
+CommandLog = Callable[[Done], None]
+"""Told of every command that ended; the runner puts them into the record."""
+
+
+class Process(Protocol):
+    """A command that is running. Ended at the latest when the controller ends, however it ends."""
+
+    @property
+    def argv(self) -> tuple[str, ...]: ...
+    @property
+    def host_name(self) -> str: ...
+    async def write(self, data: bytes) -> None:
+        """To its standard input. Raises HostError when the process is gone."""
+
+    async def close_stdin(self) -> None: ...
+    async def readline(self) -> bytes:
+        """The next line of standard output with its newline; b"" once it has ended."""
+
+    async def wait(self, timeout_s: float) -> Done:
+        """Until it ends. stdout holds what no readline() took. Raises CommandTimedOut after ending its whole process group."""
+
+    async def end(self, grace_s: float = 2.0) -> Done:
+        """Ends the whole process group: stdin closed, SIGTERM, after `grace_s` SIGKILL. Harmless on an ended one."""
+
+
+class Host(Protocol):
+    """A machine, or a namespace that acts as one."""
+
+    @property
+    def name(self) -> str:
+        """The testbed's name for it: source, dut, sink."""
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        timeout_s: float = 30.0,
+        check: bool = True,
+    ) -> Done:
+        """Runs to its end. Raises CommandFailed on a status other than 0 if `check`, CommandTimedOut, HostError."""
+
+    async def spawn(self, argv: Sequence[str]) -> Process:
+        """Starts and leaves running, in a process group of its own. Raises HostError when it cannot be started."""
+
+    async def put(self, data: bytes, path: str, *, mode: int = 0o600) -> None:
+        """Writes a whole file, or nothing."""
+
+    async def get(self, path: str) -> bytes:
+        """Reads a whole file. Raises CommandFailed when it cannot be read."""
+
+    async def close(self) -> None:
+        """Ends every process that spawn() left running, and the connection."""

@@ -1,0 +1,71 @@
+"""Ends what the controller started when the controller itself dies, however it dies.
+
+A process that is killed with SIGKILL cannot clean up. So the first spawn starts a keeper: a few lines of shell in a session of
+its own that reads the process groups to watch from a pipe. When the pipe closes, its only writer is gone, and the keeper kills every
+group that is still on its list. The kernel's own parent-death signal (setpriv --pdeathsig) covers the moment before
+a group is on the list, but only the group's leader; the keeper covers the children that the leader started.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import subprocess
+
+_SCRIPT = """
+trap '' INT TERM HUP
+watched=' '
+while read -r sign group; do
+  case $sign in
+    +) watched="$watched$group " ;;
+    -) case $watched in *" $group "*) watched="${watched%% $group *} ${watched#* $group }" ;; esac ;;
+  esac
+done
+for group in $watched; do kill -s KILL -- "-$group" 2>/dev/null; done
+"""
+
+
+class Keeper:
+    """One for each controller process; a fork of the controller (tests do that) gets its own."""
+
+    def __init__(self) -> None:
+        self._pid = 0
+        self._shell: subprocess.Popen[bytes] | None = None
+
+    def watch(self, group: int) -> None:
+        """From now on, the process group `group` ends when this process ends."""
+        if self._shell is None or self._pid != os.getpid():
+            self._pid = os.getpid()
+            self._shell = subprocess.Popen(
+                ["sh", "-c", _SCRIPT],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                cwd="/",
+            )
+        self._tell(f"+ {group}\n")
+
+    def forget(self, group: int) -> None:
+        """The group has ended; its number may be given to others."""
+        self._tell(f"- {group}\n")
+
+    def close(self) -> None:
+        """Kills every group that is still watched, and ends the keeper; the next watch() starts another."""
+        if self._shell is not None and self._shell.stdin is not None and self._pid == os.getpid():
+            with contextlib.suppress(BrokenPipeError):
+                self._shell.stdin.close()
+            self._shell.wait()
+        self._shell = None
+
+    def _tell(self, line: str) -> None:
+        if self._shell is None or self._shell.stdin is None or self._pid != os.getpid():
+            return
+        with contextlib.suppress(BrokenPipeError):  # somebody killed the keeper: pdeathsig still covers the leaders
+            self._shell.stdin.write(line.encode())
+            self._shell.stdin.flush()
+
+
+KEEPER = Keeper()
+atexit.register(KEEPER.close)

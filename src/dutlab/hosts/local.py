@@ -1,0 +1,142 @@
+"""The machine that dutlab runs on, as a host."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from dutlab.errors import CommandFailed, HostError
+from dutlab.hosts.child import ChildProcess
+from dutlab.hosts.host import CommandLog, Done, Process
+
+NO_SUCH_PROGRAM = 127
+"""Status of a command that is not there, as every shell has it (POSIX, Shell Command Language 2.8.2)."""
+
+
+class LocalHost:
+    """Runs commands as children of this process. Implements dutlab.hosts.host.Host."""
+
+    def __init__(self, name: str, log: CommandLog | None = None) -> None:
+        self._name, self._log = name, log
+        self._left_running: set[ChildProcess] = set()
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, check: bool = True) -> Done:
+        """Raises CommandFailed (status 127 when there is no such program), CommandTimedOut, HostError."""
+        if (absent := self._absent(argv)) is not None:
+            self._note(absent)
+            done = absent
+        else:
+            process = await self._start(argv)
+            done = await process.communicate(stdin, timeout_s)
+        self._insist(done)
+        if check and done.status != 0:
+            raise self._failed(done)
+        return done
+
+    async def spawn(self, argv: Sequence[str]) -> Process:
+        """Raises HostError."""
+        if (absent := self._absent(argv)) is not None:
+            self._note(absent)
+            raise self._failed(absent)
+        process = await self._start(argv)
+        self._left_running.add(process)
+        return process
+
+    async def put(self, data: bytes, path: str, *, mode: int = 0o600) -> None:
+        """Raises HostError: the file is then as it was before."""
+        try:
+            await asyncio.to_thread(_write_whole, data, Path(path), mode)
+        except OSError as e:
+            full = e.errno in (errno.ENOSPC, errno.EDQUOT)
+            raise HostError(
+                f"cannot write {path}: {e.strerror}", host=self._name, remedy="free space there or give another path" if full else ""
+            ) from e
+
+    async def get(self, path: str) -> bytes:
+        """Raises CommandFailed."""
+        return (await self.run(["cat", "--", path])).stdout
+
+    async def close(self) -> None:
+        await asyncio.gather(*(p.end() for p in list(self._left_running)))
+
+    # What a namespace does otherwise.
+
+    def _carry(self, argv: Sequence[str]) -> list[str]:
+        """`argv` with what carries it to this host."""
+        return list(argv)
+
+    def _ready(self) -> None:
+        """Raises HostError when the host cannot run anything now."""
+
+    def _insist(self, done: Done) -> None:
+        """Raises HostError when `done` shows that not the command but the host failed."""
+
+    # For all children of this process.
+
+    async def _start(self, argv: Sequence[str]) -> ChildProcess:
+        self._ready()
+        tied = ["setpriv", "--pdeathsig", "KILL", "--"] if _which("setpriv") else []
+        try:
+            return await ChildProcess.start(
+                argv, command=[*tied, *self._carry(argv)], host=self._name, env=_environment(), on_end=self._ended
+            )
+        except OSError as e:
+            raise HostError(f"cannot start `{argv[0]}`: {e.strerror}", host=self._name) from e
+
+    def _absent(self, argv: Sequence[str]) -> Done | None:
+        if _which(argv[0]):
+            return None
+        said = f"{argv[0]}: no such program on this host\n".encode()
+        return Done(self._name, tuple(argv), NO_SUCH_PROGRAM, b"", said, time.time(), 0.0)
+
+    def _failed(self, done: Done) -> CommandFailed:
+        remedy = f"install {done.argv[0]} on {self._name}" if done.status == NO_SUCH_PROGRAM and not _which(done.argv[0]) else ""
+        tail = done.stderr.decode("utf-8", "replace")
+        return CommandFailed(host=self._name, argv=done.argv, status=done.status, stderr_tail=tail, remedy=remedy)
+
+    def _ended(self, process: ChildProcess, done: Done) -> None:
+        self._left_running.discard(process)
+        self._note(done)
+
+    def _note(self, done: Done) -> None:
+        if self._log is not None:
+            self._log(done)
+
+
+def _environment() -> Mapping[str, str]:
+    """Ours, but programs speak one language and no colours, since we read what they print; and an ordinary user finds ip and nft."""
+    return {**os.environ, "LC_ALL": "C", "NO_COLOR": "1", "PATH": _path()}
+
+
+def _path() -> str:
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"])
+
+
+def _which(program: str) -> str | None:
+    return shutil.which(program, path=_path())
+
+
+def _write_whole(data: bytes, path: Path, mode: int) -> None:
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        with part.open("xb") as f:
+            os.fchmod(f.fileno(), mode)
+            f.write(data)
+            f.flush()
+            os.fsync(f.fileno())
+        part.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise

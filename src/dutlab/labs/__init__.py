@@ -1,0 +1,9 @@
+"""Embedded testbeds: three machines made of network namespaces, so that everything can be tried without hardware."""
+
+from __future__ import annotations
+
+from dutlab.labs.lab import Lab, StandingLab, attach, down, standing, up
+from dutlab.labs.labfile import LabDescription, description, lab_names
+from dutlab.labs.state import new_label
+
+__all__ = ["Lab", "LabDescription", "StandingLab", "attach", "description", "down", "lab_names", "new_label", "standing", "up"]

@@ -1,0 +1,174 @@
+"""Embedded labs: built, found again, taken down."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dutlab.errors import HostError, LabError
+from dutlab.hosts.host import CommandLog, Host
+from dutlab.hosts.local import LocalHost
+from dutlab.hosts.netns import NAMESPACES, NetnsHost
+from dutlab.labs import inside, napi, recipe
+from dutlab.labs.labfile import LabDescription, description
+from dutlab.labs.state import LabState, Owner, StateFolder, check_label, namespaces_of, new_label
+from dutlab.spec.testbed import Testbed
+
+_LAST_CALL_S = 0.1
+_REMEDY = "labs need root, or `unshare -Urnm` with a tmpfs on /run, and the programs ip and ethtool"
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A lab that stands."""
+
+    label: str
+    testbed: Testbed
+    cpus: Mapping[str, tuple[int, ...]]
+    """Role → CPU numbers for its programs; the DUT's are those of its NAPI threads."""
+    watch_cpu: int | None
+    """Where sensors run: not on the generator's core where there is another."""
+    namespaces: Mapping[str, str]
+    layout: str
+    notes: tuple[str, ...] = ()
+    """What is not as described, in words for the user."""
+
+    def hosts(self, log: CommandLog | None = None) -> dict[str, Host]:
+        """Role → host, made anew at each call."""
+        return {role: NetnsHost(role, namespace, log) for role, namespace in self.namespaces.items()}
+
+
+@dataclass(frozen=True)
+class StandingLab:
+    """What a state file says, and whether it still holds."""
+
+    label: str
+    lab: str
+    since_s: float
+    owner_pid: int
+    owner_alive: bool
+    complete: bool
+    """False: being built, or its builder was killed."""
+    namespaces: Mapping[str, str]
+    """Role → namespace, of those that are there."""
+
+
+async def up(name: str, *, label: str | None = None, layout: str | None = None) -> Lab:
+    """Builds the lab `name`; what goes wrong on the way is taken down again. Raises LabError."""
+    plan = description(name)
+    layout_name, spread = plan.layout(layout)
+    cpus, watch_cpu = spread.on(sorted(os.sched_getaffinity(0)))
+    label = check_label(label or new_label())
+    namespaces, folder = namespaces_of(label), StateFolder()
+    if folder.read(label) is None and (taken := [n for n in namespaces.values() if (NAMESPACES / n).exists()]):
+        remedy = f"`dutlab lab down {label}`, or choose another label"
+        raise LabError(f"network namespace {taken[0]} is there already", remedy=remedy)
+    state = LabState(label, name, layout_name, namespaces, Owner.this_process(), time.time(), cpus=cpus, watch_cpu=watch_cpu)
+    folder.claim(state)
+    machine = LocalHost("lab")
+    try:
+        notes = await _build(machine, plan, state, folder)
+        state = state.completed(tuple(notes))
+        folder.rewrite(state)
+    except BaseException as e:
+        await asyncio.shield(asyncio.ensure_future(down(label)))
+        if isinstance(e, HostError):
+            raise LabError(f"lab {label} cannot be built: {e}", remedy="" if e.remedy else _REMEDY) from e
+        raise
+    return _lab(state, plan)
+
+
+async def down(label: str) -> bool:
+    """Removes exactly what up() made under `label`, and ends the processes inside. Raises LabError.
+
+    Works after a crash at any point of up(), and twice; returns whether there was anything.
+    """
+    folder = StateFolder()
+    if (state := folder.read(label)) is None:
+        return False
+    machine = LocalHost("lab")
+    if not state.complete:  # its builder may have been killed just now, and with it an `ip` that has a system call to finish
+        await asyncio.sleep(_LAST_CALL_S)
+    for namespace in state.namespaces.values():
+        path = NAMESPACES / namespace
+        # The name without its mount is a plain file of another file system: it has no processes, only a name to remove.
+        if (identity := inside.namespace_id(path)) is None:
+            continue
+        if left := await asyncio.to_thread(inside.kill_all, identity):
+            raise LabError(f"processes {left} in {namespace} do not end", remedy=f"end them, then `dutlab lab down {label}` again")
+        done = await machine.run(["ip", "netns", "del", namespace], check=False)
+        if done.status != 0 and path.exists():
+            raise LabError(f"network namespace {namespace} cannot be removed: {done.stderr.decode(errors='replace').strip()}")
+    folder.forget(label)
+    return True
+
+
+async def attach(label: str) -> Lab:
+    """A lab that up() built earlier, perhaps in another process. Raises LabError."""
+    folder = StateFolder()
+    state = folder.read(label)
+    if state is None:
+        known = ", ".join(folder.labels())
+        raise LabError(f"no lab labelled {label} stands", remedy=f"these do: {known}" if known else "build one with `dutlab lab up`")
+    gone = [n for n in state.namespaces.values() if not (NAMESPACES / n).exists()]
+    if gone or not state.complete:
+        why = f"{gone[0]} is gone" if gone else "it was not built to the end"
+        raise LabError(f"lab {label} cannot be used: {why}", remedy=f"`dutlab lab down {label}`, then build it again")
+    return _lab(state, description(state.lab))
+
+
+def standing() -> list[StandingLab]:
+    """Every lab that has a state file, whoever built it."""
+    folder = StateFolder()
+    found = [state for label in folder.labels() if (state := folder.read(label)) is not None]
+    return [
+        StandingLab(
+            label=s.label,
+            lab=s.lab,
+            since_s=s.since_s,
+            owner_pid=s.owner.pid,
+            owner_alive=s.owner.alive,
+            complete=s.complete,
+            namespaces={role: n for role, n in s.namespaces.items() if (NAMESPACES / n).exists()},
+        )
+        for s in found
+    ]
+
+
+def _lab(state: LabState, plan: LabDescription) -> Lab:
+    return Lab(
+        label=state.label,
+        testbed=plan.testbed,
+        cpus=dict(state.cpus),
+        watch_cpu=state.watch_cpu,
+        namespaces=dict(state.namespaces),
+        layout=state.layout,
+        notes=state.notes,
+    )
+
+
+async def _build(machine: LocalHost, plan: LabDescription, state: LabState, folder: StateFolder) -> list[str]:
+    """Returns notes. Raises HostError."""
+    for namespace in state.namespaces.values():
+        await machine.run(["ip", "netns", "add", namespace])
+    await machine.run(["ip", "-batch", "-"], stdin=recipe.veth_batch(plan.testbed, state.namespaces).encode())
+    hosts = {role: NetnsHost(role, namespace) for role, namespace in state.namespaces.items()}
+    await asyncio.gather(*(_sh(host, recipe.setup_script(plan, role)) for role, host in hosts.items()))
+    notes = []
+    threaded = [role for role in hosts if role in plan.settings.layouts[state.layout].napi_threads]
+    if threaded:
+        async with folder.lock():
+            for role in threaded:
+                before = napi.napi_threads()
+                await _sh(hosts[role], recipe.threads_script(plan.testbed, role))
+                new = {pid: port for pid, port in napi.napi_threads().items() if pid not in before}
+                notes += napi.pin(new, plan.testbed, role, state.cpus[role])
+    await asyncio.gather(*(_sh(host, recipe.carrier_script(plan.testbed, role)) for role, host in hosts.items()))
+    return notes
+
+
+async def _sh(host: NetnsHost, script: str) -> None:
+    await host.run(["sh", "-e"], stdin=script.encode())

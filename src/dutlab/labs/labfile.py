@@ -1,0 +1,113 @@
+"""What an embedded lab is to be, read from its data file; nothing here touches the system."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from ruamel.yaml import YAML
+
+from dutlab.errors import LabError
+from dutlab.spec.testbed import Testbed
+
+ROLES = ("source", "dut", "sink")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Cores(_Strict):
+    """Which cores each role gets, as indices into the cores that we may use."""
+
+    source: tuple[int, ...] = Field(min_length=1)
+    dut: tuple[int, ...] = Field(min_length=1)
+    sink: tuple[int, ...] = Field(min_length=1)
+    watch: tuple[int] = Field()
+    """Where sensors run."""
+
+
+class Layout(_Strict):
+    """A way to spread a lab over cores."""
+
+    about: str
+    napi_threads: frozenset[str]
+    """Roles whose ports are served by kernel threads, pinned to the role's cores."""
+    cpus: dict[int, Cores]
+    """By number of cores."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if unknown := self.napi_threads - set(ROLES):
+            raise ValueError(f"napi_threads: no such role: {', '.join(sorted(unknown))}")
+        if 1 not in self.cpus:
+            raise ValueError("cpus: a layout must also say what it does on 1 core")
+        for count, cores in self.cpus.items():
+            used = {*cores.source, *cores.dut, *cores.sink, *cores.watch}
+            if not used <= set(range(count)):
+                raise ValueError(f"cpus: {count}: names a core beyond the {count} it is for")
+        return self
+
+    def on(self, usable: Sequence[int]) -> tuple[dict[str, tuple[int, ...]], int]:
+        """The roles' CPU numbers and the sensors' one, where we may use the CPUs `usable`."""
+        cores = self.cpus[max(n for n in self.cpus if n <= max(1, len(usable)))]
+        roles = {role: tuple(usable[i] for i in getattr(cores, role)) for role in ROLES}
+        return roles, usable[cores.watch[0]]
+
+
+class LabSettings(_Strict):
+    """What a lab's file says beside its testbed."""
+
+    gro: bool
+    tso: bool
+    layout: str
+    layouts: dict[str, Layout]
+
+    @model_validator(mode="after")
+    def _default_exists(self) -> Self:
+        if self.layout not in self.layouts:
+            raise ValueError(f"layout: {self.layout!r} is not among the layouts {', '.join(sorted(self.layouts))}")
+        return self
+
+
+@dataclass(frozen=True)
+class LabDescription:
+    """A lab that could be built: the testbed it will be, and its settings."""
+
+    name: str
+    testbed: Testbed
+    settings: LabSettings
+
+    def layout(self, name: str | None = None) -> tuple[str, Layout]:
+        """The layout called `name`, or the lab's default. Raises LabError."""
+        chosen = name or self.settings.layout
+        if chosen not in self.settings.layouts:
+            raise LabError(f"lab {self.name} has no layout {chosen!r}", remedy=f"choose one of {', '.join(sorted(self.settings.layouts))}")
+        return chosen, self.settings.layouts[chosen]
+
+
+def lab_names() -> list[str]:
+    """The labs that can be built."""
+    return sorted(f.name.removesuffix(".yaml") for f in files("dutlab.labs").iterdir() if f.name.endswith(".yaml"))
+
+
+@cache
+def description(name: str) -> LabDescription:
+    """The lab called `name`. Raises LabError; touches nothing."""
+    if name not in lab_names():
+        raise LabError(f"there is no embedded lab {name!r}", remedy=f"choose one of {', '.join(lab_names())}")
+    return parse(name, files("dutlab.labs").joinpath(f"{name}.yaml").read_text(encoding="utf-8"))
+
+
+def parse(name: str, text: str) -> LabDescription:
+    """A lab's file. Raises LabError when it is none: the files are ours, so that is a fault of this release."""
+    data = YAML(typ="safe", pure=True).load(text)
+    try:
+        settings = LabSettings.model_validate(data.pop("lab"))
+        return LabDescription(name, Testbed.model_validate({**data, "lab": name}), settings)
+    except (ValidationError, KeyError, AttributeError) as e:
+        raise LabError(f"the description of lab {name} is faulty: {e}") from e

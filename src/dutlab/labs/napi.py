@@ -1,0 +1,53 @@
+"""The kernel threads that serve ports with threaded NAPI, and the cores they run on.
+
+Such a thread is called `napi/PORT-ID` (net/core/dev.c, napi_kthread_create). The name does not tell of which namespace the port is,
+so the threads of a lab are those that appeared while its ports were switched over, under a lock that all labs take.
+Taking a port down ends its thread, and with it the pinning.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from dutlab.labs.labfile import ROLES
+from dutlab.labs.recipe import ports_of
+from dutlab.spec.testbed import Testbed
+
+
+def napi_threads() -> dict[int, str]:
+    """Every NAPI thread of the machine: process number → name of its port."""
+    found = {}
+    for comm in Path("/proc").glob("[0-9]*/comm"):
+        try:
+            name = comm.read_text(encoding="utf-8").strip()
+        except OSError:  # ended meanwhile
+            continue
+        if name.startswith("napi/"):
+            found[int(comm.parent.name)] = name.removeprefix("napi/").rpartition("-")[0]
+    return found
+
+
+def pin(threads: Mapping[int, str], testbed: Testbed, role: str, cpus: tuple[int, ...]) -> list[str]:
+    """Puts the threads of the role's ports on its cores, link by link in turn. Returns notes on what could not be done."""
+    notes = []
+    wanted = {port: cpus[i % len(cpus)] for i, link in enumerate(testbed.links.values()) for port in _ports(testbed, link.name, role)}
+    for pid, port in threads.items():
+        if port not in wanted:
+            continue
+        try:
+            os.sched_setaffinity(pid, {wanted[port]})
+        except PermissionError:
+            notes.append(f"the NAPI threads of {role} run on any core: pinning them needs root of the machine itself")
+            break
+        except ProcessLookupError:
+            notes.append(f"the NAPI thread of {role}:{port} has ended")
+    if missing := sorted(set(ports_of(testbed, role)) - set(threads.values())):
+        notes.append(f"no NAPI thread of {role} was found for {', '.join(missing)}: it runs on any core")
+    return notes
+
+
+def _ports(testbed: Testbed, link: str, role: str) -> list[str]:
+    assert role in ROLES  # noqa: S101 the caller iterates over them
+    return [port.interface for port in testbed.links[link].path if port.host == role]

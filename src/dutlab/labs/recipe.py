@@ -1,0 +1,104 @@
+"""The commands that build a lab, as text; nothing here runs them.
+
+veth pairs are created with both ends inside the namespaces, so nothing ever appears in the namespace of the machine itself.
+Neighbours are static on both sides: no ARP, so no entry ages in mid-trial (RFC 2544 appendix C.2.4.1 warns of that) and no frame
+on a link is not ours. IPv6 says nothing on its own for the same reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Interface
+
+from dutlab.labs.labfile import ROLES, LabDescription
+from dutlab.spec.testbed import Link, Testbed
+
+_V4 = {
+    "conf/all/rp_filter": "0",
+    "conf/default/rp_filter": "0",
+    "ip_forward": "0",
+    # The kernel's own defaults (Documentation/networking/ip-sysctl.rst), whatever the machine has been tuned to.
+    "tcp_rmem": "4096 131072 6291456",
+    "tcp_wmem": "4096 16384 4194304",
+}
+_QUIET_V6 = {"accept_dad": 0, "dad_transmits": 0, "router_solicitations": 0, "accept_ra": 0, "addr_gen_mode": 1}
+
+
+def mac(link: int, port: int) -> str:
+    """Address of the `port`th port on the path of the `link`th link: locally administered, the same in every lab."""
+    return f"02:00:00:00:{link:02x}:{port + 1:02x}"
+
+
+def veth_batch(testbed: Testbed, namespaces: Mapping[str, str]) -> str:
+    """For `ip -batch -`: every pair, each end where it belongs. One queue, so that each port has one NAPI thread."""
+    lines = []
+    for index, link in enumerate(testbed.links.values()):
+        for left, right in ((0, 1), (2, 3)):
+            ends = [
+                f"name {link.path[i].interface} netns {namespaces[link.path[i].host]} numrxqueues 1 numtxqueues 1"
+                f" mtu {link.mtu} address {mac(index, i)}"
+                for i in (left, right)
+            ]
+            lines.append(f"link add {ends[0]} type veth peer {ends[1]}")
+    return "\n".join(lines) + "\n"
+
+
+def setup_script(description: LabDescription, role: str) -> str:
+    """For `sh -e` inside the namespace of `role`: quiet, addressed, its neighbours known, everything up."""
+    testbed, settings = description.testbed, description.settings
+    lines = [*_sysctls(testbed), "ip -batch - <<'END'", "link set dev lo up"]
+    for index, link in enumerate(testbed.links.values()):
+        lines += _port_commands(index, link, role)
+    lines.append("END")
+    for port in ports_of(testbed, role):
+        lines.append(f"ethtool -K {port} gro {_on(settings.gro)} tso {_on(settings.tso)} tx-udp-segmentation {_on(settings.tso)}")
+    return "\n".join(lines) + "\n"
+
+
+def carrier_script(testbed: Testbed, role: str) -> str:
+    """For `sh -e` inside the namespace: until the kernel has noticed that both ends of each pair are up."""
+    return "".join(f'until [ "$(cat /sys/class/net/{port}/operstate)" = up ]; do sleep 0.02; done\n' for port in ports_of(testbed, role))
+
+
+def threads_script(testbed: Testbed, role: str) -> str:
+    """For `sh -e` inside the namespace: serve the role's ports by NAPI threads. Needs them up, with GRO on."""
+    return "".join(f"echo 1 > /sys/class/net/{port}/threaded\n" for port in ports_of(testbed, role))
+
+
+def ports_of(testbed: Testbed, role: str) -> list[str]:
+    """The interfaces of `role`, in the order of links and paths."""
+    return [port.interface for link in testbed.links.values() for port in link.path if port.host == role]
+
+
+def _sysctls(testbed: Testbed) -> Iterator[str]:
+    # A new namespace takes over the IPv4 settings of the machine (net.core.devconf_inherit_init_net), so each one is set.
+    for name, value in _V4.items():
+        yield f"echo {value} > /proc/sys/net/ipv4/{name}"
+    # Where the machine's default is another, a namespace may choose only that one or reno (net/ipv4/tcp_cong.c, restricted algorithms);
+    # reno is then the choice that does not depend on the machine.
+    control = "/proc/sys/net/ipv4/tcp_congestion_control"
+    yield f"(echo cubic > {control}) 2>/dev/null || echo reno > {control}"
+    quiet = dict(_QUIET_V6)
+    if all(isinstance(address, IPv4Interface) for link in testbed.links.values() for address in link.addresses):
+        quiet["disable_ipv6"] = 1
+    for scope in ("all", "default"):
+        for name, setting in quiet.items():
+            path = f"/proc/sys/net/ipv6/conf/{scope}/{name}"
+            yield f"if [ -e {path} ]; then echo {setting} > {path}; fi"
+
+
+def _port_commands(index: int, link: Link, role: str) -> Iterator[str]:
+    for i, port in enumerate(link.path):
+        if port.host != role:
+            continue
+        other = i ^ 1  # the far end of the same wire: 0-1, 2-3
+        yield f"addr add {link.addresses[i]} dev {port.interface}"
+        yield f"link set dev {port.interface} up"
+        yield f"neigh replace {link.addresses[other].ip} lladdr {mac(index, other)} dev {port.interface} nud permanent"
+        if role in (ROLES[0], ROLES[2]):
+            beyond = link.addresses[3 - i].network
+            yield f"route add {beyond} via {link.addresses[other].ip} dev {port.interface}"
+
+
+def _on(value: bool) -> str:  # noqa: FBT001 one word of a command
+    return "on" if value else "off"

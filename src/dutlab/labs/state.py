@@ -1,0 +1,174 @@
+"""What is written down before a lab is built, so that any later process can take down exactly that."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import re
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+from dutlab.errors import LabError
+from dutlab.labs.labfile import ROLES
+
+LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,22}[a-z0-9])?")
+
+
+def new_label() -> str:
+    """A label that no standing lab has."""
+    return f"lab-{secrets.token_hex(3)}"
+
+
+def check_label(label: str) -> str:
+    """Returns `label`. Raises LabError when it is none."""
+    if not LABEL.fullmatch(label):
+        raise LabError(f"{label!r} is no label for a lab", remedy="use up to 24 of a-z, 0-9 and -, no - at the ends")
+    return label
+
+
+def namespaces_of(label: str) -> dict[str, str]:
+    """Role → name of the network namespace."""
+    return {role: f"dutlab-{label}-{role}" for role in ROLES}
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The process that built a lab. The start time (clock ticks since boot) tells it from a later one of the same number."""
+
+    pid: int
+    start_ticks: int
+
+    @classmethod
+    def this_process(cls) -> Self:
+        return cls(os.getpid(), _start_ticks(os.getpid()))
+
+    @property
+    def alive(self) -> bool:
+        return self.start_ticks != 0 and _start_ticks(self.pid) == self.start_ticks
+
+
+@dataclass(frozen=True)
+class LabState:
+    """One lab, as its state file has it."""
+
+    label: str
+    lab: str
+    layout: str
+    namespaces: Mapping[str, str]
+    owner: Owner
+    since_s: float
+    """Seconds since the epoch."""
+    complete: bool = False
+    """False while it is built, and for ever if the builder was killed."""
+    cpus: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    watch_cpu: int | None = None
+    notes: tuple[str, ...] = ()
+
+    def completed(self, notes: tuple[str, ...]) -> LabState:
+        """The same lab, built to the end."""
+        return replace(self, complete=True, notes=notes)
+
+    def to_json(self) -> str:
+        return json.dumps({"schema_version": 1, **asdict(self)}, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Raises ValueError, KeyError or TypeError on a torn file."""
+        data: dict[str, Any] = json.loads(text)
+        data.pop("schema_version")
+        cpus = {role: tuple(of_role) for role, of_role in data.pop("cpus").items()}
+        return cls(owner=Owner(**data.pop("owner")), cpus=cpus, notes=tuple(data.pop("notes")), **data)
+
+
+class StateFolder:
+    """The folder of state files: /run/dutlab/labs, or the user's own runtime folder where /run cannot be written."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path or _runtime_folder() / "dutlab" / "labs"
+
+    def file(self, label: str) -> Path:
+        return self.path / f"{check_label(label)}.json"
+
+    def claim(self, state: LabState) -> None:
+        """Writes the file of a lab that is about to be built. Raises LabError when the label is taken."""
+        path = self.file(state.label)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with path.open("x", encoding="utf-8") as f:
+                f.write(state.to_json())
+                f.flush()
+                os.fsync(f.fileno())
+        except FileExistsError:
+            raise LabError(
+                f"a lab labelled {state.label} stands already", remedy=f"`dutlab lab down {state.label}` or choose another label"
+            ) from None
+        except OSError as e:
+            raise LabError(f"cannot write {path}: {e.strerror}", remedy="a lab needs a writable /run or XDG_RUNTIME_DIR") from e
+
+    def rewrite(self, state: LabState) -> None:
+        """Replaces the file of a standing lab."""
+        part = self.file(state.label).with_suffix(".part")
+        part.write_text(state.to_json(), encoding="utf-8")
+        part.replace(self.file(state.label))
+
+    def read(self, label: str) -> LabState | None:
+        """None when there is no such lab. A torn file is a lab of which nothing was built: the file comes first."""
+        try:
+            return LabState.from_json(self.file(label).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError):
+            return LabState(label, "", "", namespaces_of(label), Owner(0, 0), 0.0)
+
+    def labels(self) -> list[str]:
+        """Of every lab that has a file, built to the end or not."""
+        return sorted(p.stem for p in self.path.glob("*.json")) if self.path.is_dir() else []
+
+    def forget(self, label: str) -> None:
+        """Removes the lab's file, and the folders if it was the last."""
+        self.file(label).with_suffix(".part").unlink(missing_ok=True)
+        self.file(label).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # not empty, or not ours
+            self.path.rmdir()
+            self.path.parent.rmdir()
+
+    @asynccontextmanager
+    async def lock(self) -> AsyncIterator[None]:
+        """Held by one builder on this machine at a time; released by the kernel when its process dies."""
+        fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            # Never waits in the kernel: the holder may be another task of this very event loop.
+            while not _locked(fd):  # noqa: ASYNC110 a lock of the file system has no event
+                await asyncio.sleep(0.01)
+            yield
+        finally:
+            os.close(fd)
+
+
+def _locked(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _runtime_folder() -> Path:
+    if os.access("/run", os.W_OK):
+        return Path("/run")
+    return Path(os.environ.get("XDG_RUNTIME_DIR", "/run"))
+
+
+def _start_ticks(pid: int) -> int:
+    """Field 22 of /proc/PID/stat (proc(5)); 0 when there is no such process."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return 0

@@ -1,0 +1,1 @@
+"""How a number is found. Methods see the world through `ports.py` alone."""

@@ -1,0 +1,138 @@
+"""What a method sees of the world: something that sends and receives frames, and nothing else.
+
+Each method runs against a simulated DUT in a unit test, because these protocols are all that it can reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from dutlab.doubts import Doubt
+from dutlab.units import FrameBytes, Pps, Seconds
+
+NO_TIME = Seconds(0.0)
+DRAIN = Seconds(0.5)
+"""Enough for what a software router buffers; RFC 2544 section 23 waits 2 s."""
+
+
+@dataclass(frozen=True)
+class FrameMix:
+    """Frame sizes (bytes with FCS) and how often each is sent; one entry is a fixed size."""
+
+    name: str
+    parts: tuple[tuple[FrameBytes, int], ...]
+
+    @property
+    def mean(self) -> float:
+        """Bytes with FCS of the average frame."""
+        return sum(size * weight for size, weight in self.parts) / sum(weight for _, weight in self.parts)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """One trial's load: what is asked of the generator. `rate` is per link; None is as fast as it can."""
+
+    links: tuple[str, ...]
+    mix: FrameMix
+    rate: Pps | None
+    duration: Seconds
+    warmup: Seconds = NO_TIME
+    drain: Seconds = DRAIN
+    stop_after_lost: int | None = None
+    """The trial may be stopped at once when more frames than this, of all links together, are certainly lost. Frames in flight are not lost;
+    the drain is waited for as ever. A generator that cannot look meanwhile sends to the end: that costs time and nothing else."""
+
+
+@dataclass(frozen=True)
+class Latency:
+    """One-way latency of the frames that arrived."""
+
+    count: int
+    min_ns: int
+    p50_ns: int
+    p90_ns: int
+    p99_ns: int
+    p999_ns: int
+    max_ns: int
+    mean_ns: float
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What became of one link's frames in one trial. asked = sent + refused; sent + duplicated = received + lost."""
+
+    link: str
+    asked_frames: int
+    sent_frames: int
+    refused_frames: int
+    received_frames: int
+    lost_frames: int
+    duplicated_frames: int
+    reordered_frames: int
+    foreign_frames: int
+    sent_seconds: float
+    mean_frame_bytes: float
+    received_bytes: int
+    """Bytes with FCS of the received frames."""
+    latency: Latency | None = None
+
+    @property
+    def balances(self) -> bool:
+        """Frames are conserved (rule 7 of the house)."""
+        return (
+            self.asked_frames == self.sent_frames + self.refused_frames
+            and self.sent_frames + self.duplicated_frames == self.received_frames + self.lost_frames
+        )
+
+    @property
+    def loss_ratio(self) -> float:
+        """Frame loss ratio (RFC 1242 section 3.6), of the frames that were really sent; 0 when none was."""
+        return self.lost_frames / self.sent_frames if self.sent_frames else 0.0
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A value in time inside a trial, as the tool itself saw it. `at_s` is wall clock, in seconds since the epoch."""
+
+    at_s: float
+    link: str
+    name: str
+    """With unit suffix, as figures have."""
+    value: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a generator reports of one trial."""
+
+    flows: tuple[Flow, ...]
+    doubts: tuple[Doubt, ...] = ()
+    raw: Mapping[str, bytes] = field(default_factory=dict)
+    """File name → the tool's own output, untouched."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """What the tool said of itself: version, back end, core."""
+    readings: Sequence[Reading] = ()
+    stopped_early_s: Seconds | None = None
+    """The trial was stopped because of `Offer.stop_after_lost`, so long after its first frame; `asked_frames` is of that time."""
+
+
+class Generator(Protocol):
+    """Offers a load and accounts for every frame of it."""
+
+    async def offer(self, offer: Offer) -> Outcome:
+        """Warm up, send, drain, then read the counters. Raises ToolFailed, HostError."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a trial found. `figures` is link → name with unit suffix → value; a link of several is written `a+b`."""
+
+    figures: Mapping[str, Mapping[str, float]]
+    flows: tuple[Flow, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+    raw: Mapping[str, bytes] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    readings: Sequence[Reading] = ()

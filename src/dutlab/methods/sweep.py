@@ -1,0 +1,104 @@
+"""Method `sweep`: one frame size (or mix) at one rate through the DUT, as fast as the generator can or as asked.
+
+Figures of a link, all over the time that was sent in:
+
+    sent_pps, sent_bps_l1                    what left the generator
+    received_pps, received_bps_l1, _l2       what came out of the DUT (the forwarding rate of RFC 2285 section 3.6.1)
+    asked_pps                                only when a rate was asked for
+    loss_ratio                               of the frames sent (RFC 1242 section 3.6)
+    latency_min_ns … latency_max_ns          of the frames that arrived, when the clocks allow it
+
+Frames that arrive during the drain count as received: they were sent in the trial. At an overload this adds what the DUT had buffered.
+Several links at once give these figures for each and, under `a+b`, their sum; there loss is of all frames together and latency only the
+worst one, because percentiles of different links do not add.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dutlab.errors import InputError, MeasurementError
+from dutlab.methods.ledger import doubts_of, doubts_of_length
+from dutlab.methods.mixes import mix_of
+from dutlab.methods.ports import DRAIN, Flow, Generator, Latency, Measured, Offer
+from dutlab.plan.cell import Cell
+from dutlab.units import ETH_L1_OVERHEAD_BYTES, Pps, Seconds, l1_rate
+
+WARMUP = Seconds(0.5)
+_ADDS = ("asked_pps", "sent_pps", "sent_bps_l1", "received_pps", "received_bps_l1", "received_bps_l2")
+
+
+def offer_of(cell: Cell) -> Offer:
+    """What `cell` asks of the generator: frame_size, frame_mix, duration_s, rate_pps (of each link; none is the most), warmup_s, drain_s.
+
+    Raises InputError.
+    """
+    rate = cell.params.get("rate_pps")
+    return Offer(
+        links=cell.links,
+        mix=mix_of(cell),
+        rate=None if rate is None else Pps(float(rate)),
+        duration=Seconds(float(cell.params.get("duration_s") or 0)),
+        warmup=_seconds(cell, "warmup_s", WARMUP),
+        drain=_seconds(cell, "drain_s", DRAIN),
+    )
+
+
+async def measure(generator: Generator, cell: Cell) -> Measured:
+    """Offers the cell's load once. Raises ToolFailed, HostError, and MeasurementError when a link sent nothing."""
+    offer = offer_of(cell)
+    if offer.duration <= 0:
+        raise InputError(f"workload {cell.workload} has no duration_s above 0", remedy="write a duration, as in 30s")
+    outcome = await generator.offer(offer)
+    by_link = {flow.link: flow for flow in outcome.flows}
+    if idle := [name for name in offer.links if name not in by_link or by_link[name].sent_frames == 0 or by_link[name].sent_seconds <= 0]:
+        raise MeasurementError(f"the generator sent nothing on link {' and '.join(idle)}")
+    flows = [by_link[name] for name in offer.links]
+    figures = {flow.link: figures_of(offer, flow) for flow in flows}
+    if len(flows) > 1:
+        figures[cell.link_label] = sum_of(figures, flows)
+    doubts = (*outcome.doubts, *(d for flow in flows for d in doubts_of(offer, flow)), *doubts_of_length(offer))
+    return Measured(figures=figures, flows=tuple(flows), doubts=doubts, raw=outcome.raw, facts=outcome.facts, readings=outcome.readings)
+
+
+def figures_of(offer: Offer, flow: Flow) -> dict[str, float]:
+    """One link's figures; those that cannot be known are absent, none is ever NaN."""
+    seconds = flow.sent_seconds
+    sent = Pps(flow.sent_frames / seconds)
+    figures: dict[str, float] = {} if offer.rate is None else {"asked_pps": offer.rate}
+    figures |= {
+        "sent_pps": sent,
+        "sent_bps_l1": l1_rate(sent, flow.mean_frame_bytes),
+        "received_pps": flow.received_frames / seconds,
+        "received_bps_l1": (flow.received_bytes + flow.received_frames * ETH_L1_OVERHEAD_BYTES) * 8 / seconds,
+        "received_bps_l2": flow.received_bytes * 8 / seconds,
+        "loss_ratio": flow.loss_ratio,
+    }
+    return figures | _latency(flow.latency)
+
+
+def sum_of(figures: dict[str, dict[str, float]], flows: Sequence[Flow]) -> dict[str, float]:
+    """Rates added, loss of all frames together, the worst latency."""
+    total = {name: sum(of_link[name] for of_link in figures.values()) for name in _ADDS if all(name in f for f in figures.values())}
+    total["loss_ratio"] = sum(f.lost_frames for f in flows) / sum(f.sent_frames for f in flows)
+    worst = [of_link["latency_max_ns"] for of_link in figures.values() if "latency_max_ns" in of_link]
+    return total | ({"latency_max_ns": max(worst)} if len(worst) == len(figures) else {})
+
+
+def _latency(latency: Latency | None) -> dict[str, float]:
+    if latency is None or latency.count == 0:
+        return {}
+    return {
+        "latency_min_ns": latency.min_ns,
+        "latency_mean_ns": latency.mean_ns,
+        "latency_p50_ns": latency.p50_ns,
+        "latency_p90_ns": latency.p90_ns,
+        "latency_p99_ns": latency.p99_ns,
+        "latency_p999_ns": latency.p999_ns,
+        "latency_max_ns": latency.max_ns,
+    }
+
+
+def _seconds(cell: Cell, name: str, default: Seconds) -> Seconds:
+    value = cell.params.get(name)
+    return default if value is None else Seconds(float(value))

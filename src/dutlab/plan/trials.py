@@ -1,0 +1,194 @@
+"""From an experiment to its trials: factors × workloads × repeats, in an order.
+
+The order `shuffled` serves two ends: what drifts during a run (heat, a neighbour's load) must not look like an effect of a mode, and
+nobody should walk to the machine more often than needed. So, from the outside in:
+
+1. factors that a person sets: each combination of their levels is one stretch, and from one to the next only one factor changes;
+2. repeats: each is a block that has every mode and every setting once, so drift falls on all of them alike;
+3. modes, shuffled anew in each block; a mode is applied once a block, and what is measured in that application is a group;
+4. workload settings, shuffled anew in each group.
+
+`as-written` keeps the same nesting and shuffles nothing. The shuffle is Python's `random.Random(seed)`: same seed, same order.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from dutlab.analysis.ceilings import Ip, frames, tcp_goodput
+from dutlab.plan.cell import Cell
+from dutlab.plan.timing import HAND_S, LAB_S, MODE_S, tool_overhead
+from dutlab.spec.experiment import LARGEST_SEED, Experiment
+from dutlab.spec.testbed import Link, Testbed
+from dutlab.spec.workloads import Iperf3Workload, Setting, SweepWorkload
+from dutlab.units import BpsL1
+
+_T = TypeVar("_T")
+
+
+class Trial(BaseModel):
+    """One measurement to be made."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    number: Annotated[int, Field(ge=1)]
+    """From 1, in the order of the plan."""
+    cell: Cell
+    group: Annotated[int, Field(ge=1)]
+    """One application of a mode; all trials of a group stand together."""
+    estimate_s: float
+    ceilings: Annotated[dict[str, dict[str, float]], Field(default_factory=dict)]
+    """Link → name → the most that its speed allows; empty where no speed is known."""
+
+
+class Plan(BaseModel):
+    """Every trial of an experiment in its order. `to_json` is what plan.json holds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schema_version: Literal[1] = 1
+    experiment: str
+    testbed: str
+    order: Literal["shuffled", "as-written"]
+    seed: int
+    estimate_s: float
+    """Of the whole run, pauses for a person included."""
+    hand_factors: tuple[str, ...] = ()
+    """Factors that a person sets."""
+    trials: tuple[Trial, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for plan.json."""
+        return self.model_dump(mode="json")
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """What to_json() gave. Raises pydantic.ValidationError on anything else."""
+        return cls.model_validate(data)
+
+
+@dataclass(frozen=True)
+class _Drive:
+    """A workload and one of its settings."""
+
+    workload: Iperf3Workload | SweepWorkload
+    setting: Setting
+
+
+def make_plan(experiment: Experiment, testbed: Testbed, *, seed: int | None = None) -> Plan:
+    """The trials of `experiment` on `testbed`. `seed` stands for the experiment's own; without either one is drawn.
+
+    The experiment fits the testbed: the loader saw to it. Nothing is touched.
+    """
+    seed = next((s for s in (seed, experiment.seed) if s is not None), None)
+    seed = secrets.randbelow(LARGEST_SEED) if seed is None else seed
+    shuffle = _Shuffler(random.Random(seed) if experiment.order == "shuffled" else None)  # noqa: S311 an order, not a secret
+    drives = [_Drive(w, s) for w in experiment.workloads for s in w.settings(testbed.links)]
+    trials: list[Trial] = []
+    for group, (mode, by_hand, repeat) in enumerate(_groups(experiment, shuffle), start=1):
+        for drive in shuffle(drives):
+            cell = Cell(
+                mode=mode,
+                factors={"mode": mode, **by_hand},
+                workload=drive.workload.kind,
+                tool=drive.workload.tool,
+                links=drive.setting.links,
+                params=drive.setting.params,
+                repeat=repeat,
+            )
+            trials.append(
+                Trial(
+                    number=len(trials) + 1,
+                    cell=cell,
+                    group=group,
+                    estimate_s=round(drive.setting.seconds + tool_overhead(drive.workload.tool), 3),
+                    ceilings=_ceilings(drive.setting, testbed),
+                )
+            )
+    return Plan(
+        experiment=experiment.name,
+        testbed=testbed.name,
+        order=experiment.order,
+        seed=seed,
+        estimate_s=_estimate(trials, experiment.hand_factors),
+        hand_factors=experiment.hand_factors,
+        trials=tuple(trials),
+    )
+
+
+def needs_hand(plan: Plan) -> list[str]:
+    """What a person would have to do, in the order of the plan: `set bios-turbo to on`. Empty for a plan that runs unattended."""
+    return [f"set {name} to {level}" for name, level in _changes(plan.trials, plan.hand_factors)]
+
+
+class _Shuffler:
+    """A copy in another order each time it is asked; in the same order without a source of chance."""
+
+    def __init__(self, chance: random.Random | None) -> None:
+        self._chance = chance
+
+    def __call__(self, items: Sequence[_T]) -> list[_T]:
+        copy = list(items)
+        if self._chance is not None:
+            self._chance.shuffle(copy)
+        return copy
+
+
+def _groups(experiment: Experiment, shuffle: _Shuffler) -> Iterator[tuple[str, dict[str, str], int]]:
+    """Mode, levels of the factors set by hand, and repeat of each application of a mode, in order."""
+    for by_hand in _stretches(experiment):
+        for repeat in range(1, experiment.repeats + 1):
+            for mode in shuffle(experiment.factors["mode"]):
+                yield mode, by_hand, repeat
+
+
+def _stretches(experiment: Experiment) -> list[dict[str, str]]:
+    """Every combination of what a person sets. Each differs from the one before in one factor only (a reflected code)."""
+    rows: list[dict[str, str]] = [{}]
+    for name in experiment.hand_factors:
+        levels = experiment.factors[name]
+        rows = [{**row, name: level} for i, row in enumerate(rows) for level in (levels if i % 2 == 0 else reversed(levels))]
+    return rows
+
+
+def _changes(trials: Sequence[Trial], hand_factors: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Each factor and the level it is set to, whenever a person has to change it."""
+    stands: dict[str, str] = {}
+    for trial in trials:
+        for name in hand_factors:
+            if stands.get(name) != trial.cell.factors[name]:
+                stands[name] = trial.cell.factors[name]
+                yield name, stands[name]
+
+
+def _estimate(trials: Sequence[Trial], hand_factors: Sequence[str]) -> float:
+    groups = len({t.group for t in trials})
+    changes = sum(1 for _ in _changes(trials, hand_factors))
+    return round(LAB_S + groups * MODE_S + changes * HAND_S + sum(t.estimate_s for t in trials), 1)
+
+
+def _ceilings(setting: Setting, testbed: Testbed) -> dict[str, dict[str, float]]:
+    """What the speed of each link allows at most, under the names of the figures; of several links, where all are known, their sum."""
+    found = {}
+    for name in setting.links:
+        link = testbed.links[name]
+        if link.speed is not None:
+            found[name] = _most(link, link.speed, setting)
+    if len(found) == len(setting.links) > 1:
+        first = next(iter(found.values()))
+        found["+".join(found)] = {figure: sum(of_link[figure] for of_link in found.values()) for figure in first}
+    return found
+
+
+def _most(link: Link, speed: BpsL1, setting: Setting) -> dict[str, float]:
+    if setting.mix is None:  # TCP
+        version = Ip.V4 if link.source_address.version == 4 else Ip.V6  # noqa: PLR2004 -- the version of the protocol itself
+        return {"goodput_bps": tcp_goodput(speed, mtu=link.mtu, ip=version)}
+    most = frames(speed, setting.mix.mean)
+    return {"received_pps": most.pps, "received_bps_l1": most.bps_l1, "received_bps_l2": most.bps_l2}

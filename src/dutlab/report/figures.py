@@ -1,0 +1,39 @@
+"""From the repeats of a cell to one figure of the page."""
+
+from __future__ import annotations
+
+from dutlab.analysis.statistics import summarise
+from dutlab.report.groups import Group
+from dutlab.report.model import Figure, Missing, Value
+from dutlab.report.notes import NoteBook
+
+
+def value_of(group: Group | None, link: str, figure: str, book: NoteBook) -> Value:
+    """The median of `figure` on `link` over the group's repeats with its spread and its doubts, or why there is none."""
+    if group is None:
+        return Missing("not part of the plan")
+    have = [r for r in group.measured if figure in r.figures.get(link, {})]
+    if not have:
+        why = f"not measured: no {figure} in the records" if group.measured else group.why_missing
+        return Missing(why, tuple(group.planned))
+    found = summarise([r.figures[link][figure] for r in have])
+    marks = tuple(sorted(set().union(*(book.touching(r, link, figure) for r in have))))
+    return Figure(
+        median=found.median,
+        low=found.interval.low if found.interval else found.low,
+        high=found.interval.high if found.interval else found.high,
+        interval=found.interval is not None,
+        n=found.n,
+        planned=len(group.planned),
+        trials=tuple(r.trial for r in have),
+        marks=marks,
+        severe=book.severe(marks),
+    )
+
+
+def ceiling_of(group: Group | None, link: str, figure: str) -> float | None:
+    """The limit that the records give for a figure; they agree, since it follows from facts."""
+    for record in group.records if group else ():
+        if (limit := record.ceilings.get(link, {}).get(figure)) is not None:
+            return limit
+    return None

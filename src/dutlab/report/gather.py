@@ -1,0 +1,203 @@
+"""From a run folder to what the report says of it. The only place of this room that reads files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from dutlab.errors import StoreError
+from dutlab.plan.cell import Cell
+from dutlab.report.facts import fact_rows, tools
+from dutlab.report.groups import Group, group, labels_of, planned_cells
+from dutlab.report.headline import headlines, spread_sentence
+from dutlab.report.model import RunReport, TrialLine
+from dutlab.report.notes import NoteBook
+from dutlab.report.tables import matrices, sweeps
+from dutlab.report.watched import checks, counters, cpus
+from dutlab.report.words import asked_words, duration_words
+from dutlab.store.manifest import MANIFEST
+from dutlab.store.record import TrialRecord
+from dutlab.store.run_folder import NewerRun, RunFolder
+
+RFC2544_TRIAL_S = 60
+RFC2544_SIZES = {"64", "128", "256", "512", "1024", "1280", "1518"}
+
+
+def gather(path: Path, base: Path, *, first_note: int = 1) -> RunReport:
+    """All of the run at `path`; links are relative to the folder `base`.
+
+    A damaged record becomes a fault of the report and the rest is reported. Raises StoreError for what is no run, NewerRun.
+    """
+    run = RunFolder.open(path)
+    faults: list[str] = []
+    records = _records(run, faults)
+    resolved = run.resolved
+    experiment, testbed = _mapping(resolved.get("experiment")), _mapping(resolved.get("testbed"))
+    plan = run.plan
+    planned = planned_cells(plan)
+    labels = labels_of([*planned.values(), *(r.cell for r in records)], _mapping(experiment.get("factors")))
+    groups = group(planned, records, labels)
+    order = tuple(dict.fromkeys(labels.values()))
+    book = NoteBook(groups, first=first_note)
+    found_matrices, found_sweeps = matrices(groups, order, book), sweeps(groups, order, book)
+    watched = cpus(run, groups, order)
+    facts = _hosts(run, faults)
+    started = min((r.started for r in records), default=None)
+    ended = max((r.ended for r in records), default=None)
+    of_trial = {r.trial: r for r in records}
+    cells = [*planned.values()] or [r.cell for r in records]
+    return RunReport(
+        name=run.name,
+        experiment=str(experiment.get("name") or experiment.get("experiment") or run.name),
+        testbed=str(testbed.get("name") or testbed.get("testbed") or "not named"),
+        lab=_lab(testbed, records),
+        folder=_link(run.path, base),
+        started=_moment(started),
+        ended=_moment(ended),
+        seconds=(ended - started).total_seconds() if started and ended else 0.0,
+        trials_planned=len(planned) or len(records),
+        seed=str(plan.get("seed", "not recorded")),
+        order=str(experiment.get("order") or plan.get("order") or "not recorded"),
+        repeats=max((c.repeat for c in cells), default=0),
+        command=_command(run, resolved, plan.get("seed")),
+        manifest=_manifest(run),
+        labels=order,
+        headlines=headlines(found_matrices, found_sweeps),
+        matrices=found_matrices,
+        sweeps=found_sweeps,
+        cpus=watched,
+        counters=counters(groups),
+        checks=checks(groups),
+        hosts=tuple(facts),
+        facts=fact_rows(facts),
+        tools=tools(records),
+        trials=tuple(
+            _line(of_trial[n], g, run, base, book) if n in of_trial else _undone(n, planned[n], g) for g in groups for n in g.planned
+        ),
+        notes=book.notes,
+        deviations=_deviations(cells, experiment),
+        spread=spread_sentence(found_matrices, found_sweeps) if records else "",
+        faults=tuple(faults),
+    )
+
+
+def _records(run: RunFolder, faults: list[str]) -> list[TrialRecord]:
+    out = []
+    for trial in sorted(run.finished()):
+        try:
+            out.append(run.record(trial))
+        except NewerRun:
+            raise
+        except StoreError as error:
+            faults.append(str(error))
+    return out
+
+
+def _hosts(run: RunFolder, faults: list[str]) -> dict[str, dict[str, Any]]:
+    try:
+        return run.hosts()
+    except NewerRun:
+        raise
+    except StoreError as error:
+        faults.append(str(error))
+        return {}
+
+
+def _line(record: TrialRecord, of: Group, run: RunFolder, base: Path, book: NoteBook) -> TrialLine:
+    folder = run.path / "trials" / f"{record.trial:04d}"
+    files = ["record.json", *record.raw, *(["samples.parquet"] if (folder / "samples.parquet").exists() else [])]
+    return TrialLine(
+        number=record.trial,
+        group=of.planned[0],
+        status=record.status,
+        why=record.why,
+        label=of.label,
+        workload=record.cell.workload,
+        links=record.cell.link_label,
+        asked=asked_words(record.cell.params, record.cell.tool),
+        repeat=record.cell.repeat,
+        started=_moment(record.started),
+        seconds=(record.ended - record.started).total_seconds(),
+        marks=book.of_trial(record.trial),
+        files=tuple((name.removeprefix("raw/"), _link(folder / name, base)) for name in files if _inside(folder, name)),
+    )
+
+
+def _undone(number: int, cell: Cell, of: Group) -> TrialLine:
+    return TrialLine(
+        number=number, group=of.planned[0], status="not done", why="the run ended before it",
+        label=of.label, workload=cell.workload, links=cell.link_label,
+        asked=asked_words(cell.params, cell.tool), repeat=cell.repeat, started="", seconds=0.0, marks=(), files=(),
+    )  # fmt: skip
+
+
+def _deviations(cells: Sequence[Cell], experiment: Mapping[str, Any]) -> tuple[str, ...]:
+    """Where the run departs from RFC 2544, as its section 3 asks a report to say (what was left out, and what was done instead)."""
+    out = []
+    short: dict[str, set[float]] = {}
+    for cell in cells:
+        duration = cell.params.get("duration_s")
+        if isinstance(duration, (int, float)) and duration < RFC2544_TRIAL_S:
+            short.setdefault(cell.workload, set()).add(float(duration))
+    for workload, durations in sorted(short.items()):
+        lasted = " or ".join(duration_words(d) for d in sorted(durations))
+        out.append(f"{workload}: trials last {lasted}, RFC 2544 section 24 asks for at least {RFC2544_TRIAL_S} s")
+    sizes = {str(c.params["frame_size"]) for c in cells if c.params.get("frame_size") is not None}
+    if sizes and (absent := sorted(RFC2544_SIZES - sizes, key=int)):
+        out.append(f"frame sizes {', '.join(absent)} of RFC 2544 section 9.1 were not measured")
+    if any("frame_size" in c.params and c.params.get("rate_pps") is None for c in cells):
+        out.append(
+            "the sweep offers as much as the generator can and reports what came through; it searches for no rate without loss, "
+            "so its figures are forwarding rates (RFC 2285 section 3.6), not throughput (RFC 2544 section 26.1)"
+        )
+    if any(c.tool == "iperf3" for c in cells):
+        out.append("iperf3 measures TCP goodput, which RFC 2544 does not know: retransmissions and both end hosts are part of it")
+    del experiment
+    return tuple(out)
+
+
+def _lab(testbed: Mapping[str, Any], records: Sequence[TrialRecord]) -> str | None:
+    if lab := testbed.get("lab"):
+        return str(lab)
+    marked = any(d.kind == "EMBEDDED_LAB" for r in records for d in r.doubts)
+    return str(testbed.get("name") or "embedded") if marked else None
+
+
+def _command(run: RunFolder, resolved: Mapping[str, Any], seed: object) -> str:
+    """As recorded; for runs that did not record it, the command that reads this folder's own files."""
+    said = resolved.get("command")
+    if isinstance(said, list) and all(isinstance(word, str) for word in said):
+        return shlex.join(said)
+    words = ["dutlab", "run", f"{run.name}/experiment.yaml", *(["--set", f"seed={seed}"] if isinstance(seed, int) else [])]
+    if (run.path / "testbed.yaml").exists():
+        words += ["--testbed", f"{run.name}/testbed.yaml"]
+    return shlex.join(words)
+
+
+def _manifest(run: RunFolder) -> str | None:
+    path = run.path / MANIFEST
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
+
+
+def _moment(moment: datetime | None) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if moment else "never"
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 - JSON is anything until looked at
+    return value if isinstance(value, Mapping) else {}
+
+
+def _inside(folder: Path, name: str) -> bool:
+    """A record's paths are data: one that leads out of its folder is not linked."""
+    return not Path(name).is_absolute() and ".." not in Path(name).parts and (folder / name).is_file()
+
+
+def _link(path: Path, base: Path) -> str:
+    """Relative, and quoted, so that no name can become a scheme or an attribute."""
+    return quote(os.path.relpath(path, base).replace(os.sep, "/"))

@@ -1,0 +1,86 @@
+"""Trials that repeat one another, brought together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from dutlab.plan.cell import Cell
+from dutlab.store.record import TrialRecord
+
+GroupKey = tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...], tuple[tuple[str, Any], ...]]
+
+
+@dataclass
+class Group:
+    """All trials of one cell: those planned, and the records of those done."""
+
+    label: str
+    cell: Cell
+    """That of the first of them; its repeat means nothing here."""
+    planned: list[int] = field(default_factory=list)
+    records: list[TrialRecord] = field(default_factory=list)
+
+    @property
+    def measured(self) -> list[TrialRecord]:
+        """Those with a result."""
+        return [r for r in self.records if r.status == "measured"]
+
+    @property
+    def why_missing(self) -> str:
+        """Why there is no result at all."""
+        for record in self.records:
+            if record.status != "measured":
+                return f"{record.status}: {record.why}"
+        return "not measured: the run ended before it" if self.planned else "not part of the plan"
+
+
+def planned_cells(plan: Mapping[str, Any]) -> dict[int, Cell]:
+    """Trial → cell, of what plan.json holds. Entries that are none are left out: the records speak for themselves."""
+    out: dict[int, Cell] = {}
+    trials = plan.get("trials")
+    for entry in trials if isinstance(trials, list) else ():
+        try:
+            out[int(entry["number"])] = Cell.model_validate(entry["cell"])
+        except (KeyError, TypeError, ValueError, ValidationError):
+            continue
+    return out
+
+
+def group(planned: Mapping[int, Cell], records: Sequence[TrialRecord], labels: Mapping[GroupKey, str]) -> list[Group]:
+    """One group a cell, in the order of the labels and then of the plan."""
+    groups: dict[GroupKey, Group] = {}
+    for number, cell in sorted({**{r.trial: r.cell for r in records}, **planned}.items()):
+        made = groups.setdefault(key_of(cell), Group(labels[key_of(cell)], cell))
+        made.planned.append(number)
+    for record in sorted(records, key=lambda r: r.trial):
+        groups[key_of(record.cell)].records.append(record)
+    order = list(dict.fromkeys(labels.values()))
+    return sorted(groups.values(), key=lambda g: (order.index(g.label), g.planned[0]))
+
+
+def labels_of(cells: Iterable[Cell], factors: Mapping[str, Any]) -> dict[GroupKey, str]:
+    """Cell → its row's label: the mode, and the levels of whatever else was varied, in the order of the experiment file."""
+    held = list(cells)
+    levels: dict[str, list[str]] = {name: [str(v) for v in given] for name, given in factors.items() if isinstance(given, (list, tuple))}
+    for cell in held:
+        for name, level in cell.factors.items():
+            known = levels.setdefault(name, [])
+            if level not in known:
+                known.append(level)
+    varied = [name for name, found in levels.items() if name != "mode" and len(found) > 1]
+    modes = list(dict.fromkeys([*levels.get("mode", []), *(c.mode for c in held)]))
+
+    def place(cell: Cell) -> tuple[int, ...]:
+        return (modes.index(cell.mode), *(levels[n].index(cell.factors[n]) if n in cell.factors else -1 for n in varied))
+
+    ordered = sorted(held, key=place)
+    return {key_of(c): " · ".join([c.mode, *(f"{n} {c.factors[n]}" for n in varied if n in c.factors)]) for c in ordered}
+
+
+def key_of(cell: Cell) -> GroupKey:
+    """All of a cell but its repeat."""
+    return (cell.workload, cell.mode, cell.links, tuple(sorted(cell.factors.items())), tuple(sorted(cell.params.items())))

@@ -1,0 +1,49 @@
+"""Colours of plots and page. A mode has one colour and one shape in every plot; colour never says anything alone.
+
+The hues follow Okabe and Ito's set (Color Universal Design, 2008), which the common colour-vision deficiencies keep apart: darkened to
+a contrast of at least 4.5 : 1 with white, and lightened for the dark scheme. Plots are drawn in the colours for light; the page's style
+turns each into its partner when the reader's scheme is dark, by matching the value itself.
+"""
+
+from __future__ import annotations
+
+SERIES = ("#0067a8", "#b84a00", "#00734f", "#9c3f78", "#7a6000", "#4a4fa8")
+SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
+INK, QUIET, FAINT, GRID, PAPER = "#1a2029", "#59636f", "#98a1ab", "#e1e5ea", "#ffffff"
+KINDS = {"softirq": "#2f5f8f", "irq": "#6f9fc8", "system": "#a8743a", "user": "#d9b989", "steal": "#b3323c"}
+
+DARK = {
+    "#0067a8": "#62b5f0",
+    "#b84a00": "#ff9a5c",
+    "#00734f": "#45cf9f",
+    "#9c3f78": "#e897c6",
+    "#7a6000": "#dcbc4a",
+    "#4a4fa8": "#a9adff",
+    INK: "#e8ebef",
+    QUIET: "#a3adb8",
+    FAINT: "#6c7681",
+    GRID: "#2c333b",
+    PAPER: "#14181d",
+    "#2f5f8f": "#5d97cf",
+    "#6f9fc8": "#9cc4e6",
+    "#a8743a": "#c99657",
+    "#d9b989": "#ead3ae",
+    "#b3323c": "#ef6f78",
+}
+"""Partner of every colour above in the dark scheme."""
+
+
+def dark_rules(prefix: str) -> str:
+    """CSS that turns drawn colours into their dark partners inside `prefix`."""
+    rules = [f"{prefix} [{attribute}='{light}']{{{attribute}:{dark}}}" for light, dark in DARK.items() for attribute in ("fill", "stroke")]
+    return "\n".join(rules)
+
+
+def series_colour(place: int) -> str:
+    """Of the label at `place`; more than there are begin again with another shape."""
+    return SERIES[place % len(SERIES)]
+
+
+def series_shape(place: int) -> str:
+    """A second way to tell series apart; shifts with each round of colours."""
+    return SHAPES[(place + place // len(SERIES)) % len(SHAPES)]

@@ -1,0 +1,16 @@
+"""Every plot that a run's figures allow, in the order of the page."""
+
+from __future__ import annotations
+
+from dutlab.report.model import RunReport
+from dutlab.report.plot import Plot
+from dutlab.report.row_plots import cpu_plot, matrix_plot
+from dutlab.report.size_plot import SIZE_PLOTS, size_plot
+
+
+def plots_of(report: RunReport) -> list[Plot]:
+    """Names are unique within a run."""
+    found = [matrix_plot(m, report.labels) for m in report.matrices]
+    found += [size_plot(s, wanted, report.labels) for s in report.sweeps if s.main for wanted in SIZE_PLOTS]
+    found += [cpu_plot(cpu, report.labels) for cpu in report.cpus]
+    return [plot for plot in found if plot is not None]

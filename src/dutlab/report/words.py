@@ -1,0 +1,127 @@
+"""Numbers and parameters in the words of the page: fixed digits down a column, so that figures can be compared by eye."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+NARROW_SPACE = "\u202f"
+MINUS = "\u2212"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """How one figure is printed: value / scale with `digits` decimals, then `name`."""
+
+    name: str
+    scale: float
+    digits: int
+
+    def number(self, value: float) -> str:
+        """Without the unit; thousands are set apart."""
+        text = f"{value / self.scale:,.{self.digits}f}".replace(",", NARROW_SPACE)
+        return text.replace("-", MINUS)
+
+    def text(self, value: float) -> str:
+        """With the unit."""
+        return f"{self.number(value)} {self.name}"
+
+
+KPPS = Unit("kpps", 1e3, 1)
+MBPS = Unit("Mb/s", 1e6, 1)
+MICROSECONDS = Unit("µs", 1e3, 1)
+PERCENT = Unit("%", 0.01, 2)
+PERCENT_WHOLE = Unit("%", 1.0, 0)
+COUNT = Unit("", 1.0, 0)
+_GBPS = Unit("Gb/s", 1e9, 2)
+_MILLISECONDS = Unit("ms", 1e6, 2)
+_UNITS = (("_pps", KPPS), ("_bps_l1", MBPS), ("_bps_l2", MBPS), ("_bps", MBPS), ("_ns", MICROSECONDS), ("_percent", PERCENT_WHOLE))
+
+_WORDS = {
+    "duration_s": "{} s",
+    "omit_s": "first {} s left out",
+    "warmup_s": "{} s warm-up",
+    "drain_s": "{} s drain",
+}
+_ORDER = (*_WORDS, "streams")
+_NOTHING = {("omit_s", 0), ("warmup_s", 0), ("drain_s", 0)}
+
+
+def bit_rate_unit(values: Iterable[float]) -> Unit:
+    """One unit for a table of bit rates: Gb/s with two decimals as the field prints them, Mb/s when all are small."""
+    largest = max((abs(v) for v in values), default=0.0)
+    return _GBPS if largest >= 1e9 else MBPS  # noqa: PLR2004 - a billion is where giga begins
+
+
+def unit_of(figure: str) -> Unit:
+    """The unit that a figure's name ends with."""
+    if figure == "loss_ratio":
+        return PERCENT
+    return next((unit for suffix, unit in _UNITS if figure.endswith(suffix)), COUNT)
+
+
+def asked_words(params: Mapping[str, str | float | int | None], tool: str, *, without: Iterable[str] = ()) -> str:
+    """`4 streams, 30 s, first 5 s left out`: what a workload asked for."""
+    left = {k: v for k, v in params.items() if v is not None and k not in {*without, "frame_mix"} and (k, v) not in _NOTHING}
+    words = []
+    if "rate_pps" in params and "rate_pps" not in set(without):
+        rate = left.pop("rate_pps", None)
+        words.append("as fast as the generator can" if rate is None else f"at {KPPS.text(float(rate))} a link")
+    elif "frame_size" in params:
+        words.append("as fast as the generator can")
+    for key in sorted(left, key=lambda k: (_ORDER.index(k) if k in _ORDER else len(_ORDER), k)):
+        value = f"{left[key]:g}" if isinstance(left[key], (int, float)) else str(left[key])
+        if key == "streams":
+            words.append(f"{value} stream" if value == "1" else f"{value} streams")
+            continue
+        words.append(_WORDS[key].format(value) if key in _WORDS else f"{key.replace('_', ' ')} {value}")
+    return ", ".join([tool, *words])
+
+
+def mix_words(mix: str) -> str:
+    """`64:7,594:4,1518:1` as a reader can check it: each size, how often, and the average. Another text is left as it is."""
+    parts = [part.split(":") for part in mix.replace(" ", ",").split(",") if part]
+    if not parts or not all(len(p) == 2 and p[0].isdigit() and p[1].isdigit() for p in parts):  # noqa: PLR2004 - a size and a weight
+        return mix
+    pairs = [(int(size), int(weight)) for size, weight in parts]
+    mean = sum(size * weight for size, weight in pairs) / (sum(weight for _, weight in pairs) or 1)
+    said = ", ".join(f"{size} bytes × {weight}" for size, weight in pairs)
+    return f"{said} (with FCS), {mean:.2f} bytes on average"
+
+
+def duration_words(seconds: float) -> str:
+    """`2 h 05 min`, `3 min 20 s`, `42 s`."""
+    whole = round(seconds)
+    hours, minutes, rest = whole // 3600, whole % 3600 // 60, whole % 60
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def latency_text(ns: float) -> str:
+    """In microseconds, or milliseconds when there are many."""
+    return _MILLISECONDS.text(ns) if ns >= 10e6 else MICROSECONDS.text(ns)  # noqa: PLR2004 - from 10 ms on
+
+
+def column_words(links: tuple[str, ...], link: str) -> str:
+    """A column of a matrix in one phrase."""
+    if len(links) == 1:
+        return f"link {link} alone"
+    together = "both" if len(links) == 2 else "all"  # noqa: PLR2004 - two are "both"
+    return f"sum, {together} driven" if link == "+".join(links) else f"link {link}, {together} driven"
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """`1 trial`, `2 trials`."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def numbers_words(numbers: Iterable[int]) -> str:
+    """`1–4, 7`: runs of numbers in short."""
+    out: list[list[int]] = []
+    for n in sorted(set(numbers)):
+        if out and n == out[-1][1] + 1:
+            out[-1][1] = n
+        else:
+            out.append([n, n])
+    return ", ".join(str(a) if a == b else f"{a}–{b}" if b > a + 1 else f"{a}, {b}" for a, b in out)

@@ -1,0 +1,85 @@
+"""Reports and plots as files. They follow from the run and may be written again, so they replace what was there, whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from dutlab.errors import InputError
+from dutlab.report.csv_table import csv_table
+from dutlab.report.gather import gather
+from dutlab.report.html import html
+from dutlab.report.json_data import json_data
+from dutlab.report.markdown import markdown
+from dutlab.report.model import RunReport
+from dutlab.report.plot import Plot
+from dutlab.report.plots import plots_of
+from dutlab.store.manifest import DERIVED
+from dutlab.store.write import as_store_error
+
+FORMATS = ("html", "md", "csv", "json")
+IMAGES = ("svg", "png")
+
+
+def write_report(runs: Sequence[Path], *, formats: Sequence[str], out: Path | None) -> list[Path]:
+    """Writes report.FORMAT for each of `formats` and returns their paths.
+
+    `out` is a folder, or a file when one format is asked for and the name ends as that format's does; without it the folder is
+    `report` inside the first run. Raises InputError for a format that there is not, StoreError for what is no run or cannot be written.
+    """
+    _insist(formats, FORMATS)
+    single = len(formats) == 1 and out is not None and out.suffix == f".{formats[0]}"
+    folder = out.parent if single and out else _folder(runs, out)
+    found = _gather(runs, folder)
+    makers: dict[str, Callable[[], str]] = {
+        "html": lambda: html(found, {r.name: plots_of(r) for r in found}),
+        "md": lambda: markdown(found),
+        "csv": lambda: csv_table(found),
+        "json": lambda: json_data(found),
+    }
+    return [_replace(out if single and out else folder / f"report.{f}", makers[f]().encode()) for f in dict.fromkeys(formats)]
+
+
+def write_plots(runs: Sequence[Path], *, format: str, out: Path | None) -> list[Path]:  # noqa: A002 - the word that users write
+    """Writes every plot of the report as a picture of its own and returns their paths; into `report/plots` of the first run without `out`.
+
+    Raises InputError for a format that there is not, StoreError.
+    """
+    _insist([format], IMAGES)
+    folder = out or _folder(runs, None) / "plots"
+    found = _gather(runs, folder)
+    named: Mapping[str, Plot] = {(f"{r.name}-{plot.name}" if len(found) > 1 else plot.name): plot for r in found for plot in plots_of(r)}
+    return [_replace(folder / f"{name}.{format}", plot.svg() if format == "svg" else plot.png()) for name, plot in named.items()]
+
+
+def _gather(runs: Sequence[Path], base: Path) -> list[RunReport]:
+    """Each run once; doubts are numbered through the whole page."""
+    out: list[RunReport] = []
+    for path in dict.fromkeys(p.resolve() for p in runs):
+        out.append(gather(path, base.resolve(), first_note=1 + sum(len(r.notes) for r in out)))
+    return out
+
+
+def _folder(runs: Sequence[Path], out: Path | None) -> Path:
+    if not runs:
+        raise InputError("no run is named", remedy="name at least one run folder")
+    return out or runs[0] / DERIVED
+
+
+def _insist(asked: Sequence[str], known: Sequence[str]) -> None:
+    if wrong := [f for f in asked if f not in known] or ([] if asked else ["nothing"]):
+        raise InputError(f"{', '.join(wrong)}: no such format", remedy=f"choose from {', '.join(known)}")
+
+
+def _replace(path: Path, data: bytes) -> Path:
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(data)
+        part.replace(path)
+    except OSError as error:
+        raise as_store_error(error, path, len(data)) from error
+    finally:
+        part.unlink(missing_ok=True)
+    return path

@@ -1,0 +1,1 @@
+"""Carries a plan out: phases, journal, resume, undo."""

@@ -1,0 +1,96 @@
+"""The run's journal: one JSON object a line, on the disk before the step that it announces is taken.
+
+Resume and undo go by it. A line that a crash cut short is ignored: what it announced had not begun.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from dutlab.dut.mode import UndoStep
+from dutlab.errors import InputError, StoreError
+
+Entry = Mapping[str, Any]
+
+
+class Journal:
+    """Appends to `journal.jsonl` of one run; holds a lock on it, so that two processes never carry out one run."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises InputError when another process has the run, StoreError when the file cannot be opened."""
+        self._path = path
+        try:
+            self._file = path.open("ab")
+        except OSError as e:
+            raise StoreError(f"{path}: {e.strerror}", remedy="see that the run folder exists and can be written") from e
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._file.close()
+            raise InputError(f"{path.parent}: another dutlab is carrying this run out", remedy="wait for it, or end it first") from None
+        if self._file.tell() and not path.read_bytes().endswith(b"\n"):
+            self._file.write(b"\n")  # ends the line that a crash cut, so that the next one stands by itself
+
+    def write(self, event: str, **facts: object) -> None:
+        """Appends one entry and waits for the disk. Raises StoreError."""
+        line = json.dumps({"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **facts}, ensure_ascii=False)
+        try:
+            self._file.write(line.encode() + b"\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as e:
+            raise StoreError(f"{self._path}: {e.strerror}", remedy="make room on the disk, then `dutlab resume` the run") from e
+
+    def close(self) -> None:
+        """Lets go of the lock."""
+        self._file.close()
+
+
+def read_journal(path: Path) -> list[Entry]:
+    """Every whole entry, in order. Raises StoreError when the file cannot be read."""
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as e:
+        raise StoreError(f"{path}: {e.strerror}", remedy="name a folder that `dutlab run` made") from e
+    entries: list[Entry] = []
+    for line in lines:
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(entry, dict) and "event" in entry:
+            entries.append(entry)
+    return entries
+
+
+def undo_to_json(steps: Sequence[UndoStep]) -> list[dict[str, object]]:
+    """For the journal."""
+    return [{"host": s.host, "argv": list(s.argv), "stdin": s.stdin, "why": s.why} for s in steps]
+
+
+def pending_undo(entries: Iterable[Entry]) -> list[tuple[str, list[UndoStep]]]:
+    """(application, its steps) of every mode that was begun and never restored, the newest first."""
+    begun: dict[str, list[UndoStep]] = {}
+    for entry in entries:
+        if entry["event"] == "mode-applying":
+            begun[entry["application"]] = [UndoStep(s["host"], tuple(s["argv"]), s["stdin"], s["why"]) for s in entry["undo"]]
+        elif entry["event"] == "mode-restored":
+            begun.pop(entry["application"], None)
+    return list(reversed(begun.items()))
+
+
+def standing_lab(entries: Iterable[Entry]) -> str | None:
+    """Label of the lab that the run built and has not taken down."""
+    label = None
+    for entry in entries:
+        if entry["event"] == "lab-up":
+            label = str(entry["label"])
+        elif entry["event"] == "lab-down":
+            label = None
+    return label

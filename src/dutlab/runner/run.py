@@ -1,0 +1,259 @@
+"""Carries a plan out, from an empty run folder to its manifest, or from wherever a run was cut.
+
+Per application of a mode: undo steps into the journal → apply → verify → its trials → restore, always.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+
+from dutlab import labs
+from dutlab.dut.mode import Check, Mode
+from dutlab.errors import DutlabError, InputError, TestbedError
+from dutlab.hosts.facts import collect_facts
+from dutlab.plan.trials import Plan, Trial, make_plan, needs_hand
+from dutlab.runner.journal import Journal, pending_undo, read_journal, standing_lab, undo_to_json
+from dutlab.runner.progress import Progress
+from dutlab.runner.stage import Stage, lab_stage
+from dutlab.runner.trial import CommandBook, carry_out, refused
+from dutlab.runner.undo import carry_out as carry_out_undo
+from dutlab.spec.experiment import Experiment, LabRef
+from dutlab.spec.testbed import Testbed
+from dutlab.store.run_folder import RunFolder
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a plan is carried out; nothing in it changes what is measured."""
+
+    runs: Path
+    engine_binary: Path
+    command: tuple[str, ...]
+    """The command line that asked for it, for whoever repeats the run."""
+    unattended: bool = False
+    standing_lab: str | None = None
+    """Label of a lab that stands already; None builds one for the run."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run ended."""
+
+    folder: Path
+    measured: int
+    failed: int
+    refused: int
+
+    @property
+    def exit_status(self) -> int:
+        """0 when every trial has its result, 1 otherwise."""
+        return 0 if self.failed + self.refused == 0 else 1
+
+
+async def run(experiment: Experiment, experiment_yaml: bytes, options: RunOptions, progress: Progress) -> RunResult:
+    """Plans the experiment, makes its run folder and carries it out. `experiment_yaml` is the file as given.
+
+    Raises InputError, TestbedError, StoreError; a trial that fails is no exception but a record.
+    """
+    testbed = testbed_of(experiment)
+    plan = make_plan(experiment, testbed)
+    if options.unattended and (by_hand := needs_hand(plan)):
+        raise InputError(
+            f"the plan needs a person: {'; '.join(by_hand)}", remedy="run it without --unattended, or give the factor commands as a mode"
+        )
+    folder = RunFolder.create(
+        options.runs,
+        experiment=experiment.name,
+        experiment_yaml=experiment_yaml,
+        testbed_yaml=None,
+        resolved={
+            "experiment": experiment.model_dump(mode="json"),
+            "testbed": testbed.model_dump(mode="json"),
+            "command": list(options.command),
+        },
+        plan=plan.to_json(),
+        now=datetime.now(UTC),
+    )
+    journal = Journal(folder.journal)
+    try:
+        journal.write("run-started", experiment=experiment.name, trials=len(plan.trials), seed=plan.seed, standing_lab=options.standing_lab)
+        return await _Execution(experiment, plan, folder, journal, progress).to_its_end(options)
+    finally:
+        journal.close()
+
+
+async def resume(path: Path, options: RunOptions, progress: Progress) -> RunResult:
+    """Goes on with a run that was cut: first the undo of the DUT, then every trial that has no record.
+
+    Raises as run() does, and InputError when another process has the run.
+    """
+    folder = RunFolder.open(path)
+    experiment = Experiment.model_validate(folder.resolved["experiment"])
+    plan = Plan.from_json(folder.plan)
+    journal = Journal(folder.journal)
+    try:
+        await _undo(folder, journal)
+        journal.write("run-resumed")
+        return await _Execution(experiment, plan, folder, journal, progress).to_its_end(options)
+    finally:
+        journal.close()
+
+
+async def undo(path: Path) -> int:
+    """Puts the DUT of a cut run back, measures nothing. Returns how many applications of a mode were undone."""
+    folder = RunFolder.open(path)
+    journal = Journal(folder.journal)
+    try:
+        return await _undo(folder, journal)
+    finally:
+        journal.close()
+
+
+def standing_lab_of(path: Path) -> str | None:
+    """Label of the standing lab that a run was started on, for its resume; None when it builds its own."""
+    for entry in read_journal(path / "journal.jsonl"):
+        if entry["event"] == "run-started":
+            return entry.get("standing_lab")
+    return None
+
+
+async def _undo(folder: RunFolder, journal: Journal) -> int:
+    entries = read_journal(folder.journal)
+    pending = pending_undo(entries)
+    own = standing_lab(entries)
+    if own is not None:  # the lab was the run's own: with it goes everything that was changed in it
+        await labs.down(own)
+        journal.write("lab-down", label=own)
+    elif pending:
+        lab = await labs.attach(standing_lab_of(folder.path) or "")
+        hosts = lab.hosts(None)
+        try:
+            for application, steps in pending:
+                await carry_out_undo(steps, hosts)
+                journal.write("mode-restored", application=application)
+        finally:
+            for host in hosts.values():
+                await host.close()
+        return len(pending)
+    for application, _ in pending:
+        journal.write("mode-restored", application=application)
+    return len(pending)
+
+
+def testbed_of(experiment: Experiment) -> Testbed:
+    """The testbed that an experiment names, without touching it. Raises TestbedError, LabError."""
+    return labs.description(_lab_name(experiment)).testbed
+
+
+def _lab_name(experiment: Experiment) -> str:
+    if not isinstance(experiment.testbed, LabRef):
+        raise TestbedError(
+            f"testbed {experiment.testbed}: this version reaches hosts of embedded labs only",
+            remedy="write `testbed: {lab: three-node}`",
+        )
+    return experiment.testbed.lab
+
+
+@dataclass(frozen=True)
+class _Execution:
+    """One process's work on a run: everything that has no record yet."""
+
+    experiment: Experiment
+    plan: Plan
+    folder: RunFolder
+    journal: Journal
+    progress: Progress
+    book: CommandBook = field(default_factory=CommandBook)
+
+    async def to_its_end(self, options: RunOptions) -> RunResult:
+        done = self.folder.finished()
+        self.progress.began(self.folder.path, self.plan, len(done))
+        if len(done) < len(self.plan.trials):
+            await self._measure(done, options)
+            self.journal.write("run-finished")
+        self.folder.write_manifest()
+        status = [r.status for r in self.folder.records()]
+        return RunResult(self.folder.path, status.count("measured"), status.count("failed"), status.count("refused"))
+
+    async def _measure(self, done: set[int], options: RunOptions) -> None:
+        async with lab_stage(
+            self.experiment,
+            _lab_name(self.experiment),
+            standing=options.standing_lab,
+            journal=self.journal,
+            log=self.book.note,
+            engine_binary=options.engine_binary,
+        ) as stage:
+            for text in stage.notes:
+                self.progress.note(text)
+            await self._store_facts(stage)
+            set_by_hand: dict[str, str] = {}
+            for _, group in groupby((t for t in self.plan.trials if t.number not in done), key=lambda t: t.group):
+                trials = list(group)
+                set_by_hand = self._ask(trials[0], set_by_hand)
+                await self._group(stage, trials)
+
+    def _ask(self, trial: Trial, stands: dict[str, str]) -> dict[str, str]:
+        """Pauses for each factor set by hand whose level changes; a resumed run asks for all, since nobody knows how things stand."""
+        wanted = {name: level for name, level in trial.cell.factors.items() if name in self.plan.hand_factors}
+        for name, level in wanted.items():
+            if stands.get(name) != level:
+                question = f"set {name} to {level}"
+                answer = self.progress.ask(question)
+                self.journal.write("answered", question=question, answer=answer, before_trial=trial.number)
+        return wanted
+
+    async def _store_facts(self, stage: Stage) -> None:
+        interfaces: dict[str, list[str]] = {name: [] for name in stage.hosts}
+        for link in stage.testbed.links.values():
+            for port in link.path:
+                interfaces[port.host].append(port.interface)
+        found = await asyncio.gather(*(collect_facts(host, interfaces[name]) for name, host in stage.hosts.items()))
+        for name, facts in zip(stage.hosts, found, strict=True):
+            self.folder.write_host(name, {**facts, "tools": dict(stage.versions)})
+
+    async def _group(self, stage: Stage, trials: Sequence[Trial]) -> None:
+        """One application of a mode and the trials measured in it."""
+        mode, dut = stage.modes[trials[0].cell.mode], stage.hosts["dut"]
+        application = f"{trials[0].number}-{mode.name}"
+        steps = await mode.undo(dut, stage.testbed)
+        self.journal.write("mode-applying", application=application, mode=mode.name, undo=undo_to_json(steps))
+        try:
+            checks, why = await _into_mode(stage, mode)
+            self.journal.write("mode-refused" if why else "mode-verified", application=application, why=why)
+            self.progress.mode(mode.name, checks)
+            for trial in trials:
+                self.folder.discard_incomplete(trial.number)
+                self.journal.write("trial-started", trial=trial.number)
+                if why:
+                    carried = refused(stage, trial, checks, self.book, why)
+                else:
+                    carried = await carry_out(stage, trial, checks, self.book, watch=self.experiment.watch)
+                self.folder.write_trial(carried.record, carried.raw, carried.samples)
+                self.journal.write("trial-finished", trial=trial.number, status=carried.record.status)
+                self.progress.trial(trial, carried.record)
+        finally:
+            await carry_out_undo(steps, stage.hosts)
+            self.journal.write("mode-restored", application=application)
+
+
+async def _into_mode(stage: Stage, mode: Mode) -> tuple[Sequence[Check], str]:
+    """Applies and verifies; the second value says why the mode measures nothing, empty when it holds.
+
+    Raises HostError when a host is gone: then it is no fault of the mode, and the run ends to be resumed.
+    """
+    dut = stage.hosts["dut"]
+    checks: Sequence[Check] = ()
+    try:
+        await mode.apply(dut, stage.testbed)
+        checks = await mode.verify(dut, stage.testbed, stage.engine)
+    except DutlabError as e:
+        for host in stage.hosts.values():
+            await host.run(["true"])
+        return checks, f"mode {mode.name}: {e}"
+    return checks, "; ".join(f"mode {mode.name} does not hold: {c.what}: {c.found}" for c in checks if not c.passed)

@@ -1,0 +1,136 @@
+"""One trial: counters, watch, warm up, measure, drain, counters again, record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.dut.mode import Check
+from dutlab.errors import MeasurementError
+from dutlab.hosts.host import Done
+from dutlab.methods.ports import Flow, Measured
+from dutlab.plan.trials import Trial
+from dutlab.runner.stage import Stage
+from dutlab.sensors import Sample, Sampler, difference, read_counters
+from dutlab.store.record import CommandRecord, DoubtRecord, FlowRecord, LatencyRecord, TrialRecord
+
+STEAL_DOUBT_PERCENT = 1.0
+"""Stolen CPU time, averaged over a trial and its cores, above which the record says so."""
+
+
+class CommandBook:
+    """Collects the commands that hosts report, for the record of the trial they were run for."""
+
+    def __init__(self) -> None:
+        self._done: list[Done] = []
+
+    def note(self, done: Done) -> None:
+        """To be given to hosts as their CommandLog."""
+        self._done.append(done)
+
+    def take(self) -> list[CommandRecord]:
+        """What has come in since the last call."""
+        done, self._done = self._done, []
+        return [
+            CommandRecord(
+                host=d.host,
+                argv=list(d.argv),
+                status=d.status,
+                started=datetime.fromtimestamp(d.started_s, UTC),
+                seconds=round(d.seconds, 6),
+            )
+            for d in done
+        ]
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A trial's whole yield, ready for the store."""
+
+    record: TrialRecord
+    raw: dict[str, bytes]
+    samples: list[Sample]
+
+
+async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: CommandBook, *, watch: Sequence[str]) -> Carried:
+    """Measures one trial in the mode that is applied. A tool that failed makes a record with status `failed`.
+
+    Raises HostError when a host vanished: such a trial has no record and is done again by `dutlab resume`.
+    """
+    started = datetime.now(UTC)
+    before = {name: await read_counters(host) for name, host in stage.hosts.items()}
+    sampler = Sampler(stage.hosts["dut"], cpu=stage.watch_cpu) if "cpu" in watch else None
+    if sampler:
+        await sampler.start()
+    measured, why = Measured(figures={}), ""
+    try:
+        measured = await stage.drivers[trial.cell.workload](trial.cell)
+    except MeasurementError as e:
+        measured, why = Measured(figures={}, raw=e.raw), str(e)
+    finally:
+        samples = await sampler.stop() if sampler else []
+    after = {name: await read_counters(host) for name, host in stage.hosts.items()}
+    record = TrialRecord(
+        trial=trial.number,
+        status="failed" if why else "measured",
+        why=why,
+        cell=trial.cell,
+        started=started,
+        ended=datetime.now(UTC),
+        figures={link: dict(of_link) for link, of_link in measured.figures.items()},
+        ceilings=trial.ceilings,
+        flows=[flow_record(f) for f in measured.flows],
+        doubts=[doubt_record(d) for d in (*measured.doubts, *stage.marks, *_stolen(samples))],
+        checks=[asdict(c) for c in checks],
+        commands=book.take(),
+        counters={name: difference(before[name], after[name]) for name in stage.hosts},
+        tool_facts={**stage.versions, **measured.facts},
+    )
+    return Carried(record, dict(measured.raw), [*samples, *_of_tool(measured, trial, started)])
+
+
+def _of_tool(measured: Measured, trial: Trial, started: datetime) -> list[Sample]:
+    """What the tool itself read once a second, as samples beside those of the sensors."""
+    zero = started.timestamp()
+    return [Sample(r.at_s - zero, r.link, trial.cell.tool, r.name, r.value) for r in measured.readings]
+
+
+def refused(stage: Stage, trial: Trial, checks: Sequence[Check], book: CommandBook, why: str) -> Carried:
+    """The record of a trial that was not measured because its mode does not behave as one."""
+    now = datetime.now(UTC)
+    record = TrialRecord(
+        trial=trial.number,
+        status="refused",
+        why=why,
+        cell=trial.cell,
+        started=now,
+        ended=now,
+        figures={},
+        doubts=[doubt_record(d) for d in stage.marks],
+        checks=[asdict(c) for c in checks],
+        commands=book.take(),
+        tool_facts=dict(stage.versions),
+    )
+    return Carried(record, {}, [])
+
+
+def flow_record(flow: Flow) -> FlowRecord:
+    """For the record; `balances` is written out so that a reader of the file sees it."""
+    facts: dict[str, Any] = asdict(flow)
+    latency = facts.pop("latency")
+    return FlowRecord(**facts, balances=flow.balances, latency=LatencyRecord(**latency) if latency else None)
+
+
+def doubt_record(doubt: Doubt) -> DoubtRecord:
+    """For the record, with all the words that its kind stands for."""
+    kind = doubt.kind
+    return DoubtRecord(kind=kind.name, grade=kind.grade.value, text=kind.text, remedy=kind.remedy, detail=doubt.detail, about=doubt.about)
+
+
+def _stolen(samples: Sequence[Sample]) -> list[Doubt]:
+    steal = [s.value for s in samples if s.name.endswith("_steal_percent")]
+    mean = sum(steal) / len(steal) if steal else 0.0
+    return [Doubt(DoubtKind.CPU_STOLEN, detail=f"{mean:.1f} % of the cores' time on average")] if mean > STEAL_DOUBT_PERCENT else []

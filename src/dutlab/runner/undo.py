@@ -1,0 +1,31 @@
+"""Puts a DUT back into the state that it was found in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dutlab.dut.mode import UndoStep
+from dutlab.errors import HostError, TestbedError
+from dutlab.hosts.host import Host
+
+
+async def carry_out(steps: Sequence[UndoStep], hosts: Mapping[str, Host]) -> None:
+    """Every step in order, each tried even when one before it failed.
+
+    Raises TestbedError that names every step that failed, with the command to repeat by hand.
+    """
+    failed = []
+    for step in steps:
+        host = hosts.get(step.host)
+        if host is None:
+            failed.append(f"{step.host}: not in the testbed (`{' '.join(step.argv)}`)")
+            continue
+        try:
+            await host.run(step.argv, stdin=step.stdin.encode())
+        except HostError as e:
+            failed.append(str(e))
+    if failed:
+        raise TestbedError(
+            "the DUT was not put back whole: " + "; ".join(failed),
+            remedy="mend the host, then `dutlab undo RUN`; the journal keeps the commands",
+        )

@@ -1,0 +1,8 @@
+"""What is watched while a trial runs: samples once a second, counters before and after."""
+
+from __future__ import annotations
+
+from dutlab.sensors.counters import difference, read_counters
+from dutlab.sensors.sampler import Sample, Sampler
+
+__all__ = ["Sample", "Sampler", "difference", "read_counters"]

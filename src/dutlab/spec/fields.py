@@ -1,0 +1,125 @@
+"""The scalar fields of input files: names, quantities with units, addresses, ports; and what is wrong with a text that is none."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, ValidationInfo
+
+from dutlab.spec.model import NAME_KEY, from_file
+from dutlab.units import BpsL1, Pps, Seconds, UnitError, parse_bit_rate, parse_duration, parse_pps
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,46}[a-z0-9])?")
+_INTERFACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}")
+_SSH = re.compile(
+    r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}@)?"
+    r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\])"
+    r"(?::(?P<port>\d{1,5}))?"
+)
+_IPV4 = 4
+_LAST_TCP_PORT = 65535
+_UNUSABLE = ("is_multicast", "is_unspecified", "is_loopback", "is_link_local")
+
+
+def name_fault(text: str) -> str:
+    """What is wrong with a name, or nothing."""
+    if _NAME.fullmatch(text):
+        return ""
+    return f"{text!r} is no name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names"
+
+
+def _name(text: str) -> str:
+    if what := name_fault(text):
+        raise ValueError(what)
+    return text
+
+
+Name = Annotated[str, AfterValidator(_name)]
+"""A name that is safe in file names and on command lines."""
+
+
+def _quantity(parse: Callable[[str], float], example: str) -> Callable[[Any, ValidationInfo], Any]:
+    def read(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a user wrote can be anything
+        if isinstance(value, str):
+            return parse(value)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise UnitError(f"must be a quantity, as in {example}")
+        if from_file(info):
+            raise UnitError(f"{value} has no unit; write it as in {example}")
+        return float(value)
+
+    return read
+
+
+def _positive(value: float) -> float:
+    if not 0 < value < float("inf"):
+        raise ValueError("must be more than 0")
+    return value
+
+
+def text_of(value: float, unit: str) -> str:
+    """`value` in full with its unit, in a form that parses back to the same number."""
+    return f"{format(Decimal(repr(float(value))), 'f').removesuffix('.0')}{unit}"
+
+
+Duration = Annotated[Seconds, BeforeValidator(_quantity(parse_duration, "30s")), PlainSerializer(lambda v: text_of(v, "s"))]
+"""Seconds, 0 allowed; written `30s`, `500ms`."""
+BitRate = Annotated[
+    BpsL1, BeforeValidator(_quantity(parse_bit_rate, "10G")), AfterValidator(_positive), PlainSerializer(lambda v: text_of(v, "bit/s"))
+]
+"""Bits per second on the wire; written `10G`."""
+FrameRate = Annotated[
+    Pps, BeforeValidator(_quantity(parse_pps, "100kpps")), AfterValidator(_positive), PlainSerializer(lambda v: text_of(v, "pps"))
+]
+"""Frames per second; written `100kpps`."""
+
+
+def _address(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+    if not isinstance(value, str):
+        if isinstance(value, ipaddress.IPv4Interface | ipaddress.IPv6Interface):
+            return value
+        raise ValueError("must be an address with its prefix length, as in 172.16.0.2/24")
+    try:
+        address = ipaddress.ip_interface(value.strip())
+    except ValueError as error:
+        raise ValueError(f"{value!r} is no address; write it with its prefix length, as in 172.16.0.2/24") from error
+    if "/" not in value:
+        raise ValueError(f"{value} has no prefix length; write it as in {value}/24")
+    if unusable := [u for u in _UNUSABLE if getattr(address.ip, u)]:
+        raise ValueError(f"{value} is {unusable[0].removeprefix('is_').replace('_', '-')}; a port needs an ordinary address")
+    short = address.network.prefixlen < address.max_prefixlen - 1  # RFC 3021 and RFC 6164: both ends of a /31, /127 are hosts
+    if short and address.ip == address.network.network_address:
+        raise ValueError(f"{value} is the network itself; a host needs an address inside it")
+    if short and address.version == _IPV4 and address.ip == address.network.broadcast_address:
+        raise ValueError(f"{value} is the broadcast address of its network")
+    return address
+
+
+Address = Annotated[ipaddress.IPv4Interface | ipaddress.IPv6Interface, BeforeValidator(_address), PlainSerializer(str)]
+"""An address of a port with its prefix length."""
+
+
+def interface_fault(text: str) -> str:
+    """What is wrong with an interface name, or nothing (Linux: net/core/dev.c, dev_valid_name; 15 bytes)."""
+    if _INTERFACE.fullmatch(text):
+        return ""
+    return f"{text!r} is no interface name; 1 to 15 of letters, digits, '.', '_' and '-', not beginning with '-' or '.'"
+
+
+def ssh_fault(text: str) -> str:
+    """What is wrong with an ssh target, or nothing. One that begins with - would be an option of ssh."""
+    m = _SSH.fullmatch(text)
+    if m is None or (m["port"] and not 0 < int(m["port"]) <= _LAST_TCP_PORT):
+        return f"{text!r} is no ssh target; write [user@]host[:port], as in root@192.0.2.11"
+    return ""
+
+
+def named(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+    """Each entry of a mapping learns the key it stands under as its `name`."""
+    if not isinstance(value, Mapping):
+        return value
+    return {k: {**v, NAME_KEY: k} if isinstance(v, Mapping) else v for k, v in value.items()}

@@ -1,0 +1,134 @@
+"""Whether an experiment fits its testbed: modes that the DUT has, links that exist, frames and rates that the links carry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from pydantic import TypeAdapter, ValidationError
+
+from dutlab.spec.known import FAMILY_MODES, LABS
+from dutlab.spec.mixes import ETH_FRAME_OVERHEAD
+from dutlab.spec.model import FILE_CONTEXT, Loc, did_you_mean
+from dutlab.spec.testbed import Testbed
+from dutlab.spec.workloads import Iperf3Workload, SweepWorkload, Workload
+from dutlab.units import BpsL1, line_rate, si
+
+MOST_TRIALS = 100_000
+
+_WORKLOAD: TypeAdapter[Iperf3Workload | SweepWorkload] = TypeAdapter(Workload)
+
+
+@dataclass(frozen=True)
+class Wire:
+    """What of a link bounds the frames on it."""
+
+    mtu: int = 1500
+    speed: BpsL1 | None = None
+
+
+@dataclass(frozen=True)
+class Bed:
+    """What of a testbed an experiment must fit."""
+
+    title: str
+    family: str
+    wires: Mapping[str, Wire]
+
+    @classmethod
+    def of_lab(cls, name: str) -> Self | None:
+        """An embedded lab's, or None if there is no such lab."""
+        if name not in LABS:
+            return None
+        return cls(f"lab {name}", LABS[name].family, {link: Wire() for link in LABS[name].links})
+
+    @classmethod
+    def of_testbed(cls, testbed: Testbed) -> Self:
+        """A testbed file's."""
+        wires = {name: Wire(link.mtu, link.speed) for name, link in testbed.links.items()}
+        return cls(f"testbed {testbed.name}", testbed.hosts["dut"].family, wires)
+
+
+def misfits(experiment: Mapping[str, Any], bed: Bed) -> Iterator[tuple[Loc, str]]:
+    """Every reason why the experiment, as written, cannot run on `bed`; parts that are wrong by themselves are passed over."""
+    modes = experiment.get("modes")
+    factors = experiment.get("factors")
+    yield from _mode_misfits(factors, modes if isinstance(modes, Mapping) else {}, bed)
+    workloads = experiment.get("workloads")
+    whole: dict[int, Iperf3Workload | SweepWorkload] = {}
+    for i, raw in enumerate(workloads if isinstance(workloads, list) else ()):
+        unknown = list(_unknown_links(raw, ("workloads", i), bed))
+        yield from unknown
+        try:
+            workload = _WORKLOAD.validate_python(raw, context=FILE_CONTEXT)
+        except ValidationError:
+            continue
+        if not unknown:
+            whole[i] = workload
+    repeats = experiment.get("repeats", 1)
+    count = _levels(factors) * (repeats if isinstance(repeats, int) else 1) * sum(w.count(bed.wires) for w in whole.values())
+    if count > MOST_TRIALS:
+        yield ("workloads",), f"{count} trials in all; at most {MOST_TRIALS} can be planned"
+        return
+    yield from _duplicates(whole, bed)
+    for i, workload in whole.items():
+        if isinstance(workload, SweepWorkload):
+            yield from _unsendable(workload, ("workloads", i, "sweep"), bed)
+
+
+def _mode_misfits(factors: object, own: Mapping[str, Any], bed: Bed) -> Iterator[tuple[Loc, str]]:
+    builtin = FAMILY_MODES.get(bed.family, ())
+    for name in own:
+        if name in builtin:
+            yield ("modes", name), f"family {bed.family} already has a mode {name}; give yours another name"
+    levels = factors.get("mode") if isinstance(factors, Mapping) else None
+    for i, level in enumerate(levels if isinstance(levels, list) else ()):
+        if isinstance(level, str) and level not in builtin and level not in own:
+            what = f"no mode {level!r} for the DUT of {bed.title}, of family {bed.family} {did_you_mean(level, [*builtin, *own])}"
+            yield ("factors", "mode", i), what
+
+
+def _unknown_links(raw: object, at: Loc, bed: Bed) -> Iterator[tuple[Loc, str]]:
+    if not isinstance(raw, Mapping):
+        return
+    for kind, body in raw.items():
+        sets = body.get("links") if isinstance(body, Mapping) else None
+        for i, links in enumerate(sets if isinstance(sets, list) else ()):
+            for j, link in enumerate(links if isinstance(links, list) else ()):
+                if isinstance(link, str) and link not in bed.wires:
+                    yield (*at, kind, "links", i, j), f"{bed.title} has no link {link!r} {did_you_mean(link, bed.wires)}"
+
+
+def _levels(factors: object) -> int:
+    count = 1
+    for levels in factors.values() if isinstance(factors, Mapping) else ():
+        count *= max(len(levels), 1) if isinstance(levels, list) else 1
+    return count
+
+
+def _duplicates(whole: Mapping[int, Iperf3Workload | SweepWorkload], bed: Bed) -> Iterator[tuple[Loc, str]]:
+    seen: dict[tuple[object, ...], int] = {}
+    for i, workload in whole.items():
+        for setting in workload.settings(bed.wires):
+            key = (workload.kind, frozenset(setting.links), tuple(sorted(setting.params.items())))
+            if (first := seen.setdefault(key, i)) != i:
+                yield ("workloads", i), f"asks for trials that workload {first + 1} asks for too; `repeats` repeats trials"
+                break
+
+
+def _unsendable(workload: SweepWorkload, at: Loc, bed: Bed) -> Iterator[tuple[Loc, str]]:
+    names = {name for links in workload.link_sets(bed.wires) for name in links}
+    for name in sorted(names):
+        wire = bed.wires[name]
+        for i, mix in enumerate(workload.frame_sizes):
+            if mix.longest > wire.mtu + ETH_FRAME_OVERHEAD:
+                most = wire.mtu + ETH_FRAME_OVERHEAD
+                what = f"{mix.longest} bytes with FCS do not pass link {name}: its MTU of {wire.mtu} carries {most}"
+                yield (*at, "frame_sizes", i), what
+        for j, rate in enumerate(workload.rates if wire.speed else ()):
+            slow = [mix for mix in workload.frame_sizes if rate is not None and wire.speed and rate > line_rate(wire.speed, mix.mean)]
+            if slow and rate is not None and wire.speed is not None:
+                ceiling = si(line_rate(wire.speed, slow[0].mean), "pps")
+                what = f"{si(rate, 'pps')} of frame size {slow[0].name} is more than link {name} carries ({ceiling})"
+                yield (*at, "rates", j), what

@@ -1,0 +1,39 @@
+"""What an input file may name although it is built elsewhere: DUT families with their modes, embedded labs, things to watch.
+
+The files are checked without touching a host or importing what does, so the names stand here; a test of each room that builds
+them compares its own list with this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+ROLES = ("source", "dut", "sink")
+
+FAMILY_MODES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "linux": ("router", "filter-empty", "filter-default", "nat"),
+        # Can be described; every mode has to be written out in the experiment.
+        "freebsd": (),
+        "freebsd-pf": (),
+        "openbsd-pf": (),
+        "vpp": (),
+    }
+)
+"""Family → the modes that it brings along."""
+
+WATCHES = ("cpu", "nic")
+
+
+@dataclass(frozen=True)
+class KnownLab:
+    """What an experiment file may ask of an embedded lab."""
+
+    family: str
+    links: tuple[str, ...]
+
+
+LABS: Mapping[str, KnownLab] = MappingProxyType({"three-node": KnownLab(family="linux", links=("a", "b"))})
+"""Embedded labs by name."""

@@ -1,0 +1,77 @@
+"""Reads input files. A file is refused whole, with every fault as `file:line:column: path: what`; any bytes end here or in a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from dutlab.errors import Fault, SpecRefused
+from dutlab.spec import overrides as sets
+from dutlab.spec.experiment import Experiment, TestbedPath
+from dutlab.spec.fits import Bed, misfits
+from dutlab.spec.model import FILE_CONTEXT, SpecModel, plain_faults
+from dutlab.spec.testbed import Testbed
+from dutlab.spec.yaml_source import Source, parse, read_file
+
+_M = TypeVar("_M", bound=SpecModel)
+
+
+def load_testbed(path: Path) -> Testbed:
+    """The testbed in `path`. Raises SpecRefused."""
+    testbed, faults = _model(Testbed, parse(read_file(path), str(path)))
+    if testbed is None or faults:
+        raise SpecRefused(faults)
+    return testbed
+
+
+def load_experiment(path: Path, overrides: Sequence[str] = (), *, testbed: Path | None = None) -> Experiment:
+    """The experiment in `path`, with each `KEY=VALUE` of `overrides` put in first, and checked against its testbed.
+
+    `testbed` stands for the testbed that the file names; it is relative to the working directory, as the file's own is to the file.
+    A testbed file is read too, and its faults are reported with the experiment's. Raises SpecRefused.
+    """
+    source = parse(read_file(path), str(path))
+    faults = sets.apply(source, overrides)
+    if testbed is not None and isinstance(source.data, dict):
+        source.data["testbed"] = str(testbed.absolute())
+    experiment, wrong = _model(Experiment, source)
+    faults += wrong
+    bed, wrong = _bed(source, path)
+    faults += wrong
+    if bed is not None and isinstance(source.data, Mapping):
+        faults += [source.fault(loc, what) for loc, what in misfits(source.data, bed)]
+    if experiment is None or faults:
+        raise SpecRefused(faults)
+    return experiment
+
+
+def path_of_testbed(experiment_file: Path, ref: TestbedPath) -> Path:
+    """Where the testbed file lies that an experiment file names."""
+    return experiment_file.parent / ref.path
+
+
+def _model(model: type[_M], source: Source) -> tuple[_M | None, list[Fault]]:
+    try:
+        return model.model_validate(source.data, context=FILE_CONTEXT), []
+    except ValidationError as error:
+        return None, [source.fault(loc, what) for loc, what in plain_faults(error)]
+
+
+def _bed(source: Source, path: Path) -> tuple[Bed | None, list[Fault]]:
+    """What the experiment must fit, as far as the file says which testbed it means."""
+    ref = source.data.get("testbed") if isinstance(source.data, Mapping) else None
+    if isinstance(ref, Mapping) and isinstance(ref.get("lab"), str):
+        return Bed.of_lab(ref["lab"]), []
+    if not isinstance(ref, str) or not ref:
+        return None, []
+    file = path_of_testbed(path, TestbedPath(path=ref))
+    try:
+        return Bed.of_testbed(load_testbed(file)), []
+    except SpecRefused as refused:
+        unread = [f for f in refused.faults if f.what.startswith("cannot be read")]
+        if unread:  # the fault is the name, and that stands in the experiment
+            return None, [source.fault(("testbed",), f"{unread[0].file} {unread[0].what}")]
+        return None, refused.faults

@@ -1,0 +1,126 @@
+"""The base of every model of an input file: frozen, unknown keys refused with the known ones named, all faults at once."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, ValidationInfo, model_validator
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+
+FILE_CONTEXT = {"file": True}
+"""Validation context of what a user wrote: bare numbers have no unit there, and fields that only code may set are unknown."""
+
+NAME_KEY = object()
+"""Under this key `fields.named` hands an entry the name it stands under; no file can write it."""
+
+Loc = tuple[str | int, ...]
+SPEC_FAULT = "spec_fault"
+
+
+def from_file(info: ValidationInfo) -> bool:
+    """Whether the value was written by a user, not by code."""
+    return bool(info.context and info.context.get("file"))
+
+
+def fault(loc: Loc, what: str) -> InitErrorDetails:
+    """One fault at `loc`, relative to the model that finds it."""
+    return InitErrorDetails(type=PydanticCustomError(SPEC_FAULT, "{what}", {"what": what}), loc=loc, input=None)
+
+
+def faults_of(error: ValidationError, prefix: Loc = ()) -> list[InitErrorDetails]:
+    """The faults that pydantic collected, to be raised again together with others, `prefix` levels further down."""
+    return [fault((*prefix, *loc), what) for loc, what in plain_faults(error)]
+
+
+def plain_faults(error: ValidationError) -> list[tuple[Loc, str]]:
+    """What pydantic collected, as path and words."""
+    return [(e["loc"], _words(e)) for e in error.errors(include_url=False, include_input=False)]
+
+
+def refuse(title: str, faults: list[InitErrorDetails]) -> ValidationError:
+    """All `faults` as one exception."""
+    return ValidationError.from_exception_data(title, faults)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`(known: a, b; did you mean a?)`, the question only if something is near."""
+    names = sorted(known)
+    near = difflib.get_close_matches(word, names, n=1)
+    return f"(known: {', '.join(names) or 'none'}{f'; did you mean {near[0]}?' if near else ''})"
+
+
+_WORDS = {
+    "missing": "missing",
+    "string_type": "must be text",
+    "int_type": "must be a whole number",
+    "bool_type": "must be true or false",
+    "tuple_type": "must be a list, as in [a, b]",
+    "dict_type": "must be a mapping of keys to values",
+    "string_too_short": "empty",
+    "string_too_long": "must be at most {max_length} characters",
+    "too_short": "must hold at least {min_length} items, not {actual_length}",
+    "too_long": "must hold at most {max_length} items, not {actual_length}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "literal_error": "must be {expected}",
+}
+"""Pydantic's kinds of fault in our words; the names in braces are of the fault's context."""
+
+
+def _words(error: ErrorDetails) -> str:
+    if error["type"] in _WORDS:
+        return _WORDS[error["type"]].format_map(error.get("ctx", {}))
+    return error["msg"].removeprefix("Value error, ")
+
+
+class SpecModel(BaseModel):
+    """A mapping of an input file. Instances never change.
+
+    Subclasses may override `read` (a shorter way to write it) and `cross_faults` (what holds between fields).
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
+
+    only_code: ClassVar[frozenset[str]] = frozenset()
+    """Fields that a file cannot set."""
+
+    @classmethod
+    def file_keys(cls) -> dict[str, str]:
+        """Key in a file → field name."""
+        return {f.alias or name: name for name, f in cls.model_fields.items() if name not in cls.only_code}
+
+    @classmethod
+    def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+        """What was written as a mapping of field names. Raises ValueError."""
+        return data
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:  # noqa: ARG003
+        """What is wrong between fields. `made` is None when a field is wrong; then `data` has what was written."""
+        return []
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _whole(cls, data: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:  # noqa: ANN401
+        if isinstance(data, cls):
+            return handler(data)
+        data = cls.read(data)
+        if not isinstance(data, Mapping):
+            raise ValueError(f"must be a mapping of keys to values (keys: {', '.join(sorted(cls.file_keys()))})")  # noqa: TRY004 pydantic collects ValueErrors only
+        keys = cls.file_keys()
+        allowed = set(keys) if from_file(info) else set(keys) | set(cls.model_fields)
+        faults = [fault((str(k),), f"unknown key {did_you_mean(str(k), keys)}") for k in data if k not in allowed and k is not NAME_KEY]
+        known = {k: v for k, v in data.items() if k in allowed}
+        if NAME_KEY in data:
+            known["name"] = data[NAME_KEY]
+        made: Self | None = None
+        try:
+            made = handler(known)
+        except ValidationError as error:
+            faults += faults_of(error)
+        faults += cls.cross_faults(known, made)
+        if faults or made is None:
+            raise refuse(cls.__name__, faults)
+        return made

@@ -1,0 +1,92 @@
+"""`--set KEY=VALUE`: changes one key of a file that was read, before it is checked.
+
+    factors.mode=router,nat            a list, by commas
+    repeats=1                          a value
+    workloads.sweep.duration=2s        in every sweep of the list
+    workloads.0.links=[[a], [a, b]]    YAML, by its bracket
+
+A fault of such a value has the place `--set:N:1`, N counting the options from 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dutlab.errors import Fault, SpecRefused
+from dutlab.spec.model import Loc
+from dutlab.spec.yaml_source import Place, Source, parse, printable
+
+OPTION = "--set"
+
+
+def apply(source: Source, overrides: Sequence[str]) -> list[Fault]:
+    """Changes `source` in place; what is no KEY=VALUE, or names no place, is returned as faults."""
+    faults: list[Fault] = []
+    for number, text in enumerate(overrides, start=1):
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            faults.append(_fault(number, key, "write KEY=VALUE, as in factors.mode=router,nat"))
+            continue
+        try:
+            new = _value(value, number)
+        except SpecRefused as refused:
+            faults += [_fault(number, key, fault.what) for fault in refused.faults]
+            continue
+        parts = tuple(part.strip() for part in key.split("."))
+        if not isinstance(source.data, dict):
+            continue  # the file's own fault says so
+        if not _put(source, parts, new, number):
+            faults.append(_fault(number, key, "leads nowhere in the file"))
+    return faults
+
+
+def _fault(number: int, key: str, what: str) -> Fault:
+    return Fault(OPTION, number, 1, printable(key.strip()) or "file", what)
+
+
+def _value(text: str, number: int) -> Any:  # noqa: ANN401 what a user wrote can be anything
+    s = text.strip()
+    if not s:
+        return None
+    if s[0] not in "[{\"'" and "," in s:
+        return [_value(part, number) for part in s.split(",")]
+    return parse(s.encode("utf-8", "surrogateescape"), OPTION).data
+
+
+def _put(source: Source, parts: tuple[str, ...], new: Any, number: int) -> bool:  # noqa: ANN401
+    """Whether there was a place for it."""
+    *parents, last = parts
+    spots = _spots(source.data, tuple(parents))
+    for at, holder in spots:
+        if isinstance(holder, list):
+            if not last.isdecimal() or int(last) >= len(holder):
+                return False
+            key: str | int = int(last)
+            old = holder[int(last)]
+        else:
+            key, old = last, holder.get(last)
+        wants_list = isinstance(old, list) or at == ("factors",)
+        holder[key] = [new] if wants_list and not isinstance(new, list | dict) else new
+        for loc in [loc for loc in source.places if loc[: len(at) + 1] == (*at, key)]:
+            del source.places[loc]
+        source.places[*at, key] = Place(OPTION, number, 1)
+    return bool(spots)
+
+
+def _spots(data: Any, parts: tuple[str, ...]) -> list[tuple[Loc, Any]]:  # noqa: ANN401
+    """Every mapping or list that the path leads to; a name in a list leads into each of its entries with that key."""
+    spots: list[tuple[Loc, Any]] = [((), data)]
+    for part in parts:
+        further: list[tuple[Loc, Any]] = []
+        for at, holder in spots:
+            if isinstance(holder, dict):
+                if holder.get(part) is None:
+                    holder[part] = {}
+                further.append(((*at, part), holder[part]))
+            elif part.isdecimal() and int(part) < len(holder):
+                further.append(((*at, int(part)), holder[int(part)]))
+            else:
+                further += [((*at, i, part), item[part]) for i, item in enumerate(holder) if isinstance(item, dict) and part in item]
+        spots = [(at, holder) for at, holder in further if isinstance(holder, dict | list)]
+    return spots

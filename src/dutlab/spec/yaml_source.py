@@ -1,0 +1,235 @@
+"""YAML as plain data, with the place of every key. Any bytes end in a Source or in SpecRefused, never in another exception.
+
+Not YAML's whole: one document, no tags; anchors and aliases are allowed and bounded. YAML 1.2, so `yes`, `on` and `1:30` are text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, ScalarEvent
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.reader import ReaderError
+
+from dutlab.errors import Fault, SpecRefused
+from dutlab.spec.model import Loc
+
+MOST_BYTES = 256 * 1024
+MOST_NODES = 5_000
+"""After aliases are followed: a page of them can otherwise stand for more than memory holds."""
+DEEPEST = 20
+
+_WHOLE = re.compile(r"[-+]?[0-9]{1,18}")
+_BASED = re.compile(r"0x[0-9a-fA-F]{1,15}|0o[0-7]{1,20}")
+_TAG = "tag:yaml.org,2002:"
+_PLAIN_TAGS = {_TAG + t for t in ("str", "int", "float", "bool", "null", "timestamp", "merge", "value", "map", "seq")}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something stands; line and column from 1."""
+
+    file: str
+    line: int
+    column: int
+
+
+@dataclass
+class Source:
+    """A file as plain data: dict, list, str, int, float, bool, None."""
+
+    file: str
+    data: Any = None
+    places: dict[Loc, Place] = field(default_factory=dict)
+    """Path → its key, or its item of a list."""
+
+    def fault(self, loc: Loc, what: str) -> Fault:
+        """A fault at `loc`; where `loc` is not written, at what it is missing from."""
+        known = next((loc[:n] for n in range(len(loc), 0, -1) if loc[:n] in self.places), ())
+        place = self.places.get(known, Place(self.file, 1, 1))
+        return Fault(place.file, place.line, place.column, path_text(loc), printable(what))
+
+
+def path_text(loc: Loc) -> str:
+    """`links.a.path.2`; the whole file is `file`."""
+    return printable(".".join(str(part) for part in loc if part != "[key]")) or "file"
+
+
+def printable(text: str) -> str:
+    """On one line, and safe on any terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode("ascii") for c in text)
+
+
+def read_file(path: Path) -> bytes:
+    """The whole of an input file. Raises SpecRefused when it cannot be read or is far too large for one."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
+        what = getattr(error, "strerror", None) or str(error)
+        raise SpecRefused([Fault(printable(str(path)), 1, 1, "file", f"cannot be read: {what}")]) from error
+    if len(raw) > MOST_BYTES:
+        raise SpecRefused([Fault(str(path), 1, 1, "file", f"larger than {MOST_BYTES // 1024} KiB; this is no input file")])
+    return raw
+
+
+def parse(raw: bytes, file: str) -> Source:
+    """The one YAML document in `raw`. Raises SpecRefused with the first fault of syntax, or all of duplicate keys and odd values."""
+    text = _decode(raw, file)
+    yaml = YAML(typ="rt", pure=True)
+    try:
+        _bound(text, file)
+        node = yaml.compose(text)
+    except SpecRefused:
+        raise
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        what = " ".join(str(part) for part in (error.problem, error.context) if part)
+        raise SpecRefused([Fault(file, line, column, "file", printable(f"no YAML: {what}"))]) from error
+    except ReaderError as error:
+        line, column = _line_column(text, error.position)
+        what = f"no YAML: the character {text[error.position]!r} cannot stand here"
+        raise SpecRefused([Fault(file, line, column, "file", printable(what))]) from error
+    except Exception as error:  # others leak out of ruamel: a ValueError of an escape beyond Unicode, for one
+        raise SpecRefused([Fault(file, 1, 1, "file", f"no YAML that can be read ({type(error).__name__})")]) from error
+    if node is None:
+        raise SpecRefused([Fault(file, 1, 1, "file", "empty")])
+    reader = _Reader(Source(file))
+    reader.source.data = reader.plain(node, ())
+    if reader.faults:
+        raise SpecRefused(reader.faults)
+    return reader.source
+
+
+def _decode(raw: bytes, file: str) -> str:
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line, column = _line_column(raw[: error.start].decode("utf-8", "replace"), error.start)
+        what = f"not UTF-8: byte 0x{raw[error.start]:02x}; save the file as UTF-8"
+        raise SpecRefused([Fault(file, line, column, "file", what)]) from error
+    if "\0" in text:
+        line, column = _line_column(text, text.index("\0"))
+        raise SpecRefused([Fault(file, line, column, "file", "a NUL byte; this is no text file")])
+    return text
+
+
+def _line_column(text: str, position: int) -> tuple[int, int]:
+    before = text[:position]
+    return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+
+
+def _bound(text: str, file: str) -> None:
+    """Looks at the events, which are made without recursion, before nodes are composed, which is recursive."""
+    depth = count = 0
+    for event in YAML(typ="rt", pure=True).parse(text):
+        if isinstance(event, CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, CollectionEndEvent):
+            depth -= 1
+        count += isinstance(event, CollectionStartEvent | ScalarEvent | AliasEvent)
+        if depth > DEEPEST or count > 2 * MOST_NODES:  # keys are events too
+            what = f"nested deeper than {DEEPEST} levels" if depth > DEEPEST else f"more than {MOST_NODES} values"
+            raise SpecRefused([Fault(file, event.start_mark.line + 1, event.start_mark.column + 1, "file", what)])
+
+
+class _TooMuch(Exception):
+    pass
+
+
+class _Reader:
+    """Walks the nodes, noting the place of each key and every fault."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.faults: list[Fault] = []
+        self._nodes = 0
+
+    def plain(self, node: Node, loc: Loc) -> Any:  # noqa: ANN401 YAML can hold anything
+        """`node` as plain data; None when there was too much of it, which is then a fault."""
+        try:
+            return self._value(node, loc)
+        except _TooMuch:
+            return None
+
+    def _value(self, node: Node, loc: Loc) -> Any:  # noqa: ANN401
+        self._nodes += 1
+        if self._nodes > MOST_NODES or len(loc) > DEEPEST:
+            self._fault(node, loc[:1], f"more than {MOST_NODES} values or {DEEPEST} levels, aliases followed")
+            raise _TooMuch
+        if str(node.tag) not in _PLAIN_TAGS:
+            self._fault(node, loc, f"the tag {node.tag} means nothing here; leave it out")
+            return None
+        if isinstance(node, MappingNode):
+            return self._mapping(node, loc)
+        if isinstance(node, SequenceNode):
+            return self._sequence(node, loc)
+        if isinstance(node, ScalarNode):
+            return self._scalar(node, loc)
+        raise TypeError(type(node))
+
+    def _mapping(self, node: MappingNode, loc: Loc) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, ScalarNode):
+                self._fault(key_node, loc, "a key must be text, not a list or mapping")
+                continue
+            key = self._text(key_node, loc)
+            if key in found:
+                self._fault(key_node, (*loc, key), f"stands twice; the first is in line {self.source.places[*loc, key].line}")
+                continue
+            self.source.places[*loc, key] = self._place(key_node)
+            found[key] = self._value(value_node, (*loc, key))
+        return found
+
+    def _sequence(self, node: SequenceNode, loc: Loc) -> list[Any]:
+        found = []
+        for i, item in enumerate(node.value):
+            self.source.places[*loc, i] = self._place(item)
+            found.append(self._value(item, (*loc, i)))
+        return found
+
+    def _scalar(self, node: ScalarNode, loc: Loc) -> Any:  # noqa: ANN401
+        text = self._text(node, loc)
+        match str(node.tag).removeprefix(_TAG):
+            case "null":
+                return None
+            case "bool":
+                return text.lower() == "true"
+            case "int" if _WHOLE.fullmatch(text):
+                return int(text)
+            case "int" if _BASED.fullmatch(text):
+                return int(text, 0)
+            case "float":
+                return _float(text)
+        return text
+
+    def _text(self, node: ScalarNode, loc: Loc) -> str:
+        text = str(node.value)
+        if odd := [c for c in text if unicodedata.category(c) in {"Cc", "Cs"} and c not in "\n\t"]:
+            self._fault(node, loc, f"the control character {odd[0]!r} cannot stand in a value")
+            return ""
+        return text
+
+    def _place(self, node: Node) -> Place:
+        return Place(self.source.file, node.start_mark.line + 1, node.start_mark.column + 1)
+
+    def _fault(self, node: Node, loc: Loc, what: str) -> None:
+        place = self._place(node)
+        self.faults.append(Fault(place.file, place.line, place.column, path_text(loc), printable(what)))
+
+
+def _float(text: str) -> float | str:
+    try:
+        value = float(text.replace("_", ""))
+    except ValueError:
+        return text
+    return value if math.isfinite(value) else text

@@ -1,0 +1,1 @@
+"""Run folders: what a run leaves behind, written once, and read by everything downstream."""

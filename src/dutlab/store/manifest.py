@@ -1,0 +1,85 @@
+"""MANIFEST.sha256: what a finished run consists of, in the format that `sha256sum -c` reads.
+
+Left out: the folder `report/`, which follows from the rest and may be made again, and the journal, which later commands append to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dutlab.errors import StoreError
+
+MANIFEST = "MANIFEST.sha256"
+DERIVED = "report"
+JOURNAL = "journal.jsonl"
+_LINE = re.compile(r"(?P<hash>[0-9a-f]{64})  (?P<path>[^\x00-\x1f\\]+)")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How a run folder differs from its manifest, as relative paths."""
+
+    missing: tuple[str, ...]
+    changed: tuple[str, ...]
+    extra: tuple[str, ...]
+
+    @property
+    def none(self) -> bool:
+        """The folder is what the manifest says."""
+        return not (self.missing or self.changed or self.extra)
+
+    def __str__(self) -> str:
+        kinds = (("missing", self.missing), ("changed", self.changed), ("extra", self.extra))
+        return "; ".join(f"{kind}: {path}" for kind, paths in kinds for path in paths) or "no difference"
+
+
+def manifest_of(run: Path) -> bytes:
+    """The manifest of the folder as it is now."""
+    return b"".join(f"{_hash(path)}  {name}\n".encode() for name, path in _files(run))
+
+
+def compare(run: Path) -> Difference:
+    """The folder against its manifest. Raises StoreError when there is none or it cannot be read."""
+    path = run / MANIFEST
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise StoreError(f"{path}: is missing", remedy="the run has not finished: `dutlab resume` finishes it") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreError(f"{path}: cannot be read: {error}") from error
+    said: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not (m := _LINE.fullmatch(line)):
+            raise StoreError(f"{path}:{number}: is no line of a manifest", remedy="the file was changed; restore it from a copy")
+        said[m["path"]] = m["hash"]
+    there = dict(_files(run))
+    return Difference(
+        missing=tuple(sorted(said.keys() - there.keys())),
+        changed=tuple(sorted(n for n in said.keys() & there.keys() if _hash(there[n]) != said[n])),
+        extra=tuple(sorted(there.keys() - said.keys())),
+    )
+
+
+def _files(run: Path) -> Iterator[tuple[str, Path]]:
+    """Every file of the run by its relative path, in order; symbolic links count as files and are not followed."""
+    found: list[tuple[str, Path]] = []
+    for folder, folders, names in os.walk(run):
+        here = Path(folder)
+        links = [n for n in folders if (here / n).is_symlink()]
+        if here == run and DERIVED in folders:
+            folders.remove(DERIVED)
+        kept = (here / n for n in [*names, *links] if here != run or n not in (MANIFEST, JOURNAL))
+        found += [(path.relative_to(run).as_posix(), path) for path in kept]
+    return iter(sorted(found))
+
+
+def _hash(path: Path) -> str:
+    if path.is_symlink():  # hashed as a link: a file swapped for a link to its copy is a change
+        return hashlib.sha256(b"link:" + os.fsencode(path.readlink())).hexdigest()
+    with path.open("rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()

@@ -1,0 +1,64 @@
+"""Names that become paths. What comes from outside (an experiment's name, a tool's file name) passes here first."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+
+from dutlab.errors import StoreError
+
+# No leading dot or dash, no separator, no space, no `~` (which marks our own second copies), nothing that a shell or glob reads.
+_COMPONENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
+_DEEPEST = 4
+_TRIAL = re.compile(r"\d{4,}")
+
+
+class UnsafeName(StoreError):
+    """A name that must not become part of a path."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name!r} cannot be a file name in a run folder",
+            remedy="use letters, digits, `.`, `_`, `+` and `-`, at most 100, beginning with a letter, digit or `_`",
+        )
+        self.name = name
+
+
+def checked_component(name: str) -> str:
+    """`name`, if it can be one part of a path. Raises UnsafeName."""
+    if not _COMPONENT.fullmatch(name):
+        raise UnsafeName(name)
+    return name
+
+
+def checked_relative(name: str) -> PurePosixPath:
+    """`name` as a relative path of at most four safe parts. Raises UnsafeName."""
+    parts = name.split("/")
+    if len(parts) > _DEEPEST or not all(_COMPONENT.fullmatch(p) for p in parts):
+        raise UnsafeName(name)
+    return PurePosixPath(*parts)
+
+
+def run_name(experiment: str, now: datetime, token: str | None = None) -> str:
+    """`2026-11-21T0801Z-firewall-modes-3f2a`: sorts by time, says what it is; the token keeps two runs of a minute apart.
+
+    `now` must know its zone. `experiment` may be any text; what cannot be in a file name becomes `-`.
+    """
+    if now.tzinfo is None:
+        raise ValueError("a run's time needs its zone")
+    slug = re.sub(r"[^A-Za-z0-9_.+]+", "-", experiment).strip("-.+")[:60].rstrip("-.+") or "run"
+    return checked_component(f"{now.astimezone(UTC):%Y-%m-%dT%H%MZ}-{slug}-{token or secrets.token_hex(2)}")
+
+
+def trial_folder(run: Path, trial: int) -> Path:
+    """`trials/0007` of a run; trials count from 1."""
+    if trial < 1:
+        raise ValueError(f"trials count from 1, not {trial}")
+    return run / "trials" / f"{trial:04d}"
+
+
+def trial_of(folder: Path) -> int | None:
+    """The trial that a folder's name says; None for folders of cut trials and for anything else."""
+    return int(folder.name) if _TRIAL.fullmatch(folder.name) else None

@@ -1,0 +1,234 @@
+"""One run as a folder of plain files, each written once.
+
+    experiment.yaml testbed.yaml      as given; resolved.json as understood
+    plan.json                         trials in order, seed, estimate
+    hosts/NAME.json                   facts; NAME~2.json is what a resumed run found
+    journal.jsonl                     the runner's
+    trials/0001/raw/…                 every tool's own output
+    trials/0001/samples.parquet       time series; absent when nothing was watched
+    trials/0001/record.json           written last: a trial is complete when it exists
+    trials/0007.cut-1/                what was there when a trial was cut
+    MANIFEST.sha256                   written when the run has finished
+    report/                           made from the rest, and may be made again
+
+Times and names come from the caller; nothing here reads a clock.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import ValidationError
+
+from dutlab.errors import StoreError
+from dutlab.store.manifest import JOURNAL, MANIFEST, Difference, compare, manifest_of
+from dutlab.store.names import checked_component, checked_relative, run_name, trial_folder, trial_of
+from dutlab.store.record import SCHEMA_VERSION, TrialRecord
+from dutlab.store.samples import SampleRow, columns, write_samples
+from dutlab.store.write import as_json, as_store_error, read_json, sync_directory, write_once
+
+
+class NewerRun(StoreError):
+    """A file of a run was written by a newer dutlab than this one."""
+
+    def __init__(self, path: Path, found: object) -> None:
+        what = f"{path}: has schema_version {found!r}, and this dutlab reads up to {SCHEMA_VERSION}"
+        super().__init__(what, remedy="read it with the dutlab that wrote it, or a newer one")
+        self.path, self.found = path, found
+
+
+class RunFolder:
+    """A run on disk. Nothing is cached: what a method returns is what the files say now."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(
+        cls,
+        runs: Path,
+        *,
+        experiment: str,
+        experiment_yaml: bytes,
+        testbed_yaml: bytes | None,
+        resolved: Mapping[str, Any],
+        plan: Mapping[str, Any],
+        now: datetime,
+        token: str | None = None,
+    ) -> Self:
+        """A new folder under `runs`, whole or absent. `testbed_yaml` is None for an embedded lab.
+
+        Raises StoreError: DiskFull, AlreadyWritten, or `runs` cannot be written.
+        """
+        name = run_name(experiment, now, token)
+        part = runs / f".{name}.{os.getpid()}.part"
+        try:
+            (part / "hosts").mkdir(parents=True)
+            (part / "trials").mkdir()
+            write_once(part / "experiment.yaml", experiment_yaml)
+            if testbed_yaml is not None:
+                write_once(part / "testbed.yaml", testbed_yaml)
+            write_once(part / "resolved.json", as_json(resolved))
+            write_once(part / "plan.json", as_json(plan))
+            part.rename(runs / name)
+            sync_directory(runs)
+        except OSError as error:
+            raise as_store_error(error, runs / name, None) from error
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+        return cls(runs / name)
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """An existing run, finished or not. Raises StoreError when `path` is none."""
+        if not path.is_dir():
+            raise StoreError(f"{path}: is no folder", remedy="name a run's folder, as in runs/2026-11-21T0801Z-firewall-modes-3f2a")
+        if absent := [n for n in ("plan.json", "resolved.json", "trials") if not (path / n).exists()]:
+            raise StoreError(f"{path}: is no run: {', '.join(absent)} missing", remedy="name the folder that holds plan.json")
+        return cls(path.resolve())
+
+    @property
+    def name(self) -> str:
+        """As in `2026-11-21T0801Z-firewall-modes-3f2a`."""
+        return self.path.name
+
+    @property
+    def journal(self) -> Path:
+        """Where the runner keeps its journal."""
+        return self.path / JOURNAL
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """plan.json. Raises StoreError."""
+        return _object(self.path / "plan.json")
+
+    @property
+    def resolved(self) -> dict[str, Any]:
+        """resolved.json. Raises StoreError."""
+        return _object(self.path / "resolved.json")
+
+    def write_host(self, name: str, facts: Mapping[str, Any]) -> Path:
+        """Keeps a host's facts. A later call for the same host writes NAME~2.json: what a resumed run found. Raises StoreError."""
+        folder, name = self.path / "hosts", checked_component(name)
+        earlier = len(list(folder.glob(f"{name}~*.json"))) + (folder / f"{name}.json").exists()
+        path = folder / (f"{name}~{earlier + 1}.json" if earlier else f"{name}.json")
+        write_once(path, as_json(facts))
+        return path
+
+    def hosts(self) -> dict[str, dict[str, Any]]:
+        """Facts by the name of their file: `dut`, and `dut~2` of a resumed run. Raises StoreError."""
+        return {p.stem: _object(p) for p in sorted((self.path / "hosts").glob("*.json"))}
+
+    def write_trial(self, record: TrialRecord, raw: Mapping[str, bytes], samples: Iterable[SampleRow] = ()) -> TrialRecord:
+        """Keeps a trial: raw outputs and samples first, the record last. Returns the record with `raw` filled in.
+
+        Keys of `raw` are relative paths under raw/. Raises StoreError (DiskFull, AlreadyWritten, UnsafeName); the trial
+        then has no record, and nothing that this call wrote is left.
+        """
+        outputs = {checked_relative(name): data for name, data in raw.items()}
+        folder = trial_folder(self.path, record.trial)
+        kept = record.model_copy(update={"raw": sorted(f"raw/{name}" for name in outputs)})
+        fresh = not folder.exists()
+        try:
+            folder.mkdir(exist_ok=True)
+            for name, data in outputs.items():
+                path = folder / "raw" / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_once(path, data)
+            series = columns(samples)
+            if len(series["t_s"]):
+                write_samples(folder / "samples.parquet", series)
+            for directory in (p for p in (folder / "raw", folder, folder.parent) if p.exists()):
+                sync_directory(directory)
+            write_once(folder / "record.json", kept.model_dump_json(indent=1).encode() + b"\n")
+        except OSError as error:
+            raise as_store_error(error, folder, None) from error
+        finally:
+            if fresh and not (folder / "record.json").exists():
+                shutil.rmtree(folder, ignore_errors=True)
+        return kept
+
+    def finished(self) -> set[int]:
+        """Trials that have a record."""
+        return {n for n, folder in self._trials() if (folder / "record.json").exists()}
+
+    def incomplete(self) -> list[int]:
+        """Trials that were begun and cut: a folder without a record."""
+        return [n for n, folder in self._trials() if not (folder / "record.json").exists()]
+
+    def discard_incomplete(self, trial: int) -> Path | None:
+        """Moves what a cut trial left to trials/NNNN.cut-1 (or the next free number), so that the trial can be done again.
+
+        None when nothing was there. Raises AlreadyWritten for a trial that has its record, StoreError.
+        """
+        folder = trial_folder(self.path, trial)
+        if not folder.exists():
+            return None
+        if (folder / "record.json").exists():
+            raise StoreError(f"{folder}: is a finished trial and stays", remedy="only a trial without record.json can be done again")
+        number = 1
+        while (aside := folder.with_name(f"{folder.name}.cut-{number}")).exists():
+            number += 1
+        try:
+            folder.rename(aside)
+            sync_directory(folder.parent)
+        except OSError as error:
+            raise as_store_error(error, aside, None) from error
+        return aside
+
+    def record(self, trial: int) -> TrialRecord:
+        """The record of a finished trial. Raises NewerRun, StoreError."""
+        path = trial_folder(self.path, trial) / "record.json"
+        found = _object(path)
+        try:
+            return TrialRecord.model_validate(found)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            what = f"{path}: {where}: {first['msg']} ({error.error_count()} faults)"
+            raise StoreError(what, remedy="the file was changed; verify the run with its MANIFEST.sha256") from error
+
+    def records(self) -> Iterator[TrialRecord]:
+        """Records of all finished trials, in their order. Raises NewerRun, StoreError."""
+        for trial in sorted(self.finished()):
+            yield self.record(trial)
+
+    def samples_path(self, trial: int) -> Path | None:
+        """The trial's time series, or None when nothing was watched."""
+        path = trial_folder(self.path, trial) / "samples.parquet"
+        return path if path.exists() else None
+
+    def write_manifest(self) -> Path:
+        """Closes the run; harmless on a closed one that is unchanged. Raises AlreadyWritten, StoreError."""
+        path = self.path / MANIFEST
+        if path.exists() and self.verify_manifest().none:
+            return path
+        try:
+            write_once(path, manifest_of(self.path))
+        except OSError as error:
+            raise StoreError(f"{self.path}: cannot be read: {error}") from error
+        return path
+
+    def verify_manifest(self) -> Difference:
+        """What was changed since the run was closed. Raises StoreError when it never was."""
+        return compare(self.path)
+
+    def _trials(self) -> Iterator[tuple[int, Path]]:
+        found = ((trial_of(p), p) for p in (self.path / "trials").iterdir() if p.is_dir())
+        return iter(sorted((n, p) for n, p in found if n is not None))
+
+
+def _object(path: Path) -> dict[str, Any]:
+    """A JSON object. One with a schema_version above ours is refused before anything else is read into it."""
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise StoreError(f"{path}: is no JSON object", remedy="the file was changed; verify the run with its MANIFEST.sha256")
+    version = found.get("schema_version", SCHEMA_VERSION)
+    if not isinstance(version, int) or version > SCHEMA_VERSION:
+        raise NewerRun(path, version)
+    return found

@@ -1,0 +1,106 @@
+"""Files that are written once and never again: whole or absent, even when the machine stops in between."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dutlab.errors import StoreError
+
+
+class DiskFull(StoreError):
+    """There is no room for a file; nothing of it was left behind. `needed_bytes` is None where only the writer knew."""
+
+    def __init__(self, *, path: Path, needed_bytes: int | None, free_bytes: int) -> None:
+        needed = "" if needed_bytes is None else f"{needed_bytes} bytes needed, "
+        super().__init__(
+            f"{path}: no space left ({needed}{free_bytes} bytes free)",
+            remedy="free some space and continue with `dutlab resume`, or write elsewhere with --runs",
+        )
+        self.path, self.needed_bytes, self.free_bytes = path, needed_bytes, free_bytes
+
+
+class AlreadyWritten(StoreError):
+    """A file of a run exists already; what was written is never rewritten."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path}: exists already, and a run's files are never rewritten", remedy="start a new run, or resume this one")
+        self.path = path
+
+
+def disk_full(path: Path, needed_bytes: int | None) -> DiskFull:
+    """The error for `path`, with what is free on its file system now."""
+    where = next(p for p in (path, *path.parents) if p.exists())
+    return DiskFull(path=path, needed_bytes=needed_bytes, free_bytes=shutil.disk_usage(where).free)
+
+
+def as_store_error(error: OSError, path: Path, needed_bytes: int | None) -> StoreError:
+    """What a failed system call on `path` means to the user."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return disk_full(path, needed_bytes)
+    return StoreError(f"{path}: cannot be written: {error.strerror}", remedy="check the owner and the mode of the folder")
+
+
+def sync_directory(path: Path) -> None:
+    """Makes the names in `path` durable (fsync(2): a file's own fsync does not cover its directory entry)."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_once(path: Path, data: bytes) -> None:
+    """Writes `data` to `path`, whole and durable, or leaves no trace.
+
+    Raises AlreadyWritten, DiskFull, StoreError.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("xb") as f:
+            f.write(data)
+            f.flush()
+            os.fsync(f.fileno())
+        publish(part, path)
+    except OSError as error:
+        raise as_store_error(error, path, len(data)) from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def publish(part: Path, path: Path) -> None:
+    """Gives the finished file `part` its name. Raises AlreadyWritten, OSError."""
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        raise AlreadyWritten(path) from None
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK):
+            raise
+        # A file system without hard links (FAT, some network shares): the check and the rename are then two steps.
+        if path.exists():
+            raise AlreadyWritten(path) from None
+        part.rename(path)
+    sync_directory(path.parent)
+
+
+def as_json(value: Mapping[str, Any]) -> bytes:
+    """JSON that a person can read and `diff`; NaN and infinity, which JSON has not, are refused. Raises ValueError."""
+    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False, default=str) + "\n").encode()
+
+
+def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON is anything until its reader has checked it
+    """What `path` holds. Raises StoreError naming the file when it is absent or no JSON."""
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise StoreError(f"{path}: is missing", remedy="the folder is no whole run; verify it with its MANIFEST.sha256") from None
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise StoreError(f"{path}: is no JSON ({error})", remedy="the file was changed or cut; restore it from a copy") from error

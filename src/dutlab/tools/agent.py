@@ -1,0 +1,164 @@
+"""The conversation with one `dutlab-engine agent`: JSON lines on its stdin and stdout, as in docs/reference/engine-protocol.md."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from dutlab.errors import DutlabError, HostError, PortRefused, ToolFailed, ToolMissing
+from dutlab.hosts.host import Host, Process
+
+TOOL = "dutlab-engine"
+PROTOCOL = 1
+REPLY_S = 10.0
+"""Within which an agent answers what needs no waiting. Opening an XDP port takes some tens of milliseconds."""
+ENDS_S = 3.0
+
+
+class Agent:
+    """One running agent. Made by `start()`; once it has failed it answers nothing more and is to be closed."""
+
+    def __init__(self, host: Host, process: Process) -> None:
+        self.host = host
+        self.hello: Mapping[str, Any] = {}
+        """What it said of itself: version, clocks, kernel, cpus."""
+        self._process = process
+        self._ids = itertools.count(1)
+        self._open: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._failure: DutlabError | None = None
+        self._lines: list[bytes] = []
+        self._events: list[dict[str, Any]] = []
+        self._listening = asyncio.create_task(self._listen())
+
+    @classmethod
+    async def start(cls, host: Host, binary: str) -> Agent:
+        """Starts the agent and asks who it is. Raises ToolMissing when it speaks another protocol, ToolFailed, HostError."""
+        agent = cls(host, await host.spawn([binary, "agent"]))
+        try:
+            agent.hello = await agent.ask("hello")
+        except BaseException:
+            await agent.close()
+            raise
+        if (speaks := agent.hello.get("protocol")) == PROTOCOL:
+            return agent
+        await agent.close()
+        why = f"{binary} speaks protocol {speaks}, this dutlab speaks {PROTOCOL}"
+        raise ToolMissing(why, tool=TOOL, host=host.name, remedy="install dutlab and its engine from one release")
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can still be asked."""
+        return self._failure is None
+
+    async def ask(self, op: str, *, timeout_s: float = REPLY_S, **arguments: object) -> dict[str, Any]:
+        """One request and its reply.
+
+        Raises PortRefused when the guard refuses a port, HostError when a port is not there or was lost, ToolFailed for every other
+        refusal, for silence, for an agent that has ended and for output that is no reply.
+        """
+        if self._failure is not None:
+            raise self._failure
+        number = next(self._ids)
+        line = json.dumps({"id": number, "op": op, **arguments}, separators=(",", ":")).encode() + b"\n"
+        reply = self._open[number] = asyncio.get_running_loop().create_future()
+        self._lines.append(line)
+        try:
+            await self._send(line)
+            async with asyncio.timeout(timeout_s):
+                answer = await reply
+        except TimeoutError:
+            self._failure = self._failed(f"did not answer `{op}` within {timeout_s:g} s")
+            raise self._failure from None
+        finally:
+            self._open.pop(number, None)
+        if (err := answer.get("err")) is not None:
+            raise fault(err, host=self.host.name)
+        ok = answer.get("ok")
+        if not isinstance(ok, dict):
+            self._failure = self._failed(f"answered `{op}` with neither `ok` nor `err`")
+            raise self._failure
+        return ok
+
+    async def _send(self, line: bytes) -> None:
+        try:
+            await self._process.write(line)
+        except HostError:
+            await asyncio.wait({self._listening}, timeout=ENDS_S)  # which learns why it ended
+            raise self._failure or self._failed("takes no more requests") from None
+
+    def take_lines(self) -> bytes:
+        """Every line said and heard since the last call, untouched: the trial's raw output."""
+        lines, self._lines = self._lines, []
+        return b"".join(lines)
+
+    def take_events(self) -> list[dict[str, Any]]:
+        """What it said on its own since the last call."""
+        events, self._events = self._events, []
+        return events
+
+    async def close(self) -> None:
+        """Ends it: it stops all senders and gives its ports back when its stdin ends. Harmless when it has ended."""
+        self._failure = self._failure or self._failed("was closed")
+        with contextlib.suppress(HostError):
+            await self._process.close_stdin()
+        await asyncio.wait({self._listening}, timeout=ENDS_S)
+        self._listening.cancel()
+        await asyncio.gather(self._listening, return_exceptions=True)
+        await self._process.end()
+
+    async def _listen(self) -> None:
+        """Hands every reply to who waits for it, until the output ends or makes no sense."""
+        why: DutlabError
+        try:
+            while line := await self._process.readline():
+                self._lines.append(line)
+                self._hear(line)
+            done = await self._process.end()
+            said = done.stderr.decode("utf-8", "replace").strip()[-300:]
+            why = self._failed(f"ended with status {done.status} while it was needed{': ' + said if said else ''}")
+        except _NoReplyError as e:
+            why = self._failed(f"printed what is no reply: {str(e)[:120]!r}")
+        except HostError as e:
+            why = e
+        self._failure = self._failure or why
+        for waiting in self._open.values():
+            if not waiting.done():
+                waiting.set_exception(self._failure)
+
+    def _hear(self, line: bytes) -> None:
+        try:
+            message = json.loads(line)
+        except ValueError:
+            raise _NoReplyError(line.decode("utf-8", "replace").rstrip()) from None
+        if not isinstance(message, dict) or not ("event" in message or "id" in message):
+            raise _NoReplyError(line.decode("utf-8", "replace").rstrip())
+        if "event" in message:
+            self._events.append(message)
+            return
+        number = message["id"]
+        waiting = self._open.get(number) if isinstance(number, int) else None
+        if waiting is not None and not waiting.done():
+            waiting.set_result(message)
+
+    def _failed(self, what: str) -> ToolFailed:
+        return ToolFailed(what, tool=TOOL, host=self.host.name)
+
+
+class _NoReplyError(Exception):
+    """A line that the protocol does not know."""
+
+
+def fault(err: Mapping[str, Any], *, host: str) -> DutlabError:
+    """The exception that an agent's `err` stands for."""
+    what, remedy = str(err.get("message", "it gave no reason")), str(err.get("remedy") or "")
+    match err.get("kind"):
+        case "guard_refused":
+            return PortRefused(f"{host}: {what}", remedy=remedy)
+        case "no_such_interface" | "port_lost":
+            return HostError(what, host=host, remedy=remedy)
+        case _:
+            return ToolFailed(what, tool=TOOL, host=host, remedy=remedy)

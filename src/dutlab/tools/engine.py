@@ -1,0 +1,295 @@
+"""Tool `dutlab-engine`: sends and accounts for every frame. One agent on the source, one on the sink, alive between trials.
+
+A trial opens the ports it needs and gives them back at its end, so that nothing listens on them while another tool measures.
+Each part of a trial (warm-up, measurement, probe) has stream numbers of its own: what is still on its way from an earlier part can never be
+taken for a frame of this one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import random
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dutlab.doubts import Doubt
+from dutlab.dut.mode import SeenProbe
+from dutlab.errors import CommandFailed, ToolFailed, ToolMissing
+from dutlab.hosts.host import Host
+from dutlab.methods.ports import Flow, FrameMix, Offer, Outcome, Reading
+from dutlab.spec.testbed import Link, Port, Testbed
+from dutlab.tools.agent import REPLY_S, TOOL, Agent, fault
+from dutlab.tools.engine_report import doubts_of, flow_of, readings_of
+from dutlab.tools.find_engine import find_engine
+from dutlab.tools.neighbours import next_hop_mac
+from dutlab.units import FrameBytes, Pps, Seconds
+
+__all__ = ["Engine", "find_engine"]
+
+SOURCE_PORT = 49152
+"""UDP source port of a measured flow: constant, so that a card's hash puts it onto the same queue in every trial."""
+DESTINATION_PORT = 7  # echo (RFC 862); RFC 2544 appendix C.2.6.4 has test frames go there
+PROBE_FRAMES = 10
+PROBE_RATE = Pps(1000.0)
+PROBE_DRAIN = Seconds(0.2)
+WARMUP_DRAIN = Seconds(0.1)
+_PROBE_PORTS = range(20000, 48000)
+_LAST_STREAM = 65535
+_NS = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class _Way:
+    """One direction of one link."""
+
+    link: str
+    sender: str
+    """Role that sends: source or sink."""
+    sends_on: Port
+    receives_on: Port
+    source: str
+    destination: str
+    destination_mac: str
+    source_port: int
+    isolated: bool
+
+    @property
+    def receiver(self) -> str:
+        return "sink" if self.sender == "source" else "source"
+
+
+@dataclass(frozen=True)
+class _Load:
+    """What is sent on each way: for a time, or a number of frames."""
+
+    mix: FrameMix
+    rate: Pps | None
+    drain: Seconds
+    duration: Seconds | None = None
+    frames: int | None = None
+
+    def send_plan(self, way: _Way, stream: int) -> dict[str, Any]:
+        """As the protocol's SendPlan."""
+        parts = self.mix.parts
+        sizes = {"fixed_bytes": parts[0][0]} if len(parts) == 1 else {"weighted": [{"bytes": b, "weight": w} for b, w in parts]}
+        plan: dict[str, Any] = {
+            "stream": stream,
+            "destination_mac": way.destination_mac,
+            "source": way.source,
+            "destination": way.destination,
+            "source_port": way.source_port,
+            "destination_port": DESTINATION_PORT,
+            "sizes": sizes,
+            "rate": {"max": True} if self.rate is None else {"pps": self.rate},
+        }
+        if self.frames is not None:
+            plan["frames"] = self.frames
+        return {"streams": [plan]} | ({} if self.duration is None else {"duration_ns": round(self.duration * _NS)})
+
+    @property
+    def longest_s(self) -> float:
+        """How long sending can take."""
+        return self.duration if self.duration is not None else (self.frames or 0) / (self.rate or 1.0)
+
+
+@dataclass(frozen=True)
+class _Heard:
+    """What became of the frames of one way, by the accounts of both agents."""
+
+    way: _Way
+    flow: Flow
+    doubts: tuple[Doubt, ...]
+    sources: tuple[str, ...]
+    """Source addresses as the receiver saw them."""
+
+
+class Engine:
+    """A methods.ports.Generator and a dut.mode.Prober. `cpus` is role → cores for the engine's threads."""
+
+    def __init__(
+        self, hosts: Mapping[str, Host], testbed: Testbed, cpus: Mapping[str, Sequence[int]], binary: str, *, backend: str = "auto"
+    ) -> None:
+        self._hosts, self._testbed, self._cpus, self._binary, self._backend = hosts, testbed, cpus, binary, backend
+        self._agents: dict[str, Agent] = {}
+        self._clock_is_one: bool | None = None
+        self._streams = itertools.cycle(range(1, _LAST_STREAM + 1))
+        # Begins anywhere: a flow that an earlier process tracked in the DUT a moment ago is not to be met again.
+        self._probe_ports = itertools.cycle(random.sample(_PROBE_PORTS, 4096))
+
+    async def check(self) -> str:
+        """The version, of both ends when they differ. Raises ToolMissing, ToolFailed, HostError."""
+        versions = [str((await self._agent(role)).hello.get("version", "unknown")) for role in ("source", "sink")]
+        return versions[0] if versions[0] == versions[1] else f"source {versions[0]}, sink {versions[1]}"
+
+    async def offer(self, offer: Offer) -> Outcome:
+        """Raises ToolFailed, HostError, PortRefused."""
+        ways = [await self._way(name, source_port=SOURCE_PORT) for name in offer.links]
+        for agent in self._agents.values():
+            agent.take_lines()
+            agent.take_events()
+        load = _Load(offer.mix, offer.rate, offer.drain, offer.duration)
+        async with self._opened(ways) as notes:
+            if offer.warmup > 0:
+                await self._carry_out(ways, replace(load, duration=offer.warmup, drain=WARMUP_DRAIN), events=False)
+            heard = await self._carry_out(ways, load, events=True)
+        return self._outcome(heard, notes)
+
+    async def probe(self, link: str, *, reverse: bool = False) -> SeenProbe:
+        """Raises ToolFailed, HostError, PortRefused."""
+        way = await self._way(link, reverse=reverse, source_port=next(self._probe_ports))
+        shortest = FrameBytes(64 if "." in way.source else 84)  # the shortest frame that carries a probe in UDP, over IPv4 and IPv6
+        load = _Load(FrameMix("probe", ((shortest, 1),)), PROBE_RATE, PROBE_DRAIN, frames=PROBE_FRAMES)
+        async with self._opened([way]):
+            (heard,) = await self._carry_out([way], load, events=False)
+        return SeenProbe(heard.flow.sent_frames, heard.flow.received_frames, " ".join(heard.sources) or None)
+
+    async def close(self) -> None:
+        """Ends both agents. The engine can be used again after it."""
+        agents, self._agents = list(self._agents.values()), {}
+        await asyncio.gather(*(agent.close() for agent in agents))
+
+    async def _agent(self, role: str) -> Agent:
+        if (agent := self._agents.get(role)) is not None and agent.alive:
+            return agent
+        if agent is not None:
+            await agent.close()
+        try:
+            self._agents[role] = await Agent.start(self._hosts[role], self._binary)
+        except CommandFailed as e:
+            why = f"{self._binary} cannot be started: {e.stderr_tail.strip() or e.status}"
+            raise ToolMissing(
+                why, tool=TOOL, host=self._hosts[role].name, remedy="copy the engine there, or set DUTLAB_ENGINE to it"
+            ) from e
+        return self._agents[role]
+
+    async def _way(self, name: str, *, source_port: int, reverse: bool = False) -> _Way:
+        link: Link = self._testbed.links[name]
+        ends = [
+            ("source", link.source, link.source_address, link.dut_in_address),
+            ("sink", link.sink, link.sink_address, link.dut_out_address),
+        ]
+        (role, here, address, gateway), (_, there, destination, _) = reversed(ends) if reverse else ends
+        mac = await next_hop_mac(self._hosts[role], here.interface, gateway.ip)
+        return _Way(name, role, here, there, str(address.ip), str(destination.ip), mac, source_port, link.isolated)
+
+    @contextlib.asynccontextmanager
+    async def _opened(self, ways: Sequence[_Way]) -> AsyncIterator[list[str]]:
+        """The ports of `ways`, open; yields what the agents say of them. After a failure the agents are gone, and all they held."""
+        notes, opened = [], []
+        try:
+            for role in ("source", "sink"):
+                await self._agent(role)
+            for i, way in enumerate(ways):
+                for role, port in ((way.sender, way.sends_on), (way.receiver, way.receives_on)):
+                    said = await self._agents[role].ask("open", **self._open_arguments(role, port, i, isolated=way.isolated))
+                    opened.append((role, port))
+                    notes += [f"{port}: {said.get('backend', '?')}", *(f"{port}: {note}" for note in said.get("notes", []))]
+            yield notes
+            for role, port in opened:
+                await self._agents[role].ask("close", port=str(port))
+        except BaseException:
+            await self.close()
+            await self._still_there()
+            raise
+
+    def _open_arguments(self, role: str, port: Port, nth: int, *, isolated: bool) -> dict[str, Any]:
+        networks = sorted({str(a.network) for link in self._testbed.links.values() for a in link.addresses})
+        cpus = self._cpus.get(role) or ()
+        arguments = {
+            "port": str(port),
+            "iface": port.interface,
+            "backend": self._backend,
+            "guard": {"allow": networks, "isolated": isolated},
+        }
+        return arguments | ({"cpu": cpus[nth % len(cpus)]} if cpus else {})
+
+    async def _still_there(self) -> None:
+        """Raises HostError when a host has vanished: that is then the reason, whatever failed first."""
+        for role in ("source", "sink"):
+            await self._hosts[role].run(["true"], timeout_s=REPLY_S)
+
+    async def _carry_out(self, ways: Sequence[_Way], load: _Load, *, events: bool) -> list[_Heard]:
+        """Arm, start receivers, start senders, wait until all was sent, drain, read the counters."""
+        streams = {way.link: next(self._streams) for way in ways}
+        for way in ways:
+            receive = {"streams": [streams[way.link]], "absorb_udp_ports": [DESTINATION_PORT]}
+            await self._agents[way.receiver].ask("arm", port=str(way.receives_on), receive=receive, events=events)
+            await self._agents[way.sender].ask("arm", port=str(way.sends_on), send=load.send_plan(way, streams[way.link]), events=events)
+        for role in dict.fromkeys(way.receiver for way in ways):
+            instant = {} if await self._one_clock() else {"at_monotonic_ns": 0}  # another clock's send times say nothing about staleness
+            await self._agents[role].ask("start", ports=[str(w.receives_on) for w in ways if w.receiver == role], **instant)
+        for role in dict.fromkeys(way.sender for way in ways):
+            await self._agents[role].ask("start", ports=[str(w.sends_on) for w in ways if w.sender == role])
+        patience = load.longest_s + REPLY_S
+        sent = await asyncio.gather(*(self._agents[w.sender].ask("wait", port=str(w.sends_on), timeout_s=patience) for w in ways))
+        settling = [self._settle(way, streams[way.link], said, load) for way, said in zip(ways, sent, strict=True)]
+        return list(await asyncio.gather(*settling))
+
+    async def _settle(self, way: _Way, stream: int, sent: Mapping[str, Any], load: _Load) -> _Heard:
+        if (err := sent.get("err")) is not None:
+            raise fault(err, host=way.sender)
+        with _read(way.sender):
+            of_sender = _of_stream(sent, stream)
+            frames = int(of_sender["sent"])
+        received = await self._agents[way.receiver].ask(
+            "settle",
+            port=str(way.receives_on),
+            sent=[{"stream": stream, "frames": frames}],
+            drain_ns=round(load.drain * _NS),
+            timeout_s=load.drain + REPLY_S,
+        )
+        if (err := received.get("err")) is not None:
+            raise fault(err, host=way.receiver)
+        one_clock = await self._one_clock()
+        with _read(way.receiver):
+            of_receiver = _of_stream(received, stream)
+            return _Heard(
+                way,
+                flow_of(way.link, of_sender, of_receiver, received, one_clock=one_clock),
+                tuple(doubts_of(way.link, of_receiver, received, one_clock=one_clock)),
+                tuple(dict.fromkeys(str(source["address"]) for source in of_receiver["sources"])),
+            )
+
+    async def _one_clock(self) -> bool:
+        """Whether source and sink share a kernel, and so its monotonic clock. boot_id names one boot of one kernel (random(4))."""
+        if self._clock_is_one is None:
+            boots = [await self._hosts[role].run(["cat", "/proc/sys/kernel/random/boot_id"], check=False) for role in ("source", "sink")]
+            self._clock_is_one = all(b.status == 0 and b.stdout == boots[0].stdout for b in boots)
+        return self._clock_is_one
+
+    def _outcome(self, heard: Sequence[_Heard], notes: Sequence[str]) -> Outcome:
+        readings: list[Reading] = []
+        for role, agent in self._agents.items():
+            with _read(role):
+                offset_ns = int(agent.hello["realtime_ns"]) - int(agent.hello["monotonic_ns"])
+                events = agent.take_events()
+                for way in (h.way for h in heard):
+                    port, counter = (way.sends_on, "sent") if role == way.sender else (way.receives_on, "received")
+                    readings += readings_of(way.link, events, port=str(port), counter=counter, clock_offset_ns=offset_ns)
+        return Outcome(
+            flows=tuple(h.flow for h in heard),
+            doubts=tuple(d for h in heard for d in h.doubts),
+            raw={f"engine-{role}.jsonl": agent.take_lines() for role, agent in self._agents.items()},
+            facts={"engine_version": str(self._agents["source"].hello.get("version", "unknown")), "engine_ports": "; ".join(notes)},
+            readings=readings,
+        )
+
+
+@contextlib.contextmanager
+def _read(host: str) -> Iterator[None]:
+    """Makes ToolFailed of what goes wrong inside when an agent's account lacks a word or has another kind of value there."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError) as e:
+        raise ToolFailed(f"its account cannot be read: {e!r}", tool=TOOL, host=host) from e
+
+
+def _of_stream(reply: Mapping[str, Any], stream: int) -> Mapping[str, Any]:
+    """The stream's part of a `wait` or `settle` reply. Raises ValueError when it has none, KeyError."""
+    parts: list[dict[str, Any]] = [part for part in reply["streams"] if part["stream"] == stream]
+    if not parts:
+        raise ValueError(f"nothing of stream {stream}")
+    return parts[0]

@@ -1,0 +1,68 @@
+"""What the agents' accounts of a trial mean: flows, doubts and readings out of the protocol's words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.methods.ports import Flow, Latency, Reading
+
+_NS = 1e9
+
+
+def flow_of(link: str, sent: Mapping[str, Any], received: Mapping[str, Any], port: Mapping[str, Any], *, one_clock: bool) -> Flow:
+    """A link's flow from the protocol's SentStream, ReceivedStream and, for the port, Received. Raises KeyError, TypeError, ValueError."""
+    frames = int(sent["sent"])
+    return Flow(
+        link=link,
+        asked_frames=int(sent["asked"]),
+        sent_frames=frames,
+        refused_frames=int(sent["refused"]),
+        received_frames=int(received["received"]),
+        lost_frames=int(received["lost"]),
+        duplicated_frames=int(received["duplicated"]),
+        reordered_frames=int(received["reordered"]),
+        foreign_frames=int(port["foreign"]),
+        sent_seconds=float(sent["seconds"]),
+        mean_frame_bytes=int(sent["sent_bytes"]) / frames if frames else 0.0,
+        received_bytes=int(received["received_bytes"]),
+        latency=_latency(received.get("latency")) if one_clock else None,
+    )
+
+
+def doubts_of(link: str, received: Mapping[str, Any], port: Mapping[str, Any], *, one_clock: bool) -> Iterator[Doubt]:
+    """What only the engine can know; what every ledger shows is left to methods.ledger."""
+    if dropped := int(port["kernel_dropped"]):
+        yield Doubt(DoubtKind.RX_DROPPED, f"{dropped} frames", link)
+    if guessed := int(received["guessed"]):
+        yield Doubt(DoubtKind.LEDGER_GUESSED, f"{guessed} frames", link)
+    if corrupted := int(received["corrupted"]):
+        yield Doubt(DoubtKind.CORRUPTED_FRAMES, f"{corrupted} frames", link)
+    if not one_clock:
+        yield Doubt(DoubtKind.LATENCY_UNKNOWN, "source and sink are different machines", link)
+    elif negative := int((received.get("latency") or {}).get("negative", 0)):
+        yield Doubt(DoubtKind.LATENCY_UNKNOWN, f"{negative} frames arrived before they were sent", link)
+
+
+def readings_of(link: str, events: Sequence[Mapping[str, Any]], *, port: str, counter: str, clock_offset_ns: int) -> Iterator[Reading]:
+    """Rates between the `second` events of `port`, from its running `counter`: sent or received.
+
+    The offset makes wall clock of monotonic time. Raises KeyError, TypeError, ValueError.
+    """
+    before: tuple[int, int] | None = None
+    for event in events:
+        if event.get("event") != "second" or event.get("port") != port:
+            continue
+        now = (int(event["monotonic_ns"]), int(event[counter]))
+        if before is not None and now[0] > before[0]:
+            rate = (now[1] - before[1]) / ((now[0] - before[0]) / _NS)
+            yield Reading((now[0] + clock_offset_ns) / _NS, link, f"{counter}_pps", rate)
+        before = now
+
+
+def _latency(latency: Mapping[str, Any] | None) -> Latency | None:
+    if not latency or not latency["count"]:
+        return None
+    whole = ("count", "min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")
+    return Latency(**{name: int(latency[name]) for name in whole}, mean_ns=float(latency["mean_ns"]))

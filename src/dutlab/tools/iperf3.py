@@ -1,0 +1,263 @@
+"""Tool `iperf3`: TCP through the DUT on one link or several at once.
+
+For each link a server on the sink, bound to the link's sink address, and a client on the source, bound to its source address; both
+pinned with taskset(1) where the testbed says to which cores. Every server is seen listening before any client starts, and all clients
+start together. Servers are ours: started for one test, ended with it.
+
+Figures of a link: goodput_bps (what the sink received, over the seconds that count), sent_bps, retransmits, sender_cpu_percent and
+receiver_cpu_percent (of one core, as iperf3 measures itself). Of several links, `a+b`: their sum.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.errors import CommandTimedOut, InputError, ToolFailed, ToolMissing
+from dutlab.hosts.host import Done, Host, Process
+from dutlab.methods.ports import Measured, Reading
+from dutlab.plan.cell import Cell
+from dutlab.spec.testbed import Link, Testbed
+from dutlab.tools import iperf3_json
+from dutlab.tools.iperf3_json import Result, UnreadableError
+
+TOOL = PROGRAM = "iperf3"
+OLDEST = (3, 1)  # esnet/iperf release notes: 3.1 brought -1 that can be relied on and server-side JSON with every field read here
+INSTALL = "install iperf3 (Debian: apt install iperf3)"
+FIRST_PORT = 5201
+PORTS_TRIED = 8
+GRACE_S = 15.0
+"""Beyond omit and duration: connecting, exchanging results, ending."""
+SERVER_ENDS_S = 5.0
+LISTEN_TRIES = 100
+CONNECT_RETRIES = 2
+RETRY_PAUSE_S = 0.2
+NO_SUCH_PROGRAM = 127
+"""Status of a command that is not there (POSIX, Shell Command Language 2.8.2)."""
+TOGETHER = 0.05
+"""Share of the duration by which tests of several links may end apart and still count as having run at once."""
+_VERSION = re.compile(r"^iperf (\d+)\.(\d+)")
+# Ends with 0 as soon as something listens on the port: Linux's table (proc_pid_net(5): state 0A is LISTEN), else the BSDs' netstat.
+_LISTENS = (
+    "i=0; while :; do {{ cat /proc/net/tcp /proc/net/tcp6 || netstat -an; }} 2>/dev/null |"
+    " grep -Eq ':{hexport} [0-9A-F]+:0000 0A |[.:]{port} .*LISTEN' && exit 0; i=$((i+1)); [ $i -lt {tries} ] || exit 1; sleep 0.05; done"
+)
+_ADDS = ("goodput_bps", "sent_bps", "retransmits", "sender_cpu_percent", "receiver_cpu_percent")
+
+
+@dataclass(frozen=True)
+class _Test:
+    """What a cell asks for: whole seconds, as iperf3 takes no others."""
+
+    streams: int
+    omit_s: int
+    duration_s: int
+
+    @property
+    def timeout_s(self) -> float:
+        return self.omit_s + self.duration_s + GRACE_S
+
+
+@dataclass(frozen=True)
+class _Ran:
+    """One link's test that ended."""
+
+    link: str
+    result: Result
+    client: Done
+    server: Done
+    retries: int
+
+
+class Iperf3:
+    """Drives iperf3 on source and sink. `cpus` is role → cores for taskset; a role that is absent or empty is not pinned."""
+
+    def __init__(self, hosts: Mapping[str, Host], testbed: Testbed, cpus: Mapping[str, Sequence[int]]) -> None:
+        self._source, self._sink, self._testbed, self._cpus = hosts["source"], hosts["sink"], testbed, cpus
+
+    async def check(self) -> str:
+        """The version, of both ends when they differ. Raises ToolMissing for an absent or too old iperf3 and an absent taskset."""
+        versions = [await _version(host) for host in (self._source, self._sink)]
+        for host, role in ((self._source, "source"), (self._sink, "sink")):
+            if self._cpus.get(role) and (await host.run(["sh", "-c", "command -v taskset"], check=False)).status != 0:
+                raise ToolMissing(
+                    "taskset is not there", tool="taskset", host=host.name, remedy="install it (Debian: apt install util-linux)"
+                )
+        return versions[0] if versions[0] == versions[1] else f"source {versions[0]}, sink {versions[1]}"
+
+    async def measure(self, cell: Cell) -> Measured:
+        """One test on every link of the cell at once. `params`: streams, omit_s, duration_s.
+
+        Raises ToolFailed with what iperf3 said or failed to say, HostError when a host vanished, InputError for params that it cannot take.
+        """
+        test = _test_of(cell)
+        links = {name: self._testbed.links[name] for name in cell.links}
+        async with AsyncExitStack() as ended_at_exit:
+            servers = {}
+            for i, (name, link) in enumerate(links.items()):
+                servers[name] = await self._listen(link, FIRST_PORT + i * PORTS_TRIED, ended_at_exit)
+            tasks = [asyncio.create_task(self._one(name, links[name], test, *servers[name])) for name in links]
+            try:
+                ran = await asyncio.gather(*tasks)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+        return _measured(cell, test, ran)
+
+    async def _listen(self, link: Link, first_port: int, ended_at_exit: AsyncExitStack) -> tuple[int, Process]:
+        """A server that has been seen listening, on the first free port from `first_port`. Raises ToolFailed."""
+        address = str(link.sink_address.ip)
+        for port in range(first_port, first_port + PORTS_TRIED):
+            if (await self._sink.run(["sh", "-c", _LISTENS.format(port=port, hexport=f"{port:04X}", tries=1)], check=False)).status == 0:
+                continue  # somebody's server; ours could not tell its own readiness from theirs
+            server = await self._sink.spawn([*self._pinned("sink"), PROGRAM, "-s", "-B", address, "-p", str(port), "-1", "-J"])
+            ended_at_exit.push_async_callback(server.end)
+            if (why := await self._why_silent(server, port)) is None:
+                return port, server
+            if "already in use" not in why:
+                raise ToolFailed(f"the server on {address} port {port} does not listen: {why}", tool=TOOL, host=self._sink.name)
+        taken = f"ports {first_port} to {first_port + PORTS_TRIED - 1} are all taken"
+        raise ToolFailed(taken, tool=TOOL, host=self._sink.name, remedy="end what holds them")
+
+    async def _why_silent(self, server: Process, port: int) -> str | None:
+        """None as soon as `server` listens on `port`; otherwise why it does not."""
+        look = _LISTENS.format(port=port, hexport=f"{port:04X}", tries=LISTEN_TRIES)
+        looking = asyncio.create_task(self._sink.run(["sh", "-c", look], check=False))
+        # With -J a server prints nothing before its test is over: a line, or the end of its output, means that it has failed.
+        speaking = asyncio.create_task(server.readline())
+        try:
+            await asyncio.wait({looking, speaking}, return_when=asyncio.FIRST_COMPLETED)
+            if not speaking.done() and looking.result().status == 0:
+                return None
+        finally:
+            for task in (looking, speaking):
+                task.cancel()
+            await asyncio.gather(looking, speaking, return_exceptions=True)
+        ended = await server.end()
+        said = (b"" if speaking.cancelled() else speaking.result()) + ended.stdout
+        return iperf3_json.error_in(said) or (said + ended.stderr).decode("utf-8", "replace").strip()[-300:] or "it said nothing"
+
+    async def _one(self, name: str, link: Link, test: _Test, port: int, server: Process) -> _Ran:
+        """The client's whole test. Raises ToolFailed."""
+        argv = [*self._pinned("source"), PROGRAM, "-c", str(link.sink_address.ip), "-p", str(port), "-B", str(link.source_address.ip)]
+        argv += ["-P", str(test.streams), "-O", str(test.omit_s), "-t", str(test.duration_s), "-J"]
+        retries = 0
+        while True:
+            try:
+                client = await self._source.run(argv, timeout_s=test.timeout_s, check=False)
+            except CommandTimedOut as e:
+                why = f"link {name}: the client did not end within {e.timeout_s:g} s and was ended"
+                raise ToolFailed(why, tool=TOOL, host=self._source.name, remedy="see whether the link lets TCP through") from e
+            if retries == CONNECT_RETRIES or "Connection refused" not in (iperf3_json.error_in(client.stdout) or ""):
+                break
+            retries += 1
+            await asyncio.sleep(RETRY_PAUSE_S)
+        if client.status == NO_SUCH_PROGRAM:
+            raise ToolMissing("iperf3 is not there", tool=TOOL, host=self._source.name, remedy=INSTALL)
+        try:
+            served = await server.wait(SERVER_ENDS_S)
+        except CommandTimedOut:
+            served = await server.end()
+        try:
+            result = iperf3_json.parse(client.stdout)
+        except UnreadableError as e:
+            said = client.stderr.decode("utf-8", "replace").strip()[-200:]
+            why = f"link {name}: {e}{f'; on stderr: {said}' if said else ''}"
+            if (other := iperf3_json.error_in(served.stdout)) is not None:
+                why += f"; the server reports: {other}"
+            raise ToolFailed(why, tool=TOOL, host=self._source.name, raw=_raw(name, client, served)) from e
+        return _Ran(name, result, client, served, retries)
+
+    def _pinned(self, role: str) -> list[str]:
+        cpus = self._cpus.get(role) or ()
+        return ["taskset", "-c", ",".join(str(cpu) for cpu in cpus)] if cpus else []
+
+
+async def _version(host: Host) -> str:
+    """`3.12`. Raises ToolMissing."""
+    done = await host.run([PROGRAM, "--version"], check=False)
+    if done.status == NO_SUCH_PROGRAM:
+        raise ToolMissing("iperf3 is not there", tool=TOOL, host=host.name, remedy=INSTALL)
+    if not (found := _VERSION.search(done.text)):
+        said = (done.text + done.stderr.decode("utf-8", "replace")).strip()[:80]
+        raise ToolMissing(f"`iperf3 --version` says {said!r}, which names no version", tool=TOOL, host=host.name, remedy=INSTALL)
+    if (int(found[1]), int(found[2])) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise ToolMissing(f"iperf3 {found[1]}.{found[2]} is too old", tool=TOOL, host=host.name, remedy=f"install {oldest} or later")
+    return f"{found[1]}.{found[2]}"
+
+
+def _raw(link: str, client: Done, server: Done) -> dict[str, bytes]:
+    """What both ends printed, by file name."""
+    return {f"iperf3-{link}-client.json": client.stdout, f"iperf3-{link}-server.json": server.stdout}
+
+
+def _test_of(cell: Cell) -> _Test:
+    """Raises InputError: iperf3 reads `-t 1.5` as 1 without a word (atoi() in its src/iperf_api.c), so halves are refused here."""
+    whole = {}
+    for name, default, least, most in (("streams", 1, 1, 128), ("omit_s", 0, 0, 60), ("duration_s", None, 1, 86400)):
+        value = cell.params.get(name)
+        number = default if value is None else float(value)
+        if number is None or not float(number).is_integer() or not least <= number <= most:
+            raise InputError(f"workload {cell.workload}: {name} is {value}", remedy=f"iperf3 takes a whole number from {least} to {most}")
+        whole[name] = int(number)
+    return _Test(**whole)
+
+
+def _measured(cell: Cell, test: _Test, ran: Sequence[_Ran]) -> Measured:
+    figures = {r.link: _figures(r.result) for r in ran}
+    if len(ran) > 1:
+        each = list(figures.values())
+        figures[cell.link_label] = {name: sum(f[name] for f in each) for name in _ADDS if all(name in f for f in each)}
+    facts = {"iperf3_version": ran[0].result.version}
+    if congestion := sorted({r.result.congestion for r in ran if r.result.congestion}):
+        facts["iperf3_congestion_control"] = ", ".join(congestion)
+    if retries := sum(r.retries for r in ran):
+        facts["iperf3_connect_retries"] = str(retries)
+    return Measured(
+        figures=figures,
+        doubts=(*(d for r in ran for d in _doubts(r, test)), *_apart(cell, test, ran)),
+        raw={name: text for r in ran for name, text in _raw(r.link, r.client, r.server).items()},
+        facts=facts,
+        readings=tuple(
+            Reading(r.client.started_s + i.end_s, r.link, name, value)
+            for r in ran
+            for i in r.result.intervals
+            for name, value in (("goodput_bps", i.goodput_bps), ("retransmits", i.retransmits))
+            if value is not None
+        ),
+    )
+
+
+def _figures(result: Result) -> dict[str, float]:
+    known = {
+        "goodput_bps": result.received_bps,
+        "sent_bps": result.sent_bps,
+        "retransmits": result.retransmits,
+        "sender_cpu_percent": result.sender_cpu_percent,
+        "receiver_cpu_percent": result.receiver_cpu_percent,
+    }
+    return {name: float(value) for name, value in known.items() if value is not None}
+
+
+def _doubts(ran: _Ran, test: _Test) -> list[Doubt]:
+    whys = list(ran.result.repairs)
+    if ran.result.seconds < test.duration_s * (1 - TOGETHER):
+        whys.append(f"it measured {ran.result.seconds:.1f} of {test.duration_s} s")
+    if iperf3_json.error_in(ran.server.stdout) is not None or not ran.server.stdout.strip():
+        whys.append(f"the server ended badly: {iperf3_json.error_in(ran.server.stdout) or 'it printed nothing'}")
+    return [Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(whys), ran.link)] if whys else []
+
+
+def _apart(cell: Cell, test: _Test, ran: Sequence[_Ran]) -> list[Doubt]:
+    """Whether the links were loaded at the same time."""
+    ends = [r.client.started_s + r.client.seconds for r in ran]
+    apart_s = max(ends) - min(ends)
+    if apart_s <= test.duration_s * TOGETHER + 0.1:  # the clients' own ways in and out of a process take some tens of milliseconds
+        return []
+    return [Doubt(DoubtKind.NOT_TOGETHER, f"they ended {apart_s:.1f} s apart", cell.link_label)]

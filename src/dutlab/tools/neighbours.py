@@ -1,0 +1,43 @@
+"""The MAC address that a frame must carry to enter the DUT."""
+
+from __future__ import annotations
+
+import json
+import re
+from ipaddress import IPv4Address, IPv6Address
+
+from dutlab.errors import HostError, ToolFailed
+from dutlab.hosts.host import Host
+
+_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.IGNORECASE)
+
+
+async def next_hop_mac(host: Host, interface: str, address: IPv4Address | IPv6Address) -> str:
+    """The MAC of `address` as `host` knows it on `interface`; where it knows none yet, it is made to ask.
+
+    Raises ToolFailed when nobody answers, HostError.
+    """
+    if mac := await _known(host, interface, address):
+        return mac
+    # Whether the ping itself is answered does not matter: to send it the kernel has to ask for the MAC.
+    await host.run(["ping", "-c", "1", "-W", "1", "-I", interface, str(address)], check=False, timeout_s=10)
+    if mac := await _known(host, interface, address):
+        return mac
+    raise ToolFailed(
+        f"nobody on {interface} answers for {address}",
+        tool="ip neigh",
+        host=host.name,
+        remedy="see that the DUT's port is up and has that address",
+    )
+
+
+async def _known(host: Host, interface: str, address: IPv4Address | IPv6Address) -> str | None:
+    done = await host.run(["ip", "-j", "neigh", "show", "to", str(address), "dev", interface])
+    try:
+        entries = json.loads(done.text or "[]")
+        macs = [str(e["lladdr"]) for e in entries if "lladdr" in e and not {"FAILED", "INCOMPLETE"} & set(e.get("state", []))]
+    except (ValueError, TypeError, KeyError) as e:
+        raise HostError(
+            f"`ip -j neigh` printed what cannot be read: {done.text[:80]!r}", host=host.name, remedy="install a newer iproute2"
+        ) from e
+    return next((mac for mac in macs if _MAC.fullmatch(mac)), None)

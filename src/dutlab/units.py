@@ -1,0 +1,97 @@
+"""Quantities with their unit in the type, and the words users write them in.
+
+The types are `NewType`s of `float` and `int`: mypy keeps layers and dimensions apart, at run time they cost nothing.
+Frame sizes include the FCS. Rates say their layer: L1 counts preamble and gap, L2 does not.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NewType
+
+Seconds = NewType("Seconds", float)
+Nanos = NewType("Nanos", int)
+Pps = NewType("Pps", float)
+BpsL1 = NewType("BpsL1", float)
+BpsL2 = NewType("BpsL2", float)
+Bps = NewType("Bps", float)
+"""Payload bits per second (goodput): no Ethernet layer."""
+FrameBytes = NewType("FrameBytes", int)
+"""An Ethernet frame with FCS: 64 is the shortest legal one."""
+
+FCS_BYTES = 4
+ETH_L1_OVERHEAD_BYTES = 7 + 1 + 12  # preamble, start delimiter, inter-frame gap (IEEE 802.3)
+SHORTEST_FRAME = FrameBytes(64)
+LONGEST_STANDARD_FRAME = FrameBytes(1518)
+RFC2544_FRAME_SIZES = tuple(FrameBytes(n) for n in (64, 128, 256, 512, 1024, 1280, 1518))  # RFC 2544 section 9.1
+
+_NUMBER = r"(?P<n>[0-9]{1,18}(?:\.[0-9]{1,18})?|\.[0-9]{1,18})"
+_DURATION = re.compile(rf"{_NUMBER}\s*(?P<u>ns|us|µs|μs|ms|s|min|h|d)")  # both of Unicode's micro signs
+_DURATION_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_BIT_RATE = re.compile(rf"{_NUMBER}\s*(?P<u>[kMGT]?)(?P<w>bit/s|b/s|bps)?")
+_PPS = re.compile(rf"{_NUMBER}\s*(?P<u>[kMG]?)pps")
+_SCALE = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+
+
+class UnitError(ValueError):
+    """A text that is no quantity of the asked dimension; the message says what would be."""
+
+
+def parse_duration(text: str) -> Seconds:
+    """`30s`, `500ms`, `2min`, `1.5h` → seconds. A bare number has no unit and is refused.
+
+    Raises UnitError.
+    """
+    if not (m := _DURATION.fullmatch(text.strip())):
+        raise UnitError(f"{text!r} is no duration; write a number and one of ns, us, ms, s, min, h, d, as in 30s")
+    return Seconds(float(m["n"]) * _DURATION_S[m["u"]])
+
+
+def parse_bit_rate(text: str) -> float:
+    """`10G`, `2.5 Gbit/s`, `100M` → bits per second. Prefixes are decimal. The caller knows the layer.
+
+    Raises UnitError; `10 Gb` is an amount, not a rate, and is refused as such.
+    """
+    s = text.strip()
+    if not (m := _BIT_RATE.fullmatch(s)) or not (m["u"] or m["w"]):
+        if re.fullmatch(rf"{_NUMBER}\s*[kMGT]?(b|bit|bits|B)", s):
+            raise UnitError(f"{text!r} is an amount, not a rate: per what time? Write {s.rstrip('bitsB').strip()}bit/s")
+        raise UnitError(f"{text!r} is no bit rate; write a number with k, M, G or T, as in 10G or 2.5 Gbit/s")
+    return float(m["n"]) * _SCALE[m["u"]]
+
+
+def parse_pps(text: str) -> Pps:
+    """`100kpps`, `1.488 Mpps` → frames per second.
+
+    Raises UnitError.
+    """
+    if not (m := _PPS.fullmatch(text.strip())):
+        raise UnitError(f"{text!r} is no frame rate; write a number and pps, kpps, Mpps or Gpps, as in 100kpps")
+    return Pps(float(m["n"]) * _SCALE[m["u"]])
+
+
+def l1_rate(rate: Pps, mean_frame: float) -> BpsL1:
+    """Bits per second on the wire at `rate` frames of `mean_frame` bytes with FCS (RFC 5180 appendix A)."""
+    return BpsL1(rate * (mean_frame + ETH_L1_OVERHEAD_BYTES) * 8)
+
+
+def l2_rate(rate: Pps, mean_frame: float) -> BpsL2:
+    """Bits per second of frames with FCS, without preamble and gap."""
+    return BpsL2(rate * mean_frame * 8)
+
+
+def line_rate(speed: BpsL1, mean_frame: float) -> Pps:
+    """Frames of `mean_frame` bytes with FCS that a link of `speed` carries in a second (RFC 5180 appendix A)."""
+    return Pps(speed / ((mean_frame + ETH_L1_OVERHEAD_BYTES) * 8))
+
+
+def si(value: float, unit: str, digits: int = 3) -> str:
+    """A number with the decimal prefix that keeps it readable: `si(1488095, "pps")` gives `1.49 Mpps`; never an exponent."""
+    rounded = float(f"{value:.{digits}g}")  # before the prefix is chosen: 999 999 is 1 M, not 1000 k
+    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")):
+        if abs(rounded) >= factor:
+            scaled = rounded / factor
+            decimals = max(digits - len(str(int(abs(scaled)))), 0)
+            text = f"{scaled:.{decimals}f}"
+            return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {prefix}{unit}"
+    return f"{rounded:g} {unit}"

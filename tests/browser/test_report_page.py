@@ -1,0 +1,125 @@
+"""The report in a real browser: on a laptop and a phone, in the light and the dark, without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from browser.chromium import Chromium, program
+from conftest import need
+from dutlab.report import write_plots, write_report
+from fake_run import Wanted, build
+
+CONTRASTS = """
+(() => {
+  const canvas = (colour) => { const m = colour.match(/[\\d.]+/g).map(Number); return m.length > 3 && m[3] === 0 ? null : m; };
+  const light = (c) => { const f = c.slice(0, 3).map((v) => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; });
+    return 0.2126 * f[0] + 0.7152 * f[1] + 0.0722 * f[2]; };
+  const behind = (e) => { for (; e; e = e.parentElement) { const c = canvas(getComputedStyle(e).backgroundColor); if (c) return c; } return [255, 255, 255]; };
+  const out = [];
+  for (const e of document.querySelectorAll('body *')) {
+    const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+    if (!own || e.closest('style, title, desc')) continue;
+    const style = getComputedStyle(e), drawn = e.namespaceURI.endsWith('svg');
+    const a = light(canvas(drawn ? style.fill : style.color)), b = light(behind(e));
+    out.push([(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), e.textContent.trim().slice(0, 40)]);
+  }
+  return out;
+})()
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Chromium]:
+    need("chromium", program() is not None)
+    with Chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = build(tmp_path_factory.mktemp("runs"), Wanted(seconds=2, lab=True))
+    return write_report([run], formats=["html"], out=None)[0]
+
+
+@pytest.mark.parametrize("width", [360, 390, 768, 1280, 1920])
+def test_the_page_is_never_wider_than_the_window(browser: Chromium, page: Path, width: int) -> None:
+    browser.open(page, width=width)
+    assert browser.evaluate("document.documentElement.scrollWidth") == width
+    if width < 600:  # and yet the wide tables are all there, each in a box of its own that scrolls
+        assert browser.evaluate("[...document.querySelectorAll('.box')].some((b) => b.scrollWidth > b.clientWidth)")
+
+
+def test_only_the_file_itself_is_asked_for_and_nothing_is_complained_about(browser: Chromium, page: Path) -> None:
+    browser.open(page, width=1280)
+    browser.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+    assert browser.requested == [page.resolve().as_uri()]
+    assert browser.complaints == []
+
+
+@pytest.mark.parametrize("section", ["answer", "goodput", "sweep", "cores", "doubts", "conditions", "repeat", "trials"])
+def test_every_section_is_seen(browser: Chromium, page: Path, section: str) -> None:
+    browser.open(page, width=1280)
+    assert browser.evaluate(f"document.getElementById('{section}').getBoundingClientRect().height") > 100
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_word_can_be_read_in_both_schemes(browser: Chromium, page: Path, scheme: str) -> None:
+    browser.open(page, width=1280, scheme=scheme)
+    found = browser.evaluate(CONTRASTS)
+    assert len(found) > 1000
+    faint = [(round(ratio, 2), text) for ratio, text in found if ratio < 4.5]
+    assert faint == []
+    paper = browser.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert paper == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 24, 29)"}[scheme]
+
+
+def test_words_in_plots_do_not_cover_one_another_and_stay_inside(browser: Chromium, page: Path) -> None:
+    browser.open(page, width=1280)
+    touching = browser.evaluate(
+        """[...document.querySelectorAll('figure svg')].flatMap((svg) => {
+             const frame = svg.getBoundingClientRect(), texts = [...svg.querySelectorAll('text')], boxes = texts.map((t) => t.getBoundingClientRect());
+             const hit = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 4 && b.top < a.bottom - 4;
+             const pairs = boxes.flatMap((a, i) => boxes.slice(i + 1).flatMap((b, j) => hit(a, b) ? [texts[i].textContent + ' | ' + texts[i + 1 + j].textContent] : []));
+             const out = boxes.flatMap((a, i) => a.left < frame.left - 1 || a.right > frame.right + 1 ? [texts[i].textContent + ' leaves the plot'] : []);
+             return [...pairs, ...out];
+           })"""
+    )
+    assert touching == []
+
+
+def test_words_in_plots_are_large_enough_on_a_phone(browser: Chromium, page: Path) -> None:
+    browser.open(page, width=390)
+    smallest = browser.evaluate(
+        "Math.min(...[...document.querySelectorAll('figure svg text')].map((t) => parseFloat(getComputedStyle(t).fontSize) * t.getScreenCTM().d || 99))"
+    )
+    assert smallest > 7.5
+
+
+def test_a_figure_leads_to_its_trials(browser: Chromium, page: Path) -> None:
+    browser.open(page, width=1280)
+    browser.evaluate("document.querySelector('#goodput td a.figure').click()")
+    row = browser.evaluate("document.querySelector('tr:target').innerText")
+    assert "record.json" in row
+    assert "iperf3.json" in row
+
+
+def test_hostile_names_run_nothing(browser: Chromium, tmp_path: Path) -> None:
+    evil = "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script>"
+    modes = {"router": evil, "filter-empty": "fe", "filter-default": "fd", "nat": "nat"}
+    run = build(tmp_path, Wanted(repeats=1, seconds=2, cores=1, sizes=(64, "imix"), modes=modes, hostile=evil, experiment=evil))
+    browser.open(write_report([run], formats=["html"], out=None)[0], width=390)
+    assert browser.evaluate("document.title") != "broken"
+    assert browser.evaluate("document.querySelectorAll('img, script').length") == 0
+    assert browser.evaluate("document.documentElement.scrollWidth") == 390
+    assert len(browser.requested) == 1
+
+
+def test_a_plot_of_its_own_opens_in_both_schemes(browser: Chromium, tmp_path: Path) -> None:
+    run = build(tmp_path, Wanted(repeats=1, seconds=2, cores=1))
+    for drawn in write_plots([run], format="svg", out=tmp_path / "plots"):
+        browser.open(drawn, width=800, scheme="dark")
+        assert browser.evaluate("getComputedStyle(document.querySelector('rect')).fill") == "rgb(20, 24, 29)"
+        assert browser.complaints == []

@@ -1,0 +1,42 @@
+"""The capabilities a test can ask for, found by trying. A test says `need("netns", have_netns())`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from functools import cache
+
+import pytest
+
+
+def need(capability: str, have: bool) -> None:
+    """Skips a test whose capability is missing, unless DUTLAB_PROMISED lists it: then it fails."""
+    if not have:
+        promised = os.environ.get("DUTLAB_PROMISED", "").split(",")
+        (pytest.fail if capability in promised else pytest.skip)(f"no {capability}")
+
+
+def have_root() -> bool:
+    """User 0, of this machine or of a user namespace."""
+    return os.geteuid() == 0
+
+
+@cache
+def have_netns() -> bool:
+    """Network namespaces with veth can be made and entered here: tried, not guessed."""
+    if not have_root() or not shutil.which("ip"):
+        return False
+    name = f"dutlab-can-{os.getpid()}"
+    try:
+        made = subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False)
+        veth = ["ip", "-n", name, "link", "add", "name", "v-0", "type", "veth", "peer", "name", "v-1"]
+        return made.returncode == 0 and subprocess.run(veth, capture_output=True, check=False).returncode == 0
+    finally:
+        subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+
+
+@cache
+def have_user_namespaces() -> bool:
+    """An ordinary user could be root of a namespace of their own."""
+    return bool(shutil.which("unshare")) and subprocess.run(["unshare", "-Urnm", "true"], capture_output=True, check=False).returncode == 0

@@ -1,0 +1,83 @@
+"""Fixtures of tests that make network namespaces, and the proof after each that nothing of it is left."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from capability import have_netns, need
+from dutlab.hosts.keeper import KEEPER
+from dutlab.labs.state import StateFolder
+from processes import children, eventually
+
+NAMESPACES = Path("/run/netns")
+_numbers = itertools.count()
+
+
+def mine() -> str:
+    """In every name that tests of this process give."""
+    return f"t{os.getpid()}"
+
+
+@pytest.fixture
+def label() -> str:
+    """A label for a lab, of this test alone."""
+    return f"{mine()}-{next(_numbers)}"
+
+
+@pytest.fixture(autouse=True)
+def no_leak() -> Iterator[None]:
+    """No namespace, no lab, no process, no change to the machine's own links and settings."""
+    need("netns", have_netns())
+    outside, namespaces, labs = machine_network(), names(), set(StateFolder().labels())
+    yield
+    KEEPER.close()
+    assert eventually(lambda: not leaked(namespaces, labs)), f"left behind: {leaked(namespaces, labs)}"
+    assert eventually(lambda: not children()), f"processes left: {children()}"
+    assert machine_network() == outside
+
+
+def names() -> set[str]:
+    """Of the network namespaces that are there now."""
+    return {n.name for n in NAMESPACES.glob("dutlab-*")}
+
+
+def leaked(namespaces: set[str], labs: set[str]) -> list[str]:
+    """Namespaces and labs that are new, except those of a living process that is not ours: somebody else works here too."""
+    folder = StateFolder()
+    new = {label: folder.read(label) for label in set(folder.labels()) - labs}
+    foreign = {label: state for label, state in new.items() if state and state.owner.alive and mine() not in label}
+    theirs = {n for state in foreign.values() for n in state.namespaces.values()}
+    return sorted((set(new) - set(foreign)) | (names() - namespaces - theirs))
+
+
+def machine_network() -> tuple[str, dict[str, str]]:
+    """Links, addresses, rules and settings of the namespace that the tests run in."""
+    links = "".join(
+        subprocess.run(["ip", *what], capture_output=True, text=True, check=True).stdout
+        for what in (["-j", "link"], ["-br", "addr"], ["route"], ["neigh", "show", "nud", "permanent"])
+    )
+    watched = ["net.ipv4.ip_forward", "net.ipv4.conf.all.rp_filter", "net.ipv4.tcp_congestion_control", "net.ipv6.conf.all.disable_ipv6"]
+    files = {name: Path("/proc/sys") / name.replace(".", "/") for name in watched}
+    return links, {name: file.read_text() for name, file in files.items() if file.exists()}
+
+
+@pytest.fixture
+def marker() -> str:
+    """A number of seconds that only this test sleeps for: how its processes are found."""
+    return f"9{os.getpid()}.{next(_numbers):04d}"
+
+
+@pytest.fixture
+def namespace() -> Iterator[str]:
+    """A network namespace, removed afterwards if it is still there."""
+    name = f"dutlab-{mine()}-{next(_numbers)}"
+    subprocess.run(["ip", "netns", "add", name], check=True)
+    yield name
+    if (NAMESPACES / name).exists():
+        subprocess.run(["ip", "netns", "del", name], check=True)

@@ -1,0 +1,283 @@
+"""What every host must do, whatever reaches it. A new kind of host is one more parameter."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import stat
+import subprocess
+import textwrap
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from capability import have_root, need
+from dutlab.errors import CommandFailed, CommandTimedOut, HostError
+from dutlab.hosts.host import Done, Host
+from dutlab.hosts.local import LocalHost
+from dutlab.hosts.netns import NetnsHost
+from processes import eventually, running_with
+
+
+@pytest.fixture
+def log() -> list[Done]:
+    return []
+
+
+@pytest.fixture(params=["local", "netns"])
+async def host(request: pytest.FixtureRequest, log: list[Done]) -> AsyncIterator[Host]:
+    kinds: dict[str, Callable[[], Host]] = {
+        "local": lambda: LocalHost("box", log.append),
+        "netns": lambda: NetnsHost("box", request.getfixturevalue("namespace"), log.append),
+    }
+    made = kinds[request.param]()
+    yield made
+    await made.close()
+
+
+async def test_a_command_reports_its_output_status_and_time(host: Host) -> None:
+    done = await host.run(["sh", "-c", "echo out; echo err >&2; sleep 0.1; exit 3"], check=False)
+    assert (done.status, done.stdout, done.stderr, done.host) == (3, b"out\n", b"err\n", "box")
+    assert 0.1 <= done.seconds < 5
+    assert done.argv[0] == "sh"
+
+
+async def test_a_status_other_than_0_is_an_error_that_says_what_the_command_said(host: Host) -> None:
+    with pytest.raises(CommandFailed, match=r"box: .*ended with 4: no such luck") as caught:
+        await host.run(["sh", "-c", "echo no such luck >&2; exit 4"])
+    assert (caught.value.status, caught.value.host) == (4, "box")
+
+
+async def test_a_command_that_a_signal_ended_failed(host: Host) -> None:
+    done = await host.run(["sh", "-c", "kill -9 $$"], check=False)
+    assert done.status != 0
+
+
+async def test_arguments_arrive_untouched(host: Host) -> None:
+    strange = ["a b", "", "*", "$HOME", "'", '"', "\\", "ä", "-n", "new\nline"]
+    done = await host.run(["printf", "%s\\0", *strange])
+    assert done.stdout.decode().split("\0")[:-1] == strange
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.binary(max_size=5000))
+def test_any_bytes_go_in_and_come_out_unchanged(data: bytes) -> None:
+    done = asyncio.run(LocalHost("box").run(["cat"], stdin=data))
+    assert done.stdout == data
+
+
+async def test_large_binary_output_arrives_whole(host: Host) -> None:
+    data = os.urandom(2**20) * 20
+    assert (await host.run(["cat"], stdin=data)).stdout == data
+
+
+async def test_much_output_on_both_streams_does_not_block(host: Host) -> None:
+    done = await host.run(["sh", "-c", "head -c 3000000 /dev/zero >&2; head -c 3000000 /dev/zero"])
+    assert (len(done.stdout), len(done.stderr)) == (3_000_000, 3_000_000)
+
+
+async def test_a_command_need_not_read_its_input(host: Host) -> None:
+    assert (await host.run(["true"], stdin=bytes(5_000_000))).status == 0
+
+
+async def test_a_command_without_input_sees_its_end(host: Host) -> None:
+    assert (await host.run(["cat"], timeout_s=5)).stdout == b""
+
+
+async def test_a_command_that_takes_too_long_is_ended_with_all_its_children(host: Host, marker: str, log: list[Done]) -> None:
+    with pytest.raises(CommandTimedOut, match=r"did not end within 0\.3 s"):
+        await host.run(["sh", "-c", f"sleep {marker} & (sleep {marker}) & trap '' TERM; sleep {marker}; sleep {marker}"], timeout_s=0.3)
+    assert running_with(marker) == []
+    assert len(log) == 1
+
+
+async def test_children_do_not_outlive_the_command_that_left_them(host: Host, marker: str) -> None:
+    done = await host.run(["sh", "-c", f"sleep {marker} & echo started"], timeout_s=5)
+    assert done.stdout == b"started\n"
+    assert done.seconds < 4  # the child holds the pipe open; that is no reason to wait
+    assert eventually(lambda: running_with(marker) == [])
+
+
+async def test_a_cancelled_command_is_ended(host: Host, marker: str) -> None:
+    running = asyncio.ensure_future(host.run(["sh", "-c", f"sleep {marker} & sleep {marker}"]))
+    while len(running_with(marker)) < 2:
+        await asyncio.sleep(0.01)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert eventually(lambda: running_with(marker) == [])
+
+
+async def test_a_missing_program_is_named_with_what_to_do(host: Host, log: list[Done]) -> None:
+    with pytest.raises(CommandFailed, match="install dutlab-no-such on box") as caught:
+        await host.run(["dutlab-no-such", "-x"])
+    assert caught.value.status == 127
+    assert (await host.run(["dutlab-no-such"], check=False)).status == 127
+    with pytest.raises(HostError, match="no such program"):
+        await host.spawn(["dutlab-no-such"])
+    assert [d.status for d in log] == [127, 127, 127]
+
+
+async def test_programs_speak_one_language_without_colours(host: Host) -> None:
+    assert (await host.run(["sh", "-c", "echo $LC_ALL $NO_COLOR"])).text == "C 1\n"
+
+
+async def test_every_command_is_logged_also_those_that_failed(host: Host, log: list[Done]) -> None:
+    await host.run(["true"])
+    await host.run(["false"], check=False)
+    await (await host.spawn(["sleep", "60"])).end()
+    assert [(d.argv[0], d.status) for d in log[:2]] == [("true", 0), ("false", 1)]
+    assert log[2].argv == ("sleep", "60")
+    assert log[2].status != 0
+    assert all(d.started_s > 1e9 for d in log)
+
+
+async def test_a_spawned_process_talks_line_by_line(host: Host) -> None:
+    process = await host.spawn(["cat"])
+    await process.write(b"one\ntwo\n")
+    assert [await process.readline(), await process.readline()] == [b"one\n", b"two\n"]
+    await process.write(b"rest")
+    await process.close_stdin()
+    done = await process.wait(5)
+    assert (done.status, done.stdout) == (0, b"rest")
+    assert await process.readline() == b""
+    assert (process.argv, process.host_name) == (("cat",), "box")
+
+
+async def test_a_line_of_many_megabytes_is_read_whole(host: Host) -> None:
+    process = await host.spawn(["sh", "-c", "head -c 5000000 /dev/zero | tr '\\0' x; echo"])
+    assert len(await process.readline()) == 5_000_001
+    assert (await process.wait(5)).status == 0
+
+
+async def test_a_process_that_ignores_sigterm_is_killed_after_its_grace(host: Host, marker: str) -> None:
+    process = await host.spawn(["sh", "-c", f"trap '' TERM; echo ready; sleep {marker} & while :; do sleep 0.05; done"])
+    await process.readline()
+    done = await process.end(grace_s=0.2)
+    assert done.status in (-signal.SIGKILL, 128 + signal.SIGKILL)
+    assert eventually(lambda: running_with(marker) == [])
+
+
+async def test_a_process_may_clean_up_when_it_is_ended(host: Host) -> None:
+    process = await host.spawn(["sh", "-c", "trap 'echo cleaned; exit 0' TERM; echo ready; while :; do sleep 0.02; done"])
+    await process.readline()
+    done = await process.end()
+    assert (done.status, done.stdout) == (0, b"cleaned\n")
+
+
+async def test_ending_twice_is_harmless(host: Host, log: list[Done]) -> None:
+    process = await host.spawn(["sleep", "60"])
+    first, second = await asyncio.gather(process.end(), process.end())
+    assert first == second == await process.end() == await process.wait(1)
+    assert len(log) == 1
+
+
+async def test_a_process_can_be_ended_while_somebody_reads_from_it(host: Host) -> None:
+    process = await host.spawn(["sh", "-c", "echo line; exec sleep 60"])
+    assert await process.readline() == b"line\n"
+    reading = asyncio.ensure_future(process.readline())
+    await asyncio.sleep(0.05)
+    await process.end()
+    assert await reading == b""
+
+
+async def test_writing_to_an_ended_process_says_so(host: Host) -> None:
+    process = await host.spawn(["true"])
+    await process.wait(5)
+    with pytest.raises(HostError, match="takes no more input"):
+        await process.write(b"x")
+
+
+async def test_waiting_too_long_for_a_process_ends_it(host: Host, marker: str) -> None:
+    process = await host.spawn(["sleep", marker])
+    with pytest.raises(CommandTimedOut):
+        await process.wait(0.2)
+    assert running_with(marker) == []
+
+
+async def test_close_ends_all_that_was_left_running(host: Host, marker: str) -> None:
+    for _ in range(3):
+        await host.spawn(["sh", "-c", f"sleep {marker} & sleep {marker}"])
+    await host.close()
+    assert eventually(lambda: running_with(marker) == [])
+
+
+async def test_put_and_get_carry_a_file_with_its_mode(host: Host, tmp_path: Path) -> None:
+    path = tmp_path / "file with space"
+    data = bytes(range(256)) * 1000
+    await host.put(data, str(path), mode=0o640)
+    assert await host.get(str(path)) == data
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    await host.put(b"new", str(path))
+    assert (await host.get(str(path)), [p.name for p in tmp_path.iterdir()]) == (b"new", [path.name])
+
+
+async def test_put_says_when_there_is_no_such_folder(host: Host, tmp_path: Path) -> None:
+    with pytest.raises(HostError, match=r"box: cannot write .*/absent/file: No such file"):
+        await host.put(b"x", str(tmp_path / "absent" / "file"))
+
+
+async def test_put_on_a_full_disk_leaves_the_old_file_and_says_what_to_do(host: Host, tmp_path: Path) -> None:
+    need("root", have_root())
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path], check=True)
+    try:
+        await host.put(b"old", str(tmp_path / "f"))
+        with pytest.raises(HostError, match="No space left on device; free space"):
+            await host.put(bytes(1_000_000), str(tmp_path / "f"))
+        assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("f", b"old")]
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
+
+
+async def test_getting_a_file_that_is_not_there_says_so(host: Host, tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed, match="No such file"):
+        await host.get(str(tmp_path / "absent"))
+
+
+@pytest.mark.parametrize("kind", ["local", "netns"])
+def test_everything_ends_when_the_controller_is_killed(
+    kind: str, marker: str, namespace: str, python: str, python_env: dict[str, str]
+) -> None:
+    script = f"""
+        import asyncio
+        from dutlab.hosts.local import LocalHost
+        from dutlab.hosts.netns import NetnsHost
+        async def main():
+            host = LocalHost("box") if {kind!r} == "local" else NetnsHost("box", {namespace!r})
+            await host.spawn(["sh", "-c", "sleep {marker} & sleep {marker} | sleep {marker}"])
+            print("ready", flush=True)
+            await host.run(["sh", "-c", "sleep {marker} & sleep {marker}"], timeout_s=60)
+        asyncio.run(main())
+    """
+    with subprocess.Popen([python, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, env=python_env) as controller:
+        assert controller.stdout and controller.stdout.readline() == b"ready\n"
+        assert eventually(lambda: len(running_with(marker)) >= 5)
+        controller.send_signal(signal.SIGKILL)
+    assert eventually(lambda: running_with(marker) == [])
+
+
+async def test_a_namespace_that_vanished_is_no_fault_of_the_command(namespace: str, log: list[Done]) -> None:
+    host = NetnsHost("dut", namespace, log.append)
+    await host.run(["true"])
+    subprocess.run(["ip", "netns", "del", namespace], check=True)
+    for attempt in (host.run(["true"]), host.run(["true"], check=False), host.spawn(["true"]), host.get("/proc/version")):
+        with pytest.raises(HostError, match=rf"dut: network namespace {namespace} is gone; .*resume") as caught:
+            await attempt
+        assert not isinstance(caught.value, CommandFailed)
+
+
+async def test_a_namespace_whose_name_lost_its_mount_has_vanished_too(namespace: str) -> None:
+    subprocess.run(["umount", f"/run/netns/{namespace}"], check=True)
+    with pytest.raises(HostError, match="is gone"):
+        await NetnsHost("dut", namespace).run(["true"])
+
+
+async def test_a_namespace_shows_its_own_network_and_the_files_of_the_machine(namespace: str, tmp_path: Path) -> None:
+    host = NetnsHost("dut", namespace)
+    assert (await host.run(["ls", "/sys/class/net"])).text.split() == ["lo"]
+    await host.put(b"here", str(tmp_path / "f"))
+    assert (tmp_path / "f").read_bytes() == b"here"

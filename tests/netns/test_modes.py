@@ -1,0 +1,234 @@
+"""The modes of family linux on a real kernel, verified by real frames, and broken on purpose to see that verify notices."""
+
+from __future__ import annotations
+
+import shutil
+from ipaddress import IPv4Interface, IPv6Interface
+
+import pytest
+
+from capability import have_netns, need
+from dutlab import labs
+from dutlab.dut import family, nft_rules
+from dutlab.dut.custom import custom_mode
+from dutlab.errors import ToolMissing
+from dutlab.spec.experiment import CustomMode
+from dutlab.tools.engine import Engine, find_engine
+
+MODES = family("linux").modes
+STATE = """
+for f in /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/conf/*/forwarding /proc/sys/net/ipv4/conf/*/accept_redirects \
+/proc/sys/net/ipv4/conf/*/send_redirects /proc/sys/net/ipv4/conf/*/rp_filter /proc/sys/net/ipv6/conf/*/forwarding; do echo "$f $(cat $f)"; done
+nft list ruleset
+"""
+RULES_OF_SOMEBODY = """
+table ip theirs {
+	comment "kept by hand"
+	set blocked {
+		type ipv4_addr
+		flags interval
+		elements = { 192.0.2.0/24, 198.51.100.7 }
+	}
+	counter seen {
+		packets 42 bytes 4711
+	}
+	chain forward {
+		type filter hook forward priority 5; policy accept;
+		ip saddr @blocked counter packets 3 bytes 180 drop comment "we know them"
+		counter name "seen" limit rate 10/second accept
+	}
+}
+table bridge layers {
+}
+"""
+
+
+def have_engine():
+    try:
+        return bool(find_engine())
+    except ToolMissing:
+        return False
+
+
+@pytest.fixture(autouse=True)
+def _needs():
+    need("netns", have_netns())
+    need("nft", shutil.which("nft") is not None)
+
+
+@pytest.fixture
+async def lab(label):
+    lab = await labs.up("three-node", label=label)
+    yield lab
+    await labs.down(label)
+
+
+@pytest.fixture
+async def hosts(lab):
+    hosts = lab.hosts()
+    yield hosts
+    for host in hosts.values():
+        await host.close()
+
+
+@pytest.fixture
+async def prober(lab, hosts):
+    need("engine", have_engine())
+    engine = Engine(hosts, lab.testbed, lab.cpus, str(find_engine()))
+    yield engine
+    await engine.close()
+
+
+@pytest.fixture
+def dut(hosts):
+    return hosts["dut"]
+
+
+def bad(checks):
+    return {c.what: c.found for c in checks if not c.passed}
+
+
+async def state(dut):
+    return (await dut.run(["sh", "-c", STATE])).text
+
+
+async def test_every_mode_behaves_as_itself_coming_from_any_other(lab, dut, prober):
+    names = list(MODES)
+    walk = [names[0]]
+    unseen = {(a, b) for a in names for b in names if a != b}
+    while unseen:  # each step takes an ordered pair that was not yet walked, or moves to where one begins
+        onward = next((b for a, b in sorted(unseen) if a == walk[-1]), None) or next(a for a, _ in sorted(unseen))
+        unseen.discard((walk[-1], onward))
+        walk.append(onward)
+    for name in walk:
+        await MODES[name].apply(dut, lab.testbed)
+        checks = await MODES[name].verify(dut, lab.testbed, prober)
+        assert bad(checks) == {}, f"{name} in {walk}"
+        assert len(checks) == 2 + 2 * 4
+
+
+@pytest.mark.parametrize("mode", sorted(MODES))
+async def test_undo_puts_an_untouched_dut_back_to_the_letter(lab, dut, mode):
+    before = await state(dut)
+    undo = await MODES[mode].undo(dut, lab.testbed)
+    assert await state(dut) == before, "to look is not to touch"
+    await MODES[mode].apply(dut, lab.testbed)
+    assert await state(dut) != before
+    for step in undo:
+        assert step.host == "dut"
+        await dut.run(step.argv, stdin=step.stdin.encode())
+    assert await state(dut) == before
+
+
+@pytest.mark.parametrize("mode", sorted(MODES))
+async def test_undo_puts_rules_and_settings_of_somebody_else_back_to_the_letter(lab, dut, mode):
+    await dut.run(["nft", "-f", "-"], stdin=RULES_OF_SOMEBODY.encode())
+    await dut.run(
+        [
+            "sysctl",
+            "-q",
+            "-w",
+            "net/ipv4/conf/in-a/forwarding=1",
+            "net/ipv4/conf/all/accept_redirects=0",
+            "net/ipv6/conf/out-b/forwarding=1",
+        ]
+    )
+    before = await state(dut)
+    assert "we know them" in before
+    undo = await MODES[mode].undo(dut, lab.testbed)
+    await MODES[mode].apply(dut, lab.testbed)
+    assert "theirs" not in await state(dut)
+    for step in undo:
+        await dut.run(step.argv, stdin=step.stdin.encode())
+    assert await state(dut) == before
+
+
+async def test_undo_from_one_mode_leads_back_to_another(lab, dut, prober):
+    await MODES["nat"].apply(dut, lab.testbed)
+    before = await state(dut)
+    undo = await MODES["router"].undo(dut, lab.testbed)
+    await MODES["router"].apply(dut, lab.testbed)
+    for step in (*undo, *undo):  # twice, as after a crash in mid-undo
+        await dut.run(step.argv, stdin=step.stdin.encode())
+    assert await state(dut) == before
+    assert bad(await MODES["nat"].verify(dut, lab.testbed, prober)) == {}
+
+
+def odd(chain, rule):
+    return f"nft 'add table ip odd; add chain ip odd c {{ {chain}; }}; add rule ip odd c {rule}'"
+
+
+MASQUERADE = odd("type nat hook postrouting priority srcnat", "oifname out-b masquerade")
+BROKEN = [
+    ("router", "sysctl -q -w net/ipv4/ip_forward=0", "the DUT forwards IPv4"),
+    ("router", "sysctl -q -w net/ipv4/conf/in-a/forwarding=0", "link a: a permitted flow passes"),
+    ("router", MASQUERADE, "link b: it arrives untranslated from 172.16.1.2"),
+    ("router", odd("type filter hook forward priority 0", "ct state new accept"), "link a: the flow is not tracked"),
+    ("router", odd("type filter hook forward priority 0", "iifname out-a drop"), "link a: a new flow from outside passes"),
+    ("filter-empty", "nft flush ruleset", "link a: the flow is tracked"),
+    ("filter-empty", odd("type filter hook prerouting priority -301", "notrack"), "link b: the flow is tracked"),
+    ("filter-empty", "nft 'add chain inet dutlab forward { policy drop; }'", "link a: a permitted flow passes"),
+    ("filter-default", "nft 'add chain inet dutlab forward { policy accept; }'", "link a: a new flow from outside is dropped"),
+    ("filter-default", "nft 'add rule inet dutlab forward iifname out-b accept'", "link b: a new flow from outside is dropped"),
+    ("filter-default", "nft flush chain inet dutlab forward", "link a: a permitted flow passes"),
+    ("filter-default", MASQUERADE, "link b: it arrives untranslated from 172.16.1.2"),
+    ("nat", "nft flush chain inet dutlab postrouting", "link a: it arrives translated to 172.16.10.1"),
+    ("nat", "nft 'insert rule inet dutlab postrouting oifname out-b accept'", "link b: it arrives translated to 172.16.11.1"),
+    (
+        "nat",
+        "nft 'insert rule inet dutlab postrouting oifname out-b snat ip to 172.16.11.9'",
+        "link b: it arrives translated to 172.16.11.1",
+    ),
+    ("nat", "nft 'add chain inet dutlab forward { policy accept; }'", "link b: a new flow from outside is dropped"),
+]
+
+
+@pytest.mark.parametrize("tampering", BROKEN, ids=[f"{mode}: {noticed}" for mode, _, noticed in BROKEN])
+async def test_a_mode_that_was_tampered_with_does_not_pass(lab, dut, prober, tampering):
+    mode, breaks, noticed = tampering
+    await MODES[mode].apply(dut, lab.testbed)
+    await dut.run(["sh", "-c", breaks])
+    assert noticed in bad(await MODES[mode].verify(dut, lab.testbed, prober))
+
+
+async def test_nft_takes_the_rulesets_of_ipv6_links_and_of_names_with_dots(lab, dut):
+    four, six = lab.testbed.links["a"], lab.testbed.links["b"]
+    addresses = tuple(IPv6Interface(a) for a in ("2001:db8::2/64", "2001:db8::1/64", "2001:db8:1::1/64", "2001:db8:1::2/64"))
+    dotted = tuple(p.model_copy(update={"interface": "vlan.100"}) if p == six.dut_in else p for p in six.path)
+    bed = lab.testbed.model_copy(update={"links": {"four": four, "six": six.model_copy(update={"addresses": addresses, "path": dotted})}})
+    assert isinstance(four.source_address, IPv4Interface)
+    for rules in (nft_rules.filter_default(bed), nft_rules.nat(bed)):
+        await dut.run(["nft", "-c", "-f", "-"], stdin=rules.encode())
+
+
+async def test_a_flow_tracked_before_does_not_outlive_the_change_of_mode(lab, dut, prober):
+    need("conntrack", shutil.which("conntrack") is not None)
+    await MODES["filter-empty"].apply(dut, lab.testbed)
+    await prober.probe("a")
+    count = ["cat", "/proc/sys/net/netfilter/nf_conntrack_count"]
+    assert int((await dut.run(count)).text) > 0
+    await MODES["filter-default"].apply(dut, lab.testbed)
+    assert int((await dut.run(count)).text) == 0
+
+
+async def test_a_mode_of_commands_from_the_experiment_file_is_applied_verified_and_restored(lab, dut, prober):
+    commands = CustomMode.model_validate(
+        {
+            "name": "mine",
+            "apply": ["sysctl -q -w net.ipv4.ip_forward=1", "nft add table inet mine"],
+            "verify": ["nft list table inet mine"],
+            "restore": ["nft delete table inet mine", "sysctl -q -w net.ipv4.ip_forward=0"],
+        }
+    )
+    mode = custom_mode("mine", commands)
+    before = await state(dut)
+    undo = await mode.undo(dut, lab.testbed)
+    await mode.apply(dut, lab.testbed)
+    checks = await mode.verify(dut, lab.testbed, prober)
+    assert len(checks) == 3 and bad(checks) == {}
+    await dut.run(["nft", "delete", "table", "inet", "mine"])
+    assert set(bad(await mode.verify(dut, lab.testbed, prober))) == {"`nft list table inet mine` ends with 0"}
+    await dut.run(["nft", "add", "table", "inet", "mine"])
+    for step in undo:
+        await dut.run(step.argv, stdin=step.stdin.encode())
+    assert (await state(dut)).replace("accept_redirects 0", "accept_redirects 1") == before

@@ -1,0 +1,292 @@
+"""The tools through a real router of namespaces: what they count, and what they do when the ground gives way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+
+import pytest
+
+from capability import have_netns, need
+from dutlab import labs
+from dutlab.doubts import DoubtKind
+from dutlab.dut import family
+from dutlab.errors import HostError, PortRefused, ToolFailed, ToolMissing
+from dutlab.methods import sweep
+from dutlab.methods.mixes import frame_mix
+from dutlab.methods.ports import Offer
+from dutlab.plan.cell import Cell
+from dutlab.tools import iperf3
+from dutlab.tools.engine import Engine, find_engine
+from dutlab.tools.iperf3 import Iperf3
+from dutlab.units import Pps, Seconds
+from processes import children
+
+
+@pytest.fixture(autouse=True)
+def _needs():
+    need("netns", have_netns())
+
+
+@pytest.fixture
+async def lab(label):
+    lab = await labs.up("three-node", label=label)
+    yield lab
+    await labs.down(label)
+
+
+@pytest.fixture
+def log():
+    return []
+
+
+@pytest.fixture
+async def hosts(lab, log):
+    hosts = lab.hosts(log.append)
+    await family("linux").modes["router"].apply(hosts["dut"], lab.testbed)
+    log.clear()
+    yield hosts
+    for host in hosts.values():
+        await host.close()
+
+
+@pytest.fixture
+def tcp(lab, hosts):
+    need("iperf3", shutil.which("iperf3") is not None)
+    return Iperf3(hosts, lab.testbed, lab.cpus)
+
+
+@pytest.fixture
+async def engine(lab, hosts):
+    try:
+        binary = find_engine()
+    except ToolMissing:
+        need("engine", have=False)
+    engine = Engine(hosts, lab.testbed, lab.cpus, str(binary))
+    yield engine
+    await engine.close()
+
+
+def programs():
+    """What this process still runs, the keeper's shell apart."""
+    return [c for c in children() if not c.endswith(" sh")]
+
+
+def cell(links=("a",), **params):
+    return Cell(mode="router", factors={}, workload="x", tool="x", links=links, params=params, repeat=1)
+
+
+def iperf_cell(*links, duration_s=1):
+    return cell(links, streams=2, omit_s=0, duration_s=duration_s)
+
+
+def sweep_cell(*links, **params):
+    return cell(links, **({"frame_size": 64, "duration_s": 0.5, "warmup_s": 0.2, "drain_s": 0.3} | params))
+
+
+# iperf3
+
+
+async def test_tcp_goes_over_each_link_and_over_both_at_once_and_leaves_no_server(tcp, log):
+    assert await tcp.check() == (await tcp._source.run(["iperf3", "--version"])).text.split()[1]
+    for links in (("a",), ("b",), ("a", "b")):
+        measured = await tcp.measure(iperf_cell(*links))
+        for link in links:
+            figures = measured.figures[link]
+            assert figures["goodput_bps"] > 1e6
+            raw = json.loads(measured.raw[f"iperf3-{link}-client.json"])
+            assert raw["end"]["sum_received"]["bits_per_second"] == figures["goodput_bps"]
+            here, there = {c["local_host"] for c in raw["start"]["connected"]}, {c["remote_host"] for c in raw["start"]["connected"]}
+            assert (here, there) == (({"172.16.0.2"}, {"172.16.10.2"}) if link == "a" else ({"172.16.1.2"}, {"172.16.11.2"}))
+            server = json.loads(measured.raw[f"iperf3-{link}-server.json"])
+            assert server["end"]["sum_received"]["bytes"] == raw["end"]["sum_received"]["bytes"] <= raw["end"]["sum_sent"]["bytes"]
+    assert measured.figures["a+b"]["goodput_bps"] == pytest.approx(
+        measured.figures["a"]["goodput_bps"] + measured.figures["b"]["goodput_bps"]
+    )
+    assert programs() == []
+
+
+async def test_both_ends_are_pinned_to_the_labs_cores(tcp, lab, log):
+    measured = await tcp.measure(iperf_cell("a"))
+    assert measured.figures
+    ran = {d.host: d.argv[:4] for d in log if "iperf3" in d.argv}
+    assert ran == {role: ("taskset", "-c", ",".join(map(str, lab.cpus[role])), "iperf3") for role in ("source", "sink")}
+
+
+async def test_a_port_that_somebody_holds_is_left_alone(tcp, hosts, log):
+    theirs = await hosts["sink"].spawn(["iperf3", "-s", "-p", str(iperf3.FIRST_PORT), "--forceflush"])
+    while b"listening" not in await theirs.readline():
+        pass
+    measured = await tcp.measure(iperf_cell("a"))
+    assert json.loads(measured.raw["iperf3-a-client.json"])["start"]["connecting_to"]["port"] == iperf3.FIRST_PORT + 1
+    assert b"Accepted" not in (await theirs.end()).stdout
+
+
+async def test_a_firewall_that_lets_no_tcp_through_is_reported_in_time(tcp, hosts, monkeypatch):
+    monkeypatch.setattr(iperf3, "GRACE_S", 0.5)
+    await hosts["dut"].run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=0"])
+    with pytest.raises(
+        ToolFailed, match=r"link a: the client did not end within 1\.5 s and was ended; see whether the link lets TCP through"
+    ):
+        await tcp.measure(iperf_cell("a"))
+    assert programs() == []
+
+
+async def test_a_link_that_goes_down_in_mid_test_is_reported_in_time(tcp, hosts, monkeypatch):
+    monkeypatch.setattr(iperf3, "GRACE_S", 1.0)
+    test = asyncio.create_task(tcp.measure(iperf_cell("a", duration_s=2)))
+    await asyncio.sleep(1.0)
+    await hosts["dut"].run(["ip", "link", "set", "dev", "out-a", "down"])
+    with pytest.raises(ToolFailed, match="link a: "):
+        await test
+    assert programs() == []
+
+
+async def test_a_server_that_dies_in_mid_test_is_named_by_both_ends(tcp, hosts):
+    test = asyncio.create_task(tcp.measure(iperf_cell("a", duration_s=3)))
+    await asyncio.sleep(1.0)
+    await hosts["sink"].close()
+    with pytest.raises(ToolFailed, match="the server has terminated"):
+        await test
+
+
+async def test_a_namespace_that_vanishes_before_the_test_is_a_lost_host(tcp, lab):
+    await labs.down(lab.label)
+    with pytest.raises(HostError, match="is gone"):
+        await tcp.measure(iperf_cell("a"))
+
+
+async def test_a_test_that_is_cut_off_leaves_no_process(tcp):
+    test = asyncio.create_task(tcp.measure(iperf_cell("a", "b", duration_s=30)))
+    await asyncio.sleep(0.7)
+    test.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await test
+    assert programs() == []
+
+
+# dutlab-engine
+
+
+async def test_a_router_forwards_a_modest_load_without_losing_count_of_a_single_frame(engine):
+    measured = await sweep.measure(engine, sweep_cell("a", rate_pps=5000.0, duration_s=1.0))
+    (flow,) = measured.flows
+    assert flow.balances
+    assert (flow.asked_frames, flow.sent_frames, flow.received_frames, flow.lost_frames, flow.duplicated_frames) == (5000, 5000, 5000, 0, 0)
+    assert flow.received_bytes == 5000 * 64
+    assert measured.figures["a"]["received_pps"] == pytest.approx(5000, rel=0.01)
+    assert flow.latency is not None and flow.latency.count == 5000
+    assert 1000 < flow.latency.min_ns <= flow.latency.p50_ns <= flow.latency.p99_ns <= flow.latency.max_ns < 1_000_000_000
+
+
+@pytest.mark.parametrize("size", [64, 594, 1518, "imix"])
+async def test_at_full_speed_every_frame_is_received_or_lost_and_nothing_else(engine, size):
+    measured = await sweep.measure(engine, sweep_cell("a", frame_size=size))
+    (flow,) = measured.flows
+    assert flow.balances and flow.sent_frames > 1000
+    assert DoubtKind.LEDGER_OPEN not in {d.kind for d in measured.doubts}
+    assert flow.mean_frame_bytes == pytest.approx(frame_mix(size).mean, rel=0.02)
+
+
+async def test_two_links_at_once_have_an_account_each(engine):
+    measured = await sweep.measure(engine, sweep_cell("a", "b", rate_pps=2000.0))
+    assert [(f.link, f.sent_frames, f.received_frames) for f in measured.flows] == [("a", 1000, 1000), ("b", 1000, 1000)]
+    assert measured.figures["a+b"]["received_pps"] == pytest.approx(4000, rel=0.01)
+
+
+async def test_what_the_dut_drops_is_lost_and_counted_exactly(engine, hosts):
+    await hosts["dut"].run(
+        ["nft", "add table ip odd; add chain ip odd c { type filter hook forward priority 0; }; add rule ip odd c numgen inc mod 4 0 drop"]
+    )
+    measured = await sweep.measure(engine, sweep_cell("a", rate_pps=4000.0, duration_s=1.0, warmup_s=0))
+    (flow,) = measured.flows
+    assert (flow.sent_frames, flow.received_frames, flow.lost_frames, measured.figures["a"]["loss_ratio"]) == (4000, 3000, 1000, 0.25)
+
+
+async def test_the_routers_own_counters_agree_with_the_ledger(engine, hosts):
+    count = "add table ip odd; add chain ip odd c { type filter hook forward priority 0; }; add rule ip odd c udp dport 7 counter"
+    await hosts["dut"].run(["nft", count])
+    measured = await sweep.measure(engine, sweep_cell("a", rate_pps=3000.0, duration_s=1.0, warmup_s=0))
+    rules = json.loads((await hosts["dut"].run(["nft", "-j", "list", "table", "ip", "odd"])).text)["nftables"]
+    (counter,) = [e["counter"] for r in rules for e in r.get("rule", {}).get("expr", []) if "counter" in e]
+    assert counter["packets"] == measured.flows[0].sent_frames == 3000
+
+
+async def test_probes_see_each_way_and_never_the_same_flow_twice(engine, hosts):
+    await hosts["dut"].run(
+        ["nft", "add table ip odd; add chain ip odd c { type filter hook forward priority 0; }; add rule ip odd c ct state new counter"]
+    )
+    for reverse, source in ((False, "172.16.1.2"), (True, "172.16.11.2")) * 3:
+        seen = await engine.probe("b", reverse=reverse)
+        assert (seen.sent, seen.received, seen.source_seen) == (10, 10, source)
+    entries = (await hosts["dut"].run(["cat", "/proc/net/nf_conntrack"])).text.splitlines()
+    assert len([e for e in entries if "dport=7 " in e]) == 6
+
+
+async def test_nothing_of_the_engine_is_on_the_ports_between_trials(engine, hosts):
+    packet_sockets = ["cat", "/proc/net/packet"]
+    before = {role: (await hosts[role].run(packet_sockets)).text for role in ("source", "sink")}
+    await sweep.measure(engine, sweep_cell("a", "b", rate_pps=1000.0))
+    assert {role: (await hosts[role].run(packet_sockets)).text for role in ("source", "sink")} == before
+    links = (await hosts["sink"].run(["ip", "-d", "link"])).text
+    assert "xdp" not in links
+
+
+async def test_agents_live_from_trial_to_trial_and_end_with_the_engine(engine):
+    await engine.probe("a")
+    first = programs()
+    await engine.probe("b")
+    assert programs() == first != []
+    await engine.close()
+    assert programs() == []
+    assert (await engine.probe("a")).received == 10
+
+
+async def test_an_agent_that_is_killed_in_mid_trial_fails_the_trial_and_not_the_next(engine):
+    offer = Offer(("a",), frame_mix(64), Pps(1000.0), Seconds(5.0))
+    trial = asyncio.create_task(engine.offer(offer))
+    await asyncio.sleep(1.0)
+    await engine._agents["source"]._process.end(grace_s=0.0)
+    with pytest.raises(ToolFailed, match="source: dutlab-engine: ended with status"):
+        await trial
+    assert (await engine.probe("a")).received == 10
+
+
+async def test_a_namespace_that_vanishes_in_mid_trial_is_a_lost_host(engine, hosts, lab):
+    trial = asyncio.create_task(engine.offer(Offer(("a",), frame_mix(64), Pps(1000.0), Seconds(5.0))))
+    await asyncio.sleep(1.0)
+    await labs.down(lab.label)
+    with pytest.raises(HostError, match="is gone"):
+        await trial
+
+
+async def test_a_trial_that_is_cut_off_stops_sending_at_once(engine, hosts):
+    trial = asyncio.create_task(engine.offer(Offer(("a",), frame_mix(64), Pps(1000.0), Seconds(30.0))))
+    await asyncio.sleep(1.0)
+    trial.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await trial
+    sent = ["cat", "/sys/class/net/eth-a/statistics/tx_packets"]
+    before = int((await hosts["source"].run(sent)).text)
+    await asyncio.sleep(0.3)
+    assert int((await hosts["source"].run(sent)).text) - before < 20
+    assert (await engine.probe("a")).received == 10
+
+
+async def test_a_port_with_the_default_route_is_not_loaded_unless_the_link_is_isolated(engine, hosts, lab):
+    await hosts["source"].run(["ip", "route", "add", "default", "via", "172.16.0.1"])
+    assert lab.testbed.links["a"].isolated
+    assert (await engine.probe("a")).received == 10
+    in_use = lab.testbed.links["a"].model_copy(update={"isolated": False})
+    engine._testbed = lab.testbed.model_copy(update={"links": {"a": in_use}})
+    with pytest.raises(PortRefused, match="default route"):
+        await engine.probe("a")
+
+
+async def test_a_port_that_is_not_there_is_named(engine, lab):
+    link = lab.testbed.links["a"]
+    path = (link.path[0], link.path[1], link.path[2], link.path[3].model_copy(update={"interface": "eth-z"}))
+    engine._testbed = lab.testbed.model_copy(update={"links": {"a": link.model_copy(update={"path": path})}})
+    with pytest.raises(HostError, match=r"sink: .*eth-z"):
+        await engine.probe("a")

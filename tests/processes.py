@@ -1,0 +1,45 @@
+"""Looking for processes that a test left behind."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+
+def children() -> list[str]:
+    """Living children of this process, as `PID program`."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            head, _, tail = stat.read_text().rpartition(")")
+        except OSError:
+            continue
+        state, parent = tail.split()[:2]
+        if int(parent) == os.getpid() and state != "Z":
+            found.append(head.replace("(", ""))
+    return found
+
+
+def running_with(marker: str) -> list[int]:
+    """Processes with `marker` among their arguments."""
+    found = []
+    for cmdline in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            arguments = cmdline.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if marker.encode() in arguments:
+            found.append(int(cmdline.parent.name))
+    return found
+
+
+def eventually(condition: Callable[[], bool], within_s: float = 5.0) -> bool:
+    """Whether it holds before time is over."""
+    deadline = time.monotonic() + within_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True

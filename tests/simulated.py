@@ -1,0 +1,147 @@
+"""Simulated devices under test with noise, for methods: a generator that does not send, and knows what would have become of it.
+
+A trial is cut into polls of 0.1 s. In each of them frames are lost that the capacity does not forward and the buffer does not hold, that
+fall to random loss, that a stall swallows. All randomness of a trial comes from the seed and the number of the trial, and the whole trial
+is drawn before it may be stopped: a trial that is stopped early is the beginning of the same trial in full. Nothing here reads a clock.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from dutlab.errors import ToolFailed
+from dutlab.methods.ports import Flow, Offer, Outcome
+from dutlab.units import Seconds
+
+POLL_S = 0.1
+"""How often the simulated generator looks whether it may stop."""
+SEED = np.random.SeedSequence
+
+
+@dataclass(frozen=True)
+class Dut:
+    """What a device does to frames. Rates in frames a second of one link."""
+
+    capacity_pps: float
+    buffer_frames: float = 0.0
+    """Held back at an overload before the first frame is lost."""
+    capacity_spread: float = 0.0
+    """Standard deviation of the capacity from trial to trial, as a share of it."""
+    slow_share: float = 0.0
+    """Share of trials that find the device in its slow state (bistable)."""
+    slow_capacity: float = 0.9
+    """Capacity in the slow state, as a share."""
+    random_loss: float = 0.0
+    """Probability that any frame is lost, at any load."""
+    stalls_per_s: float = 0.0
+    stall_s: float = 0.0
+    """What comes in during a stall is lost."""
+
+
+@dataclass
+class Simulation:
+    """A generator that reaches `reach_pps`, with a DUT behind it. `offers` is all that was asked of it, `sent_s` the time it sent in."""
+
+    dut: Dut
+    seed: int = 0
+    reach_pps: float = 1e12
+    deaf_from: int | None = None
+    """From this trial on (counted from 0) nothing comes back."""
+    deaf_until: int = 1 << 30
+    dumb_from: int | None = None
+    """From this trial on the generator itself fails."""
+    change: Callable[[int, Flow], Flow] = lambda _, flow: flow
+    """Tampers with what is counted in trial n."""
+    obeys: bool = True
+    """Whether it stops when it may."""
+    offers: list[Offer] = field(default_factory=list)
+    sent_s: float = 0.0
+
+    async def offer(self, offer: Offer) -> Outcome:
+        """As the port asks."""
+        return self.trial(offer)
+
+    def trial(self, offer: Offer) -> Outcome:
+        """The same without waiting."""
+        number = len(self.offers)
+        self.offers.append(offer)
+        if self.dumb_from is not None and number >= self.dumb_from:
+            raise ToolFailed("ended early", tool="simulation", host="source")
+        deaf = self.deaf_from is not None and self.deaf_from <= number < self.deaf_until
+        rate = min(offer.rate or self.reach_pps, self.reach_pps)
+        asked = round((offer.rate or self.reach_pps) * offer.duration) or 1
+        polls, lost_at = self._losses(offer, number, rate)
+        if deaf:
+            lost_at = np.floor(polls * rate)
+        allowed = None if not self.obeys else offer.stop_after_lost
+        shares = [1 / len(offer.links)] * len(offer.links)
+        beyond = np.nonzero(lost_at * len(shares) > allowed)[0] if allowed is not None else np.array([], dtype=int)
+        at = int(beyond[0]) if len(beyond) else len(polls) - 1
+        early = at < len(polls) - 1
+        seconds = float(polls[at])
+        sent = round(rate * seconds) if early or rate < (offer.rate or rate) else asked
+        lost = min(int(lost_at[at]), sent)
+        flows = tuple(self.change(number, _flow(link, offer, asked, sent, lost, seconds, early=early)) for link in offer.links)
+        self.sent_s += seconds
+        return Outcome(flows, stopped_early_s=Seconds(seconds) if early else None)
+
+    def _losses(self, offer: Offer, number: int, rate: float) -> tuple[np.ndarray, np.ndarray]:
+        """Ends of the polls in seconds, and the frames of one link lost until then."""
+        rng = np.random.default_rng(SEED([self.seed, number]))
+        dut, count = self.dut, max(int(np.ceil(offer.duration / POLL_S - 1e-9)), 1)
+        polls = np.minimum(np.arange(1, count + 1) * POLL_S, float(offer.duration))
+        slow = rng.random() < dut.slow_share
+        capacity = dut.capacity_pps * (dut.slow_capacity if slow else 1.0) * max(1 + dut.capacity_spread * rng.standard_normal(), 0.01)
+        lost = np.maximum((rate - capacity) * polls - dut.buffer_frames, 0.0)
+        if dut.random_loss:
+            lost += np.cumsum(rng.poisson(min(rate, capacity) * dut.random_loss * POLL_S, count))
+        if dut.stalls_per_s:
+            lost += np.cumsum(rng.poisson(dut.stalls_per_s * POLL_S, count)) * rate * dut.stall_s
+        return polls, np.floor(lost)
+
+
+def _flow(link: str, offer: Offer, asked: int, sent: int, lost: int, seconds: float, *, early: bool) -> Flow:
+    asked = sent if early else max(asked, sent)
+    return Flow(
+        link=link,
+        asked_frames=asked,
+        sent_frames=sent,
+        refused_frames=asked - sent,
+        received_frames=sent - lost,
+        lost_frames=lost,
+        duplicated_frames=0,
+        reordered_frames=0,
+        foreign_frames=0,
+        sent_seconds=seconds,
+        mean_frame_bytes=offer.mix.mean,
+        received_bytes=round((sent - lost) * offer.mix.mean),
+    )
+
+
+def in_flight(flow: Flow) -> Flow:
+    """The same with counters read in flight: more has arrived than was sent."""
+    return replace(flow, received_frames=flow.sent_frames + 7, lost_frames=-7)
+
+
+LINE_PPS = 14_880_952.0
+"""Shortest frames at 10 Gbit/s (RFC 5180 appendix A: 14 880 952)."""
+
+
+def any_dut(seed: int) -> Dut:
+    """One of a population: half of the devices clean, half with noise of every kind; capacities log-uniform over 5 … 100 % of line rate."""
+    rng = random.Random(seed)
+    dut = Dut(capacity_pps=LINE_PPS * 0.05 ** rng.random(), buffer_frames=rng.choice([0, 64, 512, 4096, 65536]))
+    noise = rng.choice(["none", "none", "none", "spread", "loss", "stalls", "bistable", "all"])
+    if noise in ("spread", "all"):
+        dut = replace(dut, capacity_spread=rng.choice([0.0005, 0.002, 0.01]))
+    if noise in ("loss", "all"):
+        dut = replace(dut, random_loss=10 ** rng.uniform(-11, -6))
+    if noise in ("stalls", "all"):
+        dut = replace(dut, stalls_per_s=10 ** rng.uniform(-4, -1), stall_s=10 ** rng.uniform(-4, -2.5))
+    if noise in ("bistable", "all"):
+        dut = replace(dut, slow_share=rng.uniform(0.05, 0.5), slow_capacity=rng.uniform(0.6, 0.98))
+    return dut

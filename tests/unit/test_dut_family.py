@@ -1,0 +1,184 @@
+"""What verify makes of probes and of what the DUT says, told apart by a host and a prober with set answers."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import pytest
+
+from dutlab.dut import family
+from dutlab.dut.custom import custom_mode
+from dutlab.dut.mode import SeenProbe
+from dutlab.errors import CommandFailed, HostError, InputError, ToolMissing
+from dutlab.hosts.host import Done
+from dutlab.labs import description
+from dutlab.spec.known import FAMILY_MODES
+
+LAB = description("three-node").testbed
+ALL, NONE = (10, 10), (10, 0)
+
+
+@dataclass
+class ScriptedHost:
+    """Answers by the first key that the command contains: (status, stdout)."""
+
+    answers: dict[str, tuple[int, str]]
+    name: str = "dut"
+    ran: list[str] = field(default_factory=list)
+
+    async def run(self, argv, *, stdin=b"", timeout_s=30.0, check=True):
+        command = " ".join(argv)
+        self.ran.append(command)
+        status, said = next((a for key, a in self.answers.items() if key in command), (0, ""))
+        if check and status:
+            raise CommandFailed(host=self.name, argv=argv, status=status, stderr_tail=said)
+        return Done(self.name, tuple(argv), status, said.encode(), b"", time.time(), 0.0)
+
+
+@dataclass
+class ScriptedProber:
+    """The way out and the way back have one answer each; `fewer_at_first` frames are missing from the first probe."""
+
+    out: tuple[int, int] = ALL
+    back: tuple[int, int] = ALL
+    seen_as: str | None = None
+    fewer_at_first: int = 0
+
+    async def probe(self, link, *, reverse=False):
+        sent, received = self.back if reverse else self.out
+        self.fewer_at_first, missing = 0, self.fewer_at_first
+        here = LAB.links[link].sink_address if reverse else LAB.links[link].source_address
+        address = self.seen_as or str(here.ip)
+        return SeenProbe(sent, received - missing, address if received else None)
+
+
+def tracked(*flows):
+    return "".join(
+        f"ipv4     2 udp      17 29 src={s} dst={d} sport=4 dport=7 [UNREPLIED] src={d} dst={s} sport=7 dport=4\n" for s, d in flows
+    )
+
+
+FLOWS = tracked(("172.16.0.2", "172.16.10.2"), ("172.16.1.2", "172.16.11.2"))
+
+
+async def failed(mode, prober, *, forwards="1", flows="", legacy=""):
+    dut = ScriptedHost({"ip_forward": (0, forwards), "nf_conntrack": (0, flows), "tables_names": (0, legacy)})
+    return {c.what for c in await family("linux").modes[mode].verify(dut, LAB, prober) if not c.passed}
+
+
+def test_the_family_has_the_modes_that_files_may_name():
+    assert set(family("linux").modes) == set(FAMILY_MODES["linux"])
+    assert all(name == mode.name for name, mode in family("linux").modes.items())
+
+
+def test_an_unknown_family_is_refused_with_the_known_ones():
+    with pytest.raises(InputError, match=r"no DUT family 'vms'; known families: .*linux"):
+        family("vms")
+
+
+async def test_each_mode_is_verified_by_its_own_signs():
+    assert await failed("router", ScriptedProber()) == set()
+    assert await failed("filter-empty", ScriptedProber(), flows=FLOWS) == set()
+    assert await failed("filter-default", ScriptedProber(back=NONE), flows=FLOWS) == set()
+
+
+async def test_a_router_that_tracks_flows_is_none():
+    assert await failed("router", ScriptedProber(), flows=FLOWS) == {"link a: the flow is not tracked", "link b: the flow is not tracked"}
+
+
+async def test_a_filter_that_tracks_nothing_is_none():
+    assert await failed("filter-empty", ScriptedProber()) == {"link a: the flow is tracked", "link b: the flow is tracked"}
+
+
+async def test_flows_of_others_and_replies_do_not_count_as_tracked():
+    others = tracked(("172.16.10.2", "172.16.0.2"), ("172.16.0.2", "172.16.11.2"), ("172.16.0.20", "172.16.10.2"))
+    assert "link a: the flow is tracked" in await failed("filter-empty", ScriptedProber(), flows=others)
+
+
+async def test_tracking_that_cannot_be_read_passes_no_check():
+    assert "link a: the flow is not tracked" in await failed("router", ScriptedProber(), flows="unreadable\n")
+    assert "link a: the flow is tracked" in await failed("filter-empty", ScriptedProber(), flows="unreadable\n")
+
+
+async def test_a_firewall_that_lets_new_flows_in_is_none():
+    assert await failed("filter-default", ScriptedProber(), flows=FLOWS) == {
+        "link a: a new flow from outside is dropped",
+        "link b: a new flow from outside is dropped",
+    }
+
+
+async def test_a_flow_that_was_never_sent_was_not_dropped_by_a_rule():
+    assert "link a: a new flow from outside is dropped" in await failed("filter-default", ScriptedProber(back=(0, 0)), flows=FLOWS)
+
+
+async def test_a_router_through_which_nothing_passes_is_none():
+    silent = await failed("router", ScriptedProber(out=NONE))
+    assert {"link a: a permitted flow passes", "link a: it arrives untranslated from 172.16.0.2"} <= silent
+
+
+async def test_frames_missing_once_are_asked_for_again_because_neighbours_take_their_time():
+    assert await failed("router", ScriptedProber(fewer_at_first=3)) == set()
+
+
+async def test_frames_missing_twice_are_not_forgiven():
+    assert "link a: a permitted flow passes" in await failed("router", ScriptedProber(out=(10, 9)))
+
+
+async def test_nat_that_does_not_translate_is_none_and_so_is_a_router_that_does():
+    found = await failed("nat", ScriptedProber(back=NONE), flows=FLOWS)
+    assert found == {"link a: it arrives translated to 172.16.10.1", "link b: it arrives translated to 172.16.11.1"}
+    assert "link a: it arrives untranslated from 172.16.0.2" in await failed("router", ScriptedProber(seen_as="172.16.10.1"))
+
+
+async def test_forwarding_that_is_off_and_rules_that_nft_does_not_see_are_found():
+    assert await failed("router", ScriptedProber(), forwards="0", legacy="filter\n") == {
+        "the DUT forwards IPv4",
+        "no rules outside nftables",
+    }
+
+
+@pytest.mark.parametrize("step", ["undo", "apply"])
+async def test_a_dut_without_nft_is_named_with_the_remedy(step):
+    dut = ScriptedHost({"command -v nft": (127, "")})
+    with pytest.raises(ToolMissing, match="dut: nft is not there; install nftables"):
+        await getattr(family("linux").modes["nat"], step)(dut, LAB)
+
+
+async def test_a_ruleset_that_nft_would_not_take_back_is_never_flushed():
+    dut = ScriptedHost({"nft list ruleset": (0, 'table ip filter { xt match "state" }'), "nft -c": (1, "syntax error, unexpected string")})
+    with pytest.raises(HostError, match="cannot be fed back to nft, so it could not be restored: syntax error"):
+        await family("linux").modes["router"].undo(dut, LAB)
+    assert not [c for c in dut.ran if c == "nft -f -"]
+
+
+@dataclass(frozen=True)
+class Commands:
+    apply: tuple[str, ...] = ("one", "two")
+    verify: tuple[str, ...] = ("look",)
+    restore: tuple[str, ...] = ("back two", "back one")
+
+
+async def test_a_mode_of_commands_applies_and_restores_in_the_files_order():
+    mode, dut = custom_mode("mine", Commands()), ScriptedHost({})
+    assert [s.argv for s in await mode.undo(dut, LAB)] == [("sh", "-c", "back two"), ("sh", "-c", "back one")]
+    assert dut.ran == []
+    await mode.apply(dut, LAB)
+    assert dut.ran == ["sh -c one", "sh -c two"]
+
+
+async def test_a_mode_of_commands_stops_at_the_first_that_fails():
+    dut = ScriptedHost({"one": (3, "no")})
+    with pytest.raises(CommandFailed):
+        await custom_mode("mine", Commands()).apply(dut, LAB)
+    assert dut.ran == ["sh -c one"]
+
+
+async def test_a_mode_of_commands_is_verified_by_its_commands_and_by_frames():
+    checks = await custom_mode("mine", Commands()).verify(ScriptedHost({"look": (1, "nothing there")}), LAB, ScriptedProber(out=NONE))
+    assert [(c.what, c.passed, c.found) for c in checks] == [
+        ("`look` ends with 0", False, "status 1: nothing there"),
+        ("link a: a flow passes", False, "0 of 10 probe frames arrived"),
+        ("link b: a flow passes", False, "0 of 10 probe frames arrived"),
+    ]
+    assert all(c.passed for c in await custom_mode("mine", Commands()).verify(ScriptedHost({}), LAB, ScriptedProber()))

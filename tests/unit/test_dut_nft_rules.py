@@ -1,0 +1,95 @@
+"""The rulesets, letter by letter."""
+
+from __future__ import annotations
+
+import pytest
+
+from dutlab.dut import nft_rules
+from dutlab.errors import InputError
+from dutlab.labs import description
+from dutlab.spec.testbed import Testbed
+
+LAB = description("three-node").testbed
+
+
+def bed_with(**links):
+    return Testbed.model_validate(
+        {
+            "testbed": "drawn",
+            "hosts": {"source": {"ssh": "root@192.0.2.1"}, "dut": {"ssh": "root@192.0.2.2"}, "sink": {"ssh": "root@192.0.2.3"}},
+            "links": links,
+        }
+    )
+
+
+def test_router_has_no_ruleset():
+    assert nft_rules.no_ruleset() == "flush ruleset\n"
+
+
+def test_filter_empty_asks_for_the_state_and_accepts_all():
+    assert (
+        nft_rules.filter_empty()
+        == """\
+flush ruleset
+table inet dutlab {
+	chain forward {
+		type filter hook forward priority filter; policy accept;
+		ct state established,related accept
+	}
+}
+"""
+    )
+
+
+FILTER = """\
+	chain forward {
+		type filter hook forward priority filter; policy drop;
+		ct state vmap { established : accept, related : accept, invalid : drop }
+		iifname "in-a" ip saddr 172.16.0.0/24 ip daddr 172.16.10.0/24 ct state new accept
+		iifname "in-a" ip saddr 172.16.0.0/24 ip daddr 172.16.11.0/24 ct state new accept
+		iifname "in-b" ip saddr 172.16.1.0/24 ip daddr 172.16.10.0/24 ct state new accept
+		iifname "in-b" ip saddr 172.16.1.0/24 ip daddr 172.16.11.0/24 ct state new accept
+	}
+"""
+
+
+def test_filter_default_drops_all_but_new_flows_from_each_inner_to_each_outer_network():
+    assert nft_rules.filter_default(LAB) == f"flush ruleset\ntable inet dutlab {{\n{FILTER}}}\n"
+
+
+def test_nat_is_filter_default_and_masquerade_on_both_outer_ports():
+    masquerade = """\
+	chain postrouting {
+		type nat hook postrouting priority srcnat; policy accept;
+		oifname { "out-a", "out-b" } masquerade
+	}
+"""
+    assert nft_rules.nat(LAB) == f"flush ruleset\ntable inet dutlab {{\n{FILTER}{masquerade}}}\n"
+
+
+def test_rules_speak_ipv6_where_a_link_does_and_never_mix_the_two():
+    bed = bed_with(
+        four={
+            "path": ["source:s4", "dut:i4", "dut:o4", "sink:k4"],
+            "addresses": ["10.0.0.2/24", "10.0.0.1/24", "10.0.1.1/24", "10.0.1.2/24"],
+        },
+        six={
+            "path": ["source:s6", "dut:i6", "dut:o6", "sink:k6"],
+            "addresses": ["2001:db8::2/64", "2001:db8::1/64", "2001:db8:1::1/64", "2001:db8:1::2/64"],
+        },
+    )
+    rules = [line.strip() for line in nft_rules.filter_default(bed).splitlines() if "saddr" in line]
+    assert rules == [
+        'iifname "i4" ip saddr 10.0.0.0/24 ip daddr 10.0.1.0/24 ct state new accept',
+        'iifname "i6" ip6 saddr 2001:db8::/64 ip6 daddr 2001:db8:1::/64 ct state new accept',
+    ]
+
+
+@pytest.mark.parametrize("name", ['e"; flush ruleset; "', "eth*", "et h0", "", "a\nb", "x{y}"])
+def test_an_interface_name_that_nft_would_read_as_something_else_is_refused(name):
+    link = LAB.links["a"]
+    odd = link.model_copy(update={"path": tuple(p.model_copy(update={"interface": name}) if p.host == "dut" else p for p in link.path)})
+    bed = LAB.model_copy(update={"links": {"a": odd}})
+    for rules in (nft_rules.filter_default, nft_rules.nat):
+        with pytest.raises(InputError, match="cannot stand in an nftables rule"):
+            rules(bed)

@@ -1,0 +1,255 @@
+"""The iperf3 driver against programs that call themselves iperf3 and misbehave in every way that was thought of."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from dutlab.doubts import DoubtKind
+from dutlab.errors import InputError, ToolFailed, ToolMissing
+from dutlab.hosts.local import LocalHost
+from dutlab.labs import description
+from dutlab.plan.cell import Cell
+from dutlab.tools import iperf3
+from dutlab.tools.iperf3 import Iperf3
+
+DATA = Path(__file__).parents[1] / "data" / "iperf3"
+OK = (DATA / "ok.json").read_bytes()
+SERVER = (DATA / "server.json").read_bytes()
+BED = description("three-node").testbed
+
+# As server it listens until somebody connects; as client it says what `reply` returns, or does what it does.
+FAKE = """#!{python}
+import json, os, socket, sys, time
+from pathlib import Path
+args, here = sys.argv[1:], Path({folder!r})
+option = lambda name: args[args.index(name) + 1]
+def say(data): sys.stdout.buffer.write(data); sys.stdout.flush()
+def turn():  # how many clients came before this one
+    with (here / "turns").open("ab") as f: f.write(b"."); return f.tell() - 1
+def dial(): socket.create_connection(("127.0.0.1", int(option("-p")))).close()
+OK, REFUSED = Path({ok!r}).read_bytes(), Path({refused!r}).read_bytes()
+if "--version" in args:
+    say(b"iperf 3.12 (cJSON 1.7.15)\\nLinux\\n")
+elif "-s" in args:
+    {server}
+else:
+    {client}
+"""
+LISTEN = """s = socket.create_server(("127.0.0.1", int(option("-p")))); s.accept(); say(Path({server!r}).read_bytes())"""
+DIAL = "dial(); say(OK)"
+
+
+@pytest.fixture
+def fake(tmp_path, monkeypatch):
+    """Puts a program in iperf3's place."""
+
+    def put(*, client=DIAL, server=LISTEN, whole=None):
+        path = tmp_path / "iperf3"
+        names = {
+            "python": sys.executable,
+            "folder": str(tmp_path),
+            "ok": str(DATA / "ok.json"),
+            "refused": str(DATA / "error-refused.json"),
+        }
+        server = server.replace("{server!r}", repr(str(DATA / "server.json")))
+        path.write_text(whole or FAKE.format(**names, client=client, server=server))
+        path.chmod(0o755)
+        monkeypatch.setattr(iperf3, "PROGRAM", str(path))
+        return Iperf3({"source": LocalHost("source"), "sink": LocalHost("sink")}, BED, {})
+
+    return put
+
+
+def cell(links=("a",), **params):
+    return Cell(
+        mode="router",
+        factors={},
+        workload="iperf3",
+        tool="iperf3",
+        links=links,
+        params={"streams": 2, "omit_s": 1, "duration_s": 2} | params,
+        repeat=1,
+    )
+
+
+async def test_a_good_test_gives_the_sinks_figures_readings_and_both_raw_files(fake):
+    measured = await fake().measure(cell())
+    assert measured.figures == {
+        "a": {
+            "goodput_bps": pytest.approx(28307347759.1236),
+            "sent_bps": pytest.approx(28339296501.71673),
+            "retransmits": 10753.0,
+            "sender_cpu_percent": pytest.approx(93.79048169513217),
+            "receiver_cpu_percent": pytest.approx(46.70102512128719),
+        }
+    }
+    assert measured.raw == {"iperf3-a-client.json": OK, "iperf3-a-server.json": SERVER}
+    assert measured.doubts == ()
+    assert [r.value for r in measured.readings if r.name == "goodput_bps"] == pytest.approx([27966806107.479668, 28711140504.6145])
+    assert {(r.link, r.name) for r in measured.readings} == {("a", "goodput_bps"), ("a", "retransmits")}
+    assert measured.readings[-1].at_s - measured.readings[0].at_s == pytest.approx(1.0, abs=0.01)
+
+
+async def test_links_at_once_are_summed_under_their_joint_name(fake):
+    measured = await fake().measure(cell(links=("a", "b")))
+    assert list(measured.figures) == ["a", "b", "a+b"]
+    assert measured.figures["a+b"]["goodput_bps"] == pytest.approx(2 * 28307347759.1236)
+    assert measured.figures["a+b"]["retransmits"] == 2 * 10753
+    assert len(measured.raw) == 4
+
+
+async def test_the_command_is_the_one_that_the_cell_asks_for(fake, tmp_path):
+    log = []
+    tool = fake()
+    tool._source = LocalHost("source", log.append)
+    tool._cpus = {"source": (1, 3)}
+    tool._pinned = lambda role: []  # taskset of cores that this machine may not have
+    await tool.measure(cell(streams=4, omit_s=5, duration_s=30))
+    (argv,) = [d.argv for d in log]
+    assert argv[1:] == ("-c", "172.16.10.2", "-p", argv[4], "-B", "172.16.0.2", "-P", "4", "-O", "5", "-t", "30", "-J")
+
+
+def test_pinning_is_by_role_and_only_where_cores_are_named():
+    hosts = {"source": LocalHost("source"), "sink": LocalHost("sink")}
+    tool = Iperf3(hosts, BED, {"source": (0, 2)})
+    assert tool._pinned("source") == ["taskset", "-c", "0,2"]
+    assert tool._pinned("sink") == []
+
+
+async def test_a_repaired_report_is_a_doubt_on_its_link(fake):
+    measured = await fake(client=f"dial(); say(Path({str(DATA / 'nan.json')!r}).read_bytes())").measure(cell())
+    assert [(d.kind, d.detail, d.about) for d in measured.doubts] == [
+        (DoubtKind.TOOL_INCOMPLETE, "numbers that are none (nan, inf) were left out", "a")
+    ]
+
+
+async def test_a_test_that_was_shorter_than_asked_is_a_doubt(fake):
+    measured = await fake().measure(cell(duration_s=30))
+    assert [(d.kind, d.detail) for d in measured.doubts] == [(DoubtKind.TOOL_INCOMPLETE, "it measured 2.0 of 30 s")]
+
+
+async def test_a_server_that_ended_badly_is_a_doubt(fake):
+    measured = await fake(server=LISTEN.partition("say(")[0] + "say(b'')").measure(cell())
+    assert [d.detail for d in measured.doubts] == ["the server ended badly: it printed nothing"]
+
+
+async def test_links_that_were_not_loaded_together_are_a_doubt(fake):
+    measured = await fake(client="time.sleep(0.6 * (option('-c') == '172.16.11.2')); dial(); say(OK)").measure(cell(links=("a", "b")))
+    assert [(d.kind, d.about) for d in measured.doubts] == [(DoubtKind.NOT_TOGETHER, "a+b")]
+
+
+async def test_a_refused_connection_is_tried_again_and_told(fake):
+    measured = await fake(client="say(REFUSED) if turn() == 0 else (dial(), say(OK))").measure(cell())
+    assert measured.facts["iperf3_connect_retries"] == "1"
+    assert measured.figures["a"]["goodput_bps"] > 0
+
+
+async def test_a_connection_refused_again_and_again_fails_in_one_sentence(fake, tmp_path, monkeypatch):
+    monkeypatch.setattr(iperf3, "SERVER_ENDS_S", 0.2)
+    with pytest.raises(ToolFailed, match=r"^source: iperf3: link a: it reports: unable to connect to server: Connection refused$"):
+        await fake(client="turn(); say(REFUSED)").measure(cell())
+    assert (tmp_path / "turns").read_bytes() == b"..."
+
+
+@pytest.mark.parametrize(
+    ("client", "says"),
+    [
+        ("dial(); say(b'')", "it printed nothing"),
+        ("dial(); say(b'Bus error')", "it printed no JSON but 'Bus error'"),
+        ("dial(); say(OK[:1000])", "its report is cut after"),
+        ("dial(); sys.exit('core dumped')", "it printed nothing; on stderr: core dumped"),
+        (f"dial(); say(Path({str(DATA / 'error-server-terminated.json')!r}).read_bytes())", "it reports: the server has terminated"),
+        ("dial(); os.kill(os.getpid(), 9)", "it printed nothing"),
+    ],
+)
+async def test_output_that_is_no_result_fails_in_one_sentence_that_names_link_and_cause(fake, client, says):
+    with pytest.raises(ToolFailed) as caught:
+        await fake(client=client).measure(cell())
+    assert says in str(caught.value)
+    assert "link a" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+async def test_a_client_that_hangs_is_ended_with_its_children_and_reported(fake, monkeypatch, tmp_path):
+    monkeypatch.setattr(iperf3, "GRACE_S", -2.5)
+    client = f"import subprocess; p = subprocess.Popen(['sleep', '60']); Path({str(tmp_path / 'child')!r}).write_text(str(p.pid)); time.sleep(60)"
+    with pytest.raises(
+        ToolFailed, match=r"link a: the client did not end within 0\.5 s and was ended; see whether the link lets TCP through"
+    ):
+        await fake(client=client).measure(cell())
+    stat = Path("/proc") / (tmp_path / "child").read_text() / "stat"
+    assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+async def test_one_link_that_fails_ends_the_test_of_the_other(fake, tmp_path, monkeypatch):
+    monkeypatch.setattr(iperf3, "SERVER_ENDS_S", 0.2)
+    client = (
+        f"say(b'no') if option('-c') == '172.16.11.2' else (Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid())), time.sleep(60))"
+    )
+    with pytest.raises(ToolFailed, match="link b: it printed no JSON"):
+        await fake(client=client, server="s = socket.create_server(('127.0.0.1', int(option('-p')))); time.sleep(60)").measure(
+            cell(links=("a", "b"))
+        )
+    if (tmp_path / "pid").exists():
+        assert not (Path("/proc") / (tmp_path / "pid").read_text()).exists()
+
+
+async def test_a_server_that_does_not_start_is_reported_with_what_it_said(fake):
+    said = json.dumps({"error": "error - unable to start listener for connections: Cannot assign requested address"})
+    with pytest.raises(
+        ToolFailed,
+        match=r"sink: iperf3: the server on 172.16.10.2 port 52.. does not listen: unable to start listener .* requested address",
+    ):
+        await fake(server=f"say({said.encode()!r})").measure(cell())
+
+
+async def test_a_server_that_loses_the_race_for_a_port_gets_the_next(fake):
+    said = json.dumps({"error": "unable to start listener for connections: Address already in use"})
+    server = f"if turn() == 0: say({said.encode()!r}); sys.exit()\n    {LISTEN}"
+    measured = await fake(server=server).measure(cell())
+    assert measured.figures["a"]["goodput_bps"] > 0
+    assert measured.raw["iperf3-a-server.json"] == SERVER
+
+
+async def test_a_server_that_never_listens_is_reported(fake, monkeypatch):
+    monkeypatch.setattr(iperf3, "LISTEN_TRIES", 3)
+    with pytest.raises(ToolFailed, match="does not listen: it said nothing"):
+        await fake(server="time.sleep(60)").measure(cell())
+
+
+async def test_the_version_is_told(fake):
+    assert await fake().check() == "3.12"
+
+
+@pytest.mark.parametrize(
+    ("program", "says"),
+    [
+        ("#!/bin/sh\necho 'iperf 3.0.11'\n", "iperf3 3.0 is too old; install 3.1 or later"),
+        ("#!/bin/sh\necho 'iperf 2.1.8 (12 August 2022) pthreads'\n", "iperf3 2.1 is too old; install 3.1 or later"),
+        ("#!/bin/sh\necho garbage\n", "`iperf3 --version` says 'garbage', which names no version; install iperf3"),
+        ("#!/bin/sh\nexit 1\n", "`iperf3 --version` says '', which names no version; install iperf3"),
+    ],
+)
+async def test_an_iperf3_that_cannot_be_used_is_named_with_the_remedy(fake, program, says):
+    with pytest.raises(ToolMissing) as caught:
+        await fake(whole=program).check()
+    assert says in str(caught.value)
+
+
+async def test_an_absent_iperf3_is_named_with_the_remedy(monkeypatch):
+    monkeypatch.setattr(iperf3, "PROGRAM", "/nowhere/iperf3")
+    with pytest.raises(ToolMissing, match=r"source: iperf3 is not there; install iperf3 \(Debian: apt install iperf3\)"):
+        await Iperf3({"source": LocalHost("source"), "sink": LocalHost("sink")}, BED, {}).check()
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"duration_s": 1.5}, {"omit_s": 0.5}, {"duration_s": 0}, {"duration_s": None}, {"streams": 0}, {"streams": 129}, {"omit_s": 61}],
+)
+async def test_what_iperf3_would_silently_read_as_something_else_is_refused(fake, params):
+    with pytest.raises(InputError, match="iperf3 takes a whole number from"):
+        await fake().measure(cell(**params))

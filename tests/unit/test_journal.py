@@ -1,0 +1,49 @@
+import json
+
+import pytest
+
+from dutlab.dut.mode import UndoStep
+from dutlab.errors import InputError
+from dutlab.runner.journal import Journal, pending_undo, read_journal, standing_lab, undo_to_json
+
+STEP = UndoStep("dut", ("sysctl", "-w", "net.ipv4.ip_forward=0"), stdin="", why="as it was")
+
+
+def test_what_was_written_is_read_back_in_order(tmp_path):
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.write("run-started", trials=3)
+    journal.write("trial-started", trial=1)
+    journal.close()
+    assert [e["event"] for e in read_journal(tmp_path / "journal.jsonl")] == ["run-started", "trial-started"]
+
+
+def test_a_line_that_a_crash_cut_is_ignored_and_does_not_swallow_the_next(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(b'{"event": "run-started"}\n{"event": "trial-sta')
+    journal = Journal(path)
+    journal.write("run-resumed")
+    journal.close()
+    assert [e["event"] for e in read_journal(path)] == ["run-started", "run-resumed"]
+
+
+def test_a_second_process_is_refused(tmp_path):
+    first = Journal(tmp_path / "journal.jsonl")
+    with pytest.raises(InputError, match="another dutlab is carrying this run out"):
+        Journal(tmp_path / "journal.jsonl")
+    first.close()
+    Journal(tmp_path / "journal.jsonl").close()
+
+
+def test_only_modes_that_were_begun_and_not_restored_are_pending_newest_first():
+    def applying(name):
+        return {"event": "mode-applying", "application": name, "undo": json.loads(json.dumps(undo_to_json([STEP])))}
+
+    entries = [applying("1-router"), {"event": "mode-restored", "application": "1-router"}, applying("7-nat"), applying("9-router")]
+    assert pending_undo(entries) == [("9-router", [STEP]), ("7-nat", [STEP])]
+
+
+def test_the_run_s_own_lab_stands_until_its_down_is_written():
+    up = {"event": "lab-up", "label": "x1"}
+    assert standing_lab([]) is None
+    assert standing_lab([up]) == "x1"
+    assert standing_lab([up, {"event": "lab-down", "label": "x1"}]) is None

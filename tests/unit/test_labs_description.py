@@ -1,0 +1,74 @@
+"""The lab's description and its recipe: words only, no namespace."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dutlab.errors import LabError
+from dutlab.labs import description, recipe, state
+from dutlab.labs.labfile import ROLES, parse
+
+THREE_NODE = description("three-node")
+
+
+@given(
+    usable=st.sets(st.integers(0, 300), min_size=1, max_size=64).map(sorted),
+    layout=st.sampled_from(sorted(THREE_NODE.settings.layouts)),
+)
+def test_every_layout_fits_any_number_of_cores(usable: list[int], layout: str) -> None:
+    roles, watch = THREE_NODE.settings.layouts[layout].on(usable)
+    assert set(roles) == set(ROLES)
+    assert {cpu for cpus in roles.values() for cpu in cpus} | {watch} <= set(usable)
+
+
+def test_with_more_than_one_core_sensors_stay_off_the_cores_of_the_generator() -> None:
+    for count in range(2, 17):
+        roles, watch = THREE_NODE.layout()[1].on(range(count))
+        assert watch not in roles["source"]
+
+
+def test_a_faulty_description_says_what_is_wrong() -> None:
+    with pytest.raises(LabError, match="layout"):
+        parse("x", _with("layout: nonsense"))
+    with pytest.raises(LabError, match="beyond the 1"):
+        parse("x", _with("layout: l").replace("source: [0]", "source: [1]"))
+    with pytest.raises(LabError, match="faulty"):
+        parse("x", "testbed: x")
+
+
+def _with(layout: str) -> str:
+    return f"""
+testbed: x
+hosts: {{source: {{}}, dut: {{}}, sink: {{}}}}
+links:
+  a: {{path: [source:e, dut:i, dut:o, sink:e], addresses: [10.0.0.2/24, 10.0.0.1/24, 10.0.1.1/24, 10.0.1.2/24]}}
+lab:
+  gro: true
+  tso: false
+  {layout}
+  layouts: {{l: {{about: x, napi_threads: [], cpus: {{1: {{source: [0], dut: [0], sink: [0], watch: [0]}}}}}}}}
+"""
+
+
+def test_no_end_of_a_pair_is_ever_made_outside_the_lab() -> None:
+    for line in recipe.veth_batch(THREE_NODE.testbed, state.namespaces_of("x")).splitlines():
+        assert line.count(" netns dutlab-x-") == 2
+
+
+def test_every_port_has_an_address_of_its_own() -> None:
+    macs = {recipe.mac(link, port) for link in range(200) for port in range(4)}
+    assert len(macs) == 800
+    assert all(int(mac[:2], 16) & 0b11 == 0b10 for mac in macs)  # locally administered, unicast: IEEE 802 section 8.4
+
+
+@given(st.from_regex(state.LABEL, fullmatch=True))
+def test_a_label_makes_names_that_the_kernel_and_the_file_system_take(label: str) -> None:
+    assert state.check_label(label) == label
+    assert all(len(name) <= 255 and "/" not in name for name in state.namespaces_of(label).values())
+
+
+def test_new_labels_are_labels_and_differ() -> None:
+    labels = {state.check_label(state.new_label()) for _ in range(100)}
+    assert len(labels) > 90

@@ -1,0 +1,155 @@
+"""Plots: truthful lines, words that do not touch, colours that everybody can tell apart, files that any viewer opens."""
+
+from __future__ import annotations
+
+import re
+import struct
+from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dutlab.report import write_plots
+from dutlab.report.axis import Scale, spread, tick_words
+from dutlab.report.gather import gather
+from dutlab.report.palette import DARK, FAINT, GRID, INK, KINDS, PAPER, QUIET, SERIES, dark_rules, series_colour, series_shape
+from dutlab.report.plot import Plot
+from dutlab.report.plots import plots_of
+from dutlab.report.svg import Drawing
+from fake_run import Wanted, build
+
+NAMES = {
+    "iperf3-goodput", "sweep-a-kpps", "sweep-a-loss", "sweep-a-mbps-l1", "sweep-a-mbps-l2", "sweep-a-latency-p50", "sweep-a-latency-p99",
+    "cpu-dut-iperf3", "cpu-dut-sweep",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("runs"), Wanted(seconds=3))
+
+
+@pytest.fixture(scope="module")
+def plots(run: Path) -> dict[str, Plot]:
+    return {p.name: p for p in plots_of(gather(run, run))}
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance as WCAG 2.1 defines it."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(a: str, b: str) -> float:
+    high, low = sorted((luminance(a), luminance(b)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_every_figure_of_the_run_has_its_plot_as_a_file(run: Path, tmp_path: Path) -> None:
+    for name in ("svg", "png"):
+        written = write_plots([run], format=name, out=tmp_path)
+        assert {p.stem for p in written} == NAMES
+        assert {p.suffix for p in written} == {f".{name}"}
+
+
+def test_svg_files_are_well_formed_named_and_load_nothing(plots: dict[str, Plot]) -> None:
+    for plot in plots.values():
+        text = plot.svg().decode()
+        root = ET.fromstring(text)
+        assert root.find("{http://www.w3.org/2000/svg}title") is not None
+        assert "prefers-color-scheme:dark" in text
+        assert not re.findall(r"(?:href|src|url\(|@import)", text)
+
+
+def test_png_files_are_twice_the_size_of_the_drawing(plots: dict[str, Plot]) -> None:
+    plot = plots["sweep-a-kpps"]
+    data = plot.png()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height = struct.unpack(">II", data[16:24])
+    assert abs(width - 2 * plot.box[2]) <= 2
+    assert abs(height - 2 * plot.box[3]) <= 2
+
+
+def test_every_colour_drawn_has_a_partner_in_the_dark_scheme(plots: dict[str, Plot]) -> None:
+    drawn = {c for p in plots.values() for c in re.findall(r'(?:fill|stroke)="(#\w+)"', p.inline())}
+    assert drawn
+    assert drawn <= DARK.keys()
+    assert all(f"[fill='{c}']" in dark_rules("figure") for c in drawn)
+
+
+def test_words_and_lines_can_be_read_in_both_schemes() -> None:
+    for colour in (*SERIES, INK, QUIET):
+        assert contrast(colour, PAPER) >= 4.5, colour
+        assert contrast(DARK[colour], DARK[PAPER]) >= 4.5, colour
+    for colour in (FAINT,):
+        assert contrast(colour, PAPER) >= 2.5
+    for colour in KINDS.values():
+        assert contrast(DARK[colour], DARK[PAPER]) >= 3
+    assert contrast(GRID, PAPER) < 1.5  # a grid stays behind
+
+
+def test_a_mode_has_one_colour_and_shape_and_no_two_of_twelve_share_both() -> None:
+    assert len({(series_colour(n), series_shape(n)) for n in range(12)}) == 12
+
+
+def test_the_line_of_a_mode_breaks_where_a_size_has_no_figure(plots: dict[str, Plot]) -> None:
+    lines = re.findall(rf'<path d="([^"]+)"[^>]*stroke="{series_colour(1)}" stroke-width="2"', plots["sweep-a-kpps"].inline())
+    assert [line.count(" ") for line in lines] == [3, 3]  # 64, 128, 256 | 1024, 1280, 1518
+    whole = re.findall(rf'<path d="([^"]+)"[^>]*stroke="{series_colour(0)}" stroke-width="2"', plots["sweep-a-kpps"].inline())
+    assert [line.count(" ") for line in whole] == [7]
+
+
+def test_mixes_stand_apart_and_are_not_joined_to_the_line(plots: dict[str, Plot]) -> None:
+    text = plots["sweep-a-kpps"].inline()
+    longest = max(
+        float(x) for line in re.findall(r'd="M([^"]+)"[^>]*stroke-width="2"', text) for x in re.findall(r"(?:^|L)([\d.]+) ", line)
+    )
+    marks = [float(x) for x in re.findall(r'<circle cx="([\d.]+)"', text)]
+    assert max(marks) > longest + 20
+
+
+def test_a_ceiling_far_above_is_left_out_and_said(plots: dict[str, Plot]) -> None:
+    assert "ceiling lies above this plot for 6 of 8 sizes" in plots["sweep-a-kpps"].note
+    assert ">ceiling<" in plots["sweep-a-mbps-l1"].inline()
+    assert plots["sweep-a-mbps-l1"].note == ""
+
+
+def test_layers_are_named_on_their_axes(plots: dict[str, Plot]) -> None:
+    assert ">Mb/s, L1<" in plots["sweep-a-mbps-l1"].inline()
+    assert ">Mb/s, L2<" in plots["sweep-a-mbps-l2"].inline()
+    assert ">frame size, bytes with FCS<" in plots["sweep-a-kpps"].inline()
+
+
+def test_a_text_in_a_drawing_stays_text() -> None:
+    d = Drawing()
+    d.text(0, 0, "<script>&\"'")
+    ET.fromstring(d.file((0, 0, 10, 10), "<b>", "&"))
+    assert "<script" not in d.inline((0, 0, 10, 10), '"><script>')
+
+
+@given(st.lists(st.floats(0, 200), min_size=1, max_size=8).map(sorted))
+def test_labels_never_touch_stay_in_order_and_inside_and_are_left_alone_when_they_fit(wanted: list[float]) -> None:
+    found = spread(wanted, 15, 200)
+    assert all(b - a >= 15 - 1e-6 for a, b in pairwise(found))
+    assert found[0] >= -1e-6
+    assert found[-1] <= 200 + 1e-6
+    if all(b - a >= 15 for a, b in pairwise(wanted)):
+        assert found == pytest.approx(wanted)
+
+
+@given(st.floats(-3, 9), st.floats(0.05, 6), st.booleans())
+def test_ticks_are_few_round_and_on_the_scale(low: float, octaves: float, log: bool) -> None:
+    scale = Scale(10**low, 10**low * 2**octaves, 0, 100, log=True) if log else Scale(0, 10**low, 0, 100)
+    ticks = scale.ticks()
+    assert len(ticks) <= 12
+    assert len(ticks) >= (0 if log else 4)
+    assert all(-1e-6 <= scale(t) <= 100 + 1e-6 for t in ticks)
+    assert ticks == sorted(set(ticks))
+
+
+def test_tick_words_are_short() -> None:
+    assert [tick_words(v) for v in (0.0, 0.5, 20.0, 12000.0)] == ["0", "0.5", "20", "12\u202f000"]

@@ -1,0 +1,297 @@
+"""What a report says: the published numbers, the spread, every doubt and every gap, in each of its four forms."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import re
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from dutlab.errors import InputError, StoreError
+from dutlab.report import write_plots, write_report
+from dutlab.report.gather import gather
+from dutlab.report.model import Figure, Missing
+from dutlab.store.run_folder import NewerRun, RunFolder
+from dutlab.store.samples import columns, write_samples
+from fake_run import PPS, PUBLISHED, Row, Wanted, build
+
+ALL = ("html", "md", "csv", "json")
+EVIL = "<script>alert(1)</script>"
+
+
+class Page(HTMLParser):
+    """Elements, links and the text of tables of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.rows: list[list[str]] = []
+        self._skip = 0
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, {k: v or "" for k, v in attrs}))
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in ("td", "th") and self.rows:
+            self.rows[-1].append("")
+        self._skip += tag == "style"
+
+    def handle_endtag(self, tag: str) -> None:
+        self._skip -= tag == "style"
+
+    def handle_data(self, data: str) -> None:
+        if self._skip:
+            return
+        self.text += data
+        if self.rows and self.rows[-1]:
+            self.rows[-1][-1] += data
+
+    @property
+    def links(self) -> list[str]:
+        return [a["href"] for tag, a in self.tags if "href" in a]
+
+    @property
+    def ids(self) -> list[str]:
+        return [a["id"] for _, a in self.tags if "id" in a]
+
+
+def report(run: Path, out: Path, name: str = "html") -> str:
+    return write_report([run], formats=[name], out=out)[0].read_text()
+
+
+@pytest.fixture(scope="module")
+def metal(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("metal"))
+
+
+@pytest.fixture(scope="module")
+def page(metal: Path, tmp_path_factory: pytest.TempPathFactory) -> Page:
+    return Page(report(metal, metal / "report"))
+
+
+def test_the_goodput_table_shows_the_published_figures_in_their_place(page: Page) -> None:
+    shown = {row[0]: row[1:] for row in page.rows if row and row[0] in PPS and len(row) == 6}
+    with PUBLISHED.open() as f:
+        for published in csv.DictReader(f):
+            if published["mode"] != "nat":  # its third repeat was refused, so its medians are of two
+                a, b, both_a, both_b = (f"{float(v):.2f}" for k, v in published.items() if k != "mode")
+                assert [cell[:4] for cell in shown[published["mode"]][:4]] == [a, b, both_a, both_b]
+    assert shown["router"][4].startswith("17.44")
+    assert shown["router"][0] == "9.409.34–9.46"
+
+
+def test_the_answer_comes_before_every_table_and_names_both_ends(page: Page) -> None:
+    first = page.text.index("router is the fastest at 17.44 Gb/s, filter-default the slowest at 9.91 Gb/s (medians of 3).")
+    assert first < page.text.index("Goodput by mode and link")
+    assert "43 % less" in page.text
+
+
+def test_every_section_is_there(page: Page) -> None:
+    assert {"answer", "goodput", "sweep", "cores", "doubts", "conditions", "repeat", "trials", "unsuccessful"} <= set(page.ids)
+
+
+def test_every_link_inside_the_page_has_its_end_and_every_link_out_of_it_a_file(page: Page, metal: Path) -> None:
+    assert len(page.ids) == len(set(page.ids))
+    for link in page.links:
+        if link.startswith("#"):
+            assert link[1:] in page.ids, link
+        else:
+            assert (metal / "report" / unquote(link)).exists(), link
+    assert sum("record.json" in link for link in page.links) == 132
+
+
+def test_nothing_is_loaded_and_nothing_runs(page: Page) -> None:
+    assert not {tag for tag, _ in page.tags} & {"script", "img", "iframe", "link", "object", "embed", "form"}
+    assert not [a for _, a in page.tags if "src" in a or any(name.startswith("on") for name in a)]
+    assert not [link for link in page.links if "://" in link or link.startswith(("javascript:", "data:"))]
+    policy = next(a["content"] for tag, a in page.tags if tag == "meta" and a.get("http-equiv") == "Content-Security-Policy")
+    assert "default-src 'none'" in policy
+
+
+def test_a_severe_doubt_stands_at_the_top_beside_its_figure_and_in_the_list(metal: Path, page: Page) -> None:
+    html = (metal / "report/report.html").read_text()
+    assert html.index('class="banner severe"') < html.index('id="answer"')
+    cells = [row for row in page.rows if row and row[0] == "router" and len(row) == 9]
+    assert "⚠[1]" in cells[0][2]  # 128-byte frames
+    assert not any("⚠" in cell for cell in cells[0][3:])
+    assert "3 frames unaccounted for (trial 108)" in page.text
+
+
+def test_doubts_about_every_figure_are_said_once_beside_the_table_and_not_in_each_cell(page: Page) -> None:
+    assert "Every figure of this table: fewer than 6 repeats" in page.text
+    router = next(row for row in page.rows if row and row[0] == "router" and len(row) == 6)
+    assert not any("[" in cell for cell in router)
+    nat = next(row for row in page.rows if row and row[0] == "nat" and len(row) == 6)
+    assert all("[2]" in cell for cell in nat[1:])
+
+
+def test_a_doubt_about_one_figure_marks_only_that_figure(metal: Path) -> None:
+    sweep = gather(metal, metal).sweeps[0]
+    point = next(p for p in sweep.series[0].points if p.size == "1518")
+    dropped = next(n.number for n in gather(metal, metal).notes if n.kind == "RX_DROPPED")
+    touched = {name for name, v in point.values.items() if isinstance(v, Figure) and dropped in v.marks}
+    assert touched == {"loss_ratio"}
+
+
+def test_a_gap_says_why_in_every_form(metal: Path, tmp_path: Path) -> None:
+    why = "ended with 1 before the trial was over: link in-a went down"
+    for name in ALL:
+        assert why in report(metal, tmp_path, name).replace("\\", ""), name
+    value = gather(metal, tmp_path).sweeps[0].series[1].points[3].values["received_pps"]
+    assert isinstance(value, Missing)
+    assert value.why.startswith("failed: sink: engine")
+
+
+def test_refused_modes_and_departures_from_the_rfc_are_stated(page: Page) -> None:
+    assert "mode nat does not hold: the source address is translated: found 172.16.0.2" in page.text
+    assert "iperf3: trials last 30 s, RFC 2544 section 24 asks for at least 60 s" in page.text
+    assert "2 of 3 repeats in nat, iperf3" in page.text
+
+
+def test_an_embedded_lab_is_said_before_any_figure(tmp_path: Path) -> None:
+    run = build(tmp_path, Wanted(lab=True, repeats=1, seconds=2))
+    html = report(run, tmp_path / "out")
+    assert html.index("Embedded lab: relative figures") < html.index('id="answer"')
+    assert "ceiling of the link" not in html
+    for name in ("md", "csv", "json"):
+        assert "mbedded lab: relative figures" in report(run, tmp_path / "out", name) or name == "csv"
+    assert "EMBEDDED_LAB" in report(run, tmp_path / "out", "csv")
+
+
+@pytest.mark.parametrize("hostile", [EVIL, '"><svg onload=x>', "a|b\n# head", "'; }</style>", "{{ 7 * 7 }}", "](javascript:x)"])
+def test_names_from_outside_stay_text(tmp_path: Path, hostile: str) -> None:
+    modes = {"router": f"{hostile}1", "filter-empty": "=1+1", "filter-default": "filter-default", "nat": "nat"}
+    run = build(tmp_path, Wanted(repeats=1, seconds=2, cores=1, sizes=(64, 512, "imix"), modes=modes, hostile=hostile, experiment=hostile))
+    page = Page(report(run, tmp_path / "out"))
+    assert not {tag for tag, _ in page.tags} & {"script", "img"}
+    assert not [a for _, a in page.tags if any(name.startswith("on") for name in a)]
+    assert not [link for link in page.links if not link.startswith(("#", ".."))]
+    assert " ".join(f"{hostile}1".split()) in " ".join(page.text.split())
+    for drawn in write_plots([run], format="svg", out=tmp_path / "plots"):
+        assert not {tag for tag, _ in Page(drawn.read_text()).tags} & {"script", "img"}
+    rows = list(csv.DictReader(io.StringIO(report(run, tmp_path / "out", "csv"))))
+    assert not [cell for row in rows for cell in row.values() if cell.startswith(("=", "@"))]
+    lines = report(run, tmp_path / "out", "md").splitlines()
+    for table in re.findall(r"(?:^\|.*\n)+", "\n".join(lines), re.MULTILINE):
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1, table
+    assert "<script" not in "\n".join(lines)
+    assert "](javascript" not in "\n".join(lines)
+    json.loads(report(run, tmp_path / "out", "json"))
+
+
+def test_six_repeats_give_an_interval_and_five_do_not(tmp_path: Path) -> None:
+    for repeats, said in ((6, "the 95 % interval where six or more"), (5, "no 95 % interval exists below six")):
+        folder = tmp_path / str(repeats)
+        run = build(folder, Wanted(repeats=repeats, seconds=2, bad_luck=False, cores=0, sizes=(64,)))
+        assert said in Page(report(run, folder / "out")).text
+        assert ("95 % interval" in report(run, folder / "out", "csv")) == (repeats == 6)
+
+
+def test_a_run_that_was_cut_reports_what_there_is(tmp_path: Path) -> None:
+    run = build(tmp_path, Wanted(cut_after=20, repeats=1, seconds=2))
+    page = Page(report(run, tmp_path / "out"))
+    assert "24 not done" in page.text
+    assert "none: the run has not finished" in page.text
+    assert any("no result: not measured" in cell for row in page.rows for cell in row)
+
+
+def test_a_run_without_any_trial_is_a_page_too(tmp_path: Path) -> None:
+    run = build(tmp_path, Wanted(cut_after=0, repeats=1, seconds=2))
+    for name in ALL:
+        report(run, tmp_path / "out", name)
+    assert "44 of 44 trials have no result" in Page(report(run, tmp_path / "out")).text
+    assert write_plots([run], format="svg", out=tmp_path / "plots") == []
+
+
+def test_a_damaged_record_is_named_and_the_rest_reported(tmp_path: Path) -> None:
+    run = build(tmp_path, Wanted(repeats=1, seconds=2, cores=0, sizes=(64,)))
+    (run / "trials/0003/record.json").write_text("{")
+    page = Page(report(run, tmp_path / "out"))
+    assert "A file of the run cannot be read" in page.text
+    assert "trials/0003/record.json" in page.text
+
+
+def test_a_record_of_a_newer_version_stops_the_report_with_a_sentence(tmp_path: Path) -> None:
+    run = build(tmp_path, Wanted(repeats=1, seconds=2, cores=0, sizes=(64,)))
+    path = run / "trials/0003/record.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"schema_version": 2}))
+    with pytest.raises(NewerRun, match="reads up to 1"):
+        report(run, tmp_path / "out")
+
+
+def test_what_is_no_run_and_what_is_no_format_are_refused(metal: Path, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="is no run"):
+        write_report([tmp_path], formats=["html"], out=tmp_path / "out")
+    with pytest.raises(InputError, match="pdf: no such format"):
+        write_report([metal], formats=["pdf"], out=tmp_path)
+    with pytest.raises(InputError, match="no run is named"):
+        write_report([], formats=["html"], out=None)
+
+
+def test_the_report_lies_in_the_run_or_where_it_was_asked_for_and_replaces_the_last_one(metal: Path, tmp_path: Path) -> None:
+    assert write_report([metal], formats=ALL, out=None) == [metal / "report" / f"report.{name}" for name in ALL]
+    assert write_report([metal], formats=["md"], out=tmp_path / "x.md") == [tmp_path / "x.md"]
+    assert write_report([metal], formats=["md"], out=tmp_path / "x.md") == [tmp_path / "x.md"]
+    assert RunFolder.open(metal).verify_manifest().none
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["x.md"]
+
+
+def test_two_runs_on_a_page_keep_their_anchors_and_doubts_apart(metal: Path, tmp_path: Path) -> None:
+    other = build(tmp_path / "other", Wanted(lab=True, repeats=1, seconds=2, cores=0, experiment="second"))
+    page = Page(write_report([metal, other, metal], formats=["html"], out=tmp_path / "out")[0].read_text())
+    assert len(page.ids) == len(set(page.ids))
+    assert {"r1-answer", "r2-answer"} <= set(page.ids)
+    assert "r3-answer" not in page.ids
+    assert all(link[1:] in page.ids for link in page.links if link.startswith("#"))
+
+
+def test_all_four_forms_hold_the_same_medians(metal: Path, page: Page, tmp_path: Path) -> None:
+    found = json.loads(report(metal, tmp_path, "json"))["runs"][0]
+    rows = list(csv.DictReader(io.StringIO(report(metal, tmp_path, "csv"))))
+    text = report(metal, tmp_path, "md")
+    medians = {float(row["median"]) for row in rows if row["median"]}
+    cells = {cell for row in page.rows for cell in row}
+    for matrix_row in found["matrices"][0]["rows"]:
+        for value in matrix_row["values"]:
+            assert value["median"] in medians
+            printed = f"{value['median'] / 1e9:.2f} ({value['low'] / 1e9:.2f}–{value['high'] / 1e9:.2f})"
+            assert printed in text
+            assert any(cell.startswith(printed.partition(" ")[0]) for cell in cells)
+    for series in found["sweeps"][0]["series"]:
+        for point in series["points"]:
+            value = point["values"]["received_pps"]
+            if "median" in value:
+                assert value["median"] in medians
+                assert f"{value['median'] / 1e3:.1f}" in text
+
+
+def test_the_manifest_and_the_command_are_on_the_page(metal: Path, page: Page) -> None:
+    assert hashlib.sha256((metal / "MANIFEST.sha256").read_bytes()).hexdigest() in page.text
+    assert "dutlab run examples/firewall-modes/experiment.yaml --set repeats=3" in page.text
+    assert "seed 4711" in page.text
+
+
+def test_a_million_samples_are_reported_in_under_five_seconds_and_a_small_file(tmp_path: Path) -> None:
+    run = build(tmp_path, Wanted(repeats=1, seconds=2, lab=True))
+    folder = RunFolder.open(run)
+    paths = [folder.path / f"trials/{n:04d}/samples.parquet" for n in sorted(folder.finished())]
+    many = columns([Row(i / 8, "dut", "cpu", f"cpu{i % 4}_{('softirq', 'system')[i % 2]}_percent", float(i % 40)) for i in range(25_000)])
+    present = [p for p in paths if p.exists()]
+    assert len(present) >= 40
+    for path in present:
+        path.unlink()
+        write_samples(path, many)
+    started = time.monotonic()
+    written = write_report([run], formats=ALL, out=tmp_path / "out")
+    assert time.monotonic() - started < 5
+    assert written[0].stat().st_size < 1_500_000
+    assert 'aria-label="Load of the cores of dut during sweep' in written[0].read_text()

@@ -1,0 +1,206 @@
+"""Words, marks and sentences of the report, one by one."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dutlab.plan.cell import Cell
+from dutlab.report.facts import fact_rows
+from dutlab.report.groups import group, key_of, labels_of, planned_cells
+from dutlab.report.headline import of_matrix
+from dutlab.report.model import Column, Figure, Matrix, MatrixRow, Missing
+from dutlab.report.notes import NoteBook
+from dutlab.report.words import (
+    KPPS,
+    MBPS,
+    asked_words,
+    bit_rate_unit,
+    duration_words,
+    latency_text,
+    mix_words,
+    numbers_words,
+    plural,
+    unit_of,
+)
+from dutlab.store.record import DoubtRecord, TrialRecord
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def cell(mode: str = "router", repeat: int = 1, links: tuple[str, ...] = ("a",), **factors: str) -> Cell:
+    return Cell(
+        mode=mode, factors={"mode": mode, **factors}, workload="iperf3", tool="iperf3", links=links, params={"streams": 4}, repeat=repeat
+    )
+
+
+def record(
+    trial: int, of: Cell, doubts: list[DoubtRecord] | None = None, figures: dict[str, dict[str, float]] | None = None, **other: Any
+) -> TrialRecord:
+    made = (
+        {"a": {"goodput_bps": 1e9, "retransmits": 3.0}, "b": {"goodput_bps": 2e9}, "a+b": {"goodput_bps": 3e9}}
+        if figures is None
+        else figures
+    )
+    return TrialRecord(trial=trial, status="measured", cell=of, started=NOW, ended=NOW, figures=made, doubts=doubts or [], **other)
+
+
+def doubt(about: str = "", grade: str = "warning") -> DoubtRecord:
+    return DoubtRecord(kind="K", grade=grade, text="something", remedy="do", about=about)  # type: ignore[arg-type]
+
+
+def book_of(records: list[TrialRecord]) -> NoteBook:
+    cells = {r.trial: r.cell for r in records}
+    return NoteBook(group(cells, records, labels_of(cells.values(), {})))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"), [([], ""), ([3], "3"), ([1, 2], "1, 2"), ([1, 2, 3], "1–3"), ([9, 1, 2, 3, 5, 6, 5], "1–3, 5, 6, 9")]
+)
+def test_numbers_are_said_in_runs(numbers: list[int], words: str) -> None:
+    assert numbers_words(numbers) == words
+
+
+@given(st.sets(st.integers(1, 60)))
+def test_runs_of_numbers_say_all_of_them_and_no_others(numbers: set[int]) -> None:
+    said: set[int] = set()
+    for part in numbers_words(numbers).split(", "):
+        if part:
+            first, _, last = part.partition("–")
+            said |= set(range(int(first), int(last or first) + 1))
+    assert said == numbers
+
+
+def test_durations_and_counts_read_as_people_say_them() -> None:
+    assert [duration_words(s) for s in (4.2, 60, 200.4, 7500)] == ["4 s", "1 min 00 s", "3 min 20 s", "2 h 05 min"]
+    assert [plural(n, "trial") for n in (0, 1, 2)] == ["0 trials", "1 trial", "2 trials"]
+
+
+def test_a_table_has_one_unit_and_thousands_set_apart() -> None:
+    assert bit_rate_unit([9.4e9, 1e6]).text(9.4e9) == "9.40 Gb/s"
+    assert bit_rate_unit([9.4e8]).text(9.4e8) == "940.0 Mb/s"
+    assert KPPS.number(14_880_952) == "14\u202f881.0"
+    assert MBPS.number(-1e6) == "\u22121.0"
+    assert latency_text(23_400) == "23.4 µs"
+    assert latency_text(12_345_000) == "12.35 ms"
+    assert unit_of("latency_p99_ns").name == "µs"
+    assert unit_of("retransmits").name == ""
+
+
+def test_what_was_asked_is_said_in_words() -> None:
+    assert asked_words({"streams": 4, "omit_s": 5, "duration_s": 30}, "iperf3") == "iperf3, 30 s, first 5 s left out, 4 streams"
+    assert asked_words({"frame_size": 64, "rate_pps": None, "duration_s": 2.5}, "engine", without=["frame_size"]) == (
+        "engine, as fast as the generator can, 2.5 s"
+    )
+    assert asked_words({"streams": 1, "omit_s": 0, "frame_mix": "64:1"}, "iperf3") == "iperf3, 1 stream"
+    assert asked_words({"rate_pps": 1e5}, "engine") == "engine, at 100.0 kpps a link"
+
+
+def test_a_mix_is_written_out_with_its_average() -> None:
+    assert mix_words("64:7,594:4,1518:1") == "64 bytes × 7, 594 bytes × 4, 1518 bytes × 1 (with FCS), 361.83 bytes on average"
+    assert mix_words("<b>") == "<b>"
+
+
+@pytest.mark.parametrize(
+    ("about", "touched"),
+    [
+        ("", {("a", "goodput_bps"), ("a", "retransmits"), ("b", "goodput_bps"), ("a+b", "goodput_bps")}),
+        ("a", {("a", "goodput_bps"), ("a", "retransmits"), ("a+b", "goodput_bps")}),
+        ("retransmits", {("a", "retransmits")}),
+        ("b.goodput_bps", {("b", "goodput_bps")}),
+        ("something unheard of", {("a", "goodput_bps"), ("a", "retransmits"), ("b", "goodput_bps"), ("a+b", "goodput_bps")}),
+    ],
+)
+def test_a_doubt_touches_what_it_is_about_and_everything_when_that_is_not_known(about: str, touched: set[tuple[str, str]]) -> None:
+    made = record(1, cell(links=("a", "b")), [doubt(about)])
+    book = book_of([made])
+    number = next(n.number for n in book.notes if n.kind == "K")
+    places = [(link, name) for link, of in made.figures.items() for name in of]
+    assert {place for place in places if number in book.touching(made, *place)} == touched
+
+
+def test_flows_that_do_not_balance_are_a_severe_doubt_even_when_the_record_says_nothing() -> None:
+    flow = {
+        "link": "a", "asked_frames": 10, "sent_frames": 10, "refused_frames": 0, "received_frames": 9, "lost_frames": 0, "duplicated_frames": 0,
+        "reordered_frames": 0, "foreign_frames": 0, "sent_seconds": 1.0, "mean_frame_bytes": 64.0, "received_bytes": 576, "balances": False,
+    }  # fmt: skip
+    book = book_of([record(1, cell(), flows=[flow])])
+    assert book.notes[0].kind == "LEDGER_OPEN"
+    assert book.notes[0].grade == "severe"
+    assert book.severe([1])
+
+
+def test_severe_doubts_come_first_and_are_never_moved_out_of_the_cells() -> None:
+    book = book_of([record(1, cell(), [doubt(grade="note"), doubt(grade="severe")])])
+    assert [n.grade for n in book.notes] == ["severe", "note", "note"]  # the last is FEW_REPEATS
+    assert book.common([book.of_trial(1), book.of_trial(1)]) == (2, 3)
+
+
+def test_rows_are_named_by_mode_and_by_every_other_factor_that_varies() -> None:
+    cells = [cell(m, mtu=mtu, bios="fast") for m in ("nat", "router") for mtu in ("9000", "1500")]
+    labels = labels_of(cells, {"mode": ["router", "nat"], "mtu": ["1500", "9000"], "bios": ["fast"]})
+    assert list(labels.values()) == ["router · mtu 1500", "router · mtu 9000", "nat · mtu 1500", "nat · mtu 9000"]
+
+
+def test_repeats_fall_into_one_group_and_other_parameters_into_another() -> None:
+    assert key_of(cell(repeat=1)) == key_of(cell(repeat=2))
+    assert key_of(cell()) != key_of(cell(links=("b",)))
+
+
+@pytest.mark.parametrize(
+    "plan", [{}, {"trials": None}, {"trials": [1, {}, {"number": 1}, {"number": "x", "cell": {}}, {"number": 2, "cell": {"mode": 3}}]}]
+)
+def test_a_plan_that_is_none_yields_no_cells(plan: dict[str, Any]) -> None:
+    assert planned_cells(plan) == {}
+
+
+def figure(median: float, spread: float = 0.0) -> Figure:
+    return Figure(median, median - spread, median + spread, interval=False, n=3, planned=3, trials=(1, 2, 3))
+
+
+def matrix(*rows: tuple[str, Figure | Missing]) -> Matrix:
+    made = tuple(MatrixRow(label, (value,)) for label, value in rows)
+    return Matrix("iperf3-goodput", "iperf3", "iperf3", "goodput_bps", (Column(("a",), "a"),), made, (None,), ())
+
+
+def test_modes_whose_repeats_overlap_are_not_called_different() -> None:
+    found = of_matrix(matrix(("router", figure(5e9, 0.6e9)), ("nat", figure(4e9, 0.6e9))))
+    assert found is not None
+    assert found.difference == "no difference shown"
+    assert "fastest at" not in found.sentence
+
+
+def test_a_runner_up_within_the_spread_is_named() -> None:
+    found = of_matrix(matrix(("router", figure(5e9, 0.1e9)), ("filter", figure(4.9e9, 0.1e9)), ("nat", figure(4e9))))
+    assert found is not None
+    assert found.sentence == "router is the fastest at 5.00 Gb/s, nat the slowest at 4.00 Gb/s (medians of 3). filter overlaps with router."
+    assert found.difference == "20 % less"
+
+
+def test_one_figure_alone_is_no_comparison() -> None:
+    assert of_matrix(matrix(("router", figure(5e9)), ("nat", Missing("failed: x")))) is None
+
+
+def test_facts_stand_side_by_side_with_the_few_that_matter_first_and_none_lost_in_silence() -> None:
+    host = {
+        "sysctls": {"a.b": 1},
+        "kernel": "6.1",
+        "absent": {"cpu.governor": "no such file"},
+        "on": True,
+        "none": None,
+        "list": [1, 2],
+        "deep": [{"x": 1}],
+    }
+    rows = fact_rows({"dut": host, "sink": {"kernel": "6.2"}})
+    assert rows[0].name == "kernel"
+    assert rows[0].by_host == {"dut": "6.1", "sink": "6.2"}
+    assert [r.name for r in rows if r.key] == ["kernel"]
+    assert {r.name: r.by_host["dut"] for r in rows[1:]} == {
+        "sysctls.a.b": "1", "absent.cpu.governor": "no such file", "on": "yes", "list": "1, 2", "deep.0.x": "1",
+    }  # fmt: skip
+    many = fact_rows({"dut": {f"f{n}": n for n in range(1200)}})
+    assert many[-1].by_host["dut"] == "200 facts, in the hosts' files"

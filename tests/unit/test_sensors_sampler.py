@@ -1,0 +1,37 @@
+"""Readings of one core a second, turned into samples."""
+
+from __future__ import annotations
+
+import pytest
+
+from dutlab.sensors.sampler import Reading, Sample, parse_reading, samples
+
+
+def turn(uptime: float, *, softirq: int, idle: int, processed: int) -> Reading:
+    return parse_reading(
+        f"\x1euptime\n{uptime:.2f} 0.00\n\x1estat\ncpu  0 0 0 0 0 0 0 0 0 0\ncpu0 0 0 0 {idle} 0 0 {softirq} 0 0 0\nctxt 5\n"
+        f"\x1esoftnet\n{processed:08x} 00000000 00000001 00000000 00000000 00000000 00000000 00000000 00000000 00000000\n\x1eend\n"
+    )
+
+
+def test_each_sample_is_the_mean_since_the_reading_before() -> None:
+    found = list(samples([turn(100.0, softirq=0, idle=0, processed=0), turn(102.0, softirq=150, idle=50, processed=5000)], host="dut"))
+    assert Sample(2.0, "dut", "cpu", "cpu0_softirq_percent", 75.0) in found
+    assert Sample(2.0, "dut", "cpu", "cpu0_idle_percent", 25.0) in found
+    assert Sample(2.0, "dut", "softnet", "cpu0_softnet_processed_per_s", 2500.0) in found
+
+
+def test_times_count_from_the_trials_start() -> None:
+    readings = [turn(100.0 + s, softirq=50 * s, idle=50 * s, processed=s) for s in range(4)]
+    assert sorted({s.t_s for s in samples(readings, host="dut")}) == [1.0, 2.0, 3.0]
+    assert sorted({s.t_s for s in samples(readings, host="dut", ahead_s=1.5)}) == [-0.5, 0.5, 1.5]
+
+
+def test_one_reading_makes_no_sample() -> None:
+    assert list(samples([turn(1.0, softirq=0, idle=0, processed=0)], host="dut")) == []
+    assert list(samples([], host="dut")) == []
+
+
+def test_a_packet_counter_that_wrapped_is_put_right() -> None:
+    found = samples([turn(1.0, softirq=0, idle=0, processed=2**32 - 100), turn(2.0, softirq=1, idle=99, processed=100)], host="dut")
+    assert next(s.value for s in found if s.name == "cpu0_softnet_processed_per_s") == pytest.approx(200.0)

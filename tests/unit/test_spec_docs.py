@@ -1,0 +1,75 @@
+"""The reference says what the models do: every example loads, every key is explained, every default is the one in force."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from dutlab.plan.trials import make_plan
+from dutlab.spec.experiment import CustomMode, Experiment, Iperf3Workload, SweepWorkload
+from dutlab.spec.known import FAMILY_MODES, LABS, WATCHES
+from dutlab.spec.loader import load_experiment, load_testbed
+from dutlab.spec.mixes import NAMED_MIXES
+from dutlab.spec.testbed import HostSpec, Link, Sensor, Testbed
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = ROOT / "docs" / "reference"
+TESTBED_PAGE = (REFERENCE / "testbed-file.md").read_text()
+EXPERIMENT_PAGE = (REFERENCE / "experiment-file.md").read_text()
+
+
+def blocks(page):
+    return re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("text", blocks(TESTBED_PAGE), ids=lambda t: t.split("\n")[0])
+def test_every_testbed_of_the_reference_loads(tmp_path, text):
+    (tmp_path / "t.yaml").write_text(text)
+    assert load_testbed(tmp_path / "t.yaml").links
+
+
+@pytest.mark.parametrize("text", blocks(EXPERIMENT_PAGE), ids=lambda t: t.split("\n")[0])
+def test_every_experiment_of_the_reference_loads_and_can_be_planned(tmp_path, text):
+    (tmp_path / "e.yaml").write_text(text)
+    experiment = load_experiment(tmp_path / "e.yaml")
+    assert make_plan(experiment, load_testbed(ROOT / "examples" / "testbeds" / "e302-9d.yaml")).trials
+
+
+@pytest.mark.parametrize(
+    ("page", "model"),
+    [(TESTBED_PAGE, m) for m in (Testbed, HostSpec, Link, Sensor)]
+    + [(EXPERIMENT_PAGE, m) for m in (Experiment, Iperf3Workload, SweepWorkload, CustomMode)],
+)
+def test_every_key_has_its_row(page, model):
+    rows = set(re.findall(r"^\| `([a-z0-9_]+)` \|", page, re.MULTILINE))
+    assert set(model.file_keys()) <= rows
+
+
+def test_no_row_explains_a_key_that_is_none():
+    for page, models in (
+        (TESTBED_PAGE, (Testbed, HostSpec, Link, Sensor)),
+        (EXPERIMENT_PAGE, (Experiment, Iperf3Workload, SweepWorkload, CustomMode)),
+    ):
+        known = {key for model in models for key in model.file_keys()}
+        assert set(re.findall(r"^\| `([a-z0-9_]+)` \|", page, re.MULTILINE)) <= known
+
+
+def test_the_reference_names_everything_that_can_be_named():
+    for name in (*FAMILY_MODES, *FAMILY_MODES["linux"]):
+        assert f"`{name}`" in TESTBED_PAGE
+    for name in (*NAMED_MIXES, *WATCHES):
+        assert f"`{name}`" in EXPERIMENT_PAGE
+    for name in LABS:
+        assert f"{{lab: {name}}}" in EXPERIMENT_PAGE
+
+
+def test_the_design_example_of_a_testbed_is_the_ready_one():
+    assert load_testbed(ROOT / "examples" / "testbeds" / "e302-9d.yaml").links["b"].speed == 10e9
+
+
+def test_the_published_figures_stand_in_the_examples_readme():
+    folder = ROOT / "examples" / "firewall-modes"
+    for line in (folder / "published.csv").read_text().splitlines()[1:]:
+        assert "| " + line.replace(",", " | ") + " |" in (folder / "README.md").read_text()

@@ -1,0 +1,225 @@
+"""The experiment file: what is right loads and round-trips; what is wrong is refused with these very lines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+
+from dutlab.errors import SpecRefused
+from dutlab.spec.experiment import Experiment, Iperf3Workload, LabRef, SweepWorkload, TestbedPath
+from dutlab.spec.loader import load_experiment, path_of_testbed
+from dutlab.spec.mixes import Mix, parse_mix_text
+from strategies import experiments
+
+RIGHT = """\
+experiment: modes
+testbed: {lab: three-node}
+factors:
+  mode: [router, own]
+  mtu: [1500, 9000]
+workloads:
+  - iperf3: {streams: 4, omit: 5s, duration: 30s, links: [[a], [b], [a, b]]}
+  - sweep: {frame_sizes: [64, imix], rates: [max, 100kpps], duration: 1.5s, links: [[a]]}
+repeats: 2
+order: as-written
+seed: 7
+watch: [cpu]
+modes:
+  own: {apply: [sysctl -w x=1], verify: [test -e /], restore: [sysctl -w x=0]}
+"""
+MINIMAL = """\
+experiment: least
+testbed: {lab: three-node}
+factors: {mode: [router]}
+workloads:
+  - sweep:
+"""
+TESTBED = """\
+testbed: bench
+hosts: {source: {ssh: s}, dut: {ssh: d, family: freebsd-pf}, sink: {ssh: k}}
+links:
+  x: {speed: 1G, path: [source:e0, dut:e0, dut:e1, sink:e0], addresses: [10.0.0.2/24, 10.0.0.1/24, 10.0.1.1/24, 10.0.1.2/24]}
+"""
+
+
+def load(tmp_path, text, **kwargs):
+    path = tmp_path / "experiment.yaml"
+    path.write_text(text)
+    return load_experiment(path, **kwargs)
+
+
+def faults(tmp_path, text, **kwargs):
+    with pytest.raises(SpecRefused) as refused:
+        load(tmp_path, text, **kwargs)
+    return [str(f).replace(str(tmp_path / "experiment.yaml"), "").replace(f"{tmp_path}/", "") for f in refused.value.faults]
+
+
+def test_an_experiment_file_becomes_an_experiment(tmp_path):
+    experiment = load(tmp_path, RIGHT)
+    iperf3, sweep = experiment.workloads
+    assert experiment.testbed == LabRef(lab="three-node")
+    assert experiment.factors == {"mode": ("router", "own"), "mtu": ("1500", "9000")}
+    assert experiment.hand_factors == ("mtu",)
+    assert isinstance(iperf3, Iperf3Workload) and (iperf3.tool, iperf3.streams, iperf3.omit, iperf3.duration) == ("iperf3", 4, 5.0, 30.0)
+    assert isinstance(sweep, SweepWorkload) and (sweep.tool, sweep.rates, sweep.duration) == ("engine", (None, 100e3), 1.5)
+    assert sweep.frame_sizes[1].parts == ((64, 7), (594, 4), (1518, 1))
+    assert (experiment.repeats, experiment.order, experiment.seed, experiment.watch) == (2, "as-written", 7, ("cpu",))
+    assert experiment.modes["own"].restore == ("sysctl -w x=0",)
+
+
+def test_what_is_left_out_has_its_documented_default(tmp_path):
+    experiment = load(tmp_path, MINIMAL)
+    (sweep,) = experiment.workloads
+    assert [m.size for m in sweep.frame_sizes] == [64, 128, 256, 512, 1024, 1280, 1518]
+    assert (sweep.rates, sweep.duration, sweep.warmup, sweep.drain, sweep.links) == ((None,), 30.0, 1.0, 0.5, None)
+    assert sweep.link_sets(["a", "b"]) == (("a",), ("b",))
+    assert (experiment.repeats, experiment.order, experiment.seed, experiment.watch, experiment.modes) == (
+        3,
+        "shuffled",
+        None,
+        ("cpu", "nic"),
+        {},
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("router, own", "ruter, own", ":4:10: factors.mode.0: no mode 'ruter' for the DUT of lab three-node, of family linux (known: filter-default, filter-empty, nat, own, router; did you mean router?)"),
+        ("router, own", "router, router", ":4:18: factors.mode.1: 'router' stands twice; `repeats` repeats trials"),
+        ("[router, own]", "[]", ":4:3: factors.mode: empty; a factor has at least one level"),
+        ("[router, own]", "router", ":4:3: factors.mode: must be a list, as in [a, b]"),
+        ("[1500, 9000]", "[1500, '1500']", ":5:15: factors.mtu.1: '1500' stands twice; `repeats` repeats trials"),
+        ("[1500, 9000]", "[1500, ~]", ":5:15: factors.mtu.1: must be text"),
+        ("  mtu:", "  MTU size:", ":5:3: factors.MTU size: 'MTU size' is no name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names"),
+        ("  mode: [router, own]\n", "", ":3:1: factors.mode: missing; write the modes to measure, as in [router, nat]; a mode with no commands can be written under `modes:`"),
+        ("lab: three-node", "lab: three-nodes", ":2:11: testbed.lab: there is no lab 'three-nodes' (known: three-node; did you mean three-node?)"),
+        ("lab: three-node", "lab: three-node, path: x", ":2:28: testbed.path: unknown key (known: lab)"),
+        ("{lab: three-node}", "7", ":2:1: testbed: must be {lab: NAME} or the path of a testbed file"),
+        ("{lab: three-node}", "nosuch.yaml", ":2:1: testbed: nosuch.yaml cannot be read: No such file or directory"),
+        ("streams: 4", "streams: 0", ":7:14: workloads.0.iperf3.streams: must be at least 1"),
+        ("streams: 4", "streams: 4.5", ":7:14: workloads.0.iperf3.streams: must be a whole number"),
+        ("streams: 4", "stream: 4", ":7:14: workloads.0.iperf3.stream: unknown key (known: duration, links, omit, streams; did you mean streams?)"),
+        ("omit: 5s", "omit: 5", ":7:26: workloads.0.iperf3.omit: 5 has no unit; write it as in 30s"),
+        ("omit: 5s", "omit: 1.5s", ":7:26: workloads.0.iperf3.omit: iperf3 takes whole seconds, not 1.5s"),
+        ("omit: 5s", "omit: 61s", ":7:26: workloads.0.iperf3.omit: iperf3 takes 0s to 60s, not 61s"),
+        ("duration: 30s", "duration: 0s", ":7:36: workloads.0.iperf3.duration: iperf3 takes 1s to 86400s, not 0s"),
+        ("duration: 30s", "duration: half an hour", ":7:36: workloads.0.iperf3.duration: 'half an hour' is no duration; write a number and one of ns, us, ms, s, min, h, d, as in 30s"),
+        ("[a, b]]", "[a, c]]", ":7:73: workloads.0.iperf3.links.2.1: lab three-node has no link 'c' (known: a, b)"),
+        ("[a, b]]", "[a, a]]", ":7:69: workloads.0.iperf3.links.2: a link stands twice in one set"),
+        ("[a, b]]", "[b]]", ":7:69: workloads.0.iperf3.links.2: b stands twice; `repeats` repeats trials"),
+        ("[a, b]]", "[]]", ":7:69: workloads.0.iperf3.links.2: empty; a trial needs a link"),
+        ("[[a], [b], [a, b]]", "[a]", ":7:59: workloads.0.iperf3.links.0: must be a list of the links that are driven at once, as in [a, b]"),
+        ("[[a], [b], [a, b]]", "[]", ":7:51: workloads.0.iperf3.links: empty; write sets of links, as in [[a], [b], [a, b]]"),
+        ("- iperf3:", "- iperf:", ":7:5: workloads.0.iperf: unknown workload (known: iperf3, sweep; did you mean iperf3?)"),
+        ("  - iperf3: {streams: 4, omit: 5s, duration: 30s, links: [[a], [b], [a, b]]}", "  - iperf3",
+         ":7:5: workloads.0: must be one of iperf3, sweep with its settings, as in `- sweep: {duration: 30s}`"),
+        ("[64, imix]", "[63, imix]", ":8:27: workloads.1.sweep.frame_sizes.0: 63 is no frame size; 64 to 9234 bytes with FCS can be sent"),
+        ("[64, imix]", "[64, imax]", ":8:31: workloads.1.sweep.frame_sizes.1: 'imax' is no frame size and no mix (known: imix, imix-csit; did you mean imix?)"),
+        ("[64, imix]", "[64, 64]", ":8:31: workloads.1.sweep.frame_sizes.1: stands twice; `repeats` repeats trials"),
+        ("[64, imix]", "[64, 1519]", ":8:31: workloads.1.sweep.frame_sizes.1: 1519 bytes with FCS do not pass link a: its MTU of 1500 carries 1518"),
+        ("[64, imix]", "[]", ":8:13: workloads.1.sweep.frame_sizes: empty; a sweep needs at least one"),
+        ("[64, imix]", "[{name: web, parts: {64: 7, 594: x}}]", ":8:27: workloads.1.sweep.frame_sizes.0: weight of 594 must be a whole number, not 'x'"),
+        ("[64, imix]", "[{name: imix, parts: {64: 7}}]", ":8:28: workloads.1.sweep.frame_sizes.0.name: 'imix' already means something else; give the mix a name of its own"),
+        ("[64, imix]", "[{name: web, parts: {64: 7, 0x40: 1}}]", ":8:27: workloads.1.sweep.frame_sizes.0: frame size must be a whole number, not '0x40'"),
+        ("100kpps", "100k", ":8:51: workloads.1.sweep.rates.1: '100k' is no frame rate; write a number and pps, kpps, Mpps or Gpps, as in 100kpps"),
+        ("100kpps", "100", ":8:51: workloads.1.sweep.rates.1: 100 has no unit; write it as in 100kpps"),
+        ("duration: 1.5s", "duration: 10ms", ":8:61: workloads.1.sweep.duration: must be 0.1s to 86400s, not 0.01s"),
+        ("duration: 1.5s", "drain: 1h", ":8:61: workloads.1.sweep.drain: must be 0s to 600s, not 3600s"),
+        ("repeats: 2", "repeats: 0", ":9:1: repeats: must be at least 1"),
+        ("repeats: 2", "repeats: yes", ":9:1: repeats: must be a whole number"),
+        ("repeats: 2", "repeat: 2", ":9:1: repeat: unknown key (known: experiment, factors, modes, order, repeats, seed, testbed, watch, workloads; did you mean repeats?)"),
+        ("as-written", "random", ":10:1: order: must be 'shuffled' or 'as-written'"),
+        ("seed: 7", "seed: -7", ":11:1: seed: must be at least 0"),
+        ("[cpu]", "[cpu, power]", ":12:14: watch.1: 'power' cannot be watched (known: cpu, nic)"),
+        ("[cpu]", "[cpu, cpu]", ":12:14: watch.1: cpu stands twice"),
+        (", restore: [sysctl -w x=0]", "", ":14:3: modes.own.restore: missing; a mode that changes the DUT says how to put it back"),
+        ("[test -e /]", "['']", ":14:42: modes.own.verify.0: empty command"),
+        ("[test -e /]", "test -e /", ":14:33: modes.own.verify: must be a list, as in [a, b]"),
+        ("  own:", "  nat:", ":14:3: modes.nat: family linux already has a mode nat; give yours another name"),
+        ("experiment: modes", "experiment: a/b", ":1:1: experiment: 'a/b' is no name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names"),
+    ],
+)  # fmt: skip
+def test_one_mistake_is_refused_where_it_stands(tmp_path, old, new, expected):
+    assert old in RIGHT
+    assert expected in faults(tmp_path, RIGHT.replace(old, new, 1))
+
+
+def test_every_fault_is_reported_at_once_even_those_that_need_the_testbed(tmp_path):
+    text = """\
+experiment: Bad
+testbed: {lab: three-node}
+factors: {mode: [ruter]}
+workloads:
+  - iperf3: {duration: 10, links: [[z]]}
+  - sweep: {frame_sizes: [9000], colour: red}
+"""
+    assert faults(tmp_path, text) == [
+        ":1:1: experiment: 'Bad' is no name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names",
+        ":3:18: factors.mode.0: no mode 'ruter' for the DUT of lab three-node, of family linux (known: filter-default, filter-empty, nat, router; did you mean router?)",
+        ":5:14: workloads.0.iperf3.duration: 10 has no unit; write it as in 30s",
+        ":5:37: workloads.0.iperf3.links.0.0: lab three-node has no link 'z' (known: a, b)",
+        ":6:34: workloads.1.sweep.colour: unknown key (known: drain, duration, frame_sizes, links, rates, warmup)",
+    ]
+
+
+def test_a_path_of_testbed_stands_beside_the_experiment_and_bounds_it(tmp_path):
+    (tmp_path / "bench.yaml").write_text(TESTBED)
+    text = (
+        MINIMAL.replace("{lab: three-node}", "bench.yaml")
+        .replace("[router]", "[pass]")
+        .replace("- sweep:", "- sweep: {rates: [1.4Mpps, 1.5Mpps], frame_sizes: [64]}")
+    )
+    assert faults(tmp_path, text) == [
+        ":3:18: factors.mode.0: no mode 'pass' for the DUT of testbed bench, of family freebsd-pf (known: none)",
+        ":5:30: workloads.0.sweep.rates.1: 1.5 Mpps of frame size 64 is more than link x carries (1.49 Mpps)",
+    ]
+    text = text.replace(", 1.5Mpps", "") + "modes: {pass: {}}\n"
+    experiment = load(tmp_path, text)
+    assert experiment.testbed == TestbedPath(path="bench.yaml")
+    assert path_of_testbed(tmp_path / "experiment.yaml", experiment.testbed) == tmp_path / "bench.yaml"
+    other = tmp_path / "elsewhere.yaml"
+    other.write_text(TESTBED.replace("x:", "y:"))
+    assert load(tmp_path, text, testbed=other).testbed == TestbedPath(path=str(other))
+
+
+def test_faults_of_the_path_of_testbed_are_reported_with_the_experiments(tmp_path):
+    (tmp_path / "bench.yaml").write_text(TESTBED.replace("1G", "1 Gb"))
+    text = MINIMAL.replace("{lab: three-node}", "bench.yaml") + "colour: red\n"
+    assert faults(tmp_path, text) == [
+        "bench.yaml:4:7: links.x.speed: '1 Gb' is an amount, not a rate: per what time? Write 1 Gbit/s",
+        ":6:1: colour: unknown key (known: experiment, factors, modes, order, repeats, seed, testbed, watch, workloads)",
+    ]
+
+
+def test_two_workloads_may_not_ask_for_the_same_trial(tmp_path):
+    text = MINIMAL + "  - sweep: {frame_sizes: [64], links: [[b]]}\n"
+    assert faults(tmp_path, text) == [":6:5: workloads.1: asks for trials that workload 1 asks for too; `repeats` repeats trials"]
+
+
+def test_a_plan_of_absurd_size_is_refused_before_it_is_made(tmp_path):
+    sizes = ", ".join(map(str, range(64, 1000)))
+    text = MINIMAL.replace("- sweep:", f"- sweep: {{frame_sizes: [{sizes}], rates: [max, 1pps, 2pps]}}") + "repeats: 1000\n"
+    assert faults(tmp_path, text) == [":4:1: workloads: 5616000 trials in all; at most 100000 can be planned"]
+
+
+def test_a_mix_of_ones_own_has_its_average_and_its_text():
+    mix = Mix.model_validate({"name": "web", "parts": {"1518": 1, "64": 7, "594": 4}})
+    assert mix.text == "64:7,594:4,1518:1"
+    assert parse_mix_text(mix.text) == mix.parts
+    assert mix.mean == pytest.approx(361.83, abs=0.01)  # RFC-style simple IMIX: (7*64 + 4*594 + 1518) / 12
+    assert Mix.model_validate("imix-csit").mean == pytest.approx(353.83, abs=0.01)  # as CSIT publishes it
+
+
+@given(experiments)
+def test_an_experiment_survives_json(experiment):
+    assert Experiment.model_validate(json.loads(json.dumps(experiment.model_dump(mode="json")))) == experiment
+
+
+@pytest.mark.parametrize("name", ["experiment", "demo", "quick"])
+def test_every_example_loads(name):
+    example = Path(__file__).parents[2] / "examples" / "firewall-modes" / f"{name}.yaml"
+    assert load_experiment(example).factors["mode"] == ("router", "filter-empty", "filter-default", "nat")

@@ -1,0 +1,20 @@
+"""What the spec lists by name is what the rooms behind it build."""
+
+from __future__ import annotations
+
+from dutlab import labs
+from dutlab.dut import family
+from dutlab.spec.known import FAMILY_MODES, LABS
+
+
+def test_the_modes_of_every_family_that_has_some_are_those_that_it_brings():
+    with_modes = {name: modes for name, modes in FAMILY_MODES.items() if modes}
+    assert with_modes == {name: tuple(family(name).modes) for name in with_modes}
+
+
+def test_every_lab_that_a_file_may_name_can_be_described_and_has_these_links():
+    for name, known in LABS.items():
+        testbed = labs.description(name).testbed
+        assert tuple(testbed.links) == known.links
+        assert testbed.hosts["dut"].family == known.family
+        assert {(link.mtu, link.speed) for link in testbed.links.values()} == {(1500, None)}  # what the checks of frame sizes go by

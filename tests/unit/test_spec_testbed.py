@@ -1,0 +1,229 @@
+"""The testbed file: what is right loads and round-trips; what is wrong is refused with these very lines."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+
+import pytest
+from hypothesis import given
+from pydantic import ValidationError
+
+from dutlab.errors import SpecRefused
+from dutlab.spec.known import ROLES
+from dutlab.spec.loader import load_testbed
+from dutlab.spec.testbed import HostSpec, Link, Port, Testbed
+from strategies import testbeds
+
+RIGHT = """\
+testbed: e302-9d
+hosts:
+  source: {ssh: root@192.0.2.11, family: freebsd}
+  dut:    {ssh: "admin@[2001:db8::1]:2222", family: freebsd-pf}
+  sink:   {ssh: sink.example}
+links:
+  a: {speed: 10G, path: [source:ixl2, dut:ixl2, dut:ixl0, sink:ix0],
+      addresses: [172.16.0.2/24, 172.16.0.1/24, 172.16.10.1/24, 172.16.10.2/24]}
+  six: {path: [source:ixl3, dut:ixl3, dut:ixl1, sink:ix2], mtu: 9000, isolated: true,
+      addresses: ["2001:db8:0::2/64", "2001:db8:0::1/64", "2001:db8:1::1/64", "2001:db8:1::2/64"]}
+sensors:
+  wall: {shelly: "http://192.0.2.40"}
+"""
+
+
+def faults(tmp_path, text):
+    path = tmp_path / "testbed.yaml"
+    path.write_text(text)
+    with pytest.raises(SpecRefused) as refused:
+        load_testbed(path)
+    assert refused.value.exit_status == 2
+    return [str(f).removeprefix(str(path)) for f in refused.value.faults]
+
+
+def load(tmp_path, text):
+    path = tmp_path / "testbed.yaml"
+    path.write_text(text)
+    return load_testbed(path)
+
+
+def test_a_testbed_file_becomes_a_testbed(tmp_path):
+    testbed = load(tmp_path, RIGHT)
+    a, six = testbed.links["a"], testbed.links["six"]
+    assert (testbed.name, testbed.lab, a.name, a.speed, a.mtu, a.isolated) == ("e302-9d", None, "a", 10e9, 1500, False)
+    assert (str(a.source), str(a.dut_in), str(a.dut_out), str(a.sink)) == ("source:ixl2", "dut:ixl2", "dut:ixl0", "sink:ix0")
+    assert a.sink_address == ipaddress.ip_interface("172.16.10.2/24")
+    assert (six.speed, six.mtu, six.isolated, six.dut_in_address.version) == (None, 9000, True, 6)
+    assert (testbed.hosts["sink"].name, testbed.hosts["sink"].family) == ("sink", "linux")
+    assert testbed.sensors["wall"].measures == "dut"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("speed: 10G", "speed: 10 Gb", ":7:7: links.a.speed: '10 Gb' is an amount, not a rate: per what time? Write 10 Gbit/s"),
+        ("speed: 10G", "speed: 10", ":7:7: links.a.speed: 10 has no unit; write it as in 10G"),
+        ("speed: 10G", "speed: 0G", ":7:7: links.a.speed: must be more than 0"),
+        ("speed: 10G", "speed: [10G]", ":7:7: links.a.speed: must be a quantity, as in 10G"),
+        ("speed: 10G", "sped: 10G", ":7:7: links.a.sped: unknown key (known: addresses, isolated, mtu, path, speed; did you mean speed?)"),
+        ("speed: 10G", "name: b", ":7:7: links.a.name: unknown key (known: addresses, isolated, mtu, path, speed)"),
+        ("source:ixl2", "source", ":7:26: links.a.path.0: 'source' is no port; write host:interface, as in source:eth1"),
+        (
+            "source:ixl2",
+            "sourc:ixl2",
+            ":7:26: links.a.path.0: sourc:ixl2: there is no host 'sourc' (known: dut, sink, source; did you mean source?)",
+        ),
+        (
+            "source:ixl2",
+            "sink:ixl2",
+            ":7:26: links.a.path.0: sink:ixl2 stands where a port of source must: the order is source → dut → dut → sink",
+        ),
+        (
+            "source:ixl2",
+            "source:-f",
+            ":7:26: links.a.path.0: '-f' is no interface name; 1 to 15 of letters, digits, '.', '_' and '-', not beginning with '-' or '.'",
+        ),
+        ("dut:ixl0", "dut:ixl2", ":7:49: links.a.path.2: dut:ixl2 is also where packets enter the DUT; a link needs two ports of it"),
+        (", sink:ix0]", "]", ":7:19: links.a.path.3: missing"),
+        ("sink:ix0]", "sink:ix0, sink:ix1]", ":7:19: links.a.path: must hold at most 4 items, not 5"),
+        ("dut:ixl3, dut:ixl1", "dut:ixl2, dut:ixl1", ":9:29: links.six.path.1: dut:ixl2 is already used by link a"),
+        (
+            "172.16.0.1/24",
+            "172.16.1.1/24",
+            ":8:34: links.a.addresses.1: 172.16.1.1/24 is not in 172.16.0.0/24, but source and DUT in share a wire",
+        ),
+        ("172.16.0.1/24", "172.16.0.2/24", ":8:34: links.a.addresses.1: 172.16.0.2/24 is the address of both source and DUT in"),
+        ("172.16.0.1/24", "172.16.0.1", ":8:34: links.a.addresses.1: 172.16.0.1 has no prefix length; write it as in 172.16.0.1/24"),
+        (
+            "172.16.0.1/24",
+            "172.16.0.1/33",
+            ":8:34: links.a.addresses.1: '172.16.0.1/33' is no address; write it with its prefix length, as in 172.16.0.2/24",
+        ),
+        (
+            "172.16.0.1/24",
+            "172.16.0.0/24",
+            ":8:34: links.a.addresses.1: 172.16.0.0/24 is the network itself; a host needs an address inside it",
+        ),
+        ("172.16.0.1/24", "172.16.0.255/24", ":8:34: links.a.addresses.1: 172.16.0.255/24 is the broadcast address of its network"),
+        ("172.16.0.1/24", "127.0.0.1/24", ":8:34: links.a.addresses.1: 127.0.0.1/24 is loopback; a port needs an ordinary address"),
+        ("172.16.0.1/24", '"2001:db8::5/64"', ":8:7: links.a.addresses: IPv4 and IPv6 are mixed; give each family a link of its own"),
+        ("mtu: 9000", "mtu: 1000", ":9:60: links.six.mtu: 1000 is below 1280, the least that IPv6 can use (RFC 8200)"),
+        ("mtu: 9000", "mtu: 9217", ":9:60: links.six.mtu: must be at most 9216"),
+        ("mtu: 9000", 'mtu: "9000"', ":9:60: links.six.mtu: must be a whole number"),
+        ("isolated: true", "isolated: 1", ":9:71: links.six.isolated: must be true or false"),
+        (
+            "root@192.0.2.11",
+            "-oProxyCommand=id",
+            ":3:12: hosts.source.ssh: '-oProxyCommand=id' is no ssh target; write [user@]host[:port], as in root@192.0.2.11",
+        ),
+        (
+            "root@192.0.2.11",
+            "root@-oX",
+            ":3:12: hosts.source.ssh: 'root@-oX' is no ssh target; write [user@]host[:port], as in root@192.0.2.11",
+        ),
+        (
+            "root@192.0.2.11",
+            "h:70000",
+            ":3:12: hosts.source.ssh: 'h:70000' is no ssh target; write [user@]host[:port], as in root@192.0.2.11",
+        ),
+        (
+            "ssh: root@192.0.2.11, ",
+            "",
+            ":3:3: hosts.source.ssh: missing; write how to reach the host, as in root@192.0.2.11 (only embedded labs do without)",
+        ),
+        (
+            "family: freebsd}",
+            "family: frebsd}",
+            ":3:34: hosts.source.family: 'frebsd' is no family (known: freebsd, freebsd-pf, linux, openbsd-pf, vpp; did you mean freebsd?)",
+        ),
+        ("  sink:   {", "  sunk:   {", ":5:3: hosts.sunk: unknown role (known: dut, sink, source; did you mean sink?)"),
+        (
+            "  a: {",
+            "  A_1: {",
+            ":7:3: links.A_1.name: 'A_1' is no name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names",
+        ),
+        (
+            "testbed: e302-9d",
+            "testbed: ../x",
+            ":1:1: testbed: '../x' is no name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names",
+        ),
+        ("testbed: e302-9d", "lab: three-node", ":1:1: lab: unknown key (known: hosts, links, sensors, testbed)"),
+        (
+            '"http://192.0.2.40"',
+            "file:///etc/passwd",
+            ":12:10: sensors.wall.shelly: must be a URL without a password in it, as in http://192.0.2.40",
+        ),
+        (
+            '40"}',
+            '40", measures: dur}',
+            ":12:39: sensors.wall.measures: there is no host 'dur' (known: dut, sink, source; did you mean dut?)",
+        ),
+    ],
+)
+def test_one_mistake_is_refused_where_it_stands(tmp_path, old, new, expected):
+    assert old in RIGHT
+    assert expected in faults(tmp_path, RIGHT.replace(old, new, 1))
+
+
+def test_every_fault_is_reported_at_once(tmp_path):
+    text = """\
+testbed: bad
+hosts:
+  source: {ssh: -v, famly: linux}
+  dut: {ssh: dut}
+links:
+  a:
+    speed: 10 Gb
+    path: [source:eth0, dut:in-a, dut:out-a, sink:eth0]
+    addresses: [10.0.0.2/24, 10.0.1.1/24, 10.0.2.1/24, 10.0.2.2/24]
+  b:
+    path: [source:eth0, dut:in-b, dut:out-b, nosuch:eth0]
+    addresses: [10.0.3.2/24, 10.0.3.1/24, 10.0.4.1/24, 10.0.4.2/24]
+colour: red
+"""
+    assert faults(tmp_path, text) == [
+        ":2:1: hosts.sink: missing; a testbed has the hosts source, dut and sink",
+        ":3:12: hosts.source.ssh: '-v' is no ssh target; write [user@]host[:port], as in root@192.0.2.11",
+        ":3:21: hosts.source.famly: unknown key (known: family, ssh; did you mean family?)",
+        ":7:5: links.a.speed: '10 Gb' is an amount, not a rate: per what time? Write 10 Gbit/s",
+        ":11:46: links.b.path.3: nosuch:eth0: there is no host 'nosuch' (known: dut, source)",
+        ":13:1: colour: unknown key (known: hosts, links, sensors, testbed)",
+    ]
+
+
+def test_links_need_networks_of_their_own(tmp_path):
+    text = RIGHT.replace(
+        '"2001:db8:0::2/64", "2001:db8:0::1/64", "2001:db8:1::1/64", "2001:db8:1::2/64"',
+        "172.16.0.3/24, 172.16.0.4/24, 10.0.0.1/24, 10.0.0.2/24",
+    )
+    assert faults(tmp_path, text) == [
+        ":10:19: links.six.addresses.0: 172.16.0.0/24 overlaps 172.16.0.0/24 of link a; each wire needs a network of its own"
+    ]
+
+
+def test_a_testbed_without_a_link_is_refused(tmp_path):
+    head = RIGHT.split("links:", maxsplit=1)[0]
+    assert faults(tmp_path, head + "links: {}\n") == [":6:1: links: empty; a testbed needs a link"]
+    assert faults(tmp_path, head) == [":1:1: links: missing"]
+
+
+def test_a_lab_builds_the_same_models_without_ssh_or_speed():
+    path = (
+        Port(host="source", interface="eth-a"),
+        Port(host="dut", interface="in-a"),
+        Port(host="dut", interface="out-a"),
+        Port(host="sink", interface="eth-a"),
+    )
+    addresses = tuple(ipaddress.ip_interface(a) for a in ("172.16.0.2/24", "172.16.0.1/24", "172.16.10.1/24", "172.16.10.2/24"))
+    hosts = {role: HostSpec(name=role, family="linux") for role in ROLES}
+    lab = Testbed(name="three-node", lab="three-node", hosts=hosts, links={"a": Link(name="a", path=path, addresses=addresses)})
+    assert lab.links["a"].dut_out == path[2]
+    with pytest.raises(ValidationError, match="how to reach the host"):
+        Testbed(name="three-node", hosts=hosts, links=lab.links)
+    with pytest.raises(ValidationError, match="frozen"):
+        lab.name = "other"
+
+
+@given(testbeds)
+def test_a_testbed_survives_json(testbed):
+    assert Testbed.model_validate_json(testbed.model_dump_json()) == testbed
+    assert Testbed.model_validate(json.loads(testbed.model_dump_json(by_alias=True))) == testbed

@@ -1,0 +1,296 @@
+"""The run folder: written once, whole or absent, and readable by whoever comes later."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dutlab.errors import StoreError
+from dutlab.plan.cell import Cell
+from dutlab.store.names import UnsafeName, checked_component, checked_relative, run_name
+from dutlab.store.record import TrialRecord
+from dutlab.store.run_folder import NewerRun, RunFolder
+from dutlab.store.samples import query_samples, read_samples
+from dutlab.store.write import AlreadyWritten, write_once
+
+NOW = datetime(2026, 11, 21, 8, 1, 30, tzinfo=UTC)
+SRC = Path(__file__).parents[2] / "src"
+
+
+@dataclass(frozen=True)
+class Row:
+    t_s: float
+    host: str
+    sensor: str
+    name: str
+    value: float
+
+
+def record(trial: int = 1) -> TrialRecord:
+    cell = Cell(mode="router", factors={"mode": "router"}, workload="iperf3", tool="iperf3", links=("a",), params={"streams": 4}, repeat=1)
+    return TrialRecord(
+        trial=trial, status="measured", cell=cell, started=NOW, ended=NOW + timedelta(seconds=30), figures={"a": {"goodput_bps": 9.4e9}}
+    )
+
+
+def new_run(runs: Path, token: str = "3f2a") -> RunFolder:
+    return RunFolder.create(
+        runs, experiment="firewall-modes", experiment_yaml=b"experiment: firewall-modes\n", testbed_yaml=None,
+        resolved={"experiment": {"name": "firewall-modes"}}, plan={"seed": 7, "trials": []}, now=NOW, token=token,
+    )  # fmt: skip
+
+
+def files(folder: Path) -> set[str]:
+    return {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_a_run_is_named_by_time_experiment_and_token() -> None:
+    assert run_name("firewall-modes", NOW, "3f2a") == "2026-11-21T0801Z-firewall-modes-3f2a"
+    assert run_name("firewall-modes", NOW.astimezone(timezone(timedelta(hours=5))), "3f2a") == "2026-11-21T0801Z-firewall-modes-3f2a"
+
+
+@given(st.text(max_size=200))
+def test_any_experiment_name_gives_a_run_name_that_is_one_path_component(text: str) -> None:
+    name = run_name(text, NOW, "3f2a")
+    assert Path(name).name == name == checked_component(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["..", "../x", "/etc/passwd", "a//b", "a/../b", ".hidden", "-rf", "a b", "a\nb", "", "a/b/c/d/e", "x" * 101, "a\\b", "dut~2"]
+)
+def test_a_name_that_could_leave_the_folder_is_refused(name: str) -> None:
+    with pytest.raises(UnsafeName):
+        checked_relative(name)
+
+
+def test_a_new_run_holds_what_was_given_and_no_temporary_files(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    assert run.name == "2026-11-21T0801Z-firewall-modes-3f2a"
+    assert files(run.path) == {"experiment.yaml", "resolved.json", "plan.json"}
+    assert RunFolder.open(run.path).plan == {"seed": 7, "trials": []}
+    assert [p.name for p in tmp_path.iterdir()] == [run.name]
+
+
+def test_two_runs_with_the_same_name_do_not_mix(tmp_path: Path) -> None:
+    new_run(tmp_path)
+    with pytest.raises(StoreError):
+        new_run(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_trial_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    rows = [Row(float(t), "dut", "cpu", "cpu0_busy_percent", t * 10.0) for t in range(3)]
+    kept = run.write_trial(record(), {"source/iperf3.json": b"{}", "log.txt": b"\x00\xff"}, rows)
+    assert kept.raw == ["raw/log.txt", "raw/source/iperf3.json"]
+    assert run.record(1) == kept
+    assert list(run.records()) == [kept]
+    assert (run.path / "trials/0001/raw/log.txt").read_bytes() == b"\x00\xff"
+    path = run.samples_path(1)
+    assert path is not None
+    assert list(read_samples(path)["value"]) == [0.0, 10.0, 20.0]
+
+
+def test_a_record_is_never_rewritten(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    run.write_trial(record(), {})
+    before = (run.path / "trials/0001/record.json").read_bytes()
+    with pytest.raises(AlreadyWritten):
+        run.write_trial(record().model_copy(update={"status": "failed", "why": "second try"}), {})
+    assert (run.path / "trials/0001/record.json").read_bytes() == before
+
+
+def test_an_unsafe_raw_name_stops_the_trial_before_anything_is_written(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    with pytest.raises(UnsafeName):
+        run.write_trial(record(), {"good.txt": b"", "../../evil": b"x"})
+    assert not (run.path / "trials/0001").exists()
+    assert not list(tmp_path.rglob("evil"))
+
+
+def test_a_cut_trial_is_moved_aside_and_can_be_done_again(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    for cut in (1, 2):
+        (run.path / "trials/0007/raw").mkdir(parents=True)
+        (run.path / "trials/0007/raw/half.json").write_bytes(b"{")
+        assert run.incomplete() == [7]
+        assert run.discard_incomplete(7) == run.path / f"trials/0007.cut-{cut}"
+        assert (run.path / f"trials/0007.cut-{cut}/raw/half.json").read_bytes() == b"{"
+    assert run.discard_incomplete(7) is None
+    run.write_trial(record(7), {})
+    assert run.finished() == {7}
+    assert run.incomplete() == []
+
+
+def test_a_finished_trial_cannot_be_discarded(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    run.write_trial(record(), {})
+    with pytest.raises(StoreError, match="finished trial"):
+        run.discard_incomplete(1)
+    assert run.finished() == {1}
+
+
+def test_killed_while_writing_a_trial_leaves_either_a_whole_record_or_none(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    code = (
+        "import sys, os, signal; sys.path[:0] = sys.argv[1:3]\n"
+        "from pathlib import Path; import dutlab.store.run_folder as rf; from test_store_run_folder import record\n"
+        "writes = 0\n"
+        "real = rf.write_once\n"
+        "def dying(path, data):\n"
+        "    global writes; writes += 1\n"
+        "    if writes == int(sys.argv[4]): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    real(path, data)\n"
+        "rf.write_once = dying\n"
+        "rf.RunFolder.open(Path(sys.argv[3])).write_trial(record(), {'a.txt': b'a', 'b.txt': b'b'})\n"
+    )
+    for dies_at in (1, 2, 3):  # two raw files, then the record
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(SRC), str(Path(__file__).parent), str(run.path), str(dies_at)],
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == -9, done.stderr
+        assert run.finished() == set()
+        assert run.discard_incomplete(1) is not None
+    run.write_trial(record(), {"a.txt": b"a"})
+    assert run.finished() == {1}
+
+
+def test_host_facts_of_a_resumed_run_stand_beside_the_first(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    run.write_host("dut", {"kernel": "6.1"})
+    run.write_host("dut", {"kernel": "6.18"})
+    run.write_host("dut", {"kernel": "6.19"})
+    assert {n: f["kernel"] for n, f in run.hosts().items()} == {"dut": "6.1", "dut~2": "6.18", "dut~3": "6.19"}
+
+
+@pytest.mark.parametrize("name", ["record.json", "plan.json"])
+def test_a_file_of_a_newer_dutlab_is_named_as_such(tmp_path: Path, name: str) -> None:
+    run = new_run(tmp_path)
+    run.write_trial(record(), {})
+    path = next(run.path.rglob(name))
+    found = json.loads(path.read_text())
+    path.write_text(json.dumps({**found, "schema_version": 9, "novelty": [1]}))
+    with pytest.raises(NewerRun, match=r"schema_version 9.*reads up to 1"):
+        _ = (list(run.records()), run.plan)
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"trial": "x"}', "null", "\udcff"])
+def test_a_damaged_record_is_a_sentence_that_names_the_file(tmp_path: Path, damage: str) -> None:
+    run = new_run(tmp_path)
+    run.write_trial(record(), {})
+    (run.path / "trials/0001/record.json").write_bytes(damage.encode("utf-8", "surrogateescape"))
+    with pytest.raises(StoreError, match=r"trials/0001/record\.json"):
+        list(run.records())
+
+
+def test_what_is_no_run_is_not_opened(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="is no folder"):
+        RunFolder.open(tmp_path / "absent")
+    with pytest.raises(StoreError, match=r"plan\.json"):
+        RunFolder.open(tmp_path)
+
+
+def test_the_manifest_names_each_changed_missing_and_extra_file(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    run.write_trial(record(), {"a.txt": b"a", "b.txt": b"b"})
+    run.write_manifest()
+    run.journal.write_text("appended after the run was closed")
+    assert run.verify_manifest().none
+    assert run.write_manifest() == run.path / "MANIFEST.sha256"
+    assert subprocess.run(["sha256sum", "--check", "--quiet", "MANIFEST.sha256"], cwd=run.path, check=False).returncode == 0
+    (run.path / "report").mkdir()
+    (run.path / "report/report.html").write_text("made later")
+    assert run.verify_manifest().none
+    (run.path / "trials/0001/raw/a.txt").write_bytes(b"A")
+    (run.path / "trials/0001/raw/b.txt").unlink()
+    (run.path / "trials/0001/raw/c.txt").write_bytes(b"")
+    found = run.verify_manifest()
+    assert (found.changed, found.missing, found.extra) == (
+        ("trials/0001/raw/a.txt",),
+        ("trials/0001/raw/b.txt",),
+        ("trials/0001/raw/c.txt",),
+    )
+    assert str(found) == "missing: trials/0001/raw/b.txt; changed: trials/0001/raw/a.txt; extra: trials/0001/raw/c.txt"
+
+
+def test_a_file_replaced_by_a_link_to_its_copy_is_a_change(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    run.write_trial(record(), {"a.txt": b"a"})
+    run.write_manifest()
+    path = run.path / "trials/0001/raw/a.txt"
+    path.rename(tmp_path / "copy")
+    path.symlink_to(tmp_path / "copy")
+    assert run.verify_manifest().changed == ("trials/0001/raw/a.txt",)
+
+
+def test_an_unfinished_run_has_no_manifest_to_verify(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="has not finished"):
+        new_run(tmp_path).verify_manifest()
+
+
+def test_samples_of_several_trials_are_asked_at_once_even_under_odd_folder_names(tmp_path: Path) -> None:
+    runs = tmp_path / "it's [odd] *"
+    runs.mkdir()
+    run = new_run(runs)
+    for trial in (1, 2):
+        run.write_trial(record(trial), {}, [Row(0.0, "dut", "cpu", "cpu0_busy_percent", trial * 10.0)])
+    paths = [p for t in (1, 2) if (p := run.samples_path(t))]
+    assert query_samples(paths, "SELECT file, avg(value) FROM samples GROUP BY file ORDER BY file") == [(0, 10.0), (1, 20.0)]
+
+
+def test_no_samples_leave_no_file(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    run.write_trial(record(), {})
+    assert run.samples_path(1) is None
+
+
+def test_a_full_disk_is_said_with_what_is_needed_and_leaves_no_half_trial(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.path[:0] = sys.argv[1:3]\n"
+        "import random; from dutlab.store.write import DiskFull; from test_store_run_folder import *\n"
+        "run = new_run(Path(sys.argv[3]))\n"
+        "run.write_trial(record(1), {'small.txt': b'x'})\n"
+        "try: run.write_trial(record(2), {'first.txt': b'x' * 4096, 'large.bin': b'x' * 2**20})\n"
+        "except DiskFull as full: error = full\n"
+        "assert error.needed_bytes == 2**20 and 0 <= error.free_bytes < 2**20, error\n"
+        "assert 'dutlab resume' in error.remedy\n"
+        "rows = [Row(float(i), 'dut', 'cpu', 'n', random.random()) for i in range(60000)]\n"
+        "try: run.write_trial(record(2), {}, rows)\n"
+        "except DiskFull as full: print('samples too')\n"
+        "assert run.finished() == {1} and run.incomplete() == []\n"
+        "assert not list(run.path.rglob('.*')), list(run.path.rglob('.*'))\n"
+        "run.write_trial(record(2), {'small.txt': b'x'})\n"
+    )
+    script = f"mount -t tmpfs -o size=400k none '{tmp_path}' && exec '{sys.executable}' -c \"$CODE\" '{SRC}' '{Path(__file__).parent}' '{tmp_path}'"
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode:
+        (pytest.fail if "mount" in os.environ.get("DUTLAB_PROMISED", "").split(",") else pytest.skip)("no mount namespaces here")
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script], env={**os.environ, "CODE": code}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "samples too\n"
+
+
+def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("a file, no folder")
+    with pytest.raises(StoreError, match="cannot be written"):
+        new_run(tmp_path / "runs")
+
+
+def test_write_once_leaves_the_first_content(tmp_path: Path) -> None:
+    write_once(tmp_path / "x", b"1")
+    with pytest.raises(AlreadyWritten):
+        write_once(tmp_path / "x", b"2")
+    assert [p.name for p in tmp_path.iterdir()] == ["x"]
+    assert (tmp_path / "x").read_bytes() == b"1"

@@ -1,0 +1,236 @@
+"""The sweep against a DUT whose capacity is known."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.errors import InputError, MeasurementError
+from dutlab.methods import sweep
+from dutlab.methods.mixes import frame_mix, mix_of
+from dutlab.methods.ports import Flow, Latency, Outcome, Reading
+from dutlab.plan.cell import Cell
+
+LATENCY = Latency(count=1000, min_ns=8, p50_ns=10, p90_ns=20, p99_ns=30, p999_ns=40, max_ns=50, mean_ns=12.5)
+
+
+class SimulatedDut:
+    """A generator that reaches `reach_pps` before a DUT that forwards `capacity_pps` and drops the rest, on every link alike."""
+
+    def __init__(self, *, reach_pps=2e6, capacity_pps=1e6, latency=LATENCY, doubts=(), change=lambda flow: flow):
+        self.reach_pps, self.capacity_pps, self.latency, self.doubts, self.change = reach_pps, capacity_pps, latency, doubts, change
+        self.offers = []
+
+    async def offer(self, offer):
+        self.offers.append(offer)
+        flows = tuple(self.change(self._flow(offer, name)) for name in offer.links)
+        return Outcome(flows, self.doubts, {"raw.json": b"{}"}, {"engine_version": "1"}, (Reading(1.0, "a", "received_pps", 5.0),))
+
+    def _flow(self, offer, link):
+        asked = int((offer.rate or self.reach_pps) * offer.duration)
+        sent = min(asked, int(self.reach_pps * offer.duration))
+        received = min(sent, int(self.capacity_pps * offer.duration))
+        return Flow(
+            link=link,
+            asked_frames=asked,
+            sent_frames=sent,
+            refused_frames=asked - sent,
+            received_frames=received,
+            lost_frames=sent - received,
+            duplicated_frames=0,
+            reordered_frames=0,
+            foreign_frames=0,
+            sent_seconds=float(offer.duration),
+            mean_frame_bytes=offer.mix.mean,
+            received_bytes=round(received * offer.mix.mean),
+            latency=self.latency if received else None,
+        )
+
+
+def cell(links=("a",), **params):
+    return Cell(
+        mode="router",
+        factors={},
+        workload="sweep",
+        tool="engine",
+        links=links,
+        params={"frame_size": 64, "duration_s": 60.0} | params,
+        repeat=1,
+    )
+
+
+def kinds(measured):
+    return [d.kind for d in measured.doubts]
+
+
+async def test_above_its_capacity_the_dut_yields_its_capacity_and_the_rest_is_loss():
+    measured = await sweep.measure(SimulatedDut(), cell())
+    figures = measured.figures["a"]
+    assert figures["sent_pps"] == 2e6
+    assert figures["received_pps"] == 1e6
+    assert figures["loss_ratio"] == 0.5
+    assert "asked_pps" not in figures
+    assert measured.doubts == ()
+
+
+async def test_bit_rates_count_preamble_and_gap_on_layer_1_only():
+    figures = (await sweep.measure(SimulatedDut(), cell(rate_pps=1e5))).figures["a"]
+    # RFC 2544 appendix B: 14 880 frames of 64 bytes fill 10 Mb/s, so a frame takes 672 bits of the wire, 512 of them its own
+    assert figures["received_bps_l2"] == 1e5 * 512
+    assert figures["received_bps_l1"] == figures["sent_bps_l1"] == 1e5 * 672
+
+
+async def test_a_rate_that_was_asked_for_is_in_the_figures_and_in_the_offer():
+    dut = SimulatedDut()
+    figures = (await sweep.measure(dut, cell(rate_pps=1e5))).figures["a"]
+    assert figures["asked_pps"] == figures["sent_pps"] == figures["received_pps"] == 1e5
+    assert figures["loss_ratio"] == 0.0
+    assert (dut.offers[0].rate, dut.offers[0].duration, dut.offers[0].warmup, dut.offers[0].drain) == (1e5, 60.0, 0.5, 0.5)
+
+
+async def test_warmup_and_drain_are_what_the_cell_says_even_nought():
+    dut = SimulatedDut()
+    await sweep.measure(dut, cell(warmup_s=0, drain_s=2.0))
+    assert (dut.offers[0].warmup, dut.offers[0].drain) == (0.0, 2.0)
+
+
+async def test_latency_is_told_when_it_is_known_and_absent_when_not():
+    figures = (await sweep.measure(SimulatedDut(), cell())).figures["a"]
+    assert {k: v for k, v in figures.items() if k.startswith("latency")} == {
+        "latency_min_ns": 8,
+        "latency_mean_ns": 12.5,
+        "latency_p50_ns": 10,
+        "latency_p90_ns": 20,
+        "latency_p99_ns": 30,
+        "latency_p999_ns": 40,
+        "latency_max_ns": 50,
+    }
+    unknown = (await sweep.measure(SimulatedDut(latency=None), cell(links=("a", "b")))).figures
+    assert not [k for link in unknown.values() for k in link if k.startswith("latency")]
+
+
+async def test_a_dut_that_forwards_nothing_has_rates_of_nought_and_no_nan():
+    figures = (await sweep.measure(SimulatedDut(capacity_pps=0), cell())).figures["a"]
+    assert figures["received_pps"] == 0.0
+    assert figures["loss_ratio"] == 1.0
+    assert all(math.isfinite(v) for v in figures.values())
+
+
+async def test_several_links_have_their_sum_under_their_joint_name():
+    def uneven(flow):
+        return (
+            replace(flow, received_frames=flow.sent_frames, lost_frames=0, latency=replace(LATENCY, max_ns=90))
+            if flow.link == "b"
+            else flow
+        )
+
+    measured = await sweep.measure(SimulatedDut(change=uneven), cell(links=("a", "b")))
+    assert list(measured.figures) == ["a", "b", "a+b"]
+    assert measured.figures["a+b"]["sent_pps"] == 4e6
+    assert measured.figures["a+b"]["received_pps"] == 3e6
+    assert measured.figures["a+b"]["loss_ratio"] == 0.25
+    assert measured.figures["a+b"]["latency_max_ns"] == 90
+    assert "latency_p50_ns" not in measured.figures["a+b"]
+    assert "asked_pps" not in measured.figures["a+b"]
+
+
+async def test_a_generator_that_does_not_reach_the_rate_is_a_doubt_on_its_link():
+    measured = await sweep.measure(SimulatedDut(reach_pps=2e6), cell(rate_pps=3e6))
+    assert measured.doubts == (Doubt(DoubtKind.TX_STARVED, "asked 3 Mpps, sent 2 Mpps", "a"),)
+    assert measured.figures["a"]["asked_pps"] == 3e6
+
+
+async def test_a_rate_that_is_missed_by_less_than_half_a_percent_was_reached():
+    assert kinds(await sweep.measure(SimulatedDut(reach_pps=0.996e6), cell(rate_pps=1e6))) == []
+    assert kinds(await sweep.measure(SimulatedDut(reach_pps=0.994e6), cell(rate_pps=1e6))) == [DoubtKind.TX_STARVED]
+
+
+async def test_a_trial_below_sixty_seconds_is_told_once():
+    measured = await sweep.measure(SimulatedDut(), cell(links=("a", "b"), duration_s=59.9))
+    assert measured.doubts == (Doubt(DoubtKind.SHORT_TRIAL, "59.9 s"),)
+
+
+@pytest.mark.parametrize(
+    "tampered",
+    [{"lost_frames": 1}, {"received_frames": 1}, {"asked_frames": 1}, {"refused_frames": 1}, {"duplicated_frames": 1}],
+)
+async def test_frames_that_are_not_conserved_are_the_gravest_doubt(tampered):
+    measured = await sweep.measure(SimulatedDut(change=lambda f: replace(f, **tampered)), cell())
+    assert kinds(measured) == [DoubtKind.LEDGER_OPEN]
+    assert measured.doubts[0].kind.grade.value == "severe"
+
+
+async def test_foreign_frames_and_the_generators_own_doubts_come_along():
+    own = Doubt(DoubtKind.RX_DROPPED, "3 frames", "a")
+    measured = await sweep.measure(SimulatedDut(doubts=(own,), change=lambda f: replace(f, foreign_frames=7)), cell())
+    assert measured.doubts == (own, Doubt(DoubtKind.FOREIGN_FRAMES, "7 frames", "a"))
+
+
+async def test_raw_facts_flows_and_readings_come_along():
+    measured = await sweep.measure(SimulatedDut(), cell())
+    assert measured.raw == {"raw.json": b"{}"}
+    assert measured.facts == {"engine_version": "1"}
+    assert [f.link for f in measured.flows] == ["a"]
+    assert measured.readings == (Reading(1.0, "a", "received_pps", 5.0),)
+
+
+async def test_a_link_on_which_nothing_was_sent_has_no_figures():
+    def idle(flow):
+        return replace(flow, sent_frames=0, lost_frames=0, received_frames=0) if flow.link == "b" else flow
+
+    with pytest.raises(MeasurementError, match="the generator sent nothing on link b"):
+        await sweep.measure(SimulatedDut(change=idle), cell(links=("a", "b")))
+
+
+def test_imix_is_seven_four_one_and_sizes_count_the_fcs():
+    assert frame_mix("imix").parts == ((64, 7), (594, 4), (1518, 1))
+    assert frame_mix("imix").mean == pytest.approx((7 * 64 + 4 * 594 + 1518) / 12)
+    assert frame_mix(1518).parts == ((1518, 1),)
+    assert frame_mix("64") == frame_mix(64) == frame_mix(64.0)
+
+
+def test_a_mix_of_the_users_own_goes_by_its_parts():
+    mix = mix_of(cell(frame_size="web", frame_mix="64:7,1518:5"))
+    assert (mix.name, mix.parts) == ("web", ((64, 7), (1518, 5)))
+    assert mix_of(cell(frame_size="imix", frame_mix="64:7,594:4,1518:1")) == frame_mix("imix")
+
+
+@pytest.mark.parametrize("size", [63, 9235, 64.5, "63", "jumbo", "", "nan", -64, 0])
+def test_what_is_no_frame_size_is_refused_with_what_would_be_one(size):
+    with pytest.raises(InputError, match=r"is no frame size.*write bytes with FCS"):
+        frame_mix(size)
+
+
+@pytest.mark.parametrize("parts", ["", "64", "64:0", "64:7:1", "12:1", "x:1"])
+def test_parts_that_are_none_are_refused(parts):
+    with pytest.raises(InputError, match="is no frame mix"):
+        mix_of(cell(frame_size="web", frame_mix=parts))
+
+
+@pytest.mark.parametrize("params", [{"frame_size": None}, {"duration_s": 0.0}, {"duration_s": None}])
+async def test_a_cell_that_asks_for_nothing_is_refused(params):
+    with pytest.raises(InputError):
+        await sweep.measure(SimulatedDut(), cell(**params))
+
+
+@given(
+    reach=st.floats(1e3, 1e8),
+    capacity=st.floats(0, 1e8),
+    rate=st.none() | st.floats(1e3, 1e8),
+    size=st.sampled_from([64, 128, 1518, "imix"]),
+    duration=st.floats(0.1, 100),
+)
+async def test_no_load_makes_a_figure_that_is_no_number_or_a_received_rate_above_the_sent(reach, capacity, rate, size, duration):
+    measured = await sweep.measure(
+        SimulatedDut(reach_pps=reach, capacity_pps=capacity), cell(links=("a", "b"), frame_size=size, rate_pps=rate, duration_s=duration)
+    )
+    for figures in measured.figures.values():
+        assert all(math.isfinite(v) and v >= 0 for v in figures.values())
+        assert figures["received_pps"] <= figures["sent_pps"]
+        assert 0 <= figures["loss_ratio"] <= 1
+        assert figures["received_bps_l2"] <= figures["received_bps_l1"]
