@@ -41,8 +41,8 @@ class Offer:
     warmup: Seconds = NO_TIME
     drain: Seconds = DRAIN
     stop_after_lost: int | None = None
-    """The trial may be stopped at once when more frames than this, of all links together, are certainly lost. Frames in flight are not lost;
-    the drain is waited for as ever. A generator that cannot look meanwhile sends to the end: that costs time and nothing else."""
+    """The trial may be stopped at once when more frames than this, of all links together, are certainly lost. Frames in flight are
+    not lost; the drain is waited for as ever. A generator that cannot look meanwhile sends to the end: that costs time, nothing else."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,8 @@ class Flow:
     received_bytes: int
     """Bytes with FCS of the received frames."""
     latency: Latency | None = None
+    places: Mapping[str, int] = field(default_factory=dict)
+    """Where the frames that were sent and not received got lost, as far as counters on the path tell (tools.path_counters)."""
 
     @property
     def balances(self) -> bool:

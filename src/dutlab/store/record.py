@@ -60,6 +60,8 @@ class FlowRecord(_Strict):
     mean_frame_bytes: float
     received_bytes: int
     balances: bool
+    places: dict[str, int] = {}
+    """Place on the path → frames lost there, of the places whose counters tell."""
     latency: LatencyRecord | None = None
 
 
