@@ -76,7 +76,7 @@ class Simulation:
         asked = round((offer.rate or self.reach_pps) * offer.duration) or 1
         polls, lost_at = self._losses(offer, number, rate)
         if deaf:
-            lost_at = np.floor(polls * rate)
+            lost_at = np.ceil(polls * rate)
         allowed = None if not self.obeys else offer.stop_after_lost
         shares = [1 / len(offer.links)] * len(offer.links)
         beyond = np.nonzero(lost_at * len(shares) > allowed)[0] if allowed is not None else np.array([], dtype=int)

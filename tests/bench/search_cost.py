@@ -19,13 +19,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from simulated import LINE_PPS, NOISES, Bisected, Simulation, any_dut, noise_of, plain_bisection
-
 from dutlab.methods.goals import PRESETS
 from dutlab.methods.mixes import frame_mix
 from dutlab.methods.search import EarlyStop, Search, find
 from dutlab.methods.search_result import Found
 from dutlab.units import Pps
+from simulated import LINE_PPS, NOISES, Bisected, Simulation, any_dut, noise_of, plain_bisection
 
 MIX = frame_mix(64)
 BISECTION_BOUND, LIBRARY_BOUND = 0.15, 0.75

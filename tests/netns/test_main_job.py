@@ -161,6 +161,20 @@ def test_an_experiment_leaves_a_whole_run_with_a_report_and_no_lab(dutlab, exper
     assert subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout == before
 
 
+def test_the_quick_demo_measures_every_mode_and_its_report_can_be_made_again(dutlab, tmp_path):
+    done = dutlab("demo", "--quick", timeout=300)
+    assert done.returncode == 0, done.stderr
+    run = only_run(tmp_path)
+    assert {r["cell"]["mode"] for r in records(run)} == {"router", "filter-empty", "filter-default", "nat"}
+    assert "embedded lab: relative figures" in (run / "report" / "report.md").read_text().lower()
+    assert subprocess.run(["sha256sum", "--check", "--quiet", "MANIFEST.sha256"], cwd=run).returncode == 0
+    again = dutlab("report", str(run), "--format", "csv", "-o", "again.csv")
+    assert again.returncode == 0 and (tmp_path / "again.csv").read_text() == (run / "report" / "report.csv").read_text()
+    plots = dutlab("plot", str(run), "--format", "png")
+    pictures = [tmp_path / line for line in plots.stdout.splitlines()]
+    assert pictures and all(p.read_bytes().startswith(b"\x89PNG") for p in pictures)
+
+
 def test_a_run_killed_again_and_again_ends_with_every_trial_once_and_the_dut_as_it_was(dutlab, start, experiment, lab, tmp_path):
     seed = int(time.time())
     print(f"seed {seed}")

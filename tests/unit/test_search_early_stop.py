@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from simulated import LINE_PPS, Dut, Simulation, any_dut, plain_bisection
 
 from dutlab.methods.early_stop import Matters, allowance, most_frames
 from dutlab.methods.goals import PRESETS, Goal
 from dutlab.methods.mixes import frame_mix
 from dutlab.methods.search import EarlyStop, Search, find
+from simulated import LINE_PPS, Dut, Simulation, any_dut, plain_bisection
 
 MIX = frame_mix(64)
 loss_ratios = st.sampled_from([0.0, 1e-7, 1e-5, 0.001, 0.005, 0.1, 1 / 3, 0.5, 0.999]) | st.floats(0, 0.999)
@@ -38,6 +38,7 @@ def test_the_allowance_of_known_numbers():
     assert [allowance(n, 0.005) for n in (1, 199, 200, 399, 400)] == [0, 0, 1, 1, 2]
     assert allowance(10**9, 0.0) == 0
     assert allowance(3, 1 / 3) == 1
+    assert allowance(100, 0.29) == 29  # 0.29 * 100 is 28.999999999999996
 
 
 def test_a_generator_may_send_a_little_more_than_it_was_asked_for():
@@ -73,7 +74,7 @@ async def search(seed, goals, how, **changes):
 MIXED = (*PRESETS["rfc2544"], *PRESETS["csit"], Goal("once", 0.005, 0.0, 1.0, 2.0), Goal("long", 1e-6, 0.3, 10.0, 40.0))
 
 
-@pytest.mark.parametrize(("goals", "count"), [(PRESETS["rfc2544"], 200), (PRESETS["csit"], 40), (PRESETS["tst009"], 60), (MIXED, 15)])
+@pytest.mark.parametrize(("goals", "count"), [(PRESETS["rfc2544"], 200), (PRESETS["csit"], 40), (PRESETS["tst009"], 60), (MIXED, 30)])
 async def test_stopping_early_changes_no_answer_and_no_step_of_the_search(goals, count):
     saved = 0.0
     for seed in range(5000, 5000 + count):
@@ -121,7 +122,7 @@ async def test_with_several_goals_a_trial_runs_until_it_is_lost_for_the_most_len
 
 async def test_a_search_of_rfc2544_costs_at_most_0_15_of_plain_bisection_and_0_75_of_the_library_alone():
     goals, ours, library, bisection = PRESETS["rfc2544"], 0.0, 0.0, 0.0
-    for seed in range(300):
+    for seed in range(400):
         stopped, _ = await search(seed, goals, EarlyStop.AT_ONCE)
         full, _ = await search(seed, goals, EarlyStop.NEVER)
         bisected = plain_bisection(Simulation(any_dut(seed), seed), MIX, width=goals[0].width)

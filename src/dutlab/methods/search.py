@@ -138,8 +138,6 @@ def _range(search: Search, highest: Pps) -> tuple[Pps, Pps]:
 async def _find(log: _Log) -> Found:
     search = log.search
     checked(search.goals)
-    if search.highest is not None:
-        _range(search, search.highest)  # refused before anything is sent
     highest, highest_is, ended = search.highest, search.highest_is, ""
     if highest is None:
         highest, highest_is = await log.reach(), "what the generator reaches"
@@ -214,7 +212,7 @@ class _Log:
         return second
 
     async def _still_there(self, silent: SearchTrial) -> None:
-        """After a trial from which nothing came back: does the DUT still forward what it forwarded before? Raises _Ended if not.
+        """After a trial from which next to nothing came back: does the DUT still forward what it forwarded before? Raises _Ended if not.
 
         Without this, a DUT that died in mid-search would be found to have a low limit.
         """

@@ -13,6 +13,9 @@ from dutlab.methods.early_stop import most_frames
 from dutlab.methods.mlrsearch import Ask, Told
 from dutlab.methods.ports import Flow, Offer, Outcome
 
+NEXT_TO_NOTHING = 0.001
+"""Of the frames sent: so few come back of what was on its way when a DUT died, or by mistake."""
+
 
 class Role(enum.Enum):
     """What a trial was for."""
@@ -29,7 +32,7 @@ class Mark(enum.Enum):
 
     STARVED = "the generator did not reach the rate"
     CONTRADICTORY = "the counters contradict one another"
-    SILENT = "not one frame came back on a link"
+    SILENT = "next to nothing came back on a link"
     REPEATED = "offered once more because the trial before it told nothing"
     NO_ACCOUNT = "the generator gave no account"
 
@@ -115,7 +118,7 @@ def trial_of(offer: Offer, outcome: Outcome, *, number: int, role: Role, toleran
     marks = [Mark.CONTRADICTORY] if faults else []
     if load is not None and stopped is None and sent_pps < load * (1 - tolerance):
         marks.append(Mark.STARVED)
-    if any(f.received_frames == 0 and f.sent_frames > 0 for f in flows):
+    if any(0 <= f.received_frames < f.sent_frames * NEXT_TO_NOTHING for f in flows):
         marks.append(Mark.SILENT)
     return SearchTrial(
         number=number,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut.mode import Check
@@ -15,7 +14,7 @@ from dutlab.methods.ports import Flow, Measured
 from dutlab.plan.trials import Trial
 from dutlab.runner.stage import Stage
 from dutlab.sensors import Sample, Sampler, difference, read_counters
-from dutlab.store.record import CommandRecord, DoubtRecord, FlowRecord, LatencyRecord, TrialRecord
+from dutlab.store.record import CommandRecord, DoubtRecord, FlowRecord, TrialRecord
 
 STEAL_DOUBT_PERCENT = 1.0
 """Stolen CPU time, averaged over a trial and its cores, above which the record says so."""
@@ -119,9 +118,7 @@ def refused(stage: Stage, trial: Trial, checks: Sequence[Check], book: CommandBo
 
 def flow_record(flow: Flow) -> FlowRecord:
     """For the record; `balances` is written out so that a reader of the file sees it."""
-    facts: dict[str, Any] = asdict(flow)
-    latency = facts.pop("latency")
-    return FlowRecord(**facts, balances=flow.balances, latency=LatencyRecord(**latency) if latency else None)
+    return FlowRecord.model_validate({**asdict(flow), "balances": flow.balances})
 
 
 def doubt_record(doubt: Doubt) -> DoubtRecord:

@@ -42,6 +42,28 @@ class LatencyRecord(_Strict):
     p999_ns: int
     max_ns: int
     mean_ns: float
+    pdv_p99_ns: int | None = None
+    """RFC 5481 section 4.2, relative to the least."""
+    pdv_p999_ns: int | None = None
+    ipdv_p50_ns: int | None = None
+    """RFC 5481 section 4.1, absolute, of consecutive frames."""
+    ipdv_p99_ns: int | None = None
+    ipdv_max_ns: int | None = None
+    histogram: list[tuple[int, int]] = []
+    """(upper end of the bucket in ns, frames in it)."""
+
+
+class GapsRecord(_Strict):
+    """Time between consecutive frames as they were sent, in nanoseconds."""
+
+    count: int
+    min_ns: int
+    p50_ns: int
+    p99_ns: int
+    max_ns: int
+    mean_ns: float
+    histogram: list[tuple[int, int]] = []
+    """(upper end of the bucket in ns, gaps in it)."""
 
 
 class FlowRecord(_Strict):
@@ -63,6 +85,11 @@ class FlowRecord(_Strict):
     places: dict[str, int] = {}
     """Place on the path → frames lost there, of the places whose counters tell."""
     latency: LatencyRecord | None = None
+    gaps: GapsRecord | None = None
+    late_frames: int | None = None
+    stale_frames: int = 0
+    corrupted_frames: int = 0
+    reorder_extent_max: int = 0
 
 
 class CommandRecord(_Strict):
