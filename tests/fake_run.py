@@ -17,8 +17,9 @@ from typing import Any
 
 from dutlab.analysis.ceilings import frames, tcp_goodput
 from dutlab.doubts import DoubtKind
+from dutlab.methods.ports import Latency
 from dutlab.plan.cell import Cell
-from dutlab.store.record import DoubtRecord, FlowRecord, LatencyRecord, TrialRecord
+from dutlab.store.record import DoubtRecord, FlowRecord, TrialRecord
 from dutlab.store.run_folder import RunFolder
 from dutlab.units import BpsL1
 
@@ -188,7 +189,7 @@ def _flow(published: str, cell: Cell, w: Wanted, dice: random.Random) -> tuple[F
     got = min(sent, PPS[published] * (1 - mean / 12000) * dice.uniform(0.985, 1.015))
     frames_sent, received = int(sent * w.seconds), int(got * w.seconds)
     p50 = int(COSTS_NS[published] * (1 + mean / 900) * dice.uniform(0.95, 1.05))
-    late = LatencyRecord(
+    late = Latency(
         count=received,
         min_ns=p50 // 2,
         p50_ns=p50,

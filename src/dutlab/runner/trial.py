@@ -10,7 +10,7 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut.mode import Check
 from dutlab.errors import MeasurementError
 from dutlab.hosts.host import Done
-from dutlab.methods.ports import Flow, Measured
+from dutlab.methods.ports import Measured
 from dutlab.plan.trials import Trial
 from dutlab.runner.stage import Stage
 from dutlab.sensors import Sample, Sampler, difference, read_counters
@@ -81,7 +81,7 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
         ended=datetime.now(UTC),
         figures={link: dict(of_link) for link, of_link in measured.figures.items()},
         ceilings=trial.ceilings,
-        flows=[flow_record(f) for f in measured.flows],
+        flows=[FlowRecord.of(f) for f in measured.flows],
         doubts=[doubt_record(d) for d in (*measured.doubts, *stage.marks, *_stolen(samples))],
         checks=[asdict(c) for c in checks],
         commands=book.take(),
@@ -114,11 +114,6 @@ def refused(stage: Stage, trial: Trial, checks: Sequence[Check], book: CommandBo
         tool_facts=dict(stage.versions),
     )
     return Carried(record, {}, [])
-
-
-def flow_record(flow: Flow) -> FlowRecord:
-    """For the record; `balances` is written out so that a reader of the file sees it."""
-    return FlowRecord.model_validate({**asdict(flow), "balances": flow.balances})
 
 
 def doubt_record(doubt: Doubt) -> DoubtRecord:

@@ -5,11 +5,13 @@ Written once and never rewritten. `record_schema()` is the contract in contracts
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
+from dutlab.methods.ports import Flow
 from dutlab.plan.cell import Cell
 
 SCHEMA_VERSION = 1
@@ -31,65 +33,16 @@ class DoubtRecord(_Strict):
     about: str = ""
 
 
-class LatencyRecord(_Strict):
-    """One-way latency of the frames that arrived, in nanoseconds."""
+@dataclass(frozen=True)
+class FlowRecord(Flow):
+    """A flow as methods measure it, with its verdict written out for readers of the file."""
 
-    count: int
-    min_ns: int
-    p50_ns: int
-    p90_ns: int
-    p99_ns: int
-    p999_ns: int
-    max_ns: int
-    mean_ns: float
-    pdv_p99_ns: int | None = None
-    """RFC 5481 section 4.2, relative to the least."""
-    pdv_p999_ns: int | None = None
-    ipdv_p50_ns: int | None = None
-    """RFC 5481 section 4.1, absolute, of consecutive frames."""
-    ipdv_p99_ns: int | None = None
-    ipdv_max_ns: int | None = None
-    histogram: list[tuple[int, int]] = []
-    """(upper end of the bucket in ns, frames in it)."""
+    balances: bool = False
 
-
-class GapsRecord(_Strict):
-    """Time between consecutive frames as they were sent, in nanoseconds."""
-
-    count: int
-    min_ns: int
-    p50_ns: int
-    p99_ns: int
-    max_ns: int
-    mean_ns: float
-    histogram: list[tuple[int, int]] = []
-    """(upper end of the bucket in ns, gaps in it)."""
-
-
-class FlowRecord(_Strict):
-    """Asked, sent and received of one link. Frame sizes are bytes with FCS."""
-
-    link: str
-    asked_frames: int
-    sent_frames: int
-    refused_frames: int
-    received_frames: int
-    lost_frames: int
-    duplicated_frames: int
-    reordered_frames: int
-    foreign_frames: int
-    sent_seconds: float
-    mean_frame_bytes: float
-    received_bytes: int
-    balances: bool
-    places: dict[str, int] = {}
-    """Place on the path → frames lost there, of the places whose counters tell."""
-    latency: LatencyRecord | None = None
-    gaps: GapsRecord | None = None
-    late_frames: int | None = None
-    stale_frames: int = 0
-    corrupted_frames: int = 0
-    reorder_extent_max: int = 0
+    @classmethod
+    def of(cls, flow: Flow) -> Self:
+        """The record of a flow."""
+        return cls(**{f.name: getattr(flow, f.name) for f in fields(flow)}, balances=flow.balances)
 
 
 class CommandRecord(_Strict):
