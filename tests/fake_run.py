@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -151,7 +151,7 @@ def _record(number: int, cell: Cell, at: datetime, w: Wanted, dice: random.Rando
     else:
         flow, figures = _flow(published, cell, w, dice)
         if w.bad_luck and published == "router" and cell.params["frame_size"] == 128 and cell.repeat == 1:
-            flow = flow.model_copy(update={"received_frames": flow.received_frames - 3, "balances": False})
+            flow = replace(flow, received_frames=flow.received_frames - 3, balances=False)
             doubts.append(doubt(DoubtKind.LEDGER_OPEN, "3 frames unaccounted for", "a"))
         if w.bad_luck and cell.params["frame_size"] == 1518 and published in {"router", "nat"}:
             doubts.append(doubt(DoubtKind.RX_DROPPED, f"{dice.randint(20, 90)} frames in the sink's card", "loss_ratio"))

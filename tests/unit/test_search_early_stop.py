@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -39,6 +40,12 @@ def test_the_allowance_of_known_numbers():
     assert allowance(10**9, 0.0) == 0
     assert allowance(3, 1 / 3) == 1
     assert allowance(100, 0.29) == 29  # 0.29 * 100 is 28.999999999999996
+
+
+def test_a_loss_ratio_one_step_below_a_share_does_not_allow_that_share():
+    for k, n in ((1, 49), (3, 100), (29, 100), (1, 3)):
+        assert allowance(n, math.nextafter(k / n, 0)) == k - 1
+        assert allowance(n, k / n) == k
 
 
 def test_a_generator_may_send_a_little_more_than_it_was_asked_for():

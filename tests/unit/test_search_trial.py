@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dutlab.analysis.rescore import PDR_01, RFC2544, Verdict, classify
@@ -56,6 +58,16 @@ def test_frames_that_were_not_sent_count_as_lost_for_the_search_and_say_nothing_
     assert classify([trial.point(TOLERANCE)], RFC2544) is Verdict.UNDECIDED
 
 
+def test_a_loss_ratio_that_is_told_is_never_above_one():
+    def slow_and_lost(outcome):
+        (flow,) = outcome.flows
+        return Outcome((replace(flow, sent_seconds=120.0, received_frames=0, lost_frames=flow.sent_frames),))
+
+    trial = kept(Simulation(Dut(capacity_pps=1e9)), offer(), slow_and_lost)
+    assert Mark.STARVED in trial.marks
+    assert trial.told(Ask(1e6, 60.0), TOLERANCE).loss_ratio == 1.0
+
+
 def test_a_device_that_loses_below_the_rate_that_was_not_reached_loses_at_that_rate_too():
     trial = kept(Simulation(Dut(capacity_pps=7e5), reach_pps=8e5), offer())
     assert trial.marks == (Mark.STARVED,)
@@ -81,7 +93,7 @@ def test_a_trial_from_which_next_to_nothing_came_back_is_marked():
 def test_one_silent_link_of_two_is_marked():
     def one_silent(outcome):
         a, b = outcome.flows
-        return Outcome((a, type(b)(**{**vars(b), "received_frames": 0, "lost_frames": b.sent_frames})))
+        return Outcome((a, replace(b, received_frames=0, lost_frames=b.sent_frames)))
 
     assert kept(Simulation(Dut(capacity_pps=1e9)), offer(links=("a", "b")), one_silent).marks == (Mark.SILENT,)
 
