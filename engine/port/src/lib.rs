@@ -21,6 +21,7 @@ pub mod plan;
 pub mod port;
 pub mod signal;
 mod sys;
+pub mod xdp;
 
 pub use error::PortError;
 pub use plan::{Field, FlowSet, Pace, PlanStream, SendPlan, Template};
