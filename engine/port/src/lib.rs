@@ -26,6 +26,6 @@ pub mod xdp;
 pub use error::PortError;
 pub use plan::{Field, FlowSet, Pace, PlanStream, SendPlan, Template};
 pub use port::{
-    Arrived, BurstReceiver, BurstSender, Counted, CountedStream, CountingReceiver, Handed, PlanControl, PlanSender,
-    Receiver, Sender, StreamTotals, Watch,
+    Arrived, BurstReceiver, BurstSender, Counted, CountedStream, CountingReceiver, Gaps, Handed, PlanControl,
+    PlanSender, Receiver, Sender, StreamTotals, Watch,
 };

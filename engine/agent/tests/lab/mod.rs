@@ -1,4 +1,5 @@
 //! Network namespaces of a test's own, and agents inside of them.
+#![allow(dead_code, reason = "each test program uses its own part")]
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -91,6 +92,28 @@ impl Lab {
         ip(&[&["-n", self.source.as_str()][..], argv].concat());
     }
 
+    /// What an engine could leave behind in the source: links with promiscuity and programs, sockets, processes.
+    #[must_use]
+    pub fn state_of_source(&self) -> String {
+        let ns = self.source.as_str();
+        let said = |argv: &[&str]| {
+            let out = Command::new(argv[0]).args(&argv[1..]).output().unwrap();
+            String::from_utf8(out.stdout).unwrap()
+        };
+        let inside = |file: &str| said(&["ip", "netns", "exec", ns, "cat", file]);
+        [
+            said(&["ip", "-d", "-n", ns, "link", "show"]),
+            said(&["ip", "-n", ns, "addr", "show"]),
+            said(&["ip", "netns", "pids", ns]),
+            inside("/proc/net/packet"),
+            inside("/proc/net/udp"),
+            inside("/proc/net/udp6"),
+        ]
+        .join("--\n")
+        // Duplicate address detection ends by itself.
+        .replace(" tentative", "")
+    }
+
     /// An agent in the source.
     #[must_use]
     pub fn source(&self) -> Agent {
@@ -144,6 +167,27 @@ impl Agent {
             .unwrap();
         let (requests, lines) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         Self { child, requests, lines, id: 0, events: Vec::new() }
+    }
+
+    /// Asks, and does not wait for a reply.
+    pub fn tell(&mut self, op: &str, mut request: Value) {
+        self.id += 1;
+        request["id"] = json!(self.id);
+        request["op"] = json!(op);
+        writeln!(self.requests.as_mut().unwrap(), "{request}").unwrap();
+    }
+
+    /// Kills it; says whether it was alive until then.
+    pub fn kill(&mut self) -> bool {
+        use std::os::unix::process::ExitStatusExt;
+        self.child.kill().unwrap();
+        self.child.wait().unwrap().signal() == Some(9)
+    }
+
+    /// Sends SIGTERM, and waits for its end.
+    pub fn terminate(&mut self) -> std::process::ExitStatus {
+        assert!(run(&["kill", "-TERM", &self.child.id().to_string()]));
+        self.child.wait().unwrap()
     }
 
     /// Asks, and returns the whole reply.
