@@ -168,7 +168,7 @@ impl Loop {
         let pacer = &mut self.schedule.pacers()[index];
         let late = if pacer.is_max() { Nanos::ZERO } else { now.since(pacer.next(now).min(now)) };
         #[expect(clippy::cast_possible_truncation, reason = "at most burst_max, which is a usize")]
-        let handed = tx.send(frames as usize, &mut |ahead, b| writer.write(ahead, now, b))?;
+        let handed = tx.send(frames as usize, &mut writer.burst(now))?;
         pacer.take((handed.sent + handed.refused) as u64);
         if handed.sent > 0 {
             if totals.sent == 0 {

@@ -3,6 +3,7 @@
 //! Halves are handed to threads of the agent and come back from them when a trial ends. All instants are of
 //! `CLOCK_MONOTONIC`; all lengths are without FCS unless a name says so.
 
+use crate::batch::Fill;
 use crate::error::PortError;
 use crate::plan::{Pace, SendPlan};
 use dutlab_units::Nanos;
@@ -40,9 +41,9 @@ pub trait BurstSender: Send {
     /// The most frames that one call takes.
     fn burst_max(&self) -> usize;
 
-    /// Calls `fill(i, buffer)` for up to `want` frames, i counting from 0; it writes frame i and returns its length.
-    /// Hands them over and says what became of them. Does not wait for room: with none, nothing is sent.
-    fn send(&mut self, want: usize, fill: &mut dyn FnMut(usize, &mut [u8]) -> usize) -> Result<Handed, PortError>;
+    /// Has `fill` write up to `want` frames, hands them over and says what became of them. Does not wait for room: with
+    /// none, nothing is sent.
+    fn send(&mut self, want: usize, fill: &mut dyn Fill) -> Result<Handed, PortError>;
 }
 
 /// A frame that arrived.
