@@ -2,7 +2,7 @@
 //!
 //! - [`agent`], [`session`]: the conversation with a controller
 //! - [`trial`]: what a port does in one
-//! - [`ports`]: opening ports
+//! - [`ports`]: opening ports; [`kernel_speed`]: those of the `xdp` back end
 //! - [`lower`]: from plans to templates and paces
 //! - [`write`]: from templates to frames
 //! - [`send`], [`receive`]: the threads of a trial
@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod kernel_speed;
 mod live;
 mod lower;
 mod memory_bench;

@@ -4,6 +4,7 @@ use crate::receive::{self, Tally};
 use crate::send;
 use dutlab_measure::{Histogram, StreamAccount};
 use dutlab_port::iface::InUse;
+use dutlab_port::xdp::Why;
 use dutlab_port::{CountedStream, PortError};
 use dutlab_protocol::request::StreamSent;
 use dutlab_protocol::totals::{Ended, Gaps, Ipdv, Latency, Received, ReceivedStream, Sent, SentStream, Source};
@@ -25,6 +26,13 @@ pub fn port_fault(e: &PortError) -> Fault {
         PortError::Unsupported { .. } => ErrorKind::Unsupported,
         PortError::Lost { .. } => ErrorKind::PortLost,
         PortError::Syscall { .. } => ErrorKind::Syscall,
+        PortError::Xdp(e) => match e.why {
+            Why::NoSuchInterface => ErrorKind::NoSuchInterface,
+            Why::PortVanished => ErrorKind::PortLost,
+            Why::NoPermission => ErrorKind::Permission,
+            Why::Other(_) => ErrorKind::Syscall,
+            _ => ErrorKind::Unsupported,
+        },
     };
     Fault { kind, message: e.to_string(), call: e.call().map(Into::into), errno: e.errno(), remedy: e.remedy() }
 }
@@ -47,6 +55,7 @@ pub fn sent(port: &str, plan: &crate::lower::Lowered, done: &send::Done) -> Sent
             (None, false) => Ended::Finished,
         },
         err: done.error.as_ref().map(port_fault),
+        notes: done.notes.clone(),
         streams: streams
             .map(|((stream, mean), (t, gaps))| {
                 let cut = done.stopped || done.error.is_some() || t.sent == stream.frames;

@@ -4,7 +4,9 @@ use crate::live::Live;
 use crate::lower::{self, Lowered};
 use crate::write::Writer;
 use dutlab_measure::Histogram;
-use dutlab_port::{BurstSender, Gaps, PlanSender, PortError, Sender, StreamTotals, clock, cpu};
+use dutlab_port::af_packet::Bursts;
+use dutlab_port::iface::Interface;
+use dutlab_port::{BurstSender, Gaps, PlanControl, PlanSender, PortError, Sender, StreamTotals, clock, cpu};
 use dutlab_traffic::{Next, Pacer, Profile, Schedule};
 use dutlab_units::Nanos;
 use std::sync::Arc;
@@ -41,6 +43,8 @@ pub struct Job {
     pub changes: Receiver<Change>,
     /// Counters for live views.
     pub live: Arc<Live>,
+    /// Where another back end may send the plan, if this one cannot.
+    pub spare: Option<Interface>,
 }
 
 /// What a sending thread leaves behind.
@@ -51,6 +55,8 @@ pub struct Done {
     pub totals: Vec<StreamTotals>,
     /// Time from each frame to the next, likewise; `None` where the back end does not keep it.
     pub gaps: Vec<Option<Gaps>>,
+    /// What the user should know of how it was sent.
+    pub notes: Vec<String>,
     /// Whether it was told to stop.
     pub stopped: bool,
     /// Why it ended, if the port failed.
@@ -68,23 +74,29 @@ pub fn run(mut sender: Sender, job: Job) -> Done {
     }
     clock::precise_timers();
     let stop = Arc::clone(&job.stop);
+    let mut notes = Vec::new();
     let (totals, gaps, error) = match &mut sender {
         Sender::Burst(tx) => Loop::new(job).run(tx.as_mut()),
-        Sender::Plan(tx) => run_plan(tx.as_mut(), job),
+        Sender::Plan(tx) => match tx.load(&job.plan.plan) {
+            Ok(control) => run_plan(tx.as_mut(), control, job),
+            Err(e) => match job.spare.as_ref().map(Bursts::open) {
+                Some(Ok(mut bursts)) => {
+                    notes.push(format!("sent with af_packet: {e}"));
+                    Loop::new(job).run(&mut bursts)
+                }
+                _ => {
+                    let streams = job.plan.plan.streams.len();
+                    (vec![StreamTotals::default(); streams], vec![None; streams], Some(e))
+                }
+            },
+        },
     };
-    Done { sender, totals, gaps, stopped: stop.load(Ordering::Relaxed), error }
+    Done { sender, totals, gaps, notes, stopped: stop.load(Ordering::Relaxed), error }
 }
 
 /// Lets the back end send; a second thread carries commands to it and counters from it.
-fn run_plan(tx: &mut dyn PlanSender, job: Job) -> Account {
-    let Job { plan, stop, changes, live, cpu: _ } = job;
-    let control = match tx.load(&plan.plan) {
-        Ok(control) => control,
-        Err(e) => {
-            let streams = plan.plan.streams.len();
-            return (vec![StreamTotals::default(); streams], vec![None; streams], Some(e));
-        }
-    };
+fn run_plan(tx: &mut dyn PlanSender, control: Arc<dyn PlanControl>, job: Job) -> Account {
+    let Job { plan, stop, changes, live, .. } = job;
     let over = Arc::new(AtomicBool::new(false));
     let (over_there, control_there) = (Arc::clone(&over), Arc::clone(&control));
     let helper = std::thread::spawn(move || {

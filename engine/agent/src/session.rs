@@ -183,7 +183,8 @@ impl<W: Write> Session<W> {
                 return Err(fault);
             }
         }
-        let at = start.at_monotonic_ns.map_or_else(|| clock::monotonic() + LEAD, Nanos);
+        let lead = names.iter().filter_map(|n| self.ports.get(n)).map(Port::lead).fold(LEAD, Nanos::max);
+        let at = start.at_monotonic_ns.map_or_else(|| clock::monotonic() + lead, Nanos);
         for name in &names {
             let (inputs, ended) = (self.inputs.clone(), Input::Sent(name.clone()));
             // The session ends only after its threads, so it hears this or needs it no more.

@@ -8,7 +8,7 @@ use crate::ports::OpenPort;
 use crate::report::{self, fault, port_fault};
 use crate::{receive, send};
 use dutlab_port::af_packet::Absorb;
-use dutlab_port::{Receiver, Watch, clock};
+use dutlab_port::{Receiver, Sender, Watch, clock};
 use dutlab_protocol::event::Second;
 use dutlab_protocol::plan::{Rate, ReceivePlan, SendPlan};
 use dutlab_protocol::reply::Armed;
@@ -20,6 +20,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
+
+/// Time to load a plan into the kernel, and for the kernel to fill a pool of pages.
+const KERNEL_LEAD: Nanos = Nanos(150_000_000);
 
 /// A port and its trial. Ends the trial's threads when dropped.
 pub struct Port {
@@ -139,6 +142,13 @@ impl Port {
         }
     }
 
+    /// The least time from `start` to the first frame.
+    #[must_use]
+    pub fn lead(&self) -> Nanos {
+        let sends = self.trial.as_ref().is_some_and(|t| t.send.is_some());
+        if sends && matches!(self.open.sender, Some(Sender::Plan(_))) { KERNEL_LEAD } else { Nanos::ZERO }
+    }
+
     /// Starts the threads; the first frame is due at `at`. `ended` is called when sending is through.
     pub fn start(&mut self, at: Nanos, ended: impl FnOnce() + Send + 'static) {
         let Some(trial) = &mut self.trial else { return };
@@ -163,6 +173,7 @@ impl Port {
                 stop: Arc::clone(&sending.stop),
                 changes,
                 live: Arc::clone(&trial.live),
+                spare: self.open.auto.then(|| self.open.iface.clone()),
             };
             sending.thread = Some(std::thread::spawn(move || {
                 let done = send::run(sender, job);

@@ -2,27 +2,9 @@
 
 mod lab;
 
-use lab::{Agent, Lab, netns_or_skip};
+use lab::{Lab, netns_or_skip, trial};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-
-/// One trial: returns what `wait` said of the first stream, and what `settle` said.
-fn trial(source: &mut Agent, sink: &mut Agent, send: &Value) -> (Value, Value) {
-    let numbers: Vec<_> = send["streams"].as_array().unwrap().iter().map(|s| s["stream"].clone()).collect();
-    sink.must("arm", json!({"port": "p", "receive": {"streams": numbers, "absorb_udp_ports": [5001]}}));
-    source.must("arm", json!({"port": "p", "send": send}));
-    sink.must("start", json!({}));
-    source.must("start", json!({}));
-    let sending = source.must("wait", json!({"port": "p"}));
-    let told: Vec<_> = sending["streams"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|s| json!({"stream": s["stream"], "frames": s["sent"]}))
-        .collect();
-    let received = sink.must("settle", json!({"port": "p", "sent": told, "drain_ns": 300_000_000}));
-    (sending, received)
-}
 
 fn imix() -> Value {
     json!({"weighted": [{"bytes": 64, "weight": 7}, {"bytes": 594, "weight": 4}, {"bytes": 1518, "weight": 1}]})

@@ -31,7 +31,7 @@ fn bucket_of(ns: u64) -> usize {
     if ns < 1 << STEPS_LOG2 {
         return ns as usize;
     }
-    let shift = 63 - ns.leading_zeros() - STEPS_LOG2;
+    let shift = ns.ilog2() - STEPS_LOG2;
     let bucket = (u64::from(shift) << STEPS_LOG2) + (ns >> shift);
     (bucket as usize).min(BUCKETS - 1)
 }

@@ -16,6 +16,9 @@ pub struct Sent {
     /// Present when `ended` is `failed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub err: Option<Fault>,
+    /// What the user should know: a slower back end that had to send this plan, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Each stream's share.
     pub streams: Vec<SentStream>,
 }

@@ -45,6 +45,11 @@ fn ip(argv: &[&str]) {
     assert!(run(&[&["ip"][..], argv].concat()), "ip {}", argv.join(" "));
 }
 
+/// Runs a program in a namespace.
+pub fn inside(ns: &str, argv: &[&str]) {
+    assert!(run(&[&["ip", "netns", "exec", ns][..], argv].concat()), "{ns}: {}", argv.join(" "));
+}
+
 fn mac(ns: &str, port: &str) -> String {
     let out = Command::new("ip").args(["-j", "-n", ns, "link", "show", "dev", port]).output().unwrap();
     let all: Value = serde_json::from_slice(&out.stdout).unwrap();
@@ -85,6 +90,15 @@ impl Lab {
         }
         cable(&lab.source, "eth-a", "172.16.0.2/24", &lab.sink, "eth-a", "172.16.0.3/24");
         lab
+    }
+
+    /// Turns GRO on everywhere, so that every veth takes redirected frames (NAPI).
+    pub fn napi(&self) {
+        for (ns, port) in [(&self.source, "eth-a"), (&self.sink, "eth-a"), (&self.dut, "in-a"), (&self.dut, "out-a")] {
+            if !ns.is_empty() {
+                self::inside(ns, &["ethtool", "-K", port, "gro", "on"]);
+            }
+        }
     }
 
     /// Runs `ip` inside of the source.
@@ -221,6 +235,14 @@ impl Agent {
         self.must("open", json!({"port": "p", "iface": "eth-a", "guard": {"allow": ["172.16.0.0/12"]}}));
     }
 
+    /// Opens `eth-a` as port `p` with a back end.
+    pub fn open_with(&mut self, backend: &str) -> Value {
+        self.must(
+            "open",
+            json!({"port": "p", "iface": "eth-a", "backend": backend, "guard": {"allow": ["172.16.0.0/12"]}}),
+        )
+    }
+
     /// Closes the agent's stdin, and waits for its end.
     pub fn hang_up(&mut self) -> std::process::ExitStatus {
         self.requests = None;
@@ -233,4 +255,23 @@ impl Drop for Agent {
         self.requests = None;
         let _ = self.child.wait();
     }
+}
+
+/// One trial: returns what `wait` said of the first stream, and what `settle` said.
+#[must_use]
+pub fn trial(source: &mut Agent, sink: &mut Agent, send: &Value) -> (Value, Value) {
+    let numbers: Vec<_> = send["streams"].as_array().unwrap().iter().map(|s| s["stream"].clone()).collect();
+    sink.must("arm", json!({"port": "p", "receive": {"streams": numbers, "absorb_udp_ports": [5001]}}));
+    source.must("arm", json!({"port": "p", "send": send}));
+    sink.must("start", json!({}));
+    source.must("start", json!({}));
+    let sending = source.must("wait", json!({"port": "p"}));
+    let told: Vec<_> = sending["streams"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| json!({"stream": s["stream"], "frames": s["sent"]}))
+        .collect();
+    let received = sink.must("settle", json!({"port": "p", "sent": told, "drain_ns": 300_000_000}));
+    (sending, received)
 }
