@@ -25,6 +25,7 @@ const volatile __u64 max_lag_ns = 100 * 1000 * 1000;
 
 #define SPIN_NS 20000 /* softirqs of this CPU wait meanwhile */
 #define SPIN_STEPS 1024
+#define GRACE_NS (10 * 1000 * 1000)
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -387,8 +388,9 @@ static __always_inline int send(struct xdp_md *ctx, const struct mode m)
 	}
 	if (m.paced && now < due && slot == 0 && due != ~0ULL)
 		now = spin(due < c->end_ns ? due : c->end_ns, now);
-	if (unlikely(now >= c->end_ns))
-		return halt(c, HALT_TIME_UP, now);
+	/* Frames that were due before the end may still leave shortly after it: this thread may just have lost its CPU. */
+	if (unlikely(now >= c->end_ns) && (!m.paced || due >= c->end_ns || now - c->end_ns >= GRACE_NS))
+		return halt(c, due == ~0ULL ? HALT_ALL_SENT : HALT_TIME_UP, now);
 	if (unlikely(now < due)) {
 		if (due == ~0ULL)
 			return halt(c, HALT_ALL_SENT, now);

@@ -1,5 +1,6 @@
 //! Opening ports: facts, guard, back end.
 
+use crate::kernel_speed;
 use crate::report::{fault, guard_fault, port_fault};
 use dutlab_port::af_packet::{Bursts, Ring};
 use dutlab_port::iface::{Interface, Network};
@@ -23,6 +24,8 @@ pub struct OpenPort {
     pub sender: Option<Sender>,
     /// Its receiving half, likewise.
     pub receiver: Option<Receiver>,
+    /// Whether another back end may send a plan that this one cannot.
+    pub auto: bool,
     /// CPU of the sending thread.
     pub send_cpu: Option<u32>,
     /// CPU of the receiving thread.
@@ -52,8 +55,18 @@ pub fn open(ask: &Open) -> Result<(OpenPort, Opened), Fault> {
     if !iface.up {
         return Err(port_fault(&dutlab_port::PortError::Down { iface: iface.name }));
     }
+    let mut notes = Vec::new();
     match ask.backend {
-        Backend::Auto | Backend::AfPacket => {}
+        Backend::Auto | Backend::Xdp => match kernel_speed::open(&iface) {
+            Ok(halves) => {
+                let mut opened = opened(&ask.port, &iface, Backend::Xdp);
+                opened.notes = halves.notes;
+                return Ok((port(ask, iface, halves.sender, halves.receiver), opened));
+            }
+            Err(e) if ask.backend == Backend::Xdp => return Err(port_fault(&e)),
+            Err(e) => notes.push(format!("not xdp: {e}; {}", e.remedy().unwrap_or_default())),
+        },
+        Backend::AfPacket => {}
         other => {
             let what = format!("the back end {other:?} is not built into this engine");
             return Err(fault(ErrorKind::Unsupported, what, Some("use auto or af_packet")));
@@ -61,7 +74,8 @@ pub fn open(ask: &Open) -> Result<(OpenPort, Opened), Fault> {
     }
     let sender = Bursts::open(&iface).map_err(|e| port_fault(&e))?;
     let receiver = Ring::open(&iface).map_err(|e| port_fault(&e))?;
-    let opened = opened(&ask.port, &iface, Backend::AfPacket);
+    let mut opened = opened(&ask.port, &iface, Backend::AfPacket);
+    opened.notes = notes;
     Ok((port(ask, iface, Sender::Burst(Box::new(sender)), Receiver::Burst(Box::new(receiver))), opened))
 }
 
@@ -71,6 +85,7 @@ fn port(ask: &Open, iface: Interface, sender: Sender, receiver: Receiver) -> Ope
         iface,
         sender: Some(sender),
         receiver: Some(receiver),
+        auto: ask.backend == Backend::Auto,
         send_cpu: ask.cpu,
         receive_cpu: ask.receive_cpu.or(ask.cpu),
     }
@@ -125,6 +140,7 @@ pub fn probe(name: &str) -> Result<Probed, Fault> {
     Ok(Probed {
         iface: iface.name.clone(),
         backends: vec![
+            kernel_speed::ability(&iface),
             BackendAbility {
                 backend: Backend::AfPacket,
                 can_send: able,

@@ -1,5 +1,6 @@
 //! What can go wrong at a port: the call, its errno, the facts, and what would help.
 
+use crate::xdp::{Why, XdpError};
 use std::fmt;
 use std::io;
 
@@ -43,6 +44,8 @@ pub enum PortError {
         /// What it said.
         source: io::Error,
     },
+    /// The `xdp` back end cannot do it; the text says which call, why, and what would help.
+    Xdp(Box<XdpError>),
     /// Another system call failed.
     Syscall {
         /// Its name.
@@ -76,6 +79,7 @@ impl PortError {
     #[must_use]
     pub const fn call(&self) -> Option<&'static str> {
         match self {
+            Self::Xdp(e) => Some(e.call),
             Self::Permission { call, .. } | Self::Lost { call, .. } | Self::Syscall { call, .. } => Some(call),
             _ => None,
         }
@@ -88,6 +92,7 @@ impl PortError {
             Self::Permission { source, .. } | Self::Lost { source, .. } | Self::Syscall { source, .. } => {
                 source.raw_os_error()
             }
+            Self::Xdp(e) => e.source.as_ref().and_then(io::Error::raw_os_error),
             _ => None,
         }
     }
@@ -99,6 +104,7 @@ impl PortError {
             Self::NoSuchInterface { .. } => Some("list the names with `ip link`; is this the right namespace?".into()),
             Self::Down { iface } => Some(format!("bring it up: ip link set dev {iface} up")),
             Self::Permission { .. } => Some("run the engine as root, or give it CAP_NET_RAW and CAP_NET_ADMIN".into()),
+            Self::Xdp(e) => Some(e.why.remedy()),
             Self::Unsupported { remedy, .. } => Some(remedy.clone()),
             Self::Lost { iface, .. } => Some(format!("see what became of it: ip link show dev {iface}")),
             Self::Syscall { source, .. } if source.raw_os_error() == Some(libc::ENOMEM) => {
@@ -119,6 +125,7 @@ impl fmt::Display for PortError {
             Self::Down { iface } => write!(f, "{iface} is down"),
             Self::Permission { call, iface, source } => write!(f, "{iface}: {call} is not permitted: {source}"),
             Self::Unsupported { iface, what, .. } => write!(f, "{iface}: {what}"),
+            Self::Xdp(e) => e.fmt(f),
             Self::Lost { call, iface, source } => write!(f, "{iface} was lost: {call}: {source}"),
             Self::Syscall { call, iface, source } => write!(f, "{iface}: {call}: {source}"),
         }
@@ -129,7 +136,17 @@ impl std::error::Error for PortError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Permission { source, .. } | Self::Lost { source, .. } | Self::Syscall { source, .. } => Some(source),
+            Self::Xdp(e) => Some(e),
             _ => None,
+        }
+    }
+}
+
+impl From<XdpError> for PortError {
+    fn from(e: XdpError) -> Self {
+        match e.why {
+            Why::NoSuchInterface => Self::NoSuchInterface { iface: e.iface },
+            _ => Self::Xdp(Box::new(e)),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! - [`port`]: the traits. A back end sends either in bursts that the agent paces ([`BurstSender`]) or takes a whole
 //!   plan into the kernel ([`PlanSender`]); it receives either frames ([`BurstReceiver`]) or counts in the kernel
 //!   ([`CountingReceiver`])
+//! - [`batch`]: the buffers of a burst, and who fills them
 //! - [`plan`]: what a [`PlanSender`] is given: frame templates, offsets of what changes, pacing
 //! - [`af_packet`], [`memory`]: back ends
 //! - [`lossy`]: a wrapper of a port is a port
@@ -11,6 +12,7 @@
 //! This crate knows nothing of headers and probes: frames are bytes.
 
 pub mod af_packet;
+pub mod batch;
 pub mod clock;
 pub mod cpu;
 pub mod error;
@@ -21,10 +23,12 @@ pub mod plan;
 pub mod port;
 pub mod signal;
 mod sys;
+pub mod xdp;
 
+pub use batch::{Batch, Fill, Slot};
 pub use error::PortError;
 pub use plan::{Field, FlowSet, Pace, PlanStream, SendPlan, Template};
 pub use port::{
-    Arrived, BurstReceiver, BurstSender, Counted, CountedStream, CountingReceiver, Handed, PlanControl, PlanSender,
-    Receiver, Sender, StreamTotals, Watch,
+    Arrived, BurstReceiver, BurstSender, Counted, CountedStream, CountingReceiver, Gaps, Handed, PlanControl,
+    PlanSender, Receiver, Sender, StreamTotals, Watch,
 };

@@ -3,6 +3,7 @@
 //! Halves are handed to threads of the agent and come back from them when a trial ends. All instants are of
 //! `CLOCK_MONOTONIC`; all lengths are without FCS unless a name says so.
 
+use crate::batch::Fill;
 use crate::error::PortError;
 use crate::plan::{Pace, SendPlan};
 use dutlab_units::Nanos;
@@ -40,9 +41,9 @@ pub trait BurstSender: Send {
     /// The most frames that one call takes.
     fn burst_max(&self) -> usize;
 
-    /// Calls `fill(i, buffer)` for up to `want` frames, i counting from 0; it writes frame i and returns its length.
-    /// Hands them over and says what became of them. Does not wait for room: with none, nothing is sent.
-    fn send(&mut self, want: usize, fill: &mut dyn FnMut(usize, &mut [u8]) -> usize) -> Result<Handed, PortError>;
+    /// Has `fill` write up to `want` frames, hands them over and says what became of them. Does not wait for room: with
+    /// none, nothing is sent.
+    fn send(&mut self, want: usize, fill: &mut dyn Fill) -> Result<Handed, PortError>;
 }
 
 /// A frame that arrived.
@@ -88,6 +89,12 @@ pub trait PlanControl: Send + Sync {
 
     /// What was sent so far, in the order of the plan's streams. Final after `run` has returned.
     fn totals(&self) -> Vec<StreamTotals>;
+
+    /// Time from each frame of stream number `index` to the next, if the back end keeps it.
+    fn gaps(&self, index: usize) -> Option<Gaps> {
+        let _ = index;
+        None
+    }
 }
 
 /// What was sent of a stream. `asked` = `sent` + `refused`.
@@ -107,6 +114,19 @@ pub struct StreamTotals {
     pub last: Nanos,
     /// The most that a frame was sent after it was due.
     pub late_max: Nanos,
+}
+
+/// Gaps between the send times of consecutive frames of a stream.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Gaps {
+    /// The least.
+    pub min: Nanos,
+    /// The greatest.
+    pub max: Nanos,
+    /// The sum of all, in nanoseconds.
+    pub sum: u128,
+    /// Upper end of a bucket in nanoseconds and gaps in it, rising, empty ones left out.
+    pub buckets: Vec<(u64, u64)>,
 }
 
 /// What a [`CountingReceiver`] shall look for.

@@ -1,4 +1,5 @@
 //! Network namespaces of a test's own, and agents inside of them.
+#![allow(dead_code, reason = "each test program uses its own part")]
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -44,6 +45,11 @@ fn ip(argv: &[&str]) {
     assert!(run(&[&["ip"][..], argv].concat()), "ip {}", argv.join(" "));
 }
 
+/// Runs a program in a namespace.
+pub fn inside(ns: &str, argv: &[&str]) {
+    assert!(run(&[&["ip", "netns", "exec", ns][..], argv].concat()), "{ns}: {}", argv.join(" "));
+}
+
 fn mac(ns: &str, port: &str) -> String {
     let out = Command::new("ip").args(["-j", "-n", ns, "link", "show", "dev", port]).output().unwrap();
     let all: Value = serde_json::from_slice(&out.stdout).unwrap();
@@ -86,9 +92,40 @@ impl Lab {
         lab
     }
 
+    /// Turns GRO on everywhere, so that every veth takes redirected frames (NAPI).
+    pub fn napi(&self) {
+        for (ns, port) in [(&self.source, "eth-a"), (&self.sink, "eth-a"), (&self.dut, "in-a"), (&self.dut, "out-a")] {
+            if !ns.is_empty() {
+                self::inside(ns, &["ethtool", "-K", port, "gro", "on"]);
+            }
+        }
+    }
+
     /// Runs `ip` inside of the source.
     pub fn at_source(&self, argv: &[&str]) {
         ip(&[&["-n", self.source.as_str()][..], argv].concat());
+    }
+
+    /// What an engine could leave behind in the source: links with promiscuity and programs, sockets, processes.
+    #[must_use]
+    pub fn state_of_source(&self) -> String {
+        let ns = self.source.as_str();
+        let said = |argv: &[&str]| {
+            let out = Command::new(argv[0]).args(&argv[1..]).output().unwrap();
+            String::from_utf8(out.stdout).unwrap()
+        };
+        let inside = |file: &str| said(&["ip", "netns", "exec", ns, "cat", file]);
+        [
+            said(&["ip", "-d", "-n", ns, "link", "show"]),
+            said(&["ip", "-n", ns, "addr", "show"]),
+            said(&["ip", "netns", "pids", ns]),
+            inside("/proc/net/packet"),
+            inside("/proc/net/udp"),
+            inside("/proc/net/udp6"),
+        ]
+        .join("--\n")
+        // Duplicate address detection ends by itself.
+        .replace(" tentative", "")
     }
 
     /// An agent in the source.
@@ -146,6 +183,27 @@ impl Agent {
         Self { child, requests, lines, id: 0, events: Vec::new() }
     }
 
+    /// Asks, and does not wait for a reply.
+    pub fn tell(&mut self, op: &str, mut request: Value) {
+        self.id += 1;
+        request["id"] = json!(self.id);
+        request["op"] = json!(op);
+        writeln!(self.requests.as_mut().unwrap(), "{request}").unwrap();
+    }
+
+    /// Kills it; says whether it was alive until then.
+    pub fn kill(&mut self) -> bool {
+        use std::os::unix::process::ExitStatusExt;
+        self.child.kill().unwrap();
+        self.child.wait().unwrap().signal() == Some(9)
+    }
+
+    /// Sends SIGTERM, and waits for its end.
+    pub fn terminate(&mut self) -> std::process::ExitStatus {
+        assert!(run(&["kill", "-TERM", &self.child.id().to_string()]));
+        self.child.wait().unwrap()
+    }
+
     /// Asks, and returns the whole reply.
     pub fn ask(&mut self, op: &str, mut request: Value) -> Value {
         self.id += 1;
@@ -177,6 +235,14 @@ impl Agent {
         self.must("open", json!({"port": "p", "iface": "eth-a", "guard": {"allow": ["172.16.0.0/12"]}}));
     }
 
+    /// Opens `eth-a` as port `p` with a back end.
+    pub fn open_with(&mut self, backend: &str) -> Value {
+        self.must(
+            "open",
+            json!({"port": "p", "iface": "eth-a", "backend": backend, "guard": {"allow": ["172.16.0.0/12"]}}),
+        )
+    }
+
     /// Closes the agent's stdin, and waits for its end.
     pub fn hang_up(&mut self) -> std::process::ExitStatus {
         self.requests = None;
@@ -189,4 +255,23 @@ impl Drop for Agent {
         self.requests = None;
         let _ = self.child.wait();
     }
+}
+
+/// One trial: returns what `wait` said of the first stream, and what `settle` said.
+#[must_use]
+pub fn trial(source: &mut Agent, sink: &mut Agent, send: &Value) -> (Value, Value) {
+    let numbers: Vec<_> = send["streams"].as_array().unwrap().iter().map(|s| s["stream"].clone()).collect();
+    sink.must("arm", json!({"port": "p", "receive": {"streams": numbers, "absorb_udp_ports": [5001]}}));
+    source.must("arm", json!({"port": "p", "send": send}));
+    sink.must("start", json!({}));
+    source.must("start", json!({}));
+    let sending = source.must("wait", json!({"port": "p"}));
+    let told: Vec<_> = sending["streams"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| json!({"stream": s["stream"], "frames": s["sent"]}))
+        .collect();
+    let received = sink.must("settle", json!({"port": "p", "sent": told, "drain_ns": 300_000_000}));
+    (sending, received)
 }

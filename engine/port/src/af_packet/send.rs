@@ -1,5 +1,6 @@
 //! Sending through a packet socket.
 
+use crate::batch::{Batch, Fill, Slot};
 use crate::error::PortError;
 use crate::iface::Interface;
 use crate::port::{BurstSender, Handed};
@@ -20,6 +21,8 @@ pub struct Bursts {
     iface: String,
     stride: usize,
     frames: Box<[u8]>,
+    slots: Box<[Slot]>,
+    order: Box<[u32]>,
     parts: Box<[libc::iovec]>,
     messages: Box<[libc::mmsghdr]>,
 }
@@ -57,7 +60,9 @@ impl Bursts {
                 m
             })
             .collect();
-        Ok(Self { fd, iface: name.to_owned(), stride, frames, parts, messages })
+        #[expect(clippy::cast_possible_truncation, reason = "32 frames of at most 64 KiB")]
+        let (slots, order) = (Slot::every(stride as u32, BURST as u32), (0..BURST as u32).collect());
+        Ok(Self { fd, iface: name.to_owned(), stride, frames, slots, order, parts, messages })
     }
 }
 
@@ -66,12 +71,12 @@ impl BurstSender for Bursts {
         BURST
     }
 
-    fn send(&mut self, want: usize, fill: &mut dyn FnMut(usize, &mut [u8]) -> usize) -> Result<Handed, PortError> {
+    fn send(&mut self, want: usize, fill: &mut dyn Fill) -> Result<Handed, PortError> {
         let want = want.min(BURST);
-        for (i, frame) in self.frames.chunks_exact_mut(self.stride).take(want).enumerate() {
-            let length = fill(i, frame);
-            assert!(length <= self.stride, "a frame longer than its buffer");
-            self.parts[i].iov_len = length;
+        fill.fill(0, &mut Batch::new(&mut self.frames, &mut self.slots, &self.order[..want], self.stride));
+        for (part, slot) in self.parts.iter_mut().zip(&self.slots).take(want) {
+            assert!(slot.length as usize <= self.stride, "a frame longer than its buffer");
+            part.iov_len = slot.length as usize;
         }
         #[expect(clippy::cast_possible_truncation, reason = "at most BURST")]
         let count = want as libc::c_uint;

@@ -127,7 +127,7 @@ impl fmt::Display for XdpError {
         if let Some(source) = &self.source {
             write!(f, "{source}: ")?;
         }
-        write!(f, "{}; {}", self.why, self.why.remedy())
+        self.why.fmt(f)
     }
 }
 

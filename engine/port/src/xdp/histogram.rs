@@ -37,6 +37,7 @@ impl Histogram {
     /// The least value that a share `q` (0 to 1) of all values does not exceed, as its bucket's greatest, in ns.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<u64> {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a count")]
         let rank = ((self.count() as f64 * q).ceil() as u64).max(1);
         let mut seen = 0;
         self.filled().find_map(|(_, high, n)| {

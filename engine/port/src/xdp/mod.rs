@@ -7,24 +7,33 @@
 
 mod attach;
 mod contract;
+mod count;
+mod drive;
 mod error;
 mod histogram;
+mod live;
 mod netlink;
 mod objects;
+mod offer;
 mod plan;
 mod probe;
 mod receiver;
 pub mod reference;
 mod sender;
+mod sent;
 mod setup;
 mod shared;
 mod system;
 mod template;
+mod transmit;
 
+pub use count::XdpCounter;
 pub use error::{Why, XdpError};
 pub use histogram::Histogram;
 pub use plan::{Flow, LanePlan, Pace, StreamPlan, XdpPlan};
 pub use probe::{XdpProbe, probe};
 pub use receiver::{AttachMode, ReceiveReport, ReceivedStream, SeenSource, XdpReceivePlan, XdpReceiver};
-pub use sender::{SendEnd, SendReport, SentLane, SentStream, XdpSender};
+pub use sender::{Standing, XdpSender};
+pub use sent::{SendEnd, SendReport, SentLane, SentStream};
 pub use template::{LONGEST, Template};
+pub use transmit::XdpTransmitter;

@@ -3,6 +3,10 @@
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
+/// `NLM_F_REQUEST`.
+const REQUEST: u16 = 1;
+/// `NLMSG_ERROR`.
+const ERROR: u16 = 2;
 const GENL_ID_CTRL: u16 = 0x10;
 const CTRL_CMD_GETFAMILY: u8 = 3;
 const CTRL_ATTR_FAMILY_ID: u16 = 1;
@@ -86,7 +90,7 @@ impl Socket {
         let mut message = Vec::with_capacity(16 + body.len());
         message.extend(u32::try_from(16 + body.len()).expect("requests are short").to_ne_bytes());
         message.extend(kind.to_ne_bytes());
-        message.extend((libc::NLM_F_REQUEST as u16).to_ne_bytes());
+        message.extend((REQUEST).to_ne_bytes());
         message.extend([0; 8]);
         message.extend(body);
         let mut answer = vec![0_u8; 32 * 1024];
@@ -100,7 +104,7 @@ impl Socket {
         let n = usize::try_from(n).map_err(|_| io::Error::last_os_error())?;
         answer.truncate(n);
         let Some(head) = answer.first_chunk::<20>() else { return Err(io::Error::from(io::ErrorKind::UnexpectedEof)) };
-        if u16::from_ne_bytes([head[4], head[5]]) == libc::NLMSG_ERROR as u16 {
+        if u16::from_ne_bytes([head[4], head[5]]) == ERROR {
             let errno = i32::from_ne_bytes([head[16], head[17], head[18], head[19]]);
             return Err(io::Error::from_raw_os_error(-errno));
         }

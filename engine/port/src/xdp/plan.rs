@@ -131,7 +131,10 @@ impl Pace {
         if !(1.0..549_755_813_888.0).contains(&gap) || burst == 0 {
             return Err(Why::Plan(format!("a gap of {gap} ns or a burst of {burst} frames is no pace")));
         }
-        Ok(((gap * f64::from(1 << 24)).round() as u64, burst))
+        // Rounded up: no frame is due before its time, so none slips in front of the end of the trial.
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked: 1 to 2^39, times 2^24")]
+        let gap_q24 = (gap * f64::from(1 << 24)).ceil() as u64;
+        Ok((gap_q24, burst))
     }
 }
 

@@ -5,6 +5,7 @@ use super::attach::attach;
 use super::contract::{self, Ledger, NO_STREAM, Others, Tally};
 use super::error::{Why, XdpError};
 use super::histogram::Histogram;
+use super::setup::small;
 use super::shared::{SharedArray, store64};
 use super::system;
 use aya::programs::links::FdLink;
@@ -158,8 +159,8 @@ impl XdpReceiver {
         // Without the observer of polls, nobody knows when a reading of the clock is too old.
         let each = plan.clock_for_each_frame || btf.is_none();
         let (shared, verify, use_ids) = (u8::from(!one_queue), u8::from(plan.verify_checksums), u8::from(!contiguous));
-        let (count, first_id, clock_uses) = (streams as u32, u32::from(first), if each { 1 } else { CLOCK_USES });
-        let cpu_count = cpus as u32;
+        let (count, first_id, clock_uses) = (small(streams), u32::from(first), if each { 1 } else { CLOCK_USES });
+        let cpu_count = small(cpus);
         let mut loader = EbpfLoader::new();
         loader
             .btf(btf.as_ref())
@@ -172,9 +173,9 @@ impl XdpReceiver {
             .override_global("steps_log2", &steps_log2, true)
             .override_global("clock_uses", &clock_uses, true)
             .override_global("clock_offset_ns", &plan.clock_offset_ns, true)
-            .map_max_entries("tallies", rows as u32)
+            .map_max_entries("tallies", small(rows))
             .map_max_entries("ledgers", count)
-            .map_max_entries("latencies", (rows * contract::buckets(steps_log2)) as u32)
+            .map_max_entries("latencies", small(rows * contract::buckets(steps_log2)))
             .map_max_entries("others", cpu_count);
         if !contiguous {
             loader.map_max_entries("ids", u32::from(most) + 1);
@@ -318,7 +319,7 @@ impl XdpReceiver {
             corrupted: sum(|t| t.corrupted),
             negative: sum(|t| t.negative),
             latency,
-            latency_min_ns: (floor != 0).then(|| !floor),
+            latency_min_ns: (floor != 0).then_some(!floor),
             latency_max_ns: max(|t| t.latency_max_ns),
             latency_sum_ns: sum(|t| t.latency_sum_ns),
             ipdv_count: sum(|t| (t.unique - t.negative).saturating_sub(t.ipdv_breaks)),

@@ -14,6 +14,9 @@ use aya::{Ebpf, EbpfLoader, TestRunAttrs, TestRunOptions};
 ///
 /// # Errors
 /// When the interface, the permission or the kernel does not allow it.
+///
+/// # Panics
+/// When the object that was built in lacks its program or map.
 pub fn bare_send(iface: &str, frame: &[u8], frames: u32, batch: u32) -> Result<(), XdpError> {
     let index = system::Interface::find(iface)?.index;
     let mut bpf = EbpfLoader::new()
@@ -41,6 +44,9 @@ impl BareDrop {
     ///
     /// # Errors
     /// When the interface, the permission or the kernel does not allow it, or another XDP program is attached.
+    ///
+    /// # Panics
+    /// When the object that was built in lacks its program or map.
     pub fn attach(iface: &str) -> Result<Self, XdpError> {
         let mut bpf = EbpfLoader::new()
             .load(super::objects::REFERENCE)
@@ -53,6 +59,9 @@ impl BareDrop {
     }
 
     /// Frames dropped so far.
+    ///
+    /// # Panics
+    /// When the object that was built in lacks its program or map.
     #[must_use]
     pub fn count(&self) -> u64 {
         let map = self.bpf.map("reference_count").expect("the object has it");
@@ -93,6 +102,9 @@ impl Device {
     ///
     /// # Errors
     /// When the interfaces, the permission or the kernel (6.6) does not allow it.
+    ///
+    /// # Panics
+    /// When the object that was built in lacks its program or map.
     pub fn between(from: &str, to: &str, wrong: Wrong) -> Result<Self, XdpError> {
         let out = system::Interface::find(to)?.index;
         let (kind, n, depth) = match wrong {
@@ -128,6 +140,9 @@ impl Device {
     }
 
     /// Frames that came, and frames that were wronged.
+    ///
+    /// # Panics
+    /// When the object that was built in lacks its program or map.
     #[must_use]
     pub fn counts(&self) -> (u64, u64) {
         // struct state: lock, held_len, seen, wronged, tokens, last_ns.

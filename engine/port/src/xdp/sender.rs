@@ -5,12 +5,15 @@ use super::contract::{
 };
 use super::error::{Why, XdpError};
 use super::histogram::Histogram;
+use super::live::{Call, Words};
 use super::plan::{Pace, XdpPlan};
-use super::setup::{batch, control_of, copied_head, fill, fill_payload, load, observe, program_for, tables};
+use super::sent::{SendEnd, SendReport, SentLane, SentStream, backlog};
+use super::setup::{
+    Facts, batch, control_of, copied_head, fill, fill_payload, load, observe, program_for, small, tables,
+};
 use super::shared::{SharedArray, load32, store32, store64};
 use super::system;
-use aya::programs::{TestRun as _, Xdp};
-use aya::{Ebpf, TestRunAttrs, TestRunOptions};
+use aya::programs::Xdp;
 use std::io;
 use std::ptr::addr_of_mut;
 use std::sync::Arc;
@@ -20,65 +23,10 @@ use std::time::Duration;
 
 /// Setting up the call takes about 25 ms (a pool of pages); the first frame is due after that.
 const SETUP_NS: u64 = 50_000_000;
-/// Why sending ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SendEnd {
-    /// It has not.
-    Running,
-    /// The plan's duration is over.
-    TimeUp,
-    /// Every lane has sent its frames.
-    AllSent,
-    /// `stop` was called.
-    Stopped,
-}
+/// A gap that ends after 18 minutes: whoever pauses a lane moves its last frame on before that.
+const PAUSE_Q24: u64 = u64::MAX - (1 << 24);
 
-/// What a sender has done so far, or in all.
-#[derive(Debug, Clone)]
-pub struct SendReport {
-    /// Whether and why it ended.
-    pub end: SendEnd,
-    /// When the first frame was written, in ns of `CLOCK_MONOTONIC`; `None`: not yet.
-    pub begun_ns: Option<u64>,
-    /// When the program saw that it must end.
-    pub ended_ns: Option<u64>,
-    /// Each stream, in the order of the plan.
-    pub streams: Vec<SentStream>,
-    /// Each lane, in the order of the plan.
-    pub lanes: Vec<SentLane>,
-    /// Whether `refused` is told from the kernel's own record of what the driver took (needs kernel BTF). Where it is
-    /// false, `refused` is 0 and frames that a driver drops count as lost on the way.
-    pub refusals_known: bool,
-    /// The errno of the last refusal; 0: none, or the driver's queue was full.
-    pub last_refusal_errno: i32,
-}
-
-/// A stream's share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SentStream {
-    /// Its number.
-    pub id: u16,
-    /// Frames written and handed to the kernel; their sequence numbers are 0 to `offered - 1`.
-    pub offered: u64,
-    /// Of these, frames that the driver refused.
-    pub refused: u64,
-    /// Bytes of the offered frames, without FCS.
-    pub offered_bytes: u64,
-}
-
-/// A lane's share.
-#[derive(Debug, Clone)]
-pub struct SentLane {
-    /// Frames that were due but skipped, because the sender was too late (`max_lag_ns`), or not yet sent when it ended.
-    /// Asked for = the streams' `offered` + this.
-    pub missed: u64,
-    /// The most that a frame was written after it was due; 0 at full speed.
-    pub late_max_ns: u64,
-    /// Times between successive frames of the lane, as they were written. Known to 1/128.
-    pub gaps: Histogram,
-}
-
-/// A running trial's sender. Dropping it stops it and waits for its thread.
+/// A trial's sender. Dropping it stops it and waits for its thread.
 pub struct XdpSender {
     iface: String,
     control: SharedArray<Control>,
@@ -91,6 +39,7 @@ pub struct XdpSender {
     refusals_known: bool,
     keeps_log: bool,
     tid: Arc<AtomicI32>,
+    call: Option<Call>,
     thread: Option<JoinHandle<Result<(), XdpError>>>,
 }
 
@@ -100,9 +49,19 @@ impl XdpSender {
     /// # Errors
     /// When the plan, the interface, the permission or the kernel does not allow it; nothing is left behind then.
     pub fn start(iface: &str, plan: &XdpPlan, cpu: Option<usize>) -> Result<Self, XdpError> {
+        let mut sender = Self::prepare(iface, plan)?;
+        sender.launch(cpu)?;
+        Ok(sender)
+    }
+
+    /// Loads everything that sending needs, and sends nothing yet.
+    ///
+    /// # Errors
+    /// As those of [`start`](Self::start).
+    pub fn prepare(iface: &str, plan: &XdpPlan) -> Result<Self, XdpError> {
         plan.check().map_err(|why| XdpError::new(iface, "plan", why))?;
         let facts = system::Interface::find(iface)?;
-        let longest = plan.templates().map(|t| t.len()).max().unwrap_or(0);
+        let longest = plan.templates().map(super::template::Template::len).max().unwrap_or(0);
         facts.can_send(longest)?;
 
         let t = tables(plan);
@@ -115,7 +74,8 @@ impl XdpSender {
         let keeps_log = program_for(plan, &t) == "send_any";
         // A card only reads the page. Behind a veth the DUT has the page itself, and may leave it altered.
         let rewrite = facts.driver == "veth" || facts.driver == "unknown";
-        let mut bpf = load(iface, plan, &t, facts.index, keeps_log, rewrite, data_len as u32)?;
+        let told = Facts { ifindex: facts.index, log: keeps_log, rewrite, data_len: small(data_len) };
+        let mut bpf = load(iface, plan, &t, &told)?;
         let maps = |e: XdpError| XdpError { iface: iface.into(), ..e };
         let control = SharedArray::<Control>::map(&bpf, "control", 1).map_err(maps)?;
         let streams = SharedArray::<Stream>::map(&bpf, "streams", t.streams.len()).map_err(maps)?;
@@ -143,13 +103,8 @@ impl XdpSender {
         control.set(0, initial);
         system::install_wake_signal().map_err(|e| XdpError::system(iface, "sigaction", e))?;
 
-        let tid = Arc::new(AtomicI32::new(0));
-        let (seen_tid, name, batch) = (Arc::clone(&tid), iface.to_owned(), batch(plan, keeps_log));
-        let words = ThreadWords { halt: addr_of_halt(&control), tid: addr_of_tid(&refusals) };
-        let thread = thread::Builder::new()
-            .name(format!("send-{iface}"))
-            .spawn(move || run(&name, bpf, program, &page, batch, cpu, &seen_tid, words))
-            .map_err(|e| XdpError::system(iface, "pthread_create", e))?;
+        let words = Words { halt: addr_of_halt(&control), tid: addr_of_tid(&refusals) };
+        let call = Call { iface: iface.into(), bpf, program, page, batch: batch(plan, keeps_log), words };
         Ok(Self {
             iface: iface.into(),
             control,
@@ -161,9 +116,53 @@ impl XdpSender {
             ifindex: facts.index,
             refusals_known,
             keeps_log,
-            tid,
-            thread: Some(thread),
+            tid: Arc::default(),
+            call: Some(call),
+            thread: None,
         })
+    }
+
+    /// Starts the sending thread, once; without `cpu` it may run where the calling thread may.
+    ///
+    /// # Errors
+    /// When there is no thread to be had.
+    pub fn launch(&mut self, cpu: Option<usize>) -> Result<(), XdpError> {
+        let Some(call) = self.call.take() else { return Ok(()) };
+        let tid = Arc::clone(&self.tid);
+        let thread = thread::Builder::new().name(format!("send-{}", self.iface)).spawn(move || call.run(cpu, &tid));
+        self.thread = Some(thread.map_err(|e| XdpError::system(&self.iface, "pthread_create", e))?);
+        Ok(())
+    }
+
+    /// The interface.
+    #[must_use]
+    pub fn iface(&self) -> &str {
+        &self.iface
+    }
+
+    /// Where a lane stands.
+    #[must_use]
+    pub fn standing(&self, lane: usize) -> Standing {
+        let l = self.control.get(0).lanes[lane];
+        let first = l.stream_first as usize;
+        let offered: u64 = self.streams.range(first, l.streams as usize).map(|s| s.sequence).sum();
+        Standing { taken: offered + l.missed, last_due_ns: l.last_ns }
+    }
+
+    /// Sets the distance of a paced lane's frames (`None`: a pause), and when the last one was due if that is to be
+    /// forgotten. Holds from the next frame on.
+    pub fn steer(&self, lane: usize, gap_ns: Option<f64>, last_due_ns: Option<u64>) {
+        let gap = gap_ns.map_or(PAUSE_Q24, |g| {
+            Pace::Every { gap_ns: g.clamp(1.0, 5e11) }.gap_and_burst().map_or(PAUSE_Q24, |g| g.0)
+        });
+        // SAFETY: `pointer` and the index into `lanes` are checked; both words are the mapping's. The program may store
+        // a due time of its own at the same moment: then one frame leaves a gap too early.
+        unsafe {
+            if let Some(last) = last_due_ns {
+                store64(&raw mut (*self.control.pointer(0)).lanes[lane].last_ns, last);
+            }
+            store64(&raw mut (*self.control.pointer(0)).lanes[lane].gap_q24, gap);
+        }
     }
 
     /// Changes a lane's pace while it runs; it holds from the next frame on, counted from the last one's due time. A lane
@@ -192,14 +191,14 @@ impl XdpSender {
     /// # Errors
     /// `PortVanished` when the interface is gone; the sender has stopped then.
     pub fn poll(&mut self) -> Result<SendEnd, XdpError> {
-        let end = self.end();
-        if end != SendEnd::Running {
-            self.finish()?;
-        } else if self.thread.as_ref().is_some_and(JoinHandle::is_finished) {
+        if self.end() != SendEnd::Running || self.thread.as_ref().is_some_and(JoinHandle::is_finished) {
             self.finish()?;
         } else if system::index_of(&self.iface) != Some(self.ifindex) {
             self.stop()?;
             return Err(XdpError::new(&self.iface, "if_nametoindex", Why::PortVanished));
+        } else if let Some(e) = self.cut_off() {
+            self.stop()?;
+            return Err(e);
         }
         Ok(self.end())
     }
@@ -228,6 +227,15 @@ impl XdpSender {
             }
         }
         self.finish()
+    }
+
+    /// Whether the device takes no frames at all any more: it is down, or a veth whose peer is.
+    fn cut_off(&self) -> Option<XdpError> {
+        let errno = self.refusals.get(0).last_error.cast_signed();
+        matches!(errno, libc::ENETDOWN | libc::ENXIO | libc::ENODEV).then(|| XdpError {
+            source: Some(io::Error::from_raw_os_error(errno)),
+            ..XdpError::new(&self.iface, "bpf_redirect", Why::PortVanished)
+        })
     }
 
     fn end(&self) -> SendEnd {
@@ -264,7 +272,12 @@ impl XdpSender {
         let mut streams: Vec<_> = self
             .streams
             .range(0, self.streams.len())
-            .map(|s| SentStream { id: s.id as u16, offered: s.sequence, refused: s.refused, offered_bytes: s.bytes })
+            .map(|s| SentStream {
+                id: u16::try_from(s.id).unwrap_or(u16::MAX),
+                offered: s.sequence,
+                refused: s.refused,
+                offered_bytes: s.bytes,
+            })
             .collect();
         if !self.keeps_log {
             // One stream: all refusals are its.
@@ -275,6 +288,11 @@ impl XdpSender {
             .map(|i| SentLane {
                 missed: control.lanes[i].missed
                     + if self.thread.is_none() { backlog(&control, i, self.end_ns) } else { 0 },
+                last_ns: match control.lanes[i].sent_at_ns {
+                    // Where no gaps are kept, the last reading of the clock will do: it is a few frames old at most.
+                    0 => control.now_ns,
+                    at => at,
+                },
                 late_max_ns: control.lanes[i].late_max_ns,
                 gaps: Histogram::new(GAP_STEPS_LOG2, self.gaps.range(i * row, row).collect()),
             })
@@ -286,9 +304,18 @@ impl XdpSender {
             streams,
             lanes,
             refusals_known: self.refusals_known,
-            last_refusal_errno: refusals.last_error as i32,
+            last_refusal_errno: refusals.last_error.cast_signed(),
         }
     }
+}
+
+/// Where a lane stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// Frames offered to the device, and frames skipped.
+    pub taken: u64,
+    /// When the last of them was due.
+    pub last_due_ns: u64,
 }
 
 impl Drop for XdpSender {
@@ -296,19 +323,6 @@ impl Drop for XdpSender {
         // The trial is over either way; whoever wants the error calls `stop`.
         let _ = self.stop();
     }
-}
-
-/// Frames of a lane that were due before the end and are not sent yet.
-fn backlog(c: &Control, lane: usize, end_ns: u64) -> u64 {
-    let l = &c.lanes[lane];
-    let until = if c.ended_ns == 0 { return 0 } else { c.ended_ns.min(end_ns) };
-    if l.gap_q24 == 0 || l.frames_left == 0 {
-        return 0;
-    }
-    let since = u128::from(until.saturating_sub(l.last_ns)) << 24;
-    // A frame that would be due exactly at the end is not asked for.
-    let due = u64::try_from(since.saturating_sub(1) / u128::from(l.gap_q24)).unwrap_or(u64::MAX);
-    due.saturating_mul(u64::from(l.burst)).saturating_add(u64::from(l.burst_left)).min(l.frames_left)
 }
 
 fn addr_of_halt(control: &SharedArray<Control>) -> *mut u32 {
@@ -319,62 +333,4 @@ fn addr_of_halt(control: &SharedArray<Control>) -> *mut u32 {
 fn addr_of_tid(refusals: &SharedArray<Refusals>) -> *mut u32 {
     // SAFETY: a field of the mapped value.
     unsafe { addr_of_mut!((*refusals.pointer(0)).tid) }
-}
-
-/// Words of mappings that outlive the thread which uses them: `XdpSender` joins the thread before it unmaps.
-struct ThreadWords {
-    halt: *mut u32,
-    tid: *mut u32,
-}
-// SAFETY: see above; all accesses are atomic.
-unsafe impl Send for ThreadWords {}
-
-/// The sending thread. One call sends up to 2^32 frames; long trials at high rates make several, 25 ms apart.
-fn run(
-    iface: &str,
-    mut bpf: Ebpf,
-    program: &str,
-    page: &[u8],
-    batch: u32,
-    cpu: Option<usize>,
-    tid: &AtomicI32,
-    words: ThreadWords,
-) -> Result<(), XdpError> {
-    let ThreadWords { halt, tid: told_tid } = { words };
-    system::block_signals();
-    tid.store(system::thread_id(), Ordering::Release);
-    // SAFETY: the mapping's own word, as `ThreadWords` says.
-    unsafe { store32(told_tid, system::thread_id().cast_unsigned()) };
-    let result = (|| {
-        if let Some(cpu) = cpu {
-            system::pin(cpu).map_err(|e| XdpError::system(iface, "sched_setaffinity", e))?;
-        }
-        let program: &mut Xdp = bpf.program_mut(program).and_then(|p| p.try_into().ok()).expect("it was loaded");
-        // SAFETY: the mapping's own word, as `ThreadWords` says.
-        while unsafe { load32(halt) } == HALT_NO {
-            let mut options = TestRunOptions::new();
-            options.data_in = Some(page);
-            options.repeat = u32::MAX;
-            options.attrs = TestRunAttrs::new().xdp_live_frames(batch);
-            if let Err(e) = program.test_run(options) {
-                let e = XdpError::load(iface, "bpf(BPF_PROG_TEST_RUN)", &e);
-                match e.source.as_ref().and_then(io::Error::raw_os_error) {
-                    Some(libc::EINTR) => continue,
-                    Some(libc::EINVAL) => {
-                        let why = Why::KernelTooOld { lacks: "live frames", since: "5.18" };
-                        return Err(XdpError { why, ..e });
-                    }
-                    _ => return Err(e),
-                }
-            }
-        }
-        Ok(())
-    })();
-    // SAFETY: as above. A thread that failed must not look as if it still ran.
-    unsafe {
-        if load32(halt) == HALT_NO {
-            store32(halt, HALT_ASKED);
-        }
-    }
-    result
 }

@@ -26,7 +26,6 @@ pub(super) struct Tables {
 
 pub(super) fn tables(plan: &XdpPlan) -> Tables {
     let mut t = Tables { shapes: vec![], orders: vec![], streams: vec![], flows4: vec![], flows6: vec![] };
-    let small = |n: usize| u32::try_from(n).expect("tables are far below 2^32 entries");
     for stream in plan.lanes.iter().flat_map(|l| &l.streams) {
         let first_shape = small(t.shapes.len());
         let has_flows = !stream.flows.is_empty();
@@ -62,6 +61,22 @@ pub(super) fn tables(plan: &XdpPlan) -> Tables {
     t
 }
 
+/// What the plan does not say.
+pub(super) struct Facts {
+    pub(super) ifindex: u32,
+    /// Which stream each frame belonged to is remembered, for the place of a refusal.
+    pub(super) log: bool,
+    /// The payload is written anew into each frame.
+    pub(super) rewrite: bool,
+    /// Length of the frame that each page begins as.
+    pub(super) data_len: u32,
+}
+
+/// A number of entries. Tables are far below 2^32 of them.
+pub(super) fn small(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
 /// Constants of the program; the loader keeps references to them until it loads.
 struct Constants {
     words: Vec<(&'static str, u32)>,
@@ -69,15 +84,8 @@ struct Constants {
     max_lag_ns: u64,
 }
 
-fn constants(
-    plan: &XdpPlan,
-    t: &Tables,
-    ifindex: u32,
-    netns: u32,
-    log: bool,
-    rewrite: bool,
-    data_len: u32,
-) -> Constants {
+fn constants(plan: &XdpPlan, t: &Tables, facts: &Facts, netns: u32) -> Constants {
+    let &Facts { ifindex, log, rewrite, data_len } = facts;
     let head_len = copied_head(plan);
     let same =
         |of: fn(&Shape) -> u8| if t.shapes.iter().all(|s| of(s) == of(&t.shapes[0])) { of(&t.shapes[0]) } else { 0 };
@@ -87,8 +95,8 @@ fn constants(
             ("egress_ifindex", ifindex),
             ("egress_netns", netns),
             ("batch", batch(plan, log)),
-            ("lane_count", plan.lanes.len() as u32),
-            ("head_len", head_len as u32),
+            ("lane_count", small(plan.lanes.len())),
+            ("head_len", small(head_len)),
             ("data_len", data_len),
             ("clock_every", if paced { 1 } else { plan.clock_every.unwrap_or(16).max(1) }),
         ],
@@ -106,7 +114,7 @@ fn constants(
 
 /// Bytes that the program copies for each frame: the shortest of the lengths that it knows which holds every head.
 pub(super) fn copied_head(plan: &XdpPlan) -> usize {
-    let longest = plan.templates().map(|f| f.head_len()).max().unwrap_or(0);
+    let longest = plan.templates().map(super::template::Template::head_len).max().unwrap_or(0);
     [60, 64, 72, 80, 92].into_iter().find(|n| *n >= longest).unwrap_or(HEAD_MAX)
 }
 
@@ -133,18 +141,10 @@ pub(super) fn batch(plan: &XdpPlan, log: bool) -> u32 {
     plan.batch.unwrap_or(if paced { BATCH_PACED } else { BATCH_FULL }).clamp(1, most)
 }
 
-pub(super) fn load(
-    iface: &str,
-    plan: &XdpPlan,
-    t: &Tables,
-    ifindex: u32,
-    log: bool,
-    rewrite: bool,
-    data_len: u32,
-) -> Result<Ebpf, XdpError> {
+pub(super) fn load(iface: &str, plan: &XdpPlan, t: &Tables, facts: &Facts) -> Result<Ebpf, XdpError> {
     let netns = system::netns_inode().map_err(|e| XdpError::system(iface, "stat of /proc/thread-self/ns/net", e))?;
     let pidns = system::pidns().map_err(|e| XdpError::system(iface, "stat of /proc/self/ns/pid", e))?;
-    let c = constants(plan, t, ifindex, netns, log, rewrite, data_len);
+    let c = constants(plan, t, facts, netns);
     let btf = Btf::from_sys_fs().ok();
     let mut loader = EbpfLoader::new();
     loader.btf(btf.as_ref());
@@ -165,7 +165,7 @@ pub(super) fn load(
         ("flows6", t.flows6.len()),
         ("gaps", plan.lanes.len() * contract::buckets(GAP_STEPS_LOG2)),
     ] {
-        loader.map_max_entries(name, len.max(1) as u32);
+        loader.map_max_entries(name, small(len.max(1)));
     }
     loader.load(objects::SENDER).map_err(|e| XdpError::load(iface, "bpf(BPF_MAP_CREATE)", &e))
 }
@@ -193,7 +193,7 @@ pub(super) fn control_of(plan: &XdpPlan, start_ns: u64) -> Result<(Control, u64)
         lane.last_frac = u32::try_from((before << 24) - gap_q24).unwrap_or(0);
         lane.burst = burst;
         lane.stream_first = first;
-        lane.streams = p.streams.len() as u32;
+        lane.streams = small(p.streams.len());
         lane.frames_left = p.frames.unwrap_or(u64::MAX);
         first += lane.streams;
     }

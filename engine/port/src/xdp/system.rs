@@ -15,12 +15,12 @@ pub(super) fn monotonic_ns() -> u64 {
         libc::clock_gettime(libc::CLOCK_MONOTONIC, t.as_mut_ptr());
         t.assume_init()
     };
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+    t.tv_sec.cast_unsigned() * 1_000_000_000 + t.tv_nsec.cast_unsigned()
 }
 
 /// Inode of the calling thread's network namespace.
 pub(super) fn netns_inode() -> io::Result<u32> {
-    std::fs::metadata("/proc/thread-self/ns/net").map(|m| m.ino() as u32)
+    std::fs::metadata("/proc/thread-self/ns/net").map(|m| u32::try_from(m.ino()).unwrap_or(u32::MAX))
 }
 
 /// Device and inode of this process's pid namespace.
@@ -76,7 +76,7 @@ pub(super) fn install_wake_signal() -> io::Result<()> {
             let result = unsafe {
                 let mut action: libc::sigaction = std::mem::zeroed();
                 action.sa_sigaction = on_wake as extern "C" fn(i32) as usize;
-                libc::sigaction(wake_signal(), &action, std::ptr::null_mut())
+                libc::sigaction(wake_signal(), &raw const action, std::ptr::null_mut())
             };
             if result == 0 { Ok(()) } else { Err(io::Error::last_os_error().raw_os_error().unwrap_or(0)) }
         })
@@ -180,7 +180,10 @@ impl Control {
             return Err(io::Error::from_raw_os_error(libc::ENODEV));
         }
         for (to, from) in request.ifr_name.iter_mut().zip(iface.bytes()) {
-            *to = from as libc::c_char;
+            // c_char is signed on some architectures and unsigned on others.
+            #[allow(clippy::cast_possible_wrap, clippy::allow_attributes, reason = "see above")]
+            let character = from as libc::c_char;
+            *to = character;
         }
         Ok(request)
     }
@@ -196,9 +199,9 @@ impl Control {
 
     fn mtu(&self, iface: &str) -> io::Result<u32> {
         let mut request = Self::request(iface)?;
-        self.ioctl(libc::SIOCGIFMTU as u64, &mut request)?;
+        self.ioctl(libc::SIOCGIFMTU, &mut request)?;
         // SAFETY: the call filled this member.
-        Ok(unsafe { request.ifr_ifru.ifru_mtu } as u32)
+        Ok(unsafe { request.ifr_ifru.ifru_mtu }.cast_unsigned())
     }
 
     fn rx_queues(&self, iface: &str) -> io::Result<u32> {

@@ -2,6 +2,8 @@
 
 use super::contract::{HEAD_MAX, PROBE_LEN, SHAPE_IPV6, SHAPE_UDP, Shape};
 use super::error::Why;
+use super::plan::Flow;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The longest live frame, in bytes without FCS: a page, less the kernel's bookkeeping in front of and behind it.
 pub const LONGEST: usize = 3400;
@@ -25,6 +27,14 @@ pub struct Template {
     ip_version: u8,
 }
 
+/// Where the fields of a flow stand in a frame.
+pub(super) struct FlowPlaces {
+    pub(super) source: usize,
+    pub(super) destination: usize,
+    pub(super) source_port: usize,
+    pub(super) destination_port: usize,
+}
+
 fn sum_of(bytes: &[u8]) -> u64 {
     // RFC 1071 sums in any byte order; the program adds words as its CPU reads them, so this does too.
     bytes.chunks(2).map(|c| u64::from(u16::from_ne_bytes([c[0], *c.get(1).unwrap_or(&0)]))).sum()
@@ -36,7 +46,9 @@ pub(super) fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
-    sum as u16
+    #[expect(clippy::cast_possible_truncation, reason = "the loop ends at 16 bits")]
+    let folded = sum as u16;
+    folded
 }
 
 pub(super) fn words_sum(bytes: &[u8]) -> u16 {
@@ -110,6 +122,36 @@ impl Template {
         self.ip_version
     }
 
+    /// Where the fields of a flow stand: the whole IPv4 address, the last four bytes of an IPv6 one.
+    pub(super) fn flow_places(&self) -> FlowPlaces {
+        let (source, destination) =
+            if self.ip_version == 6 { (self.l3_at + 20, self.l3_at + 36) } else { (self.l3_at + 12, self.l3_at + 16) };
+        let source_port = self.ports_at();
+        FlowPlaces { source, destination, source_port, destination_port: source_port + 2 }
+    }
+
+    /// Its own addresses and ports.
+    pub(super) fn own_flow(&self) -> Flow {
+        let port = |at: usize| u16::from_be_bytes([self.bytes[at], self.bytes[at + 1]]);
+        let (source_port, destination_port) = (port(self.ports_at()), port(self.ports_at() + 2));
+        if self.ip_version == 6 {
+            let address = |at: usize| {
+                Ipv6Addr::from(<[u8; 16]>::try_from(&self.bytes[self.l3_at + at..][..16]).expect("sixteen bytes"))
+            };
+            Flow::V6 { source: address(8), destination: address(24), source_port, destination_port }
+        } else {
+            let address = |at: usize| {
+                Ipv4Addr::from(<[u8; 4]>::try_from(&self.bytes[self.l3_at + at..][..4]).expect("four bytes"))
+            };
+            Flow::V4 { source: address(12), destination: address(16), source_port, destination_port }
+        }
+    }
+
+    /// An ICMP flow is its identifier, four bytes into the header; the two bytes after it are written as given.
+    fn ports_at(&self) -> usize {
+        if matches!(self.protocol, ICMP | ICMPV6) { self.l4_at + 4 } else { self.l4_at }
+    }
+
     /// Headers and probe.
     pub(super) fn head_len(&self) -> usize {
         self.probe_at + PROBE_LEN
@@ -140,8 +182,7 @@ impl Template {
                 TCP => 16,
                 _ => 2,
             };
-        // An ICMP flow is its identifier, four bytes into the header; the two bytes after it are written as given.
-        let ports_at = if matches!(self.protocol, ICMP | ICMPV6) { l4 + 4 } else { l4 };
+        let ports_at = self.ports_at();
         // Lengths follow from the frame's.
         let payload_len = u16::try_from(b.len() - l4).expect("a live frame is short");
         if v6 {

@@ -1,0 +1,69 @@
+//! Whether the `xdp` back end works on an interface, and its halves.
+
+use dutlab_port::iface::Interface;
+use dutlab_port::xdp::{self, XdpCounter, XdpTransmitter};
+use dutlab_port::{PortError, Receiver, Sender};
+use dutlab_protocol::reply::BackendAbility;
+use dutlab_protocol::request::Backend;
+use dutlab_units::FCS;
+
+/// What `open` got.
+pub struct Halves {
+    /// Sends whole plans.
+    pub sender: Sender,
+    /// Counts in the kernel.
+    pub receiver: Receiver,
+    /// What the user should know.
+    pub notes: Vec<String>,
+}
+
+/// Both halves, if both work here. Nothing is attached before a trial begins.
+pub fn open(iface: &Interface) -> Result<Halves, PortError> {
+    let can = xdp::probe(&iface.name)?;
+    can.send?;
+    let mut notes = Vec::new();
+    if !can.receive? {
+        notes.push(
+            "the driver has no XDP: receiving goes through the kernel's generic XDP, several times slower".into(),
+        );
+    }
+    if !can.refusals_known {
+        notes.push("this kernel tells no BTF: frames that the driver refuses count as lost on the way".into());
+    }
+    Ok(Halves {
+        sender: Sender::Plan(Box::new(XdpTransmitter::new(&iface.name))),
+        receiver: Receiver::Counting(Box::new(XdpCounter::new(&iface.name))),
+        notes,
+    })
+}
+
+/// What it can do on an interface.
+pub fn ability(iface: &Interface) -> BackendAbility {
+    let mut ability = BackendAbility {
+        backend: Backend::Xdp,
+        can_send: false,
+        can_receive: false,
+        max_frame_bytes: None,
+        reason: None,
+        remedy: None,
+    };
+    let mut refuse = |e: PortError| {
+        ability.reason.get_or_insert_with(|| e.to_string());
+        ability.remedy = ability.remedy.take().or_else(|| e.remedy());
+    };
+    match xdp::probe(&iface.name) {
+        Err(e) => refuse(e.into()),
+        Ok(can) => {
+            let (send, receive) = (can.send.map_err(PortError::from), can.receive.map_err(PortError::from));
+            let able = (send.is_ok(), receive.is_ok());
+            let generic = matches!(receive, Ok(false));
+            [send.err(), receive.err()].into_iter().flatten().for_each(&mut refuse);
+            (ability.can_send, ability.can_receive) = able;
+            ability.max_frame_bytes = u32::try_from(can.longest_frame).ok().map(|n| n + u32::from(FCS));
+            if generic && ability.reason.is_none() {
+                ability.reason = Some("the driver has no XDP: receiving is generic, several times slower".into());
+            }
+        }
+    }
+    ability
+}

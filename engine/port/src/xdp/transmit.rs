@@ -1,0 +1,143 @@
+//! The sending half of a port at kernel speed.
+
+use super::drive::Drive;
+use super::error::XdpError;
+use super::offer::offer;
+use super::sender::XdpSender;
+use super::sent::{SendEnd, SendReport};
+use crate::error::PortError;
+use crate::plan::{Pace, SendPlan};
+use crate::port::{Gaps, PlanControl, PlanSender, StreamTotals};
+use crate::{clock, cpu};
+use dutlab_units::{FCS, Nanos};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How often the thread is looked at and changing rates are steered.
+const STEP: Duration = Duration::from_millis(2);
+
+/// Sends plans on one interface.
+pub struct XdpTransmitter {
+    iface: String,
+    loaded: Option<Arc<Trial>>,
+}
+
+impl XdpTransmitter {
+    /// For an interface of this network namespace. Nothing is loaded before there is a plan.
+    #[must_use]
+    pub fn new(iface: &str) -> Self {
+        Self { iface: iface.to_owned(), loaded: None }
+    }
+}
+
+/// A plan that is loaded, being sent, or sent.
+struct Trial {
+    sender: Mutex<XdpSender>,
+    drives: Mutex<Vec<Drive>>,
+    /// No frame is asked for at or after this.
+    end: Nanos,
+    stop: AtomicBool,
+}
+
+impl PlanSender for XdpTransmitter {
+    fn load(&mut self, plan: &SendPlan) -> Result<Arc<dyn PlanControl>, PortError> {
+        // What is left of the trial before goes first: two would hold twice the memory.
+        self.loaded = None;
+        let ours = offer(plan).map_err(|why| XdpError::new(&self.iface, "plan", why))?;
+        let trial = Arc::new(Trial {
+            sender: Mutex::new(XdpSender::prepare(&self.iface, &ours)?),
+            drives: Mutex::new(plan.streams.iter().map(|s| Drive::new(&s.pace, plan.start, s.frames)).collect()),
+            end: plan.end,
+            stop: AtomicBool::new(false),
+        });
+        trial.steer(clock::monotonic());
+        self.loaded = Some(Arc::clone(&trial));
+        Ok(trial)
+    }
+
+    fn run(&mut self) -> Result<(), PortError> {
+        let Some(trial) = &self.loaded else { return Ok(()) };
+        // The sending thread is born where this one is pinned; this one watches it from elsewhere.
+        trial.sender().launch(None)?;
+        cpu::unpin();
+        loop {
+            if trial.stop.load(Ordering::Relaxed) {
+                trial.sender().stop()?;
+            }
+            if trial.sender().poll()? != SendEnd::Running {
+                return Ok(());
+            }
+            trial.steer(clock::monotonic());
+            std::thread::sleep(STEP);
+        }
+    }
+}
+
+impl Trial {
+    fn sender(&self) -> MutexGuard<'_, XdpSender> {
+        // A thread that panicked while it held the lock left numbers behind, no broken promise.
+        self.sender.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn drives(&self) -> MutexGuard<'_, Vec<Drive>> {
+        self.drives.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn steer(&self, now: Nanos) {
+        let (sender, drives) = (self.sender(), self.drives());
+        drives.iter().enumerate().for_each(|(lane, d)| d.steer(&sender, lane, now));
+    }
+}
+
+impl PlanControl for Trial {
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    fn set_pace(&self, index: usize, pace: &Pace) -> Result<(), PortError> {
+        let (sender, mut drives) = (self.sender(), self.drives());
+        drives.get_mut(index).map_or(Ok(()), |d| d.change(&sender, index, pace, clock::monotonic()))
+    }
+
+    fn totals(&self) -> Vec<StreamTotals> {
+        let report = self.sender().report();
+        let until = report.ended_ns.map_or_else(clock::monotonic, Nanos).min(self.end);
+        self.drives().iter().enumerate().map(|(i, d)| totals(&report, i, d.asked(until))).collect()
+    }
+
+    fn gaps(&self, index: usize) -> Option<Gaps> {
+        let report = self.sender().report();
+        let histogram = &report.lanes.get(index)?.gaps;
+        let buckets: Vec<_> = histogram.filled().map(|(_, high, n)| (high, n)).collect();
+        let between = || histogram.filled().map(|(low, high, n)| u128::from(low.midpoint(high)) * u128::from(n)).sum();
+        let (first, last) = (report.begun_ns?, report.lanes[index].last_ns);
+        Some(Gaps {
+            min: Nanos(histogram.filled().next()?.0),
+            max: Nanos(buckets.last()?.0),
+            // All gaps of the only lane lie between its first frame and its last.
+            sum: if report.lanes.len() == 1 { u128::from(last.saturating_sub(first)) } else { between() },
+            buckets,
+        })
+    }
+}
+
+/// Each stream has a lane of its own.
+fn totals(report: &SendReport, index: usize, asked: Option<u64>) -> StreamTotals {
+    let (stream, lane) = (&report.streams[index], &report.lanes[index]);
+    let sent = stream.offered.saturating_sub(stream.refused);
+    let asked = asked.unwrap_or(0).max(stream.offered + lane.missed);
+    // Which frames were refused is not known, only how many: their mean length stands for theirs.
+    let bytes = stream.offered_bytes.checked_div(stream.offered).map_or(0, |mean| {
+        if stream.refused == 0 { stream.offered_bytes } else { stream.offered_bytes - mean * stream.refused }
+    });
+    StreamTotals {
+        asked,
+        sent,
+        refused: asked - sent,
+        bytes: bytes + sent * u64::from(FCS),
+        first: Nanos(report.begun_ns.unwrap_or(0)),
+        last: Nanos(lane.last_ns),
+        late_max: Nanos(lane.late_max_ns),
+    }
+}
