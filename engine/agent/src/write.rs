@@ -69,17 +69,16 @@ impl Writer {
     }
 
     fn write(&self, ahead: usize, sent: Nanos, batch: &mut Batch<'_>) {
-        let mut sequence = self.sequence + ahead as u64;
+        let first = self.sequence + ahead as u64;
         let mut place = (self.place + ahead) % self.order.len();
         let mut flow = (self.flow + ahead) % self.rows.len();
         if let [one] = self.templates.as_slice() {
-            one.write_all(sequence, sent, &self.rows, flow, batch);
+            one.write_all(first, sent, &self.rows, flow, batch);
             return;
         }
-        for i in 0..batch.len() {
+        for (i, sequence) in (0..batch.len()).zip(first..) {
             let template = &self.templates[usize::from(self.order[place])];
-            template.write(sequence, sent, template.base(sent), &self.rows, flow, batch.buffer(i));
-            sequence += 1;
+            template.write(sequence, sent, template.base(sent), &self.rows, flow, &mut batch.buffer(i));
             place = next(place, self.order.len());
             flow = next(flow, self.rows.len());
         }
@@ -130,6 +129,7 @@ mod tests {
             mac: [2, 0, 0, 0, 0, 0],
             mtu: 9216,
             up: true,
+            carrier: true,
             addresses: Vec::new(),
             default_route: false,
         }

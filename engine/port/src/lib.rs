@@ -5,13 +5,14 @@
 //!   ([`CountingReceiver`])
 //! - [`batch`]: the buffers of a burst, and who fills them
 //! - [`plan`]: what a [`PlanSender`] is given: frame templates, offsets of what changes, pacing
-//! - [`af_packet`], [`memory`]: back ends
+//! - [`af_packet`], [`af_xdp`], [`memory`], [`pcap`]: back ends
 //! - [`lossy`]: a wrapper of a port is a port
 //! - [`iface`]: facts of an interface, and the check that it is not part of a network in use
 //!
 //! This crate knows nothing of headers and probes: frames are bytes.
 
 pub mod af_packet;
+pub mod af_xdp;
 pub mod batch;
 pub mod clock;
 pub mod cpu;
@@ -19,9 +20,11 @@ pub mod error;
 pub mod iface;
 pub mod lossy;
 pub mod memory;
+pub mod pcap;
 pub mod plan;
 pub mod port;
 pub mod signal;
+mod stall;
 mod sys;
 
 pub use batch::{Batch, Fill, Slot};

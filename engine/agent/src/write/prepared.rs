@@ -68,7 +68,7 @@ impl Prepared {
     pub fn write_all(&self, sequence: u64, sent: Nanos, rows: &Rows, mut flow: usize, batch: &mut Batch<'_>) {
         let base = self.base(sent);
         for (i, sequence) in (0..batch.len()).zip(sequence..) {
-            self.write(sequence, sent, base, rows, flow, batch.buffer(i));
+            self.write(sequence, sent, base, rows, flow, &mut batch.buffer(i));
             flow = next(flow, rows.len());
         }
     }
@@ -82,7 +82,7 @@ impl Prepared {
 
     /// Writes one frame; `base` is [`base`](Self::base) of `sent`. Of a buffer that holds this template already, only what changes is touched.
     #[inline]
-    pub fn write(&self, sequence: u64, sent: Nanos, base: Sum, rows: &Rows, flow: usize, buffer: Buffer<'_>) {
+    pub fn write(&self, sequence: u64, sent: Nanos, base: Sum, rows: &Rows, flow: usize, buffer: &mut Buffer<'_>) {
         let b = &mut buffer.bytes[..self.bytes.len()];
         if *buffer.holds != self.number {
             b.copy_from_slice(&self.bytes);

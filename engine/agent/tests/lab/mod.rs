@@ -1,5 +1,7 @@
 //! Network namespaces of a test's own, and agents inside of them.
 
+#![allow(dead_code, reason = "each test binary uses its part")]
+
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -91,6 +93,25 @@ impl Lab {
         ip(&[&["-n", self.source.as_str()][..], argv].concat());
     }
 
+    /// Runs `ip` inside of the sink.
+    pub fn at_sink(&self, argv: &[&str]) {
+        ip(&[&["-n", self.sink.as_str()][..], argv].concat());
+    }
+
+    /// What a program that is run inside of the source prints, and whether it ended well.
+    #[must_use]
+    pub fn run_at_source(&self, argv: &[&str]) -> (bool, String) {
+        let out = Command::new("ip").args(["netns", "exec", &self.source]).args(argv).output().unwrap();
+        (out.status.success(), String::from_utf8_lossy(&out.stdout).into_owned())
+    }
+
+    /// What a program that is run inside of the sink prints, and whether it ended well.
+    #[must_use]
+    pub fn run_at_sink(&self, argv: &[&str]) -> (bool, String) {
+        let out = Command::new("ip").args(["netns", "exec", &self.sink]).args(argv).output().unwrap();
+        (out.status.success(), String::from_utf8_lossy(&out.stdout).into_owned())
+    }
+
     /// An agent in the source.
     #[must_use]
     pub fn source(&self) -> Agent {
@@ -175,6 +196,18 @@ impl Agent {
     /// Opens `eth-a` as port `p`.
     pub fn open(&mut self) {
         self.must("open", json!({"port": "p", "iface": "eth-a", "guard": {"allow": ["172.16.0.0/12"]}}));
+    }
+
+    /// Opens `eth-a` as port `p` with a back end of that name.
+    pub fn open_with(&mut self, backend: &str) -> Value {
+        let open = json!({"port": "p", "iface": "eth-a", "backend": backend, "guard": {"allow": ["172.16.0.0/12"]}});
+        self.must("open", open)
+    }
+
+    /// Kills the agent.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     /// Closes the agent's stdin, and waits for its end.
