@@ -1,6 +1,6 @@
 //! Writes the frames of a stream: templates with sequence number, send time, flow and checksums filled in.
 
-use dutlab_port::{FlowSet, PlanStream, Template};
+use dutlab_port::{Counter, FlowSet, PlanStream, Template};
 use dutlab_units::{FCS, Nanos};
 use dutlab_wire::checksum::Sum;
 
@@ -9,6 +9,7 @@ pub struct Writer {
     templates: Vec<Prepared>,
     order: Vec<u16>,
     flows: Option<FlowSet>,
+    counters: Vec<Counter>,
     /// Number of the next frame.
     sequence: u64,
     /// Its place in `order`.
@@ -27,7 +28,7 @@ struct Prepared {
 }
 
 impl Prepared {
-    fn new(template: &Template, flows: Option<&FlowSet>) -> Self {
+    fn new(template: &Template, flows: Option<&FlowSet>, counters: &[Counter]) -> Self {
         let b = &template.bytes;
         let word = |at: u16| u16::from_be_bytes([b[usize::from(at)], b[usize::from(at) + 1]]);
         let mut transport = Sum::ZERO.word(!word(template.checksum_at));
@@ -42,10 +43,22 @@ impl Prepared {
                 }
             }
         }
+        for counter in counters.iter().filter(|c| c.in_checksum) {
+            for at in (counter.at..counter.at + u16::from(counter.length)).step_by(2) {
+                transport = transport.without(word(at));
+            }
+        }
         Self { template: template.clone(), transport, ip }
     }
 
-    fn write(&self, sequence: u64, sent: Nanos, flow: Option<(&FlowSet, usize)>, b: &mut [u8]) -> usize {
+    fn write(
+        &self,
+        sequence: u64,
+        sent: Nanos,
+        flow: Option<(&FlowSet, usize)>,
+        counters: &[Counter],
+        b: &mut [u8],
+    ) -> usize {
         let t = &self.template;
         let length = t.bytes.len();
         let b = &mut b[..length];
@@ -69,6 +82,13 @@ impl Prepared {
                 put(b, at, &ip.checksum().to_be_bytes());
             }
         }
+        for counter in counters {
+            let value = counter.value(sequence);
+            put(b, counter.at, &value.to_be_bytes()[4 - usize::from(counter.length)..]);
+            if counter.in_checksum {
+                transport = transport.number(u64::from(value));
+            }
+        }
         let checksum = if t.zero_is_ffff { transport.udp_checksum() } else { transport.checksum() };
         put(b, t.checksum_at, &checksum.to_be_bytes());
         length
@@ -85,7 +105,12 @@ impl Writer {
     #[must_use]
     pub fn new(stream: &PlanStream) -> Self {
         Self {
-            templates: stream.templates.iter().map(|t| Prepared::new(t, stream.flows.as_ref())).collect(),
+            templates: stream
+                .templates
+                .iter()
+                .map(|t| Prepared::new(t, stream.flows.as_ref(), &stream.counters))
+                .collect(),
+            counters: stream.counters.clone(),
             order: stream.order.clone(),
             flows: stream.flows.clone(),
             sequence: 0,
@@ -100,7 +125,8 @@ impl Writer {
     pub fn write(&self, ahead: usize, sent: Nanos, b: &mut [u8]) -> usize {
         let place = (self.place + ahead) % self.order.len();
         let flow = self.flows.as_ref().map(|f| (f, (self.flow + ahead) % f.count as usize));
-        self.templates[usize::from(self.order[place])].write(self.sequence + ahead as u64, sent, flow, b)
+        let template = &self.templates[usize::from(self.order[place])];
+        template.write(self.sequence + ahead as u64, sent, flow, &self.counters, b)
     }
 
     /// The next `n` frames left.
