@@ -44,7 +44,7 @@ impl Writer {
     /// A stream from its first frame.
     #[must_use]
     pub fn new(stream: &PlanStream) -> Self {
-        let templates: Vec<_> = stream.templates.iter().map(|t| Prepared::new(t, stream.flows.as_ref())).collect();
+        let templates: Vec<_> = stream.templates.iter().map(|t| Prepared::new(t, stream)).collect();
         let mut bytes_before = vec![0];
         for place in &stream.order {
             let before = bytes_before.last().copied().unwrap_or(0);
@@ -209,6 +209,11 @@ mod tests {
         };
         change(&mut b, t.sequence_at, &sequence.to_be_bytes()[2..], &[t.checksum_at]);
         change(&mut b, t.time_at, &sent.0.to_be_bytes(), &[t.checksum_at]);
+        for counter in &stream.counters {
+            let value = &counter.value(sequence).to_be_bytes()[4 - usize::from(counter.length)..];
+            let sums = if counter.in_checksum { vec![t.checksum_at] } else { Vec::new() };
+            change(&mut b, counter.at, value, &sums);
+        }
         if let Some(flows) = &stream.flows {
             let row = n % flows.count as usize * flows.fields.len();
             for (field, value) in flows.fields.iter().zip(&flows.values[row..]) {

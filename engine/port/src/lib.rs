@@ -7,7 +7,7 @@
 //! - [`plan`]: what a [`PlanSender`] is given: frame templates, offsets of what changes, pacing
 //! - [`af_packet`], [`af_xdp`], [`memory`], [`pcap`]: back ends
 //! - [`lossy`]: a wrapper of a port is a port
-//! - [`iface`]: facts of an interface, and the check that it is not part of a network in use
+//! - [`iface`]: facts of an interface, and the check that it is not part of a network in use; [`speed`]: its link's speed
 //!
 //! This crate knows nothing of headers and probes: frames are bytes.
 
@@ -24,12 +24,13 @@ pub mod pcap;
 pub mod plan;
 pub mod port;
 pub mod signal;
+pub mod speed;
 mod stall;
 mod sys;
 
 pub use batch::{Batch, Fill, Slot};
 pub use error::PortError;
-pub use plan::{Field, FlowSet, Pace, PlanStream, SendPlan, Template};
+pub use plan::{Counter, Field, FlowSet, Pace, PlanStream, SendPlan, Template};
 pub use port::{
     Arrived, BurstReceiver, BurstSender, Counted, CountedStream, CountingReceiver, Handed, PlanControl, PlanSender,
     Receiver, Sender, StreamTotals, Watch,
