@@ -1,6 +1,7 @@
 //! `dutlab-engine`: sends and receives frames and accounts for every one of them.
 //!
-//! - [`session`]: the conversation with a controller
+//! - [`agent`], [`session`]: the conversation with a controller
+//! - [`trial`]: what a port does in one
 //! - [`ports`]: opening ports
 //! - [`lower`]: from plans to templates and paces
 //! - [`write`]: from templates to frames
@@ -9,6 +10,7 @@
 //! - [`report`]: from counters to the words of the protocol
 #![forbid(unsafe_code)]
 
+mod agent;
 mod live;
 mod lower;
 mod memory_bench;
@@ -17,16 +19,11 @@ mod receive;
 mod report;
 mod send;
 mod session;
+mod trial;
 mod write;
 
 use clap::{Parser, Subcommand};
-use dutlab_port::{clock, signal};
-use dutlab_units::Nanos;
-use session::{Input, Session};
-use std::io::BufRead;
 use std::process::ExitCode;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
 
 /// Sends and receives test frames and accounts for every one of them.
 #[derive(Parser)]
@@ -46,7 +43,7 @@ enum Command {
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
-        Command::Agent => agent(),
+        Command::Agent => agent::serve(),
         Command::Schema => schema(),
     }
 }
@@ -62,45 +59,4 @@ fn schema() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Serves one controller until stdin ends or a signal comes.
-fn agent() -> ExitCode {
-    let (inputs, input) = mpsc::channel();
-    let signals = match signal::Termination::block() {
-        Ok(signals) => signals,
-        Err(e) => {
-            eprintln!("dutlab-engine: signals cannot be handled: {e}");
-            return ExitCode::FAILURE;
-        }
-    };
-    let to_session = inputs.clone();
-    std::thread::spawn(move || {
-        signals.wait();
-        let _ = to_session.send(Input::End);
-    });
-    let to_session = inputs.clone();
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines() {
-            let Ok(line) = line else { break };
-            if to_session.send(Input::Line(line)).is_err() {
-                return;
-            }
-        }
-        let _ = to_session.send(Input::End);
-    });
-    let mut session = Session::new(std::io::stdout(), inputs);
-    loop {
-        let wait = session.next().since(clock::monotonic()).min(Nanos(3_600_000_000_000));
-        match input.recv_timeout(Duration::from_nanos(wait.0)) {
-            Ok(input) => {
-                if !session.handle(input) {
-                    break;
-                }
-            }
-            Err(RecvTimeoutError::Timeout) => session.due(clock::monotonic()),
-            Err(RecvTimeoutError::Disconnected) => break,
-        }
-    }
-    ExitCode::SUCCESS
 }

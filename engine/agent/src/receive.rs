@@ -5,7 +5,7 @@ use dutlab_measure::Account;
 use dutlab_port::{BurstReceiver, Counted, CountingReceiver, PortError, Receiver, Watch, clock, cpu};
 use dutlab_units::Nanos;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How long a wait for frames lasts at most, so that a stop is heard.
@@ -22,9 +22,42 @@ pub struct Job {
     /// CPU to run on.
     pub cpu: Option<u32>,
     /// When to end.
-    pub stop: Arc<AtomicBool>,
+    pub end: Arc<End>,
     /// Counters for live views.
     pub live: Arc<Live>,
+}
+
+/// How a controller ends receiving: first frames count as late, then no more are taken.
+#[derive(Debug)]
+pub struct End {
+    late_from: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl Default for End {
+    fn default() -> Self {
+        Self { late_from: AtomicU64::new(u64::MAX), stop: AtomicBool::new(false) }
+    }
+}
+
+impl End {
+    /// Frames that arrive at `now` or after it are late.
+    pub fn drain(&self, now: Nanos) {
+        self.late_from.store(now.0, Ordering::Relaxed);
+    }
+
+    /// Ends receiving soon.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    fn late_from(&self) -> Nanos {
+        Nanos(self.late_from.load(Ordering::Relaxed))
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
 }
 
 /// What was counted, here or in the kernel.
@@ -78,14 +111,17 @@ fn frames(rx: &mut dyn BurstReceiver, job: &Job, account: &mut Account) -> Resul
     let mut looked = Nanos::ZERO;
     loop {
         let wait = if last.is_some() { LAST_WAIT } else { WAIT };
-        let n = rx.receive(wait, &mut |a| account.arrive(a.bytes, a.length, a.at))?;
+        let n = rx.receive(wait, &mut |a| {
+            account.drain(job.end.late_from());
+            account.arrive(a.bytes, a.length, a.at);
+        })?;
         let now = clock::monotonic();
         if now.since(looked) >= WAIT {
             looked = now;
             publish(&job.live, account, rx.dropped()?);
         }
         match last {
-            None if job.stop.load(Ordering::Relaxed) => last = Some(now + LAST),
+            None if job.end.is_stopped() => last = Some(now + LAST),
             Some(last) if n == 0 || now > last => break,
             _ => {}
         }
@@ -94,18 +130,21 @@ fn frames(rx: &mut dyn BurstReceiver, job: &Job, account: &mut Account) -> Resul
     Ok(())
 }
 
-fn publish(live: &Live, account: &Account, dropped: u64) {
+fn publish(live: &Live, account: &mut Account, dropped: u64) {
+    live.latency_max.raise(account.take_latency_max().0);
     let sum = |of: fn(&dutlab_measure::StreamAccount) -> u64| account.streams().iter().map(of).sum();
     live.received.set(sum(|s| s.ledger.received()));
     live.received_bytes.set(sum(|s| s.bytes));
     live.duplicated.set(sum(|s| s.ledger.duplicated()));
     live.reordered.set(sum(|s| s.ledger.reordered()));
+    live.latency_count.set(sum(|s| s.latency.count()));
+    live.latency_sum.set(sum(|s| u64::try_from(s.latency.sum_ns()).unwrap_or(u64::MAX)));
     live.kernel_dropped.set(dropped);
 }
 
 fn counts(rx: &mut dyn CountingReceiver, job: &Job) -> Result<Counted, PortError> {
     let mut rounds = 0_u32;
-    while !job.stop.load(Ordering::Relaxed) {
+    while !job.end.is_stopped() {
         std::thread::sleep(Duration::from_nanos(WAIT.0));
         // Reading all maps costs more than a look at a flag.
         rounds += 1;
@@ -124,5 +163,7 @@ fn publish_counted(live: &Live, c: &Counted) {
     live.received_bytes.set(sum(|s| s.bytes));
     live.duplicated.set(sum(|s| s.duplicated));
     live.reordered.set(sum(|s| s.reordered));
+    live.latency_count.set(sum(|s| s.latency.iter().map(|(_, n)| n).sum()));
+    live.latency_sum.set(sum(|s| u64::try_from(s.latency_sum).unwrap_or(u64::MAX)));
     live.kernel_dropped.set(c.dropped);
 }

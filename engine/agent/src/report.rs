@@ -2,11 +2,11 @@
 
 use crate::receive::{self, Tally};
 use crate::send;
-use dutlab_measure::StreamAccount;
+use dutlab_measure::{Histogram, StreamAccount};
 use dutlab_port::iface::InUse;
 use dutlab_port::{CountedStream, PortError};
 use dutlab_protocol::request::StreamSent;
-use dutlab_protocol::totals::{Ended, Latency, Received, ReceivedStream, Sent, SentStream, Source};
+use dutlab_protocol::totals::{Ended, Gaps, Ipdv, Latency, Received, ReceivedStream, Sent, SentStream, Source};
 use dutlab_protocol::{ErrorKind, Fault};
 use dutlab_units::{Nanos, Pps};
 
@@ -38,7 +38,7 @@ pub fn guard_fault(e: &InUse) -> Fault {
 /// What a sending thread left, in the protocol's words.
 #[must_use]
 pub fn sent(port: &str, plan: &crate::lower::Lowered, done: &send::Done) -> Sent {
-    let streams = plan.plan.streams.iter().zip(&plan.means).zip(&done.totals);
+    let streams = plan.plan.streams.iter().zip(&plan.means).zip(done.totals.iter().zip(&done.gaps));
     Sent {
         port: port.to_owned(),
         ended: match (&done.error, done.stopped) {
@@ -48,7 +48,7 @@ pub fn sent(port: &str, plan: &crate::lower::Lowered, done: &send::Done) -> Sent
         },
         err: done.error.as_ref().map(port_fault),
         streams: streams
-            .map(|((stream, mean), t)| {
+            .map(|((stream, mean), (t, gaps))| {
                 let cut = done.stopped || done.error.is_some() || t.sent == stream.frames;
                 let seconds =
                     if plan.duration != Nanos::NEVER && !cut { plan.duration.seconds() } else { from_first_to_last(t) };
@@ -67,10 +67,52 @@ pub fn sent(port: &str, plan: &crate::lower::Lowered, done: &send::Done) -> Sent
                     achieved_bps_l1: Pps(pps).l1(mean).0,
                     achieved_bps_l2: Pps(pps).l2(mean).0,
                     late_max_ns: t.late_max.0,
+                    gaps: gaps.as_ref().filter(|g| !g.buckets.is_empty()).map(gaps_between),
                 }
             })
             .collect(),
     }
+}
+
+fn gaps_between(g: &dutlab_port::Gaps) -> Gaps {
+    let count: u64 = g.buckets.iter().map(|(_, n)| n).sum();
+    Gaps {
+        count,
+        min_ns: g.min.0,
+        p50_ns: quantile(&g.buckets, count, g.max, 0.5),
+        p99_ns: quantile(&g.buckets, count, g.max, 0.99),
+        max_ns: g.max.0,
+        mean_ns: if count > 0 { g.sum as f64 / count as f64 } else { 0.0 },
+        histogram: g.buckets.clone(),
+    }
+}
+
+/// The value that `share` of the `count` values in `buckets` did not exceed, and never above `max`.
+fn quantile(buckets: &[(u64, u64)], count: u64, max: Nanos, share: f64) -> u64 {
+    let rank = (share * count as f64).ceil().max(1.0);
+    let mut below = 0;
+    for (upper, n) in buckets {
+        below += n;
+        if below as f64 >= rank {
+            return (*upper).min(max.0);
+        }
+    }
+    max.0
+}
+
+fn ipdv(h: &Histogram) -> Option<Ipdv> {
+    (h.count() > 0).then(|| Ipdv {
+        count: h.count(),
+        p50_ns: h.quantile(0.5).0,
+        p99_ns: h.quantile(0.99).0,
+        max_ns: h.max().0,
+        mean_ns: h.mean_ns(),
+    })
+}
+
+/// RFC 4737 section 4.1; `None` when nothing arrived.
+fn ratio(reordered: u64, first_arrivals: u64) -> Option<f64> {
+    (first_arrivals > 0).then(|| reordered as f64 / first_arrivals as f64)
 }
 
 /// From the first frame to the last, and one mean gap: n frames take n gaps.
@@ -117,6 +159,10 @@ fn here(s: &StreamAccount, sent: u64) -> ReceivedStream {
         duplicated: settled.duplicated,
         reordered: settled.reordered,
         reorder_extent_max: settled.extent_max,
+        reordered_ratio: ratio(settled.reordered, settled.received - settled.duplicated),
+        reorder_extent_mean: ratio(settled.extent_sum, settled.reordered),
+        reordered_by_three: Some(settled.by_three),
+        late: Some(s.late),
         guessed: settled.guessed,
         corrupted: s.corrupted,
         balances: settled.balances(),
@@ -132,6 +178,9 @@ fn here(s: &StreamAccount, sent: u64) -> ReceivedStream {
             p999_ns: l.quantile(0.999).0,
             max_ns: l.max().0,
             mean_ns: l.mean_ns(),
+            pdv_p99_ns: l.min().map(|min| l.quantile(0.99).since(min).0),
+            pdv_p999_ns: l.min().map(|min| l.quantile(0.999).since(min).0),
+            ipdv: ipdv(s.ipdv.sizes()),
             histogram: l.buckets(),
         }),
         sources: s.senders.iter().map(|(address, port)| Source { address: *address, port: *port }).collect(),
@@ -141,17 +190,7 @@ fn here(s: &StreamAccount, sent: u64) -> ReceivedStream {
 fn in_kernel(stream: u16, s: &CountedStream, sent: u64) -> ReceivedStream {
     let unique = s.received - s.duplicated;
     let count: u64 = s.latency.iter().map(|(_, n)| n).sum();
-    let quantile = |share: f64| {
-        let rank = (share * count as f64).ceil().max(1.0);
-        let mut below = 0;
-        for (upper, n) in &s.latency {
-            below += n;
-            if below as f64 >= rank {
-                return (*upper).min(s.latency_max.0);
-            }
-        }
-        s.latency_max.0
-    };
+    let quantile = |share| quantile(&s.latency, count, s.latency_max, share);
     ReceivedStream {
         stream,
         sent,
@@ -161,6 +200,10 @@ fn in_kernel(stream: u16, s: &CountedStream, sent: u64) -> ReceivedStream {
         duplicated: s.duplicated,
         reordered: s.reordered,
         reorder_extent_max: s.reorder_extent_max,
+        reordered_ratio: ratio(s.reordered, unique),
+        reorder_extent_mean: None,
+        reordered_by_three: None,
+        late: None,
         guessed: s.guessed,
         corrupted: s.corrupted,
         balances: unique <= sent,
@@ -176,6 +219,9 @@ fn in_kernel(stream: u16, s: &CountedStream, sent: u64) -> ReceivedStream {
             p999_ns: quantile(0.999),
             max_ns: s.latency_max.0,
             mean_ns: if count > 0 { s.latency_sum as f64 / count as f64 } else { 0.0 },
+            pdv_p99_ns: (count > 0).then(|| quantile(0.99).saturating_sub(s.latency_min.0)),
+            pdv_p999_ns: (count > 0).then(|| quantile(0.999).saturating_sub(s.latency_min.0)),
+            ipdv: None,
             histogram: s.latency.clone(),
         }),
         sources: s.sources.iter().map(|(address, port)| Source { address: *address, port: *port }).collect(),

@@ -3,7 +3,8 @@
 use crate::live::Live;
 use crate::lower::{self, Lowered};
 use crate::write::Writer;
-use dutlab_port::{BurstSender, PlanSender, PortError, Sender, StreamTotals, clock, cpu};
+use dutlab_measure::Histogram;
+use dutlab_port::{BurstSender, Gaps, PlanSender, PortError, Sender, StreamTotals, clock, cpu};
 use dutlab_traffic::{Next, Pacer, Profile, Schedule};
 use dutlab_units::Nanos;
 use std::sync::Arc;
@@ -48,11 +49,16 @@ pub struct Done {
     pub sender: Sender,
     /// What was sent, in the order of the plan's streams.
     pub totals: Vec<StreamTotals>,
+    /// Time from each frame to the next, likewise; `None` where the back end does not keep it.
+    pub gaps: Vec<Option<Gaps>>,
     /// Whether it was told to stop.
     pub stopped: bool,
     /// Why it ended, if the port failed.
     pub error: Option<PortError>,
 }
+
+/// What was sent, the gaps between frames, and why sending failed.
+type Account = (Vec<StreamTotals>, Vec<Option<Gaps>>, Option<PortError>);
 
 /// Sends a plan to its end.
 pub fn run(mut sender: Sender, job: Job) -> Done {
@@ -62,19 +68,22 @@ pub fn run(mut sender: Sender, job: Job) -> Done {
     }
     clock::precise_timers();
     let stop = Arc::clone(&job.stop);
-    let (totals, error) = match &mut sender {
+    let (totals, gaps, error) = match &mut sender {
         Sender::Burst(tx) => Loop::new(job).run(tx.as_mut()),
         Sender::Plan(tx) => run_plan(tx.as_mut(), job),
     };
-    Done { sender, totals, stopped: stop.load(Ordering::Relaxed), error }
+    Done { sender, totals, gaps, stopped: stop.load(Ordering::Relaxed), error }
 }
 
 /// Lets the back end send; a second thread carries commands to it and counters from it.
-fn run_plan(tx: &mut dyn PlanSender, job: Job) -> (Vec<StreamTotals>, Option<PortError>) {
+fn run_plan(tx: &mut dyn PlanSender, job: Job) -> Account {
     let Job { plan, stop, changes, live, cpu: _ } = job;
     let control = match tx.load(&plan.plan) {
         Ok(control) => control,
-        Err(e) => return (vec![StreamTotals::default(); plan.plan.streams.len()], Some(e)),
+        Err(e) => {
+            let streams = plan.plan.streams.len();
+            return (vec![StreamTotals::default(); streams], vec![None; streams], Some(e));
+        }
     };
     let over = Arc::new(AtomicBool::new(false));
     let (over_there, control_there) = (Arc::clone(&over), Arc::clone(&control));
@@ -99,7 +108,8 @@ fn run_plan(tx: &mut dyn PlanSender, job: Job) -> (Vec<StreamTotals>, Option<Por
     let result = tx.run();
     over.store(true, Ordering::Relaxed);
     let refused = helper.join().ok().flatten();
-    (control.totals(), result.err().or(refused))
+    let gaps = (0..plan.plan.streams.len()).map(|i| control.gaps(i)).collect();
+    (control.totals(), gaps, result.err().or(refused))
 }
 
 /// Sends in bursts, and keeps the pace.
@@ -107,6 +117,7 @@ struct Loop {
     schedule: Schedule,
     writers: Vec<Writer>,
     totals: Vec<StreamTotals>,
+    gaps: Vec<Histogram>,
     end: Nanos,
     looked: Nanos,
     job: Job,
@@ -122,13 +133,14 @@ impl Loop {
             ),
             writers: plan.streams.iter().map(Writer::new).collect(),
             totals: vec![StreamTotals::default(); plan.streams.len()],
+            gaps: vec![Histogram::default(); plan.streams.len()],
             end: plan.end,
             looked: Nanos::ZERO,
             job,
         }
     }
 
-    fn run(mut self, tx: &mut dyn BurstSender) -> (Vec<StreamTotals>, Option<PortError>) {
+    fn run(mut self, tx: &mut dyn BurstSender) -> Account {
         let cap = tx.burst_max() as u64;
         let error = loop {
             let now = clock::monotonic();
@@ -148,7 +160,8 @@ impl Loop {
         };
         let error = error.or_else(|| tx.flush().err());
         self.settle(clock::monotonic());
-        (self.totals, error)
+        let gaps = self.gaps.iter().map(|h| h.min().map(|min| gaps(h, min))).collect();
+        (self.totals, gaps, error)
     }
 
     fn send(&mut self, tx: &mut dyn BurstSender, index: usize, frames: u64, now: Nanos) -> Result<(), PortError> {
@@ -168,7 +181,10 @@ impl Loop {
         if handed.sent > 0 {
             if totals.sent == 0 {
                 totals.first = now;
+            } else {
+                self.gaps[index].record(now.since(totals.last));
             }
+            self.gaps[index].record_many(Nanos::ZERO, handed.sent as u64 - 1);
             totals.last = now;
             totals.late_max = totals.late_max.max(late);
             writer.accept(handed.sent);
@@ -200,6 +216,10 @@ impl Loop {
         }
         self.look(now);
     }
+}
+
+fn gaps(h: &Histogram, min: Nanos) -> Gaps {
+    Gaps { min, max: h.max(), sum: h.sum_ns(), buckets: h.buckets() }
 }
 
 /// Passes the time until `until`: asleep when it is far away, spinning when it is near.

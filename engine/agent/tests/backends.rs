@@ -146,7 +146,7 @@ fn a_port_without_a_carrier_says_so_and_what_was_tried_counts_as_refused() {
             let lab = Lab::direct();
             let mut source = lab.source();
             source.open_with(backend);
-            lab.at_sink(&["link", "set", "dev", "eth-a", "down"]);
+            assert!(lab.run_at_sink(&["ip", "link", "set", "dev", "eth-a", "down"]).0);
             let stream = lab.stream(1, &json!({"fixed_bytes": 64}), &rate);
             source.must("arm", json!({"port": "p", "send": {"duration_ns": 2_000_000_000_u64, "streams": [stream]}}));
             source.must("start", json!({}));
@@ -257,7 +257,7 @@ fn nothing_stays_attached_when_the_agent_closes_or_is_killed() {
         source.must("arm", json!({"port": "p", "send": {"duration_ns": 20_000_000_000_u64, "streams": [stream]}}));
         source.must("start", json!({}));
         if kill {
-            source.kill();
+            assert!(source.kill());
         } else {
             source.must("close", json!({"port": "p"}));
         }
@@ -292,7 +292,7 @@ fn jumbo_frames_go_through_af_packet_whole_and_af_xdp_says_why_it_cannot() {
     }
     let lab = Lab::direct();
     lab.at_source(&["link", "set", "dev", "eth-a", "mtu", "9000"]);
-    lab.at_sink(&["link", "set", "dev", "eth-a", "mtu", "9000"]);
+    assert!(lab.run_at_sink(&["ip", "link", "set", "dev", "eth-a", "mtu", "9000"]).0);
     let (mut source, mut sink) = (lab.source(), lab.sink());
     let open = json!({"port": "p", "iface": "eth-a", "backend": "af_xdp", "guard": {"isolated": true}});
     let reply = source.ask("open", open);

@@ -1,5 +1,6 @@
 //! All streams of a receiving port, frame by frame.
 
+use crate::ipdv::Ipdv;
 use crate::latency::Latency;
 use crate::ledger::Ledger;
 use dutlab_units::{FCS, Nanos};
@@ -17,6 +18,7 @@ const FUTURE: Nanos = Nanos(3_600_000_000_000);
 #[derive(Debug, Clone)]
 pub struct Account {
     begin: Nanos,
+    late_from: Nanos,
     streams: Vec<StreamAccount>,
     foreign: u64,
     stale: u64,
@@ -31,6 +33,10 @@ pub struct StreamAccount {
     pub ledger: Ledger,
     /// How late.
     pub latency: Latency,
+    /// How that changes from a frame to the next.
+    pub ipdv: Ipdv,
+    /// Arrivals after the drain began.
+    pub late: u64,
     /// Bytes that arrived, with FCS.
     pub bytes: u64,
     /// Frames with a wrong checksum; not in the ledger.
@@ -47,6 +53,8 @@ impl StreamAccount {
             stream,
             ledger: Ledger::new(),
             latency: Latency::new(),
+            ipdv: Ipdv::default(),
+            late: 0,
             bytes: 0,
             corrupted: 0,
             span: None,
@@ -70,6 +78,7 @@ impl StreamAccount {
         self.span = Some((self.span.map_or(at, |(first, _)| first), at));
         if self.ledger.arrive(found.probe.sequence) {
             self.latency.record(found.probe.sent, at);
+            self.ipdv.arrive(found.probe.sequence, found.probe.sent, at);
         }
     }
 }
@@ -79,7 +88,7 @@ impl Account {
     #[must_use]
     pub fn new(begin: Nanos, streams: &[u16]) -> Self {
         let streams = streams.iter().map(|s| StreamAccount::new(*s)).collect();
-        Self { begin, streams, foreign: 0, stale: 0 }
+        Self { begin, late_from: Nanos::NEVER, streams, foreign: 0, stale: 0 }
     }
 
     /// Enters a frame without FCS, `length` bytes long, that arrived at `at`. `frame` may be cut short.
@@ -100,8 +109,20 @@ impl Account {
         } else if found.probe.sent < self.begin {
             self.stale += 1;
         } else {
+            stream.late += u64::from(at >= self.late_from);
             stream.arrive(&found, length, at);
         }
+    }
+
+    /// Frames that arrive at `from` or after it are late.
+    #[inline]
+    pub fn drain(&mut self, from: Nanos) {
+        self.late_from = from;
+    }
+
+    /// The greatest latency since the last call.
+    pub fn take_latency_max(&mut self) -> Nanos {
+        self.streams.iter_mut().map(|s| s.latency.take_recent_max()).max().unwrap_or_default()
     }
 
     /// The streams, in the order they were given.
@@ -157,6 +178,18 @@ mod tests {
         assert_eq!((one.ledger.received(), one.bytes, one.corrupted), (2, 128, 0));
         assert_eq!((two.ledger.received(), two.bytes, two.corrupted), (0, 0, 1));
         assert_eq!((account.foreign(), account.stale()), (2, 1), "stream 3 and no probe; sent at 99");
+    }
+
+    #[test]
+    fn what_arrives_in_the_drain_is_late_and_received_all_the_same() {
+        let mut account = Account::new(Nanos(0), &[1]);
+        account.arrive(&frame(1, 0, 10), 60, Nanos(30));
+        account.drain(Nanos(40));
+        account.arrive(&frame(1, 1, 20), 60, Nanos(39));
+        account.arrive(&frame(1, 2, 30), 60, Nanos(40));
+        assert_eq!((account.streams()[0].late, account.streams()[0].ledger.received()), (1, 3));
+        assert_eq!(account.take_latency_max(), Nanos(20));
+        assert_eq!(account.take_latency_max(), Nanos(0));
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub struct Latency {
     negative: u64,
     min: u64,
     max: u64,
+    recent_max: u64,
     sum: u128,
 }
 
@@ -32,7 +33,7 @@ impl Latency {
     #[must_use]
     pub fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("constants that are valid bounds");
-        Self { histogram, negative: 0, min: u64::MAX, max: 0, sum: 0 }
+        Self { histogram, negative: 0, min: u64::MAX, max: 0, recent_max: 0, sum: 0 }
     }
 
     /// Enters a frame that was sent and arrived at these instants of one clock.
@@ -44,7 +45,8 @@ impl Latency {
         }
         let ns = arrived.since(sent).0;
         self.min = self.min.min(ns);
-        self.max = self.max.max(ns);
+        self.recent_max = self.recent_max.max(ns);
+        self.max = self.max.max(self.recent_max);
         self.sum += u128::from(ns);
         self.histogram.saturating_record(ns);
     }
@@ -71,6 +73,17 @@ impl Latency {
     #[must_use]
     pub const fn max(&self) -> Nanos {
         Nanos(self.max)
+    }
+
+    /// The sum of all.
+    #[must_use]
+    pub const fn sum_ns(&self) -> u128 {
+        self.sum
+    }
+
+    /// The greatest since the last call; 0 when nothing was measured.
+    pub fn take_recent_max(&mut self) -> Nanos {
+        Nanos(std::mem::take(&mut self.recent_max))
     }
 
     /// The mean, exactly; 0 when nothing was measured.

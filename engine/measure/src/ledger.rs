@@ -24,6 +24,10 @@ pub struct Ledger {
     duplicated: u64,
     reordered: u64,
     extent_max: u64,
+    extent_sum: u64,
+    by_three: u64,
+    /// The last three first arrivals.
+    recent: [u64; 3],
     guessed: u64,
     /// The arrivals with the largest number so far, in runs without interruption.
     runs: VecDeque<Run>,
@@ -55,6 +59,11 @@ pub struct Settled {
     pub reordered: u64,
     /// The largest reordering extent, in arrivals.
     pub extent_max: u64,
+    /// The sum of all reordering extents.
+    pub extent_sum: u64,
+    /// Frames that are 3-reordered (RFC 4737 section 5): the three arrivals before all have a larger number. A TCP
+    /// with the usual threshold would take such a frame for lost.
+    pub by_three: u64,
     /// Arrivals from before the window, of which it is a guess whether they came twice.
     pub guessed: u64,
     /// Whether a number arrived that the sender did not send.
@@ -87,6 +96,9 @@ impl Ledger {
             duplicated: 0,
             reordered: 0,
             extent_max: 0,
+            extent_sum: 0,
+            by_three: 0,
+            recent: [0; 3],
             guessed: 0,
             runs: VecDeque::new(),
         }
@@ -105,11 +117,16 @@ impl Ledger {
                 _ => self.new_run(sequence, first_arrivals),
             }
             self.advance(sequence);
+            self.recent = [self.recent[1], self.recent[2], sequence];
             return true;
         }
         if self.first_of_the_past(sequence) {
             self.reordered += 1;
-            self.extent_max = self.extent_max.max(first_arrivals - self.first_larger(sequence));
+            let extent = first_arrivals - self.first_larger(sequence);
+            self.extent_max = self.extent_max.max(extent);
+            self.extent_sum += extent;
+            self.by_three += u64::from(self.recent.iter().all(|s| *s > sequence));
+            self.recent = [self.recent[1], self.recent[2], sequence];
             true
         } else {
             self.duplicated += 1;
@@ -208,6 +225,8 @@ impl Ledger {
             duplicated: self.duplicated,
             reordered: self.reordered,
             extent_max: self.extent_max,
+            extent_sum: self.extent_sum,
+            by_three: self.by_three,
             guessed: self.guessed,
             beyond: self.next > sent,
         }
@@ -231,7 +250,7 @@ mod tests {
     /// RFC 4737 word by word: all arrivals are kept.
     fn naive(arrivals: &[u64], sent: u64) -> Settled {
         let (mut seen, mut firsts, mut next) = (HashSet::new(), Vec::new(), 0);
-        let (mut reordered, mut extent_max) = (0, 0);
+        let (mut reordered, mut extent_max, mut extent_sum, mut by_three) = (0, 0, 0, 0);
         for s in arrivals {
             if !seen.insert(*s) {
                 continue;
@@ -240,6 +259,8 @@ mod tests {
                 reordered += 1;
                 let j = firsts.iter().position(|f| f > s).unwrap();
                 extent_max = extent_max.max((firsts.len() - j) as u64);
+                extent_sum += (firsts.len() - j) as u64;
+                by_three += u64::from(firsts.len() >= 3 && firsts[firsts.len() - 3..].iter().all(|f| f > s));
             } else {
                 next = s + 1;
             }
@@ -252,6 +273,8 @@ mod tests {
             duplicated: (arrivals.len() - seen.len()) as u64,
             reordered,
             extent_max,
+            extent_sum,
+            by_three,
             guessed: 0,
             beyond: false,
         }

@@ -2,13 +2,19 @@
 //!
 //! - [`ledger`]: the sequence numbers of one stream
 //! - [`latency`]: their one-way latency
+//! - [`ipdv`]: how it changes from a frame to the next
+//! - [`histogram`]: a log-linear histogram
 //! - [`account`]: all streams of a port, frame by frame
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod histogram;
+pub mod ipdv;
 pub mod latency;
 pub mod ledger;
 
 pub use account::{Account, StreamAccount};
+pub use histogram::Histogram;
+pub use ipdv::Ipdv;
 pub use latency::Latency;
 pub use ledger::{Ledger, Settled};

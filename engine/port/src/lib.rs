@@ -32,6 +32,6 @@ pub use batch::{Batch, Fill, Slot};
 pub use error::PortError;
 pub use plan::{Counter, Field, FlowSet, Pace, PlanStream, SendPlan, Template};
 pub use port::{
-    Arrived, BurstReceiver, BurstSender, Counted, CountedStream, CountingReceiver, Handed, PlanControl, PlanSender,
-    Receiver, Sender, StreamTotals, Watch,
+    Arrived, BurstReceiver, BurstSender, Counted, CountedStream, CountingReceiver, Gaps, Handed, PlanControl,
+    PlanSender, Receiver, Sender, StreamTotals, Watch,
 };

@@ -99,6 +99,12 @@ pub trait PlanControl: Send + Sync {
 
     /// What was sent so far, in the order of the plan's streams. Final after `run` has returned.
     fn totals(&self) -> Vec<StreamTotals>;
+
+    /// Time from each frame of stream number `index` to the next, if the back end keeps it.
+    fn gaps(&self, index: usize) -> Option<Gaps> {
+        let _ = index;
+        None
+    }
 }
 
 /// What was sent of a stream. `asked` = `sent` + `refused`.
@@ -118,6 +124,19 @@ pub struct StreamTotals {
     pub last: Nanos,
     /// The most that a frame was sent after it was due.
     pub late_max: Nanos,
+}
+
+/// Gaps between the send times of consecutive frames of a stream.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Gaps {
+    /// The least.
+    pub min: Nanos,
+    /// The greatest.
+    pub max: Nanos,
+    /// The sum of all, in nanoseconds.
+    pub sum: u128,
+    /// Upper end of a bucket in nanoseconds and gaps in it, rising, empty ones left out.
+    pub buckets: Vec<(u64, u64)>,
 }
 
 /// What a [`CountingReceiver`] shall look for.

@@ -36,6 +36,12 @@ pub struct Second {
     pub reordered: u64,
     /// Frames that the receiver's kernel dropped for want of room.
     pub kernel_dropped: u64,
+    /// Mean one-way latency of the frames since the last event; absent when none came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_mean_ns: Option<f64>,
+    /// The greatest one-way latency since the last event; absent when no frame came, or the kernel counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_max_ns: Option<u64>,
 }
 
 /// A port failed in mid-trial.

@@ -62,6 +62,31 @@ pub struct SentStream {
     pub achieved_bps_l2: f64,
     /// The most that a frame was sent after it was due; 0 at the maximum rate.
     pub late_max_ns: u64,
+    /// Time from each frame to the next, as it was sent; absent where the back end does not keep it, or fewer than two
+    /// frames left. Frames that left in one call share a send time, so the gaps between them are 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gaps: Option<Gaps>,
+}
+
+/// Gaps between the send times of consecutive frames of a stream: what was sent, as it was sent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Gaps {
+    /// Gaps measured: one fewer than frames.
+    pub count: u64,
+    /// Least.
+    pub min_ns: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// Greatest.
+    pub max_ns: u64,
+    /// Arithmetic mean.
+    pub mean_ns: f64,
+    /// The whole histogram: `[upper end of the bucket in ns, gaps in it]`, empty ones left out, rising. Buckets are at
+    /// most 1/128 of their value wide.
+    pub histogram: Vec<(u64, u64)>,
 }
 
 /// Reply to `settle`: what a port received.
@@ -104,6 +129,20 @@ pub struct ReceivedStream {
     pub reordered: u64,
     /// The largest reordering extent (RFC 4737 section 4.2.1): frames between the first later one and this one.
     pub reorder_extent_max: u64,
+    /// Reordered frames in all first arrivals (RFC 4737 section 4.1), from 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reordered_ratio: Option<f64>,
+    /// Mean reordering extent of the reordered frames; absent where there are none, or the back end does not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reorder_extent_mean: Option<f64>,
+    /// Frames that are 3-reordered (RFC 4737 section 5): TCP would take them for lost. Absent where the back end does
+    /// not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reordered_by_three: Option<u64>,
+    /// Frames that arrived after `settle` was asked, within its drain: the residual frames of RFC 2544 section 23.
+    /// They are among `received`. What comes later than that is `lost`: the drain is the waiting time of RFC 7680.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late: Option<u64>,
     /// Arrivals so late that the ledger had to guess whether they came twice; 0 means every count is exact.
     pub guessed: u64,
     /// Frames of this stream whose checksum is wrong; they are not among `received`.
@@ -146,9 +185,35 @@ pub struct Latency {
     pub max_ns: u64,
     /// Arithmetic mean.
     pub mean_ns: f64,
+    /// Packet delay variation (RFC 5481 section 4.2): 99th percentile less the least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pdv_p99_ns: Option<u64>,
+    /// The same for the 99.9th percentile, which ITU-T Y.1540 and Y.1541 use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pdv_p999_ns: Option<u64>,
+    /// Inter-packet delay variation (RFC 5481 section 4.1); absent where the back end does not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipdv: Option<Ipdv>,
     /// The whole histogram: `[upper end of the bucket in ns, frames in it]`, empty ones left out, rising. Buckets are
     /// at most 1/1000 of their value wide.
     pub histogram: Vec<(u64, u64)>,
+}
+
+/// Absolute difference between the latencies of frame i - 1 and frame i, in the order of sending. Pairs of which one frame
+/// was lost or reordered have no value. The clocks' difference falls out: true between machines too.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ipdv {
+    /// Pairs measured.
+    pub count: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// Greatest.
+    pub max_ns: u64,
+    /// Arithmetic mean.
+    pub mean_ns: f64,
 }
 
 /// Where a frame claimed to come from.

@@ -1,6 +1,5 @@
 //! Network namespaces of a test's own, and agents inside of them.
-
-#![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(dead_code, reason = "each test program uses its own part")]
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -93,11 +92,6 @@ impl Lab {
         ip(&[&["-n", self.source.as_str()][..], argv].concat());
     }
 
-    /// Runs `ip` inside of the sink.
-    pub fn at_sink(&self, argv: &[&str]) {
-        ip(&[&["-n", self.sink.as_str()][..], argv].concat());
-    }
-
     /// What a program that is run inside of the source prints, and whether it ended well.
     #[must_use]
     pub fn run_at_source(&self, argv: &[&str]) -> (bool, String) {
@@ -110,6 +104,28 @@ impl Lab {
     pub fn run_at_sink(&self, argv: &[&str]) -> (bool, String) {
         let out = Command::new("ip").args(["netns", "exec", &self.sink]).args(argv).output().unwrap();
         (out.status.success(), String::from_utf8_lossy(&out.stdout).into_owned())
+    }
+
+    /// What an engine could leave behind in the source: links with promiscuity and programs, sockets, processes.
+    #[must_use]
+    pub fn state_of_source(&self) -> String {
+        let ns = self.source.as_str();
+        let said = |argv: &[&str]| {
+            let out = Command::new(argv[0]).args(&argv[1..]).output().unwrap();
+            String::from_utf8(out.stdout).unwrap()
+        };
+        let inside = |file: &str| said(&["ip", "netns", "exec", ns, "cat", file]);
+        [
+            said(&["ip", "-d", "-n", ns, "link", "show"]),
+            said(&["ip", "-n", ns, "addr", "show"]),
+            said(&["ip", "netns", "pids", ns]),
+            inside("/proc/net/packet"),
+            inside("/proc/net/udp"),
+            inside("/proc/net/udp6"),
+        ]
+        .join("--\n")
+        // Duplicate address detection ends by itself.
+        .replace(" tentative", "")
     }
 
     /// An agent in the source.
@@ -167,6 +183,27 @@ impl Agent {
         Self { child, requests, lines, id: 0, events: Vec::new() }
     }
 
+    /// Asks, and does not wait for a reply.
+    pub fn tell(&mut self, op: &str, mut request: Value) {
+        self.id += 1;
+        request["id"] = json!(self.id);
+        request["op"] = json!(op);
+        writeln!(self.requests.as_mut().unwrap(), "{request}").unwrap();
+    }
+
+    /// Kills it; says whether it was alive until then.
+    pub fn kill(&mut self) -> bool {
+        use std::os::unix::process::ExitStatusExt;
+        self.child.kill().unwrap();
+        self.child.wait().unwrap().signal() == Some(9)
+    }
+
+    /// Sends SIGTERM, and waits for its end.
+    pub fn terminate(&mut self) -> std::process::ExitStatus {
+        assert!(run(&["kill", "-TERM", &self.child.id().to_string()]));
+        self.child.wait().unwrap()
+    }
+
     /// Asks, and returns the whole reply.
     pub fn ask(&mut self, op: &str, mut request: Value) -> Value {
         self.id += 1;
@@ -202,12 +239,6 @@ impl Agent {
     pub fn open_with(&mut self, backend: &str) -> Value {
         let open = json!({"port": "p", "iface": "eth-a", "backend": backend, "guard": {"allow": ["172.16.0.0/12"]}});
         self.must("open", open)
-    }
-
-    /// Kills the agent.
-    pub fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
     }
 
     /// Closes the agent's stdin, and waits for its end.

@@ -1,0 +1,280 @@
+//! What a port does from `arm` until it is armed again: its two threads, and the halves that they borrow.
+//!
+//! Knows nothing of lines and request numbers, so the agent's conversation and the command line both drive it.
+
+use crate::live::Live;
+use crate::lower::{self, Lowered};
+use crate::ports::OpenPort;
+use crate::report::{self, fault, port_fault};
+use crate::{receive, send};
+use dutlab_port::af_packet::Absorb;
+use dutlab_port::{Receiver, Watch, clock};
+use dutlab_protocol::event::Second;
+use dutlab_protocol::plan::{Rate, ReceivePlan, SendPlan};
+use dutlab_protocol::reply::Armed;
+use dutlab_protocol::request::StreamSent;
+use dutlab_protocol::totals::{Received, Sent};
+use dutlab_protocol::{ErrorKind, Fault};
+use dutlab_units::Nanos;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+/// A port and its trial. Ends the trial's threads when dropped.
+pub struct Port {
+    open: OpenPort,
+    trial: Option<Trial>,
+}
+
+struct Trial {
+    events: bool,
+    begun: bool,
+    live: Arc<Live>,
+    send: Option<Sending>,
+    receive: Option<Receiving>,
+}
+
+struct Sending {
+    plan: Lowered,
+    stop: Arc<AtomicBool>,
+    changes: Option<mpsc::Sender<send::Change>>,
+    thread: Option<JoinHandle<send::Done>>,
+    outcome: Option<Sent>,
+}
+
+struct Receiving {
+    plan: ReceivePlan,
+    end: Arc<receive::End>,
+    thread: Option<JoinHandle<receive::Done>>,
+    _absorb: Option<Absorb>,
+}
+
+impl Trial {
+    /// Whether a thread of this trial still runs, or has not been settled.
+    fn is_running(&self) -> bool {
+        self.begun
+            && (self.send.as_ref().is_some_and(|s| s.thread.is_some())
+                || self.receive.as_ref().is_some_and(|r| r.thread.is_some()))
+    }
+}
+
+impl Receiving {
+    fn new(plan: &ReceivePlan, port: &OpenPort) -> Result<Self, Fault> {
+        if plan.streams.is_empty() {
+            return Err(fault(ErrorKind::BadPlan, "receive.streams: give at least one stream", None));
+        }
+        let absorb = (!plan.absorb_udp_ports.is_empty() && port.iface.index != 0)
+            .then(|| Absorb::open(&port.iface.name, &plan.absorb_udp_ports))
+            .transpose()
+            .map_err(|e| port_fault(&e))?;
+        Ok(Self { plan: plan.clone(), end: Arc::default(), thread: None, _absorb: absorb })
+    }
+}
+
+impl Port {
+    /// A port that has no trial yet.
+    #[must_use]
+    pub const fn new(open: OpenPort) -> Self {
+        Self { open, trial: None }
+    }
+
+    /// Lays a plan before the port.
+    pub fn arm(
+        &mut self,
+        send: Option<&SendPlan>,
+        receive: Option<&ReceivePlan>,
+        events: bool,
+    ) -> Result<Armed, Fault> {
+        let name = &self.open.name;
+        if self.trial.as_ref().is_some_and(Trial::is_running) {
+            return Err(wrong_state(format!("{name} is in a trial"), "wait and settle, or close the port"));
+        }
+        let send = send
+            .map(|plan| lower::lower(plan, &self.open.iface).map_err(|what| fault(ErrorKind::BadPlan, what, None)))
+            .transpose()?
+            .map(|plan| Sending { plan, stop: Arc::default(), changes: None, thread: None, outcome: None });
+        // The finished trial lets its UDP ports go, before the new one takes them.
+        if let Some(trial) = &mut self.trial {
+            trial.receive = None;
+        }
+        let receive = receive.map(|plan| Receiving::new(plan, &self.open)).transpose()?;
+        if send.is_none() && receive.is_none() {
+            return Err(fault(ErrorKind::BadPlan, "arm: give `send`, `receive` or both", None));
+        }
+        let armed = Armed { armed: name.clone(), streams: send.as_ref().map_or_else(Vec::new, |s| s.plan.armed()) };
+        self.trial = Some(Trial { events, begun: false, live: Arc::default(), send, receive });
+        Ok(armed)
+    }
+
+    /// Whether it is armed and not yet started.
+    #[must_use]
+    pub fn is_armed(&self) -> bool {
+        self.trial.as_ref().is_some_and(|t| !t.begun)
+    }
+
+    /// Whether its trial asked for events.
+    #[must_use]
+    pub fn has_events(&self) -> bool {
+        self.trial.as_ref().is_some_and(|t| t.events)
+    }
+
+    /// Throws away what the receiver holds from before the trial; one that counts in the kernel counts from now on.
+    /// Probes sent before `begin` will be stale.
+    pub fn begin_receiver(&mut self, begin: Nanos) -> Result<(), Fault> {
+        let Some(receiving) = self.trial.as_ref().and_then(|t| t.receive.as_ref()) else { return Ok(()) };
+        match &mut self.open.receiver {
+            Some(Receiver::Burst(rx)) => rx.begin(),
+            Some(Receiver::Counting(rx)) => rx.begin(&Watch { streams: receiving.plan.streams.clone(), begin }),
+            None => return Err(wrong_state(format!("{} cannot receive", self.open.name), "open it again")),
+        }
+        .map_err(|e| port_fault(&e))
+    }
+
+    /// Undoes [`begin_receiver`](Self::begin_receiver) when another port of the same start failed.
+    pub fn abandon_receiver(&mut self) {
+        if let (true, Some(Receiver::Counting(rx))) = (self.is_armed(), &mut self.open.receiver) {
+            // The failure that brought us here is what the controller hears.
+            let _ = rx.end();
+        }
+    }
+
+    /// Starts the threads; the first frame is due at `at`. `ended` is called when sending is through.
+    pub fn start(&mut self, at: Nanos, ended: impl FnOnce() + Send + 'static) {
+        let Some(trial) = &mut self.trial else { return };
+        trial.begun = true;
+        if let (Some(receiving), Some(receiver)) = (&mut trial.receive, self.open.receiver.take()) {
+            let job = receive::Job {
+                watch: Watch { streams: receiving.plan.streams.clone(), begin: at },
+                cpu: self.open.receive_cpu,
+                end: Arc::clone(&receiving.end),
+                live: Arc::clone(&trial.live),
+            };
+            receiving.thread = Some(std::thread::spawn(move || receive::run(receiver, &job)));
+        }
+        if let (Some(sending), Some(sender)) = (&mut trial.send, self.open.sender.take()) {
+            sending.plan.plan.start = at;
+            sending.plan.plan.end = at + sending.plan.duration;
+            let (tell, changes) = mpsc::channel();
+            sending.changes = Some(tell);
+            let job = send::Job {
+                plan: sending.plan.clone(),
+                cpu: self.open.send_cpu,
+                stop: Arc::clone(&sending.stop),
+                changes,
+                live: Arc::clone(&trial.live),
+            };
+            sending.thread = Some(std::thread::spawn(move || {
+                let done = send::run(sender, job);
+                ended();
+                done
+            }));
+        }
+    }
+
+    /// Gives a stream that is being sent another rate.
+    pub fn change_rate(&mut self, stream: u16, rate: &Rate) -> Result<(), Fault> {
+        let name = &self.open.name;
+        let sending = self.trial.as_ref().and_then(|t| t.send.as_ref());
+        let sending = sending.ok_or_else(|| wrong_state(format!("{name} sends nothing"), "arm it with `send`"))?;
+        let index = sending.plan.plan.streams.iter().position(|s| s.stream == stream);
+        let index =
+            index.ok_or_else(|| fault(ErrorKind::BadRequest, format!("{name} sends no stream {stream}"), None))?;
+        let profile = lower::lower_rate(rate, sending.plan.means[index])
+            .map_err(|what| fault(ErrorKind::BadRequest, format!("rate: {what}"), None))?;
+        match &sending.changes {
+            Some(changes) if changes.send(send::Change { index, profile }).is_ok() => Ok(()),
+            _ => Err(wrong_state(format!("{name} is not sending"), "start it first")),
+        }
+    }
+
+    /// What was sent; `None` while it is still being sent.
+    pub fn outcome(&self) -> Result<Option<&Sent>, Fault> {
+        match self.trial.as_ref().filter(|t| t.begun).and_then(|t| t.send.as_ref()) {
+            Some(sending) => Ok(sending.outcome.as_ref()),
+            None => {
+                let what = format!("{} is not sending", self.open.name);
+                Err(wrong_state(what, "arm it with `send` and start it first"))
+            }
+        }
+    }
+
+    /// Takes the sending half back from a thread that has ended, and returns what it sent.
+    pub fn take_sender_back(&mut self) -> Option<&Sent> {
+        let sending = self.trial.as_mut()?.send.as_mut()?;
+        let done = sending.thread.take()?.join().ok()?;
+        let sent = report::sent(&self.open.name, &sending.plan, &done);
+        self.open.sender = Some(done.sender);
+        sending.changes = None;
+        Some(sending.outcome.insert(sent))
+    }
+
+    /// Frames that arrive from `now` on are late.
+    pub fn drain(&mut self, now: Nanos) {
+        if let Some(receiving) = self.trial.as_ref().and_then(|t| t.receive.as_ref()) {
+            receiving.end.drain(now);
+        }
+    }
+
+    /// Ends receiving, and says what was received of what was sent. The trial ends even when `sent` is refused: its
+    /// counters would not be true any more.
+    pub fn settle(&mut self, sent: &[StreamSent]) -> Result<Received, Fault> {
+        let name = &self.open.name;
+        let receiving = self.trial.as_mut().filter(|t| t.begun).and_then(|t| t.receive.as_mut());
+        let Some((thread, receiving)) = receiving.and_then(|r| Some((r.thread.take()?, r))) else {
+            let remedy = "arm it with `receive` and start it first";
+            return Err(wrong_state(format!("{name} is not receiving"), remedy));
+        };
+        receiving.end.stop();
+        let Ok(done) = thread.join() else {
+            let remedy = Some("report this as a fault of the engine");
+            return Err(fault(ErrorKind::PortLost, "the receiving thread panicked", remedy));
+        };
+        let streams = &receiving.plan.streams;
+        let received = match sent.iter().find(|s| !streams.contains(&s.stream)) {
+            None => Ok(report::received(name, streams, sent, &done)),
+            Some(stray) => {
+                let what = format!("{name} does not receive stream {}", stray.stream);
+                Err(fault(ErrorKind::BadRequest, what, None))
+            }
+        };
+        self.open.receiver = Some(done.receiver);
+        received
+    }
+
+    /// What was counted so far, if the trial runs.
+    #[must_use]
+    pub fn second(&self, now: Nanos) -> Option<Second> {
+        let trial = self.trial.as_ref().filter(|t| t.is_running())?;
+        Some(trial.live.second(&self.open.name, now))
+    }
+
+    /// Tells the sending thread to end soon.
+    pub fn stop_sending(&mut self) {
+        if let Some(sending) = self.trial.as_ref().and_then(|t| t.send.as_ref()) {
+            sending.stop.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        self.stop_sending();
+        let Some(trial) = &mut self.trial else { return };
+        if let Some(receiving) = &mut trial.receive {
+            receiving.end.drain(clock::monotonic());
+            receiving.end.stop();
+            if let Some(thread) = receiving.thread.take() {
+                let _ = thread.join();
+            }
+        }
+        if let Some(thread) = trial.send.as_mut().and_then(|s| s.thread.take()) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The operation does not fit what the port is doing.
+pub fn wrong_state(what: String, remedy: &str) -> Fault {
+    fault(ErrorKind::WrongState, what, Some(remedy))
+}
