@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const PROGRAMS: [&str; 4] = ["sender", "receiver", "reference", "devices"];
+const PROGRAMS: [&str; 5] = ["sender", "receiver", "reference", "devices", "afxdp"];
 
 /// Writes `NAME.bpf.o` for each program into `OUT_DIR`. `folder` holds the C sources.
 ///

@@ -24,7 +24,7 @@ pub fn port_fault(e: &PortError) -> Fault {
         PortError::NoSuchInterface { .. } | PortError::Down { .. } => ErrorKind::NoSuchInterface,
         PortError::Permission { .. } => ErrorKind::Permission,
         PortError::Unsupported { .. } => ErrorKind::Unsupported,
-        PortError::Lost { .. } => ErrorKind::PortLost,
+        PortError::Lost { .. } | PortError::NoCarrier { .. } => ErrorKind::PortLost,
         PortError::Syscall { .. } => ErrorKind::Syscall,
         PortError::Xdp(e) => match e.why {
             Why::NoSuchInterface => ErrorKind::NoSuchInterface,
@@ -149,7 +149,7 @@ pub fn received(port: &str, streams: &[u16], sent: &[StreamSent], done: &receive
     Received {
         port: port.to_owned(),
         streams,
-        foreign,
+        foreign: foreign + done.passed,
         stale,
         kernel_dropped: done.dropped,
         err: done.error.as_ref().map(port_fault),

@@ -44,7 +44,7 @@ impl Writer {
     /// A stream from its first frame.
     #[must_use]
     pub fn new(stream: &PlanStream) -> Self {
-        let templates: Vec<_> = stream.templates.iter().map(|t| Prepared::new(t, stream.flows.as_ref())).collect();
+        let templates: Vec<_> = stream.templates.iter().map(|t| Prepared::new(t, stream)).collect();
         let mut bytes_before = vec![0];
         for place in &stream.order {
             let before = bytes_before.last().copied().unwrap_or(0);
@@ -69,17 +69,16 @@ impl Writer {
     }
 
     fn write(&self, ahead: usize, sent: Nanos, batch: &mut Batch<'_>) {
-        let mut sequence = self.sequence + ahead as u64;
+        let first = self.sequence + ahead as u64;
         let mut place = (self.place + ahead) % self.order.len();
         let mut flow = (self.flow + ahead) % self.rows.len();
         if let [one] = self.templates.as_slice() {
-            one.write_all(sequence, sent, &self.rows, flow, batch);
+            one.write_all(first, sent, &self.rows, flow, batch);
             return;
         }
-        for i in 0..batch.len() {
+        for (i, sequence) in (0..batch.len()).zip(first..) {
             let template = &self.templates[usize::from(self.order[place])];
-            template.write(sequence, sent, template.base(sent), &self.rows, flow, batch.buffer(i));
-            sequence += 1;
+            template.write(sequence, sent, template.base(sent), &self.rows, flow, &mut batch.buffer(i));
             place = next(place, self.order.len());
             flow = next(flow, self.rows.len());
         }
@@ -130,6 +129,7 @@ mod tests {
             mac: [2, 0, 0, 0, 0, 0],
             mtu: 9216,
             up: true,
+            carrier: true,
             addresses: Vec::new(),
             default_route: false,
         }
@@ -209,6 +209,11 @@ mod tests {
         };
         change(&mut b, t.sequence_at, &sequence.to_be_bytes()[2..], &[t.checksum_at]);
         change(&mut b, t.time_at, &sent.0.to_be_bytes(), &[t.checksum_at]);
+        for counter in &stream.counters {
+            let value = &counter.value(sequence).to_be_bytes()[4 - usize::from(counter.length)..];
+            let sums = if counter.in_checksum { vec![t.checksum_at] } else { Vec::new() };
+            change(&mut b, counter.at, value, &sums);
+        }
         if let Some(flows) = &stream.flows {
             let row = n % flows.count as usize * flows.fields.len();
             for (field, value) in flows.fields.iter().zip(&flows.values[row..]) {

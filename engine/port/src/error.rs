@@ -46,6 +46,15 @@ pub enum PortError {
     },
     /// The `xdp` back end cannot do it; the text says which call, why, and what would help.
     Xdp(Box<XdpError>),
+    /// The interface is up and takes no frames: nothing is plugged in, or the other end is down.
+    NoCarrier {
+        /// The system call that was refused.
+        call: &'static str,
+        /// The interface.
+        iface: String,
+        /// What it said.
+        source: io::Error,
+    },
     /// Another system call failed.
     Syscall {
         /// Its name.
@@ -80,7 +89,10 @@ impl PortError {
     pub const fn call(&self) -> Option<&'static str> {
         match self {
             Self::Xdp(e) => Some(e.call),
-            Self::Permission { call, .. } | Self::Lost { call, .. } | Self::Syscall { call, .. } => Some(call),
+            Self::Permission { call, .. }
+            | Self::Lost { call, .. }
+            | Self::NoCarrier { call, .. }
+            | Self::Syscall { call, .. } => Some(call),
             _ => None,
         }
     }
@@ -89,9 +101,10 @@ impl PortError {
     #[must_use]
     pub fn errno(&self) -> Option<i32> {
         match self {
-            Self::Permission { source, .. } | Self::Lost { source, .. } | Self::Syscall { source, .. } => {
-                source.raw_os_error()
-            }
+            Self::Permission { source, .. }
+            | Self::Lost { source, .. }
+            | Self::NoCarrier { source, .. }
+            | Self::Syscall { source, .. } => source.raw_os_error(),
             Self::Xdp(e) => e.source.as_ref().and_then(io::Error::raw_os_error),
             _ => None,
         }
@@ -107,6 +120,9 @@ impl PortError {
             Self::Xdp(e) => Some(e.why.remedy()),
             Self::Unsupported { remedy, .. } => Some(remedy.clone()),
             Self::Lost { iface, .. } => Some(format!("see what became of it: ip link show dev {iface}")),
+            Self::NoCarrier { iface, .. } => {
+                Some(format!("plug the cable in, or bring the other end up; then: ip link show dev {iface}"))
+            }
             Self::Syscall { source, .. } if source.raw_os_error() == Some(libc::ENOMEM) => {
                 Some("free memory, or open fewer ports at once".into())
             }
@@ -127,6 +143,9 @@ impl fmt::Display for PortError {
             Self::Unsupported { iface, what, .. } => write!(f, "{iface}: {what}"),
             Self::Xdp(e) => e.fmt(f),
             Self::Lost { call, iface, source } => write!(f, "{iface} was lost: {call}: {source}"),
+            Self::NoCarrier { call, iface, source } => {
+                write!(f, "{iface} has no carrier, so it takes no frames: {call}: {source}")
+            }
             Self::Syscall { call, iface, source } => write!(f, "{iface}: {call}: {source}"),
         }
     }
@@ -135,7 +154,10 @@ impl fmt::Display for PortError {
 impl std::error::Error for PortError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Permission { source, .. } | Self::Lost { source, .. } | Self::Syscall { source, .. } => Some(source),
+            Self::Permission { source, .. }
+            | Self::Lost { source, .. }
+            | Self::NoCarrier { source, .. }
+            | Self::Syscall { source, .. } => Some(source),
             Self::Xdp(e) => Some(e),
             _ => None,
         }

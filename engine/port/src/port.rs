@@ -44,6 +44,11 @@ pub trait BurstSender: Send {
     /// Has `fill` write up to `want` frames, hands them over and says what became of them. Does not wait for room: with
     /// none, nothing is sent.
     fn send(&mut self, want: usize, fill: &mut dyn Fill) -> Result<Handed, PortError>;
+
+    /// Waits, for a moment at most, until what was handed over has left.
+    fn flush(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
 }
 
 /// A frame that arrived.
@@ -67,6 +72,11 @@ pub trait BurstReceiver: Send {
 
     /// Frames that had arrived since [`begin`](Self::begin) and were dropped for want of room.
     fn dropped(&mut self) -> Result<u64, PortError>;
+
+    /// Frames since [`begin`](Self::begin) that carry no probe and were left to the host without being handed to us.
+    fn passed(&mut self) -> Result<u64, PortError> {
+        Ok(0)
+    }
 }
 
 /// Sends a whole plan without the agent's help.

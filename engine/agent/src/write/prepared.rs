@@ -3,7 +3,7 @@
 use super::next;
 use super::rows::{Rows, put};
 use dutlab_port::batch::Buffer;
-use dutlab_port::{Batch, FlowSet, Template};
+use dutlab_port::{Batch, Counter, PlanStream, Template};
 use dutlab_units::Nanos;
 use dutlab_wire::checksum::Sum;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,19 +21,20 @@ pub struct Prepared {
     checksum_at: usize,
     ip_checksum_at: Option<usize>,
     zero_is_ffff: bool,
+    counters: Box<[Counter]>,
     transport: Sum,
     ip: Sum,
 }
 
 impl Prepared {
-    /// Takes a template apart; what `flows` change does not stay in the sums.
+    /// Takes a template of `stream` apart; what flows and counters change does not stay in the sums.
     #[must_use]
-    pub fn new(template: &Template, flows: Option<&FlowSet>) -> Self {
+    pub fn new(template: &Template, stream: &PlanStream) -> Self {
         let b = &template.bytes;
         let word = |at: u16| u16::from_be_bytes([b[usize::from(at)], b[usize::from(at) + 1]]);
         let mut transport = Sum::ZERO.word(!word(template.checksum_at));
         let mut ip = template.ip_checksum_at.map_or(Sum::ZERO, |at| Sum::ZERO.word(!word(at)));
-        for field in flows.iter().flat_map(|f| &f.fields) {
+        for field in stream.flows.iter().flat_map(|f| &f.fields) {
             for at in (field.at..field.at + u16::from(field.length)).step_by(2) {
                 if field.in_checksum {
                     transport = transport.without(word(at));
@@ -43,7 +44,13 @@ impl Prepared {
                 }
             }
         }
+        for counter in stream.counters.iter().filter(|c| c.in_checksum) {
+            for at in (counter.at..counter.at + u16::from(counter.length)).step_by(2) {
+                transport = transport.without(word(at));
+            }
+        }
         Self {
+            counters: stream.counters.clone().into_boxed_slice(),
             bytes: b.clone().into_boxed_slice(),
             number: NUMBER.fetch_add(1, Ordering::Relaxed),
             sequence_at: template.sequence_at.into(),
@@ -68,7 +75,7 @@ impl Prepared {
     pub fn write_all(&self, sequence: u64, sent: Nanos, rows: &Rows, mut flow: usize, batch: &mut Batch<'_>) {
         let base = self.base(sent);
         for (i, sequence) in (0..batch.len()).zip(sequence..) {
-            self.write(sequence, sent, base, rows, flow, batch.buffer(i));
+            self.write(sequence, sent, base, rows, flow, &mut batch.buffer(i));
             flow = next(flow, rows.len());
         }
     }
@@ -82,7 +89,7 @@ impl Prepared {
 
     /// Writes one frame; `base` is [`base`](Self::base) of `sent`. Of a buffer that holds this template already, only what changes is touched.
     #[inline]
-    pub fn write(&self, sequence: u64, sent: Nanos, base: Sum, rows: &Rows, flow: usize, buffer: Buffer<'_>) {
+    pub fn write(&self, sequence: u64, sent: Nanos, base: Sum, rows: &Rows, flow: usize, buffer: &mut Buffer<'_>) {
         let b = &mut buffer.bytes[..self.bytes.len()];
         if *buffer.holds != self.number {
             b.copy_from_slice(&self.bytes);
@@ -98,7 +105,19 @@ impl Prepared {
         if let (Some(at), true) = (self.ip_checksum_at, rows.change()) {
             put(b, at, self.ip.word(row.ip).checksum().to_be_bytes());
         }
-        let sum = base.number(sequence).word(row.transport);
+        let mut sum = base.number(sequence).word(row.transport);
+        for counter in &self.counters {
+            let value = counter.value(sequence);
+            let all @ [_, _, low @ ..] = value.to_be_bytes();
+            if counter.length == 2 {
+                put(b, counter.at.into(), low);
+            } else {
+                put(b, counter.at.into(), all);
+            }
+            if counter.in_checksum {
+                sum = sum.number(u64::from(value));
+            }
+        }
         let checksum = if self.zero_is_ffff { sum.udp_checksum() } else { sum.checksum() };
         put(b, self.checksum_at, checksum.to_be_bytes());
     }

@@ -4,6 +4,7 @@ use crate::batch::{Batch, Fill, Slot};
 use crate::error::PortError;
 use crate::iface::Interface;
 use crate::port::{BurstSender, Handed};
+use crate::stall::Stall;
 use crate::sys;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -19,6 +20,7 @@ const HEADERS: usize = 14 + 8;
 pub struct Bursts {
     fd: OwnedFd,
     iface: String,
+    stall: Stall,
     stride: usize,
     frames: Box<[u8]>,
     slots: Box<[Slot]>,
@@ -62,7 +64,7 @@ impl Bursts {
             .collect();
         #[expect(clippy::cast_possible_truncation, reason = "32 frames of at most 64 KiB")]
         let (slots, order) = (Slot::every(stride as u32, BURST as u32), (0..BURST as u32).collect());
-        Ok(Self { fd, iface: name.to_owned(), stride, frames, slots, order, parts, messages })
+        Ok(Self { fd, iface: name.to_owned(), stall: Stall::new(iface), stride, frames, slots, order, parts, messages })
     }
 }
 
@@ -85,12 +87,18 @@ impl BurstSender for Bursts {
         let sent =
             unsafe { libc::sendmmsg(self.fd.as_raw_fd(), self.messages.as_mut_ptr(), count, libc::MSG_DONTWAIT as _) };
         if sent >= 0 {
+            self.stall.moved();
             return Ok(Handed { sent: sent.unsigned_abs() as usize, refused: 0 });
         }
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
-            // No room in the socket, or in the card's queue: the frame was not taken, and may be tried again.
-            Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => Ok(Handed::default()),
+            Some(libc::EINTR) => Ok(Handed::default()),
+            // No room in the socket, or in the card's queue: the frame was not taken, and may be tried again, unless this
+            // is how a card without carrier says no.
+            Some(libc::EAGAIN | libc::ENOBUFS) => {
+                self.stall.refused(&self.iface, "sendmmsg", error)?;
+                Ok(Handed::default())
+            }
             _ => Err(PortError::from_call("sendmmsg", &self.iface, error)),
         }
     }
