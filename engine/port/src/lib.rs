@@ -6,6 +6,7 @@
 //! - [`plan`]: what a [`PlanSender`] is given: frame templates, offsets of what changes, pacing
 //! - [`af_packet`], [`memory`]: back ends
 //! - [`lossy`]: a wrapper of a port is a port
+//! - [`neighbour`]: the MAC of the next hop
 //! - [`iface`]: facts of an interface, and the check that it is not part of a network in use
 //!
 //! This crate knows nothing of headers and probes: frames are bytes.
@@ -17,6 +18,7 @@ pub mod error;
 pub mod iface;
 pub mod lossy;
 pub mod memory;
+pub mod neighbour;
 pub mod plan;
 pub mod port;
 pub mod signal;
