@@ -55,7 +55,7 @@ pub fn memory_bench(duration: Nanos, frame_bytes: u32, flows: u32, cpu: Option<u
         let (_keep, changes) = mpsc::channel();
         let before = clock::thread_cpu();
         let live = Arc::new(Live::default());
-        let done = send::run(sender, send::Job { plan, cpu, stop: Arc::default(), changes, live });
+        let done = send::run(sender, send::Job { plan, cpu, stop: Arc::default(), changes, live, spare: None });
         (done.totals, (clock::thread_cpu() - before).since(setup_cpu))
     });
     let (totals, busy) = run.join().unwrap_or_default();

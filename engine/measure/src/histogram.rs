@@ -146,7 +146,9 @@ mod tests {
             mut ns in proptest::collection::vec(0_u64..10_000_000_000, 1..300), share in 0.0_f64..=1.0,
         ) {
             let mut h = Histogram::default();
-            ns.iter().for_each(|n| h.record(Nanos(*n)));
+            for n in &ns {
+                h.record(Nanos(*n));
+            }
             ns.sort_unstable();
             let want = ns[((share * ns.len() as f64).ceil().max(1.0) as usize) - 1];
             let got = h.quantile(share).0;

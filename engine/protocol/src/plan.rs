@@ -154,6 +154,23 @@ pub struct Flows {
     pub seed: Option<u64>,
 }
 
+impl Default for Flows {
+    /// One flow.
+    fn default() -> Self {
+        Self {
+            count: 1,
+            source_addresses: 1,
+            destination_addresses: 1,
+            source_ports: 1,
+            destination_ports: 1,
+            source_macs: 1,
+            destination_macs: 1,
+            mac_ports: tester_ports(),
+            seed: None,
+        }
+    }
+}
+
 const fn one() -> u32 {
     1
 }

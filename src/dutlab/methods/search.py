@@ -35,6 +35,8 @@ WARMUP = Seconds(0.5)
 LOWEST_SHARE = 0.001
 """The lowest rate of a search, as a share of the highest, unless it is given."""
 FEWEST_PPS = Pps(10.0)
+REACH_MARGIN = 1.25
+"""A search without a given highest rate goes so far above what one short trial at full speed reached: another may reach more."""
 RAW_FILE = "search.json"
 
 
@@ -140,7 +142,7 @@ async def _find(log: _Log) -> Found:
     checked(search.goals)
     highest, highest_is, ended = search.highest, search.highest_is, ""
     if highest is None:
-        highest, highest_is = await log.reach(), "what the generator reaches"
+        highest, highest_is = Pps(await log.reach() * REACH_MARGIN), "a quarter above what the generator reached at full speed"
     lowest, highest = _range(search, highest)
     bounds: Mapping[Goal, Bounds] = {}
     with Library(search.goals, lowest=lowest, highest=highest) as library:
