@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const PROGRAMS: [&str; 4] = ["sender", "receiver", "reference", "devices"];
+const PROGRAMS: [&str; 5] = ["sender", "receiver", "reference", "devices", "afxdp"];
 
 /// Writes `NAME.bpf.o` for each program into `OUT_DIR`. `folder` holds the C sources.
 ///
@@ -24,9 +24,9 @@ pub fn compile_all(folder: &Path) {
             command.arg(format!("-I/usr/include/{arch}-linux-gnu"));
         }
         command.arg(&source).arg("-o").arg(&object);
-        let output = command
-            .output()
-            .unwrap_or_else(|e| panic!("{clang}: {e}; install clang (Debian: apt-get install clang libbpf-dev), or name one in CLANG"));
+        let output = command.output().unwrap_or_else(|e| {
+            panic!("{clang}: {e}; install clang (Debian: apt-get install clang libbpf-dev), or name one in CLANG")
+        });
         assert!(
             output.status.success(),
             "{clang} refuses {}: {}(libbpf's headers are needed: Debian: apt-get install libbpf-dev)",

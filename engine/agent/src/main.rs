@@ -7,6 +7,7 @@
 //! - [`lower`]: from plans to templates and paces
 //! - [`write`]: from templates to frames
 //! - [`send`], [`receive`]: the threads of a trial
+//! - [`memory_bench`]: what the writer's path can do on this CPU
 //! - [`report`]: from counters to the words of the protocol
 #![forbid(unsafe_code)]
 
@@ -14,6 +15,7 @@ mod agent;
 mod cli;
 mod live;
 mod lower;
+mod memory_bench;
 mod ports;
 mod receive;
 mod report;

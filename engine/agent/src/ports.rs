@@ -4,10 +4,11 @@ use crate::report::{fault, guard_fault, port_fault};
 use dutlab_port::af_packet::{Bursts, Ring};
 use dutlab_port::iface::{Interface, Network};
 use dutlab_port::memory::{Sink, pipe};
-use dutlab_port::{Receiver, Sender, clock, cpu};
+use dutlab_port::{PortError, Receiver, Sender, af_xdp, clock, cpu};
 use dutlab_protocol::reply::{BackendAbility, Opened, Probed};
 use dutlab_protocol::request::{Backend, Open};
 use dutlab_protocol::{ErrorKind, Fault};
+use dutlab_units::FCS;
 use dutlab_wire::Mac;
 
 /// Headers and FCS that the MTU does not count.
@@ -50,27 +51,95 @@ pub fn open(ask: &Open) -> Result<(OpenPort, Opened), Fault> {
         iface.not_in_use(&allow).map_err(|e| guard_fault(&e))?;
     }
     if !iface.up {
-        return Err(port_fault(&dutlab_port::PortError::Down { iface: iface.name }));
+        return Err(port_fault(&PortError::Down { iface: iface.name }));
     }
-    match ask.backend {
-        Backend::Auto | Backend::AfPacket => {}
-        other => {
-            let what = format!("the back end {other:?} is not built into this engine");
-            return Err(fault(ErrorKind::Unsupported, what, Some("use auto or af_packet")));
-        }
-    }
-    let sender = Bursts::open(&iface).map_err(|e| port_fault(&e))?;
-    let receiver = Ring::open(&iface).map_err(|e| port_fault(&e))?;
-    let opened = opened(&ask.port, &iface, Backend::AfPacket);
-    Ok((port(ask, iface, Sender::Burst(Box::new(sender)), Receiver::Burst(Box::new(receiver))), opened))
+    let taken = take(ask.backend, &iface).map_err(|e| port_fault(&e))?;
+    let mut opened = opened(&ask.port, &iface, taken.backend);
+    opened.notes = taken.notes;
+    Ok((port(ask, iface, taken.sender, taken.receiver), opened))
 }
 
-fn port(ask: &Open, iface: Interface, sender: Sender, receiver: Receiver) -> OpenPort {
+/// What a back end gave.
+struct Taken {
+    backend: Backend,
+    sender: Option<Sender>,
+    receiver: Option<Receiver>,
+    notes: Vec<String>,
+}
+
+/// Takes an interface with the back end that was asked for; `auto`: with the first that can both send and receive.
+fn take(backend: Backend, iface: &Interface) -> Result<Taken, PortError> {
+    match backend {
+        Backend::AfPacket => af_packet(iface),
+        Backend::AfXdp => af_xdp(iface),
+        Backend::Auto => {
+            let mut notes = Vec::new();
+            for (name, open) in AUTO {
+                match open(iface) {
+                    Ok(mut taken) if taken.sender.is_some() && taken.receiver.is_some() => {
+                        taken.notes.extend(notes);
+                        return Ok(taken);
+                    }
+                    Ok(taken) => notes.push(format!("not {name}: {}", taken.notes.join("; "))),
+                    Err(e) => notes.push(format!("not {name}: {e}{}", remedy(&e))),
+                }
+            }
+            af_packet(iface).map(|taken| Taken { notes, ..taken })
+        }
+        Backend::Xdp => xdp(iface),
+        Backend::Memory | Backend::Pcap => Err(PortError::Unsupported {
+            iface: iface.name.clone(),
+            what: format!("the back end {backend:?} uses no interface"),
+            remedy: "use auto, or name no interface".into(),
+        }),
+    }
+}
+
+/// How a back end is opened.
+type OpenBackend = fn(&Interface) -> Result<Taken, PortError>;
+
+/// What `auto` tries before `af_packet`, fastest first.
+const AUTO: [(&str, OpenBackend); 2] = [("xdp", xdp), ("af_xdp", af_xdp)];
+
+fn remedy(e: &PortError) -> String {
+    e.remedy().map_or_else(String::new, |r| format!(" ({r})"))
+}
+
+/// Live frames and counting in the kernel.
+fn xdp(iface: &Interface) -> Result<Taken, PortError> {
+    Err(PortError::Unsupported {
+        iface: iface.name.clone(),
+        what: "the back end xdp is not built into this engine".into(),
+        remedy: "use auto, af_xdp or af_packet".into(),
+    })
+}
+
+fn af_xdp(iface: &Interface) -> Result<Taken, PortError> {
+    let opened = af_xdp::open(iface)?;
+    let mut notes = opened.notes;
+    let receiver = match opened.receiver {
+        Ok(rx) => Some(Receiver::Burst(Box::new(rx))),
+        Err(e) => {
+            notes.push(format!("this port can only send: {e}{}", remedy(&e)));
+            None
+        }
+    };
+    let sender = Some(Sender::Burst(Box::new(opened.sender)));
+    Ok(Taken { backend: Backend::AfXdp, sender, receiver, notes })
+}
+
+fn af_packet(iface: &Interface) -> Result<Taken, PortError> {
+    let sender = Some(Sender::Burst(Box::new(Bursts::open(iface)?)));
+    let receiver = Some(Receiver::Burst(Box::new(Ring::open(iface)?)));
+    Ok(Taken { backend: Backend::AfPacket, sender, receiver, notes: Vec::new() })
+}
+
+fn port(ask: &Open, iface: Interface, sender: Option<Sender>, receiver: Option<Receiver>) -> OpenPort {
     OpenPort {
         name: ask.port.clone(),
         iface,
-        sender: Some(sender),
-        receiver: Some(receiver),
+        sender,
+        receiver,
         send_cpu: ask.cpu,
         receive_cpu: ask.receive_cpu.or(ask.cpu),
     }
@@ -96,13 +165,14 @@ fn memory(ask: &Open) -> (OpenPort, Opened) {
         mac: [2, 0, 0, 0, 0, 0],
         mtu: 9216,
         up: true,
+        carrier: true,
         addresses: Vec::new(),
         default_route: false,
     };
     let opened = opened(&ask.port, &iface, Backend::Memory);
     let (_, nothing) = pipe(0, clock::monotonic);
-    let port = port(ask, iface, Sender::Burst(Box::new(Sink::default())), Receiver::Burst(Box::new(nothing)));
-    (port, opened)
+    let sender = Some(Sender::Burst(Box::new(Sink::default())));
+    (port(ask, iface, sender, Some(Receiver::Burst(Box::new(nothing)))), opened)
 }
 
 fn check_cpus(ask: &Open) -> Result<(), Fault> {
@@ -116,31 +186,52 @@ fn check_cpus(ask: &Open) -> Result<(), Fault> {
     }
 }
 
-/// What each back end can do on an interface.
+/// What each back end can do on an interface, best first. It tries: each is opened, and closed again.
 pub fn probe(name: &str) -> Result<Probed, Fault> {
     let iface = Interface::read(name).map_err(|e| port_fault(&e))?;
-    let why_not = if iface.up { None } else { Some(dutlab_port::PortError::Down { iface: iface.name.clone() }) };
-    let send = why_not.map_or_else(|| Bursts::open(&iface).err(), Some);
-    let able = send.is_none();
-    Ok(Probed {
-        iface: iface.name.clone(),
-        backends: vec![
-            BackendAbility {
-                backend: Backend::AfPacket,
-                can_send: able,
-                can_receive: able,
-                max_frame_bytes: Some(iface.mtu + AROUND_MTU),
-                reason: send.as_ref().map(ToString::to_string),
-                remedy: send.as_ref().and_then(dutlab_port::PortError::remedy),
-            },
-            BackendAbility {
-                backend: Backend::Memory,
-                can_send: true,
-                can_receive: true,
-                max_frame_bytes: None,
-                reason: Some("uses no device: shows what the CPU alone can do".into()),
-                remedy: None,
-            },
-        ],
-    })
+    let page = af_xdp::longest() + u32::from(FCS);
+    let backends = vec![
+        ability(&iface, Backend::Xdp, xdp, page),
+        ability(&iface, Backend::AfXdp, af_xdp, page),
+        ability(&iface, Backend::AfPacket, af_packet, u32::MAX),
+        without_device(Backend::Memory, "uses no device: shows what the CPU alone can do"),
+        without_device(Backend::Pcap, "uses a file in place of an interface: `iface` names it"),
+    ];
+    Ok(Probed { iface: iface.name, backends })
+}
+
+fn ability(iface: &Interface, backend: Backend, open: OpenBackend, longest: u32) -> BackendAbility {
+    let cannot = |e: &PortError| BackendAbility {
+        backend,
+        can_send: false,
+        can_receive: false,
+        max_frame_bytes: None,
+        reason: Some(e.to_string()),
+        remedy: e.remedy(),
+    };
+    if !iface.up {
+        return cannot(&PortError::Down { iface: iface.name.clone() });
+    }
+    match open(iface) {
+        Ok(taken) => BackendAbility {
+            backend,
+            can_send: taken.sender.is_some(),
+            can_receive: taken.receiver.is_some(),
+            max_frame_bytes: Some((iface.mtu + AROUND_MTU).min(longest)),
+            reason: (!taken.notes.is_empty()).then(|| taken.notes.join("; ")),
+            remedy: (!iface.carrier).then(|| "it has no carrier: plug the cable in, or bring the other end up".into()),
+        },
+        Err(e) => cannot(&e),
+    }
+}
+
+fn without_device(backend: Backend, reason: &str) -> BackendAbility {
+    BackendAbility {
+        backend,
+        can_send: true,
+        can_receive: true,
+        max_frame_bytes: None,
+        reason: Some(reason.into()),
+        remedy: None,
+    }
 }

@@ -76,6 +76,8 @@ pub struct Done {
     pub tally: Tally,
     /// Frames dropped by the kernel for want of room.
     pub dropped: u64,
+    /// Frames without a probe that the back end left to the host.
+    pub passed: u64,
     /// Why it ended, if the port failed.
     pub error: Option<PortError>,
 }
@@ -86,21 +88,22 @@ pub fn run(mut receiver: Receiver, job: &Job) -> Done {
         // A CPU that is not there was refused when the port was opened.
         let _ = cpu::pin(n);
     }
-    let (tally, dropped, error) = match &mut receiver {
+    let (tally, (dropped, passed), error) = match &mut receiver {
         Receiver::Burst(rx) => {
             let mut account = Account::new(job.watch.begin, &job.watch.streams);
             let error = frames(rx.as_mut(), job, &mut account).err();
-            (Tally::Here(Box::new(account)), rx.dropped().unwrap_or(0), error)
+            let counters = (rx.dropped().unwrap_or(0), rx.passed().unwrap_or(0));
+            (Tally::Here(Box::new(account)), counters, error)
         }
         Receiver::Counting(rx) => match counts(rx.as_mut(), job) {
             Ok(counted) => {
                 let dropped = counted.dropped;
-                (Tally::Kernel(counted), dropped, None)
+                (Tally::Kernel(counted), (dropped, 0), None)
             }
-            Err(e) => (Tally::Kernel(Counted::default()), 0, Some(e)),
+            Err(e) => (Tally::Kernel(Counted::default()), (0, 0), Some(e)),
         },
     };
-    Done { receiver, tally, dropped, error }
+    Done { receiver, tally, dropped, passed, error }
 }
 
 fn frames(rx: &mut dyn BurstReceiver, job: &Job, account: &mut Account) -> Result<(), PortError> {

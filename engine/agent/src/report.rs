@@ -23,7 +23,7 @@ pub fn port_fault(e: &PortError) -> Fault {
         PortError::NoSuchInterface { .. } | PortError::Down { .. } => ErrorKind::NoSuchInterface,
         PortError::Permission { .. } => ErrorKind::Permission,
         PortError::Unsupported { .. } => ErrorKind::Unsupported,
-        PortError::Lost { .. } => ErrorKind::PortLost,
+        PortError::Lost { .. } | PortError::NoCarrier { .. } => ErrorKind::PortLost,
         PortError::Syscall { .. } => ErrorKind::Syscall,
     };
     Fault { kind, message: e.to_string(), call: e.call().map(Into::into), errno: e.errno(), remedy: e.remedy() }
@@ -140,7 +140,7 @@ pub fn received(port: &str, streams: &[u16], sent: &[StreamSent], done: &receive
     Received {
         port: port.to_owned(),
         streams,
-        foreign,
+        foreign: foreign + done.passed,
         stale,
         kernel_dropped: done.dropped,
         err: done.error.as_ref().map(port_fault),

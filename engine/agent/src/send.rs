@@ -158,6 +158,7 @@ impl Loop {
                 }
             }
         };
+        let error = error.or_else(|| tx.flush().err());
         self.settle(clock::monotonic());
         let gaps = self.gaps.iter().map(|h| h.min().map(|min| gaps(h, min))).collect();
         (self.totals, gaps, error)
@@ -168,7 +169,14 @@ impl Loop {
         let pacer = &mut self.schedule.pacers()[index];
         let late = if pacer.is_max() { Nanos::ZERO } else { now.since(pacer.next(now).min(now)) };
         #[expect(clippy::cast_possible_truncation, reason = "at most burst_max, which is a usize")]
-        let handed = tx.send(frames as usize, &mut |ahead, b| writer.write(ahead, now, b))?;
+        let handed = match tx.send(frames as usize, &mut writer.burst(now)) {
+            Ok(handed) => handed,
+            Err(e) => {
+                // These were tried, and refused.
+                pacer.take(frames);
+                return Err(e);
+            }
+        };
         pacer.take((handed.sent + handed.refused) as u64);
         if handed.sent > 0 {
             if totals.sent == 0 {

@@ -9,10 +9,10 @@ const TRIES: usize = 8;
 
 fn read(clock: libc::clockid_t) -> Nanos {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `t` is a valid timespec for the call to write to; both clocks that we pass exist on every Linux, so the
+    // SAFETY: `t` is a valid timespec for the call to write to; the clocks that we pass exist on every Linux, so the
     // call cannot fail.
     unsafe { libc::clock_gettime(clock, &raw mut t) };
-    #[expect(clippy::cast_sign_loss, reason = "neither clock runs before its epoch")]
+    #[expect(clippy::cast_sign_loss, reason = "none of these clocks runs before its epoch")]
     Nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
 }
 
@@ -26,6 +26,12 @@ pub fn monotonic() -> Nanos {
 #[must_use]
 pub fn realtime() -> Nanos {
     read(libc::CLOCK_REALTIME)
+}
+
+/// CPU time that the calling thread has used: what it did, however often others had its CPU meanwhile.
+#[must_use]
+pub fn thread_cpu() -> Nanos {
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
 /// What has to be taken from `CLOCK_REALTIME` to get `CLOCK_MONOTONIC`, now.

@@ -43,6 +43,15 @@ pub enum PortError {
         /// What it said.
         source: io::Error,
     },
+    /// The interface is up and takes no frames: nothing is plugged in, or the other end is down.
+    NoCarrier {
+        /// The system call that was refused.
+        call: &'static str,
+        /// The interface.
+        iface: String,
+        /// What it said.
+        source: io::Error,
+    },
     /// Another system call failed.
     Syscall {
         /// Its name.
@@ -76,7 +85,10 @@ impl PortError {
     #[must_use]
     pub const fn call(&self) -> Option<&'static str> {
         match self {
-            Self::Permission { call, .. } | Self::Lost { call, .. } | Self::Syscall { call, .. } => Some(call),
+            Self::Permission { call, .. }
+            | Self::Lost { call, .. }
+            | Self::NoCarrier { call, .. }
+            | Self::Syscall { call, .. } => Some(call),
             _ => None,
         }
     }
@@ -85,9 +97,10 @@ impl PortError {
     #[must_use]
     pub fn errno(&self) -> Option<i32> {
         match self {
-            Self::Permission { source, .. } | Self::Lost { source, .. } | Self::Syscall { source, .. } => {
-                source.raw_os_error()
-            }
+            Self::Permission { source, .. }
+            | Self::Lost { source, .. }
+            | Self::NoCarrier { source, .. }
+            | Self::Syscall { source, .. } => source.raw_os_error(),
             _ => None,
         }
     }
@@ -101,6 +114,9 @@ impl PortError {
             Self::Permission { .. } => Some("run the engine as root, or give it CAP_NET_RAW and CAP_NET_ADMIN".into()),
             Self::Unsupported { remedy, .. } => Some(remedy.clone()),
             Self::Lost { iface, .. } => Some(format!("see what became of it: ip link show dev {iface}")),
+            Self::NoCarrier { iface, .. } => {
+                Some(format!("plug the cable in, or bring the other end up; then: ip link show dev {iface}"))
+            }
             Self::Syscall { source, .. } if source.raw_os_error() == Some(libc::ENOMEM) => {
                 Some("free memory, or open fewer ports at once".into())
             }
@@ -120,6 +136,9 @@ impl fmt::Display for PortError {
             Self::Permission { call, iface, source } => write!(f, "{iface}: {call} is not permitted: {source}"),
             Self::Unsupported { iface, what, .. } => write!(f, "{iface}: {what}"),
             Self::Lost { call, iface, source } => write!(f, "{iface} was lost: {call}: {source}"),
+            Self::NoCarrier { call, iface, source } => {
+                write!(f, "{iface} has no carrier, so it takes no frames: {call}: {source}")
+            }
             Self::Syscall { call, iface, source } => write!(f, "{iface}: {call}: {source}"),
         }
     }
@@ -128,7 +147,10 @@ impl fmt::Display for PortError {
 impl std::error::Error for PortError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Permission { source, .. } | Self::Lost { source, .. } | Self::Syscall { source, .. } => Some(source),
+            Self::Permission { source, .. }
+            | Self::Lost { source, .. }
+            | Self::NoCarrier { source, .. }
+            | Self::Syscall { source, .. } => Some(source),
             _ => None,
         }
     }

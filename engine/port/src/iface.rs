@@ -5,7 +5,7 @@ use crate::sys;
 use std::ffi::{CStr, CString};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::str::FromStr;
 
 /// A network interface of this namespace.
@@ -21,6 +21,8 @@ pub struct Interface {
     pub mtu: u32,
     /// Whether it is up.
     pub up: bool,
+    /// Whether something answers at the other end of its cable.
+    pub carrier: bool,
     /// Its addresses.
     pub addresses: Vec<Network>,
     /// Whether a default route, IPv4 or IPv6, leads out of it, or nobody knows because there is no `/proc`.
@@ -160,6 +162,7 @@ impl Interface {
             mac: std::array::from_fn(|i| mac[i].cast_unsigned()),
             mtu: mtu.cast_unsigned(),
             up: i32::from(flags) & libc::IFF_UP != 0,
+            carrier: link(&fd, &c_name).unwrap_or(i32::from(flags) & libc::IFF_RUNNING != 0),
             addresses: addresses(name),
             default_route: has_default_route(name),
         })
@@ -175,6 +178,15 @@ impl Interface {
             None => Ok(()),
         }
     }
+}
+
+/// Whether the driver has a link. The flag `IFF_RUNNING` may be a second late.
+fn link(fd: &OwnedFd, name: &CStr) -> Option<bool> {
+    const GET_LINK: u32 = 0x0a; // ETHTOOL_GLINK of linux/ethtool.h
+    let mut value = [GET_LINK, 0];
+    // SAFETY: `value` is a whole struct ethtool_value: command, data.
+    unsafe { sys::ethtool(fd, name, value.as_mut_ptr().cast()) }.ok()?;
+    Some(value[1] != 0)
 }
 
 fn link_local(address: IpAddr) -> bool {
@@ -280,6 +292,7 @@ mod tests {
             mac: [2, 0, 0, 0, 0, 1],
             mtu: 1500,
             up: true,
+            carrier: true,
             addresses: addresses.iter().map(|a| a.parse().unwrap()).collect(),
             default_route,
         }

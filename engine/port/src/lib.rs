@@ -3,15 +3,18 @@
 //! - [`port`]: the traits. A back end sends either in bursts that the agent paces ([`BurstSender`]) or takes a whole
 //!   plan into the kernel ([`PlanSender`]); it receives either frames ([`BurstReceiver`]) or counts in the kernel
 //!   ([`CountingReceiver`])
+//! - [`batch`]: the buffers of a burst, and who fills them
 //! - [`plan`]: what a [`PlanSender`] is given: frame templates, offsets of what changes, pacing
-//! - [`af_packet`], [`memory`]: back ends
+//! - [`af_packet`], [`af_xdp`], [`memory`], [`pcap`]: back ends
 //! - [`lossy`]: a wrapper of a port is a port
 //! - [`neighbour`]: the MAC of the next hop
-//! - [`iface`]: facts of an interface, and the check that it is not part of a network in use
+//! - [`iface`]: facts of an interface, and the check that it is not part of a network in use; [`speed`]: its link's speed
 //!
 //! This crate knows nothing of headers and probes: frames are bytes.
 
 pub mod af_packet;
+pub mod af_xdp;
+pub mod batch;
 pub mod clock;
 pub mod cpu;
 pub mod error;
@@ -19,13 +22,17 @@ pub mod iface;
 pub mod lossy;
 pub mod memory;
 pub mod neighbour;
+pub mod pcap;
 pub mod plan;
 pub mod port;
 pub mod signal;
+pub mod speed;
+mod stall;
 mod sys;
 
+pub use batch::{Batch, Fill, Slot};
 pub use error::PortError;
-pub use plan::{Field, FlowSet, Pace, PlanStream, SendPlan, Template};
+pub use plan::{Counter, Field, FlowSet, Pace, PlanStream, SendPlan, Template};
 pub use port::{
     Arrived, BurstReceiver, BurstSender, Counted, CountedStream, CountingReceiver, Gaps, Handed, PlanControl,
     PlanSender, Receiver, Sender, StreamTotals, Watch,

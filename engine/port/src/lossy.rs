@@ -1,5 +1,6 @@
 //! A wrapper of a port that loses frames and says that it sent them.
 
+use crate::batch::{self, Fill};
 use crate::error::PortError;
 use crate::port::{BurstSender, Handed};
 
@@ -41,15 +42,15 @@ impl<S: BurstSender> BurstSender for Lossy<S> {
         self.inner.burst_max()
     }
 
-    fn send(&mut self, want: usize, fill: &mut dyn FnMut(usize, &mut [u8]) -> usize) -> Result<Handed, PortError> {
+    fn send(&mut self, want: usize, fill: &mut dyn Fill) -> Result<Handed, PortError> {
         let mut sent = 0;
         while sent < want.min(self.burst_max()) {
             let before = self.state;
             if self.random().is_multiple_of(self.every) {
-                fill(sent, &mut self.scratch);
+                batch::fill_one(fill, sent, &mut self.scratch);
                 self.lost += 1;
             } else {
-                let handed = self.inner.send(1, &mut |_, b| fill(sent, b))?;
+                let handed = self.inner.send(1, &mut batch::From { fill, first: sent })?;
                 if handed.sent == 0 {
                     self.state = before;
                     return Ok(Handed { sent, refused: handed.refused });
@@ -72,7 +73,7 @@ mod tests {
         let (inner, mut rx) = pipe(1000, || Nanos(0));
         let mut lossy = Lossy::new(inner, 5, number);
         for burst in 0..4_u8 {
-            let handed = lossy.send(50, &mut |i, b| {
+            let handed = lossy.send(50, &mut |i: usize, b: &mut [u8]| {
                 b[0] = burst * 50 + u8::try_from(i).unwrap();
                 1
             });

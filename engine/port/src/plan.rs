@@ -24,6 +24,9 @@ pub struct PlanStream {
     pub order: Vec<u16>,
     /// What changes from flow to flow; `None`: a single flow, as in the templates.
     pub flows: Option<FlowSet>,
+    /// What counts from frame to frame in each template, besides sequence number and send time. A back end that cannot
+    /// count leaves what the templates have: their checksums are right for it.
+    pub counters: Vec<Counter>,
     /// When frames are due.
     pub pace: Pace,
     /// The stream ends after this many; `u64::MAX`: the plan's end ends it.
@@ -52,7 +55,8 @@ pub struct Template {
 pub struct FlowSet {
     /// How many flows there are.
     pub count: u32,
-    /// The fields that change: source address, destination address, source port, destination port.
+    /// The fields that change: source address, destination address, source port, destination port (no ports but the
+    /// identifier with ICMP), then those of MACs.
     pub fields: Vec<Field>,
     /// The values: `count` rows with one value for each field, in the order of `fields`. An IPv6 address changes in its
     /// lowest 4 bytes only.
@@ -70,6 +74,34 @@ pub struct Field {
     pub in_checksum: bool,
     /// Whether the IPv4 header checksum covers it.
     pub in_ip_checksum: bool,
+}
+
+/// A number that grows with the frames of a stream: frame n has the low `length` bytes of `start` + n / `every` × `step`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counter {
+    /// Where it stands, at an even place.
+    pub at: u16,
+    /// 2 or 4 bytes, big-endian.
+    pub length: u8,
+    /// The value in frame 0, which the templates have.
+    pub start: u32,
+    /// It grows with each n-th frame; at least 1.
+    pub every: u32,
+    /// By this.
+    pub step: u32,
+    /// Whether the checksum at `checksum_at` covers it.
+    pub in_checksum: bool,
+}
+
+impl Counter {
+    /// The value in frame `n`.
+    #[must_use]
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "numbers of headers wrap around")]
+    pub const fn value(&self, n: u64) -> u32 {
+        let value = self.start.wrapping_add((n / self.every as u64).wrapping_mul(self.step as u64) as u32);
+        if self.length == 2 { value & 0xffff } else { value }
+    }
 }
 
 /// When the frames of a stream are due. Instants count from [`SendPlan::start`].

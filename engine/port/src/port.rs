@@ -3,6 +3,7 @@
 //! Halves are handed to threads of the agent and come back from them when a trial ends. All instants are of
 //! `CLOCK_MONOTONIC`; all lengths are without FCS unless a name says so.
 
+use crate::batch::Fill;
 use crate::error::PortError;
 use crate::plan::{Pace, SendPlan};
 use dutlab_units::Nanos;
@@ -40,9 +41,14 @@ pub trait BurstSender: Send {
     /// The most frames that one call takes.
     fn burst_max(&self) -> usize;
 
-    /// Calls `fill(i, buffer)` for up to `want` frames, i counting from 0; it writes frame i and returns its length.
-    /// Hands them over and says what became of them. Does not wait for room: with none, nothing is sent.
-    fn send(&mut self, want: usize, fill: &mut dyn FnMut(usize, &mut [u8]) -> usize) -> Result<Handed, PortError>;
+    /// Has `fill` write up to `want` frames, hands them over and says what became of them. Does not wait for room: with
+    /// none, nothing is sent.
+    fn send(&mut self, want: usize, fill: &mut dyn Fill) -> Result<Handed, PortError>;
+
+    /// Waits, for a moment at most, until what was handed over has left.
+    fn flush(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
 }
 
 /// A frame that arrived.
@@ -66,6 +72,11 @@ pub trait BurstReceiver: Send {
 
     /// Frames that had arrived since [`begin`](Self::begin) and were dropped for want of room.
     fn dropped(&mut self) -> Result<u64, PortError>;
+
+    /// Frames since [`begin`](Self::begin) that carry no probe and were left to the host without being handed to us.
+    fn passed(&mut self) -> Result<u64, PortError> {
+        Ok(0)
+    }
 }
 
 /// Sends a whole plan without the agent's help.

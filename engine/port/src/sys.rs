@@ -1,6 +1,7 @@
 //! System calls as safe functions. Those that only one back end uses stand there.
 
 use crate::error::PortError;
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -28,6 +29,38 @@ pub(crate) fn set_option<T: Copy>(fd: &OwnedFd, level: i32, option: i32, value: 
     // SAFETY: `value` is `length` bytes that the kernel only reads.
     let status = unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, std::ptr::from_ref(value).cast(), length) };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Asks the driver of an interface something. `fd` is any network socket.
+///
+/// # Safety
+/// `question` points to a whole structure of the command that it begins with (`linux/ethtool.h`).
+pub(crate) unsafe fn ethtool(fd: &OwnedFd, name: &CStr, question: *mut libc::c_char) -> io::Result<()> {
+    const SIOCETHTOOL: libc::Ioctl = 0x8946;
+    // SAFETY: ifreq is plain bytes, for which all zeroes is a valid value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(name.to_bytes()) {
+        *to = from.cast_signed();
+    }
+    request.ifr_ifru.ifru_data = question;
+    // SAFETY: a whole ifreq whose name ends in a zero byte; what it leads to is whole by the contract.
+    let status = unsafe { libc::ioctl(fd.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Reads and clears the error that waits at a socket: its interface went down, or vanished.
+pub(crate) fn pending_error(fd: &OwnedFd, call: &'static str, iface: &str) -> Result<(), PortError> {
+    let mut error = 0_i32;
+    #[expect(clippy::cast_possible_truncation, reason = "4 bytes")]
+    let mut length = size_of::<i32>() as libc::socklen_t;
+    let value = (&raw mut error).cast();
+    // SAFETY: the kernel writes at most `length` bytes to `error`.
+    let status = unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ERROR, value, &raw mut length) };
+    match (status, error) {
+        (0, 0) => Ok(()),
+        (0, e) => Err(PortError::from_call(call, iface, io::Error::from_raw_os_error(e))),
+        _ => Err(PortError::last("getsockopt(SO_ERROR)", iface)),
+    }
 }
 
 /// Binds a packet socket to an interface. `protocol` in host order; 0 receives nothing.

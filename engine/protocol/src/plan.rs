@@ -2,14 +2,19 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// What a port sends in one trial.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// What a port sends in one trial: `streams`, `raw_streams` or both.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SendPlan {
     /// The streams, each with its own rate. Their numbers differ.
+    #[serde(default)]
     pub streams: Vec<Stream>,
+    /// Streams of frames that are given byte by byte.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub raw_streams: Vec<RawStream>,
     /// Sending ends after this time; absent: only `frames` of each stream end it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ns: Option<u64>,
@@ -59,6 +64,33 @@ const fn default_ttl() -> u8 {
     64
 }
 
+/// A stream whose frames are given byte by byte.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RawStream {
+    /// Its number in every probe.
+    pub stream: u16,
+    /// The frames, sent in this order, over and over.
+    pub templates: Vec<RawFrame>,
+    /// How fast.
+    pub rate: Rate,
+    /// The stream ends after this many frames; absent: only the plan's `duration_ns` ends it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<u64>,
+}
+
+/// A frame without FCS. The probe is written over 18 of its bytes. Where it is IPv4 or IPv6 with UDP, TCP or ICMP in
+/// front of the probe, the checksums of these headers are made right; of headers inside of them, none is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RawFrame {
+    /// The bytes from destination MAC on, in hexadecimal; blanks and colons are ignored.
+    pub hex: String,
+    /// Where the probe stands: an even number of bytes from the start. Receivers look for it where the payload of UDP,
+    /// TCP or ICMP begins.
+    pub probe_at: u16,
+}
+
 /// A VLAN tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -80,15 +112,16 @@ pub enum Transport {
     /// UDP datagrams.
     #[default]
     Udp,
-    /// TCP segments with ACK set.
+    /// TCP segments with ACK set. Each flow's sequence number goes up by its payload; in a mix of sizes by the longest.
     Tcp,
-    /// TCP connection requests.
+    /// TCP connection requests, each with another initial sequence number. The probe is their payload.
     TcpSyn,
-    /// ICMP or `ICMPv6` echo requests.
+    /// ICMP or `ICMPv6` echo requests. Each flow is an identifier, whose sequence number counts its frames.
     IcmpEcho,
 }
 
-/// Many flows in one stream, the same set in every trial with the same plan. Frame n belongs to flow n mod `count`.
+/// Many flows in one stream, the same set in every trial with the same plan. Frame n belongs to flow n mod `count`: as
+/// long as `frames` is not above `count`, every frame is a new flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Flows {
@@ -106,14 +139,37 @@ pub struct Flows {
     /// Destination ports, from `destination_port` upwards.
     #[serde(default = "one")]
     pub destination_ports: u32,
+    /// Source MACs; more than one: of the pattern of RFC 4814 section 4.2 instead of the stream's own.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub source_macs: u32,
+    /// Destination MACs, likewise. Only what is not addressed to a router can have more than one.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub destination_macs: u32,
+    /// Numbers of the tester's sending and receiving port, counted from 1, which stand in these MACs.
+    #[serde(default = "tester_ports", skip_serializing_if = "is_tester_ports")]
+    pub mac_ports: (u16, u16),
     /// Present: members are drawn pseudo-randomly from the ranges (RFC 4814 section 4); absent: counted through, source
-    /// port fastest, then destination port, source address, destination address.
+    /// port fastest, then destination port, source address, destination address, source MAC, destination MAC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
 }
 
 const fn one() -> u32 {
     1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+const fn is_one(n: &u32) -> bool {
+    *n == 1
+}
+
+const fn tester_ports() -> (u16, u16) {
+    (1, 2)
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+const fn is_tester_ports(ports: &(u16, u16)) -> bool {
+    ports.0 == 1 && ports.1 == 2
 }
 
 /// Frame sizes, in bytes with FCS.
@@ -126,6 +182,35 @@ pub enum Sizes {
     Weighted(Vec<WeightedSize>),
     /// Sent in this order, over and over.
     SequenceBytes(Vec<u32>),
+    /// One frame of each size from the first to the last, over and over.
+    SweptBytes(Swept),
+    /// A mix with a name, as in `imix`. An unknown name is refused with the known ones.
+    Mix(String),
+    /// An IMIX genome (RFC 6985).
+    Genome(Genome),
+}
+
+/// Sizes at a constant distance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Swept {
+    /// The first size.
+    pub from: u32,
+    /// The last size, if a step meets it.
+    pub to: u32,
+    /// From one size to the next.
+    pub step: u32,
+}
+
+/// A sequence of sizes as letters (RFC 6985): a=64 b=128 c=256 d=512 e=1024 f=1280 g=1518 h=2112 i=9000.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Genome {
+    /// As in `aaafg`; a number repeats the letter behind it, as in `40a20fg`.
+    pub letters: String,
+    /// Sizes with FCS of the upper-case letters, and of `z`, the MTU, if they are used.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub table: BTreeMap<char, u32>,
 }
 
 /// One size of a mix.
@@ -150,12 +235,27 @@ pub enum Rate {
     BpsL1(f64),
     /// Bits per second of frames with FCS.
     BpsL2(f64),
+    /// A share of the link's speed, preamble and gap counted.
+    Percent(Percent),
     /// One constant rate after another; the last goes on.
     Steps(Vec<Step>),
     /// Linear change, then constant at `to_pps`.
     Ramp(Ramp),
     /// Bursts as fast as the port takes them, at a constant distance (RFC 2544 section 21).
     Bursts(Bursts),
+    /// Bursts at a mean rate.
+    BurstsAt(BurstsAt),
+}
+
+/// A share of the link's speed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Percent {
+    /// Of the speed, above 0; 100 fills the link.
+    pub percent: f64,
+    /// The link's speed in bit/s; absent: what the card says. Refused where neither is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_bps: Option<f64>,
 }
 
 /// A constant rate for a while.
@@ -188,6 +288,17 @@ pub struct Bursts {
     pub frames: u32,
     /// From the start of one burst to the start of the next.
     pub period_ns: u64,
+}
+
+/// Frames in bursts, at a mean rate. Refused where the period, in whole nanoseconds, would miss the rate by more than
+/// 0.1 %.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BurstsAt {
+    /// Frames in a burst.
+    pub frames: u32,
+    /// Frames per second in the mean.
+    pub pps: f64,
 }
 
 /// What a port receives in one trial.

@@ -134,9 +134,30 @@ pub struct ArmedStream {
     pub stream: u16,
     /// Mean frame size in bytes with FCS.
     pub mean_frame_bytes: f64,
+    /// Its frame sizes, each stated in all three ways.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub frame_sizes: Vec<ArmedSize>,
+    /// The speed that a rate in percent is a share of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link_bps: Option<f64>,
     /// Frames that it will have asked for at its end; absent at the maximum rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<u64>,
+}
+
+/// A frame size as different tools count it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ArmedSize {
+    /// From destination MAC to FCS.
+    pub with_fcs_bytes: u32,
+    /// Without the FCS.
+    pub without_fcs_bytes: u32,
+    /// The IP datagram, behind all tags; absent where the frame has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ip_bytes: Option<u32>,
+    /// Frames of this size in one round.
+    pub count: u64,
 }
 
 /// Reply to `start`.

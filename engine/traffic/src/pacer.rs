@@ -9,8 +9,12 @@ pub struct Pacer {
     profile: Profile,
     /// When the profile began.
     origin: Nanos,
-    /// Frames that earlier profiles had asked for by then.
+    /// The integral of earlier profiles up to then: whole frames …
     before: u64,
+    /// … and the part of a frame that is left over.
+    phase: f64,
+    /// Frames that had been asked for by then, which no new rate takes back.
+    floor: u64,
     /// No frame is due at or after this.
     end: Nanos,
     /// The most frames that are ever due.
@@ -23,7 +27,7 @@ impl Pacer {
     /// A stream that begins at `start` and ends before `end`, or after `limit` frames.
     #[must_use]
     pub const fn new(profile: Profile, start: Nanos, end: Nanos, limit: u64) -> Self {
-        Self { profile, origin: start, before: 0, end, limit, taken: 0 }
+        Self { profile, origin: start, before: 0, phase: 0.0, floor: 0, end, limit, taken: 0 }
     }
 
     /// How many frames may be taken at `now`, at most `cap`; what exceeds `cap` stays due.
@@ -56,7 +60,10 @@ impl Pacer {
         if self.taken >= self.limit || self.is_max() && now >= self.end {
             return Nanos::NEVER;
         }
-        let when = self.origin + self.profile.when(self.taken.saturating_sub(self.before));
+        if self.taken < self.floor.max(self.before) {
+            return self.origin.min(self.end);
+        }
+        let when = self.origin + self.profile.when_from(self.taken - self.before, self.phase);
         if when < self.end { when } else { Nanos::NEVER }
     }
 
@@ -64,17 +71,29 @@ impl Pacer {
     #[must_use]
     pub fn asked_by(&self, now: Nanos) -> Option<u64> {
         let here = if now >= self.end {
-            self.profile.asked(self.end.since(self.origin))
+            self.profile.asked_from(self.end.since(self.origin), self.phase)
         } else {
-            self.profile.due(now.since(self.origin))
+            self.profile.due_from(now.since(self.origin), self.phase)
         };
-        here.map(|n| (self.before + n).min(self.limit))
+        here.map(|n| (self.before + n).max(self.floor).min(self.limit))
     }
 
-    /// Goes on with another profile from `now`. What was due before stays due.
+    /// Goes on with another profile from `now`, or from the start if that is later. What was due before stays due, and
+    /// the part of a frame that the old rate had come to counts towards the next one: however often the rate changes,
+    /// the frames are those of its integral.
     pub fn change(&mut self, profile: Profile, now: Nanos) {
-        self.before = self.asked_by(now).unwrap_or(self.taken);
-        self.origin = now;
+        if now > self.origin {
+            self.floor = self.asked_by(now).unwrap_or(self.taken);
+            match self.profile.integral(now.since(self.origin)) {
+                Some(frames) => {
+                    let sum = self.phase + frames;
+                    self.before += whole(sum);
+                    self.phase = sum.fract();
+                }
+                None => (self.before, self.phase) = (self.taken, 0.0),
+            }
+            self.origin = now;
+        }
         self.profile = profile;
     }
 
@@ -85,9 +104,16 @@ impl Pacer {
     }
 }
 
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates, which is what is wanted")]
+fn whole(frames: f64) -> u64 {
+    frames as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::Piece;
+    use proptest::prelude::*;
 
     const S: u64 = 1_000_000_000;
 
@@ -131,7 +157,108 @@ mod tests {
         let mut pacer = Pacer::new(Profile::constant(1000.0), Nanos(0), Nanos(2 * S), u64::MAX);
         pacer.take(990); // the sender is ten frames behind after one second
         pacer.change(Profile::constant(10.0), Nanos(S));
-        assert_eq!(pacer.due(Nanos(S), 99), 12); // ten, the 1001st that was due at 1 s, and the first at the new rate
-        assert_eq!(pacer.asked_by(Nanos(2 * S)), Some(1011));
+        assert_eq!(pacer.due(Nanos(S), 99), 11); // ten, and the 1001st that is due at 1 s, whatever the rate
+        assert_eq!(pacer.asked_by(Nanos(2 * S)), Some(1010)); // 1000 * 1 + 10 * 1
+    }
+
+    #[test]
+    fn a_rate_that_changes_a_thousand_times_in_a_gap_sends_no_frame_more() {
+        let mut pacer = Pacer::new(Profile::constant(1.0), Nanos(0), Nanos(10 * S), u64::MAX);
+        for ms in 1..=5000 {
+            pacer.change(Profile::constant(1.0), Nanos(ms * 1_000_000));
+        }
+        assert_eq!(pacer.asked_by(Nanos(4_999_999_999)), Some(6), "due at 0, 1, 2, 3, 4 and, promised already, at 5 s");
+        assert_eq!(pacer.asked_by(Nanos(10 * S)), Some(10));
+    }
+
+    #[test]
+    fn a_rate_changed_before_the_start_does_not_begin_earlier() {
+        let mut pacer = Pacer::new(Profile::constant(1000.0), Nanos(S), Nanos(2 * S), u64::MAX);
+        pacer.change(Profile::constant(10.0), Nanos(S / 2));
+        assert_eq!((pacer.due(Nanos(S - 1), 9), pacer.next(Nanos(0))), (0, Nanos(S)));
+        assert_eq!(pacer.asked_by(Nanos(2 * S)), Some(10));
+    }
+
+    #[test]
+    fn bursts_keep_their_mean_rate_when_it_changes() {
+        // 10 at once every 10 ms for a second: 1000; then 500 a second for another.
+        let mut pacer =
+            Pacer::new(Profile::Bursts { frames: 10, period: Nanos(10_000_000) }, Nanos(0), Nanos(2 * S), u64::MAX);
+        assert_eq!(pacer.asked_by(Nanos(S - 1)), Some(1000));
+        pacer.change(Profile::constant(500.0), Nanos(S));
+        assert_eq!(pacer.asked_by(Nanos(S)), Some(1010), "the burst of that instant came already");
+        assert_eq!(pacer.asked_by(Nanos(2 * S)), Some(1500));
+    }
+
+    /// A profile of pieces with rates from 0 to 10 Mpps, or bursts.
+    fn profile() -> impl Strategy<Value = Profile> {
+        let pps = || prop_oneof![Just(0.0), 0.5_f64..2000.0, 0.5_f64..1e7];
+        let piece =
+            (pps(), pps(), 1_u64..S).prop_map(|(from_pps, to_pps, s)| Piece { from_pps, to_pps, span: Nanos(s) });
+        prop_oneof![
+            4 => proptest::collection::vec(piece, 1..4).prop_map(Profile::Linear),
+            1 => (1_u32..50, 1_000_u64..S).prop_map(|(frames, period)| Profile::Bursts { frames, period: Nanos(period) }),
+        ]
+    }
+
+    /// What a change may leave over: one frame, or one burst.
+    fn grain(p: &Profile) -> f64 {
+        if let Profile::Bursts { frames, .. } = p { f64::from(*frames) + 1.0 } else { 1.0 }
+    }
+
+    proptest! {
+        #[test]
+        fn frames_asked_for_are_the_integral_of_the_rate_however_often_it_changes(
+            first in profile(), changes in proptest::collection::vec((profile(), 1_u64..2 * S), 0..30), last in 1_u64..2 * S,
+        ) {
+            let total: u64 = changes.iter().map(|(_, after)| after).sum::<u64>() + last;
+            let end = Nanos(5 + total);
+            let mut pacer = Pacer::new(first.clone(), Nanos(5), end, u64::MAX);
+            let (mut now, mut current, mut integral) = (5, first, 0.0);
+            let mut ahead = 0.0_f64;
+            for (next, after) in changes {
+                now += after;
+                integral += current.integral(Nanos(after)).unwrap();
+                let before = pacer.asked_by(Nanos(now)).unwrap();
+                pacer.change(next.clone(), Nanos(now));
+                let then = pacer.asked_by(Nanos(now)).unwrap();
+                prop_assert!(then >= before, "a change took {} frames back", before - then);
+                // A burst is asked for as a whole at its start, so it may be ahead of the integral until that has caught up.
+                ahead = ahead.max(grain(&current)).max(grain(&next));
+                prop_assert!(then as f64 - integral >= -0.01 && then as f64 - integral <= ahead + 0.01, "{} for {}", then, integral);
+                current = next;
+            }
+            integral += current.integral(Nanos(last)).unwrap();
+            let asked = pacer.asked_by(end).unwrap() as f64;
+            let ahead = ahead.max(grain(&current));
+            prop_assert!(asked - integral > -0.01 && asked - integral < ahead + 0.01, "{} for {}", asked, integral);
+        }
+
+        #[test]
+        fn a_sender_that_looks_now_and_then_takes_every_frame_once_and_no_frame_before_it_is_due(
+            first in profile(), changes in proptest::collection::vec((profile(), 1_u64..S / 2), 0..10),
+            looks in proptest::collection::vec(1_u64..S / 4, 1..60),
+        ) {
+            let end = Nanos(8 * S);
+            let mut pacer = Pacer::new(first, Nanos(0), end, u64::MAX);
+            let mut at: Vec<_> = changes.into_iter().scan(0, |t, (p, after)| { *t += after; Some((*t, p)) }).collect();
+            at.reverse();
+            let (mut now, mut sent) = (0, 0);
+            for look in looks.iter().chain(&[16 * S]) {
+                now += look;
+                while let Some((_, p)) = at.pop_if(|(t, _)| *t <= now) {
+                    pacer.change(p, Nanos(now));
+                }
+                let next = pacer.next(Nanos(now));
+                let n = pacer.due(Nanos(now), u64::MAX);
+                // Instants are whole nanoseconds, so a frame may be due one before or after.
+                prop_assert!(n == 0 || next <= Nanos(now + 1), "{} due now, the next at {:?}", n, next);
+                prop_assert!(n > 0 || next + Nanos(1) >= Nanos(now), "none due now, the next at {:?}", next);
+                pacer.take(n);
+                sent += n;
+            }
+            prop_assert_eq!(Some(sent), pacer.asked_by(end));
+            prop_assert_eq!(pacer.next(Nanos(now)), Nanos::NEVER);
+        }
     }
 }

@@ -1,4 +1,7 @@
 //! When frames are due: a rate over time, counted from its start.
+//!
+//! A profile may begin in the middle of a gap: `phase` is the part of a frame (0 to 1) that an earlier profile had asked
+//! for already. So rates can be changed any number of times without a frame too many or too few.
 
 use dutlab_units::Nanos;
 
@@ -60,36 +63,71 @@ impl Profile {
     /// Frames due before `span` has passed: what a trial of that length asks for. `None` at the maximum rate.
     #[must_use]
     pub fn asked(&self, span: Nanos) -> Option<u64> {
+        self.asked_from(span, 0.0)
+    }
+
+    /// The same when the profile begins with `phase` of a frame.
+    #[must_use]
+    pub fn asked_from(&self, span: Nanos, phase: f64) -> Option<u64> {
         match self {
             Self::Max => None,
-            Self::Linear(pieces) => Some(whole((integral(pieces, span).0 - TINY).ceil())),
-            Self::Bursts { frames, period } => Some(span.0.div_ceil(period.0) * u64::from(*frames)),
+            Self::Linear(pieces) => Some(whole((phase + integral(pieces, span).0 - TINY).ceil())),
+            Self::Bursts { frames, period } => Some(part(phase) + span.0.div_ceil(period.0) * u64::from(*frames)),
         }
     }
 
     /// Frames due when `elapsed` has passed, that instant included. `None` at the maximum rate.
     #[must_use]
     pub fn due(&self, elapsed: Nanos) -> Option<u64> {
+        self.due_from(elapsed, 0.0)
+    }
+
+    /// The same when the profile begins with `phase` of a frame.
+    #[must_use]
+    pub fn due_from(&self, elapsed: Nanos, phase: f64) -> Option<u64> {
         match self {
             Self::Max => None,
             Self::Linear(pieces) => {
                 let (frames, rate) = integral(pieces, elapsed);
+                let frames = phase + frames;
                 // In a pause, a frame that would be due exactly now waits for the end of the pause.
                 Some(if rate > 0.0 { whole((frames + TINY).floor()) + 1 } else { whole((frames - TINY).ceil()) })
             }
-            Self::Bursts { frames, period } => Some((elapsed.0 / period.0 + 1) * u64::from(*frames)),
+            Self::Bursts { frames, period } => Some(part(phase) + (elapsed.0 / period.0 + 1) * u64::from(*frames)),
         }
     }
 
     /// When frame `n`, counted from 0, is due; `NEVER` if the rate ends at 0 before.
     #[must_use]
     pub fn when(&self, n: u64) -> Nanos {
+        self.when_from(n, 0.0)
+    }
+
+    /// The same when the profile begins with `phase` of a frame.
+    #[must_use]
+    pub fn when_from(&self, n: u64, phase: f64) -> Nanos {
         match self {
             Self::Max => Nanos::ZERO,
-            Self::Linear(pieces) => when_linear(pieces, n as f64),
-            Self::Bursts { frames, period } => Nanos(n / u64::from(*frames) * period.0),
+            Self::Linear(pieces) => when_linear(pieces, n as f64 - phase),
+            Self::Bursts { frames, period } => Nanos(n.saturating_sub(part(phase)) / u64::from(*frames) * period.0),
         }
     }
+
+    /// The rate summed up over `elapsed`, in frames and parts of them: what a sender without whole frames would have
+    /// sent. `None` at the maximum rate.
+    #[must_use]
+    pub fn integral(&self, elapsed: Nanos) -> Option<f64> {
+        match self {
+            Self::Max => None,
+            Self::Linear(pieces) => Some(integral(pieces, elapsed).0),
+            Self::Bursts { frames, period } => Some(elapsed.0 as f64 / period.0 as f64 * f64::from(*frames)),
+        }
+    }
+}
+
+/// The frame that `phase` is a part of: with bursts, it goes with the first.
+fn part(phase: f64) -> u64 {
+    u64::from(phase > TINY)
 }
 
 /// Frames up to `elapsed`, and the rate there.

@@ -20,6 +20,15 @@ pub enum SizeError {
     Empty,
     /// A round would be this many frames long.
     TooLong(u64),
+    /// A sweep that does not go up from its first size to its last.
+    NoWay {
+        /// First size, in bytes with FCS.
+        from: u32,
+        /// Last size.
+        to: u32,
+        /// From one size to the next.
+        step: u32,
+    },
 }
 
 impl fmt::Display for SizeError {
@@ -28,6 +37,9 @@ impl fmt::Display for SizeError {
             Self::Empty => write!(f, "the mix has no frames: give at least one size with a weight above 0"),
             Self::TooLong(n) => {
                 write!(f, "a round of this mix is {n} frames long; make the weights' sum {LONGEST} or less")
+            }
+            Self::NoWay { from, to, step } => {
+                write!(f, "no sweep leads from {from} to {to} in steps of {step}; go upwards, by at least 1 byte")
             }
         }
     }
@@ -53,6 +65,17 @@ impl Sizes {
         let mut distinct = Vec::new();
         let order = sizes.iter().map(|s| index_of(&mut distinct, *s)).collect();
         Ok(Self { distinct, order })
+    }
+
+    /// Sizes from `from` up to `to` by `step` bytes, one frame of each, over and over. `to` is among them only if a step
+    /// meets it.
+    pub fn swept(from: FrameSize, to: FrameSize, step: u32) -> Result<Self, SizeError> {
+        let (from, to) = (from.with_fcs(), to.with_fcs());
+        if step == 0 || from > to {
+            return Err(SizeError::NoWay { from, to, step });
+        }
+        let sizes: Vec<_> = (from..=to).step_by(step as usize).filter_map(|s| FrameSize::new(s).ok()).collect();
+        Self::sequence(&sizes)
     }
 
     /// Sizes by weight: each round holds every size exactly as often as its weight (divided by the weights' greatest
@@ -96,6 +119,16 @@ impl Sizes {
     #[must_use]
     pub fn order(&self) -> &[u16] {
         &self.order
+    }
+
+    /// Each different size and how often it comes in a round.
+    #[must_use]
+    pub fn counts(&self) -> Vec<(FrameSize, u64)> {
+        let mut counts: Vec<_> = self.distinct.iter().map(|s| (*s, 0)).collect();
+        for i in &self.order {
+            counts[usize::from(*i)].1 += 1;
+        }
+        counts
     }
 
     /// Mean size in bytes with FCS.
@@ -165,6 +198,17 @@ mod tests {
         let s = Sizes::sequence(&[size(64), size(64), size(594)]).unwrap();
         assert_eq!((s.distinct(), s.order()), (&[size(64), size(594)][..], &[0, 0, 1][..]));
         assert_eq!(s.bytes_of(5), 64 + 64 + 594 + 64 + 64);
+    }
+
+    #[test]
+    fn a_sweep_has_one_frame_of_each_size_upwards() {
+        let s = Sizes::swept(size(64), size(100), 10).unwrap();
+        assert_eq!(s.distinct(), [64, 74, 84, 94].map(size));
+        assert_eq!(s.order(), [0, 1, 2, 3]);
+        assert_eq!(Sizes::swept(size(64), size(1518), 1).unwrap().order().len(), 1455);
+        assert_eq!(Sizes::swept(size(64), size(64), 9).unwrap(), Sizes::fixed(size(64)));
+        assert_eq!(Sizes::swept(size(64), size(65), 0), Err(SizeError::NoWay { from: 64, to: 65, step: 0 }));
+        assert_eq!(Sizes::swept(size(65), size(64), 1), Err(SizeError::NoWay { from: 65, to: 64, step: 1 }));
     }
 
     #[test]

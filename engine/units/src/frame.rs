@@ -34,6 +34,9 @@ impl FrameSize {
     /// The longest frame that any of our back ends takes: 9216 bytes of IP and an Ethernet header with two tags.
     pub const MAX: Self = Self(9216 + 14 + 8 + FCS);
 
+    /// What an untagged Ethernet frame has around its IP datagram: header and FCS, in bytes.
+    pub const IP_OVERHEAD: u32 = 14 + FCS as u32;
+
     /// A frame of `bytes` with FCS.
     pub const fn new(bytes: u32) -> Result<Self, FrameSizeError> {
         if bytes < Self::MIN.0 as u32 || bytes > Self::MAX.0 as u32 {
@@ -54,6 +57,12 @@ impl FrameSize {
     pub const fn without_fcs(self) -> usize {
         (self.0 - FCS) as usize
     }
+
+    /// Bytes of the IP datagram that fills the frame behind `tags` VLAN tags of 4 bytes.
+    #[must_use]
+    pub const fn ip_length(self, tags: u32) -> u32 {
+        self.0 as u32 - Self::IP_OVERHEAD - 4 * tags
+    }
 }
 
 #[cfg(test)]
@@ -63,6 +72,13 @@ mod tests {
     #[test]
     fn the_shortest_frame_is_sixty_bytes_of_buffer() {
         assert_eq!(FrameSize::new(64).unwrap().without_fcs(), 60);
+    }
+
+    #[test]
+    fn the_three_ways_to_state_a_size_differ_by_what_they_leave_out() {
+        // An Ethernet header is 14 bytes, a tag 4, the FCS 4 (IEEE 802.3 clause 3.2, 802.1Q clause 9).
+        let full = FrameSize::new(1518).unwrap();
+        assert_eq!((full.without_fcs(), full.ip_length(0), full.ip_length(2)), (1514, 1500, 1492));
     }
 
     #[test]

@@ -10,6 +10,8 @@ pub const PROTOCOL: u8 = 1;
 pub const PROTOCOL_6: u8 = 58;
 /// Where the checksum stands.
 pub const CHECKSUM_AT: usize = 2;
+/// Where the sequence number stands, in 2 bytes.
+pub const SEQUENCE_AT: usize = 6;
 /// Type of an ICMP echo request.
 pub const REQUEST: u8 = 8;
 /// Type of an ICMP echo reply.
@@ -49,7 +51,8 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// The meaning of a header. The message's own sequence number is 0: the probe has a better one.
+/// The meaning of a header. The message's own sequence number is written as 0;
+/// who sends many of them counts it up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repr {
     /// The type.

@@ -58,6 +58,12 @@ impl<'a> Packet<'a> {
         u16_at(self.0, 6) & 0x1fff != 0
     }
 
+    /// Whether this is a part of a datagram.
+    #[must_use]
+    pub fn is_fragment(&self) -> bool {
+        u16_at(self.0, 6) & 0x3fff != 0
+    }
+
     /// Source address.
     #[must_use]
     pub fn source(&self) -> Ipv4Addr {

@@ -12,13 +12,16 @@ pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;
 pub mod probe;
+pub mod raw;
+pub mod seen;
 pub mod tcp;
 pub mod udp;
 pub mod vlan;
 
 pub use ethernet::Mac;
-pub use frame::{Found, FrameRepr, Layout, Seen};
+pub use frame::{FrameRepr, Layout};
 pub use probe::Probe;
+pub use seen::{Found, Seen};
 
 /// Reads two bytes, big-endian.
 fn u16_at(b: &[u8], at: usize) -> u16 {

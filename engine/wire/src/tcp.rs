@@ -8,6 +8,8 @@ pub const LEN: usize = 20;
 pub const PROTOCOL: u8 = 6;
 /// Where the checksum stands.
 pub const CHECKSUM_AT: usize = 16;
+/// Where the sequence number stands, in 4 bytes.
+pub const SEQUENCE_AT: usize = 4;
 /// Flag of a connection request.
 pub const SYN: u8 = 0x02;
 /// Flag that says that the acknowledgement number is valid.

@@ -141,6 +141,20 @@ impl Lab {
         ip(&[&["-n", self.source.as_str()][..], argv].concat());
     }
 
+    /// What a program that is run inside of the source prints, and whether it ended well.
+    #[must_use]
+    pub fn run_at_source(&self, argv: &[&str]) -> (bool, String) {
+        let out = Command::new("ip").args(["netns", "exec", &self.source]).args(argv).output().unwrap();
+        (out.status.success(), String::from_utf8_lossy(&out.stdout).into_owned())
+    }
+
+    /// What a program that is run inside of the sink prints, and whether it ended well.
+    #[must_use]
+    pub fn run_at_sink(&self, argv: &[&str]) -> (bool, String) {
+        let out = Command::new("ip").args(["netns", "exec", &self.sink]).args(argv).output().unwrap();
+        (out.status.success(), String::from_utf8_lossy(&out.stdout).into_owned())
+    }
+
     /// What an engine could leave behind in the source: links with promiscuity and programs, sockets, processes.
     #[must_use]
     pub fn state_of_source(&self) -> String {
@@ -268,6 +282,12 @@ impl Agent {
     /// Opens `eth-a` as port `p`.
     pub fn open(&mut self) {
         self.must("open", json!({"port": "p", "iface": "eth-a", "guard": {"allow": ["172.16.0.0/12"]}}));
+    }
+
+    /// Opens `eth-a` as port `p` with a back end of that name.
+    pub fn open_with(&mut self, backend: &str) -> Value {
+        let open = json!({"port": "p", "iface": "eth-a", "backend": backend, "guard": {"allow": ["172.16.0.0/12"]}});
+        self.must("open", open)
     }
 
     /// Closes the agent's stdin, and waits for its end.

@@ -104,31 +104,9 @@ impl Ring {
             };
         }
         if poll.revents & libc::POLLERR != 0 {
-            self.pending_error()?;
+            sys::pending_error(&self.fd, "poll", &self.iface)?;
         }
         Ok(())
-    }
-
-    /// The error that waits at the socket: the interface went down, or vanished.
-    fn pending_error(&self) -> Result<(), PortError> {
-        let mut error = 0_i32;
-        #[expect(clippy::cast_possible_truncation, reason = "4 bytes")]
-        let mut length = size_of::<i32>() as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes to `error`.
-        let status = unsafe {
-            libc::getsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_ERROR,
-                (&raw mut error).cast(),
-                &raw mut length,
-            )
-        };
-        match (status, error) {
-            (0, 0) => Ok(()),
-            (0, e) => Err(PortError::from_call("poll", &self.iface, io::Error::from_raw_os_error(e))),
-            _ => Err(PortError::last("getsockopt(SO_ERROR)", &self.iface)),
-        }
     }
 
     /// Frames dropped since the last call: the kernel sets the counter to 0.

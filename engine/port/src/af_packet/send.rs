@@ -1,8 +1,10 @@
 //! Sending through a packet socket.
 
+use crate::batch::{Batch, Fill, Slot};
 use crate::error::PortError;
 use crate::iface::Interface;
 use crate::port::{BurstSender, Handed};
+use crate::stall::Stall;
 use crate::sys;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -18,8 +20,11 @@ const HEADERS: usize = 14 + 8;
 pub struct Bursts {
     fd: OwnedFd,
     iface: String,
+    stall: Stall,
     stride: usize,
     frames: Box<[u8]>,
+    slots: Box<[Slot]>,
+    order: Box<[u32]>,
     parts: Box<[libc::iovec]>,
     messages: Box<[libc::mmsghdr]>,
 }
@@ -57,7 +62,9 @@ impl Bursts {
                 m
             })
             .collect();
-        Ok(Self { fd, iface: name.to_owned(), stride, frames, parts, messages })
+        #[expect(clippy::cast_possible_truncation, reason = "32 frames of at most 64 KiB")]
+        let (slots, order) = (Slot::every(stride as u32, BURST as u32), (0..BURST as u32).collect());
+        Ok(Self { fd, iface: name.to_owned(), stall: Stall::new(iface), stride, frames, slots, order, parts, messages })
     }
 }
 
@@ -66,12 +73,12 @@ impl BurstSender for Bursts {
         BURST
     }
 
-    fn send(&mut self, want: usize, fill: &mut dyn FnMut(usize, &mut [u8]) -> usize) -> Result<Handed, PortError> {
+    fn send(&mut self, want: usize, fill: &mut dyn Fill) -> Result<Handed, PortError> {
         let want = want.min(BURST);
-        for (i, frame) in self.frames.chunks_exact_mut(self.stride).take(want).enumerate() {
-            let length = fill(i, frame);
-            assert!(length <= self.stride, "a frame longer than its buffer");
-            self.parts[i].iov_len = length;
+        fill.fill(0, &mut Batch::new(&mut self.frames, &mut self.slots, &self.order[..want], self.stride));
+        for (part, slot) in self.parts.iter_mut().zip(&self.slots).take(want) {
+            assert!(slot.length as usize <= self.stride, "a frame longer than its buffer");
+            part.iov_len = slot.length as usize;
         }
         #[expect(clippy::cast_possible_truncation, reason = "at most BURST")]
         let count = want as libc::c_uint;
@@ -80,12 +87,18 @@ impl BurstSender for Bursts {
         let sent =
             unsafe { libc::sendmmsg(self.fd.as_raw_fd(), self.messages.as_mut_ptr(), count, libc::MSG_DONTWAIT as _) };
         if sent >= 0 {
+            self.stall.moved();
             return Ok(Handed { sent: sent.unsigned_abs() as usize, refused: 0 });
         }
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
-            // No room in the socket, or in the card's queue: the frame was not taken, and may be tried again.
-            Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => Ok(Handed::default()),
+            Some(libc::EINTR) => Ok(Handed::default()),
+            // No room in the socket, or in the card's queue: the frame was not taken, and may be tried again, unless this
+            // is how a card without carrier says no.
+            Some(libc::EAGAIN | libc::ENOBUFS) => {
+                self.stall.refused(&self.iface, "sendmmsg", error)?;
+                Ok(Handed::default())
+            }
             _ => Err(PortError::from_call("sendmmsg", &self.iface, error)),
         }
     }

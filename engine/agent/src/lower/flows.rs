@@ -1,0 +1,99 @@
+//! The flows of a stream as columns of values, from the controller's words.
+
+use dutlab_port as port;
+use dutlab_protocol::plan::{self, Stream};
+use dutlab_traffic::{Flow, Flows, macs};
+use dutlab_wire::{Layout, Mac};
+use std::net::IpAddr;
+
+/// The most flows of a stream: their values are laid out in memory before the trial.
+const MOST: u32 = 1 << 21;
+
+/// The values that change from flow to flow, column by column.
+struct Columns {
+    fields: Vec<port::Field>,
+    values: Vec<Box<dyn Fn(&Flow) -> u32>>,
+}
+
+impl Columns {
+    fn add(&mut self, field: port::Field, value: impl Fn(&Flow) -> u32 + 'static) {
+        self.fields.push(field);
+        self.values.push(Box::new(value));
+    }
+
+    /// A MAC at `at`: its first two bytes and its last four, which no checksum covers.
+    #[expect(clippy::cast_possible_truncation, reason = "MACs stand in the first 12 bytes")]
+    fn add_mac(&mut self, at: usize, port: u16, seed: u64, number: fn(&Flow) -> u32) {
+        let field =
+            |at: usize, length| port::Field { at: at as u16, length, in_checksum: false, in_ip_checksum: false };
+        let mac = move |f: &Flow| macs::rfc_4814(port, number(f), seed);
+        self.add(field(at, 2), move |f| u32::from(u16::from_be_bytes([mac(f)[0], mac(f)[1]])));
+        self.add(field(at + 2, 4), move |f| {
+            let [_, _, a, b, c, d] = mac(f);
+            u32::from_be_bytes([a, b, c, d])
+        });
+    }
+}
+
+/// The flows of stream `s`, whose fields stand as `layout` says.
+#[expect(clippy::cast_possible_truncation, reason = "places in a frame are below 9242")]
+pub fn lower(f: &plan::Flows, s: &Stream, layout: &Layout) -> Result<port::FlowSet, String> {
+    if f.count > MOST {
+        return Err(format!("{} flows: {MOST} is the most; take several streams", f.count));
+    }
+    let ranges = [
+        f.source_ports,
+        f.destination_ports,
+        f.source_addresses,
+        f.destination_addresses,
+        f.source_macs,
+        f.destination_macs,
+    ];
+    let flows = Flows::new(f.count, ranges, f.seed).map_err(|e| e.to_string())?;
+    if u32::from(s.source_port) + f.source_ports > 1 << 16
+        || u32::from(s.destination_port) + f.destination_ports > 1 << 16
+    {
+        return Err("the ports reach past 65535; begin lower".into());
+    }
+    if layout.destination_port_at.is_none() && f.destination_ports > 1 {
+        return Err("ICMP has no destination ports; vary source_ports, which are its identifiers".into());
+    }
+    let low = |a: IpAddr| match a {
+        IpAddr::V4(a) => a.to_bits(),
+        IpAddr::V6(a) => a.to_bits() as u32,
+    };
+    let (source, destination) = (low(s.source), low(s.destination));
+    for (first, count) in [(source, f.source_addresses), (destination, f.destination_addresses)] {
+        if first.checked_add(count - 1).is_none() {
+            return Err("the addresses reach past the end of their range; begin lower".into());
+        }
+    }
+    let address = |at: usize| port::Field {
+        at: (at + if layout.v6 { 12 } else { 0 }) as u16,
+        length: 4,
+        in_checksum: layout.checksum_covers_addresses,
+        in_ip_checksum: !layout.v6,
+    };
+    let number = |at: usize| port::Field { at: at as u16, length: 2, in_checksum: true, in_ip_checksum: false };
+    let (source_port, destination_port) = (u32::from(s.source_port), u32::from(s.destination_port));
+    let mut columns = Columns { fields: Vec::new(), values: Vec::new() };
+    columns.add(address(layout.source_at), move |f| source + f.source);
+    columns.add(address(layout.destination_at), move |f| destination + f.destination);
+    columns.add(number(layout.source_port_at), move |f| source_port + u32::from(f.source_port));
+    if let Some(at) = layout.destination_port_at {
+        columns.add(number(at), move |f| destination_port + u32::from(f.destination_port));
+    }
+    let seed = f.seed.unwrap_or(0);
+    if f.source_macs > 1 {
+        columns.add_mac(size_of::<Mac>(), f.mac_ports.0, seed, |f| f.source_mac);
+    }
+    if f.destination_macs > 1 {
+        columns.add_mac(0, f.mac_ports.1, seed, |f| f.destination_mac);
+    }
+    let mut values = Vec::with_capacity(f.count as usize * columns.fields.len());
+    for i in 0..f.count {
+        let flow = flows.flow(i);
+        values.extend(columns.values.iter().map(|value| value(&flow)));
+    }
+    Ok(port::FlowSet { count: f.count, fields: columns.fields, values })
+}

@@ -1,0 +1,142 @@
+//! Rates, from the controller's words.
+
+use dutlab_port as port;
+use dutlab_port::speed::Speed;
+use dutlab_protocol::plan::{self, Rate};
+use dutlab_traffic::{Piece, Profile};
+use dutlab_units::{L1Bits, L2Bits, Nanos};
+
+/// How far bursts at a mean rate may miss it, because their period is whole nanoseconds.
+const RATE_ERROR: f64 = 0.001;
+
+/// A rate for frames of `mean` bytes with FCS on a link whose speed nobody asked for.
+pub fn lower_rate(rate: &Rate, mean: f64) -> Result<Profile, String> {
+    lower_on(rate, mean, &|| Speed::Unknown("it was not asked for".into())).map(|(profile, _)| profile)
+}
+
+/// A rate for frames of `mean` bytes with FCS, and the link's speed if the rate is a share of it.
+pub fn lower_on(rate: &Rate, mean: f64, speed: &dyn Fn() -> Speed) -> Result<(Profile, Option<f64>), String> {
+    let constant = |pps: f64| Ok((Profile::constant(positive(pps)?), None));
+    match rate {
+        Rate::Max(true) => Ok((Profile::Max, None)),
+        Rate::Max(false) => Err("`max` is true or absent".into()),
+        Rate::Pps(pps) => constant(*pps),
+        Rate::BpsL1(bps) => constant(L1Bits(*bps).frames(mean).0),
+        Rate::BpsL2(bps) => constant(L2Bits(*bps).frames(mean).0),
+        Rate::Percent(p) => {
+            let link = match (p.of_bps, speed) {
+                (Some(bps), _) => bps,
+                (None, speed) => match speed() {
+                    Speed::Bps(bps) => bps,
+                    Speed::Unknown(why) => {
+                        return Err(format!("percent of a speed that is not known: {why}; give `of_bps`"));
+                    }
+                },
+            };
+            let pps = positive(L1Bits(link * p.percent / 100.0).frames(mean).0)?;
+            Ok((Profile::constant(pps), Some(link)))
+        }
+        Rate::Steps(steps) if steps.is_empty() => Err("steps: give at least one".into()),
+        Rate::Steps(steps) => {
+            let piece = |s: &plan::Step| {
+                let pps = not_negative(s.pps)?;
+                Ok(Piece { from_pps: pps, to_pps: pps, span: Nanos(s.duration_ns) })
+            };
+            Ok((Profile::Linear(steps.iter().map(piece).collect::<Result<_, String>>()?), None))
+        }
+        Rate::Ramp(r) => {
+            if r.duration_ns == 0 {
+                return Err("ramp.duration_ns: must be above 0".into());
+            }
+            let (from_pps, to_pps) = (not_negative(r.from_pps)?, not_negative(r.to_pps)?);
+            Ok((Profile::Linear(vec![Piece { from_pps, to_pps, span: Nanos(r.duration_ns) }]), None))
+        }
+        Rate::Bursts(b) if b.frames == 0 || b.period_ns == 0 => {
+            Err("bursts: frames and period_ns must be above 0".into())
+        }
+        Rate::Bursts(b) => Ok((Profile::Bursts { frames: b.frames, period: Nanos(b.period_ns) }, None)),
+        Rate::BurstsAt(b) => Ok((bursts_at(*b)?, None)),
+    }
+}
+
+fn bursts_at(b: plan::BurstsAt) -> Result<Profile, String> {
+    let pps = positive(b.pps)?;
+    if b.frames == 0 {
+        return Err("bursts_at.frames: must be above 0".into());
+    }
+    let exact = f64::from(b.frames) * 1e9 / pps;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates; checked right below")]
+    let period = exact.round() as u64;
+    if (exact - period as f64).abs() > exact * RATE_ERROR || period == 0 {
+        return Err(format!(
+            "bursts_at: {} frames at {pps} a second are {exact} ns apart, which whole nanoseconds miss; take longer bursts",
+            b.frames
+        ));
+    }
+    Ok(Profile::Bursts { frames: b.frames, period: Nanos(period) })
+}
+
+fn positive(pps: f64) -> Result<f64, String> {
+    if pps > 0.0 && pps.is_finite() { Ok(pps) } else { Err(format!("{pps} frames per second: must be above 0")) }
+}
+
+fn not_negative(pps: f64) -> Result<f64, String> {
+    if pps >= 0.0 && pps.is_finite() { Ok(pps) } else { Err(format!("{pps} frames per second: must not be below 0")) }
+}
+
+/// The same in the words of a back end that paces by itself.
+#[must_use]
+pub fn pace(profile: &Profile) -> port::Pace {
+    match profile {
+        Profile::Max => port::Pace::Max,
+        Profile::Bursts { frames, period } => port::Pace::Bursts { frames: *frames, period: *period },
+        Profile::Linear(pieces) => port::Pace::Linear(
+            pieces.iter().map(|p| port::plan::Piece { from_pps: p.from_pps, to_pps: p.to_pps, span: p.span }).collect(),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pps(rate: &Rate, mean: f64, speed: &Speed) -> Result<f64, String> {
+        match lower_on(rate, mean, &|| speed.clone())? {
+            (Profile::Linear(pieces), _) => Ok(pieces[0].from_pps),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_unit_of_a_rate_means_the_same_frames() {
+        let ten_gigabit = Speed::Bps(1e10);
+        // 10^10 / ((64 + 20) * 8) frames a second fill 10 Gb/s (RFC 5180 appendix A).
+        for rate in [
+            Rate::Pps(14_880_952.380_952),
+            Rate::BpsL1(1e10),
+            Rate::BpsL2(1e10 * 64.0 / 84.0),
+            Rate::Percent(plan::Percent { percent: 100.0, of_bps: None }),
+        ] {
+            assert!((pps(&rate, 64.0, &ten_gigabit).unwrap() - 14_880_952.380_952).abs() < 0.001, "{rate:?}");
+        }
+        let half = Rate::Percent(plan::Percent { percent: 50.0, of_bps: Some(1e9) });
+        // The mean of the simple IMIX; 3,273,680 frames a second fill 10 Gb/s, so a twentieth half of 1 Gb/s.
+        assert!((pps(&half, 4342.0 / 12.0, &ten_gigabit).unwrap() - 163_684.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn percent_of_a_speed_that_is_not_known_is_refused_with_the_reason_and_the_remedy() {
+        let rate = Rate::Percent(plan::Percent { percent: 10.0, of_bps: None });
+        let why = pps(&rate, 64.0, &Speed::Unknown("eth-a is of driver veth, which has no wire".into())).unwrap_err();
+        assert!(why.contains("veth") && why.contains("of_bps"), "{why}");
+    }
+
+    #[test]
+    fn bursts_at_a_mean_rate_have_the_period_that_gives_it_or_are_refused() {
+        let bursts = |frames, pps| lower_rate(&Rate::BurstsAt(plan::BurstsAt { frames, pps }), 64.0);
+        // RFC 2544 section 21: 16 frames, here at 1 Mpps, every 16 us.
+        assert_eq!(bursts(16, 1e6), Ok(Profile::Bursts { frames: 16, period: Nanos(16_000) }));
+        assert!(bursts(1, 7e8).unwrap_err().contains("longer bursts"), "1.43 ns apart");
+        assert!(bursts(0, 1.0).is_err() && bursts(1, 0.0).is_err());
+    }
+}

@@ -1,0 +1,124 @@
+//! A template taken apart: its bytes, its places, and the sums under its checksums without what changes.
+
+use super::next;
+use super::rows::{Rows, put};
+use dutlab_port::batch::Buffer;
+use dutlab_port::{Batch, Counter, PlanStream, Template};
+use dutlab_units::Nanos;
+use dutlab_wire::checksum::Sum;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The next template's number.
+static NUMBER: AtomicU64 = AtomicU64::new(1);
+
+/// A template that is ready to be written.
+pub struct Prepared {
+    bytes: Box<[u8]>,
+    /// No other template of this process has it.
+    number: u64,
+    sequence_at: usize,
+    time_at: usize,
+    checksum_at: usize,
+    ip_checksum_at: Option<usize>,
+    zero_is_ffff: bool,
+    counters: Box<[Counter]>,
+    transport: Sum,
+    ip: Sum,
+}
+
+impl Prepared {
+    /// Takes a template of `stream` apart; what flows and counters change does not stay in the sums.
+    #[must_use]
+    pub fn new(template: &Template, stream: &PlanStream) -> Self {
+        let b = &template.bytes;
+        let word = |at: u16| u16::from_be_bytes([b[usize::from(at)], b[usize::from(at) + 1]]);
+        let mut transport = Sum::ZERO.word(!word(template.checksum_at));
+        let mut ip = template.ip_checksum_at.map_or(Sum::ZERO, |at| Sum::ZERO.word(!word(at)));
+        for field in stream.flows.iter().flat_map(|f| &f.fields) {
+            for at in (field.at..field.at + u16::from(field.length)).step_by(2) {
+                if field.in_checksum {
+                    transport = transport.without(word(at));
+                }
+                if field.in_ip_checksum {
+                    ip = ip.without(word(at));
+                }
+            }
+        }
+        for counter in stream.counters.iter().filter(|c| c.in_checksum) {
+            for at in (counter.at..counter.at + u16::from(counter.length)).step_by(2) {
+                transport = transport.without(word(at));
+            }
+        }
+        Self {
+            counters: stream.counters.clone().into_boxed_slice(),
+            bytes: b.clone().into_boxed_slice(),
+            number: NUMBER.fetch_add(1, Ordering::Relaxed),
+            sequence_at: template.sequence_at.into(),
+            time_at: template.time_at.into(),
+            checksum_at: template.checksum_at.into(),
+            ip_checksum_at: template.ip_checksum_at.map(Into::into),
+            zero_is_ffff: template.zero_is_ffff,
+            // Folded once here, so that the sums of a frame stay short.
+            transport: Sum::ZERO.word(transport.folded()),
+            ip: Sum::ZERO.word(ip.folded()),
+        }
+    }
+
+    /// Bytes of a frame without FCS.
+    #[must_use]
+    pub const fn length(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Fills a whole batch with frames of this template.
+    #[inline]
+    pub fn write_all(&self, sequence: u64, sent: Nanos, rows: &Rows, mut flow: usize, batch: &mut Batch<'_>) {
+        let base = self.base(sent);
+        for (i, sequence) in (0..batch.len()).zip(sequence..) {
+            self.write(sequence, sent, base, rows, flow, &mut batch.buffer(i));
+            flow = next(flow, rows.len());
+        }
+    }
+
+    /// The transport's sum of all that is the same in every frame sent at `sent`.
+    #[inline]
+    #[must_use]
+    pub const fn base(&self, sent: Nanos) -> Sum {
+        Sum::ZERO.word(self.transport.number(sent.0).folded())
+    }
+
+    /// Writes one frame; `base` is [`base`](Self::base) of `sent`. Of a buffer that holds this template already, only what changes is touched.
+    #[inline]
+    pub fn write(&self, sequence: u64, sent: Nanos, base: Sum, rows: &Rows, flow: usize, buffer: &mut Buffer<'_>) {
+        let b = &mut buffer.bytes[..self.bytes.len()];
+        if *buffer.holds != self.number {
+            b.copy_from_slice(&self.bytes);
+            *buffer.holds = self.number;
+            #[expect(clippy::cast_possible_truncation, reason = "at most 9238")]
+            let length = b.len() as u32;
+            *buffer.length = length;
+        }
+        let row = rows.put(flow, b);
+        let [_, _, s @ ..] = sequence.to_be_bytes();
+        put(b, self.sequence_at, s);
+        put(b, self.time_at, sent.0.to_be_bytes());
+        if let (Some(at), true) = (self.ip_checksum_at, rows.change()) {
+            put(b, at, self.ip.word(row.ip).checksum().to_be_bytes());
+        }
+        let mut sum = base.number(sequence).word(row.transport);
+        for counter in &self.counters {
+            let value = counter.value(sequence);
+            let all @ [_, _, low @ ..] = value.to_be_bytes();
+            if counter.length == 2 {
+                put(b, counter.at.into(), low);
+            } else {
+                put(b, counter.at.into(), all);
+            }
+            if counter.in_checksum {
+                sum = sum.number(u64::from(value));
+            }
+        }
+        let checksum = if self.zero_is_ffff { sum.udp_checksum() } else { sum.checksum() };
+        put(b, self.checksum_at, checksum.to_be_bytes());
+    }
+}

@@ -1,0 +1,338 @@
+//! One suite for every back end that uses an interface: what holds for one holds for all.
+
+mod lab;
+
+use lab::{Agent, Lab, netns_or_skip};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+const BACKENDS: [&str; 2] = ["af_packet", "af_xdp"];
+
+fn number(v: &Value) -> u64 {
+    v.as_u64().unwrap_or_else(|| panic!("no number: {v}"))
+}
+
+/// Both ends of a cable, opened with `backend`.
+fn both(lab: &Lab, backend: &str) -> (Agent, Agent) {
+    let (mut source, mut sink) = (lab.source(), lab.sink());
+    for agent in [&mut source, &mut sink] {
+        assert_eq!(agent.open_with(backend)["backend"], backend);
+    }
+    (source, sink)
+}
+
+fn start(source: &mut Agent, sink: &mut Agent, send: &Value) {
+    sink.must("arm", json!({"port": "p", "receive": {"streams": [1], "absorb_udp_ports": [5001]}}));
+    source.must("arm", json!({"port": "p", "send": send}));
+    sink.must("start", json!({}));
+    source.must("start", json!({}));
+}
+
+fn finish(source: &mut Agent, sink: &mut Agent) -> (Value, Value) {
+    let sent = source.must("wait", json!({"port": "p"}));
+    let told = json!([{"stream": 1, "frames": sent["streams"][0]["sent"]}]);
+    let received = sink.must("settle", json!({"port": "p", "sent": told, "drain_ns": 200_000_000}));
+    (sent, received)
+}
+
+#[test]
+fn as_many_frames_as_asked_for_arrive_once_whole_and_in_order() {
+    if !netns_or_skip() {
+        return;
+    }
+    for backend in BACKENDS {
+        let lab = Lab::direct();
+        let (mut source, mut sink) = both(&lab, backend);
+        for (bytes, frames, flows) in [(64, 1, 1), (64, 3001, 1), (1518, 777, 50), (1000, 64, 1)] {
+            let mut stream = lab.stream(1, &json!({"fixed_bytes": bytes}), &json!({"pps": 20_000.0}));
+            stream["frames"] = json!(frames);
+            if flows > 1 {
+                stream["flows"] = json!({"count": flows, "source_ports": 1000, "seed": 5});
+            }
+            start(&mut source, &mut sink, &json!({"streams": [stream]}));
+            let (sent, received) = finish(&mut source, &mut sink);
+            let (s, r) = (&sent["streams"][0], &received["streams"][0]);
+            let what = format!("{backend}, {frames} frames of {bytes}: {sent} {received}");
+            assert_eq!((number(&s["asked"]), number(&s["sent"]), number(&s["refused"])), (frames, frames, 0), "{what}");
+            assert_eq!((number(&r["received"]), number(&r["lost"])), (frames, 0), "{what}");
+            assert_eq!(
+                (number(&r["duplicated"]), number(&r["reordered"]), number(&r["corrupted"])),
+                (0, 0, 0),
+                "{what}"
+            );
+            assert_eq!(number(&r["received_bytes"]), frames * bytes, "{what}");
+            assert_eq!((number(&r["latency"]["count"]), number(&r["latency"]["negative"])), (frames, 0), "{what}");
+        }
+    }
+}
+
+#[test]
+fn everything_sent_at_the_maximum_is_received_or_missed_by_count() {
+    if !netns_or_skip() {
+        return;
+    }
+    for backend in BACKENDS {
+        let lab = Lab::direct();
+        let (mut source, mut sink) = both(&lab, backend);
+        let stream = lab.stream(1, &json!({"fixed_bytes": 64}), &json!({"max": true}));
+        start(&mut source, &mut sink, &json!({"duration_ns": 300_000_000, "streams": [stream]}));
+        let (sent, received) = finish(&mut source, &mut sink);
+        let (s, r) = (&sent["streams"][0], &received["streams"][0]);
+        assert!(number(&s["sent"]) > 10_000, "{backend}: {sent}");
+        assert_eq!(number(&s["asked"]), number(&s["sent"]) + number(&s["refused"]), "{backend}: {sent}");
+        assert_eq!(number(&r["received"]) + number(&r["lost"]), number(&s["sent"]) + number(&r["duplicated"]));
+        assert_eq!((number(&r["corrupted"]), &r["balances"]), (0, &json!(true)), "{backend}: {received}");
+    }
+}
+
+#[test]
+fn a_stop_ends_sending_and_nothing_that_was_sent_is_missing() {
+    if !netns_or_skip() {
+        return;
+    }
+    for backend in BACKENDS {
+        let lab = Lab::direct();
+        let (mut source, mut sink) = both(&lab, backend);
+        let stream = lab.stream(1, &json!({"fixed_bytes": 200}), &json!({"pps": 5000.0}));
+        start(&mut source, &mut sink, &json!({"duration_ns": 60_000_000_000_u64, "streams": [stream]}));
+        std::thread::sleep(Duration::from_millis(200));
+        source.must("stop", json!({}));
+        let (sent, received) = finish(&mut source, &mut sink);
+        assert_eq!(sent["ended"], "stopped", "{backend}: {sent}");
+        let n = number(&sent["streams"][0]["sent"]);
+        assert!((100..20_000).contains(&n), "{backend}: {sent}");
+        assert_eq!(number(&received["streams"][0]["received"]), n, "{backend}: {received}");
+    }
+}
+
+#[test]
+fn a_port_that_vanishes_ends_sender_and_receiver_with_its_name_the_call_and_a_remedy() {
+    if !netns_or_skip() {
+        return;
+    }
+    for backend in BACKENDS {
+        let lab = Lab::direct();
+        let (mut source, mut sink) = both(&lab, backend);
+        let stream = lab.stream(1, &json!({"fixed_bytes": 64}), &json!({"pps": 10_000.0}));
+        start(&mut source, &mut sink, &json!({"duration_ns": 20_000_000_000_u64, "streams": [stream]}));
+        std::thread::sleep(Duration::from_millis(200));
+        let before = Instant::now();
+        // One end of a veth pair takes the other with it.
+        lab.at_source(&["link", "del", "dev", "eth-a"]);
+        let (sent, received) = finish(&mut source, &mut sink);
+        assert!(before.elapsed() < Duration::from_secs(5), "{backend}");
+        assert_eq!(sent["ended"], "failed", "{backend}: {sent}");
+        for err in [&sent["err"], &received["err"]] {
+            assert_eq!(err["kind"], "port_lost", "{backend}: {sent} {received}");
+            assert!(err["message"].as_str().unwrap().contains("eth-a"), "{backend}: {err}");
+            assert!(
+                err["call"].is_string() && err["errno"].is_number() && err["remedy"].is_string(),
+                "{backend}: {err}"
+            );
+        }
+        let (s, r) = (&sent["streams"][0], &received["streams"][0]);
+        assert!(number(&s["sent"]) > 100, "{backend}: {sent}");
+        assert!(number(&r["received"]) > 100 && number(&r["received"]) <= number(&s["sent"]), "{backend}: {received}");
+    }
+}
+
+#[test]
+fn a_port_without_a_carrier_says_so_and_what_was_tried_counts_as_refused() {
+    if !netns_or_skip() {
+        return;
+    }
+    for backend in BACKENDS {
+        for rate in [json!({"max": true}), json!({"pps": 1000.0})] {
+            let lab = Lab::direct();
+            let mut source = lab.source();
+            source.open_with(backend);
+            assert!(lab.run_at_sink(&["ip", "link", "set", "dev", "eth-a", "down"]).0);
+            let stream = lab.stream(1, &json!({"fixed_bytes": 64}), &rate);
+            source.must("arm", json!({"port": "p", "send": {"duration_ns": 2_000_000_000_u64, "streams": [stream]}}));
+            source.must("start", json!({}));
+            let sent = source.must("wait", json!({"port": "p"}));
+            assert_eq!(sent["ended"], "failed", "{backend}: {sent}");
+            let message = sent["err"]["message"].as_str().unwrap();
+            assert!(message.contains("eth-a has no carrier"), "{backend}: {sent}");
+            let s = &sent["streams"][0];
+            assert!(number(&s["asked"]) > 0, "{backend}: {sent}");
+            assert_eq!((number(&s["sent"]), &s["asked"]), (0, &s["refused"]), "{backend}: {sent}");
+        }
+    }
+}
+
+#[test]
+fn a_port_that_goes_down_while_it_sends_is_an_error() {
+    if !netns_or_skip() {
+        return;
+    }
+    for backend in BACKENDS {
+        let lab = Lab::direct();
+        let mut source = lab.source();
+        source.open_with(backend);
+        let stream = lab.stream(1, &json!({"fixed_bytes": 64}), &json!({"pps": 1000.0}));
+        source.must("arm", json!({"port": "p", "send": {"duration_ns": 20_000_000_000_u64, "streams": [stream]}}));
+        source.must("start", json!({}));
+        std::thread::sleep(Duration::from_millis(100));
+        lab.at_source(&["link", "set", "dev", "eth-a", "down"]);
+        let sent = source.must("wait", json!({"port": "p"}));
+        assert_eq!(
+            (&sent["ended"], &sent["err"]["kind"]),
+            (&json!("failed"), &json!("port_lost")),
+            "{backend}: {sent}"
+        );
+    }
+}
+
+#[test]
+fn a_frame_longer_than_the_mtu_is_refused_before_anything_is_sent() {
+    if !netns_or_skip() {
+        return;
+    }
+    for backend in BACKENDS {
+        let lab = Lab::direct();
+        let mut source = lab.source();
+        source.open_with(backend);
+        let mut stream = lab.stream(1, &json!({"fixed_bytes": 1519}), &json!({"pps": 1000.0}));
+        stream["frames"] = json!(10);
+        let reply = source.ask("arm", json!({"port": "p", "send": {"streams": [stream]}}));
+        assert_eq!(reply["err"]["kind"], "bad_plan", "{backend}: {reply}");
+        assert!(reply["err"]["message"].as_str().unwrap().contains("1519"), "{backend}: {reply}");
+    }
+}
+
+#[test]
+fn an_mtu_that_is_lowered_while_frames_are_sent_ends_the_trial_or_loses_them_by_count() {
+    if !netns_or_skip() {
+        return;
+    }
+    for backend in BACKENDS {
+        let lab = Lab::direct();
+        let (mut source, mut sink) = both(&lab, backend);
+        let stream = lab.stream(1, &json!({"fixed_bytes": 1518}), &json!({"pps": 2000.0}));
+        start(&mut source, &mut sink, &json!({"duration_ns": 600_000_000_u64, "streams": [stream]}));
+        std::thread::sleep(Duration::from_millis(200));
+        lab.at_source(&["link", "set", "dev", "eth-a", "mtu", "1000"]);
+        let (sent, received) = finish(&mut source, &mut sink);
+        let (s, r) = (&sent["streams"][0], &received["streams"][0]);
+        if sent["ended"] == "failed" {
+            assert!(sent["err"]["remedy"].as_str().unwrap().contains("MTU"), "{backend}: {sent}");
+            assert!(number(&s["refused"]) > 0, "{backend}: {sent}");
+        }
+        assert_eq!(number(&r["received"]) + number(&r["lost"]), number(&s["sent"]), "{backend}: {sent} {received}");
+    }
+}
+
+#[test]
+fn what_is_not_ours_is_counted_as_foreign_and_reaches_the_host() {
+    if !netns_or_skip() {
+        return;
+    }
+    for backend in BACKENDS {
+        let lab = Lab::direct();
+        let (mut source, mut sink) = both(&lab, backend);
+        let stream = lab.stream(1, &json!({"fixed_bytes": 64}), &json!({"pps": 1000.0}));
+        start(&mut source, &mut sink, &json!({"duration_ns": 600_000_000_u64, "streams": [stream]}));
+        let ping = ["ping", "-c", "5", "-i", "0.02", "-W", "1", "172.16.0.3"];
+        let (answered, out) = lab.run_at_source(&ping);
+        assert!(answered, "{backend}: {out}");
+        let (_, received) = finish(&mut source, &mut sink);
+        assert!(number(&received["foreign"]) >= 5, "{backend}: {received}");
+        assert_eq!(number(&received["streams"][0]["received"]), 600, "{backend}: {received}");
+    }
+}
+
+#[test]
+fn nothing_stays_attached_when_the_agent_closes_or_is_killed() {
+    if !netns_or_skip() {
+        return;
+    }
+    let lab = Lab::direct();
+    let shown = || lab.run_at_source(&["ip", "-details", "link", "show", "dev", "eth-a"]).1;
+    for kill in [false, true] {
+        let mut source = lab.source();
+        source.open_with("af_xdp");
+        assert!(shown().contains("xdp"), "attached while open: {}", shown());
+        let stream = lab.stream(1, &json!({"fixed_bytes": 64}), &json!({"max": true}));
+        source.must("arm", json!({"port": "p", "send": {"duration_ns": 20_000_000_000_u64, "streams": [stream]}}));
+        source.must("start", json!({}));
+        if kill {
+            assert!(source.kill());
+        } else {
+            source.must("close", json!({"port": "p"}));
+        }
+        // The kernel puts a killed program's descriptors away in its own time.
+        let end = Instant::now() + Duration::from_secs(2);
+        while shown().contains("xdp") && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(!shown().contains("xdp"), "{}", shown());
+    }
+}
+
+#[test]
+fn a_queue_that_another_program_holds_is_named_with_a_remedy() {
+    if !netns_or_skip() {
+        return;
+    }
+    let lab = Lab::direct();
+    let (mut first, mut second) = (lab.source(), lab.source());
+    first.open_with("af_xdp");
+    let open = json!({"port": "p", "iface": "eth-a", "backend": "af_xdp", "guard": {"isolated": true}});
+    let reply = second.ask("open", open);
+    assert_eq!(reply["err"]["kind"], "unsupported", "{reply}");
+    assert!(reply["err"]["message"].as_str().unwrap().contains("another AF_XDP socket"), "{reply}");
+    assert!(reply["err"]["remedy"].is_string(), "{reply}");
+}
+
+#[test]
+fn jumbo_frames_go_through_af_packet_whole_and_af_xdp_says_why_it_cannot() {
+    if !netns_or_skip() {
+        return;
+    }
+    let lab = Lab::direct();
+    lab.at_source(&["link", "set", "dev", "eth-a", "mtu", "9000"]);
+    assert!(lab.run_at_sink(&["ip", "link", "set", "dev", "eth-a", "mtu", "9000"]).0);
+    let (mut source, mut sink) = (lab.source(), lab.sink());
+    let open = json!({"port": "p", "iface": "eth-a", "backend": "af_xdp", "guard": {"isolated": true}});
+    let reply = source.ask("open", open);
+    assert!(reply["err"]["message"].as_str().unwrap().contains("9000"), "{reply}");
+    assert!(reply["err"]["remedy"].as_str().unwrap().contains("af_packet"), "{reply}");
+    // What cannot do it is passed over, with a note.
+    for agent in [&mut source, &mut sink] {
+        let opened = agent.open_with("auto");
+        assert_eq!(opened["backend"], "af_packet");
+        assert!(opened["notes"].to_string().contains("9000"), "{opened}");
+    }
+    let sizes = json!({"sequence_bytes": [9018, 64, 5000, 9017]});
+    let mut stream = lab.stream(1, &sizes, &json!({"pps": 2000.0}));
+    stream["frames"] = json!(400);
+    start(&mut source, &mut sink, &json!({"streams": [stream]}));
+    let (sent, received) = finish(&mut source, &mut sink);
+    let r = &received["streams"][0];
+    assert_eq!((number(&r["received"]), number(&r["lost"]), number(&r["corrupted"])), (400, 0, 0), "{sent} {received}");
+    assert_eq!(number(&r["received_bytes"]), 100 * (9018 + 64 + 5000 + 9017), "{received}");
+}
+
+#[test]
+fn the_probe_says_of_every_back_end_what_it_can_do_and_why_not() {
+    if !netns_or_skip() {
+        return;
+    }
+    let lab = Lab::direct();
+    let mut source = lab.source();
+    let probed = source.must("probe", json!({"iface": "eth-a"}));
+    let all = probed["backends"].as_array().unwrap();
+    let names: Vec<_> = all.iter().map(|b| b["backend"].as_str().unwrap()).collect();
+    assert_eq!(names, ["xdp", "af_xdp", "af_packet", "memory", "pcap"]);
+    for b in all {
+        let can = b["can_send"] == true && b["can_receive"] == true;
+        assert!(can || (b["reason"].is_string() && b["remedy"].is_string()), "{b}");
+    }
+    assert_eq!((&all[1]["can_send"], &all[1]["can_receive"]), (&json!(true), &json!(true)), "{probed}");
+    assert_eq!(all[2]["max_frame_bytes"], 1518);
+    lab.at_source(&["link", "set", "dev", "eth-a", "mtu", "9000"]);
+    let probed = source.must("probe", json!({"iface": "eth-a"}));
+    assert_eq!(probed["backends"][1]["can_send"], false, "{probed}");
+    assert_eq!(probed["backends"][2]["max_frame_bytes"], 9018, "{probed}");
+}

@@ -1,0 +1,105 @@
+//! `AF_XDP`: frames go between our memory and the driver, past the kernel's stack (`Documentation/networking/af_xdp.rst`
+//! of the kernel). Without a copy where the driver can, with one elsewhere.
+//!
+//! One socket for each receive queue; the first one sends as well. An XDP program takes only frames with our probe out of
+//! the host's traffic and stamps them; it hangs on the interface by a link, which the kernel undoes when this process
+//! ends, however it ends. A frame must fit a page: no jumbo frames. Needs `CAP_NET_RAW`, `CAP_NET_ADMIN`, `CAP_BPF`.
+//!
+//! The rings are our own (`rings`): the frames of a burst are written in place, and a buffer that comes back still holds
+//! its template, which a crate that hands out packets one by one would hide.
+
+mod memory;
+mod program;
+mod receive;
+mod rings;
+mod send;
+mod socket;
+
+pub use receive::Rx;
+pub use send::Tx;
+
+use crate::error::PortError;
+use crate::iface::Interface;
+use memory::Umem;
+use program::Program;
+use socket::Socket;
+use std::sync::Arc;
+
+/// Frames that wait to be sent at most; a power of two.
+const SEND_FRAMES: u32 = 1024;
+/// Frames that wait to be received at most, on each queue; a power of two. At a million a second, 4 ms.
+const RECEIVE_FRAMES: u32 = 4096;
+/// What the kernel keeps free in front of each received frame (`XDP_PACKET_HEADROOM`).
+const HEADROOM: u32 = 256;
+/// A buffer is a page at most.
+const PAGE: u32 = 4096;
+/// Ethernet header and two tags, which the MTU does not count.
+const HEADERS: u32 = 14 + 8;
+/// More queues than this are not used.
+const QUEUES: u32 = 64;
+
+/// A port that was opened.
+pub struct Opened {
+    /// Its sending half.
+    pub sender: Tx,
+    /// Its receiving half, or why it has none: the XDP program could not be attached.
+    pub receiver: Result<Rx, PortError>,
+    /// Whether the driver works without a copy.
+    pub zero_copy: bool,
+    /// What the user should know.
+    pub notes: Vec<String>,
+}
+
+/// The longest frame in bytes without FCS.
+#[must_use]
+pub const fn longest() -> u32 {
+    PAGE - HEADROOM
+}
+
+/// Opens sockets on all receive queues of `iface`, and attaches the program that feeds them.
+pub fn open(iface: &Interface) -> Result<Opened, PortError> {
+    let frame = iface.mtu + HEADERS;
+    if frame > longest() {
+        return Err(PortError::Unsupported {
+            iface: iface.name.clone(),
+            what: format!("AF_XDP takes no frames longer than a page, and the MTU of {} allows them", iface.mtu),
+            remedy: format!(
+                "lower it to {} (ip link set dev {} mtu {0}), or use the af_packet back end",
+                longest() - HEADERS,
+                iface.name
+            ),
+        });
+    }
+    let chunk = if frame + HEADROOM <= PAGE / 2 { PAGE / 2 } else { PAGE };
+    let queues = socket::receive_queues(&iface.name).clamp(1, QUEUES);
+    let mut notes = Vec::new();
+    let mut sockets = Vec::new();
+    for queue in 0..queues {
+        let sends = if queue == 0 { SEND_FRAMES } else { 0 };
+        let umem = Umem::map(&iface.name, chunk, RECEIVE_FRAMES + sends)?;
+        sockets.push(Socket::open(iface, queue, Arc::new(umem), sends)?);
+    }
+    let zero_copy = sockets.iter().all(|s| s.zero_copy);
+    notes.push(if zero_copy {
+        "AF_XDP without a copy: the driver reads and writes our memory".into()
+    } else {
+        "AF_XDP with a copy of each frame: this driver cannot do without".into()
+    });
+    let mut sender = None;
+    let mut receivers = Vec::new();
+    for socket in sockets {
+        let (tx, rx) = socket.halves();
+        sender = sender.or(tx);
+        receivers.push(rx);
+    }
+    let sender = sender.map(|half| Tx::new(iface, half)).ok_or_else(|| PortError::Unsupported {
+        iface: iface.name.clone(),
+        what: "no queue to send on".into(),
+        remedy: "use the af_packet back end".into(),
+    })?;
+    let receiver = Program::attach(iface, receivers.iter().map(receive::Queue::descriptor)).map(|program| {
+        notes.extend(program.note());
+        Rx::new(&iface.name, receivers, program)
+    });
+    Ok(Opened { sender, receiver, zero_copy, notes })
+}

@@ -1,0 +1,181 @@
+//! Receiving.
+
+use super::memory::Umem;
+use super::program::Program;
+use super::rings::{Consumer, Producer};
+use super::socket::get_option;
+use crate::clock;
+use crate::error::PortError;
+use crate::port::{Arrived, BurstReceiver};
+use crate::sys;
+use dutlab_units::Nanos;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+/// Frames that are taken from one queue before the next one has its turn.
+const TURN: u32 = 256;
+/// What our program writes in front of a frame: this number, then the time (`engine/bpf/afxdp.bpf.c`).
+const STAMPED: u64 = 0x646c_2d73_7461_6d70;
+/// Bytes of both.
+const STAMP: usize = 16;
+
+/// The receiving half of the socket of one queue. Its buffers are the first ones of the memory.
+pub struct Queue {
+    fd: Arc<OwnedFd>,
+    umem: Arc<Umem>,
+    rx: Consumer<libc::xdp_desc>,
+    fill: Producer<u64>,
+    /// Frames that had been dropped when the trial began.
+    before: u64,
+}
+
+impl Queue {
+    pub(super) const fn new(
+        fd: Arc<OwnedFd>,
+        umem: Arc<Umem>,
+        rx: Consumer<libc::xdp_desc>,
+        fill: Producer<u64>,
+    ) -> Self {
+        Self { fd, umem, rx, fill, before: 0 }
+    }
+
+    /// The socket's descriptor.
+    pub(super) fn descriptor(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    /// Takes frames that are there, at most [`TURN`].
+    fn drain(&mut self, take: &mut dyn FnMut(Arrived<'_>)) -> u32 {
+        let count = self.rx.ready().min(TURN);
+        let mut now = None;
+        for _ in 0..count {
+            let desc = self.rx.take();
+            let (start, bytes) = (self.umem.memory.start(), self.frame(&desc));
+            let at = stamp(start, &desc).unwrap_or_else(|| *now.get_or_insert_with(clock::monotonic));
+            take(Arrived { bytes, length: desc.len, at });
+            // The kernel takes any address inside of a buffer for the buffer.
+            self.fill.put(desc.addr);
+        }
+        if count > 0 {
+            self.rx.release();
+            self.fill.publish();
+        }
+        count
+    }
+
+    fn frame(&self, desc: &libc::xdp_desc) -> &[u8] {
+        let (from, length) = (usize::try_from(desc.addr).unwrap_or(usize::MAX), desc.len as usize);
+        assert!(
+            from.checked_add(length).is_some_and(|end| end <= self.umem.memory.length()),
+            "a frame outside of the memory"
+        );
+        // SAFETY: inside of the mapping, as just checked; the kernel gave us this buffer, and gets it back only later.
+        unsafe { std::slice::from_raw_parts(self.umem.memory.start().add(from).as_ptr(), length) }
+    }
+
+    /// Has a sleeping kernel look at the buffers that it got back.
+    fn wake(&self) {
+        if self.fill.needs_wakeup() {
+            // SAFETY: no buffer and no address: the call only wakes the kernel up. What it says does not matter.
+            unsafe {
+                let (none, no_address) = (std::ptr::null_mut(), std::ptr::null_mut());
+                libc::recvfrom(self.fd.as_raw_fd(), none, 0, libc::MSG_DONTWAIT, no_address, std::ptr::null_mut());
+            }
+        }
+    }
+
+    /// Frames dropped for want of room since the socket was opened.
+    fn dropped(&self, iface: &str) -> Result<u64, PortError> {
+        // SAFETY: plain numbers.
+        let mut s: libc::xdp_statistics = unsafe { std::mem::zeroed() };
+        get_option(&self.fd, libc::XDP_STATISTICS, &mut s)
+            .map_err(|e| PortError::from_call("getsockopt(XDP_STATISTICS)", iface, e))?;
+        Ok(s.rx_dropped + s.rx_ring_full)
+    }
+}
+
+/// When a frame arrived, if our program could say.
+fn stamp(memory: std::ptr::NonNull<u8>, desc: &libc::xdp_desc) -> Option<Nanos> {
+    let from = usize::try_from(desc.addr).ok()?.checked_sub(STAMP)?;
+    // SAFETY: within the memory, since the frame behind it is; the kernel wrote it before the frame was ready.
+    let [stamped, at] = unsafe { memory.add(from).cast::<[u64; 2]>().read_unaligned() };
+    (stamped == STAMPED).then_some(Nanos(at))
+}
+
+/// The receiving half of an `AF_XDP` port: all its queues.
+pub struct Rx {
+    iface: String,
+    queues: Vec<Queue>,
+    program: Program,
+    /// Frames that had been left to the host when the trial began.
+    passed: u64,
+}
+
+impl Rx {
+    pub(super) fn new(iface: &str, queues: Vec<Queue>, program: Program) -> Self {
+        Self { iface: iface.to_owned(), queues, program, passed: 0 }
+    }
+
+    fn wait(&self, wait: Nanos) -> Result<(), PortError> {
+        let mut polls: Vec<_> = self
+            .queues
+            .iter()
+            .map(|q| libc::pollfd { fd: q.fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
+            .collect();
+        let ms = i32::try_from(wait.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
+        // SAFETY: `polls` is as many pollfds as is said.
+        let status = unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, ms) };
+        if status < 0 {
+            let error = io::Error::last_os_error();
+            return match error.raw_os_error() {
+                Some(libc::EINTR) => Ok(()),
+                _ => Err(PortError::from_call("poll", &self.iface, error)),
+            };
+        }
+        // A socket whose interface is gone reports nothing here; it has to be asked.
+        if status == 0 {
+            for queue in &self.queues {
+                sys::pending_error(&queue.fd, "poll", &self.iface)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self, take: &mut dyn FnMut(Arrived<'_>)) -> usize {
+        let mut count = 0;
+        for queue in &mut self.queues {
+            count += queue.drain(take) as usize;
+            queue.wake();
+        }
+        count
+    }
+}
+
+impl BurstReceiver for Rx {
+    fn begin(&mut self) -> Result<(), PortError> {
+        while self.drain(&mut |_| {}) > 0 {}
+        self.passed = self.program.passed()?;
+        for queue in &mut self.queues {
+            queue.before = queue.dropped(&self.iface)?;
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, wait: Nanos, take: &mut dyn FnMut(Arrived<'_>)) -> Result<usize, PortError> {
+        let count = self.drain(take);
+        if count > 0 || wait == Nanos::ZERO {
+            return Ok(count);
+        }
+        self.wait(wait)?;
+        Ok(self.drain(take))
+    }
+
+    fn dropped(&mut self) -> Result<u64, PortError> {
+        self.queues.iter().map(|q| Ok(q.dropped(&self.iface)?.saturating_sub(q.before))).sum()
+    }
+
+    fn passed(&mut self) -> Result<u64, PortError> {
+        Ok(self.program.passed()?.saturating_sub(self.passed))
+    }
+}

@@ -1,0 +1,60 @@
+//! A card that takes no frames: for a moment it is busy, for longer it has no carrier.
+
+use crate::clock;
+use crate::error::PortError;
+use crate::iface::Interface;
+use dutlab_units::Nanos;
+use std::io;
+
+/// A card may be busy this long before it is asked for its carrier.
+const PATIENCE: Nanos = Nanos(50_000_000);
+
+/// How long a sender has been without progress.
+#[derive(Debug)]
+pub struct Stall {
+    index: u32,
+    since: Option<Nanos>,
+}
+
+impl Stall {
+    /// No stall yet.
+    pub const fn new(iface: &Interface) -> Self {
+        Self { index: iface.index, since: None }
+    }
+
+    /// Frames were taken.
+    pub const fn moved(&mut self) {
+        self.since = None;
+    }
+
+    /// No frame was taken. An error once that has lasted and the interface has no carrier.
+    pub fn check(&mut self, iface: &str, call: &'static str) -> Result<(), PortError> {
+        self.refused(iface, call, io::Error::from_raw_os_error(libc::ENOBUFS))
+    }
+
+    /// The same, with what the system said.
+    pub fn refused(&mut self, iface: &str, call: &'static str, source: io::Error) -> Result<(), PortError> {
+        let now = clock::monotonic();
+        let since = *self.since.get_or_insert(now);
+        if now.since(since) < PATIENCE {
+            return Ok(());
+        }
+        self.since = None;
+        self.carrier(iface, call, source)
+    }
+
+    /// An error if the interface has no carrier, or is another one by now.
+    pub fn carrier(&self, iface: &str, call: &'static str, source: io::Error) -> Result<(), PortError> {
+        let iface = iface.to_owned();
+        match Interface::read(&iface) {
+            Ok(facts) if facts.index == self.index && !facts.up => {
+                Err(PortError::Lost { call, iface, source: io::Error::from_raw_os_error(libc::ENETDOWN) })
+            }
+            Ok(facts) if facts.index == self.index && !facts.carrier => {
+                Err(PortError::NoCarrier { call, iface, source })
+            }
+            Ok(facts) if facts.index == self.index => Ok(()),
+            _ => Err(PortError::Lost { call, iface, source: io::Error::from_raw_os_error(libc::ENODEV) }),
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! What a received frame is to us: a probe and its claimed sender, or foreign.
+//!
+//! A frame with a probe is *corrupted* when a checksum that covers it is wrong: that of its IPv4 header, or that of UDP,
+//! TCP or ICMP, which covers everything behind. A bit that flipped in the Ethernet header is not seen here: the card
+//! drops such frames by their FCS. UDP over IPv4 without a checksum (0) cannot be corrupted.
+
+use crate::checksum::{Sum, pseudo_header};
+use crate::{Probe, ethernet, icmp, ipv4, ipv6, tcp, udp, vlan};
+use std::net::IpAddr;
+
+/// A probe in a frame that arrived, and who the frame claims to be from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// The probe.
+    pub probe: Probe,
+    /// Source address.
+    pub source: IpAddr,
+    /// Source port, or ICMP identifier.
+    pub source_port: u16,
+    /// Whether all checksums are right.
+    pub intact: bool,
+}
+
+/// What a received frame is to us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seen {
+    /// It carries a probe.
+    Probe(Found),
+    /// Anything else.
+    Foreign,
+}
+
+impl Seen {
+    /// Looks for a probe in a frame (no FCS). Never panics, whatever the bytes.
+    #[must_use]
+    pub fn parse(frame: &[u8]) -> Self {
+        find(frame).map_or(Self::Foreign, Self::Probe)
+    }
+}
+
+fn find(frame: &[u8]) -> Option<Found> {
+    let ethernet = ethernet::Packet::new(frame)?;
+    let (mut ethertype, mut payload) = (ethernet.ethertype(), ethernet.payload());
+    while vlan::is_tag(ethertype) {
+        let tag = vlan::Packet::new(payload)?;
+        (ethertype, payload) = (tag.ethertype(), tag.payload());
+    }
+    match ethertype {
+        ethernet::IPV4 => {
+            let ip = ipv4::Packet::new(payload)?;
+            if ip.is_later_fragment() {
+                return None;
+            }
+            let (source, destination) = (IpAddr::V4(ip.source()), IpAddr::V4(ip.destination()));
+            let mut found = in_transport(ip.protocol(), ip.payload(), source, destination)?;
+            found.intact &= ip.intact();
+            Some(found)
+        }
+        ethernet::IPV6 => {
+            let ip = ipv6::Packet::new(payload)?;
+            in_transport(ip.next_header(), ip.payload(), IpAddr::V6(ip.source()), IpAddr::V6(ip.destination()))
+        }
+        _ => None,
+    }
+}
+
+fn in_transport(protocol: u8, b: &[u8], source: IpAddr, destination: IpAddr) -> Option<Found> {
+    let (probe, source_port, no_checksum) = match protocol {
+        udp::PROTOCOL => {
+            let p = udp::Packet::new(b)?;
+            (Probe::parse(p.payload())?, p.source_port(), p.checksum() == 0)
+        }
+        tcp::PROTOCOL => {
+            let p = tcp::Packet::new(b)?;
+            (Probe::parse(p.payload())?, p.source_port(), false)
+        }
+        icmp::PROTOCOL | icmp::PROTOCOL_6 => {
+            let p = icmp::Packet::new(b)?;
+            (Probe::parse(p.payload())?, p.identifier(), false)
+        }
+        _ => return None,
+    };
+    let mut sum = Sum::of(b);
+    if protocol != icmp::PROTOCOL {
+        sum = sum.plus(pseudo_header(source, destination, protocol, u32::try_from(b.len()).ok()?));
+    }
+    Some(Found { probe, source, source_port, intact: no_checksum || sum.intact() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{FrameRepr, Transport};
+    use crate::{Mac, probe};
+    use dutlab_units::Nanos;
+    use proptest::prelude::*;
+
+    const PROBE: Probe = Probe { stream: 7, sequence: 3, sent: Nanos(0x0102_0304_0506_0708) };
+
+    fn repr() -> FrameRepr<'static> {
+        FrameRepr {
+            source_mac: Mac([2, 0, 0, 0, 0, 2]),
+            destination_mac: Mac([2, 0, 0, 0, 0, 1]),
+            vlans: &[],
+            source: "172.16.0.2".parse().unwrap(),
+            destination: "172.16.10.2".parse().unwrap(),
+            transport: Transport::Udp,
+            source_port: 40000,
+            destination_port: 5001,
+            ttl: 64,
+        }
+    }
+
+    /// The shortest frame, as bytes.
+    fn shortest() -> [u8; 60] {
+        let mut b = [0; 60];
+        repr().emit(&PROBE, &mut b).unwrap();
+        b
+    }
+
+    #[test]
+    fn the_probe_is_found_in_the_bytes_with_its_sender() {
+        let found = Found { probe: PROBE, source: repr().source, source_port: 40000, intact: true };
+        assert_eq!(Seen::parse(&shortest()), Seen::Probe(found));
+    }
+
+    fn any_repr() -> impl Strategy<Value = (bool, u8, usize, u16, u16, [u8; 16], [u8; 16])> {
+        (any::<bool>(), 0_u8..4, 0_usize..3, any::<u16>(), any::<u16>(), any::<[u8; 16]>(), any::<[u8; 16]>())
+    }
+
+    const TAGS: [vlan::Repr; 2] = [
+        vlan::Repr { tpid: vlan::SERVICE, id: 100, priority: 1 },
+        vlan::Repr { tpid: vlan::CUSTOMER, id: 7, priority: 0 },
+    ];
+
+    proptest! {
+        #[test]
+        fn every_kind_of_frame_is_found_again_and_another_library_agrees_on_its_checksums(
+            (v6, kind, tags, source_port, destination_port, s, d) in any_repr(), more in 0_usize..1400,
+        ) {
+            let ip = |b: [u8; 16]| if v6 { IpAddr::from(b) } else { IpAddr::from([b[0], b[1], b[2], b[3]]) };
+            let transport = [Transport::Udp, Transport::Tcp(tcp::SYN), Transport::Tcp(tcp::ACK), Transport::IcmpEcho];
+            let repr = FrameRepr {
+                vlans: &TAGS[..tags], source: ip(s), destination: ip(d), transport: transport[usize::from(kind)],
+                source_port, destination_port, ..repr()
+            };
+            let mut b = vec![0; repr.layout().unwrap().probe_at + probe::LEN + more];
+            repr.emit(&PROBE, &mut b).unwrap();
+            let found = Found { probe: PROBE, source: ip(s), source_port, intact: true };
+            prop_assert_eq!(Seen::parse(&b), Seen::Probe(found));
+            oracle(&b);
+        }
+
+        #[test]
+        fn no_bytes_make_the_parser_panic(b in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Seen::parse(&b);
+        }
+
+        #[test]
+        fn no_change_of_a_good_frame_makes_the_parser_panic(
+            changes in proptest::collection::vec((0_usize..60, any::<u8>()), 0..8), cut in 0_usize..=60,
+        ) {
+            let mut b = shortest();
+            for (at, to) in changes {
+                b[at] = to;
+            }
+            let _ = Seen::parse(&b[..cut]);
+        }
+
+        #[test]
+        fn a_flipped_bit_behind_the_probe_is_corruption(bit in 0_usize..800) {
+            let mut b = [0; 160];
+            repr().emit(&PROBE, &mut b).unwrap();
+            b[60 + bit / 8] ^= 1 << (bit % 8);
+            let corrupted = matches!(Seen::parse(&b), Seen::Probe(Found { intact: false, .. }));
+            prop_assert!(corrupted);
+        }
+    }
+
+    /// Panics unless etherparse reads `b` as a whole frame with right checksums.
+    fn oracle(b: &[u8]) {
+        use etherparse::{NetHeaders, PacketHeaders, TransportHeader};
+        let p = PacketHeaders::from_ethernet_slice(b).unwrap();
+        let payload = p.payload.slice();
+        match (p.net.unwrap(), p.transport.unwrap()) {
+            (NetHeaders::Ipv4(ip, _), transport) => {
+                assert_eq!(ip.header_checksum, ip.calc_header_checksum());
+                match transport {
+                    TransportHeader::Udp(u) => assert_eq!(u.checksum, u.calc_checksum_ipv4(&ip, payload).unwrap()),
+                    TransportHeader::Tcp(t) => assert_eq!(t.checksum, t.calc_checksum_ipv4(&ip, payload).unwrap()),
+                    TransportHeader::Icmpv4(i) => assert_eq!(i.checksum, i.icmp_type.calc_checksum(payload)),
+                    other => panic!("{other:?} in IPv4"),
+                }
+            }
+            (NetHeaders::Ipv6(ip, _), transport) => match transport {
+                TransportHeader::Udp(u) => assert_eq!(u.checksum, u.calc_checksum_ipv6(&ip, payload).unwrap()),
+                TransportHeader::Tcp(t) => assert_eq!(t.checksum, t.calc_checksum_ipv6(&ip, payload).unwrap()),
+                TransportHeader::Icmpv6(i) => {
+                    let want = i.icmp_type.calc_checksum(ip.source, ip.destination, payload).unwrap();
+                    assert_eq!(i.checksum, want);
+                }
+                other => panic!("{other:?} in IPv6"),
+            },
+            (NetHeaders::Arp(_), _) => panic!("ARP"),
+        }
+    }
+}
