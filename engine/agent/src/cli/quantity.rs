@@ -113,8 +113,9 @@ pub fn sizes(text: &str) -> Result<Sizes, String> {
     if NamedMix::find(text).is_ok() {
         return Ok(Sizes::Mix(text.to_owned()));
     }
-    // The letters of RFC 6985 that have a size; one alone is more likely a slip.
-    if text.len() > 1 && text.bytes().all(|b| (b'a'..=b'i').contains(&b)) {
+    // The letters of RFC 6985 that have a size, and how often; one letter alone is more likely a slip, as in 64b.
+    let letters = text.bytes().filter(|b| (b'a'..=b'i').contains(b)).count();
+    if letters > 1 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'i').contains(&b)) {
         return Ok(Sizes::Genome(Genome { letters: text.to_owned(), table: BTreeMap::new() }));
     }
     let bad = |part: &str| {
@@ -233,7 +234,8 @@ mod tests {
         assert_eq!(sizes("64:7,594:4"), Ok(Sizes::Weighted(two)));
         assert_eq!(sizes("imix"), Ok(Sizes::Mix("imix".into())));
         assert!(matches!(sizes("aaafg"), Ok(Sizes::Genome(g)) if g.letters == "aaafg"));
-        for bad in ["", "x", "64:", "64,x", "64:7,594", "jmix"] {
+        assert!(matches!(sizes("40a20fg"), Ok(Sizes::Genome(_))));
+        for bad in ["", "x", "64b", "64:", "64,x", "64:7,594", "jmix"] {
             assert!(sizes(bad).unwrap_err().contains("imix"), "{bad}");
         }
     }
