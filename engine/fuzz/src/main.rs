@@ -4,6 +4,7 @@
 use clap::Parser;
 use dutlab_fuzz::mutate::Mutator;
 use dutlab_fuzz::targets::{ALL, Target};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -24,6 +25,9 @@ struct Arguments {
     /// Stop after this many inputs, too
     #[arg(long)]
     inputs: Option<u64>,
+    /// Write the literal inputs into this folder, one folder a target, and end: where libFuzzer begins
+    #[arg(long, value_name = "DIR")]
+    write_corpus: Option<PathBuf>,
     /// The same seed tries the same inputs in the same order [default: the time]
     #[arg(long)]
     seed: Option<u64>,
@@ -34,6 +38,15 @@ fn main() -> ExitCode {
     if let Some(unknown) = a.targets.iter().find(|n| ALL.iter().all(|t| t.name != *n)) {
         eprintln!("dutlab-fuzz: no target is called {unknown}; there are {}", ALL.map(|t| t.name).join(", "));
         return ExitCode::from(2);
+    }
+    if let Some(folder) = &a.write_corpus {
+        return match ALL.iter().try_for_each(|t| write_corpus(t, folder)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(e) => {
+                eprintln!("dutlab-fuzz: {}: {e}", folder.display());
+                ExitCode::FAILURE
+            }
+        };
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let seed = a.seed.unwrap_or(now);
@@ -48,6 +61,15 @@ fn main() -> ExitCode {
         run(target, seed, Duration::from_secs(a.seconds), inputs);
     }
     ExitCode::SUCCESS
+}
+
+fn write_corpus(target: &Target, folder: &Path) -> std::io::Result<()> {
+    let folder = folder.join(target.name);
+    std::fs::create_dir_all(&folder)?;
+    (target.corpus)()
+        .iter()
+        .enumerate()
+        .try_for_each(|(i, input)| std::fs::write(folder.join(format!("{i:03}")), input))
 }
 
 fn run(target: &Target, seed: u64, time: Duration, inputs: u64) {

@@ -150,7 +150,7 @@ pub struct Traffic {
     /// The next hop [default: what the routing table says]
     #[arg(long, value_name = "IP", conflicts_with = "mac")]
     pub gateway: Option<IpAddr>,
-    /// Bytes with FCS: 64, 64,594,1518 (in this order), 64:7,594:4 (by weight), imix, imix-csit
+    /// Bytes with FCS: 64, 64,594,1518 (in this order), 64:7,594:4 (by weight), aaafg (RFC 6985), imix, imix-csit, …
     #[arg(long, value_name = "SIZE", default_value = "64", value_parser = quantity::sizes)]
     pub size: Sizes,
     /// 100kpps, 1Gbit/s-l1 (with preamble and gap), 1Gbit/s-l2, 50% of the link's speed, max; of all streams together

@@ -62,6 +62,7 @@ impl From<Fault> for Refused {
 fn in_words(text: &str) -> String {
     text.replace("set `isolated: true` for this link", "give --isolated")
         .replace("allow the address's network in the testbed", "give --allow with the address's network")
+        .replace("give `of_bps`", "give --speed")
         .replace("send.streams[0].sizes", "--size")
         .replace("send.streams[0].rate", "--rate")
         .replace("send.streams[0].destination_mac", "--mac")

@@ -61,3 +61,28 @@ fn print(output: &Output, result: &impl Serialize, words: impl FnOnce() -> Strin
     // A reader that is gone needs no result.
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
+
+#[cfg(test)]
+mod tests {
+    use super::args::Arguments;
+    use clap::{CommandFactory, Parser};
+
+    #[test]
+    fn the_command_line_does_not_contradict_itself() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_of_the_reference_page_is_understood() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/engine-cli.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let lines: Vec<_> = page.lines().filter_map(|l| l.strip_prefix("$ dutlab-engine ")).collect();
+        assert!(lines.len() >= 5, "{lines:?}");
+        for line in lines {
+            let words = std::iter::once("dutlab-engine").chain(line.split_whitespace());
+            if let Err(e) = Arguments::try_parse_from(words) {
+                panic!("{line}: {e}");
+            }
+        }
+    }
+}

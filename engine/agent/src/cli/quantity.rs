@@ -1,16 +1,11 @@
 //! Quantities as people write them on the command line, and as they are shown to people.
 
-use dutlab_protocol::plan::{Sizes, WeightedSize};
+use dutlab_protocol::plan::{Genome, Sizes, WeightedSize};
+use dutlab_traffic::NamedMix;
+use dutlab_traffic::mixes::MIXES;
 use dutlab_units::Nanos;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
-
-/// Named mixes: name, and size with FCS and weight of each part.
-const MIXES: [(&str, &[(u32, u32)]); 2] = [
-    // IP lengths 40, 576 and 1500 at 7:4:1 on Ethernet: + 18 bytes, at least 64.
-    ("imix", &[(64, 7), (594, 4), (1518, 1)]),
-    // FD.io CSIT, docs/content/methodology.
-    ("imix-csit", &[(64, 28), (570, 16), (1518, 4)]),
-];
 
 /// A rate that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -113,17 +108,21 @@ pub fn duration(text: &str) -> Result<Nanos, String> {
     Ok(Nanos(ns as u64))
 }
 
-/// `64`, `imix`, `64,594,1518` (in this order), `64:7,594:4` (by weight). Bytes with FCS.
+/// `64`, `64,594,1518` (in this order), `64:7,594:4` (by weight), a mix by name, an IMIX genome (RFC 6985). Bytes with FCS.
 pub fn sizes(text: &str) -> Result<Sizes, String> {
-    if let Some((_, parts)) = MIXES.iter().find(|(name, _)| *name == text) {
-        return Ok(Sizes::Weighted(
-            parts.iter().map(|(bytes, weight)| WeightedSize { bytes: *bytes, weight: *weight }).collect(),
-        ));
+    if NamedMix::find(text).is_ok() {
+        return Ok(Sizes::Mix(text.to_owned()));
+    }
+    // The letters of RFC 6985 that have a size, and how often; one letter alone is more likely a slip, as in 64b.
+    let letters = text.bytes().filter(|b| (b'a'..=b'i').contains(b)).count();
+    if letters > 1 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'i').contains(&b)) {
+        return Ok(Sizes::Genome(Genome { letters: text.to_owned(), table: BTreeMap::new() }));
     }
     let bad = |part: &str| {
-        let names: Vec<_> = MIXES.iter().map(|(name, _)| *name).collect();
+        let names: Vec<_> = MIXES.iter().map(|m| m.name).collect();
         format!(
-            "{part:?} is no frame size; write bytes with FCS as in 64, an order as in 64,594, weights as in 64:7,594:4, or one of {}",
+            "{part:?} is no frame size; write bytes with FCS as in 64, an order as in 64,594, weights as in 64:7,594:4, a \
+             genome as in aaafg, or one of {}",
             names.join(", ")
         )
     };
@@ -233,8 +232,10 @@ mod tests {
         assert_eq!(sizes("64,1518"), Ok(Sizes::SequenceBytes(vec![64, 1518])));
         let two = vec![WeightedSize { bytes: 64, weight: 7 }, WeightedSize { bytes: 594, weight: 4 }];
         assert_eq!(sizes("64:7,594:4"), Ok(Sizes::Weighted(two)));
-        assert!(matches!(sizes("imix"), Ok(Sizes::Weighted(p)) if p.len() == 3));
-        for bad in ["", "x", "64:", "64,x", "64:7,594", "jmix"] {
+        assert_eq!(sizes("imix"), Ok(Sizes::Mix("imix".into())));
+        assert!(matches!(sizes("aaafg"), Ok(Sizes::Genome(g)) if g.letters == "aaafg"));
+        assert!(matches!(sizes("40a20fg"), Ok(Sizes::Genome(_))));
+        for bad in ["", "x", "64b", "64:", "64,x", "64:7,594", "jmix"] {
             assert!(sizes(bad).unwrap_err().contains("imix"), "{bad}");
         }
     }

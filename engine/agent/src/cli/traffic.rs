@@ -5,7 +5,7 @@ use super::exit::Refused;
 use super::quantity::{Asked, same_family};
 use dutlab_port::iface::{Interface, Network};
 use dutlab_port::neighbour;
-use dutlab_protocol::plan::{Flows, Rate, SendPlan, Stream, Vlan};
+use dutlab_protocol::plan::{Flows, Percent, Rate, SendPlan, Stream, Vlan};
 use dutlab_protocol::reply::Opened;
 use dutlab_protocol::request::{Guard, Open};
 use dutlab_wire::Mac;
@@ -115,20 +115,6 @@ fn next_hop(t: &Traffic, opened: &Opened, to: IpAddr, beside: Option<&Opened>) -
     Ok((mac, format!("{mac}, {hop}")))
 }
 
-/// What the link carries in bits per second on the wire.
-fn speed(t: &Traffic, iface: &str) -> Result<f64, Refused> {
-    let stated = || {
-        let mbits: f64 = std::fs::read_to_string(format!("/sys/class/net/{iface}/speed")).ok()?.trim().parse().ok()?;
-        (mbits > 0.0).then_some(mbits * 1e6)
-    };
-    t.speed.or_else(stated).ok_or_else(|| {
-        Refused::unusable(
-            format!("{iface} does not say its speed, so a share of it is no rate"),
-            "give --speed, as in --speed 10G",
-        )
-    })
-}
-
 /// A plan, and where its frames go first, in words.
 pub fn plan(t: &Traffic, opened: &Opened, to: IpAddr, beside: Option<&Opened>) -> Result<(SendPlan, String), Refused> {
     let n = t.streams;
@@ -148,10 +134,20 @@ pub fn plan(t: &Traffic, opened: &Opened, to: IpAddr, beside: Option<&Opened>) -
         Asked::Pps(pps) => Rate::Pps(pps / parts),
         Asked::BpsL1(bps) => Rate::BpsL1(bps / parts),
         Asked::BpsL2(bps) => Rate::BpsL2(bps / parts),
-        Asked::Share(share) => Rate::BpsL1(speed(t, &opened.iface)? * share / parts),
+        Asked::Share(share) => Rate::Percent(Percent { percent: share * 100.0 / parts, of_bps: t.speed }),
     };
     let (mac, hop) = next_hop(t, opened, to, beside)?;
-    let flows = (t.flows > 1).then_some(Flows { count: t.flows, source_ports: t.flows, ..Flows::default() });
+    let flows = (t.flows > 1).then_some(Flows {
+        count: t.flows,
+        source_addresses: 1,
+        destination_addresses: 1,
+        source_ports: t.flows,
+        destination_ports: 1,
+        seed: None,
+        source_macs: 1,
+        destination_macs: 1,
+        mac_ports: (1, 2),
+    });
     let stream = |i: u16| Stream {
         stream: t.first_stream + i,
         source_mac: None,
@@ -176,5 +172,5 @@ pub fn plan(t: &Traffic, opened: &Opened, to: IpAddr, beside: Option<&Opened>) -
         ));
     }
     let duration_ns = t.duration.map(|d| d.0).or_else(|| t.frames.is_none().then_some(USUAL_NS));
-    Ok((SendPlan { streams: (0..n).map(stream).collect(), duration_ns, ..SendPlan::default() }, hop))
+    Ok((SendPlan { streams: (0..n).map(stream).collect(), raw_streams: Vec::new(), duration_ns }, hop))
 }
