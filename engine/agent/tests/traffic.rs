@@ -176,8 +176,14 @@ fn tags_stand_on_the_wire_as_asked_and_the_numbers_of_the_transports_advance() {
         ),
     ] {
         let dump = Dump::start(&lab, FRAMES, filter);
-        let (_, received) = send(&mut source, Some(&mut sink), &json!({"streams": [stream]}));
-        assert_eq!((&received["streams"][0]["received"], &received["streams"][0]["lost"]), (&json!(FRAMES), &json!(0)));
+        let (sent, received) = send(&mut source, Some(&mut sink), &json!({"streams": [stream]}));
+        let (s, r) = (&sent["streams"][0], &received["streams"][0]);
+        assert_eq!((&r["received"], &r["lost"]), (&json!(FRAMES), &json!(0)));
+        assert_eq!(
+            (&s["sent_bytes"], &r["received_bytes"]),
+            (&json!(FRAMES * 200), &json!(FRAMES * 200)),
+            "tags count"
+        );
         let seen = dump.lines();
         for say in say {
             assert_eq!(seen.matches(say).count() as u64, FRAMES, "{say}:\n{seen}");
