@@ -10,15 +10,16 @@ from __future__ import annotations
 import csv
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from dutlab.analysis.ceilings import frames, tcp_goodput
 from dutlab.doubts import DoubtKind
+from dutlab.methods.ports import Latency
 from dutlab.plan.cell import Cell
-from dutlab.store.record import DoubtRecord, FlowRecord, LatencyRecord, TrialRecord
+from dutlab.store.record import DoubtRecord, FlowRecord, TrialRecord
 from dutlab.store.run_folder import RunFolder
 from dutlab.units import BpsL1
 
@@ -150,7 +151,7 @@ def _record(number: int, cell: Cell, at: datetime, w: Wanted, dice: random.Rando
     else:
         flow, figures = _flow(published, cell, w, dice)
         if w.bad_luck and published == "router" and cell.params["frame_size"] == 128 and cell.repeat == 1:
-            flow = flow.model_copy(update={"received_frames": flow.received_frames - 3, "balances": False})
+            flow = replace(flow, received_frames=flow.received_frames - 3, balances=False)
             doubts.append(doubt(DoubtKind.LEDGER_OPEN, "3 frames unaccounted for", "a"))
         if w.bad_luck and cell.params["frame_size"] == 1518 and published in {"router", "nat"}:
             doubts.append(doubt(DoubtKind.RX_DROPPED, f"{dice.randint(20, 90)} frames in the sink's card", "loss_ratio"))
@@ -188,7 +189,7 @@ def _flow(published: str, cell: Cell, w: Wanted, dice: random.Random) -> tuple[F
     got = min(sent, PPS[published] * (1 - mean / 12000) * dice.uniform(0.985, 1.015))
     frames_sent, received = int(sent * w.seconds), int(got * w.seconds)
     p50 = int(COSTS_NS[published] * (1 + mean / 900) * dice.uniform(0.95, 1.05))
-    late = LatencyRecord(
+    late = Latency(
         count=received,
         min_ns=p50 // 2,
         p50_ns=p50,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the eBPF programs and the Rust side share: the layout of every map value. `engine/port/src/xdp/contract.rs` is
- * the other half; its tests compare each size and offset with the ones clang wrote into the object's BTF.
+ * the other half, and asserts each size when it is compiled.
  *
  * All times are CLOCK_MONOTONIC nanoseconds. Everything here is written by one side and read by the other as single
  * aligned words; nothing needs more than one word to be consistent, except where a comment says so. */
@@ -23,6 +23,7 @@
 
 #define MAX_LANES 32
 #define HEAD_MAX 128
+#define PAYLOAD_MAX 3400
 #define SENT_LOG 4096 /* stream of each of the last frames, for the place of a refusal; a power of two */
 
 /* Why a sender no longer sends. */

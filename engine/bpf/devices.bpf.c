@@ -1,3 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Devices under test whose effect on traffic is known: each takes every frame that enters one port and sends it out of
+// another, except for one deliberate wrong. They are what our counting is checked against.
+//
+// They run on tc ingress, where a frame can be cloned. Frames that are not UDP over IPv4 pass unharmed to the host.
 #include <linux/bpf.h>
+#include <linux/pkt_cls.h>
+#include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
+
+#define DROPS 1	     /* every n-th frame */
+#define DUPLICATES 2 /* every n-th frame, the copy right behind it */
+#define SWAPS 3	     /* of each n frames, the last two change places; n at least 2 */
+#define POLICES 4    /* lets n frames a second through, with a bucket of `depth` frames */
+#define HOLDS 5	     /* sends a frame n ns after its probe's send time, in order */
+#define CORRUPTS 6   /* flips a bit of the last byte of every n-th frame */
+
+const volatile __u32 kind, out_ifindex, depth = 1;
+const volatile __u64 n = 1;
+
+#define FRAME_MAX 1514
+#define PROBE_TIME_AT (42 + 10)
+#define SPIN_STEPS (1 << 20)
+
+struct state {
+	struct bpf_spin_lock lock;
+	__u32 held_len; /* of the frame that waits */
+	__u64 seen;   /* frames that came */
+	__u64 wronged; /* frames dropped, doubled, swapped, corrupted */
+	__u64 tokens; /* in frames * 10^9 */
+	__u64 last_ns;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct state);
+} device_state SEC(".maps");
+
+struct held {
+	__u8 bytes[2048];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct held);
+} device_held SEC(".maps");
+
+static long until(__u32 step, __u64 *due)
+{
+	return bpf_ktime_get_ns() >= *due;
+}
+
+/* Whether the bucket has a token for this frame. */
+static __always_inline int admits(struct state *s)
+{
+	__u64 now = bpf_ktime_get_ns(), most = depth * 1000000000ULL;
+	int yes = 0;
+
+	bpf_spin_lock(&s->lock);
+	if (s->last_ns == 0)
+		s->tokens = most;
+	else
+		s->tokens += (now - s->last_ns) * n;
+	if (s->tokens > most)
+		s->tokens = most;
+	s->last_ns = now;
+	if (s->tokens >= 1000000000ULL) {
+		s->tokens -= 1000000000ULL;
+		yes = 1;
+	}
+	bpf_spin_unlock(&s->lock);
+	return yes;
+}
+
+/* The frame before last waits in the map; when the last has gone out, its bytes become the one that waited. */
+static __always_inline int swap(struct __sk_buff *skb, struct state *s, __u64 place)
+{
+	__u32 zero = 0, len = skb->len;
+	struct held *h = bpf_map_lookup_elem(&device_held, &zero);
+
+	if (!h || len == 0 || len > FRAME_MAX)
+		return TC_ACT_SHOT;
+	if (place == n - 2) {
+		if (bpf_skb_load_bytes(skb, 0, h->bytes, len))
+			return TC_ACT_SHOT;
+		s->held_len = len;
+		return TC_ACT_SHOT;
+	}
+	bpf_clone_redirect(skb, out_ifindex, 0);
+	s->wronged++;
+	len = s->held_len;
+	if (len == 0 || len > FRAME_MAX || bpf_skb_change_tail(skb, len, 0) || bpf_skb_store_bytes(skb, 0, h->bytes, len, 0))
+		return TC_ACT_SHOT;
+	return bpf_redirect(out_ifindex, 0);
+}
+
+SEC("classifier")
+int device(struct __sk_buff *skb)
+{
+	__u32 zero = 0;
+	struct state *s = bpf_map_lookup_elem(&device_state, &zero);
+	__u64 place, due = 0;
+	__u8 protocol = 0, last;
+
+	if (!s || skb->protocol != bpf_htons(0x0800) || bpf_skb_load_bytes(skb, 23, &protocol, 1) || protocol != 17)
+		return TC_ACT_OK;
+	place = __sync_fetch_and_add(&s->seen, 1);
+	if (kind == POLICES) {
+		if (!admits(s)) {
+			__sync_fetch_and_add(&s->wronged, 1);
+			return TC_ACT_SHOT;
+		}
+	} else if (kind == HOLDS) {
+		if (bpf_skb_load_bytes(skb, PROBE_TIME_AT, &due, 8))
+			return TC_ACT_SHOT;
+		due = bpf_be64_to_cpu(due) + n;
+		bpf_loop(SPIN_STEPS, until, &due, 0);
+	} else if (n) {
+		place %= n;
+		if (kind == SWAPS) {
+			if (place >= n - 2)
+				return swap(skb, s, place);
+		} else if (place == n - 1) {
+			__sync_fetch_and_add(&s->wronged, 1);
+			if (kind == DROPS)
+				return TC_ACT_SHOT;
+			if (kind == DUPLICATES)
+				bpf_clone_redirect(skb, out_ifindex, 0);
+			if (kind == CORRUPTS && skb->len > 60) {
+				if (bpf_skb_load_bytes(skb, skb->len - 1, &last, 1))
+					return TC_ACT_SHOT;
+				last ^= 1;
+				bpf_skb_store_bytes(skb, skb->len - 1, &last, 1, 0);
+			}
+		}
+	}
+	return bpf_redirect(out_ifindex, 0);
+}
+
 char _license[] SEC("license") = "GPL";

@@ -18,6 +18,7 @@ const volatile __u8 paced;	    /* any lane has a gap */
 const volatile __u8 fixed_probe_at; /* the same in all shapes, or 0 */
 const volatile __u8 fixed_sum_at;
 const volatile __u8 keep_log;	    /* remember the stream of each frame, for the places of refusals */
+const volatile __u8 rewrite_payload; /* the receiver of a page may write to it: veth */
 const volatile __u8 keep_gaps;	    /* fill the gap histogram */
 const volatile __u32 clock_every = 1; /* unpaced: read the clock for each n-th frame */
 const volatile __u64 max_lag_ns = 100 * 1000 * 1000;
@@ -72,6 +73,18 @@ struct {
 	__type(key, __u32);
 	__type(value, struct flow6);
 } flows6 SEC(".maps");
+
+/* What follows the head in every frame. */
+struct payload {
+	__u8 bytes[PAYLOAD_MAX];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct payload);
+} payloads SEC(".maps");
 
 /* One row of BUCKETS a lane. */
 struct {
@@ -264,6 +277,13 @@ static __always_inline int write_frame(const struct mode m, struct xdp_md *ctx, 
 	if (!value && (sh->flags & SHAPE_UDP))
 		value = 0xffff;
 	*at = value;
+	if (rewrite_payload && sh->length > len) {
+		__u32 zero = 0, rest = sh->length - len;
+		struct payload *p = bpf_map_lookup_elem(&payloads, &zero);
+
+		if (!p || rest == 0 || rest > PAYLOAD_MAX || bpf_xdp_store_bytes(ctx, len, p->bytes, rest))
+			return -1;
+	}
 	if (!m.one_shape && sh->length < data_len)
 		return bpf_xdp_adjust_tail(ctx, (int)sh->length - (int)data_len);
 	return 0;

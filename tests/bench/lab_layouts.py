@@ -15,6 +15,7 @@ import asyncio
 import json
 import os
 import random
+import signal
 import statistics
 import time
 from collections.abc import Iterator, Mapping
@@ -88,12 +89,12 @@ LOADS = {"tcp": tcp, "trafgen": frames, "engine": engine}
 
 def foreign_ticks(lab: labs.Lab) -> dict[str, int]:
     """CPU time of each process that is neither ours, nor in the lab, nor one of the kernel's."""
-    inside = {os.stat(f"/run/netns/{n}").st_ino for n in lab.namespaces.values()}
+    inside = {Path(f"/run/netns/{n}").stat().st_ino for n in lab.namespaces.values()}
     found = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
-            own = int(stat.parent.name) == os.getpid() or os.stat(stat.parent / "ns" / "net").st_ino in inside
+            own = int(stat.parent.name) == os.getpid() or (stat.parent / "ns" / "net").stat().st_ino in inside
         except OSError:
             continue
         if not own and fields[1] not in ("0", "2"):
@@ -144,7 +145,7 @@ async def undisturbed(lab: labs.Lab, load: str, tries: int) -> dict[str, float]:
 
 
 async def measure(
-    layouts: list[str], loads: list[str], repeats: int, tries: int, seed: int, favour: AbstractContextManager[None]
+    layouts: list[str], loads: list[str], repeats: int, tries: int, seed: int, favour: AbstractContextManager[None], keep: Path | None
 ) -> dict[str, dict[str, list[float]]]:
     """Load → layout → one figure a repeat."""
     found: dict[str, dict[str, list[float]]] = {}
@@ -161,6 +162,8 @@ async def measure(
                             found.setdefault(name, {known: [] for known in layouts})[layout].append(value)
                 last = {load: {k: round(v[-1], 2) for k, v in of.items()} for load, of in found.items()}
                 print(f"round {repeat + 1} of {repeats}", last, flush=True)
+                if keep:
+                    keep.write_text(json.dumps(found, indent=1))
     finally:
         for lab in standing.values():
             await labs.down(lab.label)
@@ -188,8 +191,9 @@ def main() -> None:
     parser.add_argument("--tries", type=int, default=4, help="of each measurement, while others use the machine")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--favour", action="store_true", help="with nice -20, on a machine that others use too")
-    parser.add_argument("--json", type=Path, help="also write every figure here")
+    parser.add_argument("--json", type=Path, help="also write every figure here, after each round")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # `timeout` and `kill` take the labs down as Ctrl-C does
     found = asyncio.run(
         measure(
             args.layouts.split(","),
@@ -198,12 +202,11 @@ def main() -> None:
             args.tries,
             args.seed,
             favoured() if args.favour else nullcontext(),
+            args.json,
         )
     )
     print(f"{os.cpu_count()} cores, kernel {os.uname().release}, {args.repeats} repeats, seed {args.seed}, {SECONDS:g} s each\n")
     print(table(found))
-    if args.json:
-        args.json.write_text(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":

@@ -102,6 +102,14 @@ async def test_children_do_not_outlive_the_command_that_left_them(host: Host, ma
     assert eventually(lambda: running_with(marker) == [])
 
 
+async def test_a_child_that_left_the_group_costs_neither_the_output_nor_the_time(host: Host, marker: str) -> None:
+    done = await host.run(["sh", "-c", f"echo out; echo err >&2; setsid sleep {marker} & sleep 0.2"], timeout_s=10)
+    for pid in running_with(marker):
+        os.kill(pid, signal.SIGKILL)
+    assert (done.stdout, done.stderr) == (b"out\n", b"err\n")
+    assert done.seconds < 2
+
+
 async def test_a_cancelled_command_is_ended(host: Host, marker: str) -> None:
     running = asyncio.ensure_future(host.run(["sh", "-c", f"sleep {marker} & sleep {marker}"]))
     while len(running_with(marker)) < 2:

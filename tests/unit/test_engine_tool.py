@@ -213,7 +213,7 @@ async def test_ports_are_opened_on_their_cores_and_guarded_by_the_testbeds_netwo
     assert [opened[p].get("cpu") for p in ("source:eth-a", "source:eth-b", "sink:eth-a", "sink:eth-b")] == [4, 5, None, None]
     assert opened["source:eth-a"]["guard"] == {
         "allow": ["172.16.0.0/24", "172.16.1.0/24", "172.16.10.0/24", "172.16.11.0/24"],
-        "isolated": True,
+        "isolated": False,
     }
     assert {q["backend"] for q in opened.values()} == {"af_packet"}
 

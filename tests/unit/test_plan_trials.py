@@ -170,7 +170,9 @@ def test_ceilings_are_those_of_the_links_speed():
         "received_bps_l1": 10e9,
         "received_bps_l2": pytest.approx(7.619e9, abs=1e6),
     }
-    assert plan.trials[0].ceilings["a"] == {"goodput_bps": pytest.approx(9.4148e9, abs=1e5)}  # 1448 / 1538 of 10 Gb/s, RFC 6349 section 4.1.1
+    assert plan.trials[0].ceilings["a"] == {
+        "goodput_bps": pytest.approx(9.4148e9, abs=1e5)
+    }  # 1448 / 1538 of 10 Gb/s, RFC 6349 section 4.1.1
     links = {name: {k: v for k, v in link.items() if k != "speed"} for name, link in raw_links(2).items()}
     veth = Testbed.model_validate({"testbed": "veth", "hosts": HOSTS, "links": links}, context=FILE_CONTEXT)
     assert all(t.ceilings == {} for t in make_plan(experiment(), veth).trials)

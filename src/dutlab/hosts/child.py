@@ -18,7 +18,7 @@ LONGEST_LINE_BYTES = 64 * 2**20
 """What readline() takes at most: a generator's report with its histograms is one line."""
 
 _PIPES_CLOSE_S = 1.0
-"""How long the pipes may stay open after the group was killed: only a child that left the group can hold them."""
+_CHUNK_BYTES = 2**18
 
 EndNote = Callable[["ChildProcess", Done], None]
 
@@ -31,7 +31,8 @@ class ChildProcess:
         self._started_s, self._clock = started_s, time.monotonic()
         self._stdin = cast("asyncio.StreamWriter", process.stdin)  # start() asked for the three pipes
         self._stdout = cast("asyncio.StreamReader", process.stdout)
-        self._stderr = asyncio.ensure_future(cast("asyncio.StreamReader", process.stderr).read())
+        self._out, self._err = bytearray(), bytearray()
+        self._stderr = asyncio.ensure_future(_drain(cast("asyncio.StreamReader", process.stderr), self._err))
         self._waiting = asyncio.ensure_future(process.wait())
         self._done: Done | None = None
         self._reading, self._ending = asyncio.Lock(), asyncio.Lock()
@@ -124,9 +125,9 @@ class ChildProcess:
                     await self._exited()
         return await self._finish(asyncio.ensure_future(self._rest()))
 
-    async def _rest(self) -> bytes:
+    async def _rest(self) -> None:
         async with self._reading:
-            return await self._stdout.read()
+            await _drain(self._stdout, self._out)
 
     async def _exited(self) -> None:
         # Some Python releases wake wait() only once all pipes are closed, which a child of the command can prevent:
@@ -140,7 +141,7 @@ class ChildProcess:
                 await self.write(stdin)
         await self.close_stdin()
 
-    async def _finish(self, rest: asyncio.Future[bytes]) -> Done:
+    async def _finish(self, rest: asyncio.Future[None]) -> Done:
         """Kills what is left of the group, then collects; children of a leader that has ended may not live on."""
         async with self._ending:
             if self._done is not None:
@@ -150,7 +151,11 @@ class ChildProcess:
             await self._exited()
             KEEPER.forget(self._process.pid)
             seconds = time.monotonic() - self._clock
-            stdout, stderr = await _collect(rest), await _collect(self._stderr)
+            # Only a child that left the group can still hold the pipes; what it prints from now on is nobody's.
+            await asyncio.wait([rest, self._stderr], timeout=_PIPES_CLOSE_S)
+            for reading in (rest, self._stderr):
+                reading.cancel()
+            stdout, stderr = bytes(self._out), bytes(self._err)
             self._stdin.close()
             self._waiting.cancel()
             self._done = Done(self._host, self._argv, self._process.returncode or 0, stdout, stderr, self._started_s, seconds)
@@ -162,8 +167,7 @@ class ChildProcess:
             os.killpg(self._process.pid, number)
 
 
-async def _collect(reading: asyncio.Future[bytes]) -> bytes:
-    try:
-        return await asyncio.wait_for(reading, _PIPES_CLOSE_S)
-    except TimeoutError:
-        return b""
+async def _drain(stream: asyncio.StreamReader, into: bytearray) -> None:
+    """Whatever comes is kept at once, so that it is there even if the end never comes."""
+    while chunk := await stream.read(_CHUNK_BYTES):
+        into += chunk

@@ -41,8 +41,25 @@ class Offer:
     warmup: Seconds = NO_TIME
     drain: Seconds = DRAIN
     stop_after_lost: int | None = None
-    """The trial may be stopped at once when more frames than this, of all links together, are certainly lost. Frames in flight are not lost;
-    the drain is waited for as ever. A generator that cannot look meanwhile sends to the end: that costs time and nothing else."""
+    """The trial may be stopped at once when more frames than this, of all links together, are certainly lost. Frames in flight are
+    not lost; the drain is waited for as ever. A generator that cannot look meanwhile sends to the end: that costs time, nothing else."""
+
+
+Histogram = tuple[tuple[int, int], ...]
+"""(upper end of the bucket in ns, values in it), rising; empty buckets are left out. Buckets are at most 1/128 of their value wide."""
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """Time from each frame to the next as it was sent: what the generator really did with the asked rate."""
+
+    count: int
+    min_ns: int
+    p50_ns: int
+    p99_ns: int
+    max_ns: int
+    mean_ns: float
+    histogram: Histogram = ()
 
 
 @dataclass(frozen=True)
@@ -57,6 +74,14 @@ class Latency:
     p999_ns: int
     max_ns: int
     mean_ns: float
+    pdv_p99_ns: int | None = None
+    """Packet delay variation (RFC 5481 section 4.2): the 99th percentile less the least."""
+    pdv_p999_ns: int | None = None
+    ipdv_p50_ns: int | None = None
+    """Inter-packet delay variation (RFC 5481 section 4.1), absolute: of consecutive frames that both arrived in order."""
+    ipdv_p99_ns: int | None = None
+    ipdv_max_ns: int | None = None
+    histogram: Histogram = ()
 
 
 @dataclass(frozen=True)
@@ -77,6 +102,17 @@ class Flow:
     received_bytes: int
     """Bytes with FCS of the received frames."""
     latency: Latency | None = None
+    gaps: Gaps | None = None
+    late_frames: int | None = None
+    """Arrived within the drain, after sending had ended (RFC 2544 section 23's residual frames); they are among the received."""
+    stale_frames: int = 0
+    """Ours, but of an earlier trial; not among the received."""
+    corrupted_frames: int = 0
+    """Ours, but altered on the way; not among the received, so they are lost too."""
+    reorder_extent_max: int = 0
+    """Greatest reordering extent, in frames (RFC 4737 section 4.2)."""
+    places: Mapping[str, int] = field(default_factory=dict)
+    """Where the frames that were sent and not received got lost, as far as counters on the path tell (tools.path_counters)."""
 
     @property
     def balances(self) -> bool:

@@ -7,6 +7,7 @@ Figures of a link, all over the time that was sent in:
     asked_pps                                only when a rate was asked for
     loss_ratio                               of the frames sent (RFC 1242 section 3.6)
     latency_min_ns … latency_max_ns          of the frames that arrived, when the clocks allow it
+    pdv_p999_ns, ipdv_p99_ns                 how much it varied (RFC 5481), where the back end keeps it
 
 Frames that arrive during the drain count as received: they were sent in the trial. At an overload this adds what the DUT had buffered.
 Several links at once give these figures for each and, under `a+b`, their sum; there loss is of all frames together and latency only the
@@ -96,7 +97,7 @@ def _latency(latency: Latency | None) -> dict[str, float]:
         "latency_p99_ns": latency.p99_ns,
         "latency_p999_ns": latency.p999_ns,
         "latency_max_ns": latency.max_ns,
-    }
+    } | {name: value for name, value in (("pdv_p999_ns", latency.pdv_p999_ns), ("ipdv_p99_ns", latency.ipdv_p99_ns)) if value is not None}
 
 
 def _seconds(cell: Cell, name: str, default: Seconds) -> Seconds:

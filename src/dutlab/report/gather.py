@@ -16,6 +16,7 @@ from dutlab.plan.cell import Cell
 from dutlab.report.facts import fact_rows, tools
 from dutlab.report.groups import Group, group, labels_of, planned_cells
 from dutlab.report.headline import headlines, spread_sentence
+from dutlab.report.losses import losses
 from dutlab.report.model import RunReport, TrialLine
 from dutlab.report.notes import NoteBook
 from dutlab.report.tables import matrices, sweeps
@@ -71,6 +72,7 @@ def gather(path: Path, base: Path, *, first_note: int = 1) -> RunReport:
         headlines=headlines(found_matrices, found_sweeps),
         matrices=found_matrices,
         sweeps=found_sweeps,
+        losses=losses(groups),
         cpus=watched,
         counters=counters(groups),
         checks=checks(groups),

@@ -43,6 +43,7 @@ def _parts(r: RunReport) -> Iterable[str]:
         yield from _matrix(r, m)
     for s in r.sweeps:
         yield from _sweep(r, s)
+    yield from _losses(r)
     yield from _cores(r)
     yield from _doubts(r)
     yield from _conditions(r)
@@ -71,6 +72,14 @@ def _sweep(r: RunReport, s: Sweep) -> Iterable[str]:
             limit = s.ceilings.get(p.size, {}).get("received_pps")
             rows.append([_t(series.label), _t(p.size), *cells, *([KPPS.number(limit) if limit else ""] if s.ceilings else [])])
     yield _table(["mode", "frame size", *(words for _, words, _ in columns), *(["ceiling, kpps"] if s.ceilings else [])], rows)
+
+
+def _losses(r: RunReport) -> Iterable[str]:
+    if places := r.loss_places:
+        yield "## Where frames got lost, % of the frames sent"
+        shares = [[f"{row.shares[p]:.2%}".rstrip("%") if p in row.shares else "" for p in places] for row in r.losses]
+        rows = [[_t(row.label), _t(f"{row.size}, link {row.link}"), *of] for row, of in zip(r.losses, shares, strict=True)]
+        yield _table(["mode", "what", *places], rows)
 
 
 def _cores(r: RunReport) -> Iterable[str]:

@@ -182,6 +182,18 @@ class CounterRow:
 
 
 @dataclass(frozen=True)
+class LossRow:
+    """Where one cell's frames got lost: place on the path → share of the frames sent, the median over repeats."""
+
+    label: str
+    workload: str
+    link: str
+    size: str
+    shares: dict[str, float]
+    trials: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class CheckLine:
     """What verify found of a mode, over all its applications."""
 
@@ -269,6 +281,7 @@ class RunReport:
     headlines: tuple[Headline, ...]
     matrices: tuple[Matrix, ...]
     sweeps: tuple[Sweep, ...]
+    losses: tuple[LossRow, ...]
     cpus: tuple[Cpu, ...]
     counters: tuple[CounterRow, ...]
     checks: tuple[CheckLine, ...]
@@ -287,6 +300,11 @@ class RunReport:
     def unsuccessful(self) -> tuple[TrialLine, ...]:
         """Trials without a result."""
         return tuple(sorted((t for t in self.trials if t.status != "measured"), key=lambda t: t.number))
+
+    @property
+    def loss_places(self) -> list[str]:
+        """Places on the path where anything was lost, in the order of the path."""
+        return [p for p in dict.fromkeys(place for row in self.losses for place in row.shares) if any(r.shares.get(p) for r in self.losses)]
 
     @property
     def severe(self) -> tuple[Note, ...]:

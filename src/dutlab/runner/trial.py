@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut.mode import Check
 from dutlab.errors import MeasurementError
 from dutlab.hosts.host import Done
-from dutlab.methods.ports import Flow, Measured
+from dutlab.methods.ports import Measured
 from dutlab.plan.trials import Trial
 from dutlab.runner.stage import Stage
 from dutlab.sensors import Sample, Sampler, difference, read_counters
-from dutlab.store.record import CommandRecord, DoubtRecord, FlowRecord, LatencyRecord, TrialRecord
+from dutlab.store.record import CommandRecord, DoubtRecord, FlowRecord, TrialRecord
 
 STEAL_DOUBT_PERCENT = 1.0
 """Stolen CPU time, averaged over a trial and its cores, above which the record says so."""
@@ -82,7 +81,7 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
         ended=datetime.now(UTC),
         figures={link: dict(of_link) for link, of_link in measured.figures.items()},
         ceilings=trial.ceilings,
-        flows=[flow_record(f) for f in measured.flows],
+        flows=[FlowRecord.of(f) for f in measured.flows],
         doubts=[doubt_record(d) for d in (*measured.doubts, *stage.marks, *_stolen(samples))],
         checks=[asdict(c) for c in checks],
         commands=book.take(),
@@ -115,13 +114,6 @@ def refused(stage: Stage, trial: Trial, checks: Sequence[Check], book: CommandBo
         tool_facts=dict(stage.versions),
     )
     return Carried(record, {}, [])
-
-
-def flow_record(flow: Flow) -> FlowRecord:
-    """For the record; `balances` is written out so that a reader of the file sees it."""
-    facts: dict[str, Any] = asdict(flow)
-    latency = facts.pop("latency")
-    return FlowRecord(**facts, balances=flow.balances, latency=LatencyRecord(**latency) if latency else None)
 
 
 def doubt_record(doubt: Doubt) -> DoubtRecord:

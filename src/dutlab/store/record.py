@@ -5,11 +5,13 @@ Written once and never rewritten. `record_schema()` is the contract in contracts
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
+from dutlab.methods.ports import Flow
 from dutlab.plan.cell import Cell
 
 SCHEMA_VERSION = 1
@@ -31,36 +33,16 @@ class DoubtRecord(_Strict):
     about: str = ""
 
 
-class LatencyRecord(_Strict):
-    """One-way latency of the frames that arrived, in nanoseconds."""
+@dataclass(frozen=True)
+class FlowRecord(Flow):
+    """A flow as methods measure it, with its verdict written out for readers of the file."""
 
-    count: int
-    min_ns: int
-    p50_ns: int
-    p90_ns: int
-    p99_ns: int
-    p999_ns: int
-    max_ns: int
-    mean_ns: float
+    balances: bool = False
 
-
-class FlowRecord(_Strict):
-    """Asked, sent and received of one link. Frame sizes are bytes with FCS."""
-
-    link: str
-    asked_frames: int
-    sent_frames: int
-    refused_frames: int
-    received_frames: int
-    lost_frames: int
-    duplicated_frames: int
-    reordered_frames: int
-    foreign_frames: int
-    sent_seconds: float
-    mean_frame_bytes: float
-    received_bytes: int
-    balances: bool
-    latency: LatencyRecord | None = None
+    @classmethod
+    def of(cls, flow: Flow) -> Self:
+        """The record of a flow."""
+        return cls(**{f.name: getattr(flow, f.name) for f in fields(flow)}, balances=flow.balances)
 
 
 class CommandRecord(_Strict):

@@ -25,6 +25,7 @@ from dutlab.tools.agent import REPLY_S, TOOL, Agent, fault
 from dutlab.tools.engine_report import doubts_of, flow_of, readings_of
 from dutlab.tools.find_engine import find_engine
 from dutlab.tools.neighbours import next_hop_mac
+from dutlab.tools.path_counters import PathCount, lost_by_place, read_path
 from dutlab.units import FrameBytes, Pps, Seconds
 
 __all__ = ["Engine", "find_engine"]
@@ -105,6 +106,11 @@ class _Heard:
     sources: tuple[str, ...]
     """Source addresses as the receiver saw them."""
 
+    def with_places(self, before: PathCount, after: PathCount) -> _Heard:
+        """The same, with the places where frames got lost between two readings of the path's counters."""
+        places = lost_by_place(before=before, after=after, sent=self.flow.sent_frames, received=self.flow.received_frames)
+        return replace(self, flow=replace(self.flow, places=places))
+
 
 class Engine:
     """A methods.ports.Generator and a dut.mode.Prober. `cpus` is role → cores for the engine's threads."""
@@ -134,8 +140,14 @@ class Engine:
         async with self._opened(ways) as notes:
             if offer.warmup > 0:
                 await self._carry_out(ways, replace(load, duration=offer.warmup, drain=WARMUP_DRAIN), events=False)
+            before = await self._paths(ways)
             heard = await self._carry_out(ways, load, events=True)
+            after = await self._paths(ways)
+        heard = [h.with_places(b, a) for h, b, a in zip(heard, before, after, strict=True)]
         return self._outcome(heard, notes)
+
+    async def _paths(self, ways: Sequence[_Way]) -> list[PathCount]:
+        return list(await asyncio.gather(*(read_path(self._hosts, self._testbed.links[way.link]) for way in ways)))
 
     async def probe(self, link: str, *, reverse: bool = False) -> SeenProbe:
         """Raises ToolFailed, HostError, PortRefused."""

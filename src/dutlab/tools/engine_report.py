@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.methods.ports import Flow, Latency, Reading
+from dutlab.methods.ports import Flow, Gaps, Histogram, Latency, Reading
 
 _NS = 1e9
 
@@ -28,6 +28,11 @@ def flow_of(link: str, sent: Mapping[str, Any], received: Mapping[str, Any], por
         mean_frame_bytes=int(sent["sent_bytes"]) / frames if frames else 0.0,
         received_bytes=int(received["received_bytes"]),
         latency=_latency(received.get("latency")) if one_clock else None,
+        gaps=_gaps(sent.get("gaps")),
+        late_frames=None if (late := received.get("late")) is None else int(late),
+        stale_frames=int(port["stale"]),
+        corrupted_frames=int(received["corrupted"]),
+        reorder_extent_max=int(received["reorder_extent_max"]),
     )
 
 
@@ -65,4 +70,23 @@ def _latency(latency: Mapping[str, Any] | None) -> Latency | None:
     if not latency or not latency["count"]:
         return None
     whole = ("count", "min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")
-    return Latency(**{name: int(latency[name]) for name in whole}, mean_ns=float(latency["mean_ns"]))
+    ipdv = latency.get("ipdv") or {}
+    known: dict[str, Any] = {name: latency.get(name) for name in ("pdv_p99_ns", "pdv_p999_ns")}
+    known |= {f"ipdv_{name}": ipdv.get(name) for name in ("p50_ns", "p99_ns", "max_ns")}
+    return Latency(
+        **{name: int(latency[name]) for name in whole},
+        mean_ns=float(latency["mean_ns"]),
+        **{name: int(value) for name, value in known.items() if value is not None},
+        histogram=_histogram(latency),
+    )
+
+
+def _gaps(gaps: Mapping[str, Any] | None) -> Gaps | None:
+    if not gaps or not gaps["count"]:
+        return None
+    whole = ("count", "min_ns", "p50_ns", "p99_ns", "max_ns")
+    return Gaps(**{name: int(gaps[name]) for name in whole}, mean_ns=float(gaps["mean_ns"]), histogram=_histogram(gaps))
+
+
+def _histogram(of: Mapping[str, Any]) -> Histogram:
+    return tuple((int(upper_ns), int(count)) for upper_ns, count in of.get("histogram", ()))

@@ -46,7 +46,8 @@ pub(super) fn attach(iface: &str, program: &mut Xdp) -> Result<(FdLink, AttachMo
     };
     let link = program.take_link(id).map_err(|e| XdpError::load(iface, "bpf(BPF_LINK_CREATE)", &e))?;
     // aya falls back to netlink, which leaves the program attached when the process is killed: not with us.
-    let link = FdLink::try_from(link)
-        .map_err(|_| XdpError::new(iface, "bpf(BPF_LINK_CREATE)", Why::KernelTooOld { lacks: "links for XDP", since: "5.9" }))?;
+    let link = FdLink::try_from(link).map_err(|_| {
+        XdpError::new(iface, "bpf(BPF_LINK_CREATE)", Why::KernelTooOld { lacks: "links for XDP", since: "5.9" })
+    })?;
     Ok((link, mode))
 }

@@ -5,6 +5,7 @@ use super::shared::Words;
 pub(super) const PROBE_LEN: usize = 18;
 pub(super) const MAX_LANES: usize = 32;
 pub(super) const HEAD_MAX: usize = 128;
+pub(super) const PAYLOAD_MAX: usize = 3400;
 pub(super) const SENT_LOG: usize = 4096;
 pub(super) const SOURCES: usize = 16;
 pub(super) const GAP_STEPS_LOG2: u32 = 7;

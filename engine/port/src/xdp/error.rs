@@ -105,7 +105,9 @@ impl fmt::Display for Why {
             Self::NoBpf => write!(f, "this kernel offers no bpf system call"),
             Self::KernelTooOld { lacks, since } => write!(f, "this kernel has no {lacks} (new in Linux {since})"),
             Self::Occupied { program_id } => write!(f, "the XDP program with id {program_id} is attached already"),
-            Self::MtuTooSmall { frame, mtu } => write!(f, "a frame of {frame} bytes (without FCS) does not fit the MTU of {mtu}"),
+            Self::MtuTooSmall { frame, mtu } => {
+                write!(f, "a frame of {frame} bytes (without FCS) does not fit the MTU of {mtu}")
+            }
             Self::FrameTooLong { frame, most } => {
                 write!(f, "a frame of {frame} bytes (without FCS) does not fit a page; the longest is {most}")
             }
@@ -156,7 +158,8 @@ impl XdpError {
         let mut at: Option<&(dyn std::error::Error + 'static)> = Some(error);
         while let Some(e) = at {
             if let Some(io) = e.downcast_ref::<io::Error>() {
-                let same = io.raw_os_error().map_or_else(|| io::Error::other(io.to_string()), io::Error::from_raw_os_error);
+                let same =
+                    io.raw_os_error().map_or_else(|| io::Error::other(io.to_string()), io::Error::from_raw_os_error);
                 let mut found = Self::system(iface, call, same);
                 if let Why::Other(_) = found.why {
                     found.why = Why::Verifier(error.to_string());

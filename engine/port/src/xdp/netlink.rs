@@ -18,11 +18,17 @@ const IFLA_XDP_PROG_ID: u16 = 4;
 pub(super) fn xdp_features(ifindex: u32) -> io::Result<Option<u64>> {
     let socket = Socket::open(libc::NETLINK_GENERIC)?;
     let name = attribute(CTRL_ATTR_FAMILY_NAME, b"netdev\0");
-    let Ok(answer) = socket.ask(GENL_ID_CTRL, &[&[CTRL_CMD_GETFAMILY, 1, 0, 0], &name[..]].concat()) else { return Ok(None) };
-    let Some(family) = find(answer.get(4..).unwrap_or(&[]), CTRL_ATTR_FAMILY_ID).and_then(|v| v.first_chunk()) else { return Ok(None) };
+    let Ok(answer) = socket.ask(GENL_ID_CTRL, &[&[CTRL_CMD_GETFAMILY, 1, 0, 0], &name[..]].concat()) else {
+        return Ok(None);
+    };
+    let Some(family) = find(answer.get(4..).unwrap_or(&[]), CTRL_ATTR_FAMILY_ID).and_then(|v| v.first_chunk()) else {
+        return Ok(None);
+    };
     let index = attribute(NETDEV_A_DEV_IFINDEX, &ifindex.to_ne_bytes());
     let answer = socket.ask(u16::from_ne_bytes(*family), &[&[NETDEV_CMD_DEV_GET, 1, 0, 0], &index[..]].concat())?;
-    Ok(find(answer.get(4..).unwrap_or(&[]), NETDEV_A_DEV_XDP_FEATURES).and_then(|v| v.first_chunk()).map(|v| u64::from_ne_bytes(*v)))
+    Ok(find(answer.get(4..).unwrap_or(&[]), NETDEV_A_DEV_XDP_FEATURES)
+        .and_then(|v| v.first_chunk())
+        .map(|v| u64::from_ne_bytes(*v)))
 }
 
 /// The XDP program that is attached to an interface: its mode (1 native, 2 generic, 3 offloaded, 4 several) and id.

@@ -1,15 +1,16 @@
 //! The sender: a thread inside one long live-frame call, steered and read through shared memory.
 
 use super::contract::{
-    self, Control, Flow4, Flow6, GAP_STEPS_LOG2, HALT_ALL_SENT, HALT_ASKED, HALT_NO, HALT_TIME_UP, HEAD_MAX, Refusals, SENT_LOG, Shape, Stream,
+    self, Control, GAP_STEPS_LOG2, HALT_ALL_SENT, HALT_ASKED, HALT_NO, HALT_TIME_UP, Refusals, Stream,
 };
 use super::error::{Why, XdpError};
 use super::histogram::Histogram;
-use super::plan::{Flow, Pace, XdpPlan, flow4, flow6, ports_bytes};
+use super::plan::{Pace, XdpPlan};
+use super::setup::{batch, control_of, copied_head, fill, fill_payload, load, observe, program_for, tables};
 use super::shared::{SharedArray, load32, store32, store64};
 use super::system;
-use aya::programs::{BtfTracePoint, TestRun as _, Xdp};
-use aya::{Btf, Ebpf, EbpfLoader, TestRunAttrs, TestRunOptions};
+use aya::programs::{TestRun as _, Xdp};
+use aya::{Ebpf, TestRunAttrs, TestRunOptions};
 use std::io;
 use std::ptr::addr_of_mut;
 use std::sync::Arc;
@@ -19,11 +20,6 @@ use std::time::Duration;
 
 /// Setting up the call takes about 25 ms (a pool of pages); the first frame is due after that.
 const SETUP_NS: u64 = 50_000_000;
-const BATCH_FULL: u32 = 64;
-const BATCH_PACED: u32 = 16;
-/// The kernel hands frames to the driver in bulks of this size (`DEV_MAP_BULK_SIZE`).
-const BULK: u32 = 16;
-
 /// Why sending ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendEnd {
@@ -98,152 +94,6 @@ pub struct XdpSender {
     thread: Option<JoinHandle<Result<(), XdpError>>>,
 }
 
-/// The tables that the program reads, made from the plan.
-struct Tables {
-    shapes: Vec<Shape>,
-    orders: Vec<u32>,
-    streams: Vec<Stream>,
-    flows4: Vec<Flow4>,
-    flows6: Vec<Flow6>,
-}
-
-fn tables(plan: &XdpPlan) -> Tables {
-    let mut t = Tables { shapes: vec![], orders: vec![], streams: vec![], flows4: vec![], flows6: vec![] };
-    let small = |n: usize| u32::try_from(n).expect("tables are far below 2^32 entries");
-    for stream in plan.lanes.iter().flat_map(|l| &l.streams) {
-        let first_shape = small(t.shapes.len());
-        let has_flows = !stream.flows.is_empty();
-        t.shapes.extend(stream.templates.iter().map(|f| f.shape(has_flows)));
-        let order_first = small(t.orders.len());
-        if stream.order.is_empty() {
-            t.orders.extend((0..small(stream.templates.len())).map(|i| first_shape + i));
-        } else {
-            t.orders.extend(stream.order.iter().map(|i| first_shape + i));
-        }
-        let v6 = stream.templates[0].ip_version() == 6;
-        let flow_first = small(if v6 { t.flows6.len() } else { t.flows4.len() });
-        let pseudo = stream.templates[0].has_pseudo_header();
-        for flow in &stream.flows {
-            match *flow {
-                Flow::V4 { source, destination, source_port, destination_port } => {
-                    t.flows4.push(flow4(source, destination, ports_bytes(source_port, destination_port), pseudo));
-                }
-                Flow::V6 { source, destination, source_port, destination_port } => {
-                    t.flows6.push(flow6(source, destination, ports_bytes(source_port, destination_port)));
-                }
-            }
-        }
-        t.streams.push(Stream {
-            id: u32::from(stream.id),
-            order_first,
-            orders: small(t.orders.len()) - order_first,
-            flow_first,
-            flows: small(stream.flows.len()),
-            ..Stream::default()
-        });
-    }
-    t
-}
-
-/// Constants of the program; the loader keeps references to them until it loads.
-struct Constants {
-    words: Vec<(&'static str, u32)>,
-    flags: Vec<(&'static str, u8)>,
-    max_lag_ns: u64,
-}
-
-fn constants(plan: &XdpPlan, t: &Tables, ifindex: u32, netns: u32, log: bool, data_len: u32) -> Constants {
-    let head_len = copied_head(plan);
-    let same = |of: fn(&Shape) -> u8| if t.shapes.iter().all(|s| of(s) == of(&t.shapes[0])) { of(&t.shapes[0]) } else { 0 };
-    let paced = plan.lanes.iter().any(|l| l.pace != Pace::Full);
-    Constants {
-        words: vec![
-            ("egress_ifindex", ifindex),
-            ("egress_netns", netns),
-            ("batch", batch(plan, log)),
-            ("lane_count", plan.lanes.len() as u32),
-            ("head_len", head_len as u32),
-            ("data_len", data_len),
-            ("clock_every", if paced { 1 } else { plan.clock_every.unwrap_or(16).max(1) }),
-        ],
-        flags: vec![
-            ("paced", u8::from(paced)),
-            ("fixed_probe_at", same(|s| s.probe_at)),
-            ("fixed_sum_at", same(|s| s.sum_at)),
-            ("keep_log", u8::from(log)),
-            ("keep_gaps", u8::from(paced || plan.gaps_at_full_speed)),
-        ],
-        max_lag_ns: plan.max_lag_ns.unwrap_or(100_000_000),
-    }
-}
-
-/// Bytes that the program copies for each frame: the shortest of the lengths that it knows which holds every head.
-fn copied_head(plan: &XdpPlan) -> usize {
-    let longest = plan.templates().map(|f| f.head_len()).max().unwrap_or(0);
-    [60, 64, 72, 80, 92].into_iter().find(|n| *n >= longest).unwrap_or(HEAD_MAX)
-}
-
-/// The program that can do what the plan asks for, and as little else as possible.
-fn program_for(plan: &XdpPlan, t: &Tables) -> &'static str {
-    let bursts = plan.lanes.iter().any(|l| matches!(l.pace, Pace::Bursts { .. }));
-    if t.streams.len() > 1 || t.shapes.len() > 1 || bursts || usize::from(t.shapes[0].length) < copied_head(plan) {
-        "send_any"
-    } else if plan.lanes[0].pace != Pace::Full {
-        "send_paced"
-    } else if plan.gaps_at_full_speed {
-        "send_any"
-    } else if t.flows4.is_empty() && t.flows6.is_empty() {
-        "send_full"
-    } else {
-        "send_flows"
-    }
-}
-
-fn batch(plan: &XdpPlan, log: bool) -> u32 {
-    let paced = plan.lanes.iter().any(|l| l.pace != Pace::Full);
-    // With the log, a paced batch is one bulk at most: see `note_refused`.
-    let most = if log && paced { BULK } else { 256 };
-    plan.batch.unwrap_or(if paced { BATCH_PACED } else { BATCH_FULL }).clamp(1, most)
-}
-
-fn load(iface: &str, plan: &XdpPlan, t: &Tables, ifindex: u32, log: bool, data_len: u32) -> Result<Ebpf, XdpError> {
-    let netns = system::netns_inode().map_err(|e| XdpError::system(iface, "stat of /proc/thread-self/ns/net", e))?;
-    let pidns = system::pidns().map_err(|e| XdpError::system(iface, "stat of /proc/self/ns/pid", e))?;
-    let c = constants(plan, t, ifindex, netns, log, data_len);
-    let btf = Btf::from_sys_fs().ok();
-    let mut loader = EbpfLoader::new();
-    loader.btf(btf.as_ref());
-    for (name, value) in &c.words {
-        loader.override_global(name, value, true);
-    }
-    for (name, value) in &c.flags {
-        loader.override_global(name, value, true);
-    }
-    loader.override_global("max_lag_ns", &c.max_lag_ns, true);
-    loader.override_global("pidns_device", &pidns.0, true);
-    loader.override_global("pidns_inode", &pidns.1, true);
-    for (name, len) in [
-        ("streams", t.streams.len()),
-        ("orders", t.orders.len()),
-        ("shapes", t.shapes.len()),
-        ("flows4", t.flows4.len()),
-        ("flows6", t.flows6.len()),
-        ("gaps", plan.lanes.len() * contract::buckets(GAP_STEPS_LOG2)),
-    ] {
-        loader.map_max_entries(name, len.max(1) as u32);
-    }
-    loader.load(super::objects::SENDER).map_err(|e| XdpError::load(iface, "bpf(BPF_MAP_CREATE)", &e))
-}
-
-/// Attaches the observers of refusals; without them (no kernel BTF) refusals are unknown, which the report says.
-fn observe(bpf: &mut Ebpf) -> bool {
-    let Ok(btf) = Btf::from_sys_fs() else { return false };
-    [("note_refused", "xdp_devmap_xmit"), ("note_unreached", "xdp_redirect_err")].into_iter().all(|(program, event)| {
-        let Some(Ok(program)) = bpf.program_mut(program).map(<&mut BtfTracePoint>::try_from) else { return false };
-        program.load(event, &btf).is_ok() && program.attach().is_ok()
-    })
-}
-
 impl XdpSender {
     /// Starts to send on `iface`, which lies in the calling thread's network namespace, from a thread pinned to `cpu`.
     ///
@@ -263,12 +113,16 @@ impl XdpSender {
             page[..f.len()].copy_from_slice(f.bytes());
         }
         let keeps_log = program_for(plan, &t) == "send_any";
-        let mut bpf = load(iface, plan, &t, facts.index, keeps_log, data_len as u32)?;
+        // A card only reads the page. Behind a veth the DUT has the page itself, and may leave it altered.
+        let rewrite = facts.driver == "veth" || facts.driver == "unknown";
+        let mut bpf = load(iface, plan, &t, facts.index, keeps_log, rewrite, data_len as u32)?;
         let maps = |e: XdpError| XdpError { iface: iface.into(), ..e };
         let control = SharedArray::<Control>::map(&bpf, "control", 1).map_err(maps)?;
         let streams = SharedArray::<Stream>::map(&bpf, "streams", t.streams.len()).map_err(maps)?;
         let refusals = SharedArray::<Refusals>::map(&bpf, "refusals", 1).map_err(maps)?;
-        let gaps = SharedArray::<u64>::map(&bpf, "gaps", plan.lanes.len() * contract::buckets(GAP_STEPS_LOG2)).map_err(maps)?;
+        let gaps = SharedArray::<u64>::map(&bpf, "gaps", plan.lanes.len() * contract::buckets(GAP_STEPS_LOG2))
+            .map_err(maps)?;
+        fill_payload(&mut bpf, page.get(copied_head(plan)..).unwrap_or(&[])).map_err(maps)?;
         fill(&bpf, "shapes", &t.shapes).map_err(maps)?;
         fill(&bpf, "orders", &t.orders).map_err(maps)?;
         fill(&bpf, "flows4", &t.flows4).map_err(maps)?;
@@ -396,7 +250,9 @@ impl XdpSender {
             }
             thread::sleep(Duration::from_millis(1));
         }
-        thread.join().unwrap_or_else(|_| Err(XdpError::new(&self.iface, "thread", Why::Other("the sending thread panicked".into()))))
+        thread.join().unwrap_or_else(|_| {
+            Err(XdpError::new(&self.iface, "thread", Why::Other("the sending thread panicked".into())))
+        })
     }
 
     /// What has been sent so far; final once sending has ended.
@@ -417,7 +273,8 @@ impl XdpSender {
         let row = contract::buckets(GAP_STEPS_LOG2);
         let lanes = (0..self.lanes)
             .map(|i| SentLane {
-                missed: control.lanes[i].missed + if self.thread.is_none() { backlog(&control, i, self.end_ns) } else { 0 },
+                missed: control.lanes[i].missed
+                    + if self.thread.is_none() { backlog(&control, i, self.end_ns) } else { 0 },
                 late_max_ns: control.lanes[i].late_max_ns,
                 gaps: Histogram::new(GAP_STEPS_LOG2, self.gaps.range(i * row, row).collect()),
             })
@@ -454,35 +311,6 @@ fn backlog(c: &Control, lane: usize, end_ns: u64) -> u64 {
     due.saturating_mul(u64::from(l.burst)).saturating_add(u64::from(l.burst_left)).min(l.frames_left)
 }
 
-/// The program's state at the start, and the end of sending.
-fn control_of(plan: &XdpPlan, start_ns: u64) -> Result<(Control, u64), Why> {
-    let mut c = Control { end_ns: plan.duration_ns.map_or(u64::MAX, |d| start_ns.saturating_add(d)), ..Control::default() };
-    let mut first = 0;
-    for (lane, p) in c.lanes.iter_mut().zip(&plan.lanes) {
-        let (gap_q24, burst) = p.pace.gap_and_burst()?;
-        // The first frame is due at the start: one gap after a frame that never was.
-        let before = (gap_q24 >> 24) + u64::from(gap_q24 & 0xff_ffff != 0);
-        lane.gap_q24 = gap_q24;
-        lane.last_ns = start_ns.saturating_sub(before);
-        lane.last_frac = u32::try_from((before << 24) - gap_q24).unwrap_or(0);
-        lane.burst = burst;
-        lane.stream_first = first;
-        lane.streams = p.streams.len() as u32;
-        lane.frames_left = p.frames.unwrap_or(u64::MAX);
-        first += lane.streams;
-    }
-    let end = c.end_ns;
-    Ok((c, end))
-}
-
-fn fill<T: super::shared::Words>(bpf: &Ebpf, name: &'static str, values: &[T]) -> Result<(), XdpError> {
-    let map = SharedArray::<T>::map(bpf, name, values.len().max(1))?;
-    for (i, v) in values.iter().enumerate() {
-        map.set(i, *v);
-    }
-    Ok(())
-}
-
 fn addr_of_halt(control: &SharedArray<Control>) -> *mut u32 {
     // SAFETY: a field of the mapped value.
     unsafe { addr_of_mut!((*control.pointer(0)).halt) }
@@ -502,7 +330,16 @@ struct ThreadWords {
 unsafe impl Send for ThreadWords {}
 
 /// The sending thread. One call sends up to 2^32 frames; long trials at high rates make several, 25 ms apart.
-fn run(iface: &str, mut bpf: Ebpf, program: &str, page: &[u8], batch: u32, cpu: Option<usize>, tid: &AtomicI32, words: ThreadWords) -> Result<(), XdpError> {
+fn run(
+    iface: &str,
+    mut bpf: Ebpf,
+    program: &str,
+    page: &[u8],
+    batch: u32,
+    cpu: Option<usize>,
+    tid: &AtomicI32,
+    words: ThreadWords,
+) -> Result<(), XdpError> {
     let ThreadWords { halt, tid: told_tid } = { words };
     system::block_signals();
     tid.store(system::thread_id(), Ordering::Release);
@@ -541,5 +378,3 @@ fn run(iface: &str, mut bpf: Ebpf, program: &str, page: &[u8], batch: u32, cpu: 
     }
     result
 }
-
-const _: () = assert!(SENT_LOG.is_power_of_two());

@@ -43,7 +43,14 @@ impl<T: Words> SharedArray<T> {
         let bytes = len.max(1) * Self::STRIDE;
         // SAFETY: a new mapping at an address of the kernel's choice; the length is the map's own, which the kernel checks.
         let at = unsafe {
-            libc::mmap(ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, map.fd().as_fd().as_raw_fd(), 0)
+            libc::mmap(
+                ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                map.fd().as_fd().as_raw_fd(),
+                0,
+            )
         };
         if at == libc::MAP_FAILED {
             return Err(XdpError::system("", "mmap of a BPF map", io::Error::last_os_error()));

@@ -116,11 +116,18 @@ pub(super) const NDO_XMIT: u64 = 4;
 
 impl Interface {
     pub(super) fn find(iface: &str) -> Result<Self, XdpError> {
-        let index = index_of(iface).ok_or_else(|| XdpError::system(iface, "if_nametoindex", io::Error::from_raw_os_error(libc::ENODEV)))?;
+        let index = index_of(iface)
+            .ok_or_else(|| XdpError::system(iface, "if_nametoindex", io::Error::from_raw_os_error(libc::ENODEV)))?;
         let socket = Control::open().map_err(|e| XdpError::system(iface, "socket", e))?;
         let mtu = socket.mtu(iface).map_err(|e| XdpError::system(iface, "ioctl(SIOCGIFMTU)", e))?;
         let driver = socket.driver(iface).unwrap_or_else(|_| "unknown".into());
-        Ok(Self { name: iface.into(), index, mtu, driver, xdp_features: super::netlink::xdp_features(index).ok().flatten() })
+        Ok(Self {
+            name: iface.into(),
+            index,
+            mtu,
+            driver,
+            xdp_features: super::netlink::xdp_features(index).ok().flatten(),
+        })
     }
 
     /// Receive queues in use; `None`: the driver does not say.
@@ -140,7 +147,11 @@ impl Interface {
             return Err(XdpError::new(&self.name, "plan", Why::MtuTooSmall { frame: longest, mtu: self.mtu }));
         }
         if self.xdp_features.is_some_and(|f| f & NDO_XMIT == 0) {
-            let why = if self.driver == "veth" { Why::PeerWithoutNapi } else { Why::NoRedirect { driver: self.driver.clone() } };
+            let why = if self.driver == "veth" {
+                Why::PeerWithoutNapi
+            } else {
+                Why::NoRedirect { driver: self.driver.clone() }
+            };
             return Err(XdpError::new(&self.name, "netdev-genl dev-get", why));
         }
         Ok(())

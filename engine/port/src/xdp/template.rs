@@ -50,7 +50,8 @@ impl Template {
     /// # Errors
     /// What is wrong with it, in words.
     pub fn new(bytes: Vec<u8>) -> Result<Self, Why> {
-        let short = || Why::Plan(format!("a frame of {} bytes is too short for its headers and the probe", bytes.len()));
+        let short =
+            || Why::Plan(format!("a frame of {} bytes is too short for its headers and the probe", bytes.len()));
         let at = |i: usize| bytes.get(i).copied().ok_or_else(short);
         let at16 = |i: usize| Ok::<u16, Why>(u16::from_be_bytes([at(i)?, at(i + 1)?]));
         if bytes.len() > LONGEST {
@@ -64,18 +65,29 @@ impl Template {
         let (ip_version, protocol, l4_at) = match at16(type_at)? {
             ETHERTYPE_IPV4 => (4, at(l3_at + 9)?, l3_at + usize::from(at(l3_at)? & 15) * 4),
             ETHERTYPE_IPV6 => (6, at(l3_at + 6)?, l3_at + 40),
-            other => return Err(Why::Plan(format!("the xdp back end sends IPv4 and IPv6 only, not Ethernet type {other:#06x}"))),
+            other => {
+                return Err(Why::Plan(format!(
+                    "the xdp back end sends IPv4 and IPv6 only, not Ethernet type {other:#06x}"
+                )));
+            }
         };
         let probe_at = match protocol {
             UDP | ICMP | ICMPV6 => l4_at + 8,
             TCP => l4_at + usize::from(at(l4_at + 12)? >> 4) * 4,
-            other => return Err(Why::Plan(format!("the xdp back end sends UDP, TCP and ICMP only, not IP protocol {other}"))),
+            other => {
+                return Err(Why::Plan(format!(
+                    "the xdp back end sends UDP, TCP and ICMP only, not IP protocol {other}"
+                )));
+            }
         };
         if bytes.len() < probe_at + PROBE_LEN {
             return Err(short());
         }
         if probe_at + PROBE_LEN > HEAD_MAX {
-            return Err(Why::Plan(format!("headers and probe take {} bytes; the xdp back end has room for {HEAD_MAX}", probe_at + PROBE_LEN)));
+            return Err(Why::Plan(format!(
+                "headers and probe take {} bytes; the xdp back end has room for {HEAD_MAX}",
+                probe_at + PROBE_LEN
+            )));
         }
         Ok(Self { bytes, probe_at, l3_at, l4_at, protocol, ip_version })
     }
@@ -122,11 +134,12 @@ impl Template {
         let mut b = self.bytes.clone();
         let (l3, l4, v6) = (self.l3_at, self.l4_at, self.ip_version == 6);
         let (addresses_at, addresses_len) = if v6 { (l3 + 8, 32) } else { (l3 + 12, 8) };
-        let sum_at = l4 + match self.protocol {
-            UDP => 6,
-            TCP => 16,
-            _ => 2,
-        };
+        let sum_at = l4
+            + match self.protocol {
+                UDP => 6,
+                TCP => 16,
+                _ => 2,
+            };
         // An ICMP flow is its identifier, four bytes into the header; the two bytes after it are written as given.
         let ports_at = if matches!(self.protocol, ICMP | ICMPV6) { l4 + 4 } else { l4 };
         // Lengths follow from the frame's.

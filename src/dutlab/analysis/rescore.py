@@ -1,0 +1,221 @@
+"""What the same trials say under each definition of a limit: pure functions of (load, duration, loss).
+
+A definition is a search goal of RFC 9971 (MLRsearch): how much loss is too much, how long a trial must be to count in full, how many
+seconds a load needs, and which share of them may be bad. A load is then a lower bound, an upper bound, or nothing yet. The relevant upper
+bound is the lowest upper bound, the relevant lower bound the highest lower bound below it, so that a lucky trial at a higher load never
+lifts the answer. A trial that was stopped early has lost at least what it had lost: where that is less than a definition allows, its
+outcome under this definition is unknown, and the answer holds only if it is the same either way.
+"""
+
+from __future__ import annotations
+
+import enum
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+LOSS_THRESHOLD = 0.001
+"""Above this share of lost frames a second of a ramp has failed: 0.1 %, the default of the trex-loadtest tools."""
+_ROUNDING_S = 1e-9
+
+
+@dataclass(frozen=True)
+class TrialPoint:
+    """One trial as far as definitions go. Loads in frames a second of one link, as asked for; `loss_ratio` of the frames of the trial."""
+
+    load_pps: float
+    duration_s: float
+    """As asked for: a trial that was stopped early has its full length here."""
+    loss_ratio: float
+    exact: bool = True
+    """False: at least so much was lost, and what more would have been lost is not known."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """When a load is within the limit (RFC 9971, search goal). Durations in seconds, the rest as shares."""
+
+    name: str
+    loss_ratio: float
+    """A trial that loses more than this is bad."""
+    exceed_ratio: float
+    """Share of the seconds that may be bad."""
+    final_s: float
+    """Trials of at least this count in full; shorter ones only against a load."""
+    sum_s: float
+    """Seconds of trials that a load needs."""
+    words: str = ""
+
+
+def points_of(rows: Iterable[Mapping[str, Any]]) -> tuple[TrialPoint, ...]:
+    """Points as records hold them, one mapping each: load_pps, duration_s, loss_ratio and, unless it is true, exact."""
+    return tuple(TrialPoint(float(r["load_pps"]), float(r["duration_s"]), float(r["loss_ratio"]), bool(r.get("exact", True))) for r in rows)
+
+
+class Verdict(enum.Enum):
+    """What trials at one load make of it."""
+
+    LOWER = "lower bound"
+    UPPER = "upper bound"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What trials say under one definition: the bounds, and where one is missing, why."""
+
+    definition: Definition
+    lower_pps: float | None
+    upper_pps: float | None
+    conditional_pps: float | None
+    """Conditional throughput: the lower bound less its loss."""
+    why: str = ""
+    """Empty when both bounds are there; otherwise what these trials cannot tell."""
+
+    @property
+    def relative_width(self) -> float | None:
+        """(upper - lower) / upper, as the goal width of RFC 9971; None without both bounds."""
+        return None if self.lower_pps is None or self.upper_pps is None else (self.upper_pps - self.lower_pps) / self.upper_pps
+
+
+RFC2544 = Definition("rfc2544", 0.0, 0.0, 60.0, 60.0, "RFC 2544 section 26.1: no loss in a trial of 60 s")
+CSIT_NDR = Definition("csit-ndr", 0.0, 0.5, 1.0, 21.0, "FD.io CSIT's NDR: no loss in half of 21 trials of 1 s")
+CSIT_PDR = Definition("csit-pdr", 0.005, 0.5, 1.0, 21.0, "FD.io CSIT's PDR: at most 0.5 % lost in half of 21 trials of 1 s")
+TST009 = Definition("tst009", 0.0, 0.5, 60.0, 120.0, "ETSI NFV-TST 009: no loss in one of two trials of 60 s")
+NDR_0001 = Definition("ndr-0.001%", 1e-5, 0.0, 0.0, 0.0, "at most 0.001 % lost in every trial, of any length")
+PDR_01 = Definition("pdr-0.1%", 1e-3, 0.0, 0.0, 0.0, "at most 0.1 % lost in every trial, of any length")
+DEFINITIONS = (RFC2544, CSIT_NDR, CSIT_PDR, TST009, NDR_0001, PDR_01)
+
+
+def rescore(trials: Iterable[TrialPoint], definitions: Sequence[Definition] = DEFINITIONS) -> tuple[Answer, ...]:
+    """The answer under each definition, in their order."""
+    points = tuple(trials)
+    return tuple(answer(points, definition) for definition in definitions)
+
+
+def answer(trials: Iterable[TrialPoint], definition: Definition) -> Answer:
+    """The relevant bounds among the loads that were tried, and the conditional throughput (RFC 9971)."""
+    loads = by_load(trials)
+    lower, upper = None, None
+    for load, points in loads.items():
+        verdict = classify(points, definition)
+        if verdict is Verdict.UPPER:
+            upper = load
+            break
+        if verdict is Verdict.LOWER:
+            lower = load
+    conditional = None if lower is None else lower * (1.0 - conditional_loss(loads[lower], definition))
+    return Answer(definition, lower, upper, conditional, _why(loads, definition, lower, upper))
+
+
+def by_load(trials: Iterable[TrialPoint]) -> dict[float, list[TrialPoint]]:
+    """Trials by load, lowest first; those of one load in their order."""
+    ordered = sorted(trials, key=lambda t: t.load_pps)
+    return {load: list(points) for load, points in itertools.groupby(ordered, key=lambda t: t.load_pps)}
+
+
+def classify(points: Sequence[TrialPoint], definition: Definition) -> Verdict:
+    """What the trials of one load make of it, whatever the trials that were stopped early would have come to."""
+    if not points:
+        return Verdict.UNDECIDED
+    good = [replace(p, exact=True) for p in points]
+    bad = [p if p.exact else replace(p, loss_ratio=1.0) for p in points]
+    first, second = _classify(good, definition), _classify(bad, definition)
+    return first if first is second else Verdict.UNDECIDED
+
+
+def _classify(points: Sequence[TrialPoint], definition: Definition) -> Verdict:
+    """The load classification of RFC 9971 (its appendix with the code).
+
+    Would the load be a lower bound if all missing seconds turned out good (optimistic), and if all bad (pessimistic)? Agreement settles it.
+    """
+    full_low = full_high = short_low = short_high = 0.0
+    for p in points:
+        low, full = p.loss_ratio <= definition.loss_ratio, p.duration_s >= definition.final_s
+        full_low += p.duration_s * (low and full)
+        full_high += p.duration_s * (not low and full)
+        short_low += p.duration_s * (low and not full)
+        short_high += p.duration_s * (not low and not full)
+    exceed = definition.exceed_ratio
+    balancing = short_low * exceed / (1.0 - exceed)
+    effective_high = full_high + max(0.0, short_high - balancing)
+    whole = max(full_low + effective_high, definition.sum_s)
+    quantile = whole * exceed
+    optimistic, pessimistic = effective_high <= quantile, whole - full_low <= quantile
+    if optimistic != pessimistic:
+        return Verdict.UNDECIDED
+    return Verdict.LOWER if optimistic else Verdict.UPPER
+
+
+def conditional_loss(points: Sequence[TrialPoint], definition: Definition) -> float:
+    """Loss ratio at the quantile 1 - exceed ratio of the seconds of full-length trials; missing seconds count as lost (RFC 9971).
+
+    Of a lower bound this never exceeds the definition's loss ratio. A trial stopped early counts as lost, because what it would have
+    lost is not known.
+    """
+    full = sorted((p.loss_ratio if p.exact else 1.0, p.duration_s) for p in points if p.duration_s >= definition.final_s)
+    remaining = max(definition.sum_s, sum(seconds for _, seconds in full)) * (1.0 - definition.exceed_ratio)
+    for ratio, seconds in full:
+        remaining -= seconds
+        if remaining <= _ROUNDING_S:
+            return ratio
+    return 1.0
+
+
+def _why(loads: dict[float, list[TrialPoint]], definition: Definition, lower: float | None, upper: float | None) -> str:
+    if not loads:
+        return "there are no trials"
+    if lower is not None:
+        return "" if upper is not None else "no load that was tried is an upper bound: the limit lies higher, or more trials are needed"
+    if upper is not None:
+        return "no load below the upper bound is a lower bound: the limit lies lower, or more trials are needed"
+    longest = max(p.duration_s for points in loads.values() for p in points)
+    if longest < definition.final_s:
+        return f"these trials cannot tell: the longest is {longest:g} s and {definition.final_s:g} s are asked for"
+    return "these trials cannot tell: at every load they are too few, or were stopped before this definition could know"
+
+
+@dataclass(frozen=True)
+class RampSecond:
+    """One second of a ramp: what was sent and what came back, in frames a second."""
+
+    at_s: float
+    sent_pps: float
+    received_pps: float
+
+    @property
+    def loss_ratio(self) -> float:
+        """Of what was sent; more received than sent (counters read at different instants) is no loss."""
+        return max(self.sent_pps - self.received_pps, 0.0) / self.sent_pps if self.sent_pps > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Saturation:
+    """What a ramp found. `saturated` is the first second from which the loss stays above the threshold; None: the last second was clean."""
+
+    threshold: float
+    saturated: RampSecond | None
+    last_clean: RampSecond | None
+    """The second before it, or the last one of all; None when loss was too high from the start."""
+    most_received_pps: float
+    why: str = ""
+
+
+def saturation(seconds: Sequence[RampSecond], threshold: float = LOSS_THRESHOLD) -> Saturation:
+    """The first second from which the loss stays above `threshold` to the end of the ramp. Seconds in which nothing was sent do not count.
+
+    A later second at or below the threshold takes back all that failed before it, as in the graphs of the trex-loadtest tools.
+    """
+    sent = [s for s in seconds if s.sent_pps > 0]
+    if not sent:
+        return Saturation(threshold, None, None, 0.0, "these seconds cannot tell: nothing was sent")
+    failing = len(list(itertools.takewhile(lambda s: s.loss_ratio > threshold, reversed(sent))))
+    first = len(sent) - failing
+    return Saturation(
+        threshold=threshold,
+        saturated=sent[first] if failing else None,
+        last_clean=sent[first - 1] if first else None,
+        most_received_pps=max(s.received_pps for s in sent),
+        why="" if failing else "the ramp ended before the loss stayed above the threshold",
+    )

@@ -1,0 +1,139 @@
+"""What a search looks for: goals as RFC 9971 (MLRsearch) defines them, and the presets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+
+from dutlab.analysis.rescore import CSIT_NDR, CSIT_PDR, RFC2544, TST009, Definition
+from dutlab.errors import InputError
+from dutlab.units import Seconds
+
+WIDTH = 0.005
+"""Share of the upper bound that the bounds may lie apart; FD.io CSIT's."""
+FIRST_TRIALS = Seconds(1.0)
+GLANCE = Seconds(0.5)
+"""First trials where the last ones take a minute: over simulated devices the cheapest that leaves a software generator time to settle."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """One search goal. Ratios are shares (0.005 is 0.5 %); the figures of the result begin with `name`."""
+
+    name: str
+    loss_ratio: float
+    """Goal Loss Ratio: a trial that loses more is bad. In [0, 1)."""
+    exceed_ratio: float
+    """Goal Exceed Ratio: share of the seconds that may be bad. In [0, 1)."""
+    final_s: Seconds
+    """Goal Final Trial Duration: trials of at least this count in full."""
+    sum_s: Seconds
+    """Goal Duration Sum: seconds of trials that settle a load."""
+    width: float = WIDTH
+    """Goal Width: (upper - lower) / upper at which the search ends. RFC 9971 wants it no smaller than the loss ratio."""
+    initial_s: Seconds = FIRST_TRIALS
+    """Goal Initial Trial Duration: exploring begins with these. RFC 2544 section 24 allows shorter trials before the last."""
+    steps: int = 2
+    """Coarser targets on the way from the initial to the final duration."""
+
+    @property
+    def definition(self) -> Definition:
+        """The goal without what only steers the search."""
+        return Definition(self.name, self.loss_ratio, self.exceed_ratio, float(self.final_s), float(self.sum_s))
+
+
+def _goal(name: str, of: Definition, initial_s: Seconds = FIRST_TRIALS) -> Goal:
+    return Goal(name, of.loss_ratio, of.exceed_ratio, Seconds(of.final_s), Seconds(of.sum_s), initial_s=initial_s)
+
+
+PRESETS: Mapping[str, tuple[Goal, ...]] = {
+    "rfc2544": (_goal("throughput", RFC2544, GLANCE),),
+    "csit": (_goal("ndr", CSIT_NDR), _goal("pdr", CSIT_PDR)),
+    "tst009": (_goal("tst009", TST009, GLANCE),),
+    "quick": (
+        Goal("ndr", 0.0, 0.5, Seconds(1.0), Seconds(3.0), width=0.02, initial_s=GLANCE, steps=1),
+        Goal("pdr", 0.005, 0.5, Seconds(1.0), Seconds(3.0), width=0.02, initial_s=GLANCE, steps=1),
+    ),
+}
+"""`rfc2544`: no loss in 60 s. `csit`: half of 21 trials of 1 s lose nothing (NDR), 0.5 % at most (PDR). `tst009`: one of two trials of 60 s
+may lose. `quick`: a glance at NDR and PDR."""
+
+
+def parse_goals(text: str) -> tuple[Goal, ...]:
+    """Goals as JSON, names and units as in Goal: `[{"name": "ndr", "loss_ratio": 0, "exceed_ratio": 0.5, "final_s": 1, "sum_s": 21}]`.
+
+    Raises InputError with every fault.
+    """
+    try:
+        raw = json.loads(text)
+    except ValueError as e:
+        raise InputError(f"the goals are no JSON: {e}") from e
+    if not isinstance(raw, list) or not all(isinstance(g, dict) for g in raw):
+        raise InputError("the goals must be a list of mappings", remedy='as in [{"name": "ndr", "loss_ratio": 0, …}]')
+    known = {f.name for f in fields(Goal)}
+    needed = {"name", "loss_ratio", "exceed_ratio", "final_s", "sum_s"}
+    faults = [
+        f"goal {i}: {key}: unknown key (known: {', '.join(sorted(known))})" for i, g in enumerate(raw) for key in sorted(g.keys() - known)
+    ]
+    faults += [f"goal {i}: {key}: missing" for i, g in enumerate(raw) for key in sorted(needed - g.keys())]
+    faults += [
+        f"goal {i}: {key}: {value!r} is no number"
+        for i, g in enumerate(raw)
+        for key, value in g.items()
+        if key != "name" and (isinstance(value, bool) or not isinstance(value, int | float))
+    ]
+    if faults:
+        raise InputError("the goals are refused: " + "; ".join(faults))
+    return checked([Goal(**(g | {"name": str(g["name"])})) for g in raw])
+
+
+def goals_named(text: str) -> tuple[Goal, ...]:
+    """The goals of the presets in `text`, separated by commas, to be found in one search. Raises InputError."""
+    names = [name.strip() for name in text.split(",")]
+    if unknown := [name for name in names if name not in PRESETS]:
+        raise InputError(f"no preset is called {' or '.join(map(repr, unknown))}", remedy=f"known are {', '.join(PRESETS)}")
+    return checked([goal for name in names for goal in PRESETS[name]])
+
+
+def checked(goals: Sequence[Goal]) -> tuple[Goal, ...]:
+    """The goals, if one search can serve them all. Raises InputError with every contradiction in words."""
+    faults = ["there is no goal"] if not goals else []
+    for goal in goals:
+        faults += [f"goal {goal.name}: {fault}" for fault in _faults(goal)]
+    for i, goal in enumerate(goals):
+        for other in goals[:i]:
+            if other.name == goal.name:
+                faults.append(f"two goals are called {goal.name}")
+            elif _sense(other) == _sense(goal):
+                faults.append(f"goals {other.name} and {goal.name} ask the same: one answer cannot have two widths or names")
+    if faults:
+        raise InputError("the goals are refused: " + "; ".join(faults), remedy="see docs/method/search.md for what goes together")
+    return tuple(goals)
+
+
+def _sense(goal: Goal) -> tuple[float, float, float, float]:
+    return goal.loss_ratio, goal.exceed_ratio, goal.final_s, goal.sum_s
+
+
+def _faults(goal: Goal) -> list[str]:
+    """What contradicts itself in one goal (RFC 9971, search goal attributes)."""
+    faults = []
+    if not goal.name.replace("_", "").isalnum() or not goal.name.isascii():
+        faults.append("a name has letters, digits and underscores only: figures begin with it")
+    for what, share in (("loss_ratio", goal.loss_ratio), ("exceed_ratio", goal.exceed_ratio)):
+        if not 0 <= share < 1:
+            faults.append(f"{what} is a share of at least 0 and less than 1, not {share:g}")
+    if not 0 < goal.width < 1:
+        faults.append(f"width is a share between 0 and 1, not {goal.width:g}")
+    elif goal.width < goal.loss_ratio:
+        faults.append(f"a width of {goal.width:g} is finer than the loss ratio of {goal.loss_ratio:g} lets two loads differ")
+    if not 0 < goal.initial_s < float("inf") or not 0 < goal.final_s < float("inf"):
+        faults.append("durations are above 0 and end")
+    if goal.initial_s > goal.final_s:
+        faults.append(f"the first trials ({goal.initial_s:g} s) would be longer than the last ({goal.final_s:g} s)")
+    if not goal.final_s <= goal.sum_s < float("inf"):
+        faults.append(f"{goal.sum_s:g} s of trials in all cannot hold one of {goal.final_s:g} s")
+    if goal.steps != int(goal.steps) or goal.steps < 0 or (goal.steps == 0 and goal.initial_s < goal.sum_s):
+        faults.append(f"{goal.steps} steps do not lead from {goal.initial_s:g} s to {goal.sum_s:g} s")
+    return faults

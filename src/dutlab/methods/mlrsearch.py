@@ -1,0 +1,165 @@
+"""The MLRsearch library, asked one question at a time: which trial next?
+
+The library (RFC 9971's reference, Apache-2.0) is synchronous and calls for each trial from within its search. Here it runs in a thread of
+its own that stands still while a trial runs: `first()` and `tell()` wait until it wants a trial or has ended. Everything else of a search
+stays in one coroutine, so that cancelling that coroutine cancels the trial.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from MLRsearch import (  # type: ignore[import-untyped]  # ships no types
+    Config,
+    MeasurementResult,
+    MultipleLossRatioSearch,
+    SearchGoal,
+)
+
+from dutlab.errors import MeasurementError
+from dutlab.methods.goals import Goal
+from dutlab.units import Pps, Seconds
+
+_NO_LIMIT_S = 1e12  # the library would read a clock; the time of a search is limited by who asks it
+
+
+@dataclass(frozen=True)
+class Ask:
+    """The trial that the library wants next."""
+
+    load: Pps
+    """Of each link."""
+    duration: Seconds
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the library is told of a trial. Frames of all links together."""
+
+    ask: Ask
+    asked_frames: int
+    """What the loss ratio counts as wanted: frames that were not sent count as lost."""
+    sent_frames: int
+    lost_frames: int
+
+    @property
+    def loss_ratio(self) -> float:
+        """As the library will compute it (MLRsearch 1.2.1, MeasurementResult.loss_ratio)."""
+        overall = max(self.asked_frames, self.sent_frames)
+        return (self.lost_frames + abs(self.asked_frames - self.sent_frames)) / overall if overall else 0.0
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What the library found for one goal; None where there is no such bound."""
+
+    lower: Pps | None
+    upper: Pps | None
+
+
+class _Abandoned(BaseException):
+    """Ends the library's thread; no `except Exception` of the library may catch it."""
+
+
+class Library:
+    """One search. Use as a context manager: leaving it ends the thread, wherever the search stands."""
+
+    def __init__(self, goals: Sequence[Goal], *, lowest: Pps, highest: Pps) -> None:
+        self._goals = {goal: _search_goal(goal) for goal in goals}
+        config = Config(
+            goals=tuple(self._goals.values()), min_load=lowest, max_load=highest, search_duration_max=_NO_LIMIT_S, warmup_duration=0.0
+        )
+        self._search = MultipleLossRatioSearch(config)
+        self._replies: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="mlrsearch", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._next: asyncio.Future[Ask | dict[Goal, Bounds]] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._thread.is_alive():
+            self._replies.put(None)
+            self._thread.join()
+
+    async def first(self) -> Ask | dict[Goal, Bounds]:
+        """The first trial. Raises MeasurementError when the library cannot search at all."""
+        self._loop = asyncio.get_running_loop()
+        self._next = self._loop.create_future()
+        self._thread.start()
+        return await self._next
+
+    async def tell(self, told: Told) -> Ask | dict[Goal, Bounds]:
+        """What became of the trial that was asked for last; returns the next one, or the bounds of every goal.
+
+        Raises MeasurementError when the library gives up.
+        """
+        assert self._loop is not None  # noqa: S101 first() came before
+        self._next = self._loop.create_future()
+        self._replies.put(
+            MeasurementResult(
+                intended_duration=told.ask.duration,
+                intended_load=told.ask.load,
+                intended_count=told.asked_frames,
+                offered_count=told.sent_frames,
+                loss_count=told.lost_frames,
+                duration_with_overheads=told.ask.duration,
+            )
+        )
+        return await self._next
+
+    def measure(self, intended_duration: float, intended_load: float) -> Any:  # noqa: ANN401 the library ships no types
+        """The library's call for a trial, in its own thread."""
+        self._post(Ask(Pps(intended_load), Seconds(intended_duration)))
+        if (reply := self._replies.get()) is None:
+            raise _Abandoned
+        return reply
+
+    def _run(self) -> None:
+        try:
+            found = self._search.search(self, debug=lambda _: None)
+        except _Abandoned:
+            return
+        except Exception as error:  # noqa: BLE001 whatever a library raises belongs to who waits for it
+            self._post(error)
+        else:
+            self._post({goal: _bounds(found[searched]) for goal, searched in self._goals.items()})
+
+    def _post(self, item: Ask | dict[Goal, Bounds] | Exception) -> None:
+        assert self._loop is not None  # noqa: S101 the thread is started by first()
+        self._loop.call_soon_threadsafe(self._deliver, item)
+
+    def _deliver(self, item: Ask | dict[Goal, Bounds] | Exception) -> None:
+        if self._next is None or self._next.done():
+            return  # who waited was cancelled
+        if isinstance(item, Exception):
+            gave_up = MeasurementError(f"the search gave up: {item}")
+            gave_up.__cause__ = item
+            self._next.set_exception(gave_up)
+        else:
+            self._next.set_result(item)
+
+
+def _search_goal(goal: Goal) -> Any:  # noqa: ANN401 the library ships no types
+    return SearchGoal(
+        loss_ratio=goal.loss_ratio,
+        exceed_ratio=goal.exceed_ratio,
+        relative_width=goal.width,
+        initial_trial_duration=goal.initial_s,
+        final_trial_duration=goal.final_s,
+        duration_sum=goal.sum_s,
+        preceding_targets=goal.steps,
+        fail_fast=False,  # no lower bound is an answer too
+    )
+
+
+def _bounds(found: Any) -> Bounds:  # noqa: ANN401 the library ships no types
+    lower, upper = found.relevant_lower_bound, found.relevant_upper_bound
+    return Bounds(None if lower is None else Pps(float(lower)), None if upper is None else Pps(float(upper)))

@@ -1,0 +1,162 @@
+"""What a search found: for every goal both bounds and the conditional throughput, or what is irregular about it (RFC 9971, goal result)."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dutlab.analysis.rescore import Answer, TrialPoint, Verdict, answer, by_load, classify
+from dutlab.methods.goals import Goal
+from dutlab.methods.mlrsearch import Bounds
+from dutlab.methods.search_trial import Mark, Role, SearchTrial
+from dutlab.units import Pps, Seconds, si
+
+
+class Irregular(enum.Enum):
+    """Why a goal has no regular result."""
+
+    ENDED = "the search ended before it was done"
+    NO_LOWER = "more is lost than the goal allows even at the lowest rate of the search"
+    SILENT = "not one frame came back, at any rate: is the path through the DUT open?"
+    NO_UPPER = "no more is lost than the goal allows at the highest rate of the search: the limit lies at or above it"
+    GENERATOR = "the generator did not reach the rates above the lower bound: the limit is the generator's, that of the DUT lies higher"
+    UNLIKE = "the trials do not bear out what the search made of them"
+
+
+@dataclass(frozen=True)
+class GoalResult:
+    """One goal's result. Rates in frames a second of each link. Without `irregular` both bounds are there, at most the width apart."""
+
+    goal: Goal
+    lower_pps: Pps | None
+    """Relevant lower bound: the highest load below the upper bound at which the goal is met."""
+    upper_pps: Pps | None
+    """Relevant upper bound: the lowest load at which the DUT misses the goal."""
+    conditional_pps: Pps | None
+    """Conditional throughput: the lower bound less its loss."""
+    irregular: tuple[Irregular, ...] = ()
+    inversions: int = 0
+    """Loads above the upper bound at which the goal was met: a DUT with several states, or chance."""
+
+    @property
+    def regular(self) -> bool:
+        """Whether nothing is to be said against it."""
+        return not self.irregular
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search leaves behind: the results by name of the goal, and every trial."""
+
+    results: Mapping[str, GoalResult]
+    trials: tuple[SearchTrial, ...]
+    lowest_pps: Pps
+    highest_pps: Pps
+    highest_is: str
+    """What set the highest rate, in words."""
+    ended: str = ""
+    """Why the search ended before it was done; empty when it was done."""
+    tolerance: float = 0.0
+    """Share of a rate that may be missing before a trial is one at another rate."""
+
+    @property
+    def sent_s(self) -> float:
+        """Seconds of sending, of all trials."""
+        return sum(t.sent_s for t in self.trials)
+
+    @property
+    def saved_s(self) -> float:
+        """Seconds of sending that stopping early saved."""
+        return sum(t.saved_s for t in self.trials)
+
+    @property
+    def points(self) -> tuple[TrialPoint, ...]:
+        """The trials that count, for `analysis.rescore`."""
+        return tuple(t.point(self.tolerance) for t in self.trials if t.counts)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know, in words."""
+        notes = [f"{name}: {why.value}" for name, result in self.results.items() for why in result.irregular]
+        notes += [f"the search ended early: {self.ended}"] if self.ended else []
+        notes += [
+            f"{name}: the goal was met at {result.inversions} rates above its upper bound"
+            for name, result in self.results.items()
+            if result.inversions
+        ]
+        return (*notes, *([self.reach] if self.reach else []))
+
+    @property
+    def reach(self) -> str:
+        """How far the generator got, in words, if it set the limit of any goal."""
+        if not any(Irregular.GENERATOR in r.irregular for r in self.results.values()):
+            return ""
+        reach = max(t.sent_pps for t in self.trials if Mark.STARVED in t.marks or t.role is Role.REACH)
+        return f"the generator reached {si(reach, 'pps')} at most where it was asked for more"
+
+    def as_json(self) -> dict[str, Any]:
+        """For the raw file of the search; rates carry their unit in the name."""
+        return {
+            "lowest_pps": self.lowest_pps,
+            "highest_pps": self.highest_pps,
+            "highest_is": self.highest_is,
+            "ended": self.ended,
+            "tolerance": self.tolerance,
+            "sent_s": self.sent_s,
+            "saved_s": self.saved_s,
+            "goals": {
+                name: asdict(result.goal)
+                | {
+                    "lower_pps": result.lower_pps,
+                    "upper_pps": result.upper_pps,
+                    "conditional_pps": result.conditional_pps,
+                    "irregular": [why.value for why in result.irregular],
+                    "inversions": result.inversions,
+                }
+                for name, result in self.results.items()
+            },
+            "trials": [t.as_json() for t in self.trials],
+            "points": [asdict(p) for p in self.points],
+        }
+
+
+def result_of(goal: Goal, trials: Sequence[SearchTrial], tolerance: float, bounds: Bounds | None) -> GoalResult:
+    """The goal's result from the trials themselves; `bounds` is what the search made of them, None if it did not come to its end.
+
+    To the search a rate that the generator did not reach is lost frames, which turns it to lower rates. Here such a trial says nothing
+    about the DUT, so a bound that rests on one falls away and the goal is marked.
+    """
+    counted = [t for t in trials if t.counts]
+    points = [t.point(tolerance) for t in counted]
+    found = answer(points, goal.definition)
+    irregular = [] if bounds is not None else [Irregular.ENDED]
+    if bounds is not None:
+        irregular += _irregular(found, bounds, counted)
+    inversions = 0
+    if found.upper_pps is not None:
+        above = {load: at for load, at in by_load(points).items() if load > found.upper_pps}
+        inversions = sum(classify(at, goal.definition) is Verdict.LOWER for at in above.values())
+    return GoalResult(
+        goal=goal,
+        lower_pps=None if found.lower_pps is None else Pps(found.lower_pps),
+        upper_pps=None if found.upper_pps is None else Pps(found.upper_pps),
+        conditional_pps=None if found.conditional_pps is None else Pps(found.conditional_pps),
+        irregular=tuple(irregular),
+        inversions=inversions,
+    )
+
+
+def _irregular(found: Answer, bounds: Bounds, counted: Sequence[SearchTrial]) -> list[Irregular]:
+    if (found.lower_pps, found.upper_pps) != (bounds.lower, bounds.upper):  # a bound of the search that the DUT did not set
+        return [Irregular.GENERATOR if any(Mark.STARVED in t.marks for t in counted) else Irregular.UNLIKE]
+    if found.lower_pps is None:
+        silent = all(t.received_frames == 0 for t in counted)
+        return [Irregular.SILENT if silent else Irregular.NO_LOWER]
+    return [Irregular.NO_UPPER] if found.upper_pps is None else []
+
+
+def seconds_of(goals: Sequence[Goal]) -> Seconds:
+    """What a search for these goals is given before it is ended: many times what it needs."""
+    return Seconds(600.0 + 40.0 * sum(g.sum_s for g in goals))

@@ -1,0 +1,154 @@
+"""One trial of a search, as it is kept: what was asked, what became of it, and what the search made of it."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dutlab.analysis.rescore import TrialPoint
+from dutlab.methods.early_stop import most_frames
+from dutlab.methods.mlrsearch import Ask, Told
+from dutlab.methods.ports import Flow, Offer, Outcome
+
+NEXT_TO_NOTHING = 0.001
+"""Of the frames sent: so few come back of what was on its way when a DUT died, or by mistake."""
+
+
+class Role(enum.Enum):
+    """What a trial was for."""
+
+    SEARCH = "search"
+    REACH = "reach"
+    """As fast as the generator can, to know where to begin."""
+    CONTROL = "control"
+    """At a rate that had come through before: is the DUT still there?"""
+
+
+class Mark(enum.Enum):
+    """What is to be known of a trial before its numbers are used."""
+
+    STARVED = "the generator did not reach the rate"
+    CONTRADICTORY = "the counters contradict one another"
+    SILENT = "next to nothing came back on a link"
+    REPEATED = "offered once more because the trial before it told nothing"
+    NO_ACCOUNT = "the generator gave no account"
+
+
+@dataclass(frozen=True)
+class SearchTrial:
+    """A trial of a search. Rates in frames a second of each link, frames of all links together, times in seconds."""
+
+    number: int
+    """From 1, in the order of the search."""
+    role: Role
+    load_pps: float
+    """As asked for; of a trial at full speed, as reached."""
+    duration_s: float
+    """As asked for."""
+    sent_s: float
+    """How long was sent; of several links the longest."""
+    sent_pps: float
+    """What left the generator on the slowest link."""
+    asked_frames: int
+    """Of the whole duration, wherever it was stopped."""
+    sent_frames: int
+    received_frames: int
+    lost_frames: int
+    allowed_frames: int | None
+    """More lost than this, and it may be stopped."""
+    stopped_early_s: float | None
+    """The instant at which it was stopped, from its first frame; None: it ran to its end."""
+    counts: bool
+    """Whether the search was told of it."""
+    marks: tuple[Mark, ...] = ()
+    detail: str = ""
+
+    @property
+    def loss_ratio(self) -> float:
+        """Of the frames that were sent, up to the instant at which it ended."""
+        return self.lost_frames / self.sent_frames if self.sent_frames else 0.0
+
+    @property
+    def saved_s(self) -> float:
+        """What stopping early saved."""
+        return 0.0 if self.stopped_early_s is None else max(self.duration_s - self.stopped_early_s, 0.0)
+
+    def told(self, ask: Ask, tolerance: float) -> Told:
+        """What the search is told: of a trial stopped early, only what is certain of the whole one (see early_stop)."""
+        if self.stopped_early_s is not None:
+            frames = most_frames(self.asked_frames, tolerance)
+            return Told(ask, frames, frames, min(self.lost_frames, frames))
+        if Mark.STARVED in self.marks:  # frames that were not sent in time were not sent
+            in_time = min(self.sent_frames, math.floor(self.asked_frames * self.sent_pps / self.load_pps))
+            return Told(ask, self.asked_frames, in_time, min(self.lost_frames, in_time))
+        return Told(ask, self.sent_frames, self.sent_frames, min(self.lost_frames, self.sent_frames))
+
+    def point(self, tolerance: float) -> TrialPoint:
+        """The trial as definitions see it: exact only if it ran to its end at its rate."""
+        if self.stopped_early_s is not None or Mark.STARVED in self.marks:
+            frames = max(most_frames(self.asked_frames, tolerance), self.sent_frames)
+            return TrialPoint(self.load_pps, self.duration_s, self.lost_frames / frames, exact=False)
+        return TrialPoint(self.load_pps, self.duration_s, self.loss_ratio)
+
+    def as_json(self) -> Mapping[str, Any]:
+        """For the raw file of the search: every field by its name."""
+        plain = asdict(self) | {"role": self.role.value, "marks": [mark.value for mark in self.marks], "loss_ratio": self.loss_ratio}
+        return {k: v for k, v in plain.items() if v not in ("", None)}
+
+
+def trial_of(offer: Offer, outcome: Outcome, *, number: int, role: Role, tolerance: float) -> SearchTrial:
+    """The outcome of one offer as a trial with its marks."""
+    flows, load, allowed = outcome.flows, offer.rate, offer.stop_after_lost
+    sent_pps = min((f.sent_frames / f.sent_seconds if f.sent_seconds > 0 else 0.0 for f in flows), default=0.0)
+    rate = sent_pps if load is None else load
+    asked = round(rate * offer.duration) * len(offer.links)
+    stopped = outcome.stopped_early_s
+    faults = [fault for flow in flows for fault in _contradictions(flow)]
+    lost = sum(f.lost_frames for f in flows)
+    if stopped is not None and (allowed is None or lost <= allowed):
+        faults.append(f"stopped early with {lost} frames lost, and {'none' if allowed is None else allowed} would have had to be exceeded")
+    sent = sum(f.sent_frames for f in flows)
+    if sent > most_frames(asked, tolerance):
+        faults.append(f"{asked} frames were asked for and {sent} sent")
+    if missing := [link for link in offer.links if link not in {f.link for f in flows}]:
+        faults.append(f"the generator gave no account of link {' and '.join(missing)}")
+    marks = [Mark.CONTRADICTORY] if faults else []
+    if load is not None and stopped is None and sent_pps < load * (1 - tolerance):
+        marks.append(Mark.STARVED)
+    if any(0 <= f.received_frames < f.sent_frames * NEXT_TO_NOTHING for f in flows):
+        marks.append(Mark.SILENT)
+    return SearchTrial(
+        number=number,
+        role=role,
+        load_pps=rate,
+        duration_s=float(offer.duration),
+        sent_s=max((f.sent_seconds for f in flows), default=0.0),
+        sent_pps=sent_pps,
+        asked_frames=asked,
+        sent_frames=sent,
+        received_frames=sum(f.received_frames for f in flows),
+        lost_frames=lost,
+        allowed_frames=allowed,
+        stopped_early_s=None if stopped is None else float(stopped),
+        counts=False,
+        marks=tuple(marks),
+        detail="; ".join(faults),
+    )
+
+
+def _contradictions(flow: Flow) -> list[str]:
+    """What one link's counters cannot all be."""
+    faults = []
+    if flow.lost_frames < 0:
+        faults.append(f"link {flow.link}: {-flow.lost_frames} frames more came back than were sent")
+    elif not flow.balances:
+        faults.append(
+            f"link {flow.link}: asked {flow.asked_frames}, sent {flow.sent_frames}, refused {flow.refused_frames}, "
+            f"duplicated {flow.duplicated_frames}, received {flow.received_frames}, lost {flow.lost_frames} do not add up"
+        )
+    if flow.sent_frames <= 0:
+        faults.append(f"link {flow.link}: nothing was sent")
+    return faults

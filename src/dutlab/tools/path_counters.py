@@ -1,0 +1,75 @@
+"""Where on a link frames got lost, told by the counters of the four ports on its path.
+
+    asked → generator → sender's card → DUT in → DUT stack → DUT out → sink's card → sink → received
+
+Each place is charged with what the counter before it saw and the counter after it did not, so the places add up to what was sent and not
+received. A place is left out when a counter is not there, or does not count what the engine sends by it (frames that XDP sends or drops
+are no packets to some drivers): then nobody knows, and nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dutlab.hosts.host import Host
+from dutlab.spec.testbed import Link, Port
+
+# Linux, Documentation/ABI/testing/sysfs-class-net-statistics
+_READ = 'cd "/sys/class/net/$1/statistics" && cat tx_packets tx_dropped rx_packets'
+_TOLERATED = 16
+"""Frames of others (a neighbour's solicitation, a probe's echo) by which a counter may run ahead of the one before it."""
+
+
+@dataclass(frozen=True)
+class PortCount:
+    """What one port has counted since it was made, in frames."""
+
+    sent: int
+    send_dropped: int
+    received: int
+
+    def since(self, before: PortCount) -> PortCount:
+        """The frames between two readings."""
+        return PortCount(self.sent - before.sent, self.send_dropped - before.send_dropped, self.received - before.received)
+
+
+PathCount = tuple[PortCount | None, ...]
+"""Of source, DUT in, DUT out and sink, in the order of the path; None where a port's counters cannot be read."""
+
+
+async def read_path(hosts: Mapping[str, Host], link: Link) -> PathCount:
+    """The counters of a link's four ports, read at the same time. Raises HostError when a host vanished."""
+    return tuple(await asyncio.gather(*(_read(hosts.get(port.host), port) for port in link.path)))
+
+
+async def _read(host: Host | None, port: Port) -> PortCount | None:
+    if host is None:  # a DUT that is not reached by commands
+        return None
+    done = await host.run(["sh", "-c", _READ, "count", port.interface], check=False)
+    words = done.text.split()
+    return PortCount(*map(int, words)) if done.status == 0 and len(words) == 3 and all(w.isdigit() for w in words) else None  # noqa: PLR2004
+
+
+def lost_by_place(*, before: PathCount, after: PathCount, sent: int, received: int, reverse: bool = False) -> dict[str, int]:
+    """Place → frames lost there, of the places that can be told; empty when no counter of the path helps."""
+    counts = [None if b is None or a is None else a.since(b) for b, a in zip(before, after, strict=True)]
+    source, dut_in, dut_out, sink = reversed(counts) if reverse else counts
+    stations = (  # what was still alive after each place
+        ("sender's card", None if source is None else source.sent),
+        ("DUT in", None if dut_in is None else dut_in.received),
+        ("DUT stack", None if dut_out is None else dut_out.sent + dut_out.send_dropped),
+        ("DUT out", None if dut_out is None else dut_out.sent),
+        ("sink's card", None if sink is None else sink.received),
+        ("sink", received),
+    )
+    places: dict[str, int] = {}
+    alive: int | None = sent
+    for place, left in stations:
+        if left is None or alive is None or left > alive + _TOLERATED or (left == 0 and alive > _TOLERATED and received):
+            alive = None if left is None or left == 0 else left
+            continue
+        places[place] = max(0, alive - left)
+        alive = left
+    return places

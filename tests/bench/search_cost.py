@@ -1,0 +1,148 @@
+"""What a search costs against plain bisection and against the library without early stop, over simulated devices with noise.
+
+    python tests/bench/search_cost.py [--duts 1000]
+
+Every device is searched three times with the same noise, trial by trial: by plain bisection with trials of 60 s, by the search with every
+trial in full, and by the search as it is. The last two must give the same answers, to the last bit. Costs are seconds of sending, and the
+same with 1 s and with 7 s (RFC 2544 section 23) around every trial. Needs nothing; prints Markdown. Exits 1 when a bound is broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from dutlab.methods.goals import PRESETS
+from dutlab.methods.mixes import frame_mix
+from dutlab.methods.search import EarlyStop, Search, find
+from dutlab.methods.search_result import Found
+from dutlab.units import Pps
+from simulated import LINE_PPS, NOISES, Bisected, Simulation, any_dut, noise_of, plain_bisection
+
+MIX = frame_mix(64)
+BISECTION_BOUND, LIBRARY_BOUND = 0.15, 0.75
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One device under all three. `bisected` is None where bisection has no such goal."""
+
+    noise: str
+    stopped: Found
+    full: Found
+    bisected: Bisected | None = None
+    again: Bisected | None = None
+    """Bisection of the same device with other noise: how far bisection repeats itself."""
+
+    @property
+    def same(self) -> bool:
+        """Whether stopping early changed nothing: every goal's bounds, conditional throughput and irregularities."""
+        return self.stopped.results == self.full.results
+
+
+async def compare(seed: int, preset: str) -> Compared:
+    """Device `seed` of the population."""
+
+    def simulation(noise: int = 0) -> Simulation:
+        return Simulation(any_dut(seed), seed + noise)
+
+    stopped, full = [
+        await find(simulation(), Search(("a",), MIX, PRESETS[preset], Pps(LINE_PPS), early_stop=how))
+        for how in (EarlyStop.AT_ONCE, EarlyStop.NEVER)
+    ]
+    if preset != "rfc2544":
+        return Compared(noise_of(seed), stopped, full)
+    width = PRESETS[preset][0].width
+    bisected, again = (plain_bisection(simulation(noise), MIX, width=width) for noise in (0, 1_000_000))
+    return Compared(noise_of(seed), stopped, full, bisected, again)
+
+
+def cost(found: Iterable[Found | Bisected], around_s: float = 0.0) -> float:
+    """Seconds of all of them, with so many around every trial."""
+    return sum(f.sent_s + around_s * (f.trials if isinstance(f, Bisected) else len(f.trials)) for f in found)
+
+
+def to_bisection(all_of: Sequence[Compared], around_s: float = 0.0) -> float:
+    return cost((c.stopped for c in all_of), around_s) / cost((c.bisected for c in all_of if c.bisected), around_s)
+
+
+def to_library(all_of: Sequence[Compared], around_s: float = 0.0) -> float:
+    return cost((c.stopped for c in all_of), around_s) / cost((c.full for c in all_of), around_s)
+
+
+def overlaps(compared: Compared) -> bool:
+    """Whether the search's bracket and bisection's have a rate in common: then they are the same answer, as far as the width lets one tell."""
+    result, bisected = next(iter(compared.stopped.results.values())), compared.bisected
+    if bisected is None or result.lower_pps is None:
+        return False
+    return result.lower_pps <= (bisected.upper_pps or result.lower_pps) and bisected.lower_pps <= (result.upper_pps or bisected.lower_pps)
+
+
+def apart(a: float | None, b: float | None) -> float:
+    """(a - b) / b, or -1 when there is no a."""
+    return -1.0 if not a or not b else (a - b) / b
+
+
+def print_bisection(all_of: Sequence[Compared]) -> None:
+    """Preset rfc2544 by kind of noise."""
+    print(
+        "| devices | n | search s | bisection s | ÷ bisection | +1 s | +7 s | ÷ library | +1 s | +7 s | same bracket | off bisection p50, p90 | bisection off itself p50, p90 |"
+    )
+    print("|-|-|-|-|-|-|-|-|-|-|-|-|-|")
+    for name in ("any", *NOISES):
+        some = [c for c in all_of if name in ("any", c.noise)]
+        ours = sorted(abs(apart(c.stopped.results["throughput"].lower_pps, c.bisected and c.bisected.lower_pps)) for c in some)
+        its = sorted(abs(apart(c.again and c.again.lower_pps, c.bisected and c.bisected.lower_pps)) for c in some)
+        spread = [f"{100 * values[len(values) // 2]:.2f} %, {100 * values[len(values) * 9 // 10]:.1f} %" for values in (ours, its)]
+        figures = [
+            f"{cost(c.stopped for c in some) / len(some):.0f}",
+            f"{cost(c.bisected for c in some if c.bisected) / len(some):.0f}",
+            *(f"{to_bisection(some, around):.3f}" for around in (0, 1, 7)),
+            *(f"{to_library(some, around):.3f}" for around in (0, 1, 7)),
+            f"{100 * statistics.mean(map(overlaps, some)):.0f} %",
+            *spread,
+        ]
+        print(f"| {name} | {len(some)} | {' | '.join(figures)} |")
+
+
+def print_saved(preset: str, all_of: Sequence[Compared]) -> None:
+    """What stopping early saves, and that it changes nothing."""
+    saved = 1 - to_library(all_of)
+    trials = statistics.mean(len(c.stopped.trials) for c in all_of)
+    irregular = sum(any(not r.regular for r in c.stopped.results.values()) for c in all_of)
+    print(
+        f"{preset}: same answers {sum(c.same for c in all_of)} of {len(all_of)}; {trials:.1f} trials, "
+        f"{cost(c.stopped for c in all_of) / len(all_of):.1f} s instead of {cost(c.full for c in all_of) / len(all_of):.1f} s: "
+        f"{100 * saved:.0f} % saved; {irregular} irregular"
+    )
+
+
+async def main() -> int:
+    """Prints, and says whether every bound holds."""
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("--duts", type=int, default=1000)
+    duts = arguments.parse_args().duts
+    broken = []
+    for preset in PRESETS:
+        all_of = [await compare(seed, preset) for seed in range(duts)]
+        print_saved(preset, all_of)
+        if not all(c.same for c in all_of):
+            broken.append(f"{preset}: stopping early changed {sum(not c.same for c in all_of)} answers")
+        if preset == "rfc2544":
+            print_bisection(all_of)
+            if to_bisection(all_of) > BISECTION_BOUND or to_library(all_of) > LIBRARY_BOUND:
+                broken.append(f"{preset}: costs {to_bisection(all_of):.3f} of bisection, {to_library(all_of):.3f} of the library")
+    for fault in broken:
+        print(fault)
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))

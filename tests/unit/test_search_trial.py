@@ -1,0 +1,117 @@
+"""One trial of a search: its marks, what the search is told of it, what definitions see of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dutlab.analysis.rescore import PDR_01, RFC2544, Verdict, classify
+from dutlab.methods.mixes import frame_mix
+from dutlab.methods.mlrsearch import Ask, Told
+from dutlab.methods.ports import Offer, Outcome
+from dutlab.methods.search_trial import Mark, Role, trial_of
+from simulated import Dut, Simulation
+
+MIX = frame_mix(64)
+TOLERANCE = 0.0025
+
+
+def offer(rate=1e6, seconds=60.0, allowed=None, links=("a",)):
+    return Offer(links, MIX, rate, seconds, stop_after_lost=allowed)
+
+
+def kept(simulation, asked, change=lambda outcome: outcome):
+    return trial_of(asked, change(simulation.trial(asked)), number=1, role=Role.SEARCH, tolerance=TOLERANCE)
+
+
+def test_a_trial_in_full_is_told_as_it_was():
+    trial = kept(Simulation(Dut(capacity_pps=9e5)), offer())
+    assert trial.told(Ask(1e6, 60.0), TOLERANCE) == Told(Ask(1e6, 60.0), 60_000_000, 60_000_000, 6_000_000)
+    point = trial.point(TOLERANCE)
+    assert (point.load_pps, point.duration_s, point.loss_ratio, point.exact) == (1e6, 60.0, 0.1, True)
+    assert (trial.marks, trial.saved_s) == ((), 0.0)
+
+
+def test_of_a_stopped_trial_only_what_is_certain_of_the_whole_one_is_told():
+    trial = kept(Simulation(Dut(capacity_pps=9e5)), offer(allowed=0))
+    assert (trial.stopped_early_s, trial.lost_frames, trial.loss_ratio) == (0.1, 10_000, 0.1)
+    assert trial.saved_s == pytest.approx(59.9)
+    told = trial.told(Ask(1e6, 60.0), TOLERANCE)
+    assert told == Told(Ask(1e6, 60.0), 60_150_008, 60_150_008, 10_000)
+    assert trial.point(TOLERANCE).exact is False
+    assert trial.point(TOLERANCE).loss_ratio == told.loss_ratio
+
+
+def test_a_stopped_trial_is_bad_for_no_loss_and_unknown_for_more_than_it_had_lost():
+    point = kept(Simulation(Dut(capacity_pps=9e5)), offer(allowed=0)).point(TOLERANCE)
+    assert point.loss_ratio < 0.001
+    assert classify([point], RFC2544) is Verdict.UPPER
+    assert classify([point], PDR_01) is Verdict.UNDECIDED
+
+
+def test_frames_that_were_not_sent_count_as_lost_for_the_search_and_say_nothing_of_the_device():
+    trial = kept(Simulation(Dut(capacity_pps=1e9), reach_pps=8e5), offer())
+    assert trial.marks == (Mark.STARVED,)
+    assert trial.told(Ask(1e6, 60.0), TOLERANCE).loss_ratio == pytest.approx(0.2)
+    assert trial.point(TOLERANCE).exact is False
+    assert classify([trial.point(TOLERANCE)], RFC2544) is Verdict.UNDECIDED
+
+
+def test_a_loss_ratio_that_is_told_is_never_above_one():
+    def slow_and_lost(outcome):
+        (flow,) = outcome.flows
+        return Outcome((replace(flow, sent_seconds=120.0, received_frames=0, lost_frames=flow.sent_frames),))
+
+    trial = kept(Simulation(Dut(capacity_pps=1e9)), offer(), slow_and_lost)
+    assert Mark.STARVED in trial.marks
+    assert trial.told(Ask(1e6, 60.0), TOLERANCE).loss_ratio == 1.0
+
+
+def test_a_device_that_loses_below_the_rate_that_was_not_reached_loses_at_that_rate_too():
+    trial = kept(Simulation(Dut(capacity_pps=7e5), reach_pps=8e5), offer())
+    assert trial.marks == (Mark.STARVED,)
+    assert classify([trial.point(TOLERANCE)], RFC2544) is Verdict.UPPER
+
+
+def test_a_rate_that_is_missed_by_less_than_the_tolerance_was_reached():
+    assert kept(Simulation(Dut(capacity_pps=1e9), reach_pps=0.998e6), offer()).marks == ()
+    assert kept(Simulation(Dut(capacity_pps=1e9), reach_pps=0.997e6), offer()).marks == (Mark.STARVED,)
+
+
+def test_a_generator_that_was_stopped_before_it_reached_the_rate_is_not_called_slow():
+    trial = kept(Simulation(Dut(capacity_pps=1e5), reach_pps=8e5), offer(allowed=0))
+    assert trial.stopped_early_s == 0.1
+    assert trial.marks == ()
+
+
+def test_a_trial_from_which_next_to_nothing_came_back_is_marked():
+    assert kept(Simulation(Dut(capacity_pps=999.0)), offer()).marks == (Mark.SILENT,)
+    assert kept(Simulation(Dut(capacity_pps=1001.0)), offer()).marks == ()
+
+
+def test_one_silent_link_of_two_is_marked():
+    def one_silent(outcome):
+        a, b = outcome.flows
+        return Outcome((a, replace(b, received_frames=0, lost_frames=b.sent_frames)))
+
+    assert kept(Simulation(Dut(capacity_pps=1e9)), offer(links=("a", "b")), one_silent).marks == (Mark.SILENT,)
+
+
+def test_what_is_written_down_has_units_in_its_names_and_leaves_out_what_is_empty():
+    row = kept(Simulation(Dut(capacity_pps=1e9)), offer()).as_json()
+    assert row == {
+        "number": 1,
+        "role": "search",
+        "load_pps": 1e6,
+        "duration_s": 60.0,
+        "sent_s": 60.0,
+        "sent_pps": 1e6,
+        "asked_frames": 60_000_000,
+        "sent_frames": 60_000_000,
+        "received_frames": 60_000_000,
+        "lost_frames": 0,
+        "counts": False,
+        "marks": [],
+        "loss_ratio": 0.0,
+    }
