@@ -209,7 +209,7 @@ mod tests {
         let changed = |at: usize, byte: u8| {
             let mut b = LITTLE_NANOSECONDS;
             b[at] = byte;
-            Capture::new(&b).map(|mut c| c.next().unwrap().unwrap_err()).unwrap_or_else(|e| e)
+            Capture::new(&b).map_or_else(|e| e, |mut c| c.next().unwrap().unwrap_err())
         };
         let bad = |offset, frame, fault| BadCapture { offset, frame, fault };
         assert_eq!(changed(0, 0), bad(0, 0, Fault::Magic(0x003c_b2a1)));
