@@ -2,6 +2,7 @@
 
 use crate::live::Live;
 use crate::lower::{self, Lowered};
+use crate::replay;
 use crate::write::Writer;
 use dutlab_measure::Histogram;
 use dutlab_port::af_packet::Bursts;
@@ -15,13 +16,13 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 /// What is due at the end of a trial may still be sent this long: a thread that lost its CPU for a moment catches up.
-const GRACE: Nanos = Nanos(10_000_000);
+pub const GRACE: Nanos = Nanos(10_000_000);
 /// Nearer than this the thread spins, for a sleep may end later.
 const SPIN: Nanos = Nanos(150_000);
 /// No sleep is longer, so that a stop is heard.
 const NAP: Nanos = Nanos(20_000_000);
 /// How often counters for live views and commands are looked at.
-const LOOK: Nanos = Nanos(10_000_000);
+pub const LOOK: Nanos = Nanos(10_000_000);
 
 /// A new rate for stream number `index` of the plan.
 pub struct Change {
@@ -76,13 +77,13 @@ pub fn run(mut sender: Sender, job: Job) -> Done {
     let stop = Arc::clone(&job.stop);
     let mut notes = Vec::new();
     let (totals, gaps, error) = match &mut sender {
-        Sender::Burst(tx) => Loop::new(job).run(tx.as_mut()),
-        Sender::Plan(tx) => match tx.load(&job.plan.plan) {
+        Sender::Burst(tx) => run_bursts(tx.as_mut(), job),
+        Sender::Plan(tx) => match load(tx.as_mut(), &job) {
             Ok(control) => run_plan(tx.as_mut(), control, job),
             Err(e) => match job.spare.as_ref().map(Bursts::open) {
                 Some(Ok(mut bursts)) => {
                     notes.push(format!("sent with af_packet: {e}"));
-                    Loop::new(job).run(&mut bursts)
+                    run_bursts(&mut bursts, job)
                 }
                 _ => {
                     let streams = job.plan.plan.streams.len();
@@ -92,6 +93,29 @@ pub fn run(mut sender: Sender, job: Job) -> Done {
         },
     };
     Done { sender, totals, gaps, notes, stopped: stop.load(Ordering::Relaxed), error }
+}
+
+/// Sends what the plan makes, or a capture that it replays.
+fn run_bursts(tx: &mut dyn BurstSender, job: Job) -> Account {
+    match job.plan.replay.clone() {
+        Some(replay) => {
+            let (totals, error) = replay::run(tx, &replay, &job);
+            (vec![totals], vec![None], error)
+        }
+        None => Loop::new(job).run(tx),
+    }
+}
+
+/// Hands the plan to a back end that makes the frames by itself.
+fn load(tx: &mut dyn PlanSender, job: &Job) -> Result<Arc<dyn PlanControl>, PortError> {
+    if job.plan.replay.is_some() {
+        return Err(PortError::Unsupported {
+            iface: "this port".into(),
+            what: "its back end makes frames by itself and cannot send a capture".into(),
+            remedy: "open the port with af_xdp or af_packet".into(),
+        });
+    }
+    tx.load(&job.plan.plan)
 }
 
 /// Lets the back end send; a second thread carries commands to it and counters from it.
@@ -235,7 +259,7 @@ fn gaps(h: &Histogram, min: Nanos) -> Gaps {
 }
 
 /// Passes the time until `until`: asleep when it is far away, spinning when it is near.
-fn rest(now: Nanos, until: Nanos) {
+pub fn rest(now: Nanos, until: Nanos) {
     let left = until.since(now);
     if left > SPIN {
         std::thread::sleep(Duration::from_nanos((left - SPIN).min(NAP).0));
