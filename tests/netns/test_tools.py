@@ -180,7 +180,7 @@ async def test_a_router_forwards_a_modest_load_without_losing_count_of_a_single_
     assert 1000 < flow.latency.min_ns <= flow.latency.p50_ns <= flow.latency.p99_ns <= flow.latency.max_ns < 1_000_000_000
 
 
-@pytest.mark.parametrize("size", [64, 594, 1518, "imix"])
+@pytest.mark.parametrize("size", [64, 594, 1518, "imix", "aaafg"])
 async def test_at_full_speed_every_frame_is_received_or_lost_and_nothing_else(engine, size):
     measured = await sweep.measure(engine, sweep_cell("a", frame_size=size))
     (flow,) = measured.flows

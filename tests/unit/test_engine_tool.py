@@ -162,6 +162,7 @@ async def test_an_offer_becomes_flows_facts_raw_and_readings(engine):
     assert outcome.facts == {
         "engine_version": "0.1.0",
         "engine_ports": "source:eth-a: af_packet; source:eth-a: no GRO; sink:eth-a: af_packet; sink:eth-a: no GRO",
+        "frame_sizes": "64/60/46 × 1 (bytes with FCS/without/IP)",
     }
     assert [(r.link, r.name, r.value, r.at_s) for r in outcome.readings] == [
         ("a", "received_pps", 250.0, 3.0),

@@ -118,7 +118,7 @@ def test_what_is_left_out_has_its_documented_default(tmp_path):
         ("  - iperf3: {streams: 4, omit: 5s, duration: 30s, links: [[a], [b], [a, b]]}", "  - iperf3",
          ":7:5: workloads.0: must be one of iperf3, sweep with its settings, as in `- sweep: {duration: 30s}`"),
         ("[64, imix]", "[63, imix]", ":8:27: workloads.1.sweep.frame_sizes.0: 63 is no frame size; 64 to 9234 bytes with FCS can be sent"),
-        ("[64, imix]", "[64, imax]", ":8:31: workloads.1.sweep.frame_sizes.1: 'imax' is no frame size and no mix (known: imix, imix-csit; did you mean imix?)"),
+        ("[64, imix]", "[64, imax]", ":8:31: workloads.1.sweep.frame_sizes.1: 'imax' is no frame size, no genome and no mix (known: imix, imix-csit, imix-csit-v6, imix-ip, imix-spirent, imix-trex, imix-trex-4-rates, imix-trex-bench, imix-trex-hlt, imix-web; did you mean imix?)"),
         ("[64, imix]", "[64, 64]", ":8:31: workloads.1.sweep.frame_sizes.1: stands twice; `repeats` repeats trials"),
         ("[64, imix]", "[64, 1519]", ":8:31: workloads.1.sweep.frame_sizes.1: 1519 bytes with FCS do not pass link a: its MTU of 1500 carries 1518"),
         ("[64, imix]", "[]", ":8:13: workloads.1.sweep.frame_sizes: empty; a sweep needs at least one"),

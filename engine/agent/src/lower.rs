@@ -3,12 +3,14 @@
 mod flows;
 mod rate;
 mod raw;
+mod replay;
 mod sizes;
 
 pub use rate::{lower_rate, pace};
 
 use dutlab_port as port;
 use dutlab_port::iface::Interface;
+use dutlab_port::pcap::Replay;
 use dutlab_port::speed;
 use dutlab_protocol::plan::{self, Rate, RawStream, SendPlan, Stream};
 use dutlab_protocol::reply::{ArmedSize, ArmedStream};
@@ -16,6 +18,7 @@ use dutlab_traffic::{Profile, Sizes};
 use dutlab_units::{FrameSize, Nanos};
 use dutlab_wire::frame::{FrameRepr, Transport};
 use dutlab_wire::{Layout, Mac, Probe, probe, tcp, vlan};
+use std::sync::Arc;
 
 /// Between the first sequence numbers of connection requests: odd, so that 2^32 of them differ, and far apart.
 const BETWEEN_CONNECTIONS: u32 = 0x9e37_79b1;
@@ -35,6 +38,8 @@ pub struct Lowered {
     pub links: Vec<Option<f64>>,
     /// How long; `NEVER` if only frame counts end the streams.
     pub duration: Nanos,
+    /// A capture, which then is the only stream.
+    pub replay: Option<Arc<Replay>>,
 }
 
 impl Lowered {
@@ -89,7 +94,17 @@ pub fn lower(plan: &SendPlan, iface: &Interface) -> Result<Lowered, String> {
         sizes: Vec::new(),
         links: Vec::new(),
         duration: plan.duration_ns.map_or(Nanos::NEVER, Nanos),
+        replay: None,
     };
+    if let Some(replay) = &plan.replay {
+        if !plan.streams.is_empty() || !plan.raw_streams.is_empty() {
+            return Err("send.replay: a capture is sent alone; leave `streams` and `raw_streams` out".into());
+        }
+        let (one, replay) = replay::lower(replay, iface).map_err(|e| format!("send.replay.{e}"))?;
+        lowered.push(one);
+        lowered.replay = Some(Arc::new(replay));
+        return Ok(lowered);
+    }
     if plan.streams.is_empty() && plan.raw_streams.is_empty() {
         faults.push("send.streams: give at least one stream".to_owned());
     }

@@ -18,6 +18,7 @@ mod lower;
 mod memory_bench;
 mod ports;
 mod receive;
+mod replay;
 mod report;
 mod send;
 mod session;

@@ -4,7 +4,7 @@ use crate::report::{fault, guard_fault, port_fault};
 use dutlab_port::af_packet::{Bursts, Ring};
 use dutlab_port::iface::{Interface, Network};
 use dutlab_port::memory::{Sink, pipe};
-use dutlab_port::{PortError, Receiver, Sender, af_xdp, clock, cpu};
+use dutlab_port::{PortError, Receiver, Sender, af_xdp, clock, cpu, pcap};
 use dutlab_protocol::reply::{BackendAbility, Opened, Probed};
 use dutlab_protocol::request::{Backend, Open};
 use dutlab_protocol::{ErrorKind, Fault};
@@ -35,6 +35,9 @@ pub fn open(ask: &Open) -> Result<(OpenPort, Opened), Fault> {
     check_cpus(ask)?;
     if ask.backend == Backend::Memory {
         return Ok(memory(ask));
+    }
+    if ask.backend == Backend::Pcap {
+        return pcap(ask).map_err(|e| port_fault(&e));
     }
     let iface = Interface::read(&ask.iface).map_err(|e| port_fault(&e))?;
     if !ask.guard.isolated {
@@ -159,8 +162,26 @@ fn opened(name: &str, iface: &Interface, backend: Backend) -> Opened {
 
 /// A port without a device, which takes every frame and never has one.
 fn memory(ask: &Open) -> (OpenPort, Opened) {
-    let iface = Interface {
-        name: "memory".into(),
+    let iface = no_interface("memory");
+    let opened = opened(&ask.port, &iface, Backend::Memory);
+    let (_, nothing) = pipe(0, clock::monotonic);
+    let sender = Some(Sender::Burst(Box::new(Sink::default())));
+    (port(ask, iface, sender, Some(Receiver::Burst(Box::new(nothing)))), opened)
+}
+
+/// A port that writes every frame into a new file, which `iface` names.
+fn pcap(ask: &Open) -> Result<(OpenPort, Opened), PortError> {
+    let file = pcap::File::create(&ask.iface)?;
+    let iface = no_interface(&ask.iface);
+    let mut opened = opened(&ask.port, &iface, Backend::Pcap);
+    opened.notes.push("this port can only send; to send a capture, give `replay` in the plan of another port".into());
+    Ok((port(ask, iface, Some(Sender::Burst(Box::new(file))), None), opened))
+}
+
+/// Facts of what is no interface: it takes every frame.
+fn no_interface(name: &str) -> Interface {
+    Interface {
+        name: name.to_owned(),
         index: 0,
         mac: [2, 0, 0, 0, 0, 0],
         mtu: 9216,
@@ -168,11 +189,7 @@ fn memory(ask: &Open) -> (OpenPort, Opened) {
         carrier: true,
         addresses: Vec::new(),
         default_route: false,
-    };
-    let opened = opened(&ask.port, &iface, Backend::Memory);
-    let (_, nothing) = pipe(0, clock::monotonic);
-    let sender = Some(Sender::Burst(Box::new(Sink::default())));
-    (port(ask, iface, sender, Some(Receiver::Burst(Box::new(nothing)))), opened)
+    }
 }
 
 fn check_cpus(ask: &Open) -> Result<(), Fault> {
@@ -194,8 +211,13 @@ pub fn probe(name: &str) -> Result<Probed, Fault> {
         ability(&iface, Backend::Xdp, xdp, page),
         ability(&iface, Backend::AfXdp, af_xdp, page),
         ability(&iface, Backend::AfPacket, af_packet, u32::MAX),
-        without_device(Backend::Memory, "uses no device: shows what the CPU alone can do"),
-        without_device(Backend::Pcap, "uses a file in place of an interface: `iface` names it"),
+        without_device(Backend::Memory, true, "uses no device: shows what the CPU alone can do", None),
+        without_device(
+            Backend::Pcap,
+            false,
+            "writes what is sent into a new file, which `iface` names, and receives nothing",
+            Some("to send a capture, give `replay` in the plan of a port with another back end"),
+        ),
     ];
     Ok(Probed { iface: iface.name, backends })
 }
@@ -225,13 +247,13 @@ fn ability(iface: &Interface, backend: Backend, open: OpenBackend, longest: u32)
     }
 }
 
-fn without_device(backend: Backend, reason: &str) -> BackendAbility {
+fn without_device(backend: Backend, can_receive: bool, reason: &str, remedy: Option<&str>) -> BackendAbility {
     BackendAbility {
         backend,
         can_send: true,
-        can_receive: true,
+        can_receive,
         max_frame_bytes: None,
         reason: Some(reason.into()),
-        remedy: None,
+        remedy: remedy.map(Into::into),
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::live::Live;
 use crate::lower::{self, Lowered};
+use crate::replay;
 use crate::write::Writer;
 use dutlab_measure::Histogram;
 use dutlab_port::{BurstSender, Gaps, PlanSender, PortError, Sender, StreamTotals, clock, cpu};
@@ -13,13 +14,13 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 /// What is due at the end of a trial may still be sent this long: a thread that lost its CPU for a moment catches up.
-const GRACE: Nanos = Nanos(10_000_000);
+pub const GRACE: Nanos = Nanos(10_000_000);
 /// Nearer than this the thread spins, for a sleep may end later.
 const SPIN: Nanos = Nanos(150_000);
 /// No sleep is longer, so that a stop is heard.
 const NAP: Nanos = Nanos(20_000_000);
 /// How often counters for live views and commands are looked at.
-const LOOK: Nanos = Nanos(10_000_000);
+pub const LOOK: Nanos = Nanos(10_000_000);
 
 /// A new rate for stream number `index` of the plan.
 pub struct Change {
@@ -69,7 +70,21 @@ pub fn run(mut sender: Sender, job: Job) -> Done {
     clock::precise_timers();
     let stop = Arc::clone(&job.stop);
     let (totals, gaps, error) = match &mut sender {
-        Sender::Burst(tx) => Loop::new(job).run(tx.as_mut()),
+        Sender::Burst(tx) => match job.plan.replay.clone() {
+            Some(replay) => {
+                let (totals, error) = replay::run(tx.as_mut(), &replay, &job);
+                (vec![totals], vec![None], error)
+            }
+            None => Loop::new(job).run(tx.as_mut()),
+        },
+        Sender::Plan(_) if job.plan.replay.is_some() => {
+            let e = PortError::Unsupported {
+                iface: "this port".into(),
+                what: "its back end makes frames by itself and cannot send a capture".into(),
+                remedy: "open the port with af_xdp or af_packet".into(),
+            };
+            (vec![StreamTotals::default()], vec![None], Some(e))
+        }
         Sender::Plan(tx) => run_plan(tx.as_mut(), job),
     };
     Done { sender, totals, gaps, stopped: stop.load(Ordering::Relaxed), error }
@@ -223,7 +238,7 @@ fn gaps(h: &Histogram, min: Nanos) -> Gaps {
 }
 
 /// Passes the time until `until`: asleep when it is far away, spinning when it is near.
-fn rest(now: Nanos, until: Nanos) {
+pub fn rest(now: Nanos, until: Nanos) {
     let left = until.since(now);
     if left > SPIN {
         std::thread::sleep(Duration::from_nanos((left - SPIN).min(NAP).0));

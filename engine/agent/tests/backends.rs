@@ -336,3 +336,115 @@ fn the_probe_says_of_every_back_end_what_it_can_do_and_why_not() {
     assert_eq!(probed["backends"][1]["can_send"], false, "{probed}");
     assert_eq!(probed["backends"][2]["max_frame_bytes"], 9018, "{probed}");
 }
+
+/// A file name of a test's own. The file is gone when this is dropped.
+struct Scratch(std::path::PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("dutlab-{}-{name}.pcap", std::process::id())))
+    }
+
+    fn name(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Writes 100 frames, due every millisecond, into a new file.
+fn capture(lab: &Lab, file: &Scratch) {
+    let mut writer = lab.source();
+    let opened = writer.must("open", json!({"port": "p", "iface": file.name(), "backend": "pcap"}));
+    assert_eq!(opened["backend"], "pcap");
+    let mut stream = lab.stream(1, &json!({"fixed_bytes": 100}), &json!({"pps": 1000.0}));
+    stream["frames"] = json!(100);
+    writer.must("arm", json!({"port": "p", "send": {"streams": [stream]}}));
+    writer.must("start", json!({}));
+    let sent = writer.must("wait", json!({"port": "p"}));
+    assert_eq!((number(&sent["streams"][0]["sent"]), &sent["ended"]), (100, &json!("finished")), "{sent}");
+}
+
+/// Gives frame n of a file of 100-byte frames (96 without FCS) the stamp of 1 s and n ms.
+fn restamp(file: &Scratch) {
+    let mut bytes = std::fs::read(&file.0).unwrap();
+    for (n, record) in (0_u32..).zip(bytes[24..].chunks_exact_mut(16 + 96)) {
+        record[..4].copy_from_slice(&1_u32.to_ne_bytes());
+        record[4..8].copy_from_slice(&(n * 1_000_000).to_ne_bytes());
+    }
+    std::fs::write(&file.0, bytes).unwrap();
+}
+
+#[test]
+fn what_is_sent_into_a_file_is_read_by_others_and_leaves_again_in_its_own_time_or_another() {
+    if !netns_or_skip() {
+        return;
+    }
+    let (lab, file) = (Lab::direct(), Scratch::new("replay"));
+    capture(&lab, &file);
+    let (read, text) = lab.run_at_source(&["tcpdump", "-nn", "-vv", "-r", file.name()]);
+    assert!(read && text.matches("172.16.0.2.40000 > 172.16.0.3.5001: [udp sum ok]").count() == 100, "{text}");
+    restamp(&file);
+    for backend in BACKENDS {
+        let (mut source, mut sink) = both(&lab, backend);
+        for (timing, rounds, span_ms) in [
+            (json!({"speed": 1.0}), 1, 99),
+            (json!({"speed": 2.0}), 1, 49),
+            (json!({"speed": 0.5}), 1, 198),
+            (json!({"max": true}), 30, 0),
+        ] {
+            let replay = json!({"path": file.name(), "stream": 9, "timing": timing, "rounds": rounds});
+            start(&mut source, &mut sink, &json!({"replay": replay}));
+            let sent = source.must("wait", json!({"port": "p"}));
+            let s = &sent["streams"][0];
+            let n = 100 * rounds;
+            assert_eq!((number(&s["stream"]), number(&s["asked"]), number(&s["sent"])), (9, n, n), "{backend}: {sent}");
+            assert_eq!(number(&s["sent_bytes"]), 100 * n, "{backend}: {sent}");
+            let span = number(&s["last_monotonic_ns"]) - number(&s["first_monotonic_ns"]);
+            // Never sooner; on a loaded machine the first frame, or the last, may be late.
+            let ms = span / 1_000_000;
+            assert!(ms + 25 >= span_ms && ms <= span_ms + 400, "{backend} {timing}: {ms} ms");
+            // The probes are of an earlier trial, so each frame is seen and belongs to none.
+            let settle = json!({"port": "p", "sent": [], "drain_ns": 200_000_000});
+            let received = sink.must("settle", settle);
+            assert_eq!(number(&received["stale"]), n, "{backend}: {received}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_no_capture_is_refused_with_the_place_of_the_fault() {
+    if !netns_or_skip() {
+        return;
+    }
+    let (lab, file) = (Lab::direct(), Scratch::new("bad"));
+    capture(&lab, &file);
+    let mut source = lab.source();
+    let again = source.ask("open", json!({"port": "x", "iface": file.name(), "backend": "pcap"}));
+    assert!(again["err"]["message"].as_str().unwrap().contains("exists already"), "{again}");
+    source.open_with("af_packet");
+    let mut refused = |bytes: &[u8]| {
+        std::fs::write(file.name(), bytes).unwrap();
+        let replay = json!({"port": "p", "send": {"replay": {"path": file.name()}}});
+        let reply = source.ask("arm", replay);
+        assert_eq!(reply["err"]["kind"], "bad_plan", "{reply}");
+        reply["err"]["message"].as_str().unwrap().to_owned()
+    };
+    let good = std::fs::read(file.name()).unwrap();
+    assert!(refused(&good[..good.len() - 5]).contains("(frame 100): the file ends too early"));
+    assert!(refused(b"#!/bin/sh\necho no capture at all\n").contains("byte 0: "));
+    assert!(refused(&good[..24]).contains("byte 24: there is no frame"));
+    let mut huge = good.clone();
+    huge[32..36].copy_from_slice(&u32::MAX.to_ne_bytes());
+    assert!(refused(&huge).contains("byte 32 (frame 1): a frame of 4294967295 bytes"));
+    let mut long = good[..24].to_vec();
+    for word in [0, 0, 3000_u32, 3000] {
+        long.extend(word.to_ne_bytes());
+    }
+    long.extend([0; 3000]);
+    assert!(refused(&long).contains("eth-a takes 1518"));
+}

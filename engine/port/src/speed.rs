@@ -56,7 +56,7 @@ struct Settings {
 #[derive(Clone, Copy)]
 struct Driver {
     command: u32,
-    driver: [c_char; 32],
+    name: [c_char; 32],
     version: [c_char; 32],
     firmware: [c_char; 32],
     bus: [c_char; 32],
@@ -94,9 +94,9 @@ fn driver(name: &str) -> Result<String, PortError> {
     info.command = GDRVINFO;
     // SAFETY: ETHTOOL_GDRVINFO writes a `struct ethtool_drvinfo`, which `Driver` is, as its size above says.
     unsafe { ask(name, (&raw mut info).cast()) }?;
-    info.driver[31] = 0;
+    info.name[31] = 0;
     // SAFETY: the array ends in a zero byte, by the line above.
-    Ok(unsafe { CStr::from_ptr(info.driver.as_ptr()) }.to_string_lossy().into_owned())
+    Ok(unsafe { CStr::from_ptr(info.name.as_ptr()) }.to_string_lossy().into_owned())
 }
 
 /// Carries out an ethtool command.
@@ -111,7 +111,7 @@ unsafe fn ask(name: &str, data: *mut c_char) -> Result<(), PortError> {
         return Err(PortError::NoSuchInterface { iface: name.to_owned() });
     }
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = c_char::from_ne_bytes([*from]);
+        *to = c_char::from_ne_bytes([from]);
     }
     request.ifr_ifru.ifru_data = data;
     // SAFETY: `request` is an ifreq with a name that ends in a zero byte, and `data` is what the caller promised.

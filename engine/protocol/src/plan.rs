@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// What a port sends in one trial: `streams`, `raw_streams` or both.
+/// What a port sends in one trial: `streams`, `raw_streams` or both; or `replay` alone.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SendPlan {
@@ -15,9 +15,49 @@ pub struct SendPlan {
     /// Streams of frames that are given byte by byte.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub raw_streams: Vec<RawStream>,
+    /// Frames of a capture.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<Replay>,
     /// Sending ends after this time; absent: only `frames` of each stream end it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ns: Option<u64>,
+}
+
+/// Frames of a capture (pcap, of Ethernet), sent as they are. They carry no probe, so no receiver accounts for them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Replay {
+    /// The file, on the agent's host.
+    pub path: String,
+    /// The number under which the frames are counted.
+    #[serde(default)]
+    pub stream: u16,
+    /// When they are due.
+    #[serde(default)]
+    pub timing: ReplayTiming,
+    /// How often the capture is sent, one round after another.
+    #[serde(default = "one_round")]
+    pub rounds: u32,
+}
+
+const fn one_round() -> u32 {
+    1
+}
+
+/// When the frames of a capture are due.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplayTiming {
+    /// As they were captured, this many times as fast: 2 is twice as fast, 0.5 half as fast.
+    Speed(f64),
+    /// `true`: as fast as possible.
+    Max(bool),
+}
+
+impl Default for ReplayTiming {
+    fn default() -> Self {
+        Self::Speed(1.0)
+    }
 }
 
 /// A sequence of numbered frames that the receiver accounts for.

@@ -31,8 +31,9 @@ mod tests {
     }
 
     fn counted(n: u32) -> [u8; 6] {
-        let [a, b, c, d] = n.to_be_bytes();
-        [2, 0, a, b, c, d]
+        let mut mac = [2; 6];
+        mac[2..].copy_from_slice(&n.to_be_bytes());
+        mac
     }
 
     #[test]

@@ -84,13 +84,12 @@ impl Pacer {
     pub fn change(&mut self, profile: Profile, now: Nanos) {
         if now > self.origin {
             self.floor = self.asked_by(now).unwrap_or(self.taken);
-            match self.profile.integral(now.since(self.origin)) {
-                Some(frames) => {
-                    let sum = self.phase + frames;
-                    self.before += whole(sum);
-                    self.phase = sum.fract();
-                }
-                None => (self.before, self.phase) = (self.taken, 0.0),
+            if let Some(frames) = self.profile.integral(now.since(self.origin)) {
+                let sum = self.phase + frames;
+                self.before += whole(sum);
+                self.phase = sum.fract();
+            } else {
+                (self.before, self.phase) = (self.taken, 0.0);
             }
             self.origin = now;
         }

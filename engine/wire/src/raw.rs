@@ -84,15 +84,12 @@ pub fn put_probe(frame: &mut [u8], at: usize, probe: &Probe) -> Result<Sums, Raw
     }
     probe.emit(&mut frame[at..]);
     let ip_length = carrier.as_ref().map(|c| c.end - c.ip_at);
-    let (checksum_at, udp, sum) = match covering {
-        Some(c) => {
-            frame[c.checksum_at..c.checksum_at + 2].fill(0);
-            (c.checksum_at, c.udp, Sum::of(&frame[c.transport_at..c.end]).plus(c.pseudo))
-        }
-        None => {
-            frame[end..end + 2].fill(0);
-            (end, false, Sum::of(&frame[at..]))
-        }
+    let (checksum_at, udp, sum) = if let Some(c) = covering {
+        frame[c.checksum_at..c.checksum_at + 2].fill(0);
+        (c.checksum_at, c.udp, Sum::of(&frame[c.transport_at..c.end]).plus(c.pseudo))
+    } else {
+        frame[end..end + 2].fill(0);
+        (end, false, Sum::of(&frame[at..]))
     };
     let checksum = if udp { sum.udp_checksum() } else { sum.checksum() };
     frame[checksum_at..checksum_at + 2].copy_from_slice(&checksum.to_be_bytes());

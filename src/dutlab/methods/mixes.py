@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from dutlab.errors import InputError
 from dutlab.methods.ports import FrameMix
 from dutlab.plan.cell import Cell
-from dutlab.spec.mixes import Mix, parse_mix_text
+from dutlab.spec.mixes import Mix, parse_mix_text, parse_order
 
 
 def frame_mix(size: str | float) -> FrameMix:
@@ -16,13 +16,13 @@ def frame_mix(size: str | float) -> FrameMix:
         mix = Mix.model_validate(int(size) if isinstance(size, float) and size.is_integer() else size)
     except ValidationError as e:
         raise InputError(f"{size!r} is no frame size: {e.errors()[0]['msg']}", remedy="write bytes with FCS, as in 64, or imix") from e
-    return FrameMix(mix.name, mix.parts)
+    return FrameMix(mix.name, mix.parts, mix.sequence)
 
 
 def mix_of(cell: Cell) -> FrameMix:
-    """The cell's mix: `frame_mix` holds its parts (`64:7,594:4`), `frame_size` its name; without parts the name must say all.
+    """The cell's mix: `frame_mix` holds its parts (`64:7,594:4`) or its order (`64x3>1518x1`), `frame_size` its name.
 
-    Raises InputError.
+    Without parts the name must say all. Raises InputError.
     """
     size, parts = cell.params.get("frame_size"), cell.params.get("frame_mix")
     if size is None:
@@ -30,6 +30,6 @@ def mix_of(cell: Cell) -> FrameMix:
     if parts is None:
         return frame_mix(size)
     try:
-        return FrameMix(str(size), parse_mix_text(str(parts)))
+        return FrameMix(str(size), parse_mix_text(str(parts)), parse_order(str(parts)))
     except (ValueError, TypeError) as e:
         raise InputError(f"{parts!r} is no frame mix: {e}", remedy="write weights by size, as in 64:7,594:4,1518:1") from e

@@ -23,6 +23,8 @@ class FrameMix:
 
     name: str
     parts: tuple[tuple[FrameBytes, int], ...]
+    sequence: tuple[FrameBytes, ...] | None = None
+    """The sizes in the order they are sent in, if that counts; then `parts` is how often each comes in it."""
 
     @property
     def mean(self) -> float:

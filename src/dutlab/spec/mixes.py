@@ -1,57 +1,62 @@
-"""Frame sizes as users write them: one size, a mix with a name, or a mix of their own. Sizes are bytes with FCS."""
+"""Frame sizes as users write them: one size, a mix with a name, a genome, or a list of their own. Sizes are bytes with FCS.
+
+64                                           one size
+imix                                         a mix with a name
+aaafg                                        an IMIX genome (RFC 6985), sent in this order
+{name: web, parts: {64: 7, 1518: 5}}         weights by size
+{name: mine, genome: aAz, table: {A: 100, z: 1518}}
+{name: own-order, sequence: [64, 64, 1518]}  this order, over and over
+{from: 64, to: 1518, step: 2}                one frame of each size, over and over
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from pydantic import model_serializer
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Name
+from dutlab.spec.genome import LONGEST_SEQUENCE, looks_like_genome, read_genome
 from dutlab.spec.model import SpecModel, did_you_mean, fault
+from dutlab.spec.named_mixes import ETH_FRAME_OVERHEAD, FCS_BYTES, NAMED_MIXES
 from dutlab.units import SHORTEST_FRAME, FrameBytes
+
+__all__ = ["ETH_FRAME_OVERHEAD", "LONGEST_FRAME", "NAMED_MIXES", "Mix", "parse_mix_text", "parse_order", "sizes_in_words"]
 
 LONGEST_FRAME = FrameBytes(9216 + 18)
 """The largest MTU that a link may have, with Ethernet header and FCS (IEEE 802.3: 14 + 4 bytes)."""
-ETH_FRAME_OVERHEAD = 14 + 4
 MOST_WEIGHT = 10_000
-
-NAMED_MIXES: Mapping[str, tuple[tuple[int, int], ...]] = MappingProxyType(
-    {
-        # IP lengths 40, 576 and 1500 at 7:4:1 on Ethernet: + 18 bytes, at least 64. The average is 361.83 bytes.
-        "imix": ((64, 7), (594, 4), (1518, 1)),
-        # FD.io CSIT, docs/content/methodology: 64/570/1518 at 28:16:4. The average is 353.83 bytes.
-        "imix-csit": ((64, 28), (570, 16), (1518, 4)),
-    }
-)
+_SWEEP = frozenset({"from", "to", "step"})
 
 
 class Mix(SpecModel):
-    """Frame sizes and how often each is sent; one entry is a fixed size.
-
-    Written `64`, `imix`, or `{name: web, parts: {64: 7, 1518: 5}}`.
-    """
+    """Frame sizes and how often or in which order each is sent; one entry is a fixed size."""
 
     name: Name
     parts: tuple[tuple[FrameBytes, int], ...]
     """(size, weight), the sizes ascending."""
+    sequence: tuple[FrameBytes, ...] | None = None
+    """The sizes in the order they are sent in; None: spread by weight, as evenly as whole frames allow."""
 
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
-        """A size or a mix's name as a mapping; weights by size as pairs."""
+        """Whatever was written as name, weights by size as pairs, and the order if there is one."""
         if isinstance(data, str) and data.isascii() and data.isdigit() and len(data) < len("100000"):
             data = int(data)
         if isinstance(data, int) and not isinstance(data, bool):
             return {"name": str(_size(data)), "parts": ((data, 1),)}
         if isinstance(data, str):
+            if data not in NAMED_MIXES and looks_like_genome(data):
+                return _in_order(data, read_genome(data))
             if data not in NAMED_MIXES:
-                raise ValueError(f"{data!r} is no frame size and no mix {did_you_mean(data, NAMED_MIXES)}")
+                raise ValueError(f"{data!r} is no frame size, no genome and no mix {did_you_mean(data, NAMED_MIXES)}")
             return {"name": data, "parts": NAMED_MIXES[data]}
-        if isinstance(data, Mapping) and isinstance(data.get("parts"), Mapping):
-            return {**data, "parts": tuple(sorted(_part(size, weight) for size, weight in data["parts"].items()))}
-        return data
+        if not isinstance(data, Mapping):
+            return data
+        return _read_mapping(data)
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
@@ -65,8 +70,9 @@ class Mix(SpecModel):
             faults.append(fault(("parts",), "empty; write weights by frame size, as in {64: 7, 1518: 5}"))
         elif len(set(sizes)) < len(sizes):
             faults.append(fault(("parts",), "a frame size stands twice; add its weights up"))
-        fixed = len(sizes) == 1 and made.name == str(sizes[0])
-        if not fixed and (made.name.isdigit() or NAMED_MIXES.get(made.name, made.parts) != made.parts):
+        elif made.sequence is not None and tuple(sorted(Counter(made.sequence).items())) != made.parts:
+            faults.append(fault(("parts",), "says something else than the sequence; leave it out"))
+        elif _meaning(made.name) not in {None, (made.parts, made.sequence)}:
             faults.append(fault(("name",), f"{made.name!r} already means something else; give the mix a name of its own"))
         return faults
 
@@ -87,19 +93,95 @@ class Mix(SpecModel):
 
     @property
     def text(self) -> str:
-        """`64:7,594:4,1518:1`: sizes with their weights, for serialised places."""
-        return ",".join(f"{size}:{weight}" for size, weight in self.parts)
+        """`64:7,594:4,1518:1`: sizes with their weights, for serialised places. Where the order counts, its runs: `64x3>1280x1`."""
+        if self.sequence is None:
+            return ",".join(f"{size}:{weight}" for size, weight in self.parts)
+        return ">".join(f"{size}x{count}" for size, count in _runs(self.sequence))
 
     @model_serializer
     def _written(self) -> dict[str, Any] | str:
-        if self.name in NAMED_MIXES or self.name.isdigit():
+        if _meaning(self.name) is not None:
             return self.name
+        if self.sequence is not None:
+            return {"name": self.name, "sequence": list(self.sequence)}
         return {"name": self.name, "parts": dict(self.parts)}
+
+
+def _meaning(name: str) -> tuple[tuple[tuple[int, int], ...], tuple[int, ...] | None] | None:
+    """What a name alone stands for: weights and order."""
+    if name.isdigit():
+        return ((int(name), 1),), None
+    if name in NAMED_MIXES:
+        return NAMED_MIXES[name], None
+    if looks_like_genome(name):
+        sizes = read_genome(name)
+        return tuple(sorted(Counter(sizes).items())), sizes
+    return None
+
+
+def _read_mapping(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    rest = dict(data)
+    if "genome" in rest:
+        table = rest.pop("table", {})
+        if not isinstance(table, Mapping):
+            raise ValueError("table must be frame sizes by letter, as in {A: 100, z: 1518}")
+        letters = str(rest.pop("genome"))
+        sizes = read_genome(letters, {str(a): _size(size) for a, size in table.items()})
+        return _in_order(rest.pop("name", letters if looks_like_genome(letters) else None), sizes) | rest
+    if rest.keys() >= _SWEEP:
+        first, last, step = (_whole(rest.pop(key), key) for key in ("from", "to", "step"))
+        if step < 1 or last < first:
+            raise ValueError(f"no sweep leads from {first} to {last} in steps of {step}; go upwards, by at least 1 byte")
+        return _in_order(rest.pop("name", f"{first}-to-{last}-by-{step}"), range(_size(first), _size(last) + 1, step)) | rest
+    if isinstance(rest.get("sequence"), list | tuple) and "parts" not in rest:
+        return _in_order(rest.pop("name", None), rest.pop("sequence")) | rest
+    if isinstance(rest.get("parts"), Mapping):
+        return {**rest, "parts": tuple(sorted(_part(size, weight) for size, weight in rest["parts"].items()))}
+    return rest
+
+
+def _in_order(name: object, sizes: Sequence[object]) -> dict[str, Any]:
+    if len(sizes) > LONGEST_SEQUENCE:
+        raise ValueError(f"the sequence is longer than {LONGEST_SEQUENCE} frames")
+    order = tuple(_size(size) for size in sizes)
+    return ({} if name is None else {"name": name}) | {"parts": tuple(sorted(Counter(order).items())), "sequence": order}
+
+
+def _runs(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    runs: list[tuple[int, int]] = []
+    for size in sizes:
+        if runs and runs[-1][0] == size:
+            runs[-1] = (size, runs[-1][1] + 1)
+        else:
+            runs.append((size, 1))
+    return runs
 
 
 def parse_mix_text(text: str) -> tuple[tuple[FrameBytes, int], ...]:
     """The parts that `Mix.text` wrote. Raises ValueError."""
+    if (order := parse_order(text)) is not None:
+        return tuple(sorted(Counter(order).items()))
     return tuple(_part(*part.split(":")) for part in text.split(","))
+
+
+def parse_order(text: str) -> tuple[FrameBytes, ...] | None:
+    """The order that `Mix.text` wrote; None where it wrote weights. Raises ValueError."""
+    if "x" not in text:
+        return None
+    order: list[FrameBytes] = []
+    for run in text.split(">"):
+        size, _, count = run.partition("x")
+        order += [_size(size)] * _whole(count, f"run of {size}")
+    if len(order) > LONGEST_SEQUENCE:
+        raise ValueError(f"the sequence is longer than {LONGEST_SEQUENCE} frames")
+    return tuple(order)
+
+
+def sizes_in_words(parts: Sequence[tuple[int, int]], *, most: int = 8) -> str:
+    """Each size as frame with FCS / without FCS / as IP length of an untagged frame, with its weight: tools differ in which they mean."""
+    said = [f"{size}/{size - FCS_BYTES}/{size - ETH_FRAME_OVERHEAD} × {weight}" for size, weight in parts[:most]]
+    left = len(parts) - most
+    return ", ".join(said + ([f"{left} more up to {parts[-1][0]}"] if left > 0 else [])) + " (bytes with FCS/without/IP)"
 
 
 def _size(value: object) -> FrameBytes:

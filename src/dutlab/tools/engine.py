@@ -20,6 +20,7 @@ from dutlab.dut.mode import SeenProbe
 from dutlab.errors import CommandFailed, ToolFailed, ToolMissing
 from dutlab.hosts.host import Host
 from dutlab.methods.ports import Flow, FrameMix, Offer, Outcome, Reading
+from dutlab.spec.mixes import sizes_in_words
 from dutlab.spec.testbed import Link, Port, Testbed
 from dutlab.tools.agent import REPLY_S, TOOL, Agent, fault
 from dutlab.tools.engine_report import doubts_of, flow_of, readings_of
@@ -75,7 +76,11 @@ class _Load:
     def send_plan(self, way: _Way, stream: int) -> dict[str, Any]:
         """As the protocol's SendPlan."""
         parts = self.mix.parts
-        sizes = {"fixed_bytes": parts[0][0]} if len(parts) == 1 else {"weighted": [{"bytes": b, "weight": w} for b, w in parts]}
+        sizes: dict[str, Any] = {"weighted": [{"bytes": b, "weight": w} for b, w in parts]}
+        if len(parts) == 1:
+            sizes = {"fixed_bytes": parts[0][0]}
+        elif self.mix.sequence is not None:
+            sizes = {"sequence_bytes": list(self.mix.sequence)}
         plan: dict[str, Any] = {
             "stream": stream,
             "destination_mac": way.destination_mac,
@@ -144,7 +149,7 @@ class Engine:
             heard = await self._carry_out(ways, load, events=True)
             after = await self._paths(ways)
         heard = [h.with_places(b, a) for h, b, a in zip(heard, before, after, strict=True)]
-        return self._outcome(heard, notes)
+        return self._outcome(heard, notes, offer.mix)
 
     async def _paths(self, ways: Sequence[_Way]) -> list[PathCount]:
         return list(await asyncio.gather(*(read_path(self._hosts, self._testbed.links[way.link]) for way in ways)))
@@ -272,7 +277,7 @@ class Engine:
             self._clock_is_one = all(b.status == 0 and b.stdout == boots[0].stdout for b in boots)
         return self._clock_is_one
 
-    def _outcome(self, heard: Sequence[_Heard], notes: Sequence[str]) -> Outcome:
+    def _outcome(self, heard: Sequence[_Heard], notes: Sequence[str], mix: FrameMix) -> Outcome:
         readings: list[Reading] = []
         for role, agent in self._agents.items():
             with _read(role):
@@ -285,7 +290,11 @@ class Engine:
             flows=tuple(h.flow for h in heard),
             doubts=tuple(d for h in heard for d in h.doubts),
             raw={f"engine-{role}.jsonl": agent.take_lines() for role, agent in self._agents.items()},
-            facts={"engine_version": str(self._agents["source"].hello.get("version", "unknown")), "engine_ports": "; ".join(notes)},
+            facts={
+                "engine_version": str(self._agents["source"].hello.get("version", "unknown")),
+                "engine_ports": "; ".join(notes),
+                "frame_sizes": sizes_in_words(mix.parts),
+            },
             readings=readings,
         )
 

@@ -9,10 +9,13 @@ use std::net::IpAddr;
 /// The most flows of a stream: their values are laid out in memory before the trial.
 const MOST: u32 = 1 << 21;
 
+/// What a flow has in one column.
+type Value = Box<dyn Fn(&Flow) -> u32>;
+
 /// The values that change from flow to flow, column by column.
 struct Columns {
     fields: Vec<port::Field>,
-    values: Vec<Box<dyn Fn(&Flow) -> u32>>,
+    values: Vec<Value>,
 }
 
 impl Columns {

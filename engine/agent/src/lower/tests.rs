@@ -1,5 +1,7 @@
 //! From the controller's words to the bytes that leave: lowered and written, frame by frame.
 
+#![expect(clippy::needless_pass_by_value, reason = "so that plans can be written in place")]
+
 use super::*;
 use crate::write::Writer;
 use dutlab_port::batch::fill_one;
@@ -103,7 +105,7 @@ fn tcp_sequence_numbers_of_a_flow_go_up_by_its_payload() {
     for (i, frame) in frames(more, 12).iter().enumerate() {
         let segment = transport(frame);
         assert_eq!(segment.len() - 20, 70);
-        assert_eq!(u32_at(segment, 4), 1 + 70 * (i as u32 / 3), "frame {i}");
+        assert_eq!(u32_at(segment, 4), 1 + 70 * (u32::try_from(i).unwrap() / 3), "frame {i}");
         assert_eq!((u32_at(segment, 8), segment[13]), (1, tcp::ACK));
     }
 }
@@ -121,7 +123,8 @@ fn echo_requests_count_their_frames_per_identifier() {
     let more = json!({"transport": "icmp_echo", "flows": {"count": 4, "source_ports": 4}});
     for (i, frame) in frames(more, 13).iter().enumerate() {
         let message = transport(frame);
-        assert_eq!(message[4..8], [4, (i % 4) as u8, 0, (i / 4) as u8], "identifier from 1024 on, then the number");
+        let i = u8::try_from(i).unwrap();
+        assert_eq!(message[4..8], [4, i % 4, 0, i / 4], "identifier from 1024 on, then the number");
     }
 }
 
@@ -191,7 +194,7 @@ fn raw(frames: Value) -> Result<Lowered, String> {
 #[test]
 fn a_frame_given_byte_by_byte_leaves_with_number_time_and_right_checksum() {
     let given = &frames(json!({"stream": 1, "destination": "198.19.0.77"}), 1)[0];
-    let hex: String = given.iter().map(|b| format!("{b:02x} ")).collect();
+    let hex = given.iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(" ");
     let lowered = raw(json!([{"hex": hex, "probe_at": 42}])).unwrap();
     let mut writer = Writer::new(&lowered.plan.streams[0]);
     for n in 0..5 {

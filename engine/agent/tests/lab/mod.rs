@@ -177,6 +177,51 @@ impl Lab {
         .replace(" tentative", "")
     }
 
+    fn namespace(&self, role: &str) -> &str {
+        match role {
+            "source" => &self.source,
+            "dut" => &self.dut,
+            "sink" => &self.sink,
+            other => panic!("no role {other}"),
+        }
+    }
+
+    /// Runs a command inside of `role`'s namespace, and returns what it prints.
+    pub fn exec(&self, role: &str, argv: &[&str]) -> String {
+        let out = Command::new("ip").args(["netns", "exec", self.namespace(role)]).args(argv).output().unwrap();
+        assert!(out.status.success(), "{role}: {}: {}", argv.join(" "), String::from_utf8_lossy(&out.stderr));
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    }
+
+    /// Starts a command inside of `role`'s namespace, its output in pipes.
+    pub fn spawn(&self, role: &str, argv: &[&str]) -> Child {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", self.namespace(role)]).args(argv);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// The MAC of a port.
+    #[must_use]
+    pub fn mac(&self, role: &str, port: &str) -> String {
+        mac(self.namespace(role), port)
+    }
+
+    /// Gives a routed lab IPv6 beside IPv4: the source is `2001:db8:0::2`, the sink `2001:db8:10::2`.
+    pub fn add_ipv6(&self) {
+        for (role, port, address) in [
+            ("source", "eth-a", "2001:db8:0::2/64"),
+            ("dut", "in-a", "2001:db8:0::1/64"),
+            ("dut", "out-a", "2001:db8:10::1/64"),
+            ("sink", "eth-a", "2001:db8:10::2/64"),
+        ] {
+            self.exec(role, &["ip", "addr", "add", address, "dev", port, "nodad"]);
+        }
+        self.exec("dut", &["sysctl", "-qw", "net.ipv6.conf.all.forwarding=1"]);
+        let mac = self.mac("sink", "eth-a");
+        let neighbour = ["neigh", "replace", "2001:db8:10::2", "lladdr", &mac, "dev", "out-a", "nud", "permanent"];
+        self.exec("dut", &[&["ip"][..], &neighbour].concat());
+    }
+
     /// An agent in the source.
     #[must_use]
     pub fn source(&self) -> Agent {
@@ -288,6 +333,15 @@ impl Agent {
     pub fn open_with(&mut self, backend: &str) -> Value {
         let open = json!({"port": "p", "iface": "eth-a", "backend": backend, "guard": {"allow": ["172.16.0.0/12"]}});
         self.must("open", open)
+    }
+
+    /// The most memory that the agent ever held, in bytes (`VmHWM`, proc(5)).
+    #[must_use]
+    pub fn peak_memory(&self) -> u64 {
+        // `ip netns exec` becomes the agent, so its number is the agent's.
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|l| l.starts_with("VmHWM")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
     }
 
     /// Closes the agent's stdin, and waits for its end.

@@ -1,0 +1,24 @@
+//! Files in the format of libpcap ("Libpcap File Format", `pcap-savefile(5)`).
+//!
+//! - `read`: from bytes to frames; every fault has the offset where it stands
+//! - `write`: a port that writes what is sent into a file, with stamps in nanoseconds
+//! - `replay`: a capture as something to be sent again, in its own time or another
+
+mod read;
+mod replay;
+mod write;
+
+pub use read::{BadCapture, Capture, Fault, Record};
+pub use replay::{LoadError, Replay, Timing};
+pub use write::File;
+
+/// The first four bytes of a file whose stamps count microseconds, read in the byte order of its writer.
+const MAGIC_MICROSECONDS: u32 = 0xa1b2_c3d4;
+/// The same for nanoseconds.
+const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
+/// Bytes of the header of a file.
+const HEADER: usize = 24;
+/// Bytes in front of each frame.
+const RECORD: usize = 16;
+/// Frames begin with an Ethernet header (`LINKTYPE_ETHERNET`).
+const ETHERNET: u32 = 1;

@@ -1,0 +1,61 @@
+"""IMIX genomes: a sequence of frame sizes as letters (RFC 6985), with FCS.
+
+`aaafg` is three frames of 64 bytes, one of 1280 and one of 1518. A number repeats the letter behind it, which is the RFC's run-length form:
+`40a20fg`. `z`, the MTU, and upper-case letters are sizes that must be stated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+LETTERS: Mapping[str, int] = MappingProxyType(
+    {"a": 64, "b": 128, "c": 256, "d": 512, "e": 1024, "f": 1280, "g": 1518, "h": 2112, "i": 9000, "j": 16000}
+)
+"""RFC 6985 section 3."""
+LONGEST_SEQUENCE = 1 << 16
+_RUN = re.compile(r"(\d*)(\D)", re.ASCII)
+_PLAIN = re.compile(r"(\d*[a-j])+", re.ASCII)
+
+
+def looks_like_genome(text: str) -> bool:
+    """Whether `text` can be meant as a genome of letters with a fixed size."""
+    return _PLAIN.fullmatch(text) is not None
+
+
+def read_genome(genome: str, table: Mapping[str, int] = MappingProxyType({})) -> tuple[int, ...]:
+    """The sizes in order; `table` has those of `z` and of upper-case letters. Raises ValueError that says what is wrong with it."""
+    sizes: list[int] = []
+    end = 0
+    for run in _RUN.finditer(genome):
+        times, letter, end = run[1], run[2], run.end()
+        count = int(times[:6]) if times else 1
+        if count == 0:
+            raise ValueError(f"{times + letter!r} repeats nothing; write a number above 0 before a letter, as in 40a")
+        if len(sizes) + count > LONGEST_SEQUENCE:
+            raise ValueError(f"the genome is longer than {LONGEST_SEQUENCE} frames")
+        sizes += [_size(letter, table)] * count
+    if end < len(genome):
+        raise ValueError(f"{genome[end:]!r} repeats nothing; write a letter behind it, as in 40a")
+    if not sizes:
+        raise ValueError("empty; write letters, as in aaafg")
+    if useless := [letter for letter in table if letter not in genome or not _can_be_stated(letter)]:
+        raise ValueError(f"a size is stated for {useless[0]!r}, which the genome does not use or has already")
+    return tuple(sizes)
+
+
+def _size(letter: str, table: Mapping[str, int]) -> int:
+    if letter in LETTERS:
+        return LETTERS[letter]
+    if not _can_be_stated(letter):
+        known = " ".join(f"{a}={size}" for a, size in LETTERS.items())
+        raise ValueError(f"{letter!r} is no letter of a genome (known: {known}, z and A to Z as stated)")
+    if letter not in table:
+        what = "the MTU" if letter == "z" else "a size of your own"
+        raise ValueError(f"{letter} is {what}: state its frame size with FCS, as in table: {{{letter}: 1518}}")
+    return table[letter]
+
+
+def _can_be_stated(letter: str) -> bool:
+    return letter == "z" or (len(letter) == 1 and "A" <= letter <= "Z")

@@ -1,0 +1,138 @@
+"""Frame sizes: mixes by name with the averages that their sources print, genomes, orders and sweeps of one's own."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from dutlab.methods.mixes import frame_mix
+from dutlab.spec.genome import LETTERS, read_genome
+from dutlab.spec.mixes import NAMED_MIXES, Mix, parse_mix_text, parse_order, sizes_in_words
+from dutlab.spec.named_mixes import SOURCES
+from dutlab.units import line_rate
+
+
+@pytest.mark.parametrize(
+    ("name", "printed"),
+    [
+        ("imix", 361.83),
+        ("imix-trex", 361.83),
+        ("imix-trex-bench", 366.5),
+        ("imix-trex-hlt", 353.83),
+        ("imix-csit", 353.83),
+        ("imix-csit-v6", 362.0),
+        ("imix-spirent", 437.0),  # 457.02 with the 20 bytes of preamble and gap
+        ("imix-trex-4-rates", (60 * 4 + 400 * 3 + 2000 * 2 + 8000) / 10 + 4),
+        ("imix-web", (64 * 67 + 570 + 594 * 2 + 1518) / 71),
+    ],
+)
+def test_the_average_of_a_named_mix_is_the_one_that_its_source_prints(name, printed):
+    assert Mix.model_validate(name).mean == pytest.approx(printed, abs=0.03 if name == "imix-spirent" else 0.006)
+
+
+def test_the_simple_imix_in_ip_lengths_averages_340_and_is_the_same_on_the_wire():
+    assert SOURCES["imix-ip"].mean_as_counted == pytest.approx(340.3, abs=0.05)
+    assert NAMED_MIXES["imix-ip"] == NAMED_MIXES["imix"]
+
+
+def test_line_rates_of_mixes_at_10g_are_the_printed_ones():
+    assert line_rate(10e9, Mix.model_validate("imix").mean) == pytest.approx(3_273_680, abs=1)
+    assert line_rate(10e9, Mix.model_validate("imix-csit").mean) == pytest.approx(3_343_736, abs=1)
+
+
+def test_every_named_mix_is_one_that_can_be_written():
+    for name, parts in NAMED_MIXES.items():
+        mix = Mix.model_validate(name)
+        assert (mix.name, mix.parts, mix.sequence) == (name, parts, None)
+        assert list(parts) == sorted(parts)
+
+
+def test_a_genome_is_the_order_of_its_letters():
+    mix = Mix.model_validate("aaafg")
+    assert mix.sequence == (64, 64, 64, 1280, 1518)
+    assert mix.parts == ((64, 3), (1280, 1), (1518, 1))
+    assert mix.text == "64x3>1280x1>1518x1"
+    assert Mix.model_validate("3afg").sequence == mix.sequence
+    assert frame_mix("aaafg").sequence == mix.sequence
+
+
+def test_letters_of_ones_own_and_the_mtu_are_stated():
+    mix = Mix.model_validate({"name": "mine", "genome": "aAz", "table": {"A": 100, "z": 1518}})
+    assert (mix.name, mix.sequence) == ("mine", (64, 100, 1518))
+
+
+def test_a_sweep_has_one_frame_of_each_size():
+    mix = Mix.model_validate({"from": 64, "to": 70, "step": 2})
+    assert (mix.name, mix.sequence) == ("64-to-70-by-2", (64, 66, 68, 70))
+
+
+def test_an_order_of_ones_own_keeps_it():
+    assert Mix.model_validate({"name": "own", "sequence": [1518, 64, 64]}).sequence == (1518, 64, 64)
+
+
+@pytest.mark.parametrize(
+    ("written", "part"),
+    [
+        ("imax", "did you mean imix?"),
+        ("ak", "no genome"),
+        ("aj", "16000 is no frame size"),
+        ("0a", "repeats nothing"),
+        ({"name": "m", "genome": "az"}, "z is the MTU"),
+        ({"name": "m", "genome": "aB"}, "size of your own"),
+        ({"name": "m", "genome": "a", "table": {"B": 64}}, "does not use"),
+        ({"name": "m", "genome": "a7"}, "write a letter behind it"),
+        ({"name": "m", "genome": ""}, "empty"),
+        ({"name": "m", "genome": "99999a"}, "longer than 65536"),
+        ({"name": "m", "genome": "aA", "table": {"A": 63}}, "63 is no frame size"),
+        ({"genome": "aA", "table": {"A": 65}}, "missing"),
+        ({"name": "m", "genome": "a", "letters": 1}, "unknown key"),
+        ({"name": "imix", "genome": "aaafg"}, "already means something else"),
+        ({"name": "abc", "parts": {64: 1}}, "already means something else"),
+        ({"from": 100, "to": 64, "step": 1}, "go upwards"),
+        ({"from": 64, "to": 100, "step": 0}, "go upwards"),
+        ({"from": 64, "to": "x", "step": 1}, "whole number"),
+        ({"name": "m", "sequence": []}, "empty"),
+        ({"name": "m", "sequence": [64, 9300]}, "9300 is no frame size"),
+    ],
+)
+def test_what_is_no_mix_is_refused_in_words(written, part):
+    with pytest.raises(ValidationError) as error:
+        Mix.model_validate(written)
+    assert any(part in e["msg"] or part in e["type"] for e in error.value.errors())
+
+
+def test_sizes_are_said_as_frame_with_fcs_without_and_as_ip_length():
+    assert sizes_in_words(NAMED_MIXES["imix"]) == "64/60/46 × 7, 594/590/576 × 4, 1518/1514/1500 × 1 (bytes with FCS/without/IP)"
+    assert "3 more up to 74" in sizes_in_words([(n, 1) for n in range(64, 75)])
+
+
+runs = st.lists(st.tuples(st.integers(1, 50), st.sampled_from("abcdefghi")), min_size=1, max_size=20)
+
+
+@given(runs)
+def test_runs_mean_the_same_as_their_letters_written_out(runs):
+    short = "".join(f"{n}{letter}" for n, letter in runs)
+    long = "".join(letter * n for n, letter in runs)
+    assert read_genome(short) == read_genome(long) == tuple(LETTERS[letter] for letter in long)
+
+
+@given(st.lists(st.integers(64, 9234), min_size=1, max_size=200))
+def test_an_order_survives_its_text_and_json(sizes):
+    mix = Mix.model_validate({"name": "own-order", "sequence": sizes})
+    assert parse_order(mix.text) == tuple(sizes)
+    assert parse_mix_text(mix.text) == mix.parts
+    assert Mix.model_validate(json.loads(mix.model_dump_json())) == mix
+
+
+@given(st.text(max_size=20))
+def test_no_text_is_more_than_refused(text):
+    try:
+        mix = Mix.model_validate(text)
+    except ValidationError:
+        return
+    assert mix.parts
+    assert Mix.model_validate(json.loads(mix.model_dump_json())) == mix
