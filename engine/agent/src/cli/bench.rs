@@ -105,7 +105,7 @@ fn sending(what: &'static str, sizes: Sizes, flows: u32, time: Nanos, cpu: Optio
     };
     let mut port = Port::new(ports::open(&ask)?.0);
     port.arm(
-        Some(&SendPlan { streams: vec![stream], raw_streams: Vec::new(), duration_ns: Some(time.0) }),
+        Some(&SendPlan { streams: vec![stream], raw_streams: Vec::new(), replay: None, duration_ns: Some(time.0) }),
         None,
         false,
     )?;
