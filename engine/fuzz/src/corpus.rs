@@ -63,6 +63,28 @@ pub fn lines() -> Vec<Vec<u8>> {
     PROTOCOL_PAGE.lines().filter_map(line).collect()
 }
 
+/// Captures of these frames: both orders of bytes, stamps in microseconds and nanoseconds.
+#[must_use]
+pub fn captures() -> Vec<Vec<u8>> {
+    // draft-ietf-opsawg-pcap: magic, version 2.4, two reserved words, longest frame, Ethernet.
+    let header = |magic, version| [magic, version, 0, 0, 1 << 18, 1];
+    let frames: Vec<_> = frames().into_iter().filter(|f| f.len() >= 14).collect();
+    let mut all = Vec::new();
+    for (magic, big_endian) in [(0xa1b2_c3d4, false), (0xa1b2_3c4d, false), (0xa1b2_c3d4, true), (0xa1b2_3c4d, true)] {
+        let word = |n: u32| if big_endian { n.to_be_bytes() } else { n.to_le_bytes() };
+        let version = if big_endian { 0x0002_0004 } else { 0x0004_0002 };
+        let mut b: Vec<u8> = header(magic, version).into_iter().flat_map(word).collect();
+        for (i, frame) in (0..).zip(frames.iter().take(4)) {
+            #[expect(clippy::cast_possible_truncation, reason = "124 bytes at most")]
+            let length = frame.len() as u32;
+            b.extend([1_000_000_000, i * 1000, length, length].into_iter().flat_map(word));
+            b.extend_from_slice(frame);
+        }
+        all.push(b);
+    }
+    all
+}
+
 /// Arrivals: in order, with a swap, with a duplicate, with a jump back and forth over the whole window.
 #[must_use]
 pub fn arrivals() -> Vec<Vec<u8>> {

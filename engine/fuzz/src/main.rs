@@ -17,7 +17,7 @@ static TRYING: Mutex<String> = Mutex::new(String::new());
 /// Example: dutlab-fuzz --seconds 60 frame
 #[derive(Parser)]
 struct Arguments {
-    /// The targets: frame, protocol, ledger [default: all]
+    /// The targets: frame, protocol, pcap, ledger [default: all]
     targets: Vec<String>,
     /// How long each is tried
     #[arg(long, default_value_t = 60)]

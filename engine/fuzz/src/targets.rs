@@ -2,8 +2,9 @@
 
 use crate::corpus;
 use dutlab_measure::{Account, Ledger};
+use dutlab_port::pcap::{Replay, Timing};
 use dutlab_protocol::{Event, Reply, Request};
-use dutlab_units::Nanos;
+use dutlab_units::{FrameSize, Nanos};
 use dutlab_wire::Seen;
 
 /// A target: where to begin, and what must hold.
@@ -17,9 +18,10 @@ pub struct Target {
 }
 
 /// All of them.
-pub const ALL: [Target; 3] = [
+pub const ALL: [Target; 4] = [
     Target { name: "frame", corpus: corpus::frames, check: frame },
     Target { name: "protocol", corpus: corpus::lines, check: protocol },
+    Target { name: "pcap", corpus: corpus::captures, check: pcap },
     Target { name: "ledger", corpus: corpus::arrivals, check: ledger },
 ];
 
@@ -64,6 +66,21 @@ pub fn protocol(bytes: &[u8]) {
     let _ = serde_json::from_slice::<Event>(bytes).map(|e| serde_json::to_string(&e));
 }
 
+/// A capture is refused, or each of its frames has a length that can be sent and is due no earlier than the one before.
+///
+/// # Panics
+/// Where that does not hold.
+pub fn pcap(bytes: &[u8]) {
+    let Ok(replay) = Replay::new(bytes.to_vec(), Timing::Speed(1.0), 2) else { return };
+    let mut before = Nanos::ZERO;
+    for n in 0..replay.count() {
+        let (length, due) = (replay.frame(n).len(), replay.when(n));
+        assert!(length <= replay.longest() && length <= FrameSize::MAX.without_fcs(), "frame {n} has {length} bytes");
+        assert!(due >= before, "frame {n} is due at {due:?}, the one before at {before:?}");
+        before = due;
+    }
+}
+
 /// Whatever sequence numbers arrive, the ledger balances. Each 3 bytes are an arrival: how far from the last one.
 ///
 /// # Panics
@@ -98,6 +115,7 @@ mod tests {
                 (target.check)(&input);
             }
         }
+        assert!(corpus::captures().into_iter().all(|c| Replay::new(c, Timing::Max, 1).is_ok_and(|r| r.count() > 1)));
         let probes = corpus::frames().iter().filter(|f| matches!(Seen::parse(f), Seen::Probe(p) if p.intact)).count();
         assert!(probes >= 8, "{probes} frames of the corpus carry a probe");
         for line in corpus::lines() {

@@ -142,7 +142,7 @@ impl Interface {
             // SAFETY: ifreq is plain bytes, for which all zeroes is a valid value.
             let mut r: libc::ifreq = unsafe { std::mem::zeroed() };
             for (to, from) in r.ifr_name.iter_mut().zip(c_name.as_bytes()) {
-                *to = (*from).cast_signed();
+                *to = libc::c_char::from_ne_bytes([*from]);
             }
             // SAFETY: `r` is an ifreq with a name that ends in a zero byte: it fits, as checked above.
             match unsafe { libc::ioctl(fd.as_raw_fd(), request, &raw mut r) } {
@@ -159,7 +159,7 @@ impl Interface {
         Ok(Self {
             name: name.to_owned(),
             index,
-            mac: std::array::from_fn(|i| mac[i].cast_unsigned()),
+            mac: std::array::from_fn(|i| mac[i].to_ne_bytes()[0]),
             mtu: mtu.cast_unsigned(),
             up: i32::from(flags) & libc::IFF_UP != 0,
             carrier: link(&fd, &c_name).unwrap_or(i32::from(flags) & libc::IFF_RUNNING != 0),

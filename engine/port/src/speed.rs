@@ -111,7 +111,7 @@ unsafe fn ask(name: &str, data: *mut c_char) -> Result<(), PortError> {
         return Err(PortError::NoSuchInterface { iface: name.to_owned() });
     }
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from.cast_signed();
+        *to = c_char::from_ne_bytes([from]);
     }
     request.ifr_ifru.ifru_data = data;
     // SAFETY: `request` is an ifreq with a name that ends in a zero byte, and `data` is what the caller promised.

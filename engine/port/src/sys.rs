@@ -40,7 +40,7 @@ pub(crate) unsafe fn ethtool(fd: &OwnedFd, name: &CStr, question: *mut libc::c_c
     // SAFETY: ifreq is plain bytes, for which all zeroes is a valid value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(name.to_bytes()) {
-        *to = from.cast_signed();
+        *to = libc::c_char::from_ne_bytes([*from]);
     }
     request.ifr_ifru.ifru_data = question;
     // SAFETY: a whole ifreq whose name ends in a zero byte; what it leads to is whole by the contract.

@@ -104,7 +104,11 @@ fn sending(what: &'static str, sizes: Sizes, flows: u32, time: Nanos, cpu: Optio
         frames: None,
     };
     let mut port = Port::new(ports::open(&ask)?.0);
-    port.arm(Some(&SendPlan { streams: vec![stream], duration_ns: Some(time.0), ..SendPlan::default() }), None, false)?;
+    port.arm(
+        Some(&SendPlan { streams: vec![stream], raw_streams: Vec::new(), replay: None, duration_ns: Some(time.0) }),
+        None,
+        false,
+    )?;
     let (tell, told) = mpsc::channel();
     port.start(clock::monotonic() + LEAD, move || {
         let _ = tell.send(());

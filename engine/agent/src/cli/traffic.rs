@@ -172,5 +172,5 @@ pub fn plan(t: &Traffic, opened: &Opened, to: IpAddr, beside: Option<&Opened>) -
         ));
     }
     let duration_ns = t.duration.map(|d| d.0).or_else(|| t.frames.is_none().then_some(USUAL_NS));
-    Ok((SendPlan { streams: (0..n).map(stream).collect(), duration_ns, ..SendPlan::default() }, hop))
+    Ok((SendPlan { streams: (0..n).map(stream).collect(), raw_streams: Vec::new(), replay: None, duration_ns }, hop))
 }
