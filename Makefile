@@ -3,10 +3,11 @@
 .DELETE_ON_ERROR:
 VENV   := .venv
 PY     := $(VENV)/bin/python
+SECONDS := 60
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 ENGINE := $(shell find engine -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 
-.PHONY: help demo test check unit bench docs format lock clean
+.PHONY: help demo test check unit bench fuzz static docs format lock clean
 
 help: ## This list
 	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -28,6 +29,12 @@ bench: ## Ratios against peers, each pair measured in one run
 	scripts/needs bench
 	$(MAKE) --no-print-directory $(VENV)/.installed-dev
 	scripts/bench
+
+fuzz: ## Mutated input for frames, protocol and ledger, SECONDS=60 a target; the seed is printed
+	SECONDS_EACH=$(SECONDS) scripts/fuzz
+
+static: ## dist/dutlab-engine: one static file for x86-64 Linux, proven to run with nothing installed
+	scripts/static
 
 docs: $(VENV)/.installed-dev ## Write again what is made from code: contracts/ and the command reference
 	scripts/docs

@@ -1,6 +1,7 @@
 //! `dutlab-engine`: sends and receives frames and accounts for every one of them.
 //!
 //! - [`agent`], [`session`]: the conversation with a controller
+//! - [`cli`]: the command line for people
 //! - [`trial`]: what a port does in one
 //! - [`ports`]: opening ports
 //! - [`lower`]: from plans to templates and paces
@@ -11,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod cli;
 mod live;
 mod lower;
 mod memory_bench;
@@ -23,29 +25,15 @@ mod session;
 mod trial;
 mod write;
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
+use cli::args::{Arguments, Command};
 use std::process::ExitCode;
-
-/// Sends and receives test frames and accounts for every one of them.
-#[derive(Parser)]
-#[command(name = "dutlab-engine", version)]
-struct Arguments {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// Obey a controller: JSON lines on stdin and stdout. Example: echo '{"id":1,"op":"hello"}' | dutlab-engine agent
-    Agent,
-    /// Print the JSON Schema of the protocol that `agent` speaks.
-    Schema,
-}
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Agent => agent::serve(),
         Command::Schema => schema(),
+        command => cli::run(&command),
     }
 }
 

@@ -210,7 +210,7 @@ impl<W: Write> Session<W> {
 
     /// Answers those who wait for `name`, unless it is still sending.
     fn answer_waits(&mut self, name: &str) {
-        let answer = match self.port(name).and_then(|p| p.outcome().map(|o| o.cloned())) {
+        let answer = match self.port(name).and_then(|p| p.outcome().map(Option::<&_>::cloned)) {
             Ok(None) => return,
             Ok(Some(sent)) => Ok(Answer::Sent(sent)),
             Err(fault) => Err(fault),
@@ -266,5 +266,79 @@ fn hello() -> Hello {
         realtime_ns: clock::realtime().0,
         kernel: kernel.trim().to_owned(),
         cpus: cpu::allowed(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ports::OpenPort;
+    use dutlab_port::{Counted, CountingReceiver, PortError, Receiver, Watch};
+    use dutlab_protocol::request::{Backend, Guard, Open};
+    use serde_json::{Value, json};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicI32, Ordering};
+
+    /// Counts how often it was begun and not ended.
+    struct Counting {
+        begun: Arc<AtomicI32>,
+        refuses: bool,
+    }
+
+    impl CountingReceiver for Counting {
+        fn begin(&mut self, _: &Watch) -> Result<(), PortError> {
+            if self.refuses {
+                let busy = std::io::Error::from_raw_os_error(16);
+                return Err(PortError::from_call("bpf(BPF_LINK_CREATE)", "eth-b", busy));
+            }
+            self.begun.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+
+        fn read(&mut self) -> Result<Counted, PortError> {
+            Ok(Counted::default())
+        }
+
+        fn end(&mut self) -> Result<Counted, PortError> {
+            self.begun.fetch_sub(1, Ordering::Relaxed);
+            Ok(Counted::default())
+        }
+    }
+
+    fn port(name: &str, refuses: bool, begun: &Arc<AtomicI32>) -> Port {
+        let open = Open {
+            port: name.into(),
+            iface: "memory".into(),
+            backend: Backend::Memory,
+            cpu: None,
+            receive_cpu: None,
+            guard: Guard::default(),
+        };
+        let receiver = Receiver::Counting(Box::new(Counting { begun: Arc::clone(begun), refuses }));
+        let (open, _) = ports::open(&open).unwrap();
+        Port::new(OpenPort { receiver: Some(receiver), ..open })
+    }
+
+    #[test]
+    fn start_tells_that_a_counting_receiver_cannot_begin_and_undoes_those_that_did() {
+        let (inputs, _input) = mpsc::channel();
+        let mut session = Session::new(Vec::new(), inputs);
+        let begun = Arc::default();
+        session.ports.insert("a".into(), port("a", false, &begun));
+        session.ports.insert("b".into(), port("b", true, &begun));
+        for (id, name) in ["a", "b"].into_iter().enumerate() {
+            let arm = json!({"id": id, "op": "arm", "port": name, "receive": {"streams": [1]}});
+            assert!(session.handle(Input::Line(arm.to_string())));
+        }
+        session.handle(Input::Line(json!({"id": 9, "op": "start"}).to_string()));
+        let said = String::from_utf8(session.out.clone()).unwrap();
+        let reply: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+        assert_eq!(
+            (&reply["id"], &reply["err"]["kind"], &reply["err"]["errno"]),
+            (&json!(9), &json!("syscall"), &json!(16))
+        );
+        assert!(reply["err"]["message"].as_str().unwrap().contains("BPF_LINK_CREATE"), "{reply}");
+        assert_eq!(begun.load(Ordering::Relaxed), 0, "what had begun was ended");
+        assert!(session.ports.values().all(Port::is_armed), "nothing was changed");
     }
 }

@@ -190,13 +190,11 @@ impl Port {
 
     /// What was sent; `None` while it is still being sent.
     pub fn outcome(&self) -> Result<Option<&Sent>, Fault> {
-        match self.trial.as_ref().filter(|t| t.begun).and_then(|t| t.send.as_ref()) {
-            Some(sending) => Ok(sending.outcome.as_ref()),
-            None => {
-                let what = format!("{} is not sending", self.open.name);
-                Err(wrong_state(what, "arm it with `send` and start it first"))
-            }
-        }
+        let sending = self.trial.as_ref().filter(|t| t.begun).and_then(|t| t.send.as_ref());
+        sending.map(|s| s.outcome.as_ref()).ok_or_else(|| {
+            let what = format!("{} is not sending", self.open.name);
+            wrong_state(what, "arm it with `send` and start it first")
+        })
     }
 
     /// Takes the sending half back from a thread that has ended, and returns what it sent.

@@ -430,9 +430,9 @@ fn a_file_that_is_no_capture_is_refused_with_the_place_of_the_fault() {
     let mut refused = |bytes: &[u8]| {
         std::fs::write(file.name(), bytes).unwrap();
         let replay = json!({"port": "p", "send": {"replay": {"path": file.name()}}});
-        let reply = source.ask("arm", replay);
-        assert_eq!(reply["err"]["kind"], "bad_plan", "{reply}");
-        reply["err"]["message"].as_str().unwrap().to_owned()
+        let answer = source.ask("arm", replay);
+        assert_eq!(answer["err"]["kind"], "bad_plan", "{answer}");
+        answer["err"]["message"].as_str().unwrap().to_owned()
     };
     let good = std::fs::read(file.name()).unwrap();
     assert!(refused(&good[..good.len() - 5]).contains("(frame 100): the file ends too early"));

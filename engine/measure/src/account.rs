@@ -84,7 +84,7 @@ impl StreamAccount {
 }
 
 impl Account {
-    /// A trial that begins at `begin`, with these streams.
+    /// A trial that begins at `begin`, with these streams. With a `begin` of zero, probes of any clock count.
     #[must_use]
     pub fn new(begin: Nanos, streams: &[u16]) -> Self {
         let streams = streams.iter().map(|s| StreamAccount::new(*s)).collect();
@@ -104,7 +104,7 @@ impl Account {
         };
         if !found.intact {
             stream.corrupted += 1;
-        } else if found.probe.sent > at + FUTURE {
+        } else if found.probe.sent > at + FUTURE && self.begin > Nanos::ZERO {
             self.foreign += 1;
         } else if found.probe.sent < self.begin {
             self.stale += 1;

@@ -31,7 +31,7 @@ fn bucket_of(ns: u64) -> usize {
     if ns < 1 << STEPS_LOG2 {
         return ns as usize;
     }
-    let shift = 63 - ns.leading_zeros() - STEPS_LOG2;
+    let shift = ns.ilog2() - STEPS_LOG2;
     let bucket = (u64::from(shift) << STEPS_LOG2) + (ns >> shift);
     (bucket as usize).min(BUCKETS - 1)
 }
@@ -146,7 +146,9 @@ mod tests {
             mut ns in proptest::collection::vec(0_u64..10_000_000_000, 1..300), share in 0.0_f64..=1.0,
         ) {
             let mut h = Histogram::default();
-            ns.iter().for_each(|n| h.record(Nanos(*n)));
+            for n in &ns {
+                h.record(Nanos(*n));
+            }
             ns.sort_unstable();
             let want = ns[((share * ns.len() as f64).ceil().max(1.0) as usize) - 1];
             let got = h.quantile(share).0;

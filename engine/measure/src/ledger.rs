@@ -197,6 +197,12 @@ impl Ledger {
         *word = *word & !(1 << (at % 64)) | u64::from(arrived) << (at % 64);
     }
 
+    /// One above the largest number that arrived.
+    #[must_use]
+    pub const fn next(&self) -> u64 {
+        self.next
+    }
+
     /// Arrivals so far, duplicates included.
     #[must_use]
     pub const fn received(&self) -> u64 {

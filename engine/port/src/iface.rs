@@ -25,7 +25,7 @@ pub struct Interface {
     pub carrier: bool,
     /// Its addresses.
     pub addresses: Vec<Network>,
-    /// Whether a default route, IPv4 or IPv6, leads out of it.
+    /// Whether a default route, IPv4 or IPv6, leads out of it, or nobody knows because there is no `/proc`.
     pub default_route: bool,
 }
 
@@ -258,8 +258,11 @@ unsafe fn ip(address: *const libc::sockaddr) -> Option<IpAddr> {
 }
 
 fn has_default_route(name: &str) -> bool {
-    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-    default_in_v4(&read("/proc/net/route"), name) || default_in_v6(&read("/proc/net/ipv6_route"), name)
+    // Not to know counts as yes: without /proc, the guard must not let everything pass. A kernel without IPv6 has no
+    // table for it.
+    let Ok(v4) = std::fs::read_to_string("/proc/net/route") else { return true };
+    let v6 = std::fs::read_to_string("/proc/net/ipv6_route").unwrap_or_default();
+    default_in_v4(&v4, name) || default_in_v6(&v6, name)
 }
 
 /// Whether `/proc/net/route` has a route to 0.0.0.0/0 through `name`.

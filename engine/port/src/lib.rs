@@ -7,6 +7,7 @@
 //! - [`plan`]: what a [`PlanSender`] is given: frame templates, offsets of what changes, pacing
 //! - [`af_packet`], [`af_xdp`], [`memory`], [`pcap`]: back ends
 //! - [`lossy`]: a wrapper of a port is a port
+//! - [`neighbour`]: the MAC of the next hop
 //! - [`iface`]: facts of an interface, and the check that it is not part of a network in use; [`speed`]: its link's speed
 //!
 //! This crate knows nothing of headers and probes: frames are bytes.
@@ -20,6 +21,7 @@ pub mod error;
 pub mod iface;
 pub mod lossy;
 pub mod memory;
+pub mod neighbour;
 pub mod pcap;
 pub mod plan;
 pub mod port;

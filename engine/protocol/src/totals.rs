@@ -143,6 +143,9 @@ pub struct ReceivedStream {
     /// They are among `received`. What comes later than that is `lost`: the drain is the waiting time of RFC 7680.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late: Option<u64>,
+    /// One above the highest number that arrived; absent where the back end does not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_sequence: Option<u64>,
     /// Arrivals so late that the ledger had to guess whether they came twice; 0 means every count is exact.
     pub guessed: u64,
     /// Frames of this stream whose checksum is wrong; they are not among `received`.

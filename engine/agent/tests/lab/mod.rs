@@ -51,6 +51,12 @@ fn mac(ns: &str, port: &str) -> String {
     all[0]["address"].as_str().unwrap().to_owned()
 }
 
+fn in_namespace(ns: &str, before: &[&str], arguments: &[&str]) -> Command {
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", ns]).args(before).arg(env!("CARGO_BIN_EXE_dutlab-engine")).args(arguments);
+    command
+}
+
 /// Source and sink, with a Linux router or nothing between them. Gone when dropped.
 pub struct Lab {
     source: String,
@@ -85,6 +91,49 @@ impl Lab {
         }
         cable(&lab.source, "eth-a", "172.16.0.2/24", &lab.sink, "eth-a", "172.16.0.3/24");
         lab
+    }
+
+    /// One namespace with both ports, `eth-a` and `eth-b`, and a router between them.
+    #[must_use]
+    pub fn ring() -> Self {
+        let lab = Self { source: unique("tester"), dut: unique("dut"), sink: String::new(), routed: true };
+        for name in [&lab.source, &lab.dut] {
+            ip(&["netns", "add", name]);
+        }
+        cable(&lab.source, "eth-a", "172.16.0.2/24", &lab.dut, "in-a", "172.16.0.1/24");
+        cable(&lab.source, "eth-b", "172.16.10.2/24", &lab.dut, "out-a", "172.16.10.1/24");
+        ip(&["netns", "exec", &lab.dut, "sysctl", "-qw", "net.ipv4.ip_forward=1"]);
+        lab
+    }
+
+    /// The engine with these arguments in the source; `before` stands before the engine's name.
+    #[must_use]
+    pub fn engine(&self, before: &[&str], arguments: &[&str]) -> Command {
+        in_namespace(&self.source, before, arguments)
+    }
+
+    /// The same in the sink.
+    #[must_use]
+    pub fn engine_at_sink(&self, arguments: &[&str]) -> Command {
+        in_namespace(&self.sink, &[], arguments)
+    }
+
+    /// Any program in the source.
+    #[must_use]
+    pub fn outside(&self, argv: &[&str]) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.source]).args(argv);
+        command
+    }
+
+    /// Runs `ip` inside of the sink.
+    pub fn at_sink(&self, argv: &[&str]) {
+        ip(&[&["-n", self.sink.as_str()][..], argv].concat());
+    }
+
+    /// Runs a command in the DUT.
+    pub fn at_dut(&self, argv: &[&str]) {
+        assert!(run(&[&["ip", "netns", "exec", self.dut.as_str()][..], argv].concat()), "{}", argv.join(" "));
     }
 
     /// Runs `ip` inside of the source.

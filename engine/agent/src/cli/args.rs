@@ -1,0 +1,265 @@
+//! What people may say on the command line.
+
+use super::quantity::{self, Asked};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use dutlab_port::iface::Network;
+use dutlab_protocol::plan::{self, Sizes};
+use dutlab_protocol::request::Backend;
+use dutlab_units::Nanos;
+use dutlab_wire::Mac;
+use std::net::IpAddr;
+
+/// Sends and receives test frames and accounts for every one of them.
+///
+/// Exit codes: 0 done, 1 measured but failed or doubtful, 2 wrong input, 3 port or machine not usable, 130 interrupted.
+#[derive(Parser)]
+#[command(name = "dutlab-engine", version)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Send numbered, stamped frames out of a port
+    #[command(after_help = "Example: dutlab-engine send eth1 --to 172.16.10.2 --size 64 --rate 100kpps --duration 10s")]
+    Send(Send),
+    /// Count our frames on a port: received, duplicated, reordered, missing
+    #[command(after_help = "Example: dutlab-engine receive eth2 --duration 12s")]
+    Receive(Receive),
+    /// Send on one port, receive on another of this machine, and account for every frame
+    #[command(
+        after_help = "Example: dutlab-engine forward-test eth1 eth2 --gateway 172.16.0.1 --size imix --rate 1Gbit/s-l1 --duration 10s"
+    )]
+    ForwardTest(ForwardTest),
+    /// What this CPU alone can do, without a device
+    #[command(after_help = "Example: dutlab-engine bench --seconds 1 --cpu 1")]
+    Bench(Bench),
+    /// What each back end can do on a port, and why not
+    #[command(after_help = "Example: dutlab-engine probe eth1")]
+    Probe(Probe),
+    /// Obey a controller: JSON lines on stdin and stdout
+    #[command(after_help = "Example: echo '{\"id\":1,\"op\":\"hello\"}' | dutlab-engine agent")]
+    Agent,
+    /// Print the JSON Schema of the protocol that `agent` speaks
+    #[command(after_help = "Example: dutlab-engine schema > protocol.schema.json")]
+    Schema,
+}
+
+#[derive(Args)]
+pub struct Send {
+    /// The port to send from
+    #[arg(value_name = "IFACE")]
+    pub iface: String,
+    /// Where the frames go
+    #[arg(long, value_name = "IP")]
+    pub to: IpAddr,
+    #[command(flatten)]
+    pub traffic: Traffic,
+    #[command(flatten)]
+    pub port: Port,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+#[derive(Args)]
+pub struct Receive {
+    /// The port to receive on
+    #[arg(value_name = "IFACE")]
+    pub iface: String,
+    /// The streams that are counted, as in 1, 1-8 or 1,5; frames of others are foreign
+    #[arg(long, value_name = "NUMBERS", default_value = "1-8")]
+    pub stream: String,
+    /// End after this time; without it, Ctrl-C ends
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    pub duration: Option<Nanos>,
+    /// The sender runs on this machine (in any network namespace): show one-way latency
+    #[arg(long)]
+    pub one_clock: bool,
+    /// Take UDP datagrams for this port from the host's own stack, so that it does not answer them
+    #[arg(long, value_name = "PORT")]
+    pub absorb: Vec<u16>,
+    #[command(flatten)]
+    pub port: Port,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+#[derive(Args)]
+pub struct ForwardTest {
+    /// The port to send from: it faces the DUT's input
+    #[arg(value_name = "IN")]
+    pub input: String,
+    /// The port to receive on: it faces the DUT's output
+    #[arg(value_name = "OUT")]
+    pub output_port: String,
+    /// Where the frames go [default: the address of OUT]
+    #[arg(long, value_name = "IP")]
+    pub to: Option<IpAddr>,
+    /// How long frames are waited for after the last one was sent (RFC 2544 section 23: 2 s)
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = quantity::duration)]
+    pub drain: Nanos,
+    /// More loss than this is a failure
+    #[arg(long, value_name = "SHARE", default_value = "0%", value_parser = quantity::percent)]
+    pub max_loss: f64,
+    #[command(flatten)]
+    pub traffic: Traffic,
+    #[command(flatten)]
+    pub port: Port,
+    /// The back end of OUT [default: that of IN]
+    #[arg(long, value_enum)]
+    pub receive_backend: Option<BackendName>,
+    /// The CPU that receives
+    #[arg(long, value_name = "N")]
+    pub receive_cpu: Option<u32>,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+#[derive(Args)]
+pub struct Bench {
+    /// How long each row is measured
+    #[arg(long, value_name = "S", default_value_t = 1.0)]
+    pub seconds: f64,
+    /// The CPU to measure
+    #[arg(long, value_name = "N")]
+    pub cpu: Option<u32>,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+#[derive(Args)]
+pub struct Probe {
+    /// The port
+    #[arg(value_name = "IFACE")]
+    pub iface: String,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// What is sent.
+#[derive(Args)]
+#[command(next_help_heading = "Traffic")]
+pub struct Traffic {
+    /// Source address [default: the port's own]
+    #[arg(long, value_name = "IP")]
+    pub from: Option<IpAddr>,
+    /// MAC of the next hop; without it the kernel's neighbour table is asked
+    #[arg(long, visible_alias = "gateway-mac", value_name = "MAC")]
+    pub mac: Option<Mac>,
+    /// The next hop [default: what the routing table says]
+    #[arg(long, value_name = "IP", conflicts_with = "mac")]
+    pub gateway: Option<IpAddr>,
+    /// Bytes with FCS: 64, 64,594,1518 (in this order), 64:7,594:4 (by weight), aaafg (RFC 6985), imix, imix-csit, …
+    #[arg(long, value_name = "SIZE", default_value = "64", value_parser = quantity::sizes)]
+    pub size: Sizes,
+    /// 100kpps, 1Gbit/s-l1 (with preamble and gap), 1Gbit/s-l2, 50% of the link's speed, max; of all streams together
+    #[arg(long, value_name = "RATE", value_parser = quantity::rate)]
+    pub rate: Asked,
+    /// The link's speed, where the interface does not say the true one
+    #[arg(long, value_name = "SPEED", value_parser = quantity::speed)]
+    pub speed: Option<f64>,
+    /// How long to send [default: 10s, or as long as --frames takes]
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    pub duration: Option<Nanos>,
+    /// How many frames to send, of all streams together
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub frames: Option<u64>,
+    /// How many streams share the rate
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub streams: u16,
+    /// Number of the first stream
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub first_stream: u16,
+    /// Flows in each stream, by source port
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub flows: u32,
+    /// What the probe travels in
+    #[arg(long, value_enum, default_value_t = TransportName::Udp)]
+    pub transport: TransportName,
+    /// Source port of the first flow
+    #[arg(long, value_name = "PORT", default_value_t = 40_000)]
+    pub source_port: u16,
+    /// Destination port
+    #[arg(long, value_name = "PORT", default_value_t = 5001)]
+    pub destination_port: u16,
+    /// VLAN tag; twice for two, the outer one first
+    #[arg(long, value_name = "ID")]
+    pub vlan: Vec<u16>,
+    /// Time to live, or hop limit
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub ttl: u8,
+}
+
+/// How ports are used.
+#[derive(Args)]
+#[command(next_help_heading = "Port")]
+pub struct Port {
+    /// Nothing else is on this link: send even if the port carries the default route or another network's address
+    #[arg(long)]
+    pub isolated: bool,
+    /// Networks that belong to the testbed [default: those of private and test addresses]
+    #[arg(long, value_name = "NETWORK")]
+    pub allow: Vec<Network>,
+    /// How frames get in and out
+    #[arg(long, value_enum, default_value_t = BackendName::Auto)]
+    pub backend: BackendName,
+    /// The CPU that sends, or receives
+    #[arg(long, value_name = "N")]
+    pub cpu: Option<u32>,
+}
+
+/// Where words go.
+#[derive(Args)]
+#[command(next_help_heading = "Output")]
+pub struct Output {
+    /// One JSON object on stdout instead of words
+    #[arg(long)]
+    pub json: bool,
+    /// No line a second on stderr
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum TransportName {
+    Udp,
+    Tcp,
+    TcpSyn,
+    IcmpEcho,
+}
+
+impl From<TransportName> for plan::Transport {
+    fn from(t: TransportName) -> Self {
+        match t {
+            TransportName::Udp => Self::Udp,
+            TransportName::Tcp => Self::Tcp,
+            TransportName::TcpSyn => Self::TcpSyn,
+            TransportName::IcmpEcho => Self::IcmpEcho,
+        }
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum BackendName {
+    Auto,
+    Xdp,
+    AfXdp,
+    AfPacket,
+    Memory,
+    Pcap,
+}
+
+impl From<BackendName> for Backend {
+    fn from(b: BackendName) -> Self {
+        match b {
+            BackendName::Auto => Self::Auto,
+            BackendName::Xdp => Self::Xdp,
+            BackendName::AfXdp => Self::AfXdp,
+            BackendName::AfPacket => Self::AfPacket,
+            BackendName::Memory => Self::Memory,
+            BackendName::Pcap => Self::Pcap,
+        }
+    }
+}

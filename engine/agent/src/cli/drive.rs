@@ -1,0 +1,167 @@
+//! Runs a trial for a person: waits for its end, for Ctrl-C, and says once a second what is going on.
+
+use super::args::Output;
+use super::exit::Refused;
+use super::quantity::{si, span};
+use crate::trial::Port;
+use dutlab_port::{clock, signal};
+use dutlab_protocol::event::Second;
+use dutlab_units::Nanos;
+use std::io::{IsTerminal, Write};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+/// Between two lines.
+const SECOND: Nanos = Nanos(1_000_000_000);
+
+/// What can happen.
+enum Happened {
+    Sent,
+    Signal,
+}
+
+/// Why waiting ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// Sending is through.
+    Sent,
+    /// The time is over.
+    Time,
+    /// Ctrl-C, or another signal that asks to end.
+    Interrupted,
+}
+
+/// Whether sender and receiver read the same clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clocks {
+    /// They do: latency can be told.
+    Shared,
+    /// Nobody said so.
+    Unknown,
+}
+
+/// Waits and watches.
+pub struct Drive {
+    happened: mpsc::Receiver<Happened>,
+    tell: mpsc::Sender<Happened>,
+    view: View,
+}
+
+impl Drive {
+    /// Begins to listen for signals. A second Ctrl-C ends the program at once.
+    pub fn new(output: &Output, clocks: Clocks) -> Result<Self, Refused> {
+        let (tell, happened) = mpsc::channel();
+        let signals = signal::Termination::block()
+            .map_err(|e| Refused::unusable(format!("signals cannot be handled: {e}"), "report this"))?;
+        let signalled = tell.clone();
+        std::thread::spawn(move || {
+            signals.wait();
+            let _ = signalled.send(Happened::Signal);
+            signals.wait();
+            std::process::exit(130);
+        });
+        Ok(Self { happened, tell, view: View::new(output, clocks) })
+    }
+
+    /// What a port calls when it has sent all.
+    pub fn when_sent(&self) -> impl FnOnce() + Send + 'static {
+        let tell = self.tell.clone();
+        move || drop(tell.send(Happened::Sent))
+    }
+
+    /// Waits for the end of sending, for a signal, and no longer than until `end`.
+    pub fn wait(&mut self, ports: &[&Port], begin: Nanos, end: Nanos) -> Why {
+        loop {
+            let now = clock::monotonic();
+            if now >= end {
+                return Why::Time;
+            }
+            let next = self.view.next(begin).min(end);
+            match self.happened.recv_timeout(Duration::from_nanos(next.since(now).0)) {
+                Ok(Happened::Sent) => return Why::Sent,
+                Ok(Happened::Signal) => return Why::Interrupted,
+                // This value holds a sender, so the channel has one.
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    let now = clock::monotonic();
+                    if now >= self.view.next(begin) {
+                        self.view.show(ports, begin, now);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Clears the line.
+    pub fn end(&mut self) {
+        self.view.end();
+    }
+}
+
+/// One line that changes on a terminal, a line a second elsewhere; on stderr.
+struct View {
+    clocks: Clocks,
+    on: bool,
+    terminal: bool,
+    shown: u64,
+    before: Option<(Nanos, u64, u64)>,
+}
+
+impl View {
+    fn new(output: &Output, clocks: Clocks) -> Self {
+        let terminal = std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
+        Self { clocks, on: !output.quiet, terminal, shown: 0, before: None }
+    }
+
+    fn next(&self, begin: Nanos) -> Nanos {
+        begin + Nanos(SECOND.0 * (self.shown + 1))
+    }
+
+    fn show(&mut self, ports: &[&Port], begin: Nanos, now: Nanos) {
+        self.shown = now.since(begin).0 / SECOND.0;
+        let seconds: Vec<_> = ports.iter().filter_map(|p| p.second(now)).collect();
+        let (sent, received) = seconds.iter().fold((0, 0), |(s, r), e| (s + e.sent, r + e.received));
+        let before = self.before.replace((now, sent, received)).unwrap_or((begin, 0, 0));
+        if !self.on || seconds.is_empty() {
+            return;
+        }
+        let elapsed = now.since(before.0).seconds();
+        let mut line =
+            line(self.shown, &seconds, (sent - before.1) as f64 / elapsed, (received - before.2) as f64 / elapsed);
+        if self.clocks == Clocks::Shared
+            && let Some(mean) = seconds.iter().find_map(|s| s.latency_mean_ns)
+        {
+            line = format!("{line}  latency {}", span(mean));
+        }
+        let mut err = std::io::stderr().lock();
+        let _ = if self.terminal { write!(err, "\r\x1b[K{line}") } else { writeln!(err, "{line}") };
+        let _ = err.flush();
+    }
+
+    fn end(&mut self) {
+        if self.on && self.terminal && self.shown > 0 {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+fn line(second: u64, seconds: &[Second], sent_pps: f64, received_pps: f64) -> String {
+    let sum = |of: fn(&Second) -> u64| seconds.iter().map(of).sum::<u64>();
+    let mut words = vec![format!("{second:>3} s")];
+    let (sent, received) = (sum(|s| s.sent), sum(|s| s.received));
+    if sent > 0 {
+        words.push(format!("sent {sent} ({})", si(sent_pps, "pps")));
+    }
+    if received > 0 || sent == 0 {
+        words.push(format!("received {received} ({})", si(received_pps, "pps")));
+    }
+    for (what, n) in [
+        ("duplicated", sum(|s| s.duplicated)),
+        ("reordered", sum(|s| s.reordered)),
+        ("no room", sum(|s| s.kernel_dropped)),
+    ] {
+        if n > 0 {
+            words.push(format!("{what} {n}"));
+        }
+    }
+    words.join("  ")
+}

@@ -1,0 +1,262 @@
+//! Quantities as people write them on the command line, and as they are shown to people.
+
+use dutlab_protocol::plan::{Genome, Sizes, WeightedSize};
+use dutlab_traffic::NamedMix;
+use dutlab_traffic::mixes::MIXES;
+use dutlab_units::Nanos;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// A rate that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Asked {
+    /// As fast as the port takes frames.
+    Max,
+    /// Frames per second.
+    Pps(f64),
+    /// Bits per second with preamble and gap.
+    BpsL1(f64),
+    /// Bits per second of frames with FCS.
+    BpsL2(f64),
+    /// Share of the link's speed on the wire, from 0 to 1.
+    Share(f64),
+}
+
+/// A number and the unit behind it.
+fn split(text: &str) -> Option<(f64, &str)> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    Some((text[..end].parse().ok()?, text[end..].trim()))
+}
+
+/// What the prefix in front of `unit` stands for; decimal.
+fn scale(text: &str, unit: &str) -> Option<f64> {
+    match text.strip_suffix(unit)? {
+        "" => Some(1.0),
+        "k" => Some(1e3),
+        "M" => Some(1e6),
+        "G" => Some(1e9),
+        "T" => Some(1e12),
+        _ => None,
+    }
+}
+
+/// `100kpps`, `1Gbit/s-l1`, `1Gbit/s-l2`, `50%`, `max`.
+pub fn rate(text: &str) -> Result<Asked, String> {
+    let bad = || {
+        format!(
+            "{text:?} is no rate; write 100kpps, 1Gbit/s-l1 (with preamble and gap), 1Gbit/s-l2 (without), 50% or max"
+        )
+    };
+    if text == "max" {
+        return Ok(Asked::Max);
+    }
+    let (n, unit) = split(text).ok_or_else(bad)?;
+    if !(n > 0.0 && n.is_finite()) {
+        return Err(format!("{text:?}: a rate is above 0"));
+    }
+    if unit == "%" {
+        return if n <= 100.0 {
+            Ok(Asked::Share(n / 100.0))
+        } else {
+            Err(format!("{text:?}: 100% is all that a link carries"))
+        };
+    }
+    if let Some(by) = scale(unit, "pps") {
+        return Ok(Asked::Pps(n * by));
+    }
+    let (bits, layer) = match unit.rsplit_once(['-', '_', ' ']) {
+        Some((bits, layer)) => (bits.trim(), layer),
+        None => (unit, ""),
+    };
+    let Some(by) = ["bit/s", "b/s", "bps"].iter().find_map(|u| scale(bits, u)) else { return Err(bad()) };
+    match layer {
+        "l1" | "L1" => Ok(Asked::BpsL1(n * by)),
+        "l2" | "L2" => Ok(Asked::BpsL2(n * by)),
+        "" => Err(format!(
+            "{text:?} does not say its layer: write {text}-l1 (with preamble and gap) or {text}-l2 (frames with FCS)"
+        )),
+        _ => Err(bad()),
+    }
+}
+
+/// `10G`, `2.5Gbit/s`: the speed of a link, in bits per second on the wire.
+pub fn speed(text: &str) -> Result<f64, String> {
+    let of = |(n, unit): (f64, &str)| ["bit/s", ""].iter().find_map(|u| scale(unit, u)).map(|by| n * by);
+    let asked = split(text).and_then(of).filter(|n| *n >= 1e3);
+    asked.ok_or_else(|| format!("{text:?} is no link speed; write 10G or 2.5Gbit/s"))
+}
+
+/// `500ms`, `10s`, `2min`.
+pub fn duration(text: &str) -> Result<Nanos, String> {
+    let bad = || format!("{text:?} is no duration; write a number and one of us, ms, s, min, h, as in 10s");
+    let (n, unit) = split(text).ok_or_else(bad)?;
+    let ns = match unit {
+        "us" | "µs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "min" => 60e9,
+        "h" => 3600e9,
+        _ => return Err(bad()),
+    };
+    let ns = n * ns;
+    // A week: longer is a slip of the finger.
+    if !(1.0..=604_800e9).contains(&ns) {
+        return Err(format!("{text:?}: from 1 ns to a week are possible"));
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
+    Ok(Nanos(ns as u64))
+}
+
+/// `64`, `64,594,1518` (in this order), `64:7,594:4` (by weight), a mix by name, an IMIX genome (RFC 6985). Bytes with FCS.
+pub fn sizes(text: &str) -> Result<Sizes, String> {
+    if NamedMix::find(text).is_ok() {
+        return Ok(Sizes::Mix(text.to_owned()));
+    }
+    // The letters of RFC 6985 that have a size, and how often; one letter alone is more likely a slip, as in 64b.
+    let letters = text.bytes().filter(|b| (b'a'..=b'i').contains(b)).count();
+    if letters > 1 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'i').contains(&b)) {
+        return Ok(Sizes::Genome(Genome { letters: text.to_owned(), table: BTreeMap::new() }));
+    }
+    let bad = |part: &str| {
+        let names: Vec<_> = MIXES.iter().map(|m| m.name).collect();
+        format!(
+            "{part:?} is no frame size; write bytes with FCS as in 64, an order as in 64,594, weights as in 64:7,594:4, a \
+             genome as in aaafg, or one of {}",
+            names.join(", ")
+        )
+    };
+    let number = |part: &str| part.trim().parse::<u32>().map_err(|_| bad(part));
+    let parts: Vec<_> = text.split(',').collect();
+    if parts.iter().any(|p| p.contains(':')) {
+        let part = |p: &&str| {
+            let (bytes, weight) = p.split_once(':').ok_or_else(|| bad(p))?;
+            Ok(WeightedSize { bytes: number(bytes)?, weight: number(weight)? })
+        };
+        return parts.iter().map(part).collect::<Result<_, String>>().map(Sizes::Weighted);
+    }
+    match parts.as_slice() {
+        [one] => number(one).map(Sizes::FixedBytes),
+        many => many.iter().map(|p| number(p)).collect::<Result<_, _>>().map(Sizes::SequenceBytes),
+    }
+}
+
+/// `1`, `1-8`, `1,5,9-12`: numbers of streams.
+pub fn streams(text: &str) -> Result<Vec<u16>, String> {
+    let bad = || format!("{text:?} are no stream numbers; write 1, 1-8 or 1,5,9-12");
+    let number = |t: &str| t.trim().parse::<u16>().map_err(|_| bad());
+    let mut all = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (number(first)?, number(last)?);
+        if first > last || u32::from(last - first) >= 4096 {
+            return Err(format!("{part:?}: from the lower to the higher, 4096 at most"));
+        }
+        all.extend(first..=last);
+    }
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
+}
+
+/// A share in percent, `0.1%`, as a ratio.
+pub fn percent(text: &str) -> Result<f64, String> {
+    match split(text) {
+        Some((n, "%")) if (0.0..=100.0).contains(&n) => Ok(n / 100.0),
+        _ => Err(format!("{text:?} is no share; write 0% to 100%")),
+    }
+}
+
+/// An address of the kind of `like`.
+pub const fn same_family(a: IpAddr, like: IpAddr) -> bool {
+    a.is_ipv4() == like.is_ipv4()
+}
+
+/// A number with three digits and the decimal prefix that keeps it readable.
+#[must_use]
+pub fn si(value: f64, unit: &str) -> String {
+    let prefixes = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
+    // What would be shown as 1000 has the next prefix.
+    let (by, prefix) = prefixes.into_iter().find(|(by, _)| value.abs() >= by * 0.9995).unwrap_or((1.0, ""));
+    let n = value / by;
+    let decimals =
+        if prefix.is_empty() && n.fract() == 0.0 || n.abs() >= 99.95 { 0 } else { usize::from(n.abs() < 9.995) + 1 };
+    format!("{n:.decimals$} {prefix}{unit}")
+}
+
+/// A span with three digits.
+#[must_use]
+pub fn span(ns: f64) -> String {
+    if ns < 999.5 {
+        format!("{ns:.0} ns")
+    } else if ns < 999_500.0 {
+        si(ns / 1e3, "µs")
+    } else if ns < 999_500_000.0 {
+        si(ns / 1e6, "ms")
+    } else {
+        si(ns / 1e9, "s")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_have_a_unit_and_bit_rates_a_layer() {
+        assert_eq!(rate("100kpps"), Ok(Asked::Pps(1e5)));
+        assert_eq!(rate("1.5Gbit/s-l1"), Ok(Asked::BpsL1(1.5e9)));
+        assert_eq!(rate("100 Mbit/s l2"), Ok(Asked::BpsL2(1e8)));
+        assert_eq!(rate("50%"), Ok(Asked::Share(0.5)));
+        assert_eq!(rate("max"), Ok(Asked::Max));
+        assert!(rate("1Gbit/s").unwrap_err().contains("1Gbit/s-l1"));
+        for bad in
+            ["", "100", "pps", "-1pps", "0pps", "101%", "1Gbit", "1Gbit/s-l3", "1e3pps", "1Xpps", "ümax", "1µpps"]
+        {
+            assert!(rate(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn durations_have_a_unit() {
+        assert_eq!(duration("1.5s"), Ok(Nanos(1_500_000_000)));
+        assert_eq!(duration("2min"), Ok(Nanos(120_000_000_000)));
+        for bad in ["10", "s", "0s", "9d", "1e9s", "1000h"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_one_or_an_order_or_a_mix() {
+        assert_eq!(sizes("64"), Ok(Sizes::FixedBytes(64)));
+        assert_eq!(sizes("64,1518"), Ok(Sizes::SequenceBytes(vec![64, 1518])));
+        let two = vec![WeightedSize { bytes: 64, weight: 7 }, WeightedSize { bytes: 594, weight: 4 }];
+        assert_eq!(sizes("64:7,594:4"), Ok(Sizes::Weighted(two)));
+        assert_eq!(sizes("imix"), Ok(Sizes::Mix("imix".into())));
+        assert!(matches!(sizes("aaafg"), Ok(Sizes::Genome(g)) if g.letters == "aaafg"));
+        assert!(matches!(sizes("40a20fg"), Ok(Sizes::Genome(_))));
+        for bad in ["", "x", "64b", "64:", "64,x", "64:7,594", "jmix"] {
+            assert!(sizes(bad).unwrap_err().contains("imix"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn stream_numbers_are_lists_and_ranges() {
+        assert_eq!(streams("3,1-2,2"), Ok(vec![1, 2, 3]));
+        for bad in ["", "2-1", "0-65535", "70000", "a"] {
+            assert!(streams(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_shown_with_three_digits() {
+        assert_eq!(si(1_488_095.0, "pps"), "1.49 Mpps");
+        assert_eq!(si(999_990.0, "pps"), "1.00 Mpps");
+        assert_eq!((si(2.0, "frames"), si(12_345.0, "pps")), ("2 frames".into(), "12.3 kpps".into()));
+        assert_eq!(
+            (span(812.0), span(8_110.0), span(20_500_000.0)),
+            ("812 ns".into(), "8.11 µs".into(), "20.5 ms".into())
+        );
+        assert_eq!((span(999_700.0), span(2e9)), ("1.00 ms".into(), "2 s".into()));
+    }
+}

@@ -1,0 +1,78 @@
+//! `dutlab-engine send`.
+
+use super::args;
+use super::drive::{Clocks, Drive, Why};
+use super::exit::{Exit, Refused};
+use super::quantity::Asked;
+use super::verdict::{self, Doubt, Verdict};
+use super::{print, traffic, words};
+use crate::ports;
+use crate::session::LEAD;
+use crate::trial::Port;
+use dutlab_port::clock;
+use dutlab_protocol::plan::SendPlan;
+use dutlab_protocol::reply::Opened;
+use dutlab_protocol::totals::Sent;
+use dutlab_units::Nanos;
+use serde::Serialize;
+
+/// After the last frame is due, sending takes at most this much longer; it is ended then.
+const OVERTIME: Nanos = Nanos(2_000_000_000);
+
+#[derive(Serialize)]
+struct Report {
+    command: &'static str,
+    verdict: Verdict,
+    doubts: Vec<Doubt>,
+    port: Opened,
+    next_hop: String,
+    plan: SendPlan,
+    sent: Sent,
+}
+
+/// Sends, and says what was sent.
+pub fn run(a: &args::Send) -> Result<Exit, Refused> {
+    let mut drive = Drive::new(&a.output, Clocks::Unknown)?;
+    let (open, opened) = ports::open(&traffic::open("source", &a.iface, &a.port, a.port.backend, a.port.cpu))?;
+    let (plan, next_hop) = traffic::plan(&a.traffic, &opened, a.to, None)?;
+    let mut port = Port::new(open);
+    port.arm(Some(&plan), None, false)?;
+    let at = clock::monotonic() + LEAD;
+    port.start(at, drive.when_sent());
+    let why = drive.wait(&[&port], at, end_of(&plan, at));
+    let sent = finish(&mut port, &mut drive, why)?;
+    let doubts = verdict::of_sender(&sent, a.traffic.rate == Asked::Max);
+    let verdict = Verdict::of(why, sent.err.is_some(), &doubts);
+    let result = Report { command: "send", verdict, doubts, port: opened, next_hop, plan, sent };
+    print(&a.output, &result, || in_words(&result));
+    Ok(verdict.exit())
+}
+
+/// When sending is over at the latest.
+pub fn end_of(plan: &SendPlan, at: Nanos) -> Nanos {
+    plan.duration_ns.map_or(Nanos::NEVER, |d| at + Nanos(d) + OVERTIME)
+}
+
+/// Ends sending where it has not ended by itself, and takes the account.
+pub fn finish(port: &mut Port, drive: &mut Drive, why: Why) -> Result<Sent, Refused> {
+    if why != Why::Sent {
+        port.stop_sending();
+    }
+    drive.end();
+    let sent = port.take_sender_back().cloned();
+    sent.ok_or_else(|| {
+        Refused::unusable("the sending thread did not come back", "report this as a fault of the engine")
+    })
+}
+
+fn in_words(r: &Report) -> String {
+    format!(
+        "{} → {} by {}, {}\n{}{}",
+        r.port.iface,
+        r.plan.streams[0].destination,
+        r.next_hop,
+        words::backend(r.port.backend),
+        words::sent(&r.sent),
+        words::verdict(r.verdict, &r.doubts)
+    )
+}

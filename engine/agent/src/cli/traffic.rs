@@ -1,0 +1,176 @@
+//! From the command line's traffic to a plan of the protocol, with addresses and the next hop's MAC filled in.
+
+use super::args::{self, Traffic};
+use super::exit::Refused;
+use super::quantity::{Asked, same_family};
+use dutlab_port::iface::{Interface, Network};
+use dutlab_port::neighbour;
+use dutlab_protocol::plan::{Flows, Percent, Rate, SendPlan, Stream, Vlan};
+use dutlab_protocol::reply::Opened;
+use dutlab_protocol::request::{Guard, Open};
+use dutlab_wire::Mac;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// How long the kernel may take to find the next hop's MAC.
+const RESOLVE: Duration = Duration::from_secs(1);
+/// Sending ends after this when nothing else is said.
+const USUAL_NS: u64 = 10_000_000_000;
+/// What nobody routes on the Internet: RFC 1918, RFC 6598, benchmarking (RFC 2544, 5180), documentation (RFC 5737,
+/// 3849), unique local (RFC 4193).
+const TESTBEDS: [&str; 10] = [
+    "10.0.0.0/8",
+    "172.16.0.0/12",
+    "192.168.0.0/16",
+    "100.64.0.0/10",
+    "198.18.0.0/15",
+    "192.0.2.0/24",
+    "198.51.100.0/24",
+    "203.0.113.0/24",
+    "2001:db8::/32",
+    "fc00::/7",
+];
+/// RFC 5180 section 8 (with its erratum): `2001:2::/48` is for benchmarking.
+const BENCHMARKING_V6: &str = "2001:2::/48";
+
+/// The request that opens a port.
+pub fn open(name: &str, iface: &str, port: &args::Port, backend: args::BackendName, cpu: Option<u32>) -> Open {
+    let allow = if port.allow.is_empty() {
+        TESTBEDS.iter().chain([&BENCHMARKING_V6]).map(ToString::to_string).collect()
+    } else {
+        port.allow.iter().map(ToString::to_string).collect()
+    };
+    Open {
+        port: name.to_owned(),
+        iface: iface.to_owned(),
+        backend: backend.into(),
+        cpu,
+        receive_cpu: None,
+        guard: Guard { allow, isolated: port.isolated },
+    }
+}
+
+/// The addresses of an opened port.
+fn networks(opened: &Opened) -> Vec<Network> {
+    opened.addresses.iter().filter_map(|a| a.parse().ok()).collect()
+}
+
+/// The first address of a port, IPv4 before IPv6, of the kind of `like` if that is given.
+pub fn own_address(opened: &Opened, like: Option<IpAddr>) -> Option<IpAddr> {
+    let mut own: Vec<_> = networks(opened).into_iter().map(|n| n.address).collect();
+    own.retain(|a| like.is_none_or(|like| same_family(*a, like)));
+    // A link-local address only where there is no other: routers do not forward it.
+    own.sort_by_key(|a| match a {
+        IpAddr::V4(a) => u8::from(a.is_link_local()),
+        IpAddr::V6(a) => 2 + u8::from(a.is_unicast_link_local()),
+    });
+    own.first().copied()
+}
+
+/// The source address: what was asked for, or the port's own in the network of `to`, or of its kind.
+fn source(t: &Traffic, opened: &Opened, to: IpAddr) -> Result<IpAddr, Refused> {
+    let near = networks(opened).into_iter().find(|n| n.contains(to)).map(|n| n.address);
+    t.from.or(near).or_else(|| own_address(opened, Some(to))).ok_or_else(|| {
+        let kind = if to.is_ipv4() { "IPv4" } else { "IPv6" };
+        Refused::input(format!("{} has no {kind} address to send from", opened.iface), "give --from")
+    })
+}
+
+/// The next hop's MAC: as given, or from the kernel's neighbour table. `beside` is the port that receives, if it is on
+/// this machine: without a route, frames for its own address go straight to it.
+fn next_hop(t: &Traffic, opened: &Opened, to: IpAddr, beside: Option<&Opened>) -> Result<(Mac, String), Refused> {
+    if let Some(mac) = t.mac {
+        return Ok((mac, format!("{mac}, as given")));
+    }
+    let name = &opened.iface;
+    let iface = Interface::read(name).map_err(|e| Refused::from(crate::report::port_fault(&e)))?;
+    let straight = beside.filter(|o| networks(o).iter().any(|n| n.address == to));
+    let hop = match (t.gateway, straight) {
+        (Some(gateway), _) => gateway,
+        (None, Some(out)) => {
+            if !iface.addresses.iter().any(|n| n.contains(to)) {
+                let what = format!(
+                    "{to} is {}'s own address, and no network of {name}'s: what routes between them?",
+                    out.iface
+                );
+                return Err(Refused::input(what, "give --gateway with the DUT's address towards IN, or --mac"));
+            }
+            // A bridge, a switch or a cable: the kernel would answer for itself, so the table knows nothing of it.
+            let mac: Mac =
+                out.mac.parse().map_err(|_| Refused::unusable(format!("{} has no MAC", out.iface), "give --mac"))?;
+            return Ok((mac, format!("{mac}, {} itself", out.iface)));
+        }
+        (None, None) => neighbour::next_hop(&iface, to).ok_or_else(|| {
+            Refused::unusable(
+                format!("no route leads to {to} out of {name}"),
+                "give --gateway or --mac, or add a route",
+            )
+        })?,
+    };
+    let found = neighbour::resolve(&iface, hop, RESOLVE).map_err(|e| Refused::from(crate::report::port_fault(&e)))?;
+    let mac = found.map(Mac).ok_or_else(|| {
+        let what = format!("{hop} does not answer on {name}: its MAC is unknown after {} s", RESOLVE.as_secs());
+        Refused::unusable(what, "is it up, and is the cable in the right port? Otherwise give --mac")
+    })?;
+    Ok((mac, format!("{mac}, {hop}")))
+}
+
+/// A plan, and where its frames go first, in words.
+pub fn plan(t: &Traffic, opened: &Opened, to: IpAddr, beside: Option<&Opened>) -> Result<(SendPlan, String), Refused> {
+    let n = t.streams;
+    if t.first_stream.checked_add(n - 1).is_none() {
+        return Err(Refused::input(format!("{n} streams from {} on reach past 65535", t.first_stream), "begin lower"));
+    }
+    let source = source(t, opened, to)?;
+    if !same_family(source, to) {
+        return Err(Refused::input(
+            format!("{source} and {to} are not of one kind"),
+            "make --from and --to both IPv4 or both IPv6",
+        ));
+    }
+    let parts = f64::from(n);
+    let rate = match t.rate {
+        Asked::Max => Rate::Max(true),
+        Asked::Pps(pps) => Rate::Pps(pps / parts),
+        Asked::BpsL1(bps) => Rate::BpsL1(bps / parts),
+        Asked::BpsL2(bps) => Rate::BpsL2(bps / parts),
+        Asked::Share(share) => Rate::Percent(Percent { percent: share * 100.0 / parts, of_bps: t.speed }),
+    };
+    let (mac, hop) = next_hop(t, opened, to, beside)?;
+    let flows = (t.flows > 1).then_some(Flows {
+        count: t.flows,
+        source_addresses: 1,
+        destination_addresses: 1,
+        source_ports: t.flows,
+        destination_ports: 1,
+        seed: None,
+        source_macs: 1,
+        destination_macs: 1,
+        mac_ports: (1, 2),
+    });
+    let stream = |i: u16| Stream {
+        stream: t.first_stream + i,
+        source_mac: None,
+        destination_mac: mac.to_string(),
+        vlans: t.vlan.iter().map(|id| Vlan { id: *id, priority: 0, tpid: None }).collect(),
+        source,
+        destination: to,
+        transport: t.transport.into(),
+        source_port: if t.flows > 1 { t.source_port } else { t.source_port.wrapping_add(i) },
+        destination_port: t.destination_port,
+        ttl: t.ttl,
+        flows,
+        sizes: t.size.clone(),
+        rate: rate.clone(),
+        // What does not divide goes to the first streams.
+        frames: t.frames.map(|all| all / u64::from(n) + u64::from(u64::from(i) < all % u64::from(n))),
+    };
+    if t.frames.is_some_and(|all| all < u64::from(n)) {
+        return Err(Refused::input(
+            format!("{n} streams need {n} frames at least"),
+            "raise --frames, or lower --streams",
+        ));
+    }
+    let duration_ns = t.duration.map(|d| d.0).or_else(|| t.frames.is_none().then_some(USUAL_NS));
+    Ok((SendPlan { streams: (0..n).map(stream).collect(), raw_streams: Vec::new(), replay: None, duration_ns }, hop))
+}

@@ -1,0 +1,125 @@
+//! What was sent and received, as tables for people.
+
+use super::drive::Clocks;
+use super::quantity::{si, span};
+use super::table::table;
+use super::verdict::{Doubt, Verdict};
+use dutlab_protocol::request::Backend;
+use dutlab_protocol::totals::{ReceivedStream, Sent};
+use dutlab_units::Pps;
+
+#[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
+fn ns(n: u64) -> String {
+    span(n as f64)
+}
+
+fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| "–".into(), show)
+}
+
+/// A back end, as `--backend` names it.
+pub const fn backend(backend: Backend) -> &'static str {
+    match backend {
+        Backend::Auto => "auto",
+        Backend::Xdp => "xdp",
+        Backend::AfXdp => "af_xdp",
+        Backend::AfPacket => "af_packet",
+        Backend::Memory => "memory",
+        Backend::Pcap => "pcap",
+    }
+}
+
+/// What was sent.
+pub fn sent(sent: &Sent) -> String {
+    let rows: Vec<_> = sent
+        .streams
+        .iter()
+        .map(|s| {
+            let gaps = s.gaps.as_ref();
+            vec![
+                s.stream.to_string(),
+                s.asked.to_string(),
+                s.sent.to_string(),
+                s.refused.to_string(),
+                si(s.achieved_pps, "pps"),
+                si(s.achieved_bps_l1, "bit/s"),
+                si(s.achieved_bps_l2, "bit/s"),
+                or_dash(gaps, |g| ns(g.p50_ns)),
+                or_dash(gaps, |g| ns(g.p99_ns)),
+                or_dash(gaps, |g| ns(g.max_ns)),
+            ]
+        })
+        .collect();
+    table(
+        &["stream", "asked", "sent", "refused", "rate", "on the wire (L1)", "frames (L2)", "gap p50", "p99", "max"],
+        &rows,
+    )
+}
+
+/// What was received. `lost` says what stands in the column of lost frames.
+pub fn received(streams: &[&ReceivedStream], lost_head: &str, lost: impl Fn(&ReceivedStream) -> String) -> String {
+    let rows: Vec<_> = streams
+        .iter()
+        .map(|s| {
+            let pps = received_pps(s);
+            vec![
+                s.stream.to_string(),
+                s.received.to_string(),
+                lost(s),
+                s.duplicated.to_string(),
+                s.reordered.to_string(),
+                s.reorder_extent_max.to_string(),
+                or_dash(s.late, |n| n.to_string()),
+                s.corrupted.to_string(),
+                or_dash(pps, |p| si(p.0, "pps")),
+            ]
+        })
+        .collect();
+    table(&["stream", "received", lost_head, "duplicated", "reordered", "extent", "late", "corrupted", "rate"], &rows)
+}
+
+/// Frames a second between the first and the last arrival.
+fn received_pps(s: &ReceivedStream) -> Option<Pps> {
+    let ns = s.last_monotonic_ns?.checked_sub(s.first_monotonic_ns?).filter(|ns| *ns > 0)?;
+    Some(Pps((s.received - 1) as f64 * 1e9 / ns as f64))
+}
+
+/// One-way latency and its variation. Without one clock, only what does not depend on it.
+pub fn latency(streams: &[&ReceivedStream], clocks: Clocks) -> String {
+    let one_clock = clocks == Clocks::Shared;
+    let rows: Vec<_> = streams
+        .iter()
+        .filter_map(|s| Some((s.stream, s.latency.as_ref()?)))
+        .map(|(stream, l)| {
+            let mut row = vec![stream.to_string()];
+            if one_clock {
+                row.extend([l.min_ns, l.p50_ns, l.p99_ns, l.p999_ns, l.max_ns].map(ns));
+            }
+            row.push(or_dash(l.pdv_p99_ns.filter(|_| one_clock || l.negative == 0), ns));
+            row.push(or_dash(l.pdv_p999_ns.filter(|_| one_clock || l.negative == 0), ns));
+            let ipdv = l.ipdv.as_ref();
+            row.extend(
+                [ipdv.map(|i| i.p50_ns), ipdv.map(|i| i.p99_ns), ipdv.map(|i| i.max_ns)].map(|n| or_dash(n, ns)),
+            );
+            row
+        })
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut head = vec!["stream"];
+    if one_clock {
+        head.extend(["latency min", "p50", "p99", "p99.9", "max"]);
+    }
+    head.extend(["PDV p99", "p99.9", "IPDV p50", "p99", "max"]);
+    table(&head, &rows)
+}
+
+/// The last lines.
+pub fn verdict(verdict: Verdict, doubts: &[Doubt]) -> String {
+    let mut text = verdict.word().to_owned() + "\n";
+    for doubt in doubts {
+        text.extend(["  doubt: ", &doubt.text, "\n"]);
+    }
+    text
+}

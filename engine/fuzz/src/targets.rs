@@ -1,0 +1,120 @@
+//! What must hold for any bytes.
+
+use crate::corpus;
+use dutlab_measure::{Account, Ledger};
+use dutlab_protocol::{Event, Reply, Request};
+use dutlab_units::Nanos;
+use dutlab_wire::Seen;
+
+/// A target: where to begin, and what must hold.
+pub struct Target {
+    /// Its name.
+    pub name: &'static str,
+    /// Inputs to begin with.
+    pub corpus: fn() -> Vec<Vec<u8>>,
+    /// Panics where something does not hold.
+    pub check: fn(&[u8]),
+}
+
+/// All of them.
+pub const ALL: [Target; 3] = [
+    Target { name: "frame", corpus: corpus::frames, check: frame },
+    Target { name: "protocol", corpus: corpus::lines, check: protocol },
+    Target { name: "ledger", corpus: corpus::arrivals, check: ledger },
+];
+
+/// A frame from the wire is parsed without panic, and counted in exactly one place. A frame with a probe stays the same
+/// to us when bytes follow it that its headers do not count: padding.
+///
+/// # Panics
+/// Where that does not hold.
+pub fn frame(bytes: &[u8]) {
+    let seen = Seen::parse(bytes);
+    // Stream 7 is that of the corpus.
+    let mut account = Account::new(Nanos(1), &[7]);
+    account.arrive(bytes, u32::try_from(bytes.len()).unwrap_or(u32::MAX), Nanos(1 << 60));
+    let stream = &account.streams()[0];
+    let places = stream.ledger.received() + stream.corrupted + account.foreign() + account.stale();
+    assert_eq!(places, 1, "{seen:?} is counted in {places} places");
+    if let Seen::Probe(found) = seen {
+        let mut padded = bytes.to_vec();
+        padded.extend([0; 6]);
+        let again = Seen::parse(&padded);
+        assert!(matches!(again, Seen::Probe(f) if f.probe == found.probe), "padding changes {seen:?} into {again:?}");
+    }
+}
+
+/// A line to the agent is either refused, or says the same after it was written back; lines from the agent are read
+/// without panic.
+///
+/// # Panics
+/// Where that does not hold.
+pub fn protocol(bytes: &[u8]) {
+    let line = String::from_utf8_lossy(bytes);
+    if let Ok(request) = Request::parse(&line) {
+        // A number beyond f64 is read as infinity and has no JSON; the plan is refused later for it.
+        if let Ok(text) = serde_json::to_string(&request)
+            && !text.contains("null")
+        {
+            let again = Request::parse(&text);
+            assert_eq!(again.as_ref(), Ok(&request), "written back as {text}");
+        }
+    }
+    let _ = serde_json::from_slice::<Reply>(bytes).map(|r| serde_json::to_string(&r));
+    let _ = serde_json::from_slice::<Event>(bytes).map(|e| serde_json::to_string(&e));
+}
+
+/// Whatever sequence numbers arrive, the ledger balances. Each 3 bytes are an arrival: how far from the last one.
+///
+/// # Panics
+/// Where that does not hold.
+pub fn ledger(bytes: &[u8]) {
+    let mut ledger = Ledger::new();
+    let (mut at, mut highest) = (0_u64, 0_u64);
+    for b in bytes.chunks_exact(3) {
+        let step = u64::from(b[1]) << (b[2] % 24);
+        at = if b[0] & 1 == 0 { at.saturating_add(step) } else { at.saturating_sub(step) };
+        // A probe holds 48 bits.
+        at &= (1 << 48) - 1;
+        ledger.arrive(at);
+        highest = highest.max(at + 1);
+    }
+    let settled = ledger.settle(highest);
+    assert!(settled.balances(), "{settled:?}");
+    assert_eq!(settled.received, bytes.len() as u64 / 3);
+    assert!(settled.reordered <= settled.received - settled.duplicated, "{settled:?}");
+    assert!(settled.by_three <= settled.reordered, "{settled:?}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mutate::Mutator;
+
+    #[test]
+    fn the_corpus_holds_and_is_understood() {
+        for target in ALL {
+            for input in (target.corpus)() {
+                (target.check)(&input);
+            }
+        }
+        let probes = corpus::frames().iter().filter(|f| matches!(Seen::parse(f), Seen::Probe(p) if p.intact)).count();
+        assert!(probes >= 8, "{probes} frames of the corpus carry a probe");
+        for line in corpus::lines() {
+            let line = String::from_utf8(line).unwrap();
+            let from_agent =
+                serde_json::from_str::<Reply>(&line).is_ok() || serde_json::from_str::<Event>(&line).is_ok();
+            assert!(Request::parse(&line).is_ok() || from_agent, "{line}");
+        }
+    }
+
+    #[test]
+    fn twenty_thousand_mutations_of_a_fixed_seed_hold() {
+        for target in ALL {
+            let mut mutator = Mutator::new((target.corpus)(), 1);
+            for _ in 0..20_000 {
+                (target.check)(mutator.mutate());
+            }
+        }
+    }
+}
