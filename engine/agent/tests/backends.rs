@@ -236,9 +236,10 @@ fn what_is_not_ours_is_counted_as_foreign_and_reaches_the_host() {
         let ping = ["ping", "-c", "5", "-i", "0.02", "-W", "1", "172.16.0.3"];
         let (answered, out) = lab.run_at_source(&ping);
         assert!(answered, "{backend}: {out}");
-        let (_, received) = finish(&mut source, &mut sink);
+        let (sent, received) = finish(&mut source, &mut sink);
         assert!(number(&received["foreign"]) >= 5, "{backend}: {received}");
-        assert_eq!(number(&received["streams"][0]["received"]), 600, "{backend}: {received}");
+        let n = &sent["streams"][0]["sent"];
+        assert!(number(n) > 100 && received["streams"][0]["received"] == *n, "{backend}: {sent} {received}");
     }
 }
 
@@ -405,9 +406,9 @@ fn what_is_sent_into_a_file_is_read_by_others_and_leaves_again_in_its_own_time_o
             assert_eq!((number(&s["stream"]), number(&s["asked"]), number(&s["sent"])), (9, n, n), "{backend}: {sent}");
             assert_eq!(number(&s["sent_bytes"]), 100 * n, "{backend}: {sent}");
             let span = number(&s["last_monotonic_ns"]) - number(&s["first_monotonic_ns"]);
-            // Never sooner; on a loaded machine the first frame, or the last, may be late.
-            let ms = span / 1_000_000;
-            assert!(ms + 25 >= span_ms && ms <= span_ms + 400, "{backend} {timing}: {ms} ms");
+            // Never sooner than the capture says, but for as much as the first frame was late.
+            let ms = (span + number(&s["late_max_ns"])).div_ceil(1_000_000);
+            assert!(ms >= span_ms && ms <= span_ms + 2000, "{backend} {timing}: {ms} ms");
             // The probes are of an earlier trial, so each frame is seen and belongs to none.
             let settle = json!({"port": "p", "sent": [], "drain_ns": 200_000_000});
             let received = sink.must("settle", settle);
@@ -430,9 +431,9 @@ fn a_file_that_is_no_capture_is_refused_with_the_place_of_the_fault() {
     let mut refused = |bytes: &[u8]| {
         std::fs::write(file.name(), bytes).unwrap();
         let replay = json!({"port": "p", "send": {"replay": {"path": file.name()}}});
-        let reply = source.ask("arm", replay);
-        assert_eq!(reply["err"]["kind"], "bad_plan", "{reply}");
-        reply["err"]["message"].as_str().unwrap().to_owned()
+        let answer = source.ask("arm", replay);
+        assert_eq!(answer["err"]["kind"], "bad_plan", "{answer}");
+        answer["err"]["message"].as_str().unwrap().to_owned()
     };
     let good = std::fs::read(file.name()).unwrap();
     assert!(refused(&good[..good.len() - 5]).contains("(frame 100): the file ends too early"));

@@ -90,8 +90,8 @@ fn frames_of_every_transport_through_a_router_have_checksums_that_kernel_and_tcp
     let lab = Lab::routed();
     lab.add_ipv6();
     let (mut source, mut sink) = (lab.source(), lab.sink());
-    source.must("open", json!({"port": "p", "iface": "eth-a", "guard": {"isolated": true}}));
-    sink.must("open", json!({"port": "p", "iface": "eth-a", "guard": {"isolated": true}}));
+    source.must("open", json!({"port": "p", "iface": "eth-a", "backend": "af_packet", "guard": {"isolated": true}}));
+    sink.must("open", json!({"port": "p", "iface": "eth-a", "backend": "af_packet", "guard": {"isolated": true}}));
     // Transport, how tcpdump is told and what it says of a good frame, and the kernel's counter, by IP version.
     let kinds = [
         ("udp", "udp", ["udp sum ok", "udp sum ok"], ["UdpNoPorts", "Udp6NoPorts"]),
