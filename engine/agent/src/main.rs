@@ -22,6 +22,7 @@ mod send;
 mod session;
 mod trial;
 mod write;
+mod yardstick;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -40,12 +41,16 @@ enum Command {
     Agent,
     /// Print the JSON Schema of the protocol that `agent` speaks.
     Schema,
+    /// What tests and benches hold the engine against.
+    #[command(subcommand, hide = true)]
+    Yardstick(yardstick::Yardstick),
 }
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Agent => agent::serve(),
         Command::Schema => schema(),
+        Command::Yardstick(y) => yardstick::run(&y),
     }
 }
 

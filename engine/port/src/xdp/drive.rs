@@ -44,6 +44,11 @@ impl Drive {
         Self { profile: profile(pace), since: start, before: 0, steered, frames }
     }
 
+    /// The lane ends after this many.
+    pub(super) fn frames(&self) -> u64 {
+        self.frames
+    }
+
     /// Frames asked for by `at`; `None`: as many as go.
     pub(super) fn asked(&self, at: Nanos) -> Option<u64> {
         let asked = self.profile.asked(at.since(self.since))?;
