@@ -280,8 +280,8 @@ fn whatever_ends_the_agent_nothing_stays_attached() {
     let mut hung_up = begun(&lab);
     assert!(hung_up.hang_up().success());
     assert_eq!(lab.xdp_at_source(), None, "after the end of stdin");
-    let mut terminated = begun(&lab);
-    terminated.signal("TERM");
+    let mut signalled = begun(&lab);
+    signalled.signal("TERM");
     assert_eq!(lab.xdp_at_source(), None, "after SIGTERM");
     // Killed at a hundred different moments: while it loads, attaches, waits for the start, sends.
     let began = Instant::now();
@@ -297,5 +297,5 @@ fn whatever_ends_the_agent_nothing_stays_attached() {
         agent.signal("KILL");
         lab.until_detached();
     }
-    assert!(began.elapsed() < Duration::from_secs(120), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_mins(2), "{:?}", began.elapsed());
 }

@@ -123,6 +123,7 @@ mod tests {
         Drive::new(&Pace::Linear(pieces.iter().map(piece).collect()), Nanos(1_000_000_000), u64::MAX)
     }
 
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "instants of a few seconds")]
     /// What the program in the kernel does, with the drive steering every 2 ms: the due times of all frames.
     fn simulate(d: &Drive, until: u64) -> Vec<u64> {
         let mut sent = Vec::new();
