@@ -36,6 +36,7 @@ fn at_full_speed_over_a_cable_nothing_is_lost_and_nothing_is_unaccounted_for() {
     if !netns_or_skip() {
         return;
     }
+    let _alone = lab::alone();
     let lab = Lab::direct();
     let (mut source, mut sink) = both(&lab);
     for sizes in [json!({"fixed_bytes": 64}), imix()] {
@@ -56,6 +57,7 @@ fn a_paced_mix_with_many_flows_through_a_router_arrives_whole_and_in_the_asked_n
     if !netns_or_skip() {
         return;
     }
+    let _alone = lab::alone();
     let lab = Lab::routed();
     let (mut source, mut sink) = both(&lab);
     let mut many = lab.stream(1, &imix(), &json!({"pps": 3000.0}));
@@ -81,6 +83,7 @@ fn through_a_translating_router_streams_are_told_by_their_probes() {
     if !netns_or_skip() {
         return;
     }
+    let _alone = lab::alone();
     let lab = Lab::routed();
     lab.translates();
     let (mut source, mut sink) = both(&lab);
@@ -98,6 +101,7 @@ fn both_ports_of_one_agent_send_to_each_other_at_once() {
     if !netns_or_skip() {
         return;
     }
+    let _alone = lab::alone();
     let lab = Lab::looped();
     lab.napi();
     let mut agent = lab.source();
@@ -126,6 +130,7 @@ fn a_rate_that_rises_pauses_and_is_changed_while_running_is_followed() {
     if !netns_or_skip() {
         return;
     }
+    let _alone = lab::alone();
     let lab = Lab::direct();
     let (mut source, mut sink) = both(&lab);
     let ramp = json!({"ramp": {"from_pps": 0.0, "to_pps": 20_000.0, "duration_ns": 400_000_000}});
@@ -160,6 +165,7 @@ fn what_the_kernel_cannot_send_another_back_end_sends_and_says_so() {
     if !netns_or_skip() {
         return;
     }
+    let _alone = lab::alone();
     let lab = Lab::direct();
     let (mut source, mut sink) = both(&lab);
     let many: Vec<_> = (1..=40).map(|i| lab.stream(i, &json!({"fixed_bytes": 64}), &json!({"pps": 100.0}))).collect();
@@ -184,6 +190,7 @@ fn a_peer_without_napi_is_named_with_its_remedy_and_auto_does_without() {
     if !netns_or_skip() {
         return;
     }
+    let _alone = lab::alone();
     let lab = Lab::direct();
     let mut source = lab.source();
     let open = |backend: &str| json!({"port": "p", "iface": "eth-a", "backend": backend, "guard": {"isolated": true}});
@@ -204,6 +211,7 @@ fn another_xdp_program_is_left_alone_and_named() {
     if !netns_or_skip() {
         return;
     }
+    let _alone = lab::alone();
     let lab = Lab::direct();
     lab.napi();
     let other = lab.drops_at_source();
@@ -223,6 +231,7 @@ fn without_the_permission_to_load_programs_auto_says_so_and_uses_another_back_en
     if !netns_or_skip() {
         return;
     }
+    let _alone = lab::alone();
     // A user namespace of one's own has its own network, and no eBPF.
     let make = "ip link add name eth-a type veth peer name eth-b && ip link set dev eth-a up && ip link set dev eth-b up \
                 && ethtool -K eth-b gro on";
@@ -242,13 +251,14 @@ fn a_port_that_vanishes_in_mid_send_ends_the_trial_with_its_name_and_what_was_se
     if !netns_or_skip() {
         return;
     }
+    let _alone = lab::alone();
     for rate in [json!({"max": true}), json!({"pps": 1000.0})] {
         let lab = Lab::direct();
         let (mut source, _sink) = both(&lab);
         let stream = lab.stream(1, &json!({"fixed_bytes": 64}), &rate);
         source.must("arm", json!({"port": "p", "send": {"duration_ns": 20_000_000_000_u64, "streams": [stream]}}));
         source.must("start", json!({}));
-        std::thread::sleep(Duration::from_millis(800));
+        std::thread::sleep(Duration::from_millis(1500));
         lab.at_source(&["link", "del", "dev", "eth-a"]);
         let sent = source.must("wait", json!({"port": "p"}));
         assert_eq!((&sent["ended"], &sent["err"]["kind"]), (&json!("failed"), &json!("port_lost")), "{sent}");
@@ -262,6 +272,7 @@ fn whatever_ends_the_agent_nothing_stays_attached() {
     if !netns_or_skip() {
         return;
     }
+    let _alone = lab::alone();
     let lab = Lab::direct();
     lab.napi();
     let begun = |lab: &Lab| {

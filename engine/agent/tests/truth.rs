@@ -44,6 +44,7 @@ fn of_a_device_that_drops_every_seventh_frame_exactly_those_are_lost() {
     if !netns_or_skip() {
         return;
     }
+    let _alone = lab::alone();
     for backend in BACKENDS {
         let (_, r, device) = through(&["drops", "7"], backend, 20_000, 40_000.0);
         assert_eq!((n(&r["lost"]), n(&device["wronged"])), (20_000 / 7, 20_000 / 7), "{backend}: {r}");
@@ -60,6 +61,7 @@ fn of_a_device_that_doubles_every_eleventh_frame_exactly_those_are_duplicates() 
     if !netns_or_skip() {
         return;
     }
+    let _alone = lab::alone();
     for backend in BACKENDS {
         let (_, r, _) = through(&["duplicates", "11"], backend, 20_000, 40_000.0);
         assert_eq!((n(&r["duplicated"]), n(&r["lost"])), (20_000 / 11, 0), "{backend}: {r}");
@@ -76,6 +78,7 @@ fn of_a_device_that_swaps_neighbours_each_later_one_is_reordered_by_one() {
     if !netns_or_skip() {
         return;
     }
+    let _alone = lab::alone();
     for backend in BACKENDS {
         let (_, r, device) = through(&["swaps", "10"], backend, 20_000, 40_000.0);
         assert_eq!(n(&device["wronged"]), 2000, "{backend}");
@@ -90,6 +93,7 @@ fn of_a_device_that_flips_a_bit_in_every_fifth_frame_exactly_those_are_corrupted
     if !netns_or_skip() {
         return;
     }
+    let _alone = lab::alone();
     for backend in BACKENDS {
         let (_, r, _) = through(&["corrupts", "5"], backend, 20_000, 40_000.0);
         assert_eq!((n(&r["corrupted"]), n(&r["received"]), n(&r["lost"])), (4000, 16_000, 4000), "{backend}: {r}");
@@ -101,6 +105,7 @@ fn what_a_policer_let_through_is_received_and_what_it_took_is_lost() {
     if !netns_or_skip() {
         return;
     }
+    let _alone = lab::alone();
     for backend in BACKENDS {
         let (s, r, device) = through(&["polices", "10000", "--depth", "400"], backend, 20_000, 40_000.0);
         assert_eq!(n(&r["lost"]), n(&device["wronged"]), "{backend}: {r}");
@@ -120,6 +125,7 @@ fn a_device_that_holds_each_frame_for_300_microseconds_shows_in_the_latency() {
     if !netns_or_skip() {
         return;
     }
+    let _alone = lab::alone();
     // One CPU spins in the device while a frame is held, so frames come one at a time. The median: on a busy machine
     // some frames wait for a CPU as well, and no counter of ours can know of that.
     let (_, r, _) = through(&["holds", "300000"], "xdp", 1000, 1000.0);

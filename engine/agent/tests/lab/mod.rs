@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
@@ -23,6 +24,12 @@ pub fn netns_or_skip() -> bool {
         eprintln!("SKIPPED: no netns (needs root and iproute2)");
     }
     have
+}
+
+/// Held by tests whose senders take a CPU whole: two of them at once would measure each other.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn unique(role: &str) -> String {
