@@ -25,6 +25,7 @@ mod send;
 mod session;
 mod trial;
 mod write;
+mod yardstick;
 
 use clap::Parser;
 use cli::args::{Arguments, Command};
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Agent => agent::serve(),
         Command::Schema => schema(),
+        Command::Yardstick(y) => yardstick::run(&y),
         command => cli::run(&command),
     }
 }

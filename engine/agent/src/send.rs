@@ -79,17 +79,16 @@ pub fn run(mut sender: Sender, job: Job) -> Done {
     let (totals, gaps, error) = match &mut sender {
         Sender::Burst(tx) => run_bursts(tx.as_mut(), job),
         Sender::Plan(tx) => match load(tx.as_mut(), &job) {
-            Ok(control) => run_plan(tx.as_mut(), control, job),
-            Err(e) => match job.spare.as_ref().map(Bursts::open) {
-                Some(Ok(mut bursts)) => {
+            Ok(control) => run_plan(tx.as_mut(), &control, job),
+            Err(e) => {
+                if let Some(Ok(mut bursts)) = job.spare.as_ref().map(Bursts::open) {
                     notes.push(format!("sent with af_packet: {e}"));
                     run_bursts(&mut bursts, job)
-                }
-                _ => {
+                } else {
                     let streams = job.plan.plan.streams.len();
                     (vec![StreamTotals::default(); streams], vec![None; streams], Some(e))
                 }
-            },
+            }
         },
     };
     Done { sender, totals, gaps, notes, stopped: stop.load(Ordering::Relaxed), error }
@@ -119,10 +118,10 @@ fn load(tx: &mut dyn PlanSender, job: &Job) -> Result<Arc<dyn PlanControl>, Port
 }
 
 /// Lets the back end send; a second thread carries commands to it and counters from it.
-fn run_plan(tx: &mut dyn PlanSender, control: Arc<dyn PlanControl>, job: Job) -> Account {
+fn run_plan(tx: &mut dyn PlanSender, control: &Arc<dyn PlanControl>, job: Job) -> Account {
     let Job { plan, stop, changes, live, .. } = job;
     let over = Arc::new(AtomicBool::new(false));
-    let (over_there, control_there) = (Arc::clone(&over), Arc::clone(&control));
+    let (over_there, control_there) = (Arc::clone(&over), Arc::clone(control));
     let helper = std::thread::spawn(move || {
         // Born pinned to the sender's CPU, where it would never get a turn.
         cpu::unpin();

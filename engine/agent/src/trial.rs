@@ -73,6 +73,10 @@ impl Receiving {
             .map_err(|e| port_fault(&e))?;
         Ok(Self { plan: plan.clone(), end: Arc::default(), thread: None, _absorb: absorb })
     }
+
+    fn watch(&self, begin: Nanos) -> Watch {
+        Watch { streams: self.plan.streams.clone(), begin, unverified: self.plan.unverified }
+    }
 }
 
 impl Port {
@@ -128,7 +132,7 @@ impl Port {
         let Some(receiving) = self.trial.as_ref().and_then(|t| t.receive.as_ref()) else { return Ok(()) };
         match &mut self.open.receiver {
             Some(Receiver::Burst(rx)) => rx.begin(),
-            Some(Receiver::Counting(rx)) => rx.begin(&Watch { streams: receiving.plan.streams.clone(), begin }),
+            Some(Receiver::Counting(rx)) => rx.begin(&receiving.watch(begin)),
             None => return Err(wrong_state(format!("{} cannot receive", self.open.name), "open it again")),
         }
         .map_err(|e| port_fault(&e))
@@ -155,7 +159,7 @@ impl Port {
         trial.begun = true;
         if let (Some(receiving), Some(receiver)) = (&mut trial.receive, self.open.receiver.take()) {
             let job = receive::Job {
-                watch: Watch { streams: receiving.plan.streams.clone(), begin: at },
+                watch: receiving.watch(at),
                 cpu: self.open.receive_cpu,
                 end: Arc::clone(&receiving.end),
                 live: Arc::clone(&trial.live),

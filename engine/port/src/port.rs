@@ -146,6 +146,8 @@ pub struct Watch {
     pub streams: Vec<u16>,
     /// Probes sent before this are stale.
     pub begin: Nanos,
+    /// Checksums are not looked at.
+    pub unverified: bool,
 }
 
 /// Accounts for frames by itself.

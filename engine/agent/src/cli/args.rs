@@ -44,6 +44,9 @@ pub enum Command {
     /// Print the JSON Schema of the protocol that `agent` speaks
     #[command(after_help = "Example: dutlab-engine schema > protocol.schema.json")]
     Schema,
+    /// What tests and benches hold the engine against
+    #[command(subcommand, hide = true)]
+    Yardstick(crate::yardstick::Yardstick),
 }
 
 #[derive(Args)]

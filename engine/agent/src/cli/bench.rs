@@ -110,7 +110,7 @@ fn sending(what: &'static str, sizes: Sizes, flows: u32, time: Nanos, cpu: Optio
         false,
     )?;
     let (tell, told) = mpsc::channel();
-    port.start(clock::monotonic() + LEAD, move || {
+    port.start(clock::monotonic() + LEAD.max(port.lead()), move || {
         let _ = tell.send(());
     });
     let _ = told.recv();

@@ -95,7 +95,7 @@ pub fn run(a: &args::ForwardTest) -> Result<Exit, Refused> {
     source.arm(Some(&plan), None, false)?;
     sink.arm(None, Some(&receive_plan(&plan, &sink_opened)), false)?;
     sink.begin_receiver(clock::monotonic())?;
-    let at = clock::monotonic() + LEAD;
+    let at = clock::monotonic() + LEAD.max(source.lead());
     sink.start(at, || ());
     source.start(at, drive.when_sent());
     let why = drive.wait(&[&source, &sink], at, send::end_of(&plan, at));
@@ -142,7 +142,7 @@ fn receive_plan(plan: &SendPlan, sink: &Opened) -> ReceivePlan {
     let own = sink.addresses.iter().any(|a| a.split('/').next() == Some(&first.destination.to_string()));
     let absorb_udp_ports =
         if own && first.transport == Transport::Udp { vec![first.destination_port] } else { Vec::new() };
-    ReceivePlan { streams: plan.streams.iter().map(|s| s.stream).collect(), absorb_udp_ports }
+    ReceivePlan { streams: plan.streams.iter().map(|s| s.stream).collect(), absorb_udp_ports, unverified: false }
 }
 
 fn in_words(r: &Report) -> String {

@@ -37,7 +37,7 @@ pub fn run(a: &args::Send) -> Result<Exit, Refused> {
     let (plan, next_hop) = traffic::plan(&a.traffic, &opened, a.to, None)?;
     let mut port = Port::new(open);
     port.arm(Some(&plan), None, false)?;
-    let at = clock::monotonic() + LEAD;
+    let at = clock::monotonic() + LEAD.max(port.lead());
     port.start(at, drive.when_sent());
     let why = drive.wait(&[&port], at, end_of(&plan, at));
     let sent = finish(&mut port, &mut drive, why)?;

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
@@ -23,6 +24,12 @@ pub fn netns_or_skip() -> bool {
         eprintln!("SKIPPED: no netns (needs root and iproute2)");
     }
     have
+}
+
+/// Held by tests whose senders take a CPU whole: two of them at once would measure each other.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn unique(role: &str) -> String {
@@ -98,9 +105,63 @@ impl Lab {
         lab
     }
 
+    /// source → cable → a namespace that forwards nothing by itself → cable → sink: room for a [`Device`].
+    #[must_use]
+    pub fn bridged() -> Self {
+        let lab = Self { source: unique("source"), dut: unique("dut"), sink: unique("sink"), routed: false };
+        for name in [&lab.source, &lab.dut, &lab.sink] {
+            ip(&["netns", "add", name]);
+        }
+        cable(&lab.source, "eth-a", "172.16.0.2/24", &lab.dut, "in-a", "172.16.1.1/24");
+        cable(&lab.sink, "eth-a", "172.16.0.3/24", &lab.dut, "out-a", "172.16.2.1/24");
+        lab
+    }
+
+    /// One namespace with both ends of a cable, `eth-a` and `eth-b`.
+    #[must_use]
+    pub fn looped() -> Self {
+        let lab = Self { source: unique("source"), dut: String::new(), sink: String::new(), routed: false };
+        ip(&["netns", "add", &lab.source]);
+        cable(&lab.source, "eth-a", "172.16.0.2/24", &lab.source, "eth-b", "172.16.1.2/24");
+        lab
+    }
+
+    /// Makes the router write its own address into what it forwards.
+    pub fn translates(&self) {
+        let rules = "add table ip t; add chain ip t c { type nat hook postrouting priority 100; }; add rule ip t c oifname out-a masquerade";
+        inside(&self.dut, &["nft", rules]);
+    }
+
+    /// The id of the XDP program on the source's port.
+    #[must_use]
+    pub fn xdp_at_source(&self) -> Option<u64> {
+        let out = Command::new("ip").args(["-j", "-n", &self.source, "link", "show", "dev", "eth-a"]).output().unwrap();
+        let all: Value = serde_json::from_slice(&out.stdout).unwrap();
+        all[0]["xdp"]["prog"]["id"].as_u64()
+    }
+
+    /// Waits until the kernel has taken the program off the source's port; panics if it does not.
+    pub fn until_detached(&self) {
+        for _ in 0..200 {
+            if self.xdp_at_source().is_none() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        panic!("two seconds after its process, the program {:?} is still attached", self.xdp_at_source());
+    }
+
+    /// Attaches a program that drops everything to the source's port, until it is dropped.
+    #[must_use]
+    pub fn drops_at_source(&self) -> Device {
+        Device::run(&self.source, &["drop", "eth-a"])
+    }
+
     /// Turns GRO on everywhere, so that every veth takes redirected frames (NAPI).
     pub fn napi(&self) {
-        for (ns, port) in [(&self.source, "eth-a"), (&self.sink, "eth-a"), (&self.dut, "in-a"), (&self.dut, "out-a")] {
+        let looped = if self.sink.is_empty() { &self.source } else { &self.sink };
+        let far = if self.sink.is_empty() { "eth-b" } else { "eth-a" };
+        for (ns, port) in [(&self.source, "eth-a"), (looped, far), (&self.dut, "in-a"), (&self.dut, "out-a")] {
             if !ns.is_empty() {
                 self::inside(ns, &["ethtool", "-K", port, "gro", "on"]);
             }
@@ -251,7 +312,9 @@ impl Lab {
     /// A stream from source to sink.
     #[must_use]
     pub fn stream(&self, number: u16, sizes: &Value, rate: &Value) -> Value {
-        let (mac, destination) = if self.routed {
+        let (mac, destination) = if self.sink.is_empty() {
+            ("02:00:00:00:00:99".to_owned(), "172.16.1.2")
+        } else if self.routed {
             (mac(&self.dut, "in-a"), "172.16.10.2")
         } else {
             (mac(&self.sink, "eth-a"), "172.16.0.3")
@@ -280,13 +343,19 @@ pub struct Agent {
 }
 
 impl Agent {
+    /// An agent that is root only in a user namespace of its own, after `make` was run there.
+    #[must_use]
+    pub fn unprivileged(make: &str) -> Self {
+        let script = format!("{make} && exec {} agent", env!("CARGO_BIN_EXE_dutlab-engine"));
+        Self::spawn(Command::new("unshare").args(["--user", "--map-root-user", "--net", "sh", "-c", &script]))
+    }
+
     fn start(ns: &str) -> Self {
-        let mut child = Command::new("ip")
-            .args(["netns", "exec", ns, env!("CARGO_BIN_EXE_dutlab-engine"), "agent"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Self::spawn(Command::new("ip").args(["netns", "exec", ns, env!("CARGO_BIN_EXE_dutlab-engine"), "agent"]))
+    }
+
+    fn spawn(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (requests, lines) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         Self { child, requests, lines, id: 0, events: Vec::new() }
     }
@@ -310,6 +379,12 @@ impl Agent {
     pub fn terminate(&mut self) -> std::process::ExitStatus {
         assert!(run(&["kill", "-TERM", &self.child.id().to_string()]));
         self.child.wait().unwrap()
+    }
+
+    /// Sends it a signal and waits for its end.
+    pub fn signal(&mut self, name: &str) {
+        assert!(run(&["kill", "-s", name, &self.child.id().to_string()]));
+        self.child.wait().unwrap();
     }
 
     /// Asks, and returns the whole reply.
@@ -389,4 +464,52 @@ pub fn trial(source: &mut Agent, sink: &mut Agent, send: &Value) -> (Value, Valu
         .collect();
     let received = sink.must("settle", json!({"port": "p", "sent": told, "drain_ns": 300_000_000}));
     (sending, received)
+}
+
+/// A device with a known wrong, from `in-a` to `out-a` of the namespace in the middle. Gone when dropped.
+pub struct Device {
+    child: Child,
+    requests: Option<ChildStdin>,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Device {
+    /// Puts it in place.
+    #[must_use]
+    pub fn start(lab: &Lab, wrong: &[&str]) -> Self {
+        Self::run(&lab.dut, &[&["device", "in-a", "out-a"][..], wrong].concat())
+    }
+
+    fn run(ns: &str, yardstick: &[&str]) -> Self {
+        let mut child = Command::new("ip")
+            .args(["netns", "exec", ns, env!("CARGO_BIN_EXE_dutlab-engine"), "yardstick"])
+            .args(yardstick)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (requests, lines) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
+        let mut device = Self { child, requests, lines };
+        assert_eq!(device.line(), json!({"ready": true}));
+        device
+    }
+
+    /// What it counted.
+    pub fn counts(&mut self) -> Value {
+        writeln!(self.requests.as_mut().unwrap()).unwrap();
+        self.line()
+    }
+
+    fn line(&mut self) -> Value {
+        let mut line = String::new();
+        assert!(self.lines.read_line(&mut line).unwrap() > 0, "the device ended");
+        serde_json::from_str(&line).unwrap()
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        self.requests = None;
+        let _ = self.child.wait();
+    }
 }

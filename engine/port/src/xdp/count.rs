@@ -30,8 +30,11 @@ impl XdpCounter {
 impl CountingReceiver for XdpCounter {
     fn begin(&mut self, watch: &Watch) -> Result<(), PortError> {
         self.receiver = None;
-        let plan =
-            XdpReceivePlan { streams: watch.streams.clone(), verify_checksums: true, ..XdpReceivePlan::default() };
+        let plan = XdpReceivePlan {
+            streams: watch.streams.clone(),
+            verify_checksums: !watch.unverified,
+            ..XdpReceivePlan::default()
+        };
         let receiver = XdpReceiver::attach(&self.iface, &plan)?;
         receiver.begin(Some(watch.begin.0));
         self.receiver = Some(receiver);

@@ -44,6 +44,11 @@ impl Drive {
         Self { profile: profile(pace), since: start, before: 0, steered, frames }
     }
 
+    /// The lane ends after this many.
+    pub(super) fn frames(&self) -> u64 {
+        self.frames
+    }
+
     /// Frames asked for by `at`; `None`: as many as go.
     pub(super) fn asked(&self, at: Nanos) -> Option<u64> {
         let asked = self.profile.asked(at.since(self.since))?;
@@ -118,6 +123,7 @@ mod tests {
         Drive::new(&Pace::Linear(pieces.iter().map(piece).collect()), Nanos(1_000_000_000), u64::MAX)
     }
 
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "instants of a few seconds")]
     /// What the program in the kernel does, with the drive steering every 2 ms: the due times of all frames.
     fn simulate(d: &Drive, until: u64) -> Vec<u64> {
         let mut sent = Vec::new();

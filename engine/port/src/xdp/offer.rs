@@ -26,7 +26,16 @@ pub(super) fn offer(plan: &SendPlan) -> Result<XdpPlan, Why> {
 }
 
 fn lane(stream: &PlanStream) -> Result<LanePlan, Why> {
+    if !stream.counters.is_empty() {
+        return Err(Why::Plan("the xdp back end does not count a transport's own numbers (TCP, ICMP echo)".into()));
+    }
     let templates = stream.templates.iter().map(|t| Template::new(t.bytes.clone())).collect::<Result<Vec<_>, _>>()?;
+    if templates.iter().zip(&stream.templates).any(|(made, asked)| made.sequence_at() != usize::from(asked.sequence_at))
+    {
+        return Err(Why::Plan(
+            "the xdp back end puts the probe right behind the headers, and this one stands elsewhere".into(),
+        ));
+    }
     let pace = match &stream.pace {
         plan::Pace::Max => Pace::Full,
         plan::Pace::Bursts { frames, period } => Pace::Bursts { frames: *frames, period_ns: period.0 as f64 },

@@ -11,7 +11,7 @@ pub struct XdpPlan {
     /// Groups of streams, each with its own pace; at most 32.
     pub lanes: Vec<LanePlan>,
     /// When the first frame is due, in ns of `CLOCK_MONOTONIC`; `None`: 50 ms after the start of the call. Setting up the
-    /// kernel's side takes about 25 ms; frames due meanwhile are sent late or missed.
+    /// kernel's side takes about 25 ms after loading, so a plan that would begin earlier is moved as a whole.
     pub start_ns: Option<u64>,
     /// How long to send; `None`: until stopped, or until all frames are sent.
     pub duration_ns: Option<u64>,

@@ -34,6 +34,7 @@ pub struct XdpSender {
     refusals: SharedArray<Refusals>,
     gaps: SharedArray<u64>,
     lanes: usize,
+    start_ns: u64,
     end_ns: u64,
     ifindex: u32,
     refusals_known: bool,
@@ -98,7 +99,8 @@ impl XdpSender {
         loaded.load().map_err(|e| XdpError::load(iface, "bpf(BPF_PROG_LOAD)", &e))?;
         let refusals_known = observe(&mut bpf);
 
-        let start_ns = plan.start_ns.unwrap_or_else(|| system::monotonic_ns() + SETUP_NS);
+        // Loading took a while. A plan that begins late is a whole plan; one that begins at once has frames to catch up.
+        let start_ns = (system::monotonic_ns() + SETUP_NS).max(plan.start_ns.unwrap_or(0));
         let (initial, end_ns) = control_of(plan, start_ns).map_err(|why| XdpError::new(iface, "plan", why))?;
         control.set(0, initial);
         system::install_wake_signal().map_err(|e| XdpError::system(iface, "sigaction", e))?;
@@ -112,6 +114,7 @@ impl XdpSender {
             refusals,
             gaps,
             lanes: plan.lanes.len(),
+            start_ns,
             end_ns,
             ifindex: facts.index,
             refusals_known,
@@ -138,6 +141,12 @@ impl XdpSender {
     #[must_use]
     pub fn iface(&self) -> &str {
         &self.iface
+    }
+
+    /// From when and until when frames are due: later than planned if loading took too long.
+    #[must_use]
+    pub fn span_ns(&self) -> (u64, u64) {
+        (self.start_ns, self.end_ns)
     }
 
     /// Where a lane stands.

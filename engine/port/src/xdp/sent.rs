@@ -70,7 +70,7 @@ pub(super) fn backlog(c: &Control, lane: usize, end_ns: u64) -> u64 {
     if l.gap_q24 == 0 || l.frames_left == 0 {
         return 0;
     }
-    let since = u128::from(until.saturating_sub(l.last_ns)) << 24;
+    let since = (u128::from(until.saturating_sub(l.last_ns)) << 24).saturating_sub(u128::from(l.last_frac));
     // A frame that would be due exactly at the end is not asked for.
     let due = u64::try_from(since.saturating_sub(1) / u128::from(l.gap_q24)).unwrap_or(u64::MAX);
     due.saturating_mul(u64::from(l.burst)).saturating_add(u64::from(l.burst_left)).min(l.frames_left)

@@ -152,6 +152,11 @@ impl Template {
         if matches!(self.protocol, ICMP | ICMPV6) { self.l4_at + 4 } else { self.l4_at }
     }
 
+    /// Where the probe's sequence number stands.
+    pub(super) fn sequence_at(&self) -> usize {
+        self.probe_at + 4
+    }
+
     /// Headers and probe.
     pub(super) fn head_len(&self) -> usize {
         self.probe_at + PROBE_LEN
@@ -238,5 +243,129 @@ impl Template {
             ip_base,
             base: u32::from(fold(base)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::{flow4, flow6, ports_bytes};
+    use super::*;
+    use dutlab_units::Nanos;
+    use dutlab_wire::frame::Transport;
+    use dutlab_wire::{FrameRepr, Mac, Probe, Seen, tcp, vlan};
+    use proptest::prelude::*;
+    use std::net::IpAddr;
+
+    /// A frame as the agent prepares it.
+    fn frame(v6: bool, transport: Transport, tags: usize, length: usize) -> Vec<u8> {
+        let address = |n: u8| {
+            if v6 {
+                IpAddr::from([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, n])
+            } else {
+                IpAddr::from([172, 16, 1, n])
+            }
+        };
+        let tags: Vec<_> =
+            (0..tags).map(|i| vlan::Repr { tpid: vlan::CUSTOMER, id: 7 + u16::from(i > 0), priority: 3 }).collect();
+        let repr = FrameRepr {
+            source_mac: Mac([2, 0, 0, 0, 0, 1]),
+            destination_mac: Mac([2, 0, 0, 0, 0, 2]),
+            vlans: &tags,
+            source: address(1),
+            destination: address(2),
+            transport,
+            source_port: 40_000,
+            destination_port: 5001,
+            ttl: 64,
+        };
+        let mut bytes = vec![0; length];
+        repr.emit(&Probe { stream: 5, sequence: 0, sent: Nanos::ZERO }, &mut bytes).unwrap();
+        bytes
+    }
+
+    /// What the program in the kernel does with a shape (`write_frame` in `sender.bpf.c`).
+    fn write(template: &Template, flow: Option<Flow>, sequence: u64, time: u64) -> Vec<u8> {
+        let shape = template.shape(flow.is_some());
+        let mut b = template.bytes().to_vec();
+        let head = template.head_len();
+        b[..head].copy_from_slice(&shape.head[..head]);
+        let (at, ports) = (usize::from(shape.addresses_at), usize::from(shape.ports_at));
+        let mut sum = u64::from(shape.base);
+        match flow {
+            Some(Flow::V4 { source, destination, source_port, destination_port }) => {
+                let f = flow4(
+                    source,
+                    destination,
+                    ports_bytes(source_port, destination_port),
+                    template.has_pseudo_header(),
+                );
+                b[at..at + 4].copy_from_slice(&f.source);
+                b[at + 4..at + 8].copy_from_slice(&f.destination);
+                b[ports..ports + 4].copy_from_slice(&f.ports);
+                let header = !fold(u64::from(shape.ip_base) + u64::from(f.ip_sum));
+                b[usize::from(shape.ip_sum_at)..][..2].copy_from_slice(&header.to_ne_bytes());
+                sum += u64::from(f.sum);
+            }
+            Some(Flow::V6 { source, destination, source_port, destination_port }) => {
+                let f = flow6(source, destination, ports_bytes(source_port, destination_port));
+                b[at..at + 16].copy_from_slice(&source.octets());
+                b[at + 16..at + 32].copy_from_slice(&destination.octets());
+                b[ports..ports + 4].copy_from_slice(&f.ports);
+                sum += u64::from(f.sum);
+            }
+            None => {}
+        }
+        let (sequence, time) = ((sequence << 16).to_be_bytes(), time.to_be_bytes());
+        let probe = usize::from(shape.probe_at);
+        b[probe + 4..probe + 10].copy_from_slice(&sequence[..6]);
+        b[probe + 10..probe + 18].copy_from_slice(&time);
+        let mut checksum = !fold(sum + sum_of(&sequence) + sum_of(&time));
+        if checksum == 0 && shape.flags & SHAPE_UDP != 0 {
+            checksum = 0xffff;
+        }
+        b[usize::from(shape.sum_at)..][..2].copy_from_slice(&checksum.to_ne_bytes());
+        b
+    }
+
+    proptest! {
+        #[test]
+        fn what_the_kernel_writes_is_a_sound_frame_with_the_probe_that_was_meant(
+            v6: bool, kind in 0..4_usize, tags in 0..3_usize, length in 110..1500_usize, flows: bool,
+            addresses: [u8; 2], ports: [u16; 2], sequence in 0..1_u64 << 48, time: u64,
+        ) {
+            let transport = [Transport::Udp, Transport::Tcp(tcp::ACK), Transport::Tcp(tcp::SYN), Transport::IcmpEcho][kind];
+            let template = Template::new(frame(v6, transport, tags, length)).unwrap();
+            let own = template.own_flow();
+            let flow = flows.then(|| match own {
+                Flow::V4 { .. } => Flow::V4 {
+                    source: [10, 1, 2, addresses[0]].into(), destination: [10, 9, 8, addresses[1]].into(),
+                    source_port: ports[0], destination_port: ports[1],
+                },
+                Flow::V6 { source, destination, .. } => Flow::V6 {
+                    source: Ipv6Addr::from_bits(source.to_bits() ^ u128::from(addresses[0])),
+                    destination: Ipv6Addr::from_bits(destination.to_bits() ^ u128::from(addresses[1])),
+                    source_port: ports[0], destination_port: ports[1],
+                },
+            });
+            let b = write(&template, flow, sequence, time);
+            let Seen::Probe(found) = Seen::parse(&b) else { panic!("no probe in {b:02x?}") };
+            prop_assert!(found.intact, "wrong checksum in {b:02x?}");
+            prop_assert_eq!((found.probe.stream, found.probe.sequence, found.probe.sent), (5, sequence, Nanos(time)));
+            let l3 = 14 + 4 * tags;
+            if !v6 {
+                // RFC 1071: a header with its checksum sums to all ones.
+                prop_assert_eq!(words_sum(&b[l3..l3 + 20]), 0xffff);
+            }
+            if let Some(Flow::V4 { source, .. }) = flow {
+                prop_assert_eq!(found.source, IpAddr::from(source));
+            }
+        }
+    }
+
+    #[test]
+    fn a_frame_longer_than_a_page_or_of_another_protocol_is_refused_in_words() {
+        assert!(matches!(Template::new(vec![0; LONGEST + 1]), Err(Why::FrameTooLong { .. })));
+        let arp = [&[0xff; 12][..], &[8, 6], &[0; 60]].concat();
+        assert!(matches!(Template::new(arp), Err(Why::Plan(what)) if what.contains("0x0806")));
     }
 }

@@ -45,10 +45,12 @@ impl PlanSender for XdpTransmitter {
         // What is left of the trial before goes first: two would hold twice the memory.
         self.loaded = None;
         let ours = offer(plan).map_err(|why| XdpError::new(&self.iface, "plan", why))?;
+        let sender = XdpSender::prepare(&self.iface, &ours)?;
+        let (start, end) = sender.span_ns();
         let trial = Arc::new(Trial {
-            sender: Mutex::new(XdpSender::prepare(&self.iface, &ours)?),
-            drives: Mutex::new(plan.streams.iter().map(|s| Drive::new(&s.pace, plan.start, s.frames)).collect()),
-            end: plan.end,
+            sender: Mutex::new(sender),
+            drives: Mutex::new(plan.streams.iter().map(|s| Drive::new(&s.pace, Nanos(start), s.frames)).collect()),
+            end: Nanos(end),
             stop: AtomicBool::new(false),
         });
         trial.steer(clock::monotonic());
@@ -103,7 +105,7 @@ impl PlanControl for Trial {
     fn totals(&self) -> Vec<StreamTotals> {
         let report = self.sender().report();
         let until = report.ended_ns.map_or_else(clock::monotonic, Nanos).min(self.end);
-        self.drives().iter().enumerate().map(|(i, d)| totals(&report, i, d.asked(until))).collect()
+        self.drives().iter().enumerate().map(|(i, d)| totals(&report, i, d.asked(until), d.frames())).collect()
     }
 
     fn gaps(&self, index: usize) -> Option<Gaps> {
@@ -123,10 +125,11 @@ impl PlanControl for Trial {
 }
 
 /// Each stream has a lane of its own.
-fn totals(report: &SendReport, index: usize, asked: Option<u64>) -> StreamTotals {
+fn totals(report: &SendReport, index: usize, asked: Option<u64>, most: u64) -> StreamTotals {
     let (stream, lane) = (&report.streams[index], &report.lanes[index]);
     let sent = stream.offered.saturating_sub(stream.refused);
-    let asked = asked.unwrap_or(0).max(stream.offered + lane.missed);
+    // Where a number of frames was asked for, frames that were skipped only delay its end.
+    let asked = asked.unwrap_or(0).max(stream.offered + lane.missed).min(most);
     // Which frames were refused is not known, only how many: their mean length stands for theirs.
     let bytes = stream.offered_bytes.checked_div(stream.offered).map_or(0, |mean| {
         if stream.refused == 0 { stream.offered_bytes } else { stream.offered_bytes - mean * stream.refused }
