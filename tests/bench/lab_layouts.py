@@ -5,7 +5,7 @@
 Three loads through the DUT as a plain router, over link a: TCP (iperf3, 4 streams), 64-byte frames as fast as trafgen can with nobody
 reading at the sink, and 64-byte frames as fast as our own engine can, which also reads each of them.
 The order of layouts is shuffled in each round, so that a slow minute of the machine does not fall on one of them alone.
-Needs root, iperf3, netsniff-ng and the built engine. Prints a Markdown table; figures are of this machine alone.
+Needs root, iperf3, netsniff-ng and the built engine. A measurement from which other processes took CPU time does not count. Prints a Markdown table; figures are of this machine alone.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from dutlab.tools.engine import Engine, find_engine
 from dutlab.units import Seconds
 
 SECONDS = 2.0
+FOREIGN = 0.1
+"""Part of a core that other processes may take from a measurement."""
 FRAME = "{{ {dst}, {src}, c16(0x0800), 0x45, 0, c16(46), 0, 0, 0, 0, 64, 17, csumip(14, 33), {sip}, {dip}, c16(9), c16(9), c16(26), 0, 0, fill(0x42, 18) }}"
 
 
@@ -104,9 +106,8 @@ def foreign_ticks(lab: labs.Lab) -> dict[str, int]:
 
 @contextmanager
 def favoured() -> Iterator[None]:
-    """We, what we start, the NAPI threads and the softirq threads go before everybody else's processes, at equal weight among themselves."""
-    threads = [*napi_threads(), *(int(c.parent.name) for c in Path("/proc").glob("[0-9]*/comm") if c.read_text().startswith("ksoftirqd/"))]
-    before = {pid: os.getpriority(os.PRIO_PROCESS, pid) for pid in (0, *threads)}
+    """We, what we start and the labs' NAPI threads go before everybody else's processes, at equal weight among themselves."""
+    before = {pid: os.getpriority(os.PRIO_PROCESS, pid) for pid in (0, *napi_threads())}
     try:
         for pid in before:
             os.setpriority(os.PRIO_PROCESS, pid, -20)
@@ -128,20 +129,19 @@ async def quiet(patience_s: float) -> None:
             return
 
 
-async def undisturbed(lab: labs.Lab, load: str, tries: int) -> dict[str, float]:
-    """One measurement, repeated while other processes took more than a tenth of a core from it; the last one counts."""
-    for left in reversed(range(tries)):
-        if tries > 1:
-            await quiet(20)
+async def undisturbed(lab: labs.Lab, load: str, tries: int) -> dict[str, float] | None:
+    """One measurement, repeated while other processes took more than a tenth of a core from it; None when they always did."""
+    for _ in range(tries):
+        await quiet(20)
         hosts, before, began = lab.hosts(), foreign_ticks(lab), time.monotonic()
         found = await LOADS[load](lab, hosts)
         await asyncio.gather(*(host.close() for host in hosts.values()))
         after, took = foreign_ticks(lab), time.monotonic() - began
         foreign = sum(ticks - before.get(pid, 0) for pid, ticks in after.items()) / os.sysconf("SC_CLK_TCK") / took
-        if foreign < 0.1 or not left:
-            break
-        print(f"{lab.layout}, {load}: others took {foreign:.0%} of a core; again", flush=True)
-    return found
+        if foreign < FOREIGN:
+            return found
+        print(f"{lab.layout}, {load}: others took {foreign:.0%} of a core", flush=True)
+    return None
 
 
 async def measure(
@@ -151,6 +151,9 @@ async def measure(
     found: dict[str, dict[str, list[float]]] = {}
     standing = {layout: await labs.up("three-node", label=f"bench{os.getpid()}-{i}", layout=layout) for i, layout in enumerate(layouts)}
     order = random.Random(seed)
+    task = asyncio.current_task()
+    if task:  # `timeout` and `kill` take the labs down too
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     try:
         for lab in standing.values():
             await lab.hosts()["dut"].run(["sysctl", "-w", "net.ipv4.ip_forward=1"])
@@ -158,9 +161,9 @@ async def measure(
             for repeat in range(repeats):
                 for layout in order.sample(layouts, len(layouts)):
                     for load in loads:
-                        for name, value in (await undisturbed(standing[layout], load, tries)).items():
+                        for name, value in (await undisturbed(standing[layout], load, tries) or {}).items():
                             found.setdefault(name, {known: [] for known in layouts})[layout].append(value)
-                last = {load: {k: round(v[-1], 2) for k, v in of.items()} for load, of in found.items()}
+                last = {load: {k: round(v[-1], 2) for k, v in of.items() if v} for load, of in found.items()}
                 print(f"round {repeat + 1} of {repeats}", last, flush=True)
                 if keep:
                     keep.write_text(json.dumps(found, indent=1))
@@ -172,13 +175,15 @@ async def measure(
 
 def table(found: dict[str, dict[str, list[float]]]) -> str:
     """Markdown: median, coefficient of variation and range over the median."""
-    lines = ["| load | layout | median | CV | range / median |", "|---|---|---|---|---|"]
+    lines = ["| load | layout | repeats | median | CV | range / median |", "|---|---|---|---|---|---|"]
     for load, by_layout in found.items():
         for layout, values in by_layout.items():
+            if not values:
+                continue
             median, mean = statistics.median(values), statistics.fmean(values)
             spread = statistics.stdev(values) / mean if len(values) > 1 and mean else 0.0
             reach = (max(values) - min(values)) / median if median else 0.0
-            lines.append(f"| {load} | {layout} | {median:.3g} | {spread:.1%} | {reach:.1%} |")
+            lines.append(f"| {load} | {layout} | {len(values)} | {median:.3g} | {spread:.1%} | {reach:.1%} |")
     return "\n".join(lines)
 
 
@@ -193,7 +198,6 @@ def main() -> None:
     parser.add_argument("--favour", action="store_true", help="with nice -20, on a machine that others use too")
     parser.add_argument("--json", type=Path, help="also write every figure here, after each round")
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # `timeout` and `kill` take the labs down as Ctrl-C does
     found = asyncio.run(
         measure(
             args.layouts.split(","),

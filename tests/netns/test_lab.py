@@ -94,6 +94,7 @@ async def test_frames_on_a_link_are_no_longer_than_its_mtu(lab: labs.Lab) -> Non
     server = await hosts["sink"].spawn(["python3", "-c", _SWALLOW])
     assert await server.readline() == b"listening\n"
     await hosts["source"].run(["python3", "-c", _POUR])
+    assert await server.readline() == b"all\n"
     await server.end()
     after = json.loads((await hosts["dut"].run(["ip", "-s", "-j", "link", "show", "dev", "in-a"])).text)[0]["stats64"]["rx"]
     frames, octets = after["packets"] - before["packets"], after["bytes"] - before["bytes"]
@@ -105,6 +106,7 @@ _SWALLOW = """
 import socket
 s = socket.create_server(("172.16.10.2", 5555)); print("listening", flush=True); c, _ = s.accept()
 while c.recv(65536): pass
+print("all", flush=True)
 """
 _POUR = """
 import socket

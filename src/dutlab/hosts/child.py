@@ -156,8 +156,9 @@ class ChildProcess:
             for reading in (rest, self._stderr):
                 reading.cancel()
             stdout, stderr = bytes(self._out), bytes(self._err)
-            self._stdin.close()
             self._waiting.cancel()
+            # Closes our ends of the pipes also when such a child holds the others; asyncio has no public way to.
+            self._process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
             self._done = Done(self._host, self._argv, self._process.returncode or 0, stdout, stderr, self._started_s, seconds)
         self._on_end(self, self._done)
         return self._done
