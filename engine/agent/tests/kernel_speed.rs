@@ -201,6 +201,7 @@ fn a_peer_without_napi_is_named_with_its_remedy_and_auto_does_without() {
     let opened = source.must("open", open("auto"));
     assert_ne!(opened["backend"], "xdp");
     assert!(opened["notes"].to_string().contains("NAPI"), "{opened}");
+    source.must("close", json!({"port": "p"}));
     let probed = source.must("probe", json!({"iface": "eth-a"}));
     let xdp = probed["backends"].as_array().unwrap().iter().find(|b| b["backend"] == "xdp").unwrap();
     assert_eq!((&xdp["can_send"], &xdp["can_receive"]), (&json!(false), &json!(true)), "{probed}");

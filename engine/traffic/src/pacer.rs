@@ -64,6 +64,10 @@ impl Pacer {
             return self.origin.min(self.end);
         }
         let when = self.origin + self.profile.when_from(self.taken - self.before, self.phase);
+        // Of a rate that falls to nothing, the instant of the last frame is lost in rounding; whether it is due is not.
+        if (when > now || when >= self.end) && self.due(now, 1) > 0 {
+            return now.min(self.end);
+        }
         if when < self.end { when } else { Nanos::NEVER }
     }
 
