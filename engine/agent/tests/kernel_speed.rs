@@ -296,7 +296,7 @@ fn whatever_ends_the_agent_nothing_stays_attached() {
     signalled.signal("TERM");
     assert_eq!(lab.xdp_at_source(), None, "after SIGTERM");
     // Killed at a hundred different moments: while it loads, attaches, waits for the start, sends.
-    let began = Instant::now();
+    let at = Instant::now();
     for i in 0..100_u64 {
         let mut agent = lab.source();
         let stream = lab.stream(1, &json!({"fixed_bytes": 64}), &json!({"max": true}));
@@ -309,5 +309,5 @@ fn whatever_ends_the_agent_nothing_stays_attached() {
         agent.signal("KILL");
         lab.until_detached();
     }
-    assert!(began.elapsed() < Duration::from_mins(2), "{:?}", began.elapsed());
+    assert!(at.elapsed() < Duration::from_mins(2), "{:?}", at.elapsed());
 }
