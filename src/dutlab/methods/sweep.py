@@ -5,6 +5,8 @@ Figures of a link, all over the time that was sent in:
     sent_pps, sent_bps_l1                    what left the generator
     received_pps, received_bps_l1, _l2       what came out of the DUT (the forwarding rate of RFC 2285 section 3.6.1)
     asked_pps                                only when a rate was asked for
+    refused_ratio                            of the frames that the generator tried, those that were not taken: at full speed, how far it
+                                             could have gone beyond what it sent (a port that is held back by the next one refuses)
     loss_ratio                               of the frames sent (RFC 1242 section 3.6)
     latency_min_ns … latency_max_ns          of the frames that arrived, when the clocks allow it
     pdv_p999_ns, ipdv_p99_ns                 how much it varied (RFC 5481), where the back end keeps it
@@ -68,6 +70,7 @@ def figures_of(offer: Offer, flow: Flow) -> dict[str, float]:
     sent = Pps(flow.sent_frames / seconds)
     figures: dict[str, float] = {} if offer.rate is None else {"asked_pps": offer.rate}
     figures |= {
+        "refused_ratio": flow.refused_frames / flow.asked_frames if flow.asked_frames else 0.0,
         "sent_pps": sent,
         "sent_bps_l1": l1_rate(sent, flow.mean_frame_bytes),
         "received_pps": flow.received_frames / seconds,
@@ -81,6 +84,7 @@ def figures_of(offer: Offer, flow: Flow) -> dict[str, float]:
 def sum_of(figures: dict[str, dict[str, float]], flows: Sequence[Flow]) -> dict[str, float]:
     """Rates added, loss of all frames together, the worst latency."""
     total = {name: sum(of_link[name] for of_link in figures.values()) for name in _ADDS if all(name in f for f in figures.values())}
+    total["refused_ratio"] = sum(f.refused_frames for f in flows) / max(1, sum(f.asked_frames for f in flows))
     total["loss_ratio"] = sum(f.lost_frames for f in flows) / sum(f.sent_frames for f in flows)
     worst = [of_link["latency_max_ns"] for of_link in figures.values() if "latency_max_ns" in of_link]
     return total | ({"latency_max_ns": max(worst)} if len(worst) == len(figures) else {})

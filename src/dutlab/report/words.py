@@ -55,7 +55,7 @@ def bit_rate_unit(values: Iterable[float]) -> Unit:
 
 def unit_of(figure: str) -> Unit:
     """The unit that a figure's name ends with."""
-    if figure == "loss_ratio":
+    if figure.endswith("_ratio"):
         return PERCENT
     return next((unit for suffix, unit in _UNITS if figure.endswith(suffix)), COUNT)
 
