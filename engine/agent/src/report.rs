@@ -5,7 +5,7 @@ use crate::send;
 use dutlab_measure::{Histogram, StreamAccount};
 use dutlab_port::iface::InUse;
 use dutlab_port::xdp::Why;
-use dutlab_port::{CountedStream, PortError};
+use dutlab_port::{CountedStream, PortError, Sender};
 use dutlab_protocol::request::StreamSent;
 use dutlab_protocol::totals::{Ended, Gaps, Ipdv, Latency, Received, ReceivedStream, Sent, SentStream, Source};
 use dutlab_protocol::{ErrorKind, Fault};
@@ -67,6 +67,7 @@ pub fn sent(port: &str, plan: &crate::lower::Lowered, done: &send::Done) -> Sent
                     stream: stream.stream,
                     asked: t.asked,
                     sent: t.sent,
+                    numbered: matches!(done.sender, Sender::Plan(_)).then_some(t.asked),
                     refused: t.refused,
                     sent_bytes: t.bytes,
                     first_monotonic_ns: (t.sent > 0).then_some(t.first.0),
@@ -135,11 +136,15 @@ fn from_first_to_last(t: &dutlab_port::StreamTotals) -> f64 {
 /// What a receiving thread left, settled against what was sent.
 #[must_use]
 pub fn received(port: &str, streams: &[u16], sent: &[StreamSent], done: &receive::Done) -> Received {
-    let sent_of = |stream: u16| sent.iter().find(|s| s.stream == stream).map_or(0, |s| s.frames);
+    let told = |stream: u16| sent.iter().find(|s| s.stream == stream);
+    let sent_of = |stream: u16| told(stream).map_or(0, |s| s.frames);
+    let numbered = |stream: u16| told(stream).and_then(|s| s.numbered).unwrap_or_else(|| sent_of(stream));
     let (streams, foreign, stale) = match &done.tally {
-        Tally::Here(account) => {
-            (account.streams().iter().map(|s| here(s, sent_of(s.stream))).collect(), account.foreign(), account.stale())
-        }
+        Tally::Here(account) => (
+            account.streams().iter().map(|s| here(s, sent_of(s.stream), numbered(s.stream))).collect(),
+            account.foreign(),
+            account.stale(),
+        ),
         Tally::Kernel(counted) => (
             streams.iter().zip(&counted.streams).map(|(n, s)| in_kernel(*n, s, sent_of(*n))).collect(),
             counted.foreign,
@@ -156,8 +161,8 @@ pub fn received(port: &str, streams: &[u16], sent: &[StreamSent], done: &receive
     }
 }
 
-fn here(s: &StreamAccount, sent: u64) -> ReceivedStream {
-    let settled = s.ledger.settle(sent);
+fn here(s: &StreamAccount, sent: u64, numbered: u64) -> ReceivedStream {
+    let settled = s.ledger.settle_numbered(sent, numbered);
     let l = &s.latency;
     ReceivedStream {
         stream: s.stream,

@@ -46,7 +46,10 @@ fn at_full_speed_over_a_cable_nothing_is_lost_and_nothing_is_unaccounted_for() {
         let (s, r) = (&sent["streams"][0], &received["streams"][0]);
         assert_conserved(s, r);
         assert!(n(&s["sent"]) > 10_000, "{sent}");
-        assert_eq!((&r["lost"], &r["received_bytes"]), (&json!(0), &s["sent_bytes"]), "{sent}\n{received}");
+        assert_eq!(r["lost"], 0, "{sent}");
+        // Which frames of a mix the driver refused is not known, so their bytes are taken at the mean.
+        let of_refused = if sizes.get("fixed_bytes").is_some() { 0 } else { 1518 * n(&s["refused"]) / 10 };
+        assert!(n(&r["received_bytes"]).abs_diff(n(&s["sent_bytes"])) <= of_refused, "{sent}");
         assert_eq!((&r["reordered"], n(&r["latency"]["count"])), (&json!(0), n(&r["received"])));
         assert_eq!(r["sources"], json!([{"address": "172.16.0.2", "port": 40_000}]));
     }
@@ -76,6 +79,25 @@ fn a_paced_mix_with_many_flows_through_a_router_arrives_whole_and_in_the_asked_n
         assert_eq!(received["streams"][0]["received_bytes"], 120 * (7 * 64 + 4 * 594 + 1518));
     }
     assert_eq!(received["streams"][0]["sources"].as_array().unwrap().len(), 16);
+}
+
+#[test]
+fn frames_that_a_driver_refused_open_no_ledger_at_a_receiver_in_user_space() {
+    if !netns_or_skip() {
+        return;
+    }
+    let _alone = lab::alone();
+    let lab = Lab::routed();
+    lab.napi();
+    let (mut source, mut sink) = (lab.source(), lab.sink());
+    source.open_with("xdp");
+    sink.open_with("af_packet");
+    let stream = lab.stream(1, &json!({"fixed_bytes": 64}), &json!({"max": true}));
+    let plan = json!({"duration_ns": 200_000_000, "streams": [stream]});
+    let (sent, received) = lab::trial(&mut source, &mut sink, &plan);
+    let (s, r) = (&sent["streams"][0], &received["streams"][0]);
+    assert!(n(&s["sent"]) > 0 && n(&s["numbered"]) >= n(&s["sent"]), "{sent}");
+    assert_conserved(s, r);
 }
 
 #[test]

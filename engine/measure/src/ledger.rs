@@ -224,6 +224,12 @@ impl Ledger {
     /// Closes the ledger of a stream of which `sent` frames were sent, numbered from 0.
     #[must_use]
     pub const fn settle(&self, sent: u64) -> Settled {
+        self.settle_numbered(sent, sent)
+    }
+
+    /// The same where frames that were refused used up numbers as well: all numbers used are below `numbered`.
+    #[must_use]
+    pub const fn settle_numbered(&self, sent: u64, numbered: u64) -> Settled {
         Settled {
             sent,
             received: self.received,
@@ -234,7 +240,7 @@ impl Ledger {
             extent_sum: self.extent_sum,
             by_three: self.by_three,
             guessed: self.guessed,
-            beyond: self.next > sent,
+            beyond: self.next > numbered || self.received - self.duplicated > sent,
         }
     }
 }
@@ -251,6 +257,17 @@ mod tests {
             ledger.arrive(*s);
         }
         ledger
+    }
+
+    #[test]
+    fn numbers_that_refused_frames_used_up_are_no_imbalance_and_numbers_beyond_them_are() {
+        let l = ledger(&[0, 2, 5]); // 1, 3 and 4 were refused, 6 was sent and lost
+        let settled = l.settle_numbered(4, 7);
+        assert_eq!((settled.received, settled.lost), (3, 1));
+        assert!(settled.balances());
+        assert!(!l.settle(4).balances(), "five was never sent if numbers have no gap");
+        assert!(!l.settle_numbered(4, 5).balances());
+        assert!(!l.settle_numbered(2, 7).balances(), "more arrived than was sent");
     }
 
     /// RFC 4737 word by word: all arrivals are kept.

@@ -178,6 +178,9 @@ pub struct StreamSent {
     pub stream: u16,
     /// Frames that left the sender.
     pub frames: u64,
+    /// What `wait` said of it, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numbered: Option<u64>,
 }
 
 /// Arguments of `stop`.

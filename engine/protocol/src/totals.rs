@@ -43,11 +43,14 @@ pub struct SentStream {
     pub stream: u16,
     /// Frames that the plan asked for up to the end of sending; at the maximum rate, those that were tried.
     pub asked: u64,
-    /// Frames that the kernel took, numbered from 0 without a gap.
+    /// Frames that the kernel took; numbered from 0 without a gap, unless `numbered` says otherwise.
     pub sent: u64,
+    /// Below this are all sequence numbers that were used; absent: below `sent`. Present where a refused frame uses up its number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numbered: Option<u64>,
     /// Frames that the kernel or card refused, or that were due and could not be sent in time.
     pub refused: u64,
-    /// Bytes sent, with FCS.
+    /// Bytes sent, with FCS. Where a driver refused frames of a mix, nobody knows which: theirs are taken off at the mean.
     pub sent_bytes: u64,
     /// Send time of the first frame; absent when none was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

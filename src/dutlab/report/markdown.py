@@ -13,7 +13,8 @@ from dutlab.report.words import KPPS, MBPS, MICROSECONDS, PERCENT, Unit, column_
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~])")
 _COLUMNS = (
-    ("asked_pps", "asked, kpps", KPPS), ("refused_ratio", "refused, %", PERCENT), ("sent_pps", "sent, kpps", KPPS), ("received_pps", "received, kpps", KPPS),
+    ("asked_pps", "asked, kpps", KPPS), ("refused_ratio", "refused, %", PERCENT),
+    ("sent_pps", "sent, kpps", KPPS), ("received_pps", "received, kpps", KPPS),
     ("received_bps_l1", "L1, Mb/s", MBPS), ("received_bps_l2", "L2, Mb/s", MBPS), ("loss_ratio", "loss, %", PERCENT),
     ("latency_p50_ns", "p50, µs", MICROSECONDS), ("latency_p99_ns", "p99, µs", MICROSECONDS), ("latency_max_ns", "max, µs", MICROSECONDS),
 )  # fmt: skip

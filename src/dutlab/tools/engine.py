@@ -254,7 +254,7 @@ class Engine:
         received = await self._agents[way.receiver].ask(
             "settle",
             port=str(way.receives_on),
-            sent=[{"stream": stream, "frames": frames}],
+            sent=[{"stream": stream, "frames": frames, **{k: of_sender[k] for k in ("numbered",) if k in of_sender}}],
             drain_ns=round(load.drain * _NS),
             timeout_s=load.drain + REPLY_S,
         )

@@ -108,7 +108,8 @@ pub fn run(a: &args::ForwardTest) -> Result<Exit, Refused> {
         _ => why,
     };
     drive.end();
-    let told: Vec<_> = sent.streams.iter().map(|s| StreamSent { stream: s.stream, frames: s.sent }).collect();
+    let told: Vec<_> =
+        sent.streams.iter().map(|s| StreamSent { stream: s.stream, frames: s.sent, numbered: s.numbered }).collect();
     let received = sink.settle(&told)?;
     let mut doubts = verdict::of_sender(&sent, a.traffic.rate == Asked::Max);
     doubts.extend(verdict::of_receiver(&received, true));

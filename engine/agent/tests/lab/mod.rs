@@ -460,7 +460,10 @@ pub fn trial(source: &mut Agent, sink: &mut Agent, send: &Value) -> (Value, Valu
         .as_array()
         .unwrap()
         .iter()
-        .map(|s| json!({"stream": s["stream"], "frames": s["sent"]}))
+        .map(|s| match s.get("numbered") {
+            Some(numbered) => json!({"stream": s["stream"], "frames": s["sent"], "numbered": numbered}),
+            None => json!({"stream": s["stream"], "frames": s["sent"]}),
+        })
         .collect();
     let received = sink.must("settle", json!({"port": "p", "sent": told, "drain_ns": 300_000_000}));
     (sending, received)
