@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 
 from dutlab.errors import SpecRefused
-from dutlab.spec.experiment import Experiment, Iperf3Workload, LabRef, SweepWorkload, TestbedPath
+from dutlab.spec.experiment import Experiment, LabRef, TestbedPath
 from dutlab.spec.loader import load_experiment, path_of_testbed
 from dutlab.spec.mixes import Mix, parse_mix_text
+from dutlab.spec.workloads.iperf3 import Iperf3Workload
+from dutlab.spec.workloads.sweep import SweepWorkload
 from strategies import experiments
 
 RIGHT = """\

@@ -13,7 +13,7 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods import sweep
 from dutlab.methods.mixes import frame_mix, mix_of
-from dutlab.methods.ports import Flow, Latency, Outcome, Reading
+from dutlab.methods.ports import Bench, Flow, Latency, Outcome, Reading
 from dutlab.plan.cell import Cell
 
 LATENCY = Latency(count=1000, min_ns=8, p50_ns=10, p90_ns=20, p99_ns=30, p999_ns=40, max_ns=50, mean_ns=12.5)
@@ -64,12 +64,16 @@ def cell(links=("a",), **params):
     )
 
 
+async def measured_by(generator, cell):
+    return await sweep.measure(Bench(generator), cell)
+
+
 def kinds(measured):
     return [d.kind for d in measured.doubts]
 
 
 async def test_above_its_capacity_the_dut_yields_its_capacity_and_the_rest_is_loss():
-    measured = await sweep.measure(SimulatedDut(), cell())
+    measured = await measured_by(SimulatedDut(), cell())
     figures = measured.figures["a"]
     assert figures["sent_pps"] == 2e6
     assert figures["received_pps"] == 1e6
@@ -79,7 +83,7 @@ async def test_above_its_capacity_the_dut_yields_its_capacity_and_the_rest_is_lo
 
 
 async def test_bit_rates_count_preamble_and_gap_on_layer_1_only():
-    figures = (await sweep.measure(SimulatedDut(), cell(rate_pps=1e5))).figures["a"]
+    figures = (await measured_by(SimulatedDut(), cell(rate_pps=1e5))).figures["a"]
     # RFC 2544 appendix B: 14 880 frames of 64 bytes fill 10 Mb/s, so a frame takes 672 bits of the wire, 512 of them its own
     assert figures["received_bps_l2"] == 1e5 * 512
     assert figures["received_bps_l1"] == figures["sent_bps_l1"] == 1e5 * 672
@@ -87,7 +91,7 @@ async def test_bit_rates_count_preamble_and_gap_on_layer_1_only():
 
 async def test_a_rate_that_was_asked_for_is_in_the_figures_and_in_the_offer():
     dut = SimulatedDut()
-    figures = (await sweep.measure(dut, cell(rate_pps=1e5))).figures["a"]
+    figures = (await measured_by(dut, cell(rate_pps=1e5))).figures["a"]
     assert figures["asked_pps"] == figures["sent_pps"] == figures["received_pps"] == 1e5
     assert figures["loss_ratio"] == 0.0
     assert (dut.offers[0].rate, dut.offers[0].duration, dut.offers[0].warmup, dut.offers[0].drain) == (1e5, 60.0, 0.5, 0.5)
@@ -95,12 +99,12 @@ async def test_a_rate_that_was_asked_for_is_in_the_figures_and_in_the_offer():
 
 async def test_warmup_and_drain_are_what_the_cell_says_even_nought():
     dut = SimulatedDut()
-    await sweep.measure(dut, cell(warmup_s=0, drain_s=2.0))
+    await measured_by(dut, cell(warmup_s=0, drain_s=2.0))
     assert (dut.offers[0].warmup, dut.offers[0].drain) == (0.0, 2.0)
 
 
 async def test_latency_is_told_when_it_is_known_and_absent_when_not():
-    figures = (await sweep.measure(SimulatedDut(), cell())).figures["a"]
+    figures = (await measured_by(SimulatedDut(), cell())).figures["a"]
     assert {k: v for k, v in figures.items() if k.startswith("latency")} == {
         "latency_min_ns": 8,
         "latency_mean_ns": 12.5,
@@ -110,12 +114,12 @@ async def test_latency_is_told_when_it_is_known_and_absent_when_not():
         "latency_p999_ns": 40,
         "latency_max_ns": 50,
     }
-    unknown = (await sweep.measure(SimulatedDut(latency=None), cell(links=("a", "b")))).figures
+    unknown = (await measured_by(SimulatedDut(latency=None), cell(links=("a", "b")))).figures
     assert not [k for link in unknown.values() for k in link if k.startswith("latency")]
 
 
 async def test_a_dut_that_forwards_nothing_has_rates_of_nought_and_no_nan():
-    figures = (await sweep.measure(SimulatedDut(capacity_pps=0), cell())).figures["a"]
+    figures = (await measured_by(SimulatedDut(capacity_pps=0), cell())).figures["a"]
     assert figures["received_pps"] == 0.0
     assert figures["loss_ratio"] == 1.0
     assert all(math.isfinite(v) for v in figures.values())
@@ -129,7 +133,7 @@ async def test_several_links_have_their_sum_under_their_joint_name():
             else flow
         )
 
-    measured = await sweep.measure(SimulatedDut(change=uneven), cell(links=("a", "b")))
+    measured = await measured_by(SimulatedDut(change=uneven), cell(links=("a", "b")))
     assert list(measured.figures) == ["a", "b", "a+b"]
     assert measured.figures["a+b"]["sent_pps"] == 4e6
     assert measured.figures["a+b"]["received_pps"] == 3e6
@@ -140,18 +144,18 @@ async def test_several_links_have_their_sum_under_their_joint_name():
 
 
 async def test_a_generator_that_does_not_reach_the_rate_is_a_doubt_on_its_link():
-    measured = await sweep.measure(SimulatedDut(reach_pps=2e6), cell(rate_pps=3e6))
+    measured = await measured_by(SimulatedDut(reach_pps=2e6), cell(rate_pps=3e6))
     assert measured.doubts == (Doubt(DoubtKind.TX_STARVED, "asked 3 Mpps, sent 2 Mpps", "a"),)
     assert measured.figures["a"]["asked_pps"] == 3e6
 
 
 async def test_a_rate_that_is_missed_by_less_than_half_a_percent_was_reached():
-    assert kinds(await sweep.measure(SimulatedDut(reach_pps=0.996e6), cell(rate_pps=1e6))) == []
-    assert kinds(await sweep.measure(SimulatedDut(reach_pps=0.994e6), cell(rate_pps=1e6))) == [DoubtKind.TX_STARVED]
+    assert kinds(await measured_by(SimulatedDut(reach_pps=0.996e6), cell(rate_pps=1e6))) == []
+    assert kinds(await measured_by(SimulatedDut(reach_pps=0.994e6), cell(rate_pps=1e6))) == [DoubtKind.TX_STARVED]
 
 
 async def test_a_trial_below_sixty_seconds_is_told_once():
-    measured = await sweep.measure(SimulatedDut(), cell(links=("a", "b"), duration_s=59.9))
+    measured = await measured_by(SimulatedDut(), cell(links=("a", "b"), duration_s=59.9))
     assert measured.doubts == (Doubt(DoubtKind.SHORT_TRIAL, "59.9 s"),)
 
 
@@ -160,19 +164,19 @@ async def test_a_trial_below_sixty_seconds_is_told_once():
     [{"lost_frames": 1}, {"received_frames": 1}, {"asked_frames": 1}, {"refused_frames": 1}, {"duplicated_frames": 1}],
 )
 async def test_frames_that_are_not_conserved_are_the_gravest_doubt(tampered):
-    measured = await sweep.measure(SimulatedDut(change=lambda f: replace(f, **tampered)), cell())
+    measured = await measured_by(SimulatedDut(change=lambda f: replace(f, **tampered)), cell())
     assert kinds(measured) == [DoubtKind.LEDGER_OPEN]
     assert measured.doubts[0].kind.grade.value == "severe"
 
 
 async def test_foreign_frames_and_the_generators_own_doubts_come_along():
     own = Doubt(DoubtKind.RX_DROPPED, "3 frames", "a")
-    measured = await sweep.measure(SimulatedDut(doubts=(own,), change=lambda f: replace(f, foreign_frames=7)), cell())
+    measured = await measured_by(SimulatedDut(doubts=(own,), change=lambda f: replace(f, foreign_frames=7)), cell())
     assert measured.doubts == (own, Doubt(DoubtKind.FOREIGN_FRAMES, "7 frames", "a"))
 
 
 async def test_raw_facts_flows_and_readings_come_along():
-    measured = await sweep.measure(SimulatedDut(), cell())
+    measured = await measured_by(SimulatedDut(), cell())
     assert measured.raw == {"raw.json": b"{}"}
     assert measured.facts == {"engine_version": "1"}
     assert [f.link for f in measured.flows] == ["a"]
@@ -184,7 +188,7 @@ async def test_a_link_on_which_nothing_was_sent_has_no_figures():
         return replace(flow, sent_frames=0, lost_frames=0, received_frames=0) if flow.link == "b" else flow
 
     with pytest.raises(MeasurementError, match="the generator sent nothing on link b"):
-        await sweep.measure(SimulatedDut(change=idle), cell(links=("a", "b")))
+        await measured_by(SimulatedDut(change=idle), cell(links=("a", "b")))
 
 
 def test_imix_is_seven_four_one_and_sizes_count_the_fcs():
@@ -215,7 +219,7 @@ def test_parts_that_are_none_are_refused(parts):
 @pytest.mark.parametrize("params", [{"frame_size": None}, {"duration_s": 0.0}, {"duration_s": None}])
 async def test_a_cell_that_asks_for_nothing_is_refused(params):
     with pytest.raises(InputError):
-        await sweep.measure(SimulatedDut(), cell(**params))
+        await measured_by(SimulatedDut(), cell(**params))
 
 
 @given(
@@ -226,7 +230,7 @@ async def test_a_cell_that_asks_for_nothing_is_refused(params):
     duration=st.floats(0.1, 100),
 )
 async def test_no_load_makes_a_figure_that_is_no_number_or_a_received_rate_above_the_sent(reach, capacity, rate, size, duration):
-    measured = await sweep.measure(
+    measured = await measured_by(
         SimulatedDut(reach_pps=reach, capacity_pps=capacity), cell(links=("a", "b"), frame_size=size, rate_pps=rate, duration_s=duration)
     )
     for figures in measured.figures.values():

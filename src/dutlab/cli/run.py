@@ -19,7 +19,7 @@ from dutlab.spec.loader import load_experiment
 from dutlab.tools.engine import find_engine
 
 _COMMAND = ("dutlab", *sys.argv[1:])
-_RUNS = click.option("--runs", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), help="Where run folders go.  [runs]")
+RUNS = click.option("--runs", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), help="Where run folders go.  [runs]")
 _SET = click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the file, as in factors.mode=router,nat."
 )
@@ -27,7 +27,7 @@ _SET = click.option(
 
 @click.command()
 @click.option("--quick", is_flag=True, help="Fewer frame sizes and one repeat: under 90 seconds.")
-@_RUNS
+@RUNS
 def demo(*, quick: bool, runs: Path) -> None:
     """The main job on the embedded lab: benchmark a Linux router and firewall, then print where the report lies.
 
@@ -42,7 +42,7 @@ def demo(*, quick: bool, runs: Path) -> None:
 @click.command()
 @click.argument("experiment", type=click.Path(path_type=Path))
 @_SET
-@_RUNS
+@RUNS
 @click.option("--lab", metavar="LABEL", help="Use a lab that `dutlab lab up` built; without it the run builds one of its own.")
 @click.option("--unattended", is_flag=True, help="Refuse a plan that needs a person, before it starts.")
 def run(*, experiment: Path, overrides: tuple[str, ...], runs: Path, lab: str | None, unattended: bool) -> None:
@@ -61,7 +61,7 @@ def run(*, experiment: Path, overrides: tuple[str, ...], runs: Path, lab: str | 
 def _run(path: Path, overrides: tuple[str, ...], runs: Path, *, unattended: bool, lab: str | None) -> None:
     experiment = load_experiment(path, overrides)
     options = runner.RunOptions(runs=runs, engine_binary=find_engine(), command=_COMMAND, unattended=unattended, standing_lab=lab)
-    _finish(run_in_order(runner.run(experiment, path.read_bytes(), options, Console())))
+    finish(run_in_order(runner.run(experiment, path.read_bytes(), options, Console())))
 
 
 @click.command()
@@ -77,7 +77,7 @@ def resume(*, run_folder: Path) -> None:
     if standing is None:
         become_root()
     options = runner.RunOptions(runs=run_folder.parent, engine_binary=find_engine(), command=_COMMAND, standing_lab=standing)
-    _finish(run_in_order(runner.resume(run_folder, options, Console())))
+    finish(run_in_order(runner.resume(run_folder, options, Console())))
 
 
 @click.command()
@@ -116,7 +116,8 @@ def plan(*, experiment: Path, overrides: tuple[str, ...], as_json: bool) -> None
             click.echo(line)
 
 
-def _finish(result: runner.RunResult) -> None:
+def finish(result: runner.RunResult) -> None:
+    """Writes the report, says where it lies, and ends the command with the run's exit status."""
     written = write_report([result.folder], formats=("html", "md", "csv", "json"), out=None)
     total = result.measured + result.failed + result.refused
     lost = "".join(f", {n} {word}" for n, word in ((result.failed, "failed"), (result.refused, "refused")) if n)

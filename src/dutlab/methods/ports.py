@@ -5,12 +5,13 @@ Each method runs against a simulated DUT in a unit test, because these protocols
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from dutlab.doubts import Doubt
-from dutlab.units import FrameBytes, Pps, Seconds
+from dutlab.plan.cell import Cell
+from dutlab.units import BpsL1, FrameBytes, Pps, Seconds
 
 NO_TIME = Seconds(0.0)
 DRAIN = Seconds(0.5)
@@ -168,6 +169,11 @@ class Generator(Protocol):
         """Warm up, send, drain, then read the counters. Raises ToolFailed, HostError."""
 
 
+Row = Mapping[str, float | str | None]
+Table = Sequence[Row]
+"""Rows with the same columns, whose names end in their unit as those of figures do."""
+
+
 @dataclass(frozen=True)
 class Measured:
     """What a trial found. `figures` is link → name with unit suffix → value; a link of several is written `a+b`."""
@@ -178,4 +184,20 @@ class Measured:
     raw: Mapping[str, bytes] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    """What the report says beside the figures, in sentences."""
     readings: Sequence[Reading] = ()
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    """What a method found step by step: the trials of a search, the points of a curve."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """All that a method is given to measure with."""
+
+    generator: Generator
+    speeds: Mapping[str, BpsL1 | None] = field(default_factory=dict)
+    """Line rate of each link, None where it is not known."""
+
+
+Method = Callable[[Bench, Cell], Awaitable[Measured]]
+"""Finds one trial's figures. Raises InputError, MeasurementError, HostError."""

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.ledger import doubts_of, doubts_of_length
 from dutlab.methods.mixes import mix_of
-from dutlab.methods.ports import DRAIN, Flow, Generator, Latency, Measured, Offer
+from dutlab.methods.ports import DRAIN, Bench, Flow, Latency, Measured, Offer
 from dutlab.plan.cell import Cell
 from dutlab.units import ETH_L1_OVERHEAD_BYTES, Pps, Seconds, l1_rate
 
@@ -47,12 +47,12 @@ def offer_of(cell: Cell) -> Offer:
     )
 
 
-async def measure(generator: Generator, cell: Cell) -> Measured:
+async def measure(bench: Bench, cell: Cell) -> Measured:
     """Offers the cell's load once. Raises ToolFailed, HostError, and MeasurementError when a link sent nothing."""
     offer = offer_of(cell)
     if offer.duration <= 0:
         raise InputError(f"workload {cell.workload} has no duration_s above 0", remedy="write a duration, as in 30s")
-    outcome = await generator.offer(offer)
+    outcome = await bench.generator.offer(offer)
     by_link = {flow.link: flow for flow in outcome.flows}
     if idle := [name for name in offer.links if name not in by_link or by_link[name].sent_frames == 0 or by_link[name].sent_seconds <= 0]:
         raise MeasurementError(f"the generator sent nothing on link {' and '.join(idle)}")

@@ -25,8 +25,9 @@ from dutlab.analysis.ceilings import Ip, frames, tcp_goodput
 from dutlab.plan.cell import Cell
 from dutlab.plan.timing import HAND_S, LAB_S, MODE_S, tool_overhead
 from dutlab.spec.experiment import LARGEST_SEED, Experiment
+from dutlab.spec.mixes import Mix
 from dutlab.spec.testbed import Link, Testbed
-from dutlab.spec.workloads import Iperf3Workload, Setting, SweepWorkload
+from dutlab.spec.workloads import Setting, WorkloadModel
 from dutlab.units import BpsL1
 
 _T = TypeVar("_T")
@@ -77,7 +78,7 @@ class Plan(BaseModel):
 class _Drive:
     """A workload and one of its settings."""
 
-    workload: Iperf3Workload | SweepWorkload
+    workload: WorkloadModel
     setting: Setting
 
 
@@ -178,7 +179,7 @@ def _ceilings(setting: Setting, testbed: Testbed) -> dict[str, dict[str, float]]
     found = {}
     for name in setting.links:
         link = testbed.links[name]
-        if link.speed is not None:
+        if link.speed is not None and setting.carries is not None:
             found[name] = _most(link, link.speed, setting)
     if len(found) == len(setting.links) > 1:
         first = next(iter(found.values()))
@@ -187,8 +188,8 @@ def _ceilings(setting: Setting, testbed: Testbed) -> dict[str, dict[str, float]]
 
 
 def _most(link: Link, speed: BpsL1, setting: Setting) -> dict[str, float]:
-    if setting.mix is None:  # TCP
+    if not isinstance(setting.carries, Mix):  # TCP
         version = Ip.V4 if link.source_address.version == 4 else Ip.V6  # noqa: PLR2004 -- the version of the protocol itself
         return {"goodput_bps": tcp_goodput(speed, mtu=link.mtu, ip=version)}
-    most = frames(speed, setting.mix.mean)
+    most = frames(speed, setting.carries.mean)
     return {"received_pps": most.pps, "received_bps_l1": most.bps_l1, "received_bps_l2": most.bps_l2}

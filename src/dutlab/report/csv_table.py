@@ -38,6 +38,7 @@ def _rows(r: RunReport) -> Iterator[Row]:
                     "link": column.link,
                 }
                 yield {"run": r.name, **place, "frame_size": None, "figure": m.figure, "ceiling": limit, **_value(r, value)}
+    yield from _grids(r)
     for s in r.sweeps:
         for series in s.series:
             for point in series.points:
@@ -46,6 +47,18 @@ def _rows(r: RunReport) -> Iterator[Row]:
                     if isinstance(value, Figure) or figure == "received_pps":
                         limit = s.ceilings.get(point.size, {}).get(figure)
                         yield {"run": r.name, **place, "frame_size": point.size, "figure": figure, "ceiling": limit, **_value(r, value)}
+
+
+def _grids(r: RunReport) -> Iterator[Row]:
+    for section in r.sections:
+        for grid in section.grids:
+            for row in grid.rows:
+                place: Row = {"run": r.name, "workload": section.workload, "asked": grid.caption, "mode": row.label, "links": row.links}
+                place |= {"link": row.link, "frame_size": row.size}
+                for i, (column, value) in enumerate(zip(grid.columns, row.cells, strict=True)):
+                    if not isinstance(value, str):
+                        limit = row.ceilings[i] if row.ceilings else None
+                        yield {**place, "figure": column.figure, "ceiling": limit, **_value(r, value)}
 
 
 def _value(r: RunReport, value: Value) -> Row:

@@ -19,7 +19,8 @@ from dutlab.report.headline import headlines, spread_sentence
 from dutlab.report.losses import losses
 from dutlab.report.model import RunReport, TrialLine
 from dutlab.report.notes import NoteBook
-from dutlab.report.tables import matrices, sweeps
+from dutlab.report.sections import sections
+from dutlab.report.tables import SWEEP, matrices, sweeps
 from dutlab.report.watched import checks, counters, cpus
 from dutlab.report.words import asked_words, duration_words
 from dutlab.store.manifest import MANIFEST
@@ -47,6 +48,7 @@ def gather(path: Path, base: Path, *, first_note: int = 1) -> RunReport:
     order = tuple(dict.fromkeys(labels.values()))
     book = NoteBook(groups, first=first_note)
     found_matrices, found_sweeps = matrices(groups, order, book), sweeps(groups, order, book)
+    found_sections = sections(run, groups, order, book)
     watched = cpus(run, groups, order)
     facts = _hosts(run, faults)
     started = min((r.started for r in records), default=None)
@@ -69,9 +71,10 @@ def gather(path: Path, base: Path, *, first_note: int = 1) -> RunReport:
         command=_command(run, resolved, plan.get("seed")),
         manifest=_manifest(run),
         labels=order,
-        headlines=headlines(found_matrices, found_sweeps),
+        headlines=(*(h for s in found_sections for h in s.headlines), *headlines(found_matrices, found_sweeps)),
         matrices=found_matrices,
         sweeps=found_sweeps,
+        sections=found_sections,
         losses=losses(groups),
         cpus=watched,
         counters=counters(groups),
@@ -83,7 +86,7 @@ def gather(path: Path, base: Path, *, first_note: int = 1) -> RunReport:
             _line(of_trial[n], g, run, base, book) if n in of_trial else _undone(n, planned[n], g) for g in groups for n in g.planned
         ),
         notes=book.notes,
-        deviations=_deviations(cells, experiment),
+        deviations=(*_deviations(cells, experiment), *(d for s in found_sections for d in s.deviations)),
         spread=spread_sentence(found_matrices, found_sweeps) if records else "",
         faults=tuple(faults),
     )
@@ -153,7 +156,7 @@ def _deviations(cells: Sequence[Cell], experiment: Mapping[str, Any]) -> tuple[s
     sizes = {str(c.params["frame_size"]) for c in cells if c.params.get("frame_size") is not None}
     if sizes and (absent := sorted(RFC2544_SIZES - sizes, key=int)):
         out.append(f"frame sizes {', '.join(absent)} of RFC 2544 section 9.1 were not measured")
-    if any("frame_size" in c.params and c.params.get("rate_pps") is None for c in cells):
+    if any(c.workload == SWEEP and c.params.get("rate_pps") is None for c in cells):
         out.append(
             "the sweep offers as much as the generator can and reports what came through; it searches for no rate without loss, "
             "so its figures are forwarding rates (RFC 2285 section 3.6), not throughput (RFC 2544 section 26.1)"

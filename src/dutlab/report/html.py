@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dutlab.report.model import CheckLine, Column, FactRow, Figure, Matrix, Missing, Note, RunReport, Sweep
+from dutlab.report.model import CheckLine, Column, FactRow, Figure, Grid, Matrix, Missing, Note, RunReport, Sweep, Value
 from dutlab.report.palette import DARK, SERIES, dark_rules
 from dutlab.report.plot import Plot
 from dutlab.report.row_plots import matrix_words
@@ -62,7 +62,8 @@ def html(runs: Sequence[RunReport], plots: Mapping[str, Sequence[Plot]]) -> str:
         "prefix": prefix, "anchor": anchor, "note_of": note_of, "severe_marks": severe_marks, "colour_place": _colour_place,
         "counts": _counts, "checks_by_mode": _checks_by_mode,
         "all_ranges": _all_ranges, "matrix_unit": matrix_unit, "matrix_words": matrix_words, "mix_words": mix_words,
-        "column_groups": _column_groups, "sweep_plot_names": sweep_plot_names, "has": _has, "one_repeat": _one_repeat, "same": _same,
+        "column_groups": _column_groups, "grid_units": grid_units,
+        "sweep_plot_names": sweep_plot_names, "has": _has, "one_repeat": _one_repeat, "same": _same,
         "numbers_words": numbers_words, "duration_words": duration_words, "plural": plural,
         "kpps": KPPS, "mbps": MBPS, "percent": PERCENT, "us": MICROSECONDS, "count": COUNT,
     }  # fmt: skip
@@ -73,6 +74,16 @@ def matrix_unit(matrix: Matrix) -> Unit:
     """One unit for the whole matrix."""
     figures = [v.median for row in matrix.rows for v in row.values if isinstance(v, Figure)]
     return bit_rate_unit(figures) if matrix.figure.endswith("_bps") else unit_of(matrix.figure)
+
+
+def grid_units(grid: Grid) -> list[Unit]:
+    """The unit of each column; bit rates of one column share theirs."""
+    return [_column_unit(column.figure, [row.cells[i] for row in grid.rows]) for i, column in enumerate(grid.columns)]
+
+
+def _column_unit(figure: str, cells: Sequence[Value | str]) -> Unit:
+    found = [cell.median for cell in cells if isinstance(cell, Figure)]
+    return bit_rate_unit(found) if figure.endswith(("_bps", "_bps_l1", "_bps_l2")) else unit_of(figure)
 
 
 def _ours(text: str) -> Markup:
@@ -117,6 +128,7 @@ def _counts(r: RunReport) -> list[tuple[str, int]]:
 def _all_ranges(r: RunReport) -> bool:
     values = [v for m in r.matrices for row in m.rows for v in row.values]
     values += [v for s in r.sweeps for series in s.series for p in series.points for v in p.values.values()]
+    values += [v for s in r.sections for g in s.grids for row in g.rows for v in row.cells if not isinstance(v, str)]
     return not any(isinstance(v, Figure) and v.interval for v in values)
 
 

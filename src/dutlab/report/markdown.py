@@ -6,8 +6,8 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 
-from dutlab.report.html import matrix_unit
-from dutlab.report.model import Figure, Matrix, RunReport, Sweep, TrialLine, Value
+from dutlab.report.html import grid_units, matrix_unit
+from dutlab.report.model import Figure, Grid, Matrix, RunReport, Section, Sweep, TrialLine, Value
 from dutlab.report.row_plots import matrix_words
 from dutlab.report.words import KPPS, MBPS, MICROSECONDS, PERCENT, Unit, column_words, duration_words, mix_words, numbers_words, plural
 
@@ -40,6 +40,8 @@ def _parts(r: RunReport) -> Iterable[str]:
     yield "## Answer"
     yield "\n".join(f"- **{_t(h.about)}**: {_t(h.sentence)}" for h in r.headlines) or "No two modes have figures that can be compared."
     yield _t(r.spread)
+    for section in r.sections:
+        yield from _section(r, section)
     for m in r.matrices:
         yield from _matrix(r, m)
     for s in r.sweeps:
@@ -48,6 +50,25 @@ def _parts(r: RunReport) -> Iterable[str]:
     yield from _cores(r)
     yield from _doubts(r)
     yield from _conditions(r)
+
+
+def _section(r: RunReport, s: Section) -> Iterable[str]:
+    yield f"## {_t(s.title)}"
+    yield _t(s.lead)
+    yield "\n".join(f"- {_t(words)}" for words in s.words)
+    for grid in s.grids:
+        yield f"{_t(grid.caption)}.{_common(grid.common_marks)}"
+        yield _grid(r, grid)
+
+
+def _grid(r: RunReport, g: Grid) -> str:
+    units = grid_units(g)
+    head = [f"{_t(c.head)}, {u.name}" if c.figure and u.name else _t(c.head) for c, u in zip(g.columns, units, strict=True)]
+    rows = [
+        [_t(row.label), *(_t(v) if isinstance(v, str) else _value(r, v, u, g.common_marks) for v, u in zip(row.cells, units, strict=True))]
+        for row in g.rows
+    ]
+    return _table(["mode", *head], rows)
 
 
 def _matrix(r: RunReport, m: Matrix) -> Iterable[str]:

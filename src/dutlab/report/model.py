@@ -149,6 +149,84 @@ class Sweep:
 
 
 @dataclass(frozen=True)
+class GridColumn:
+    """A column of a grid: figures of one name, which ends in their unit, or words where `figure` is empty."""
+
+    head: str
+    figure: str = ""
+
+
+@dataclass(frozen=True)
+class GridRow:
+    """A row of a grid, and what of the experiment it is about."""
+
+    label: str
+    """One of the run's labels; empty for a row about none, as a ceiling."""
+    cells: tuple[Value | str, ...]
+    links: str = ""
+    link: str = ""
+    size: str = ""
+    """Frame size, or the name of a mix."""
+    ceilings: tuple[float | None, ...] = ()
+    """Of each cell, or none at all."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table that a method has the report print."""
+
+    slug: str
+    """Its name in file names and programs, unique in the run."""
+    caption: str
+    columns: tuple[GridColumn, ...]
+    rows: tuple[GridRow, ...]
+    common_marks: tuple[int, ...] = ()
+    """Notes that touch every figure here."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points of a curve in the order they are joined; x and y in the base units of the axes' figures."""
+
+    label: str
+    points: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A plot of one figure over another. Both names end in their unit."""
+
+    slug: str
+    title: str
+    x_title: str
+    x: str
+    y_title: str
+    y: str
+    lines: tuple[Line, ...]
+    limits: tuple[tuple[str, float], ...] = ()
+    """Horizontal lines, with their words."""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """What one workload's method has to say: the plug through which a method gets into every form of the report."""
+
+    slug: str
+    workload: str
+    title: str
+    lead: str
+    """How to read it, in a few sentences."""
+    grids: tuple[Grid, ...]
+    curves: tuple[Curve, ...] = ()
+    words: tuple[str, ...] = ()
+    """Findings in sentences."""
+    headlines: tuple[Headline, ...] = ()
+    deviations: tuple[str, ...] = ()
+    """Where it departs from the standard that it follows."""
+
+
+@dataclass(frozen=True)
 class CpuRow:
     """One core in one mode: kind of work → percentage, the mean over all trials."""
 
@@ -281,6 +359,7 @@ class RunReport:
     headlines: tuple[Headline, ...]
     matrices: tuple[Matrix, ...]
     sweeps: tuple[Sweep, ...]
+    sections: tuple[Section, ...]
     losses: tuple[LossRow, ...]
     cpus: tuple[Cpu, ...]
     counters: tuple[CounterRow, ...]

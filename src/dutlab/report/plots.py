@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dutlab.report.curve_plot import curve_plot
 from dutlab.report.model import RunReport
 from dutlab.report.plot import Plot
 from dutlab.report.row_plots import cpu_plot, matrix_plot
@@ -12,5 +13,6 @@ def plots_of(report: RunReport) -> list[Plot]:
     """Names are unique within a run."""
     found = [matrix_plot(m, report.labels) for m in report.matrices]
     found += [size_plot(s, wanted, report.labels) for s in report.sweeps if s.main for wanted in SIZE_PLOTS]
+    found += [curve_plot(curve, report.labels) for s in report.sections for curve in s.curves]
     found += [cpu_plot(cpu, report.labels) for cpu in report.cpus]
     return [plot for plot in found if plot is not None]

@@ -11,6 +11,7 @@ from dutlab.report.figures import ceiling_of, value_of
 from dutlab.report.groups import Group
 from dutlab.report.model import Column, Figure, Matrix, MatrixRow, Sweep, SweepPoint, SweepSeries
 from dutlab.report.notes import NoteBook
+from dutlab.report.sections import SECTIONS
 from dutlab.report.words import asked_words
 from dutlab.store.record import TrialRecord
 
@@ -18,13 +19,14 @@ SWEEP_FIGURES = (
     "asked_pps", "refused_ratio", "sent_pps", "sent_bps_l1", "received_pps", "received_bps_l1", "received_bps_l2", "loss_ratio",
     "latency_p50_ns", "latency_p99_ns", "latency_max_ns",
 )  # fmt: skip
+SWEEP = "sweep"
 _ASKED_APART = ("frame_size", "frame_mix")
 """What varies inside one sweep."""
 
 
 def matrices(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> tuple[Matrix, ...]:
-    """One matrix a workload and set of parameters, of everything that is no sweep."""
-    kept = [g for g in groups if "frame_size" not in g.cell.params]
+    """One matrix a workload and set of parameters, of everything that is no sweep and has no section of its own."""
+    kept = [g for g in groups if g.cell.workload != SWEEP and g.cell.workload not in SECTIONS]
     out: list[Matrix] = []
     for same in _alike(kept, with_links=False):
         out.append(_matrix(same, labels, book, [m.slug for m in out]))
@@ -33,7 +35,7 @@ def matrices(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> 
 
 def sweeps(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> tuple[Sweep, ...]:
     """One sweep a workload, set of parameters, and link; of several links driven at once the sum comes first."""
-    kept = [g for g in groups if "frame_size" in g.cell.params]
+    kept = [g for g in groups if g.cell.workload == SWEEP]
     out: list[Sweep] = []
     slugs: list[str] = []
     for same in _alike(kept, with_links=True):

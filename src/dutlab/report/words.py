@@ -33,9 +33,18 @@ MICROSECONDS = Unit("µs", 1e3, 1)
 PERCENT = Unit("%", 0.01, 2)
 PERCENT_WHOLE = Unit("%", 1.0, 0)
 COUNT = Unit("", 1.0, 0)
+SECONDS = Unit("s", 1.0, 1)
 _GBPS = Unit("Gb/s", 1e9, 2)
 _MILLISECONDS = Unit("ms", 1e6, 2)
-_UNITS = (("_pps", KPPS), ("_bps_l1", MBPS), ("_bps_l2", MBPS), ("_bps", MBPS), ("_ns", MICROSECONDS), ("_percent", PERCENT_WHOLE))
+_UNITS = (
+    ("_pps", KPPS),
+    ("_bps_l1", MBPS),
+    ("_bps_l2", MBPS),
+    ("_bps", MBPS),
+    ("_ns", MICROSECONDS),
+    ("_percent", PERCENT_WHOLE),
+    ("_s", SECONDS),
+)
 
 _WORDS = {
     "duration_s": "{} s",

@@ -13,8 +13,8 @@ from dutlab.dut import family
 from dutlab.dut.custom import custom_mode
 from dutlab.dut.mode import Mode
 from dutlab.hosts.host import CommandLog, Host
-from dutlab.methods import sweep
-from dutlab.methods.ports import Measured
+from dutlab.methods.named import METHODS, method_of
+from dutlab.methods.ports import Bench, Measured
 from dutlab.plan.cell import Cell
 from dutlab.runner.journal import Journal
 from dutlab.spec.experiment import Experiment
@@ -70,6 +70,7 @@ async def _stage_of(experiment: Experiment, lab: labs.Lab, *, log: CommandLog, e
     hosts = lab.hosts(log)
     engine = Engine(hosts, lab.testbed, lab.cpus, str(engine_binary))
     iperf3 = Iperf3(hosts, lab.testbed, lab.cpus)
+    bench = Bench(engine, {link.name: link.speed for link in lab.testbed.links.values()})
     checks = {"iperf3": iperf3.check, "engine": engine.check}
     try:
         wanted = {"engine", *(w.tool for w in experiment.workloads)}  # the engine also verifies modes
@@ -79,10 +80,7 @@ async def _stage_of(experiment: Experiment, lab: labs.Lab, *, log: CommandLog, e
             testbed=lab.testbed,
             hosts=hosts,
             modes={**dut_family.modes, **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}},
-            drivers={
-                "iperf3": iperf3.measure,
-                "sweep": lambda cell: sweep.measure(engine, cell),
-            },
+            drivers={"iperf3": iperf3.measure, **{kind: _by_method(kind, bench) for kind in METHODS}},
             engine=engine,
             versions=versions,
             watch_cpu=lab.watch_cpu,
@@ -93,3 +91,7 @@ async def _stage_of(experiment: Experiment, lab: labs.Lab, *, log: CommandLog, e
         await engine.close()
         for host in hosts.values():
             await host.close()
+
+
+def _by_method(kind: str, bench: Bench) -> Driver:
+    return lambda cell: method_of(kind)(bench, cell)

@@ -87,6 +87,8 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
         commands=book.take(),
         counters={name: difference(before[name], after[name]) for name in stage.hosts},
         tool_facts={**stage.versions, **measured.facts},
+        notes=list(measured.notes),
+        tables={name: [dict(row) for row in table] for name, table in measured.tables.items()},
     )
     return Carried(record, dict(measured.raw), [*samples, *_of_tool(measured, trial, started)])
 

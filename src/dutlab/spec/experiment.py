@@ -22,9 +22,9 @@ from pydantic_core import InitErrorDetails
 from dutlab.spec.fields import Name, name_fault, named
 from dutlab.spec.known import LABS, WATCHES
 from dutlab.spec.model import SpecModel, did_you_mean, fault
-from dutlab.spec.workloads import Iperf3Workload, SweepWorkload, Workload
+from dutlab.spec.workloads import Workload
 
-__all__ = ["CustomMode", "Experiment", "Iperf3Workload", "LabRef", "SweepWorkload", "TestbedPath"]
+__all__ = ["CustomMode", "Experiment", "LabRef", "TestbedPath"]
 
 LARGEST_SEED = 2**53 - 1
 """What every reader of JSON keeps exactly."""

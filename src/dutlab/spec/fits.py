@@ -9,23 +9,13 @@ from typing import Any, Self
 from pydantic import TypeAdapter, ValidationError
 
 from dutlab.spec.known import FAMILY_MODES, LABS
-from dutlab.spec.mixes import ETH_FRAME_OVERHEAD
 from dutlab.spec.model import FILE_CONTEXT, Loc, did_you_mean
 from dutlab.spec.testbed import Testbed
-from dutlab.spec.workloads import Iperf3Workload, SweepWorkload, Workload
-from dutlab.units import BpsL1, line_rate, si
+from dutlab.spec.workloads import Wire, Workload, WorkloadModel
 
 MOST_TRIALS = 100_000
 
-_WORKLOAD: TypeAdapter[Iperf3Workload | SweepWorkload] = TypeAdapter(Workload)
-
-
-@dataclass(frozen=True)
-class Wire:
-    """What of a link bounds the frames on it."""
-
-    mtu: int = 1500
-    speed: BpsL1 | None = None
+_WORKLOAD: TypeAdapter[WorkloadModel] = TypeAdapter(Workload)
 
 
 @dataclass(frozen=True)
@@ -56,7 +46,7 @@ def misfits(experiment: Mapping[str, Any], bed: Bed) -> Iterator[tuple[Loc, str]
     factors = experiment.get("factors")
     yield from _mode_misfits(factors, modes if isinstance(modes, Mapping) else {}, bed)
     workloads = experiment.get("workloads")
-    whole: dict[int, Iperf3Workload | SweepWorkload] = {}
+    whole: dict[int, WorkloadModel] = {}
     for i, raw in enumerate(workloads if isinstance(workloads, list) else ()):
         unknown = list(_unknown_links(raw, ("workloads", i), bed))
         yield from unknown
@@ -73,8 +63,8 @@ def misfits(experiment: Mapping[str, Any], bed: Bed) -> Iterator[tuple[Loc, str]
         return
     yield from _duplicates(whole, bed)
     for i, workload in whole.items():
-        if isinstance(workload, SweepWorkload):
-            yield from _unsendable(workload, ("workloads", i, "sweep"), bed)
+        for loc, what in workload.misfits(bed.wires):
+            yield ("workloads", i, workload.kind, *loc), what
 
 
 def _mode_misfits(factors: object, own: Mapping[str, Any], bed: Bed) -> Iterator[tuple[Loc, str]]:
@@ -107,7 +97,7 @@ def _levels(factors: object) -> int:
     return count
 
 
-def _duplicates(whole: Mapping[int, Iperf3Workload | SweepWorkload], bed: Bed) -> Iterator[tuple[Loc, str]]:
+def _duplicates(whole: Mapping[int, WorkloadModel], bed: Bed) -> Iterator[tuple[Loc, str]]:
     seen: dict[tuple[object, ...], int] = {}
     for i, workload in whole.items():
         for setting in workload.settings(bed.wires):
@@ -115,20 +105,3 @@ def _duplicates(whole: Mapping[int, Iperf3Workload | SweepWorkload], bed: Bed) -
             if (first := seen.setdefault(key, i)) != i:
                 yield ("workloads", i), f"asks for trials that workload {first + 1} asks for too; `repeats` repeats trials"
                 break
-
-
-def _unsendable(workload: SweepWorkload, at: Loc, bed: Bed) -> Iterator[tuple[Loc, str]]:
-    names = {name for links in workload.link_sets(bed.wires) for name in links}
-    for name in sorted(names):
-        wire = bed.wires[name]
-        for i, mix in enumerate(workload.frame_sizes):
-            if mix.longest > wire.mtu + ETH_FRAME_OVERHEAD:
-                most = wire.mtu + ETH_FRAME_OVERHEAD
-                what = f"{mix.longest} bytes with FCS do not pass link {name}: its MTU of {wire.mtu} carries {most}"
-                yield (*at, "frame_sizes", i), what
-        for j, rate in enumerate(workload.rates if wire.speed else ()):
-            slow = [mix for mix in workload.frame_sizes if rate is not None and wire.speed and rate > line_rate(wire.speed, mix.mean)]
-            if slow and rate is not None and wire.speed is not None:
-                ceiling = si(line_rate(wire.speed, slow[0].mean), "pps")
-                what = f"{si(rate, 'pps')} of frame size {slow[0].name} is more than link {name} carries ({ceiling})"
-                yield (*at, "rates", j), what

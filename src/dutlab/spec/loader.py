@@ -33,7 +33,12 @@ def load_experiment(path: Path, overrides: Sequence[str] = (), *, testbed: Path 
     `testbed` stands for the testbed that the file names; it is relative to the working directory, as the file's own is to the file.
     A testbed file is read too, and its faults are reported with the experiment's. Raises SpecRefused.
     """
-    source = parse(read_file(path), str(path))
+    return experiment_of(read_file(path), path, overrides, testbed=testbed)
+
+
+def experiment_of(text: bytes, path: Path, overrides: Sequence[str] = (), *, testbed: Path | None = None) -> Experiment:
+    """The experiment in `text`, as load_experiment takes it from a file at `path`; commands that need no file write the text themselves."""
+    source = parse(text, str(path))
     faults = sets.apply(source, overrides)
     if testbed is not None and isinstance(source.data, dict):
         source.data["testbed"] = str(testbed.absolute())

@@ -1,0 +1,64 @@
+"""One workload without an experiment file: a command's options become the text of one, which is checked and kept as any other."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from dutlab.cli.console import Console
+from dutlab.cli.loop import run_in_order
+from dutlab.cli.run import RUNS, finish
+from dutlab.cli.userns import become_root
+from dutlab.runner import run as runner
+from dutlab.spec.loader import experiment_of
+from dutlab.tools.engine import find_engine
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def testbed_options(command: _F) -> _F:
+    """--lab, --testbed, --mode and --runs, as every command takes them that measures without an experiment file."""
+    for option in (
+        RUNS,
+        click.option("--mode", "modes", multiple=True, help="A mode to put the DUT into; may be given several times.  [router]"),
+        click.option("--testbed", type=click.Path(path_type=Path), help="A testbed file, instead of a lab."),
+        click.option("--lab", metavar="NAME", default=None, help="An embedded lab.  [three-node]"),
+    ):
+        command = option(command)
+    return command
+
+
+def measure_workload(
+    name: str, workload: Mapping[str, Any], *, lab: str | None, testbed: Path | None, modes: Sequence[str], runs: Path, repeats: int = 1
+) -> None:
+    """Runs an experiment called `name` of this one workload (`{kind: body}`) and ends the command with the run's exit status.
+
+    Raises SpecRefused, whose lines then point into the text that the options made, and what runner.run raises.
+    """
+    if lab is not None and testbed is not None:
+        raise click.UsageError("--lab and --testbed exclude one another")
+    text = _text({
+        "experiment": name,
+        "testbed": str(testbed.absolute()) if testbed is not None else {"lab": lab or "three-node"},
+        "factors": {"mode": list(modes) or ["router"]},
+        "workloads": [dict(workload)],
+        "repeats": repeats,
+    })  # fmt: skip
+    experiment = experiment_of(text, Path(f"{name}.yaml"))
+    if testbed is None:
+        become_root()
+    options = runner.RunOptions(runs=runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]))
+    finish(run_in_order(runner.run(experiment, text, options, Console())))
+
+
+def _text(experiment: Mapping[str, Any]) -> bytes:
+    from ruamel.yaml import YAML  # noqa: PLC0415 -- only such commands write YAML
+
+    out = io.BytesIO()
+    YAML(typ="safe", pure=True).dump(dict(experiment), out)
+    return out.getvalue()

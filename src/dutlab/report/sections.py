@@ -1,0 +1,27 @@
+"""Which workloads bring a section of their own into the report, and the module that writes it."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+
+from dutlab.report.groups import Group
+from dutlab.report.model import Section
+from dutlab.report.notes import NoteBook
+from dutlab.store.run_folder import RunFolder
+
+Builder = Callable[[RunFolder, Sequence[Group], Sequence[str], NoteBook], Section]
+"""Run, the workload's cells, labels in their order, doubts → its section."""
+
+SECTIONS: Mapping[str, str] = {}
+"""Workload → the module whose `section` is its Builder."""
+
+
+def sections(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> tuple[Section, ...]:
+    """One of each workload that has one, in the order of SECTIONS."""
+    out = []
+    for workload, module in SECTIONS.items():
+        if kept := [g for g in groups if g.cell.workload == workload]:
+            build: Builder = importlib.import_module(module).section
+            out.append(build(run, kept, labels, book))
+    return tuple(out)

@@ -1,0 +1,44 @@
+"""The workloads of an experiment file: what is driven through the DUT, by which tool, on which links.
+
+    workloads:
+      - iperf3: {streams: 4, omit: 5s, duration: 30s, links: [[a], [b], [a, b]]}
+      - sweep:  {frame_sizes: [64, 1518, imix], rates: [max, 100kpps], duration: 30s, links: [[a]]}
+
+Each expands into settings; a setting times the factors times the repeats is a trial. One file a workload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer, ValidationError, ValidationInfo
+
+from dutlab.spec.model import Loc, did_you_mean, fault, faults_of, refuse
+from dutlab.spec.workloads.base import Setting, Wire, WorkloadModel
+from dutlab.spec.workloads.iperf3 import Iperf3Workload
+from dutlab.spec.workloads.sweep import SweepWorkload
+
+__all__ = ["KINDS", "Setting", "Wire", "Workload", "WorkloadModel"]
+
+KINDS: Mapping[str, type[WorkloadModel]] = {model.kind: model for model in (Iperf3Workload, SweepWorkload)}
+
+
+def _dispatch(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a user wrote can be anything
+    """`{sweep: {...}}` as the model that its key names."""
+    if isinstance(value, WorkloadModel):
+        return value
+    if not isinstance(value, Mapping) or len(value) != 1:
+        raise ValueError(f"must be one of {', '.join(KINDS)} with its settings, as in `- sweep: {{duration: 30s}}`")
+    kind, body = next(iter(value.items()))
+    at: Loc = (str(kind),)
+    if kind not in KINDS:
+        raise refuse("workload", [fault(at, f"unknown workload {did_you_mean(str(kind), KINDS)}")])
+    try:
+        return KINDS[kind].model_validate(body, context=info.context)
+    except ValidationError as error:
+        raise refuse("workload", faults_of(error, at)) from error
+
+
+Workload = Annotated[WorkloadModel, BeforeValidator(_dispatch), PlainSerializer(lambda w: {w.kind: w.model_dump(mode="json")})]
+"""One entry of `workloads`."""

@@ -1,0 +1,117 @@
+"""What every workload says, and what one way to drive it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator
+from pydantic_core import InitErrorDetails
+
+from dutlab.spec.mixes import ETH_FRAME_OVERHEAD, Mix
+from dutlab.spec.model import Loc, SpecModel, fault
+from dutlab.units import BpsL1, Seconds
+
+LONGEST_TRIAL = Seconds(86400)  # iperf3's own limit (iperf_api.h, MAX_TIME); one day is enough for any trial here
+LONGEST_WAIT = Seconds(600)
+
+Params = dict[str, str | float | int | None]
+
+
+def _link_set(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+    if not isinstance(value, list | tuple):
+        raise ValueError("must be a list of the links that are driven at once, as in [a, b]")  # noqa: TRY004 pydantic collects ValueErrors
+    return value
+
+
+LinkSet = Annotated[tuple[str, ...], BeforeValidator(_link_set)]
+
+
+@dataclass(frozen=True)
+class Wire:
+    """What of a link bounds the frames on it."""
+
+    mtu: int = 1500
+    speed: BpsL1 | None = None
+
+    @property
+    def longest_frame(self) -> int:
+        """Bytes with FCS."""
+        return self.mtu + ETH_FRAME_OVERHEAD
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to drive a workload: the links loaded at once, and the parameters with units in their names."""
+
+    links: LinkSet
+    params: Params
+    seconds: Seconds
+    """What it takes, without what the tool needs to start and end."""
+    carries: Mix | Literal["tcp"] | None = None
+    """What its ceilings follow from: frames of these sizes, or TCP's payload; None has no ceiling."""
+
+
+class WorkloadModel(SpecModel):
+    """What every workload says: the sets of links that are driven at once, one trial a set."""
+
+    kind: ClassVar[str]
+    tool: ClassVar[str]
+
+    links: tuple[LinkSet, ...] | None = None
+    """None: each link alone."""
+
+    @classmethod
+    def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+        """An empty mapping may be left out: `- sweep:`."""
+        return {} if data is None else data
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether the sets of links are sets, each once."""
+        del made
+        return list(_link_set_faults(data.get("links")))
+
+    def count(self, every_link: Iterable[str]) -> int:
+        """How many settings there are."""
+        return len(self.link_sets(every_link))
+
+    def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
+        """Each way to drive it; one is a trial, times the factors, times the repeats."""
+        raise NotImplementedError
+
+    def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
+        """Every reason why links with these `wires` cannot carry it, by the place in its own body."""
+        del wires
+        return iter(())
+
+    def link_sets(self, every_link: Iterable[str]) -> tuple[LinkSet, ...]:
+        """The sets to drive, on a testbed with `every_link`."""
+        return tuple((name,) for name in every_link) if self.links is None else self.links
+
+
+def too_long(mixes: Iterable[Mix], key: str, links: Iterable[str], wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
+    """The frame sizes under `key` that a link's MTU does not carry."""
+    for name in links:
+        for i, mix in enumerate(mixes):
+            if mix.longest > (most := wires[name].longest_frame):
+                yield (key, i), f"{mix.longest} bytes with FCS do not pass link {name}: its MTU of {wires[name].mtu} carries {most}"
+
+
+def _link_set_faults(raw: object) -> Iterator[InitErrorDetails]:
+    if not isinstance(raw, list | tuple):
+        return
+    if not raw:
+        yield fault(("links",), "empty; write sets of links, as in [[a], [b], [a, b]]")
+    seen: list[set[str]] = []
+    for i, links in enumerate(raw):
+        if not isinstance(links, list | tuple) or not all(isinstance(name, str) for name in links):
+            continue
+        if not links:
+            yield fault(("links", i), "empty; a trial needs a link")
+        if len(set(links)) < len(links):
+            yield fault(("links", i), "a link stands twice in one set")
+        elif set(links) in seen:
+            yield fault(("links", i), f"{'+'.join(links)} stands twice; `repeats` repeats trials")
+        seen.append(set(links))
