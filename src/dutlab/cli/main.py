@@ -18,6 +18,7 @@ COMMANDS = {
     "report": "dutlab.cli.report:report",
     "plot": "dutlab.cli.report:plot",
     "lab": "dutlab.cli.lab:lab",
+    "conductor": "dutlab.cli.conductor:conductor",
 }
 INTERRUPTED = 130
 
