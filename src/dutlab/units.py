@@ -30,6 +30,9 @@ _DURATION = re.compile(rf"{_NUMBER}\s*(?P<u>ns|us|µs|μs|ms|s|min|h|d)")  # bot
 _DURATION_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _BIT_RATE = re.compile(rf"{_NUMBER}\s*(?P<u>[kMGT]?)(?P<w>bit/s|b/s|bps)?")
 _PPS = re.compile(rf"{_NUMBER}\s*(?P<u>[kMG]?)pps")
+_BYTE_RATE = re.compile(rf"{_NUMBER}\s*(?P<u>[kMGT]?)B/s")
+_AMOUNT = re.compile(rf"{_NUMBER}\s*(?P<u>[kMG]?)")
+_SHARE = re.compile(rf"{_NUMBER}\s*%")
 _SCALE = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
@@ -68,6 +71,36 @@ def parse_pps(text: str) -> Pps:
     if not (m := _PPS.fullmatch(text.strip())):
         raise UnitError(f"{text!r} is no frame rate; write a number and pps, kpps, Mpps or Gpps, as in 100kpps")
     return Pps(float(m["n"]) * _SCALE[m["u"]])
+
+
+def parse_byte_rate(text: str) -> float:
+    """`2800MB/s`, `7 GB/s` → bytes per second. Prefixes are decimal, as on data sheets of drives.
+
+    Raises UnitError.
+    """
+    if not (m := _BYTE_RATE.fullmatch(text.strip())):
+        raise UnitError(f"{text!r} is no rate in bytes; write a number with kB/s, MB/s, GB/s or TB/s, as in 2800MB/s")
+    return float(m["n"]) * _SCALE[m["u"]]
+
+
+def parse_amount(text: str) -> float:
+    """`75000`, `75k`, `1.5M` → a number without a unit, as of requests a second.
+
+    Raises UnitError.
+    """
+    if not (m := _AMOUNT.fullmatch(text.strip())):
+        raise UnitError(f"{text!r} is no number; write digits, with k, M or G if need be, as in 75k")
+    return float(m["n"]) * _SCALE[m["u"]]
+
+
+def parse_share(text: str) -> float:
+    """`2%`, `0.5 %` → 0.02, 0.005. A bare number could mean either and is refused.
+
+    Raises UnitError.
+    """
+    if not (m := _SHARE.fullmatch(text.strip())):
+        raise UnitError(f"{text!r} is no share; write a number and %, as in 2%")
+    return float(m["n"]) / 100
 
 
 def l1_rate(rate: Pps, mean_frame: float) -> BpsL1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import time
 
 import pytest
 
@@ -202,6 +203,32 @@ async def test_what_the_dut_drops_is_lost_and_counted_exactly(engine, hosts):
     measured = await sweep.measure(engine, sweep_cell("a", rate_pps=4000.0, duration_s=1.0, warmup_s=0))
     (flow,) = measured.flows
     assert (flow.sent_frames, flow.received_frames, flow.lost_frames, measured.figures["a"]["loss_ratio"]) == (4000, 3000, 1000, 0.25)
+
+
+DROPS_EVERY_FOURTH = (
+    "add table ip odd; add chain ip odd c { type filter hook forward priority 0; }; add rule ip odd c numgen inc mod 4 0 counter drop"
+)
+
+
+@pytest.mark.parametrize("backend", ["xdp", "af_packet"])
+async def test_a_trial_that_lost_more_than_it_may_ends_at_once_and_its_counts_are_exact(lab, hosts, engine, backend):
+    engine._backend = backend
+    await hosts["dut"].run(["nft", DROPS_EVERY_FOURTH])
+    began = time.monotonic()
+    outcome = await engine.offer(Offer(("a",), frame_mix(64), Pps(4000.0), Seconds(30.0), drain=Seconds(0.2), stop_after_lost=500))
+    took = time.monotonic() - began
+    (flow,) = outcome.flows
+    assert outcome.stopped_early_s is not None and 0.5 < outcome.stopped_early_s < took < 10, "30 s were asked for"
+    assert flow.asked_frames == pytest.approx(4000 * outcome.stopped_early_s, rel=0.05)
+    rules = json.loads((await hosts["dut"].run(["nft", "-j", "list", "table", "ip", "odd"])).text)["nftables"]
+    (counter,) = [e["counter"] for r in rules for e in r.get("rule", {}).get("expr", []) if "counter" in e]
+    assert flow.balances and flow.lost_frames == counter["packets"] > 500
+    assert flow.lost_frames in (flow.sent_frames // 4, flow.sent_frames // 4 + 1)
+
+
+async def test_a_trial_that_loses_nothing_runs_to_its_end_although_it_may_be_stopped(engine):
+    outcome = await engine.offer(Offer(("a",), frame_mix(64), Pps(4000.0), Seconds(1.5), drain=Seconds(0.2), stop_after_lost=0))
+    assert outcome.stopped_early_s is None and outcome.flows[0].lost_frames == 0
 
 
 async def test_the_routers_own_counters_agree_with_the_ledger(engine, hosts):

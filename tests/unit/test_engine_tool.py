@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -44,12 +45,19 @@ def answer(op, q):
         return dict(armed=q["port"], streams=[])
     if op == "start":
         return dict(at_monotonic_ns=6_000)
+    if op == "status":  # a tenth of the frames is lost, at 1 kpps
+        t = round((time.monotonic() - born) * 1000)
+        if "send" in plans[q["port"]]:
+            (s,) = plans[q["port"]]["send"]["streams"]
+            return dict(port=q["port"], sending=dict(age_ns=0, streams=[dict(stream=s["stream"], sent=t, numbered=t, refused_by_peer=0)]))
+        (s,) = plans[q["port"]]["receive"]["streams"]
+        return dict(port=q["port"], receiving=dict(age_ns=0, streams=[dict(stream=s, received=t - t // 10, duplicated=0, reordered=0, next_sequence=t)]))
     if op == "wait":
         send = plans[q["port"]]["send"]
         (s,) = send["streams"]
         seconds = send["duration_ns"] / 1e9 if "duration_ns" in send else s["frames"] / s["rate"]["pps"]
         n = s.get("frames") or round(s["rate"].get("pps", 1e6) * seconds)
-        return dict(port=q["port"], ended="finished", streams=[dict(stream=s["stream"], asked=n, sent=n, refused=0, sent_bytes=64 * n, seconds=seconds,
+        return dict(port=q["port"], ended="finished", streams=[dict(stream=s["stream"], asked=n, sent=n, refused=0, refused_by_peer=0, sent_bytes=64 * n, seconds=seconds,
             achieved_pps=n / seconds, achieved_bps_l1=0.0, achieved_bps_l2=0.0, late_max_ns=0)])
     if op == "settle":
         (s,) = q["sent"]
@@ -63,7 +71,7 @@ def answer(op, q):
             lost=0, duplicated=2, reordered=1, reorder_extent_max=1, guessed=0, corrupted=0, balances=True, latency=latency,
             sources=[dict(address="172.16.10.1", port=1)])])
     return dict()
-plans = dict()
+plans, waiting, born = dict(), [], time.monotonic()
 for line in sys.stdin:
     q = json.loads(line)
     op = q["op"]
@@ -229,6 +237,39 @@ async def test_a_probe_is_ten_frames_at_1_kpps_as_a_new_flow_each_time(engine, t
     ways = sorted((p["source"], p["destination"]) for p in plans)
     assert ways == [("172.16.0.2", "172.16.10.2"), ("172.16.10.2", "172.16.0.2")]
     assert plans[0]["source_port"] != plans[1]["source_port"]
+
+
+PATIENT = """
+    if op == 'stop':
+        out(json.dumps({'id': waiting[0][0], 'ok': {**waiting[0][1], 'ended': 'stopped'}}))
+    if op == 'wait':
+        waiting.append((request['id'], ok))
+        return None
+"""
+"""An agent that sends until it is stopped."""
+
+
+async def test_a_trial_that_has_lost_more_than_it_may_is_stopped_and_says_when(engine, tmp_path):
+    one = engine(PATIENT.strip())
+    outcome = await one.offer(replace(offer(), stop_after_lost=40))
+    assert outcome.stopped_early_s == 2.0, "what the sender's account says"
+    source, sink = sorted(asked(tmp_path), key=lambda log: any(q["op"] == "settle" for q in log))
+    assert [q["ports"] for q in source if q["op"] == "stop"] == [["source:eth-a"]]
+    assert [q["op"] for q in sink if q["op"] != "status"][-2:] == ["settle", "close"], "the drain is waited for as ever"
+
+
+async def test_a_trial_that_may_not_be_stopped_or_loses_little_is_not(engine, tmp_path):
+    one = engine("if op == 'wait': time.sleep(0.7)")
+    assert (await one.offer(replace(offer(), stop_after_lost=10_000))).stopped_early_s is None
+    assert any(q["op"] == "status" for log in asked(tmp_path) for q in log)
+    assert not any(q["op"] == "stop" for log in asked(tmp_path) for q in log)
+
+
+async def test_an_agent_that_cannot_be_looked_at_fails_the_trial(engine):
+    with pytest.raises(ToolFailed, match=r"sink: dutlab-engine: its account cannot be read: KeyError\('next_sequence'\)"):
+        await engine(
+            "if op == 'status' and 'receiving' in ok: del ok['receiving']['streams'][0]['next_sequence']\n    if op == 'wait': time.sleep(0.7)"
+        ).offer(replace(offer(), stop_after_lost=1))
 
 
 class OtherMachine(NeighbourlyHost):

@@ -1,63 +1,125 @@
-//! Counters that a trial's threads write and the agent reads once a second.
+//! Counters that a trial's threads publish some times a second, and the agent reads when it is asked.
 
+use dutlab_port::StreamTotals;
 use dutlab_protocol::event::Second;
+use dutlab_protocol::status::{ReceivingSoFar, SendingSoFar, Status, StreamReceivingSoFar, StreamSendingSoFar};
 use dutlab_units::Nanos;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The counters of a port since its trial began. Each is written by one thread only.
+/// The counters of a port since its trial began. What belongs together is written and read together.
 #[derive(Debug, Default)]
 pub struct Live {
-    /// Frames sent.
-    pub sent: Count,
-    /// Bytes sent, with FCS.
-    pub sent_bytes: Count,
-    /// Frames received, duplicates included.
-    pub received: Count,
-    /// Bytes received, with FCS.
-    pub received_bytes: Count,
-    /// Frames that arrived before.
-    pub duplicated: Count,
-    /// Frames that arrived after a later one.
-    pub reordered: Count,
-    /// Frames dropped by the receiver's kernel.
-    pub kernel_dropped: Count,
-    /// Frames whose latency is known.
-    pub latency_count: Count,
-    /// The sum of their latencies in nanoseconds.
-    pub latency_sum: Count,
+    sent: Mutex<Option<Reading<StreamTotals>>>,
+    arrived: Mutex<Option<Reading<StreamArrivals>>>,
     /// The greatest latency since the last event; only where frames are accounted for one by one.
     pub latency_max: Peak,
+    /// Frames dropped by the receiver's kernel.
+    pub kernel_dropped: Count,
     /// Count and sum of latencies at the last event.
     reported: (Count, Count),
 }
 
-/// A number that one thread writes and others read.
-#[derive(Debug, Default)]
-pub struct Count(AtomicU64);
+/// The counters of all streams, in the order of the plan, and when they were read.
+#[derive(Debug, Clone)]
+struct Reading<T> {
+    at: Nanos,
+    streams: Vec<T>,
+}
+
+/// What arrived of a stream.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct StreamArrivals {
+    /// Frames, duplicates included.
+    pub received: u64,
+    /// Their bytes, with FCS.
+    pub bytes: u64,
+    /// Frames that had arrived before.
+    pub duplicated: u64,
+    /// Frames that arrived after a later one.
+    pub reordered: u64,
+    /// One above the highest number that arrived.
+    pub next: u64,
+    /// Frames whose latency is known.
+    pub latency_count: u64,
+    /// The sum of their latencies in nanoseconds.
+    pub latency_sum: u64,
+}
 
 impl Live {
-    /// The counters as an event; latency is that since the last one.
+    /// Publishes what was sent by `at`.
+    pub fn sent(&self, at: Nanos, streams: &[StreamTotals]) {
+        *lock(&self.sent) = Some(Reading { at, streams: streams.to_vec() });
+    }
+
+    /// Publishes what had arrived by `at`.
+    pub fn arrived(&self, at: Nanos, streams: impl Iterator<Item = StreamArrivals>) {
+        *lock(&self.arrived) = Some(Reading { at, streams: streams.collect() });
+    }
+
+    /// The counters of all streams together as an event; latency is that since the last one.
     #[must_use]
     pub fn second(&self, port: &str, now: Nanos) -> Second {
-        let (count, sum) = (self.latency_count.get(), self.latency_sum.get());
-        let (new, new_sum) = (count - self.reported.0.get().min(count), sum - self.reported.1.get().min(sum));
+        let sent = lock(&self.sent).clone();
+        let arrived = lock(&self.arrived).clone();
+        let of_sent = |of: fn(&StreamTotals) -> u64| sum(sent.as_ref(), of);
+        let of_arrived = |of: fn(&StreamArrivals) -> u64| sum(arrived.as_ref(), of);
+        let (count, total) = (of_arrived(|s| s.latency_count), of_arrived(|s| s.latency_sum));
+        let (new, new_sum) = (count - self.reported.0.get().min(count), total - self.reported.1.get().min(total));
         self.reported.0.set(count);
-        self.reported.1.set(sum);
+        self.reported.1.set(total);
         let max = self.latency_max.take();
         Second {
             port: port.to_owned(),
             monotonic_ns: now.0,
-            sent: self.sent.get(),
-            sent_bytes: self.sent_bytes.get(),
-            received: self.received.get(),
-            received_bytes: self.received_bytes.get(),
-            duplicated: self.duplicated.get(),
-            reordered: self.reordered.get(),
+            sent: of_sent(|s| s.sent),
+            sent_bytes: of_sent(|s| s.bytes),
+            received: of_arrived(|s| s.received),
+            received_bytes: of_arrived(|s| s.bytes),
+            duplicated: of_arrived(|s| s.duplicated),
+            reordered: of_arrived(|s| s.reordered),
             kernel_dropped: self.kernel_dropped.get(),
             latency_mean_ns: (new > 0).then(|| new_sum as f64 / new as f64),
             latency_max_ns: (max > 0).then_some(max),
         }
     }
+
+    /// The counters of each stream. `sent` and `received` are the streams' numbers, in the order of the plans.
+    #[must_use]
+    pub fn status(&self, port: &str, now: Nanos, sent: &[u16], received: &[u16]) -> Status {
+        let sending = lock(&self.sent).clone().map(|r| SendingSoFar {
+            age_ns: now.since(r.at).0,
+            streams: sent.iter().zip(&r.streams).map(|(stream, t)| sending(*stream, t)).collect(),
+        });
+        let receiving = lock(&self.arrived).clone().map(|r| ReceivingSoFar {
+            age_ns: now.since(r.at).0,
+            streams: received.iter().zip(&r.streams).map(|(stream, a)| receiving(*stream, a)).collect(),
+        });
+        Status { port: port.to_owned(), sending, receiving }
+    }
+}
+
+const fn sending(stream: u16, t: &StreamTotals) -> StreamSendingSoFar {
+    StreamSendingSoFar { stream, sent: t.sent, numbered: t.numbered, refused_by_peer: t.refused_by_peer }
+}
+
+const fn receiving(stream: u16, a: &StreamArrivals) -> StreamReceivingSoFar {
+    StreamReceivingSoFar {
+        stream,
+        received: a.received,
+        duplicated: a.duplicated,
+        reordered: a.reordered,
+        next_sequence: a.next,
+    }
+}
+
+fn sum<T>(reading: Option<&Reading<T>>, of: impl Fn(&T) -> u64) -> u64 {
+    reading.map_or(0, |r| r.streams.iter().map(of).sum())
+}
+
+/// A thread that panicked while it published left older numbers behind, no broken promise.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The greatest of what one thread enters until another takes it.
@@ -76,6 +138,10 @@ impl Peak {
         self.0.swap(0, Ordering::Relaxed)
     }
 }
+
+/// A number that one thread writes and others read.
+#[derive(Debug, Default)]
+pub struct Count(AtomicU64);
 
 impl Count {
     /// Writes it.

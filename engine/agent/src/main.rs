@@ -6,13 +6,14 @@
 //! - [`ports`]: opening ports; [`kernel_speed`]: those of the `xdp` back end
 //! - [`lower`]: from plans to templates and paces
 //! - [`write`]: from templates to frames
-//! - [`send`], [`receive`]: the threads of a trial
+//! - [`send`], [`receive`]: the threads of a trial; [`held`]: why frames were not sent; [`live`]: what is told meanwhile
 //! - [`memory_bench`]: what the writer's path can do on this CPU
 //! - [`report`]: from counters to the words of the protocol
 #![forbid(unsafe_code)]
 
 mod agent;
 mod cli;
+mod held;
 mod kernel_speed;
 mod live;
 mod lower;

@@ -1,6 +1,6 @@
 //! The receiving thread of a port.
 
-use crate::live::Live;
+use crate::live::{Live, StreamArrivals};
 use dutlab_measure::Account;
 use dutlab_port::{BurstReceiver, Counted, CountingReceiver, PortError, Receiver, Watch, clock, cpu};
 use dutlab_units::Nanos;
@@ -14,6 +14,9 @@ const WAIT: Nanos = Nanos(10_000_000);
 const LAST_WAIT: Nanos = Nanos(5_000_000);
 /// After the stop, receiving ends at the latest after this, even if foreign frames never cease.
 const LAST: Nanos = Nanos(100_000_000);
+
+/// The counters of the kernel are read in each n-th wait.
+const READ_ROUNDS: u32 = 5;
 
 /// What a receiving thread is given.
 pub struct Job {
@@ -118,7 +121,7 @@ fn frames(rx: &mut dyn BurstReceiver, job: &Job, account: &mut Account) -> Resul
         let now = clock::monotonic();
         if now.since(looked) >= WAIT {
             looked = now;
-            publish(&job.live, account, rx.dropped()?);
+            publish(&job.live, now, account, rx.dropped()?);
         }
         match last {
             None if job.end.is_stopped() => last = Some(now + LAST),
@@ -126,20 +129,23 @@ fn frames(rx: &mut dyn BurstReceiver, job: &Job, account: &mut Account) -> Resul
             _ => {}
         }
     }
-    publish(&job.live, account, rx.dropped()?);
+    publish(&job.live, clock::monotonic(), account, rx.dropped()?);
     Ok(())
 }
 
-fn publish(live: &Live, account: &mut Account, dropped: u64) {
+fn publish(live: &Live, now: Nanos, account: &mut Account, dropped: u64) {
     live.latency_max.raise(account.take_latency_max().0);
-    let sum = |of: fn(&dutlab_measure::StreamAccount) -> u64| account.streams().iter().map(of).sum();
-    live.received.set(sum(|s| s.ledger.received()));
-    live.received_bytes.set(sum(|s| s.bytes));
-    live.duplicated.set(sum(|s| s.ledger.duplicated()));
-    live.reordered.set(sum(|s| s.ledger.reordered()));
-    live.latency_count.set(sum(|s| s.latency.count()));
-    live.latency_sum.set(sum(|s| u64::try_from(s.latency.sum_ns()).unwrap_or(u64::MAX)));
     live.kernel_dropped.set(dropped);
+    let streams = account.streams().iter().map(|s| StreamArrivals {
+        received: s.ledger.received(),
+        bytes: s.bytes,
+        duplicated: s.ledger.duplicated(),
+        reordered: s.ledger.reordered(),
+        next: s.ledger.next(),
+        latency_count: s.latency.count(),
+        latency_sum: u64::try_from(s.latency.sum_ns()).unwrap_or(u64::MAX),
+    });
+    live.arrived(now, streams);
 }
 
 fn counts(rx: &mut dyn CountingReceiver, job: &Job) -> Result<Counted, PortError> {
@@ -148,22 +154,26 @@ fn counts(rx: &mut dyn CountingReceiver, job: &Job) -> Result<Counted, PortError
         std::thread::sleep(Duration::from_nanos(WAIT.0));
         // Reading all maps costs more than a look at a flag.
         rounds += 1;
-        if rounds.is_multiple_of(20) {
-            publish_counted(&job.live, &rx.read()?);
+        if rounds.is_multiple_of(READ_ROUNDS) {
+            let now = clock::monotonic();
+            publish_counted(&job.live, now, &rx.read()?);
         }
     }
     let counted = rx.end()?;
-    publish_counted(&job.live, &counted);
+    publish_counted(&job.live, clock::monotonic(), &counted);
     Ok(counted)
 }
 
-fn publish_counted(live: &Live, c: &Counted) {
-    let sum = |of: fn(&dutlab_port::CountedStream) -> u64| c.streams.iter().map(of).sum();
-    live.received.set(sum(|s| s.received));
-    live.received_bytes.set(sum(|s| s.bytes));
-    live.duplicated.set(sum(|s| s.duplicated));
-    live.reordered.set(sum(|s| s.reordered));
-    live.latency_count.set(sum(|s| s.latency.iter().map(|(_, n)| n).sum()));
-    live.latency_sum.set(sum(|s| u64::try_from(s.latency_sum).unwrap_or(u64::MAX)));
+fn publish_counted(live: &Live, now: Nanos, c: &Counted) {
     live.kernel_dropped.set(c.dropped);
+    let streams = c.streams.iter().map(|s| StreamArrivals {
+        received: s.received,
+        bytes: s.bytes,
+        duplicated: s.duplicated,
+        reordered: s.reordered,
+        next: s.next,
+        latency_count: s.latency.iter().map(|(_, n)| n).sum(),
+        latency_sum: u64::try_from(s.latency_sum).unwrap_or(u64::MAX),
+    });
+    live.arrived(now, streams);
 }

@@ -14,8 +14,7 @@ pub fn run(tx: &mut dyn BurstSender, replay: &Replay, job: &Job) -> (StreamTotal
         let now = clock::monotonic();
         if now.since(looked) >= send::LOOK {
             looked = now;
-            job.live.sent.set(totals.sent);
-            job.live.sent_bytes.set(totals.bytes);
+            job.live.sent(now, &[totals]);
             if job.stop.load(Ordering::Relaxed) {
                 break None;
             }
@@ -53,6 +52,7 @@ pub fn run(tx: &mut dyn BurstSender, replay: &Replay, job: &Job) -> (StreamTotal
             totals.last = now;
             totals.late_max = totals.late_max.max(now.since(due));
             totals.sent += handed.sent as u64;
+            totals.numbered = totals.sent;
             let frames = next..next + handed.sent as u64;
             totals.bytes += frames.map(|n| replay.frame(n).len() as u64 + u64::from(FCS)).sum::<u64>();
         } else if handed.refused == 0 {
@@ -68,7 +68,6 @@ pub fn run(tx: &mut dyn BurstSender, replay: &Replay, job: &Job) -> (StreamTotal
     }
     totals.asked = next;
     totals.refused = next - totals.sent;
-    job.live.sent.set(totals.sent);
-    job.live.sent_bytes.set(totals.bytes);
+    job.live.sent(clock::monotonic(), &[totals]);
     (totals, error)
 }

@@ -5,7 +5,7 @@ use crate::send;
 use dutlab_measure::{Histogram, StreamAccount};
 use dutlab_port::iface::InUse;
 use dutlab_port::xdp::Why;
-use dutlab_port::{CountedStream, PortError, Sender};
+use dutlab_port::{CountedStream, PortError};
 use dutlab_protocol::request::StreamSent;
 use dutlab_protocol::totals::{Ended, Gaps, Ipdv, Latency, Received, ReceivedStream, Sent, SentStream, Source};
 use dutlab_protocol::{ErrorKind, Fault};
@@ -67,8 +67,9 @@ pub fn sent(port: &str, plan: &crate::lower::Lowered, done: &send::Done) -> Sent
                     stream: stream.stream,
                     asked: t.asked,
                     sent: t.sent,
-                    numbered: matches!(done.sender, Sender::Plan(_)).then_some(t.asked),
+                    numbered: (t.numbered > t.sent).then_some(t.numbered),
                     refused: t.refused,
+                    refused_by_peer: t.refused_by_peer,
                     sent_bytes: t.bytes,
                     first_monotonic_ns: (t.sent > 0).then_some(t.first.0),
                     last_monotonic_ns: (t.sent > 0).then_some(t.last.0),
@@ -219,7 +220,7 @@ fn in_kernel(stream: u16, s: &CountedStream, sent: u64) -> ReceivedStream {
         reorder_extent_mean: None,
         reordered_by_three: None,
         late: None,
-        next_sequence: None,
+        next_sequence: Some(s.next),
         guessed: s.guessed,
         corrupted: s.corrupted,
         balances: unique <= sent,

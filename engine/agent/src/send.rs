@@ -1,5 +1,6 @@
 //! The sending thread of a port.
 
+use crate::held::Held;
 use crate::live::Live;
 use crate::lower::{self, Lowered};
 use crate::replay;
@@ -23,6 +24,9 @@ const SPIN: Nanos = Nanos(150_000);
 const NAP: Nanos = Nanos(20_000_000);
 /// How often counters for live views and commands are looked at.
 pub const LOOK: Nanos = Nanos(10_000_000);
+
+/// A frame that the port has held back for longer counts as refused in the middle of a trial; it may still be sent.
+const LAG: Nanos = Nanos(100_000_000);
 
 /// A new rate for stream number `index` of the plan.
 pub struct Change {
@@ -120,6 +124,7 @@ fn load(tx: &mut dyn PlanSender, job: &Job) -> Result<Arc<dyn PlanControl>, Port
 /// Lets the back end send; a second thread carries commands to it and counters from it.
 fn run_plan(tx: &mut dyn PlanSender, control: &Arc<dyn PlanControl>, job: Job) -> Account {
     let Job { plan, stop, changes, live, .. } = job;
+    let publish = Arc::clone(&live);
     let over = Arc::new(AtomicBool::new(false));
     let (over_there, control_there) = (Arc::clone(&over), Arc::clone(control));
     let helper = std::thread::spawn(move || {
@@ -133,9 +138,8 @@ fn run_plan(tx: &mut dyn PlanSender, control: &Arc<dyn PlanControl>, job: Job) -
             for change in changes.try_iter() {
                 refused = control_there.set_pace(change.index, &lower::pace(&change.profile)).err().or(refused);
             }
-            let totals = control_there.totals();
-            live.sent.set(totals.iter().map(|t| t.sent).sum());
-            live.sent_bytes.set(totals.iter().map(|t| t.bytes).sum());
+            let now = clock::monotonic();
+            live.sent(now, &control_there.totals());
             std::thread::sleep(Duration::from_nanos(LOOK.0));
         }
         refused
@@ -143,8 +147,10 @@ fn run_plan(tx: &mut dyn PlanSender, control: &Arc<dyn PlanControl>, job: Job) -
     let result = tx.run();
     over.store(true, Ordering::Relaxed);
     let refused = helper.join().ok().flatten();
+    let totals = control.totals();
+    publish.sent(clock::monotonic(), &totals);
     let gaps = (0..plan.plan.streams.len()).map(|i| control.gaps(i)).collect();
-    (control.totals(), gaps, result.err().or(refused))
+    (totals, gaps, result.err().or(refused))
 }
 
 /// Sends in bursts, and keeps the pace.
@@ -153,6 +159,7 @@ struct Loop {
     writers: Vec<Writer>,
     totals: Vec<StreamTotals>,
     gaps: Vec<Histogram>,
+    held: Held,
     end: Nanos,
     looked: Nanos,
     job: Job,
@@ -169,6 +176,7 @@ impl Loop {
             writers: plan.streams.iter().map(Writer::new).collect(),
             totals: vec![StreamTotals::default(); plan.streams.len()],
             gaps: vec![Histogram::default(); plan.streams.len()],
+            held: Held::new(plan.streams.len()),
             end: plan.end,
             looked: Nanos::ZERO,
             job,
@@ -212,7 +220,9 @@ impl Loop {
                 return Err(e);
             }
         };
-        pacer.take((handed.sent + handed.refused) as u64);
+        let taken = (handed.sent + handed.refused) as u64;
+        pacer.take(taken);
+        self.held.note(taken == frames, self.schedule.pacers(), now);
         if handed.sent > 0 {
             if totals.sent == 0 {
                 totals.first = now;
@@ -224,6 +234,7 @@ impl Loop {
             totals.late_max = totals.late_max.max(late);
             writer.accept(handed.sent);
             totals.sent = writer.frames();
+            totals.numbered = totals.sent;
             totals.bytes = writer.bytes();
         } else if handed.refused == 0 {
             // No room: let whoever makes room have the CPU.
@@ -235,8 +246,8 @@ impl Loop {
     /// Publishes counters and hears commands; says whether to stop.
     fn look(&mut self, now: Nanos) -> bool {
         self.looked = now;
-        self.job.live.sent.set(self.totals.iter().map(|t| t.sent).sum());
-        self.job.live.sent_bytes.set(self.totals.iter().map(|t| t.bytes).sum());
+        let so_far = self.so_far(now);
+        self.job.live.sent(now, &so_far);
         for change in self.job.changes.try_iter() {
             self.schedule.pacers()[change.index].change(change.profile, now);
         }
@@ -245,11 +256,21 @@ impl Loop {
 
     /// Closes the books: what was asked for by now and not sent was refused.
     fn settle(&mut self, now: Nanos) {
-        for (pacer, totals) in self.schedule.pacers().iter().zip(&mut self.totals) {
+        let held = self.held.until(self.schedule.pacers(), now);
+        for ((pacer, totals), held) in self.schedule.pacers().iter().zip(&mut self.totals).zip(held) {
             totals.asked = pacer.asked_by(now).unwrap_or(0).max(pacer.taken());
             totals.refused = totals.asked - totals.sent;
+            totals.refused_by_peer = totals.refused.min(held);
         }
-        self.look(now);
+        self.job.live.sent(now, &self.totals);
+    }
+
+    /// What was sent; and refused, if it does not catch up any more.
+    fn so_far(&mut self, now: Nanos) -> Vec<StreamTotals> {
+        let held = self.held.until(self.schedule.pacers(), now);
+        let streams = self.totals.iter().zip(self.schedule.pacers()).zip(held);
+        let overdue = |p: &Pacer| p.asked_by(Nanos(now.0.saturating_sub(LAG.0))).unwrap_or(0).saturating_sub(p.taken());
+        streams.map(|((t, p), held)| StreamTotals { refused_by_peer: overdue(p).min(held), ..*t }).collect()
     }
 }
 

@@ -126,6 +126,7 @@ impl<W: Write> Session<W> {
                 self.port(&change.port)?.change_rate(change.stream, &change.rate)?;
                 done
             }
+            Op::Status(ask) => Ok(Answer::Status(self.port(&ask.port)?.status(clock::monotonic()))),
             Op::Settle(settle) => self.settle(&settle),
             Op::Stop(stop) => {
                 for name in self.named(&stop.ports)? {

@@ -13,6 +13,7 @@ use dutlab_protocol::event::Second;
 use dutlab_protocol::plan::{Rate, ReceivePlan, SendPlan};
 use dutlab_protocol::reply::Armed;
 use dutlab_protocol::request::StreamSent;
+use dutlab_protocol::status::Status;
 use dutlab_protocol::totals::{Received, Sent};
 use dutlab_protocol::{ErrorKind, Fault};
 use dutlab_units::Nanos;
@@ -260,6 +261,19 @@ impl Port {
     pub fn second(&self, now: Nanos) -> Option<Second> {
         let trial = self.trial.as_ref().filter(|t| t.is_running())?;
         Some(trial.live.second(&self.open.name, now))
+    }
+
+    /// What each stream has come to, since the trial began.
+    #[must_use]
+    pub fn status(&self, now: Nanos) -> Status {
+        let name = &self.open.name;
+        let Some(trial) = &self.trial else {
+            return Status { port: name.clone(), sending: None, receiving: None };
+        };
+        let sent =
+            trial.send.as_ref().map_or_else(Vec::new, |s| s.plan.plan.streams.iter().map(|s| s.stream).collect());
+        let received = trial.receive.as_ref().map_or_else(Vec::new, |r| r.plan.streams.clone());
+        trial.live.status(name, now, &sent, &received)
     }
 
     /// Tells the sending thread to end soon.

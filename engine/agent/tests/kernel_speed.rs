@@ -96,7 +96,8 @@ fn frames_that_a_driver_refused_open_no_ledger_at_a_receiver_in_user_space() {
     let plan = json!({"duration_ns": 200_000_000, "streams": [stream]});
     let (sent, received) = lab::trial(&mut source, &mut sink, &plan);
     let (s, r) = (&sent["streams"][0], &received["streams"][0]);
-    assert!(n(&s["sent"]) > 0 && n(&s["numbered"]) >= n(&s["sent"]), "{sent}");
+    assert!(n(&s["sent"]) > 0, "{sent}");
+    assert!(s.get("numbered").is_none_or(|numbered| n(numbered) > n(&s["sent"])), "{sent}");
     assert_conserved(s, r);
 }
 

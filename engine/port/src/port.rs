@@ -116,6 +116,11 @@ pub struct StreamTotals {
     pub sent: u64,
     /// Frames that were refused, or due and not sent in time.
     pub refused: u64,
+    /// Of these, frames that could have been sent and were not taken: the device's queue was full, or, where two devices share a
+    /// memory (veth), the peer's ring. Below `asked` only by these, and the sender was fast enough.
+    pub refused_by_peer: u64,
+    /// Numbers used up: by the frames that left, and by those that were refused after they had got one.
+    pub numbered: u64,
     /// Bytes that left, with FCS.
     pub bytes: u64,
     /// Send time of the first frame; meaningless when `sent` is 0.
@@ -188,6 +193,8 @@ pub struct CountedStream {
     pub reordered: u64,
     /// The largest reordering extent (RFC 4737 section 4.2.1).
     pub reorder_extent_max: u64,
+    /// One above the highest number that arrived.
+    pub next: u64,
     /// Arrivals so late that it was guessed whether they were duplicates.
     pub guessed: u64,
     /// Frames with a wrong checksum; not among `received`.

@@ -4,7 +4,8 @@
 //! - [`plan`]: what is to be sent and received, inside `arm`
 //! - [`reply`]: exactly one for each request, `{"id": 1, "ok": {…}}` or `{"id": 1, "err": {…}}`
 //! - [`event`]: what the agent says on its own, `{"event": "second", …}`
-//! - [`totals`]: what became of the frames
+//! - [`status`]: what became of the frames so far
+//! - [`totals`]: what became of them in the end
 //!
 //! Every field carries its unit in its name. Frame sizes are bytes with FCS. Instants are nanoseconds of
 //! `CLOCK_MONOTONIC` of the agent's machine. Unknown keys are refused, so that a mistyped one never runs another trial.
@@ -15,6 +16,7 @@ pub mod plan;
 pub mod reply;
 pub mod request;
 mod schema;
+pub mod status;
 pub mod totals;
 
 pub use event::Event;

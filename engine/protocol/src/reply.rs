@@ -1,6 +1,7 @@
 //! What the agent answers: exactly one reply for each request.
 
 use crate::request::Backend;
+use crate::status::Status;
 use crate::totals::{Received, Sent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,8 @@ pub enum Answer {
     Armed(Armed),
     /// To `start`.
     Started(Started),
+    /// To `status`.
+    Status(Status),
     /// To `wait`.
     Sent(Sent),
     /// To `settle`.

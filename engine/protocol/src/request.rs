@@ -32,6 +32,8 @@ pub enum Op {
     Rate(ChangeRate),
     /// Wait until all streams of a port have been sent. Replied with [`crate::totals::Sent`] when they have.
     Wait(Wait),
+    /// Read the counters of a running trial, stream by stream. Replied with [`crate::status::Status`].
+    Status(Status),
     /// Read the receiver's counters, after a drain. Ends the trial. Replied with [`crate::totals::Received`].
     Settle(Settle),
     /// End sending early; `wait` is then replied to. Replied with [`crate::reply::Done`].
@@ -153,6 +155,14 @@ pub struct ChangeRate {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Wait {
+    /// The port.
+    pub port: String,
+}
+
+/// Arguments of `status`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Status {
     /// The port.
     pub port: String,
 }

@@ -50,6 +50,10 @@ pub struct SentStream {
     pub numbered: Option<u64>,
     /// Frames that the kernel or card refused, or that were due and could not be sent in time.
     pub refused: u64,
+    /// Of these, frames that the generator could have sent and that were not taken: a veth's peer had no room in its ring, a
+    /// card none in its queue, because what comes behind it is slower. The rest of `refused` was not made in time.
+    #[serde(default)]
+    pub refused_by_peer: u64,
     /// Bytes sent, with FCS. Where a driver refused frames of a mix, nobody knows which: theirs are taken off at the mean.
     pub sent_bytes: u64,
     /// Send time of the first frame; absent when none was sent.

@@ -19,6 +19,7 @@ COMMANDS = {
     "plot": "dutlab.cli.report:plot",
     "lab": "dutlab.cli.lab:lab",
     "conductor": "dutlab.cli.conductor:conductor",
+    "limits": "dutlab.cli.limits:limits",
 }
 INTERRUPTED = 130
 

@@ -44,8 +44,9 @@ class Offer:
     warmup: Seconds = NO_TIME
     drain: Seconds = DRAIN
     stop_after_lost: int | None = None
-    """The trial may be stopped at once when more frames than this, of all links together, are certainly lost. Frames in flight are
-    not lost; the drain is waited for as ever. A generator that cannot look meanwhile sends to the end: that costs time, nothing else."""
+    """The trial may be stopped at once when more frames than this, of all links together, are certainly lost or were refused by the peer
+    (`Flow.refused_by_peer_frames`). Frames in flight are not lost; the drain is waited for as ever. A generator that cannot look
+    meanwhile sends to the end: that costs time, nothing else."""
 
 
 Histogram = tuple[tuple[int, int], ...]
@@ -114,6 +115,10 @@ class Flow:
     """Ours, but altered on the way; not among the received, so they are lost too."""
     reorder_extent_max: int = 0
     """Greatest reordering extent, in frames (RFC 4737 section 4.2)."""
+    refused_by_peer_frames: int = 0
+    """Of the refused: frames that the generator could have sent and that were not taken. A veth's peer, the DUT of the embedded lab, had no
+    room in its ring; a card had none in its queue, because the link is full or the DUT asked for a pause. It is the DUT's pressure back.
+    The rest of the refused was not made in time: then the generator is too slow."""
     places: Mapping[str, int] = field(default_factory=dict)
     """Where the frames that were sent and not received got lost, as far as counters on the path tell (tools.path_counters)."""
 

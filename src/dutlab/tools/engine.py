@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import itertools
 import random
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,93 +24,37 @@ from dutlab.methods.ports import Flow, FrameMix, Offer, Outcome, Reading
 from dutlab.spec.mixes import sizes_in_words
 from dutlab.spec.testbed import Link, Port, Testbed
 from dutlab.tools.agent import REPLY_S, TOOL, Agent, fault
-from dutlab.tools.engine_report import doubts_of, flow_of, readings_of
+from dutlab.tools.engine_load import DESTINATION_PORT, NS, SOURCE_PORT, Load, Way
+from dutlab.tools.engine_report import arrived_so_far, doubts_of, flow_of, of_stream, readings_of, sent_so_far
 from dutlab.tools.find_engine import find_engine
+from dutlab.tools.loss_watch import LossWatch
 from dutlab.tools.neighbours import next_hop_mac
 from dutlab.tools.path_counters import PathCount, lost_by_place, read_path
 from dutlab.units import FrameBytes, Pps, Seconds
 
 __all__ = ["Engine", "find_engine"]
 
-SOURCE_PORT = 49152
-"""UDP source port of a measured flow: constant, so that a card's hash puts it onto the same queue in every trial."""
-DESTINATION_PORT = 7  # echo (RFC 862); RFC 2544 appendix C.2.6.4 has test frames go there
 PROBE_FRAMES = 10
 PROBE_RATE = Pps(1000.0)
 PROBE_DRAIN = Seconds(0.2)
 WARMUP_DRAIN = Seconds(0.1)
+LOOK_S = 0.2
+"""How often both ends are asked what got lost, in a trial that may be stopped."""
 _PROBE_PORTS = range(20000, 48000)
 _LAST_STREAM = 65535
-_NS = 1_000_000_000
-
-
-@dataclass(frozen=True)
-class _Way:
-    """One direction of one link."""
-
-    link: str
-    sender: str
-    """Role that sends: source or sink."""
-    sends_on: Port
-    receives_on: Port
-    source: str
-    destination: str
-    destination_mac: str
-    source_port: int
-    isolated: bool
-
-    @property
-    def receiver(self) -> str:
-        return "sink" if self.sender == "source" else "source"
-
-
-@dataclass(frozen=True)
-class _Load:
-    """What is sent on each way: for a time, or a number of frames."""
-
-    mix: FrameMix
-    rate: Pps | None
-    drain: Seconds
-    duration: Seconds | None = None
-    frames: int | None = None
-
-    def send_plan(self, way: _Way, stream: int) -> dict[str, Any]:
-        """As the protocol's SendPlan."""
-        parts = self.mix.parts
-        sizes: dict[str, Any] = {"weighted": [{"bytes": b, "weight": w} for b, w in parts]}
-        if len(parts) == 1:
-            sizes = {"fixed_bytes": parts[0][0]}
-        elif self.mix.sequence is not None:
-            sizes = {"sequence_bytes": list(self.mix.sequence)}
-        plan: dict[str, Any] = {
-            "stream": stream,
-            "destination_mac": way.destination_mac,
-            "source": way.source,
-            "destination": way.destination,
-            "source_port": way.source_port,
-            "destination_port": DESTINATION_PORT,
-            "sizes": sizes,
-            "rate": {"max": True} if self.rate is None else {"pps": self.rate},
-        }
-        if self.frames is not None:
-            plan["frames"] = self.frames
-        return {"streams": [plan]} | ({} if self.duration is None else {"duration_ns": round(self.duration * _NS)})
-
-    @property
-    def longest_s(self) -> float:
-        """How long sending can take."""
-        return self.duration if self.duration is not None else (self.frames or 0) / (self.rate or 1.0)
 
 
 @dataclass(frozen=True)
 class _Heard:
     """What became of the frames of one way, by the accounts of both agents."""
 
-    way: _Way
+    way: Way
     flow: Flow
     doubts: tuple[Doubt, ...]
     sources: tuple[str, ...]
     """Source addresses as the receiver saw them."""
+    stopped_s: float | None
+    """How long was sent, if sending was stopped."""
 
     def with_places(self, before: PathCount, after: PathCount) -> _Heard:
         """The same, with the places where frames got lost between two readings of the path's counters."""
@@ -141,24 +86,24 @@ class Engine:
         for agent in self._agents.values():
             agent.take_lines()
             agent.take_events()
-        load = _Load(offer.mix, offer.rate, offer.drain, offer.duration)
+        load = Load(offer.mix, offer.rate, offer.drain, offer.duration)
         async with self._opened(ways) as notes:
             if offer.warmup > 0:
                 await self._carry_out(ways, replace(load, duration=offer.warmup, drain=WARMUP_DRAIN), events=False)
             before = await self._paths(ways)
-            heard = await self._carry_out(ways, load, events=True)
+            heard = await self._carry_out(ways, load, events=True, stop_after_lost=offer.stop_after_lost)
             after = await self._paths(ways)
         heard = [h.with_places(b, a) for h, b, a in zip(heard, before, after, strict=True)]
         return self._outcome(heard, notes, offer.mix)
 
-    async def _paths(self, ways: Sequence[_Way]) -> list[PathCount]:
+    async def _paths(self, ways: Sequence[Way]) -> list[PathCount]:
         return list(await asyncio.gather(*(read_path(self._hosts, self._testbed.links[way.link]) for way in ways)))
 
     async def probe(self, link: str, *, reverse: bool = False) -> SeenProbe:
         """Raises ToolFailed, HostError, PortRefused."""
         way = await self._way(link, reverse=reverse, source_port=next(self._probe_ports))
         shortest = FrameBytes(64 if "." in way.source else 84)  # the shortest frame that carries a probe in UDP, over IPv4 and IPv6
-        load = _Load(FrameMix("probe", ((shortest, 1),)), PROBE_RATE, PROBE_DRAIN, frames=PROBE_FRAMES)
+        load = Load(FrameMix("probe", ((shortest, 1),)), PROBE_RATE, PROBE_DRAIN, frames=PROBE_FRAMES)
         async with self._opened([way]):
             (heard,) = await self._carry_out([way], load, events=False)
         return SeenProbe(heard.flow.sent_frames, heard.flow.received_frames, " ".join(heard.sources) or None)
@@ -182,7 +127,7 @@ class Engine:
             ) from e
         return self._agents[role]
 
-    async def _way(self, name: str, *, source_port: int, reverse: bool = False) -> _Way:
+    async def _way(self, name: str, *, source_port: int, reverse: bool = False) -> Way:
         link: Link = self._testbed.links[name]
         ends = [
             ("source", link.source, link.source_address, link.dut_in_address),
@@ -190,10 +135,10 @@ class Engine:
         ]
         (role, here, address, gateway), (_, there, destination, _) = reversed(ends) if reverse else ends
         mac = await next_hop_mac(self._hosts[role], here.interface, gateway.ip)
-        return _Way(name, role, here, there, str(address.ip), str(destination.ip), mac, source_port, link.isolated)
+        return Way(name, role, here, there, str(address.ip), str(destination.ip), mac, source_port, link.isolated)
 
     @contextlib.asynccontextmanager
-    async def _opened(self, ways: Sequence[_Way]) -> AsyncIterator[list[str]]:
+    async def _opened(self, ways: Sequence[Way]) -> AsyncIterator[list[str]]:
         """The ports of `ways`, open; yields what the agents say of them. After a failure the agents are gone, and all they held."""
         notes, opened = [], []
         try:
@@ -228,7 +173,7 @@ class Engine:
         for role in ("source", "sink"):
             await self._hosts[role].run(["true"], timeout_s=REPLY_S)
 
-    async def _carry_out(self, ways: Sequence[_Way], load: _Load, *, events: bool) -> list[_Heard]:
+    async def _carry_out(self, ways: Sequence[Way], load: Load, *, events: bool, stop_after_lost: int | None = None) -> list[_Heard]:
         """Arm, start receivers, start senders, wait until all was sent, drain, read the counters."""
         streams = {way.link: next(self._streams) for way in ways}
         for way in ways:
@@ -241,33 +186,76 @@ class Engine:
         for role in dict.fromkeys(way.sender for way in ways):
             await self._agents[role].ask("start", ports=[str(w.sends_on) for w in ways if w.sender == role])
         patience = load.longest_s + REPLY_S
-        sent = await asyncio.gather(*(self._agents[w.sender].ask("wait", port=str(w.sends_on), timeout_s=patience) for w in ways))
+        waits = asyncio.gather(*(self._agents[w.sender].ask("wait", port=str(w.sends_on), timeout_s=patience) for w in ways))
+        sent = await (waits if stop_after_lost is None else self._watched(waits, ways, streams, load, stop_after_lost))
         settling = [self._settle(way, streams[way.link], said, load) for way, said in zip(ways, sent, strict=True)]
         return list(await asyncio.gather(*settling))
 
-    async def _settle(self, way: _Way, stream: int, sent: Mapping[str, Any], load: _Load) -> _Heard:
+    async def _watched(
+        self, waits: asyncio.Future[list[dict[str, Any]]], ways: Sequence[Way], streams: Mapping[str, int], load: Load, allowed: int
+    ) -> list[dict[str, Any]]:
+        """The replies of `waits`; sending is stopped once more frames than `allowed` are certainly lost or were refused by the DUT."""
+        watches = {way.link: LossWatch(load.drain) for way in ways}
+
+        async def watch() -> None:
+            while sum(w.lost + w.refused_by_peer for w in watches.values()) <= allowed:
+                await asyncio.sleep(LOOK_S)
+                await asyncio.gather(*(self._look(way, streams[way.link], watches[way.link]) for way in ways))
+            for role in dict.fromkeys(way.sender for way in ways):
+                await self._agents[role].ask("stop", ports=[str(w.sends_on) for w in ways if w.sender == role])
+
+        watching = asyncio.create_task(watch())
+        both: set[asyncio.Future[Any]] = {waits, watching}
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if watching.done():
+                watching.result()
+            return await waits
+        finally:
+            for task in both:
+                task.cancel()
+            await asyncio.gather(*both, return_exceptions=True)
+
+    async def _look(self, way: Way, stream: int, watch: LossWatch) -> None:
+        """Has `watch` see what both ends have counted, if they have begun."""
+        arrived, sent = None, None
+        asked = time.monotonic()
+        status = await self._agents[way.receiver].ask("status", port=str(way.receives_on))
+        with _read(way.receiver):
+            if "receiving" in status:
+                arrived = arrived_so_far(status["receiving"], stream, since_s=asked, until_s=time.monotonic())
+        asked = time.monotonic()
+        status = await self._agents[way.sender].ask("status", port=str(way.sends_on))
+        with _read(way.sender):
+            if "sending" in status:
+                sent = sent_so_far(status["sending"], stream, since_s=asked, until_s=time.monotonic())
+        if sent is not None and arrived is not None:
+            watch.see(sent, arrived)
+
+    async def _settle(self, way: Way, stream: int, sent: Mapping[str, Any], load: Load) -> _Heard:
         if (err := sent.get("err")) is not None:
             raise fault(err, host=way.sender)
         with _read(way.sender):
-            of_sender = _of_stream(sent, stream)
+            of_sender = of_stream(sent, stream)
             frames = int(of_sender["sent"])
         received = await self._agents[way.receiver].ask(
             "settle",
             port=str(way.receives_on),
             sent=[{"stream": stream, "frames": frames, **{k: of_sender[k] for k in ("numbered",) if k in of_sender}}],
-            drain_ns=round(load.drain * _NS),
+            drain_ns=round(load.drain * NS),
             timeout_s=load.drain + REPLY_S,
         )
         if (err := received.get("err")) is not None:
             raise fault(err, host=way.receiver)
         one_clock = await self._one_clock()
         with _read(way.receiver):
-            of_receiver = _of_stream(received, stream)
+            of_receiver = of_stream(received, stream)
             return _Heard(
                 way,
                 flow_of(way.link, of_sender, of_receiver, received, one_clock=one_clock),
                 tuple(doubts_of(way.link, of_receiver, received, one_clock=one_clock)),
                 tuple(dict.fromkeys(str(source["address"]) for source in of_receiver["sources"])),
+                float(of_sender["seconds"]) if sent["ended"] == "stopped" else None,
             )
 
     async def _one_clock(self) -> bool:
@@ -296,6 +284,7 @@ class Engine:
                 "frame_sizes": sizes_in_words(mix.parts),
             },
             readings=readings,
+            stopped_early_s=Seconds(max(stopped)) if (stopped := [h.stopped_s for h in heard if h.stopped_s is not None]) else None,
         )
 
 
@@ -306,11 +295,3 @@ def _read(host: str) -> Iterator[None]:
         yield
     except (KeyError, TypeError, ValueError, AttributeError) as e:
         raise ToolFailed(f"its account cannot be read: {e!r}", tool=TOOL, host=host) from e
-
-
-def _of_stream(reply: Mapping[str, Any], stream: int) -> Mapping[str, Any]:
-    """The stream's part of a `wait` or `settle` reply. Raises ValueError when it has none, KeyError."""
-    parts: list[dict[str, Any]] = [part for part in reply["streams"] if part["stream"] == stream]
-    if not parts:
-        raise ValueError(f"nothing of stream {stream}")
-    return parts[0]

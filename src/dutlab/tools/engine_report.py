@@ -7,6 +7,7 @@ from typing import Any
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.methods.ports import Flow, Gaps, Histogram, Latency, Reading
+from dutlab.tools.loss_watch import ArrivedSoFar, SentSoFar
 
 _NS = 1e9
 
@@ -19,6 +20,7 @@ def flow_of(link: str, sent: Mapping[str, Any], received: Mapping[str, Any], por
         asked_frames=int(sent["asked"]),
         sent_frames=frames,
         refused_frames=int(sent["refused"]),
+        refused_by_peer_frames=int(sent["refused_by_peer"]),
         received_frames=int(received["received"]),
         lost_frames=int(received["lost"]),
         duplicated_frames=int(received["duplicated"]),
@@ -64,6 +66,27 @@ def readings_of(link: str, events: Sequence[Mapping[str, Any]], *, port: str, co
             rate = (now[1] - before[1]) / ((now[0] - before[0]) / _NS)
             yield Reading((now[0] + clock_offset_ns) / _NS, link, f"{counter}_pps", rate)
         before = now
+
+
+def of_stream(reply: Mapping[str, Any], stream: int) -> Mapping[str, Any]:
+    """The stream's part of a reply. Raises ValueError when it has none, KeyError."""
+    parts: list[dict[str, Any]] = [part for part in reply["streams"] if part["stream"] == stream]
+    if not parts:
+        raise ValueError(f"nothing of stream {stream}")
+    return parts[0]
+
+
+def sent_so_far(sending: Mapping[str, Any], stream: int, *, since_s: float, until_s: float) -> SentSoFar:
+    """A `status` reply's `sending`, for which was asked and which came at these instants. Raises KeyError, TypeError, ValueError."""
+    part, since_s = of_stream(sending, stream), since_s - int(sending["age_ns"]) / _NS
+    return SentSoFar(since_s, until_s, int(part["sent"]), int(part["numbered"]), int(part["refused_by_peer"]))
+
+
+def arrived_so_far(receiving: Mapping[str, Any], stream: int, *, since_s: float, until_s: float) -> ArrivedSoFar:
+    """The same of its `receiving`."""
+    part, since_s = of_stream(receiving, stream), since_s - int(receiving["age_ns"]) / _NS
+    unique = int(part["received"]) - int(part["duplicated"])
+    return ArrivedSoFar(since_s, until_s, unique, int(part["reordered"]), int(part["next_sequence"]))
 
 
 def _latency(latency: Mapping[str, Any] | None) -> Latency | None:

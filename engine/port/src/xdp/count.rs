@@ -74,6 +74,7 @@ fn stream(s: &ReceivedStream) -> CountedStream {
         duplicated: s.duplicates + s.too_old,
         reordered: s.reordered,
         reorder_extent_max: s.extent_max,
+        next: s.next,
         guessed: s.too_old,
         corrupted: s.corrupted,
         first: Nanos(s.first_arrival_ns.unwrap_or(0)),

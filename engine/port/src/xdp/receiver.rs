@@ -6,7 +6,7 @@ use super::contract::{self, Ledger, NO_STREAM, Others, Tally};
 use super::error::{Why, XdpError};
 use super::histogram::Histogram;
 use super::setup::small;
-use super::shared::{SharedArray, store64};
+use super::shared::{SharedArray, load64, store64};
 use super::system;
 use aya::programs::links::FdLink;
 use aya::programs::{BtfTracePoint, Xdp};
@@ -75,6 +75,8 @@ pub struct ReceivedStream {
     pub too_old: u64,
     /// Unique frames that arrived after one with a higher number (RFC 4737 section 3).
     pub reordered: u64,
+    /// One above the highest number that arrived. Never ahead of `unique`, whatever arrives while both are read.
+    pub next: u64,
     /// Sum of reordering extents (RFC 4737 section 4.2.1).
     pub extent_sum: u64,
     /// Greatest reordering extent.
@@ -287,6 +289,8 @@ impl XdpReceiver {
     fn stream(&self, number: usize, id: u16) -> ReceivedStream {
         let row = contract::buckets(self.steps_log2);
         let first = number * self.cpus;
+        // SAFETY: a field of a mapped value.
+        let next = unsafe { load64(&raw const (*self.ledgers.pointer(number)).next) };
         let rows: Vec<Tally> = self.tallies.range(first, self.cpus).collect();
         let sum = |of: fn(&Tally) -> u64| rows.iter().map(of).sum::<u64>();
         let max = |of: fn(&Tally) -> u64| rows.iter().map(of).max().unwrap_or(0);
@@ -312,6 +316,7 @@ impl XdpReceiver {
             duplicates: sum(|t| t.duplicates),
             too_old: sum(|t| t.too_old),
             reordered: sum(|t| t.reordered),
+            next,
             extent_sum: sum(|t| t.extent_sum),
             extent_max: max(|t| t.extent_max),
             extent_unknown: sum(|t| t.extent_unknown),

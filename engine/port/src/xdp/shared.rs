@@ -112,6 +112,15 @@ pub(super) unsafe fn load32(word: *const u32) -> u32 {
     unsafe { AtomicU32::from_ptr(word.cast_mut()) }.load(Ordering::Acquire)
 }
 
+/// Reads a word that a program may be writing.
+///
+/// # Safety
+/// `word` is valid and aligned.
+pub(super) unsafe fn load64(word: *const u64) -> u64 {
+    // SAFETY: the caller's, as above.
+    unsafe { AtomicU64::from_ptr(word.cast_mut()) }.load(Ordering::Acquire)
+}
+
 /// Writes a word that a program may be reading.
 ///
 /// # Safety

@@ -138,6 +138,8 @@ fn totals(report: &SendReport, index: usize, asked: Option<u64>, most: u64) -> S
         asked,
         sent,
         refused: asked - sent,
+        refused_by_peer: stream.refused.min(asked - sent),
+        numbered: stream.offered,
         bytes: bytes + sent * u64::from(FCS),
         first: Nanos(report.begun_ns.unwrap_or(0)),
         last: Nanos(lane.last_ns),

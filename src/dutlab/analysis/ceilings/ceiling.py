@@ -1,0 +1,46 @@
+"""One limit that follows from facts, with the formula that gave it and where that was read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """At most this much."""
+
+    name: str
+    """For programs; the unit is its last part, as in `frames_pps`."""
+    about: str
+    """Which of several, in words: `64 B`, `AES-GCM over IPv4`; empty where there is only one."""
+    what: str
+    """In words: `frames a second`."""
+    value: float
+    unit: str
+    """`pps`, `bit/s`, `B/s`, `B`, `IOPS`; empty for a plain ratio."""
+    formula: str
+    """With the numbers in it."""
+    source: str
+    """Where the formula was read."""
+
+
+def insist(faults: Iterable[str]) -> None:
+    """Raises ValueError with all `faults` in one sentence, if there are any (empty ones are none)."""
+    if said := [f for f in faults if f]:
+        raise ValueError("; ".join(said))
+
+
+def positive(value: float, what: str) -> str:
+    """A fault where `value` is no finite number above zero, else nothing."""
+    return "" if 0 < value < float("inf") else f"{what} must be more than 0, not {value:g}"
+
+
+def number(value: float) -> str:
+    """A number in a formula, with all digits that matter: `1e10`, `14880952.381`."""
+    return f"{value:.11g}".replace("e+", "e")
+
+
+def any_of(numbers: Iterable[int]) -> str:
+    """`1, 2, 4`: what there is, in a fault."""
+    return ", ".join(map(str, numbers))

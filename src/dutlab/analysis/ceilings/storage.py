@@ -1,0 +1,196 @@
+"""What drives, their cables, arrays of them and the memory behind them give at most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dutlab.analysis.ceilings.ceiling import Ceiling, insist, number, positive
+
+
+@dataclass(frozen=True)
+class Cable:
+    """A storage link: gigabits a second on the wire, its line code, and where that was read."""
+
+    gigabits: float
+    numerator: int
+    denominator: int
+    source: str
+
+    @property
+    def bytes_per_s(self) -> float:
+        """Of one lane, each way."""
+        return self.gigabits * 1e9 * self.numerator / self.denominator / 8
+
+
+_SAS = "8b/10b; thomas-krenn.com, SAS overview"
+CABLES = {
+    "sata1": Cable(1.5, 8, 10, "Serial ATA, 8b/10b"),
+    "sata2": Cable(3.0, 8, 10, "Serial ATA, 8b/10b"),
+    "sata3": Cable(6.0, 8, 10, "Serial ATA 6 Gb/s, 8b/10b; howtogeek.com/219685"),
+    "sas1": Cable(3.0, 8, 10, _SAS),
+    "sas2": Cable(6.0, 8, 10, _SAS),
+    "sas3": Cable(12.0, 8, 10, _SAS),
+    "sas4": Cable(22.5, 128, 150, "SAS-4, 128b/150b"),
+}
+
+
+def disk_ceilings(interface: str, lanes: int = 1) -> tuple[Ceiling, ...]:
+    """The cable of a drive or the wide port of a controller, by its name in CABLES. Raises ValueError."""
+    cable = CABLES.get(interface)
+    insist([
+        "" if cable else f"{interface!r} is no interface here; there are {', '.join(CABLES)}; for NVMe ask for pcie",
+        positive(lanes, "the number of lanes"),
+        "a SATA drive has one lane" if interface.startswith("sata") and lanes != 1 else "",
+    ])  # fmt: skip
+    assert cable is not None  # noqa: S101 - insist() has refused that
+    formula = f"{cable.gigabits:g}e9 × {cable.numerator}/{cable.denominator} / 8 × {lanes}"
+    about = f"{interface} x{lanes}"
+    return (Ceiling("link_bytes_per_s", about, "link, each way", cable.bytes_per_s * lanes, "B/s", formula, cable.source),)
+
+
+def memory_ceilings(megatransfers: float, channels: int) -> tuple[Ceiling, ...]:
+    """Peak of DRAM with 64-bit channels, for example 3200 and 2 of DDR4-3200 in two channels. Raises ValueError."""
+    insist([positive(megatransfers, "the transfers"), positive(channels, "the number of channels")])
+    value = megatransfers * 1e6 * 8 * channels
+    formula = f"{megatransfers:g}e6 × 8 × {channels}"
+    source = "JEDEC: 8 bytes a transfer and channel. Each byte of a disk passes at least once; parity reads it again"
+    return (Ceiling("memory_bytes_per_s", f"{megatransfers:g} MT/s × {channels}", "peak", value, "B/s", formula, source),)
+
+
+@dataclass(frozen=True)
+class Drive:
+    """What one drive is rated for; None is not known. IOPS are of small random requests, rates of long sequential ones."""
+
+    read_iops: float | None = None
+    write_iops: float | None = None
+    read_bytes_per_s: float | None = None
+    write_bytes_per_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Array:
+    """A RAID level over N drives. Raises ValueError for what cannot be built."""
+
+    level: int
+    drives: int
+
+    def __post_init__(self) -> None:
+        least = {0: 1, 1: 2, 5: 3, 6: 4, 10: 4}.get(self.level)
+        insist([
+            "" if least else f"there is no RAID {self.level} here, only 0, 1, 5, 6 and 10",
+            "" if least is None or self.drives >= least else f"RAID {self.level} needs at least {least} drives, not {self.drives}",
+            "RAID 10 needs an even number of drives" if self.level == 10 and self.drives % 2 else "",  # noqa: PLR2004 - the level
+        ])  # fmt: skip
+
+    @property
+    def parity(self) -> int:
+        """Drives' worth of parity: 1 of RAID 5, 2 of RAID 6, else 0."""
+        return {5: 1, 6: 2}.get(self.level, 0)
+
+    @property
+    def copies(self) -> int:
+        """How often each byte is kept without parity: all drives of RAID 1, two of RAID 10."""
+        return {1: self.drives, 10: 2}.get(self.level, 1)
+
+    @property
+    def write_cost(self) -> int:
+        """Requests to drives a small write costs by the classic rule: 1, 2 and more, 4, 6."""
+        return 2 * (1 + self.parity) if self.parity else self.copies
+
+    @property
+    def md_write_cost(self) -> int:
+        """Of Linux md, which reads the rest of the stripe instead where that is less: min(2(1 + m), N)."""
+        return min(self.write_cost, self.drives)
+
+    @property
+    def data_drives(self) -> float:
+        """Drives' worth of data in a full stripe."""
+        return (self.drives - self.parity) / self.copies
+
+    def __str__(self) -> str:
+        return f"RAID {self.level} of {self.drives}"
+
+
+_PENALTY = "write factors 2, 4, 6: servnetuk.com, RAID write penalty explained"
+_MD = "Linux md, commit d06f191f8eca: rmw costs 2(1 + m) requests, rcw N; rmw_level 1 takes the cheaper"
+_SSD = "as above, with each read and write at the drive's own rate: an SSD reads faster than it writes"
+_CALCULATORS = "the formula of most RAID calculators; it averages rates, so it promises too much"
+_CONSERVED = "each write is its cost in requests, and the drives do no more than their sum"
+_SPEC = "the drives' rating added up"
+
+
+def raid_ceilings(array: Array, drive: Drive, *, write_share: float | None = None, degraded: bool = False) -> tuple[Ceiling, ...]:
+    """Everything that the drive's rating allows to be computed; with `degraded` also random reads with one drive gone.
+
+    `write_share` of small requests (0 to 1) asks for the mix of reads and writes. Raises ValueError.
+    """
+    rated = (drive.read_iops, drive.write_iops, drive.read_bytes_per_s, drive.write_bytes_per_s)
+    insist([
+        "" if any(v is not None for v in rated) else "a rating of the drive is needed: IOPS or bytes a second, of reads or writes",
+        *(positive(v, "a drive's rating") for v in rated if v is not None),
+        "" if write_share is None or 0 <= write_share <= 1 else f"the share of writes lies between 0 and 1, not {write_share:g}",
+        "" if write_share is None or drive.read_iops is not None else "the mix of reads and writes needs the drive's read IOPS",
+        "" if not degraded or array.parity else "reads with a drive gone are known here of RAID 5 and 6 only",
+        "" if not degraded or drive.read_iops is not None else "reads with a drive gone need the drive's read IOPS",
+    ])  # fmt: skip
+    out = [*_reads(array, drive), *_writes(array, drive)]
+    if write_share is not None:
+        out += _mix(array, drive, write_share)
+    if degraded:
+        out.append(_degraded(array, drive.read_iops or 0.0))
+    return tuple(replace(c, about=str(array)) for c in out)
+
+
+def _reads(array: Array, drive: Drive) -> list[Ceiling]:
+    n, out = array.drives, []
+    if (r := drive.read_iops) is not None:
+        out.append(Ceiling("random_read_iops", "", "random reads", n * r, "IOPS", f"{n} × {number(r)}", _SPEC))
+    if (b := drive.read_bytes_per_s) is not None:
+        out.append(Ceiling("sequential_read_bytes_per_s", "", "sequential reads", n * b, "B/s", f"{n} × {number(b)}", _SPEC))
+    return out
+
+
+def _writes(array: Array, drive: Drive) -> list[Ceiling]:
+    n, m, out = array.drives, array.parity, []
+    if (b := drive.write_bytes_per_s) is not None:
+        formula = f"({n} - {m}) × {number(b)}" if array.copies == 1 else f"{n} / {array.copies} × {number(b)}"
+        source = "full stripes: parity takes its drives' worth, each copy its share"
+        out.append(Ceiling("sequential_write_bytes_per_s", "", "sequential writes", array.data_drives * b, "B/s", formula, source))
+    if (w := drive.write_iops) is None:
+        return out
+    cost, md = array.write_cost, array.md_write_cost
+    out.append(
+        Ceiling("random_write_iops", "", "random writes, classic rule", n * w / cost, "IOPS", f"{n} × {number(w)} / {cost}", _PENALTY)
+    )
+    if not m:
+        return out
+    out.append(
+        Ceiling("random_write_md_iops", "", "random writes, Linux md", n * w / md, "IOPS", f"{n} × {number(w)} / min({cost}, {n})", _MD)
+    )
+    if (r := drive.read_iops) is not None:
+        value, formula = n / ((1 + m) * (1 / r + 1 / w)), f"{n} / ({1 + m} × (1/{number(r)} + 1/{number(w)}))"
+        out.append(Ceiling("random_write_ssd_iops", "", "random writes, reads at their own rate", value, "IOPS", formula, _SSD))
+    return out
+
+
+def _mix(array: Array, drive: Drive, share: float) -> list[Ceiling]:
+    raw, cost = array.drives * (drive.read_iops or 0.0), array.write_cost
+    weighted, conserved = raw * share / cost + raw * (1 - share), raw / (1 - share + share * cost)
+    what = f"{share:.0%} writes"
+    usual = f"{number(raw)} × {share:g} / {cost} + {number(raw)} × {1 - share:g}"
+    counted = f"{number(raw)} / ({1 - share:g} + {share:g} × {cost})"
+    return [
+        Ceiling("mix_iops", "", f"{what}, as usually computed", weighted, "IOPS", usual, _CALCULATORS),
+        Ceiling("mix_conserved_iops", "", f"{what}, requests to drives counted", conserved, "IOPS", counted, _CONSERVED),
+    ]
+
+
+def _degraded(array: Array, read_iops: float) -> Ceiling:
+    n, r = array.drives, read_iops
+    value, formula = (
+        (n * r / 2, f"{n} × {number(r)} / 2")
+        if array.parity == 1
+        else ((n - 1) * n * r / (2 * n - 3), f"{n - 1} × {n} × {number(r)} / {2 * n - 3}")
+    )
+    source = "one request in N reads all other drives of its stripe: 2(N - 1)/N requests on average; RAID 6 spares one, (2N - 3)/N"
+    return Ceiling("degraded_random_read_iops", "", "random reads, one drive gone", value, "IOPS", formula, source)

@@ -1,0 +1,139 @@
+"""What a tunnel leaves of a link: the largest packet that fits inside, and the goodput of TCP through it.
+
+`outer` is the IP version between the tunnel's ends, MTU is that of the underlay. Goodputs are of TCP over IPv4 without options inside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from dutlab.analysis.ceilings.ceiling import Ceiling, insist, number, positive
+from dutlab.analysis.ceilings.ethernet import AROUND_PACKET_BYTES, ETH_HEADER_BYTES, TCP_HEADER_BYTES, UDP_HEADER_BYTES, Ip
+from dutlab.units import Bps, BpsL1
+
+_INNER_HEADERS = Ip.V4.value + TCP_HEADER_BYTES
+
+
+class Tunnel(Protocol):
+    """How a tunnel wraps packets."""
+
+    @property
+    def name(self) -> str:
+        """As users write it."""
+
+    @property
+    def source(self) -> str:
+        """Where its layout was read."""
+
+    def outer_bytes(self, inner: int, outer: Ip) -> int:
+        """IP length on the underlay of a full inner packet of `inner` bytes."""
+
+    def formula(self, inner: int, outer: Ip) -> str:
+        """The same with its terms written out."""
+
+
+@dataclass(frozen=True)
+class Esp:
+    """ESP in tunnel mode (RFC 4303 section 2)."""
+
+    name: str
+    iv: int
+    icv: int
+    block: int
+    """Payload, padding and trailer together are a multiple of this."""
+    source: str
+    nat_t: bool = False
+    """Inside UDP (RFC 3948)."""
+
+    def outer_bytes(self, inner: int, outer: Ip) -> int:
+        return sum(self._terms(inner, outer))
+
+    def formula(self, inner: int, outer: Ip) -> str:
+        said = " + ".join(map(str, self._terms(inner, outer)))
+        return f"{said} (IP{', UDP' if self.nat_t else ''}, SPI and sequence, IV, packet, padding, trailer, ICV)"
+
+    def _terms(self, inner: int, outer: Ip) -> tuple[int, ...]:
+        padding = -(inner + 2) % self.block
+        return (outer.value, *((UDP_HEADER_BYTES,) if self.nat_t else ()), 8, self.iv, inner, padding, 2, self.icv)
+
+
+@dataclass(frozen=True)
+class WireGuard:
+    """Outer IP, UDP, type 4, index 4, counter 8, the packet, tag 16.
+
+    Packets are padded to 16 bytes but never above the tunnel's MTU, so those as long as that MTU, of which goodput is made, are not padded.
+    """
+
+    name: str = "wireguard"
+    source: str = "J. Donenfeld on the WireGuard list, 2017-12-11; packets as long as the tunnel's MTU are not padded"
+
+    def outer_bytes(self, inner: int, outer: Ip) -> int:
+        return outer.value + UDP_HEADER_BYTES + 4 + 4 + 8 + inner + 16
+
+    def formula(self, inner: int, outer: Ip) -> str:
+        return f"{outer.value} + 8 + 4 + 4 + 8 + {inner} + 16 (IP, UDP, type, index, counter, packet, tag)"
+
+
+@dataclass(frozen=True)
+class Vxlan:
+    """An Ethernet frame without FCS inside UDP (RFC 7348 section 5)."""
+
+    name: str = "vxlan"
+    source: str = "RFC 7348 section 5: outer IP, UDP 8, VXLAN 8, inner Ethernet header 14; the outer Ethernet header is no part of the MTU"
+
+    def outer_bytes(self, inner: int, outer: Ip) -> int:
+        return outer.value + UDP_HEADER_BYTES + 8 + ETH_HEADER_BYTES + inner
+
+    def formula(self, inner: int, outer: Ip) -> str:
+        return f"{outer.value} + 8 + 8 + 14 + {inner} (IP, UDP, VXLAN, Ethernet, packet)"
+
+
+_INSIDE = "RFC 6349 section 4.1.1, TCP over IPv4 without options inside"
+_GCM = "RFC 4303 section 2, RFC 4106: IV 8, ICV 16, blocks of 4"
+_CBC = "RFC 4303 section 2, RFC 3602: IV 16, blocks of 16; ICV"
+_AES_GCM = Esp("esp-aes-gcm", 8, 16, 4, _GCM)
+TUNNELS: tuple[Tunnel, ...] = (
+    _AES_GCM,
+    Esp("esp-aes-gcm-iiv", 0, 16, 4, "as esp-aes-gcm, with the implicit IV of RFC 8750"),
+    Esp("esp-chacha20-poly1305", 8, 16, 4, "RFC 4303 section 2, RFC 7634: IV 8, ICV 16, blocks of 4"),
+    Esp("esp-aes-cbc-sha1", 16, 12, 16, f"{_CBC} 12: RFC 2404"),
+    Esp("esp-aes-cbc-sha256", 16, 16, 16, f"{_CBC} 16: RFC 4868"),
+    Esp("esp-aes-cbc-sha512", 16, 32, 16, f"{_CBC} 32: RFC 4868"),
+    WireGuard(),
+    Vxlan(),
+)
+
+
+def largest_inner(tunnel: Tunnel, outer: Ip, mtu: int) -> int:
+    """Bytes of the largest packet that passes unfragmented. Raises ValueError when none does."""
+    found = next((n for n in range(mtu, 0, -1) if tunnel.outer_bytes(n, outer) <= mtu), 0)
+    insist(["" if found > _INNER_HEADERS else f"an MTU of {mtu} bytes leaves no room for TCP inside {tunnel.name} over {outer.words}"])
+    return found
+
+
+def tunnel_goodput(speed: BpsL1, tunnel: Tunnel, *, outer: Ip, inner: int) -> Bps:
+    """TCP's payload over IPv4 without options, in inner packets of `inner` bytes."""
+    return Bps(speed * (inner - _INNER_HEADERS) / (tunnel.outer_bytes(inner, outer) + AROUND_PACKET_BYTES))
+
+
+def tunnel_ceilings(speed: BpsL1, tunnel: Tunnel, *, outer: Ip = Ip.V4, mtu: int = 1500, inner: int | None = None) -> tuple[Ceiling, ...]:
+    """The largest inner packet, and for it (or for `inner`) bytes on the underlay, overhead and goodput. Raises ValueError."""
+    insist([positive(speed, "the speed"), positive(mtu, "the MTU")])
+    most = largest_inner(tunnel, outer, mtu)
+    size = most if inner is None else inner
+    insist([
+        "" if size > _INNER_HEADERS else f"an inner packet of {size} bytes leaves no room for IPv4 and TCP",
+        "" if size <= most else f"{size} bytes do not fit: {tunnel.name} over {outer.words} takes packets of {most} in an MTU of {mtu}",
+    ])  # fmt: skip
+    over = tunnel.outer_bytes(size, outer)
+    about = f"{tunnel.name}{'+nat-t' if isinstance(tunnel, Esp) and tunnel.nat_t else ''} over {outer.words}, MTU {mtu}"
+    terms = tunnel.formula(size, outer)
+    goodput = tunnel_goodput(speed, tunnel, outer=outer, inner=size)
+    on_wire = f"{number(speed)} × ({size} - {_INNER_HEADERS}) / ({over} + {AROUND_PACKET_BYTES})"
+    return (
+        Ceiling("inner_mtu_bytes", about, "largest packet inside", most, "B", f"most whose tunnel packet is at most {mtu}", tunnel.source),
+        Ceiling("outer_bytes", about, f"tunnel packet around {size} bytes", over, "B", terms, tunnel.source),
+        Ceiling("overhead_bytes", about, "added to each packet", over - size, "B", f"{over} - {size}", tunnel.source),
+        Ceiling("goodput_bps", about, "goodput of TCP inside", goodput, "bit/s", on_wire, _INSIDE),
+    )  # fmt: skip

@@ -1,0 +1,248 @@
+"""limits: the ceilings that follow from facts, as a calculator."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+
+import click
+from pydantic import ValidationError
+
+from dutlab.analysis.ceilings.ceiling import Ceiling
+from dutlab.analysis.ceilings.ethernet import Ip, ethernet_ceilings, tcp_ceilings, udp_ceilings
+from dutlab.analysis.ceilings.pcie import PcieLink, pcie_ceilings, shared_ceilings
+from dutlab.analysis.ceilings.storage import CABLES, Array, Drive, disk_ceilings, memory_ceilings, raid_ceilings
+from dutlab.analysis.ceilings.tunnel import TUNNELS, Esp, Tunnel, tunnel_ceilings
+from dutlab.cli.quantities import AMOUNT, BIT_RATE, BYTE_RATE, DURATION, SHARE
+from dutlab.cli.text_table import table
+from dutlab.errors import InputError
+from dutlab.spec.mixes import Mix
+from dutlab.units import RFC2544_FRAME_SIZES, BpsL1, Seconds, si
+
+_SPEED = click.option("--speed", type=BIT_RATE, required=True, help="Of the link, as in 10G.")
+_MTU = click.option("--mtu", type=int, default=1500, show_default=True, help="Of IP packets, bytes.")
+_IP = click.option("--ip", "ip_version", type=click.Choice(["4", "6"]), default="4", show_default=True, help="IP version.")
+_VLAN = click.option("--vlan", "vlan_tags", type=int, default=0, show_default=True, help="VLAN tags in each frame.")
+_JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
+
+
+@click.group()
+def limits() -> None:
+    """What links, tunnels, buses, drives, arrays and memory allow at most, each with its formula and source.
+
+    \b
+    Example:
+      dutlab limits tcp --speed 10G --mtu 9000
+    """  # noqa: D301
+
+
+@limits.command()
+@_SPEED
+@click.option("--frame", "sizes", multiple=True, metavar="SIZE", help="Bytes with FCS, a mix or a genome; again for more.  [RFC 2544's]")
+@_VLAN
+@_JSON
+def ethernet(*, speed: float, sizes: tuple[str, ...], vlan_tags: int, as_json: bool) -> None:
+    """Frames a second and bit rates of an Ethernet link, at L1 and L2.
+
+    \b
+    Example:
+      dutlab limits ethernet --speed 10G --frame 64 --frame imix
+    """  # noqa: D301
+    means = {size: _mean(size) for size in sizes or map(str, RFC2544_FRAME_SIZES)}
+    _say(_computed(lambda: ethernet_ceilings(BpsL1(speed), means, vlan_tags=vlan_tags)), as_json=as_json)
+
+
+@limits.command()
+@_SPEED
+@_MTU
+@_IP
+@_VLAN
+@click.option("--timestamps/--no-timestamps", default=True, show_default=True, help="TCP timestamps, 12 bytes a segment.")
+@click.option("--rtt", type=DURATION, help="Round-trip time, for the window that fills the link.")
+@_JSON
+def tcp(*, speed: float, mtu: int, ip_version: str, vlan_tags: int, timestamps: bool, rtt: float | None, as_json: bool) -> None:
+    """Goodput of TCP.
+
+    \b
+    Example:
+      dutlab limits tcp --speed 10G --mtu 1500 --timestamps --rtt 1ms
+    """  # noqa: D301
+    trip = None if rtt is None else Seconds(rtt)
+    found = _computed(lambda: tcp_ceilings(BpsL1(speed), mtu=mtu, ip=_ip(ip_version), vlan_tags=vlan_tags, timestamps=timestamps, rtt=trip))
+    _say(found, as_json=as_json)
+
+
+@limits.command()
+@_SPEED
+@_MTU
+@_IP
+@_VLAN
+@_JSON
+def udp(*, speed: float, mtu: int, ip_version: str, vlan_tags: int, as_json: bool) -> None:
+    """Goodput of UDP in datagrams as long as the MTU allows.
+
+    \b
+    Example:
+      dutlab limits udp --speed 10G --ip 6
+    """  # noqa: D301
+    _say(_computed(lambda: udp_ceilings(BpsL1(speed), mtu=mtu, ip=_ip(ip_version), vlan_tags=vlan_tags)), as_json=as_json)
+
+
+@limits.command()
+@click.argument("kinds", metavar="[KIND]…", nargs=-1, type=click.Choice([t.name for t in TUNNELS]))
+@_SPEED
+@_MTU
+@click.option(
+    "--outer", "outer_version", type=click.Choice(["4", "6"]), default="4", show_default=True, help="IP version between the ends."
+)
+@click.option("--nat-t", is_flag=True, help="ESP inside UDP (RFC 3948).")
+@click.option("--inner", type=int, help="Bytes of the packet inside.  [the largest that fits]")
+@_JSON
+def tunnel(*, kinds: tuple[str, ...], speed: float, mtu: int, outer_version: str, nat_t: bool, inner: int | None, as_json: bool) -> None:
+    """Overhead, largest packet inside, and goodput of TCP through ESP, WireGuard and VXLAN; all of them without KIND.
+
+    \b
+    Example:
+      dutlab limits tunnel esp-aes-gcm wireguard --speed 10G --nat-t
+    """  # noqa: D301
+    chosen = [_with_nat_t(t) if nat_t else t for t in TUNNELS if t.name in kinds or not kinds]
+    outer = _ip(outer_version)
+    _say(
+        _computed(lambda: [c for t in chosen for c in tunnel_ceilings(BpsL1(speed), t, outer=outer, mtu=mtu, inner=inner)]), as_json=as_json
+    )
+
+
+@limits.command()
+@click.option("--gen", type=int, required=True, help="Generation, 1 to 6.")
+@click.option("--width", type=int, required=True, help="Lanes.")
+@click.option("--payload", type=int, help="Maximum payload size (MPS), bytes, as the link was set up.")
+@click.option("--devices", type=int, help="How many such links share the uplinks below.")
+@click.option("--uplink-gen", type=int, help="Generation of an uplink.")
+@click.option("--uplink-width", type=int, help="Lanes of an uplink.")
+@click.option("--uplinks", type=int, default=1, show_default=True, help="How many uplinks.")
+@click.option("--spec", type=BYTE_RATE, help="What one device is rated for, as in 7GB/s.")
+@_JSON
+def pcie(
+    *, gen: int, width: int, payload: int | None, devices: int | None, uplink_gen: int | None, uplink_width: int | None, uplinks: int,
+    spec: float | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Bytes a second of a PCI Express link, and of many devices behind fewer lanes.
+
+    \b
+    Example:
+      dutlab limits pcie --gen 4 --width 4 --payload 256 --devices 32 --uplink-gen 4 --uplink-width 16 --uplinks 2 --spec 7GB/s
+    """  # noqa: D301
+    shared = (devices, uplink_gen, uplink_width)
+    if any(v is not None for v in shared) and None in shared:
+        raise InputError("devices that share uplinks need all of --devices, --uplink-gen and --uplink-width")
+
+    def found() -> Sequence[Ceiling]:
+        link = PcieLink(gen, width)
+        own = pcie_ceilings(link, payload=payload)
+        if devices is None or uplink_gen is None or uplink_width is None:
+            return own
+        return [*own, *shared_ceilings(link, devices, PcieLink(uplink_gen, uplink_width), uplinks, payload=payload, spec_bytes_per_s=spec)]
+
+    _say(_computed(found), as_json=as_json)
+
+
+@limits.command()
+@click.argument("interface", metavar="INTERFACE", type=click.Choice(list(CABLES)))
+@click.option("--lanes", type=int, default=1, show_default=True, help="Of a wide port.")
+@_JSON
+def disk(*, interface: str, lanes: int, as_json: bool) -> None:
+    """Bytes a second of a drive's cable, sata1 to sata3 and sas1 to sas4; for NVMe see pcie.
+
+    \b
+    Example:
+      dutlab limits disk sas3 --lanes 4
+    """  # noqa: D301
+    _say(_computed(lambda: disk_ceilings(interface, lanes)), as_json=as_json)
+
+
+@limits.command()
+@click.argument("level", metavar="LEVEL", type=int)
+@click.option("--drives", type=int, required=True, help="How many.")
+@click.option("--read-iops", type=AMOUNT, help="Random reads a second of one drive, as in 610200 or 610k.")
+@click.option("--write-iops", type=AMOUNT, help="Random writes a second of one drive.")
+@click.option("--read-rate", type=BYTE_RATE, help="Sequential reads of one drive, as in 2800MB/s.")
+@click.option("--write-rate", type=BYTE_RATE, help="Sequential writes of one drive.")
+@click.option("--writes", type=SHARE, help="Share of writes among small requests, as in 16%.")
+@click.option("--degraded", is_flag=True, help="Also random reads with one drive gone.")
+@_JSON
+def raid(
+    *, level: int, drives: int, read_iops: float | None, write_iops: float | None, read_rate: float | None, write_rate: float | None,
+    writes: float | None, degraded: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Requests and bytes a second of a RAID level, from what one drive is rated for.
+
+    \b
+    Example:
+      dutlab limits raid 5 --drives 32 --read-iops 610200 --write-iops 75k --read-rate 2800MB/s --write-rate 2400MB/s --degraded
+    """  # noqa: D301
+    drive = Drive(read_iops, write_iops, read_rate, write_rate)
+    _say(_computed(lambda: raid_ceilings(Array(level, drives), drive, write_share=writes, degraded=degraded)), as_json=as_json)
+
+
+@limits.command()
+@click.option("--mts", type=float, required=True, help="Megatransfers a second, the number in DDR4-3200.")
+@click.option("--channels", type=int, required=True, help="64-bit channels in use.")
+@_JSON
+def memory(*, mts: float, channels: int, as_json: bool) -> None:
+    """Peak bytes a second of DRAM.
+
+    \b
+    Example:
+      dutlab limits memory --mts 4800 --channels 8
+    """  # noqa: D301
+    _say(_computed(lambda: memory_ceilings(mts, channels)), as_json=as_json)
+
+
+def _ip(version: str) -> Ip:
+    return Ip[f"V{version}"]
+
+
+def _with_nat_t(kind: Tunnel) -> Tunnel:
+    if not isinstance(kind, Esp):
+        raise InputError(f"--nat-t is of ESP, not of {kind.name}", remedy="name the kinds of ESP, or leave it out")
+    return replace(kind, nat_t=True)
+
+
+def _mean(size: str) -> float:
+    try:
+        return Mix.model_validate(size).mean
+    except ValidationError as error:
+        raise InputError("; ".join(e["msg"].removeprefix("Value error, ") for e in error.errors())) from None
+
+
+def _computed(make: Callable[[], Sequence[Ceiling]]) -> Sequence[Ceiling]:
+    """What `make` computes; what it refuses becomes a fault of the command line."""
+    try:
+        return make()
+    except ValueError as error:
+        raise InputError(str(error)) from None
+
+
+def _say(found: Sequence[Ceiling], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"schema_version": 1, "ceilings": [asdict(c) for c in found]}, indent=1, ensure_ascii=False))
+        return
+    sources = list(dict.fromkeys(c.source for c in found))
+    before = ["", *(c.about for c in found)]
+    rows = [
+        ("" if c.about == last else c.about, c.what, _value(c), f"= {c.formula}", f"[{sources.index(c.source) + 1}]")
+        for c, last in zip(found, before, strict=False)
+    ]
+    for line in table(("of", "at most", "", "", ""), rows, right={2}):
+        click.echo(line)
+    click.echo()
+    for number, source in enumerate(sources, 1):
+        click.echo(f"[{number}] {source}")
+
+
+def _value(ceiling: Ceiling) -> str:
+    """Five digits with a prefix; frames and bytes in full."""
+    if ceiling.unit in {"B", "pps"}:
+        return f"{ceiling.value:,.{2 if ceiling.unit == 'pps' else 0}f} {ceiling.unit}".replace(",", " ")
+    return si(ceiling.value, ceiling.unit, 5) if ceiling.unit else f"{ceiling.value:.4f}"

@@ -1,0 +1,73 @@
+"""What the engine is asked to send: a load on ways, in the protocol's words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dutlab.methods.ports import FrameMix
+from dutlab.spec.testbed import Port
+from dutlab.units import Pps, Seconds
+
+SOURCE_PORT = 49152
+"""UDP source port of a measured flow: constant, so that a card's hash puts it onto the same queue in every trial."""
+DESTINATION_PORT = 7  # echo (RFC 862); RFC 2544 appendix C.2.6.4 has test frames go there
+NS = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Way:
+    """One direction of one link."""
+
+    link: str
+    sender: str
+    """Role that sends: source or sink."""
+    sends_on: Port
+    receives_on: Port
+    source: str
+    destination: str
+    destination_mac: str
+    source_port: int
+    isolated: bool
+
+    @property
+    def receiver(self) -> str:
+        return "sink" if self.sender == "source" else "source"
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is sent on each way: for a time, or a number of frames."""
+
+    mix: FrameMix
+    rate: Pps | None
+    drain: Seconds
+    duration: Seconds | None = None
+    frames: int | None = None
+
+    def send_plan(self, way: Way, stream: int) -> dict[str, Any]:
+        """As the protocol's SendPlan."""
+        parts = self.mix.parts
+        sizes: dict[str, Any] = {"weighted": [{"bytes": b, "weight": w} for b, w in parts]}
+        if len(parts) == 1:
+            sizes = {"fixed_bytes": parts[0][0]}
+        elif self.mix.sequence is not None:
+            sizes = {"sequence_bytes": list(self.mix.sequence)}
+        plan: dict[str, Any] = {
+            "stream": stream,
+            "destination_mac": way.destination_mac,
+            "source": way.source,
+            "destination": way.destination,
+            "source_port": way.source_port,
+            "destination_port": DESTINATION_PORT,
+            "sizes": sizes,
+            "rate": {"max": True} if self.rate is None else {"pps": self.rate},
+        }
+        if self.frames is not None:
+            plan["frames"] = self.frames
+        return {"streams": [plan]} | ({} if self.duration is None else {"duration_ns": round(self.duration * NS)})
+
+    @property
+    def longest_s(self) -> float:
+        """How long sending can take."""
+        return self.duration if self.duration is not None else (self.frames or 0) / (self.rate or 1.0)

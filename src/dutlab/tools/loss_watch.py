@@ -1,0 +1,86 @@
+"""How many frames are certainly lost in the middle of a trial, told by two ends that count on their own.
+
+Frames in flight are not lost, and no two counters are read at one instant. Both rules below compare an older reading with a newer one, and
+err on the side of too few:
+
+- A gap in the numbers that arrived was a lost frame, or one that others overtook. One that has not come `OVERTAKEN_S` later is lost: what
+  came after a later frame since then is taken off, whichever gap it filled.
+- Where nothing comes any more there are no gaps. But what was sent before a reading, and has not come a whole drain later, counts as lost
+  at the end of a trial too.
+
+Numbers that refused frames used up were not sent, so they are not lost (docs/reference/engine-protocol.md, "Before the end").
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from dutlab.units import Seconds
+
+OVERTAKEN_S = Seconds(0.1)
+"""No network holds one frame back for so long and lets those behind it pass."""
+
+
+@dataclass(frozen=True)
+class SentSoFar:
+    """What the sender had counted. It did so after the instant `since_s` and before `until_s` of the controller's clock."""
+
+    since_s: float
+    until_s: float
+    sent: int
+    numbered: int
+    """Sequence numbers used; `numbered` - `sent` frames were refused after they had got one."""
+    refused_by_peer: int
+
+
+@dataclass(frozen=True)
+class ArrivedSoFar:
+    """What the receiver had counted, likewise."""
+
+    since_s: float
+    until_s: float
+    unique: int
+    """Different frames."""
+    reordered: int
+    """Of these, those that came after a frame with a higher number."""
+    next_sequence: int
+    """One above the highest number."""
+
+
+@dataclass
+class LossWatch:
+    """One stream in one trial. `drain` is what the trial waits for its last frames."""
+
+    drain: Seconds
+    lost: int = 0
+    """Frames certainly lost so far; never falls."""
+    refused_by_peer: int = 0
+    """Frames so far that the port behind the sender's did not take, because its ring was full."""
+    _sent: deque[SentSoFar] = field(default_factory=deque)
+    _arrived: deque[ArrivedSoFar] = field(default_factory=deque)
+    """Readings that have not settled yet."""
+    _settled: ArrivedSoFar | None = None
+    """The newest that has."""
+    _gaps: int = 0
+    """Numbers that had been skipped until then, whether they came later or not."""
+
+    def see(self, sent: SentSoFar, arrived: ArrivedSoFar) -> None:
+        """Enters a reading of both ends; each must have been read after the one before."""
+        self.refused_by_peer = sent.refused_by_peer
+        self._sent.append(sent)
+        self._arrived.append(arrived)
+        refused = sent.numbered - sent.sent
+        waited = max(self.drain, OVERTAKEN_S)
+        while len(self._sent) > 1 and self._sent[1].until_s <= arrived.since_s - waited:
+            self._sent.popleft()
+        if self._sent[0].until_s <= arrived.since_s - waited:
+            self.lost = max(self.lost, self._sent[0].numbered - refused - arrived.unique)
+        settled = min(arrived.since_s - OVERTAKEN_S, sent.since_s)
+        while self._arrived and self._arrived[0].until_s <= settled:
+            then = self._arrived.popleft()
+            # Of two counters that change together, one may be read a frame before the other: the older `reordered` is the safe one.
+            reordered = 0 if self._settled is None else self._settled.reordered
+            self._gaps = max(self._gaps, then.next_sequence - then.unique + reordered)
+            self._settled = then
+        self.lost = max(self.lost, self._gaps - arrived.reordered - refused)

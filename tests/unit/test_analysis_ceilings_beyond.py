@@ -1,0 +1,275 @@
+"""Tunnels, buses, drives, arrays and memory against published figures, to the digits that were printed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dutlab.analysis.ceilings.ceiling import Ceiling
+from dutlab.analysis.ceilings.ethernet import Ip, ethernet_ceilings, tcp_ceilings, udp_ceilings
+from dutlab.analysis.ceilings.pcie import GENERATIONS, PcieLink, pcie_ceilings, shared_ceilings
+from dutlab.analysis.ceilings.storage import Array, Drive, disk_ceilings, memory_ceilings, raid_ceilings
+from dutlab.analysis.ceilings.tunnel import TUNNELS, Esp, Tunnel, Vxlan, WireGuard, largest_inner, tunnel_ceilings
+from dutlab.units import BpsL1, Seconds
+
+TEN_G = BpsL1(10e9)
+BY_NAME = {t.name: t for t in TUNNELS}
+
+
+def esp(name: str, *, nat_t: bool = False) -> Esp:
+    found = BY_NAME[f"esp-{name}"]
+    assert isinstance(found, Esp)
+    return replace(found, nat_t=nat_t)
+
+
+def values(found: tuple[Ceiling, ...]) -> dict[str, float]:
+    return {c.name: c.value for c in found}
+
+
+# ---- tunnels
+
+
+def test_a_published_calculator_agrees_on_cbc_with_sha1() -> None:
+    # ipsec-overhead-calculator.netsec.us: 100 bytes inside IPv4 are 20 + 8 + 16 + 100 + 10 + 2 + 12 = 168.
+    assert esp("aes-cbc-sha1").outer_bytes(100, Ip.V4) == 168
+    assert esp("aes-cbc-sha1").formula(100, Ip.V4).startswith("20 + 8 + 16 + 100 + 10 + 2 + 12 ")
+
+
+def test_a_published_calculator_agrees_on_cbc_with_sha256() -> None:
+    assert esp("aes-cbc-sha256").outer_bytes(1500, Ip.V4) == 1564  # calculatorcove.com: 64 bytes of overhead
+
+
+@pytest.mark.parametrize(
+    ("kind", "outer", "most"),
+    [
+        (esp("aes-gcm"), Ip.V4, 1446), (esp("aes-gcm", nat_t=True), Ip.V4, 1438),
+        (esp("chacha20-poly1305"), Ip.V4, 1446), (esp("aes-gcm-iiv"), Ip.V4, 1454),  # RFC 8750 saves 8 bytes
+        (esp("aes-cbc-sha1"), Ip.V4, 1438), (esp("aes-cbc-sha1", nat_t=True), Ip.V4, 1422),
+        (esp("aes-cbc-sha256"), Ip.V4, 1438), (esp("aes-cbc-sha256", nat_t=True), Ip.V4, 1422),
+        (esp("aes-cbc-sha512"), Ip.V4, 1422), (esp("aes-cbc-sha512", nat_t=True), Ip.V4, 1406),
+        (esp("aes-gcm"), Ip.V6, 1426), (esp("aes-gcm", nat_t=True), Ip.V6, 1418),
+        (esp("aes-cbc-sha256"), Ip.V6, 1406), (esp("aes-cbc-sha256", nat_t=True), Ip.V6, 1406),
+        (WireGuard(), Ip.V4, 1440), (WireGuard(), Ip.V6, 1420), (Vxlan(), Ip.V4, 1450), (Vxlan(), Ip.V6, 1430),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_the_largest_packet_in_an_mtu_of_1500(kind: Tunnel, outer: Ip, most: int) -> None:
+    assert largest_inner(kind, outer, 1500) == most
+
+
+def test_the_largest_packet_of_cbc_with_sha1_leaves_four_bytes_unused() -> None:
+    assert esp("aes-cbc-sha1").outer_bytes(1438, Ip.V4) == 1496
+
+
+@pytest.mark.parametrize(
+    ("kind", "outer", "inner", "mtu", "gbps"),
+    [
+        (esp("aes-gcm"), Ip.V4, None, 1500, 9.1417), (esp("aes-gcm", nat_t=True), Ip.V4, None, 1500, 9.0897),
+        (esp("aes-cbc-sha256"), Ip.V4, None, 1500, 9.0897), (esp("aes-cbc-sha512"), Ip.V4, None, 1500, 8.9857),
+        (WireGuard(), Ip.V4, None, 1500, 9.1027), (WireGuard(), Ip.V6, None, 1500, 8.9727), (WireGuard(), Ip.V4, 1420, 1500, 9.0909),
+        (Vxlan(), Ip.V4, None, 1500, 9.1678), (Vxlan(), Ip.V4, 1500, 1550, 9.1940),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_goodput_through_a_tunnel_on_10g(kind: Tunnel, outer: Ip, inner: int | None, mtu: int, gbps: float) -> None:
+    found = values(tunnel_ceilings(TEN_G, kind, outer=outer, mtu=mtu, inner=inner))
+    assert round(found["goodput_bps"] / 1e9, 4) == gbps
+
+
+def test_vxlan_adds_50_bytes_over_ipv4_and_70_over_ipv6() -> None:
+    assert [values(tunnel_ceilings(TEN_G, Vxlan(), outer=ip))["overhead_bytes"] for ip in Ip] == [50, 70]
+
+
+def test_a_packet_that_does_not_fit_is_refused_with_what_does() -> None:
+    with pytest.raises(ValueError, match=r"1500 bytes do not fit: wireguard over IPv4 takes packets of 1440 in an MTU of 1500"):
+        tunnel_ceilings(TEN_G, WireGuard(), inner=1500)
+
+
+@given(st.sampled_from(TUNNELS), st.sampled_from(Ip), st.integers(200, 9000))
+def test_no_larger_packet_fits_than_the_largest(kind: Tunnel, outer: Ip, mtu: int) -> None:
+    most = largest_inner(kind, outer, mtu)
+    assert kind.outer_bytes(most, outer) <= mtu < kind.outer_bytes(most + 1, outer)
+
+
+# ---- PCI Express
+
+
+@pytest.mark.parametrize(("gen", "per_lane"), [(1, 0.25), (2, 0.5), (3, 0.9846), (4, 1.9692), (5, 3.9385), (6, 7.375)])
+def test_gigabytes_a_second_of_one_lane(gen: int, per_lane: float) -> None:
+    assert round(PcieLink(gen, 1).bytes_per_s / 1e9, 4) == per_lane
+
+
+@pytest.mark.parametrize(
+    ("link", "printed"),
+    [
+        (PcieLink(3, 4), 3.938), (PcieLink(3, 8), 7.877), (PcieLink(4, 4), 7.877), (PcieLink(4, 16), 31.508),
+        (PcieLink(5, 4), 15.754), (PcieLink(5, 16), 63.015), (PcieLink(6, 16), 118.0),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_gigabytes_a_second_of_a_link(link: PcieLink, printed: float) -> None:
+    assert round(link.bytes_per_s / 1e9, 3) == printed
+
+
+@pytest.mark.parametrize(
+    ("link", "payload", "to_host", "from_host"),
+    [
+        (PcieLink(3, 4), 128, 3.317, None), (PcieLink(3, 4), 256, 3.601, None), (PcieLink(3, 4), 512, 3.762, None),
+        (PcieLink(4, 4), 256, 7.202, None), (PcieLink(4, 4), 512, 7.524, None),
+        (PcieLink(4, 16), 256, 28.807, 29.225), (PcieLink(4, 16), 512, 30.097, 30.323),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_packet_headers_leave_of_a_link(link: PcieLink, payload: int, to_host: float, from_host: float | None) -> None:
+    found = values(pcie_ceilings(link, payload=payload))
+    assert round(found["to_host_bytes_per_s"] / 1e9, 3) == to_host
+    assert from_host is None or round(found["from_host_bytes_per_s"] / 1e9, 3) == from_host
+
+
+@pytest.mark.parametrize(("payload", "writes", "completions"), [(128, 0.8421, 0.8649), (256, 0.9143, 0.9275), (512, 0.9552, 0.9624)])
+def test_the_share_of_a_packet_that_is_payload(payload: int, writes: float, completions: float) -> None:
+    found = values(pcie_ceilings(PcieLink(3, 1), payload=payload))
+    assert round(found["to_host_bytes_per_s"] / found["link_bytes_per_s"], 4) == writes
+    assert round(found["from_host_bytes_per_s"] / found["link_bytes_per_s"], 4) == completions
+
+
+def test_32_drives_behind_two_uplinks_are_oversubscribed_four_times() -> None:
+    found = values(shared_ceilings(PcieLink(4, 4), 32, PcieLink(4, 16), 2, payload=256, spec_bytes_per_s=7e9))
+    assert round(found["oversubscription_ratio"], 2) == 4.00
+    assert round(found["uplinks_bytes_per_s"] / 1e9, 1) == 57.6
+    assert found["spec_sum_bytes_per_s"] == 224e9
+    assert round(found["reachable_ratio"] * 100, 1) == 25.7
+
+
+def test_a_link_that_cannot_be_is_refused_with_all_that_is_wrong() -> None:
+    with pytest.raises(ValueError, match=r"no generation 7 here, only 1, 2, 3, 4, 5, 6; a link has 1, 2, 4, 8, 12, 16, 32 lanes, not 3"):
+        PcieLink(7, 3)
+    with pytest.raises(ValueError, match=r"one of 128, 256.*not 300; a link of generation 6 sends flits"):
+        pcie_ceilings(PcieLink(6, 4), payload=300)
+
+
+@given(st.sampled_from(sorted(GENERATIONS)), st.sampled_from([1, 2, 4, 8, 16]))
+def test_a_line_code_never_adds_bytes(gen: int, width: int) -> None:
+    assert PcieLink(gen, width).bytes_per_s < GENERATIONS[gen].gigatransfers * 1e9 / 8 * width
+
+
+# ---- drives, arrays, memory
+
+
+@pytest.mark.parametrize(
+    ("interface", "lanes", "megabytes"),
+    [("sata3", 1, 600), ("sas1", 1, 300), ("sas2", 1, 600), ("sas3", 1, 1200), ("sas3", 4, 4800), ("sas4", 1, 2400)],
+)
+def test_megabytes_a_second_of_a_cable(interface: str, lanes: int, megabytes: float) -> None:
+    assert values(disk_ceilings(interface, lanes))["link_bytes_per_s"] == pytest.approx(megabytes * 1e6)
+
+
+@pytest.mark.parametrize(("transfers", "channels", "gigabytes"), [(3200, 1, 25.6), (3200, 2, 51.2), (4800, 8, 307.2), (4800, 12, 460.8)])
+def test_gigabytes_a_second_of_memory(transfers: float, channels: int, gigabytes: float) -> None:
+    assert values(memory_ceilings(transfers, channels))["memory_bytes_per_s"] == pytest.approx(gigabytes * 1e9)
+
+
+@pytest.mark.parametrize(("level", "millions"), [(10, 1.6), (5, 0.8), (6, 0.533)])
+def test_the_classic_write_penalty_of_16_drives(level: int, millions: float) -> None:
+    assert round(values(raid_ceilings(Array(level, 16), Drive(write_iops=0.2e6)))["random_write_iops"] / 1e6, 3) == millions
+
+
+def test_a_mix_of_reads_and_writes_as_the_calculators_have_it_and_as_it_must_be() -> None:
+    found = values(raid_ceilings(Array(5, 9), Drive(read_iops=100), write_share=0.16))
+    assert found["mix_iops"] == pytest.approx(792)  # raw 900, 16 % writes
+    # Of every 100 requests 84 cost one and 16 cost four: 148 of the 900 that the drives do in a second.
+    assert found["mix_conserved_iops"] == pytest.approx(900 / 1.48)
+
+
+@pytest.mark.parametrize(("level", "millions"), [(5, 1.333), (6, 0.889)])
+def test_writes_of_drives_that_read_faster_than_they_write(level: int, millions: float) -> None:
+    found = values(raid_ceilings(Array(level, 16), Drive(read_iops=1e6, write_iops=0.2e6)))
+    assert round(found["random_write_ssd_iops"] / 1e6, 3) == millions
+
+
+def test_md_reads_the_rest_of_a_small_stripe_instead() -> None:
+    assert Array(5, 3).md_write_cost == 3
+    assert Array(5, 16).md_write_cost == 4
+    assert Array(6, 5).md_write_cost == 5
+
+
+@pytest.mark.parametrize(("level", "times_one_drive"), [(5, 8.0), (6, 8.28)])
+def test_random_reads_of_16_drives_with_one_gone(level: int, times_one_drive: float) -> None:
+    found = values(raid_ceilings(Array(level, 16), Drive(read_iops=1.0), degraded=True))
+    assert round(found["degraded_random_read_iops"], 2) == times_one_drive
+    assert found["random_read_iops"] == 16
+
+
+def test_the_reviewed_array_of_32_drives_has_the_sums_its_reviewers_computed() -> None:
+    found = values(raid_ceilings(Array(5, 32), Drive(610_200, 75_000, 2800e6, 2400e6)))
+    assert round(found["random_read_iops"] / 1e6, 1) == 19.5
+    assert found["sequential_write_bytes_per_s"] == 31 * 2400e6
+
+
+def test_full_stripes_give_up_parity_or_copies() -> None:
+    rate = Drive(write_bytes_per_s=1.0)
+    of = {level: values(raid_ceilings(Array(level, 8), rate))["sequential_write_bytes_per_s"] for level in (0, 1, 5, 6, 10)}
+    assert of == {0: 8, 1: 1, 5: 7, 6: 6, 10: 4}
+
+
+@pytest.mark.parametrize(
+    ("level", "drives", "why"),
+    [(7, 8, "no RAID 7"), (5, 2, "RAID 5 needs at least 3 drives, not 2"), (10, 5, "even number"), (6, 3, "at least 4")],
+)
+def test_an_array_that_cannot_be_built_is_refused(level: int, drives: int, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        Array(level, drives)
+
+
+def test_everything_wrong_with_a_rating_is_said_at_once() -> None:
+    with pytest.raises(
+        ValueError, match=r"rating must be more than 0, not -1; .*more than 0, not nan; .*between 0 and 1, not 2; .*read IOPS"
+    ):
+        raid_ceilings(Array(10, 4), Drive(write_iops=-1, read_bytes_per_s=float("nan")), write_share=2)
+    with pytest.raises(ValueError, match="a rating of the drive is needed"):
+        raid_ceilings(Array(10, 4), Drive())
+
+
+# ---- Ethernet with its formulas
+
+
+def test_every_formula_computes_its_value() -> None:
+    found = (
+        *ethernet_ceilings(TEN_G, {"64": 64, "imix": 4342 / 12}, vlan_tags=1),
+        *tcp_ceilings(TEN_G, vlan_tags=2, rtt=Seconds(0.001)),
+        *udp_ceilings(TEN_G, mtu=9000, ip=Ip.V6),
+        *pcie_ceilings(PcieLink(5, 8), payload=512),
+        *shared_ceilings(PcieLink(4, 4), 32, PcieLink(4, 16), 2, payload=256, spec_bytes_per_s=7e9),
+        *disk_ceilings("sas4", 8),
+        *raid_ceilings(Array(6, 16), Drive(1e6, 2e5, 7e9, 5e9), write_share=0.3, degraded=True),
+        *memory_ceilings(4800, 12),
+        *(c for t in TUNNELS for c in tunnel_ceilings(TEN_G, t) if c.name in {"goodput_bps", "overhead_bytes", "outer_bytes"}),
+    )
+    for c in found:
+        said = c.formula.partition(" (IP")[0].replace("×", "*").replace(" s", "")
+        assert eval(said, {"__builtins__": {}, "min": min}) == pytest.approx(c.value, rel=1e-6), c
+        assert c.source
+
+
+def test_a_vlan_tag_lengthens_the_frame() -> None:
+    assert round(values(ethernet_ceilings(TEN_G, {"1518": 1518}, vlan_tags=1))["frames_pps"]) == 810_636  # RFC 5180 prints 810,635 for 1522
+
+
+def test_the_window_that_fills_100m_at_25_ms() -> None:
+    # RFC 6349 section 3.3.1 has 100 Mb/s and 25 ms as 312.5 kB; of the goodput of full segments it is 94.9 % of that.
+    found = values(tcp_ceilings(BpsL1(100e6), timestamps=False, rtt=Seconds(0.025)))
+    assert found["window_bytes"] == pytest.approx(312.5e3 * 1460 / 1538)
+
+
+def test_a_frame_without_its_fcs_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"60 is no frame size: the shortest frame has 64 bytes with its FCS \(60 without\)"):
+        ethernet_ceilings(TEN_G, {"60": 60})
+
+
+@pytest.mark.parametrize("speed", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_speed_that_is_none_is_refused(speed: float) -> None:
+    with pytest.raises(ValueError, match="the speed must be more than 0"):
+        ethernet_ceilings(BpsL1(speed), {"64": 64})
