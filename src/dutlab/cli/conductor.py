@@ -85,7 +85,12 @@ def run(
         work=work,
         trials=trials or test.trials,
         given=file.read_bytes(),
-        resolved={"command": ["dutlab", *sys.argv[1:]], "hosts": places, "work": work.model_dump(mode="json")},
+        resolved={
+            "command": ["dutlab", *sys.argv[1:]],
+            "experiment": {"name": file.stem, "order": "as-written"},
+            "testbed": {"name": ", ".join(f"{name} is {place}" for name, place in places.items())},
+            "work": work.model_dump(mode="json"),
+        },
         phases=chosen,
     )
     result, done = run_in_order(_conduct(what, places, runs))

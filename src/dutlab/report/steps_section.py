@@ -31,7 +31,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         slug="steps",
         workload="steps",
         title="Steps",
-        lead="Commands in four phases. Hosts begin a phase together, the steps of a host follow one another. Outputs lie beside each record.",
+        lead="Commands in four phases. Hosts begin a phase together; the steps of a host follow one another.",
         grids=(Grid("steps", "Each step, and how it ended", columns, tuple(rows)),),
         words=tuple(failed),
     )
