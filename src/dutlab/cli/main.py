@@ -20,6 +20,7 @@ COMMANDS = {
     "lab": "dutlab.cli.lab:lab",
     "compare": "dutlab.cli.compare:compare",
     "check": "dutlab.cli.compare:check",
+    "conductor": "dutlab.cli.conductor:conductor",
     "limits": "dutlab.cli.limits:limits",
 }
 INTERRUPTED = 130
