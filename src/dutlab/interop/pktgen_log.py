@@ -21,7 +21,8 @@ _NUMBER = r"(\d+(?:\.\d+)?)\s*([KMG]?)"
 _STAMP = re.compile(r"^(?P<time>\d{1,3}\.\d{6})\s+(?P<by>\w+)\s+\[\d+\]\s+(?P<said>.*)$")
 _RATE = re.compile(rf"^{_NUMBER}pps\s*(?:\[avg/std [^\]]*\])?\s*\({_NUMBER}pkts\s*(?:{_NUMBER}bps\s*)?in (\d+) usec\)")
 _END = re.compile(
-    r"^(?P<way>Sent|Received) (?P<packets>\d+) packets (?P<bytes>\d+) bytes(?: \d+ events)? (?P<each>\d+) bytes each in (?P<seconds>\d+\.\d+) seconds"
+    r"^(?P<way>Sent|Received) (?P<packets>\d+) packets (?P<bytes>\d+) bytes(?: \d+ events)? \d+ bytes each in"
+    r" (?P<seconds>\d+\.\d+) seconds"
 )
 _NOTHING = re.compile(r"^(Sent|Received) nothing\.")
 
