@@ -145,7 +145,7 @@ def test_32_drives_are_limited_by_the_path_they_share_and_not_by_the_drives() ->
     assert (found.limit, found.confidence) == (Limit.BUS, Confidence.LIKELY)
     assert found.evidence[:2] == (
         "32 drives reach 51% of their rating",
-        "16 drives reach 55% of theirs: it grows with the drives: their own path binds",
+        "16 drives reach 55% of theirs: it grows with them, so their own path binds",
     )
 
 
@@ -188,7 +188,9 @@ HOT, COOL = Core(1, {"softirq": 97.0, "user": 2.0}), Core(0, {"system": 20.0})
     [
         ({"dut_cores": (COOL, HOT), "loss_ratio": 0.3}, Limit.ONE_CORE, Confidence.SHOWN),
         ({"dut_cores": (COOL, HOT), "refused_ratio": 0.9}, Limit.ONE_CORE, Confidence.SHOWN),
-        ({"dut_cores": (COOL, HOT), "loss_ratio": 0.3, "shared_cores": "the lab shares them"}, Limit.ONE_CORE, Confidence.LIKELY),
+        ({"dut_cores": (COOL, HOT), "loss_ratio": 0.3, "shared_cores": "the lab shares them"}, Limit.PER_PACKET, Confidence.LIKELY),
+        ({"dut_cores": (COOL, HOT), "shared_cores": "the lab shares them"}, Limit.SHARED_CORES, Confidence.LIKELY),
+        ({"dut_cores": (COOL, HOT), "refused_ratio": 0.8, "shared_cores": "the lab shares them", "line": None}, Limit.PER_PACKET, Confidence.LIKELY),
         ({"dut_cores": (HOT, Core(2, {"softirq": 93.0})), "loss_ratio": 0.3}, Limit.ALL_CORES, Confidence.SHOWN),
         ({"loss_ratio": 0.2, "places": {"sink's card": 0.9, "DUT in": 0.1}}, Limit.SINK, Confidence.SHOWN),
         ({"sink_core": 99.0, "dut_cores": (COOL,)}, Limit.SINK, Confidence.LIKELY),

@@ -40,7 +40,7 @@ def _row(group: Group, by_place: Mapping[_Place, Sequence[Group]], cores: Sequen
     )  # fmt: skip
 
 
-def _facts(  # noqa: PLR0917 - all that is known of one cell
+def _facts(
     group: Group, figure: str, by_place: Mapping[_Place, Sequence[Group]], cores: Sequence[Core], table: float | None, *, lab: bool
 ) -> Facts:
     link = group.cell.link_label

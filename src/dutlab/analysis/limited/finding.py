@@ -15,6 +15,7 @@ class Limit(enum.Enum):
     SINK = "the sink"
     ONE_CORE = "one core of the DUT"
     ALL_CORES = "all cores of the DUT"
+    SHARED_CORES = "cores that the DUT shares with the tester"
     PER_PACKET = "the DUT's processor: its cost per packet"
     MODE = "the DUT's processor: the work of this mode"
     MEMORY = "memory bandwidth"

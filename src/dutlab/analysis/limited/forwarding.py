@@ -210,30 +210,36 @@ def _cores(f: Facts) -> Finding | None:
     least = min(c.busy for c in f.dut_cores)
     if hottest.busy < NEARLY_BUSY:
         return None
-    pressed = not f.lossless or (f.refused_ratio or 0.0) > FEW_REFUSED
-    sure = Confidence.SHOWN if pressed and hottest.busy >= BUSY and not f.shared_cores else Confidence.LIKELY
-    why = [f"core {hottest.number} was busy {hottest.busy:.0f} % of the time, mostly in {hottest.mostly}"]
-    why += [f"the DUT took no more: {f.refused_ratio:.0%} of the frames were refused"] if (f.refused_ratio or 0.0) > FEW_REFUSED else []
-    why += [f"{f.loss_ratio:.2%} of the frames were lost"] if f.loss_ratio is not None and not f.lossless else []
-    why += [f.shared_cores] if f.shared_cores else []
+    why = [f"core {hottest.number} was busy {hottest.busy:.0f} % of the time, mostly in {hottest.mostly}", *_pressure(f)]
+    detail = f"core {hottest.number}, {hottest.mostly}"
+    if f.shared_cores:
+        sure = Confidence.POSSIBLE if _pressure(f) else Confidence.LIKELY
+        return Finding(Limit.SHARED_CORES, sure, (*why, f.shared_cores), "give the DUT cores of its own, or a machine", detail)
+    sure = Confidence.SHOWN if _pressure(f) and hottest.busy >= BUSY else Confidence.LIKELY
     if len(f.dut_cores) > 1 and least >= NEARLY_BUSY:
         return Finding(
             Limit.ALL_CORES, sure, (*why, f"and no core less than {least:.0f} %"), "take a faster processor, or a mode that does less"
         )
-    return Finding(Limit.ONE_CORE, sure, tuple(why), "spread the flows over more queues and cores, and see whether the rate follows",
-                   f"core {hottest.number}, {hottest.mostly}")  # fmt: skip
+    return Finding(
+        Limit.ONE_CORE, sure, tuple(why), "spread the flows over more queues and cores, and see whether the rate follows", detail
+    )
 
 
 def _pressed_dut(f: Facts) -> Finding | None:
-    """Without a look at its cores: a DUT that loses or refuses frames which a rig delivers is at its own limit."""
-    refused = f.refused_ratio or 0.0
+    """Without cores of its own to look at: a DUT that loses or refuses frames which a rig delivers is at its own limit."""
     inside = sum(share for place, share in f.places.items() if place.startswith("DUT"))
-    elsewhere = bool(f.places) and inside <= MOST
-    slower = f.line is not None and f.value < NEAR_LINE * f.line
-    if f.dut_cores or elsewhere or not slower or (f.lossless and refused <= FEW_REFUSED):
+    at_line = f.line is not None and f.value >= NEAR_LINE * f.line
+    if (f.dut_cores and not f.shared_cores) or at_line or (f.places and inside <= MOST) or not _pressure(f):
         return None
-    said = f"it refused {refused:.0%} of the frames" if refused > FEW_REFUSED else f"it lost {f.loss_ratio or 0.0:.2%} of the frames"
-    return Finding(Limit.PER_PACKET, Confidence.POSSIBLE, (f"{said} below line rate",), "watch its cores meanwhile")
+    sure = Confidence.LIKELY if f.shared_cores and f.dut_cores and max(c.busy for c in f.dut_cores) >= NEARLY_BUSY else Confidence.POSSIBLE
+    return Finding(Limit.PER_PACKET, sure, _pressure(f), "give the DUT cores of its own and watch them")
+
+
+def _pressure(f: Facts) -> tuple[str, ...]:
+    """Signs that the DUT was offered more than it could take."""
+    refused = f.refused_ratio or 0.0
+    said = [f"the DUT took no more: {refused:.0%} of the frames were refused"] if refused > FEW_REFUSED else []
+    return (*said, *([f"{f.loss_ratio:.2%} of the frames were lost"] if f.loss_ratio is not None and not f.lossless else []))
 
 
 def _tcp(f: Facts) -> Finding | None:

@@ -87,14 +87,12 @@ def _uplinks(f: ArrayFacts) -> Finding | None:
 
 
 def _inferred_bus(f: ArrayFacts) -> Finding | None:
-    """Nobody measured the bus, but each drive gives the same part of its rating however many there are, or whatever software drives them."""
+    """Nobody measured the bus, but each drive gives the same part of its rating, however many there are or whatever drives them."""
     if f.share >= NEAR or (f.cpu_percent is not None and f.cpu_percent >= COOL):
         return None
     why = [f"{f.drives} drives reach {f.share:.0%} of their rating"]
     like = [s for s in f.fewer if s.drive_sum and abs(s.value / s.drive_sum - f.share) <= SAME_SHARE]
-    why += [
-        f"{s.drives} drives reach {s.value / s.drive_sum:.0%} of theirs: it grows with the drives: their own path binds" for s in like
-    ]
+    why += [f"{s.drives} drives reach {s.value / s.drive_sum:.0%} of theirs: it grows with them, so their own path binds" for s in like]
     same = {name: v for name, v in f.other_engines.items() if f.value and abs(v / f.value - 1) <= SAME_RATE}
     why += [f"{name} reaches {si(v, f.unit)}, the same within {SAME_RATE:.0%}: it is not the software" for name, v in same.items()]
     if len(why) == 1:
