@@ -340,6 +340,29 @@ class Headline:
     sentence: str
     trials: tuple[int, ...] = ()
     severe: bool = False
+    limits: tuple[str, ...] = ()
+    """What limited the fastest and the slowest, where it is known: `router: limited by line rate (shown)`."""
+
+
+@dataclass(frozen=True)
+class LimitRow:
+    """What limited one cell."""
+
+    label: str
+    workload: str
+    links: str
+    size: str
+    figure: str
+    value: float
+    words: str
+    """`limited by line rate`."""
+    confidence: str
+    """`shown`, `likely`, `possible`; empty where it is not known."""
+    evidence: tuple[str, ...]
+    others: tuple[str, ...]
+    """What else fits, less well."""
+    next_experiment: str
+    trials: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -369,6 +392,7 @@ class RunReport:
     matrices: tuple[Matrix, ...]
     sweeps: tuple[Sweep, ...]
     sections: tuple[Section, ...]
+    limits: tuple[LimitRow, ...]
     losses: tuple[LossRow, ...]
     cpus: tuple[Cpu, ...]
     counters: tuple[CounterRow, ...]
