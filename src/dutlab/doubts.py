@@ -77,6 +77,11 @@ class DoubtKind(enum.Enum):
         "the links were not loaded at the same time throughout",
         "raise the duration, or give the generator more cores",
     )
+    LATENCY_ROUGH = (
+        Grade.NOTE,
+        "latency is known no better than the offset between the clocks of sender and receiver",
+        "use one kernel clock or PTP",
+    )
     LATENCY_UNKNOWN = (
         Grade.NOTE,
         "no latency: the clocks of sender and receiver are not known to agree",

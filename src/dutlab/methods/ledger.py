@@ -24,6 +24,8 @@ def doubts_of(offer: Offer, flow: Flow) -> list[Doubt]:
         reached = flow.sent_frames / flow.sent_seconds
         if reached < offer.rate * (1 - RATE_TOLERANCE):
             doubts.append(Doubt(DoubtKind.TX_STARVED, f"asked {si(offer.rate, 'pps')}, sent {si(reached, 'pps')}", flow.link))
+    elif offer.profile and flow.sent_frames < flow.asked_frames * (1 - RATE_TOLERANCE):
+        doubts.append(Doubt(DoubtKind.TX_STARVED, f"asked {flow.asked_frames} frames, sent {flow.sent_frames}", flow.link))
     if flow.foreign_frames:
         doubts.append(Doubt(DoubtKind.FOREIGN_FRAMES, f"{flow.foreign_frames} frames", flow.link))
     return doubts

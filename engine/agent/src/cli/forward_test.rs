@@ -143,7 +143,7 @@ fn receive_plan(plan: &SendPlan, sink: &Opened) -> ReceivePlan {
     let own = sink.addresses.iter().any(|a| a.split('/').next() == Some(&first.destination.to_string()));
     let absorb_udp_ports =
         if own && first.transport == Transport::Udp { vec![first.destination_port] } else { Vec::new() };
-    ReceivePlan { streams: plan.streams.iter().map(|s| s.stream).collect(), absorb_udp_ports, unverified: false }
+    ReceivePlan { streams: plan.streams.iter().map(|s| s.stream).collect(), absorb_udp_ports, ..ReceivePlan::default() }
 }
 
 fn in_words(r: &Report) -> String {
