@@ -21,6 +21,7 @@ from dutlab.spec.experiment import Experiment
 from dutlab.spec.testbed import Testbed
 from dutlab.tools.engine import Engine
 from dutlab.tools.iperf3 import Iperf3
+from dutlab.tools.steps import Steps
 
 Driver = Callable[[Cell], Awaitable[Measured]]
 """Carries one trial's workload out. Raises MeasurementError, HostError."""
@@ -80,7 +81,7 @@ async def _stage_of(experiment: Experiment, lab: labs.Lab, *, log: CommandLog, e
             testbed=lab.testbed,
             hosts=hosts,
             modes={**dut_family.modes, **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}},
-            drivers={"iperf3": iperf3.measure, **{kind: _by_method(kind, bench) for kind in METHODS}},
+            drivers={"iperf3": iperf3.measure, "steps": Steps(hosts).measure, **{kind: _by_method(kind, bench) for kind in METHODS}},
             engine=engine,
             versions=versions,
             watch_cpu=lab.watch_cpu,

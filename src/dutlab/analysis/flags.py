@@ -1,0 +1,128 @@
+"""What repeats look like beside their median: values far off, a drift, two heaps. Hints to look, never reasons to delete a value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from math import factorial
+
+from dutlab.analysis.statistics import median
+
+FEWEST = 5
+"""Below five repeats nothing can be told from chance."""
+OUTLIER_MADS = 14.826
+"""Ten standard deviations of a normal distribution in median absolute deviations, as hyperfine has it."""
+DRIFT_LEVEL = 0.05
+HEAP_GAPS = 3.0
+"""The gap between two heaps is at least so many times as wide as the wider heap."""
+SMALLEST_HEAP = 2
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Repeats that rise or fall with time (Mann-Kendall)."""
+
+    change: float
+    """From first to last along Theil and Sen's line, relative to the median; 0 for a median of 0."""
+    p: float
+
+
+@dataclass(frozen=True)
+class Heaps:
+    """Repeats that fall into two heaps."""
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Flags:
+    """What was seen; `outliers` are indices in the order of time."""
+
+    outliers: tuple[int, ...] = ()
+    drift: Drift | None = None
+    heaps: Heaps | None = None
+    constant: bool = False
+    """All values are the same: either nothing varies, or nothing was measured anew."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """One sentence each."""
+        out = []
+        if self.outliers:
+            places = ", ".join(f"#{n + 1}" for n in self.outliers)
+            out.append(f"repeat {places} lies far from the others")
+        if self.drift:
+            way = "rise" if self.drift.change > 0 else "fall"
+            out.append(f"repeats {way} with time by {abs(self.drift.change):.1%} from first to last (p = {self.drift.p:.3f})")
+        if self.heaps:
+            out.append(f"repeats fall into two heaps, {len(self.heaps.low)} around {median(self.heaps.low):.4g} "
+                       f"and {len(self.heaps.high)} around {median(self.heaps.high):.4g}")  # fmt: skip
+        if self.constant:
+            out.append("all repeats are exactly the same")
+        return tuple(out)
+
+
+def flags_of(values: Sequence[float]) -> Flags:
+    """`values` in the order of time."""
+    if len(values) > 1 and len(set(values)) == 1:
+        return Flags(constant=True)
+    if len(values) < FEWEST:
+        return Flags()
+    heaps = heaps_of(values)
+    return Flags(() if heaps else outliers_of(values), drift_of(values), heaps)
+
+
+def outliers_of(values: Sequence[float]) -> tuple[int, ...]:
+    """Indices of values more than OUTLIER_MADS median absolute deviations from the median; where most are equal, of all others."""
+    middle = median(values)
+    away = [abs(v - middle) for v in values]
+    mad = median(away)
+    return tuple(n for n, a in enumerate(away) if a > OUTLIER_MADS * mad)
+
+
+def drift_of(values: Sequence[float]) -> Drift | None:
+    """A trend over the order of time that chance alone would show in fewer than one of twenty, by the exact Mann-Kendall test.
+
+    Equal values count for neither side, which makes it slower to claim a drift.
+    """
+    n = len(values)
+    pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
+    score = sum((values[j] > values[i]) - (values[j] < values[i]) for i, j in pairs)
+    p = _trend_p(n, abs(score))
+    if p > DRIFT_LEVEL:
+        return None
+    slope = median([(values[j] - values[i]) / (j - i) for i, j in pairs])
+    middle = median(values)
+    return Drift(slope * (n - 1) / abs(middle) if middle else 0.0, p)
+
+
+def heaps_of(values: Sequence[float]) -> Heaps | None:
+    """Two heaps of at least two, further apart than HEAP_GAPS times the width of either."""
+    ordered = sorted(values)
+    gaps = [b - a for a, b in pairwise(ordered)]
+    cut = max(range(len(gaps)), key=gaps.__getitem__) + 1
+    low, high = ordered[:cut], ordered[cut:]
+    if min(len(low), len(high)) < SMALLEST_HEAP:
+        return None
+    widest = max(low[-1] - low[0], high[-1] - high[0])
+    return Heaps(tuple(low), tuple(high)) if gaps[cut - 1] > HEAP_GAPS * widest else None
+
+
+def _trend_p(n: int, score: int) -> float:
+    """P(|S| >= score) for n values in random order: S is the number of pairs less twice the inversions."""
+    inversions = _inversions(n)
+    most = n * (n - 1) // 2
+    reached = sum(count for of, count in enumerate(inversions) if abs(most - 2 * of) >= score)
+    return reached / factorial(n)
+
+
+@lru_cache(maxsize=64)
+def _inversions(n: int) -> tuple[int, ...]:
+    """How many orders of n values have each number of inversions (Mahonian numbers)."""
+    ways = [1]
+    for k in range(2, n + 1):
+        ways = [sum(ways[max(0, i - k + 1) : i + 1]) for i in range(len(ways) + k - 1)]
+    return tuple(ways)

@@ -1,0 +1,91 @@
+"""Hints that repeats give beside their median, and the rule that ends repeating."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from dutlab.analysis.flags import drift_of, flags_of, heaps_of, outliers_of
+from dutlab.analysis.repeats import RepeatRule, decide
+
+
+def test_a_value_far_off_is_named_and_kept() -> None:
+    assert outliers_of([100.0, 101.0, 99.0, 100.5, 140.0, 99.5]) == (4,)
+    assert flags_of([100.0, 101.0, 99.0, 100.5, 140.0, 99.5]).words[0] == "repeat #5 lies far from the others"
+
+
+def test_where_most_are_equal_the_one_that_is_not_stands_out() -> None:
+    assert outliers_of([0.0, 0.0, 0.0, 0.0, 0.001]) == (4,)
+
+
+def test_two_heaps_are_seen_and_not_taken_for_outliers() -> None:
+    found = flags_of([10.0, 20.0, 10.1, 20.1, 10.2, 20.2, 10.1])
+    assert found.heaps is not None
+    assert (len(found.heaps.low), len(found.heaps.high)) == (4, 3)
+    assert not found.outliers
+    assert "two heaps, 4 around 10.1 and 3 around 20.1" in found.words[0]
+
+
+def test_repeats_of_one_distribution_seldom_look_like_two_heaps() -> None:
+    dice = random.Random(20261121)
+    for n in (6, 10, 20):
+        seen = sum(heaps_of([dice.gauss(0, 1) for _ in range(n)]) is not None for _ in range(2000))
+        assert seen / 2000 < 0.03, n
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=5, max_size=15, unique=True))
+def test_drift_is_kendalls_test_over_the_order_of_time(values: list[float]) -> None:
+    expected = stats.kendalltau(range(len(values)), values, method="exact").pvalue
+    found = drift_of(values)
+    assert (found is not None) == (expected <= 0.05 + 1e-12)
+    if found:
+        assert found.p == pytest.approx(expected)
+
+
+def test_a_drift_has_its_size() -> None:
+    found = flags_of([100.0, 99.0, 98.0, 97.0, 96.0, 95.0])
+    assert found.drift is not None
+    assert found.drift.change == pytest.approx(-5 / 97.5)
+    assert found.words == ("repeats fall with time by 5.1% from first to last (p = 0.003)",)
+
+
+def test_constant_and_few_repeats() -> None:
+    assert flags_of([5.0, 5.0, 5.0]).words == ("all repeats are exactly the same",)
+    assert flags_of([1.0, 2.0, 50.0, 3.0]).words == ()
+    assert flags_of([1.0]).words == ()
+    assert flags_of([]).words == ()
+
+
+RULE = RepeatRule(0.02, 20)
+
+
+@pytest.mark.parametrize(
+    ("values", "stop", "reached", "why"),
+    [
+        ([], False, False, "0 repeats have no"),
+        ([100.0] * 5, False, False, "5 repeats have no 95% interval"),
+        ([100.0, 100.5, 101.0, 99.5, 99.0, 100.2], True, True, "within ±2.0%"),
+        ([100.0, 110.0, 90.0, 100.0, 100.0, 100.0], False, False, "reaches ±10.0% of the median"),
+        ([90.0, 110.0] * 10, True, False, "the most allowed"),
+        ([0.0] * 5 + [1.0], False, False, "around a median of 0"),
+    ],
+)
+def test_repeating_ends_when_the_interval_is_narrow_or_at_the_most(values: list[float], stop: bool, reached: bool, why: str) -> None:
+    found = decide(values, RULE)
+    assert (found.stop, found.reached) == (stop, reached)
+    assert why in found.why
+
+
+def test_the_rule_is_printed_with_what_it_costs() -> None:
+    assert RULE.words.startswith("repeated until the 95% interval of the median was within ±2.0% of it, at most 20 times;")
+
+
+def test_a_rule_that_can_never_be_met_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 6"):
+        RepeatRule(0.02, 5)
+    with pytest.raises(ValueError, match="between 0 % and 100 %"):
+        RepeatRule(0.0, 10)

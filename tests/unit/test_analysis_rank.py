@@ -1,0 +1,148 @@
+"""Rank tests, ratios and their intervals, against SciPy, printed tables and every arrangement counted out."""
+
+from __future__ import annotations
+
+import random
+from itertools import combinations, pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from dutlab.analysis.rank import holm, least_p, mann_whitney, repeats_needed, u_quantile
+from dutlab.analysis.ratio import ratio_of
+
+FEW = st.lists(st.integers(1, 9).map(float), min_size=1, max_size=6)  # ties are certain to occur
+POSITIVE = st.lists(st.floats(1e-3, 1e9), min_size=1, max_size=12)
+
+
+@pytest.mark.parametrize(("n", "least"), [(3, 0.1), (4, 0.0286), (5, 0.0079)])
+def test_the_least_p_is_that_of_benchstats_table(n: int, least: float) -> None:
+    apart = mann_whitney(range(n), range(n, 2 * n))
+    assert apart.p == pytest.approx(apart.least_p)
+    assert apart.p == pytest.approx(least, abs=5e-5)
+    assert (apart.u, apart.delta) == (n * n, 1.0)
+
+
+def test_four_repeats_are_needed_to_prove_anything_and_six_among_twenty_cells() -> None:
+    assert repeats_needed() == 4
+    assert repeats_needed(0.05 / 20) == 6
+    assert least_p(5, 5) > 0.05 / 20 >= least_p(6, 6)
+
+
+@given(st.sets(st.integers(-1000, 1000), min_size=2, max_size=24), st.data())
+def test_without_ties_p_is_scipys(values: set[int], data: st.DataObject) -> None:
+    shuffled = data.draw(st.permutations(sorted(values)))
+    cut = data.draw(st.integers(1, len(shuffled) - 1))
+    first, second = [float(v) for v in shuffled[:cut]][:20], [float(v) for v in shuffled[cut:]][:20]
+    expected = stats.mannwhitneyu(second, first, method="exact")
+    found = mann_whitney(first, second)
+    assert found.u == expected.statistic
+    assert found.p == pytest.approx(expected.pvalue)
+
+
+@given(FEW, FEW)
+def test_with_ties_p_is_the_count_of_all_arrangements(first: list[float], second: list[float]) -> None:
+    ranks = stats.rankdata([*first, *second])
+    middle = len(second) * (len(ranks) + 1) / 2
+    far = abs(sum(ranks[len(first) :]) - middle)
+    sums = [sum(ranks[i] for i in chosen) for chosen in combinations(range(len(ranks)), len(second))]
+    assert mann_whitney(first, second).p == pytest.approx(sum(abs(s - middle) >= far - 1e-9 for s in sums) / len(sums))
+
+
+def test_many_values_take_the_normal_approximation() -> None:
+    dice = random.Random(7)
+    first, second = [dice.gauss(0, 1) for _ in range(40)], [dice.gauss(0.5, 1) for _ in range(50)]
+    assert mann_whitney(first, second).p == pytest.approx(stats.mannwhitneyu(second, first, method="asymptotic").pvalue)
+    assert mann_whitney([1.0] * 30, [1.0] * 30).p == 1.0
+
+
+def test_an_empty_sample_compares_with_nothing() -> None:
+    with pytest.raises(ValueError, match="empty"):
+        mann_whitney([], [1.0])
+
+
+def test_holm_is_the_step_down_of_his_paper() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
+def test_holm_never_lowers_a_p_and_keeps_their_order(ps: list[float]) -> None:
+    found = holm(ps)
+    assert all(p <= adjusted <= 1 for p, adjusted in zip(ps, found, strict=True))
+    ordered = sorted(zip(ps, found, strict=True))
+    assert all(a[1] <= b[1] for a, b in pairwise(ordered))
+
+
+@pytest.mark.parametrize(("n", "m", "k"), [(3, 3, 0), (4, 4, 1), (5, 5, 3), (6, 6, 6), (8, 8, 14), (10, 10, 24), (4, 7, 4)])
+def test_critical_values_of_u_are_those_of_the_printed_tables(n: int, m: int, k: int) -> None:
+    # Tables of U at 5 %, two-sided, print the largest U that is significant: one less than k (Mann-Whitney tables: 5,5: 2; 8,8: 13; 10,10: 23).
+    assert u_quantile(n, m, 0.025)[0] == k
+
+
+# ---- ratios
+
+
+def test_few_repeats_have_the_exact_interval_of_all_pairwise_ratios() -> None:
+    found = ratio_of([1.0, 2.0, 3.0, 4.0], [10.0, 20.0, 30.0, 40.0])
+    assert found.ratio == 10.0
+    assert found.interval is not None
+    assert (found.interval.low, found.interval.high) == (2.5, 40.0)  # 4 and 4 take the whole range
+    assert found.interval.confidence == pytest.approx(1 - 2 / 70)
+    assert ratio_of([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]).interval is None
+
+
+def test_many_repeats_have_scipys_bca_interval_and_the_same_one_each_time() -> None:
+    dice = random.Random(11)
+    first, second = [dice.gauss(100, 3) for _ in range(12)], [dice.gauss(110, 3) for _ in range(15)]
+    found = ratio_of(first, second)
+    assert found == ratio_of(first, second)
+    assert found.method.endswith("BCa bootstrap")
+    assert found.interval is not None
+    assert 1.05 < found.interval.low < found.ratio < found.interval.high < 1.15
+
+
+@pytest.mark.parametrize(("n", "low", "high"), [(6, 0.93, 1.0), (12, 0.90, 1.0)])
+def test_the_interval_holds_the_ratio_about_as_often_as_it_says(n: int, low: float, high: float) -> None:
+    dice, hits, rounds = random.Random(20261121), 0, 150
+    for _ in range(rounds):
+        found = ratio_of([dice.lognormvariate(0, 0.05) for _ in range(n)], [1.2 * dice.lognormvariate(0, 0.05) for _ in range(n)]).interval
+        assert found is not None
+        hits += found.low <= 1.2 <= found.high
+    assert low <= hits / rounds <= high
+
+
+@given(POSITIVE, POSITIVE)
+@settings(max_examples=40, deadline=None)
+def test_the_ratio_the_other_way_round_is_its_inverse_where_it_is_exact(first: list[float], second: list[float]) -> None:
+    there, back = ratio_of(first[:9], second[:9]), ratio_of(second[:9], first[:9])
+    if there.interval and back.interval:
+        assert there.interval.low == pytest.approx(1 / back.interval.high)
+        assert there.interval.low <= there.ratio <= there.interval.high
+
+
+def test_constant_repeats_have_a_ratio() -> None:
+    found = ratio_of([2.0] * 12, [3.0] * 12)
+    assert (found.ratio, found.interval and found.interval.low, found.interval and found.interval.high) == (1.5, 1.5, 1.5)
+
+
+def test_repeats_nearly_all_equal_have_an_interval_all_the_same() -> None:
+    assert ratio_of([2.0] * 12, [3.0] * 11 + [3.1]).interval is not None
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf")])
+def test_there_is_no_ratio_to_zero_or_to_what_is_no_number(bad: float) -> None:
+    with pytest.raises(ValueError, match="not above zero"):
+        ratio_of([bad], [1.0])
+    with pytest.raises(ValueError, match="empty"):
+        ratio_of([], [1.0])
+
+
+def test_equivalence_needs_the_whole_interval_within_the_margin() -> None:
+    base, near = [100.0, 100.1, 100.2, 100.3, 100.4, 100.5], [100.6, 100.7, 100.8, 100.9, 101.0, 101.1]
+    assert ratio_of(base, near).within(0.02)
+    assert not ratio_of(base, near).within(0.005)
+    assert not ratio_of(base[:3], base[:3]).within(0.5)  # no interval, no proof
