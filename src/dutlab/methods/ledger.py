@@ -24,8 +24,9 @@ def doubts_of(offer: Offer, flow: Flow) -> list[Doubt]:
         reached = flow.sent_frames / flow.sent_seconds
         if reached < offer.rate * (1 - RATE_TOLERANCE):
             doubts.append(Doubt(DoubtKind.TX_STARVED, f"asked {si(offer.rate, 'pps')}, sent {si(reached, 'pps')}", flow.link))
-    elif offer.profile and flow.sent_frames < flow.asked_frames * (1 - RATE_TOLERANCE):
-        doubts.append(Doubt(DoubtKind.TX_STARVED, f"asked {flow.asked_frames} frames, sent {flow.sent_frames}", flow.link))
+    elif offer.profile and (late := flow.refused_frames - flow.refused_by_peer_frames) > flow.asked_frames * RATE_TOLERANCE:
+        # A ramp goes on until the DUT takes no more: what its port refused is the answer, not a fault of the generator.
+        doubts.append(Doubt(DoubtKind.TX_STARVED, f"{late} of {flow.asked_frames} frames were not made in time", flow.link))
     if flow.foreign_frames:
         doubts.append(Doubt(DoubtKind.FOREIGN_FRAMES, f"{flow.foreign_frames} frames", flow.link))
     return doubts
@@ -34,3 +35,10 @@ def doubts_of(offer: Offer, flow: Flow) -> list[Doubt]:
 def doubts_of_length(offer: Offer) -> list[Doubt]:
     """SHORT_TRIAL below the 60 s of RFC 2544 section 24."""
     return [Doubt(DoubtKind.SHORT_TRIAL, f"{offer.duration:g} s")] if offer.duration < RFC2544_TRIAL_S else []
+
+
+def negative_loss(flow: Flow) -> list[Doubt]:
+    """NEGATIVE_LOSS when more frames arrived than had been sent: counters were read while frames were on their way."""
+    if flow.lost_frames >= 0:
+        return []
+    return [Doubt(DoubtKind.NEGATIVE_LOSS, f"sent {flow.sent_frames}, received {flow.received_frames}", flow.link)]

@@ -206,6 +206,8 @@ class Outcome:
     readings: Sequence[Reading] = ()
     stopped_early_s: Seconds | None = None
     """The trial was stopped because of `Offer.stop_after_lost`, so long after its first frame; `asked_frames` is of that time."""
+    began_s: float | None = None
+    """Wall clock of the first frame, in seconds since the epoch, where the generator tells."""
 
 
 class Generator(Protocol):

@@ -15,6 +15,7 @@ Builder = Callable[[RunFolder, Sequence[Group], Sequence[str], NoteBook], Sectio
 
 SECTIONS: Mapping[str, str] = {
     "path-mtu": "dutlab.report.path_mtu_section",
+    "loadtest": "dutlab.report.loadtest_section",
     "steps": "dutlab.report.steps_section",
 }
 """Workload → the module whose `section` is its Builder."""

@@ -195,6 +195,7 @@ class Engine:
             raw={f"engine-{role}.jsonl": agent.take_lines() for role, agent in self._agents.items()},
             facts={"engine_version": str(self._agents["source"].hello.get("version", "unknown")), **facts},
             readings=readings,
+            began_s=min((self._wall(h.way.sender)(h.first_ns) for h in heard if h.first_ns is not None), default=None),
             stopped_early_s=Seconds(max(stopped)) if (stopped := [h.stopped_s for h in heard if h.stopped_s is not None]) else None,
         )
 
