@@ -18,6 +18,7 @@ from dutlab.spec.model import Loc, did_you_mean, fault, faults_of, refuse
 from dutlab.spec.workloads.base import Setting, Wire, WorkloadModel
 from dutlab.spec.workloads.iperf3 import Iperf3Workload
 from dutlab.spec.workloads.loadtest import LoadtestWorkload
+from dutlab.spec.workloads.matrix import MatrixWorkload
 from dutlab.spec.workloads.path_mtu import PathMtuWorkload
 from dutlab.spec.workloads.steps import StepsWorkload
 from dutlab.spec.workloads.sweep import SweepWorkload
@@ -25,7 +26,15 @@ from dutlab.spec.workloads.sweep import SweepWorkload
 __all__ = ["KINDS", "Setting", "Wire", "Workload", "WorkloadModel"]
 
 KINDS: Mapping[str, type[WorkloadModel]] = {
-    model.kind: model for model in (Iperf3Workload, SweepWorkload, LoadtestWorkload, StepsWorkload, PathMtuWorkload)
+    model.kind: model
+    for model in (
+        Iperf3Workload,
+        SweepWorkload,
+        LoadtestWorkload,
+        StepsWorkload,
+        PathMtuWorkload,
+        MatrixWorkload,
+    )
 }
 
 
