@@ -18,25 +18,13 @@ from dutlab.interop.importers import IMPORTERS, importer
 from dutlab.interop.loadtest_json import Channel, LoadtestFile, Sample, from_bytes, profile_file, to_bytes
 from dutlab.interop.loadtest_run import file_of, imported
 from dutlab.units import BpsL1
+from loadtest_files import ramp_file
 
 PUBLISHED = Path(__file__).parents[2] / "examples" / "loadtest" / "published.csv"
 NOW = datetime(2026, 11, 21, 8, 1, tzinfo=UTC)
 MINIMAL = b"""{"vars": {"warmup_mult": "1kpps", "warmup_duration": 30, "rampup_target": 100, "rampup_duration": 600, "hold_duration": 30,
  "profile_file": "imix.py"}, "stats": {"1000.5": {"0": {"tx_pps": 1e5, "rx_pps": 1e5, "tx_util": 6.7, "rx_util": 6.7},
  "1": {"tx_pps": 1e5, "rx_pps": 1e5, "tx_util": 6.7, "rx_util": 6.7}, "global": {"cpu_util": 3}}}}"""
-
-
-def ramp_file(*rows, **said):
-    """One sample a second of (sent, received) each way, in frames a second; utilisation is of 1 000 000 pps."""
-    samples = []
-    for n, (sent, received) in enumerate(rows):
-        port = Channel(float(sent), float(received), sent / 1e4, received / 1e4)
-        samples.append(Sample(f"{1000 + n}.5", (port, port)))
-    given_vars = {
-        "warmup_mult": "1kpps", "warmup_duration": 0.0, "rampup_target": 100.0, "rampup_duration": float(len(rows)), "hold_duration": 0.0,
-        "profile_file": "imix.py", **said,
-    }  # fmt: skip
-    return LoadtestFile(samples=tuple(samples), **given_vars)
 
 
 def test_the_smallest_file_that_the_graphs_take_is_read():

@@ -41,8 +41,8 @@ def file_of(record: TrialRecord) -> LoadtestFile:
         what = f"trial {record.trial} is no ramp on one link with a result"
         raise InputError(what, remedy="trex-loadtest's file has two channels: those of one link")
     (link,) = record.cell.links
-    there = {float(row["at_s"] or 0.0): row for row in rows if row["way"] == link}
-    back = dict(zip(there, (r for r in rows if r["way"] == back_of(link)), strict=False))
+    there, back = ([row for row in rows if row["way"] == way] for way in (link, back_of(link)))
+    both = zip(there, back or [{}] * len(there), strict=False)  # as far as both ways were read
     begun = record.started.timestamp()
 
     def port(sends: dict[str, int | float | str | None], receives: dict[str, int | float | str | None]) -> Channel:
@@ -63,7 +63,7 @@ def file_of(record: TrialRecord) -> LoadtestFile:
         rampup_duration=float(params["rampup_s"] or 0.0),
         hold_duration=float(params["hold_s"] or 0.0),
         profile_file=profile_file(str(params["frame_size"])),
-        samples=tuple(Sample(f"{begun + at:.3f}", (port(row, back.get(at, {})), port(back.get(at, {}), row))) for at, row in there.items()),
+        samples=tuple(Sample(f"{begun + float(a['at_s'] or 0.0):.3f}", (port(a, b), port(b, a))) for a, b in both),
         unidirectional=params.get("directions") != "both",
     )
 

@@ -8,28 +8,31 @@ from dutlab.report.figures import value_of
 from dutlab.report.groups import Group
 from dutlab.report.model import Curve, Figure, Grid, GridColumn, GridRow, Line, Missing, Moment, Section, Value
 from dutlab.report.notes import NoteBook
-from dutlab.report.words import KPPS, plural
+from dutlab.report.words import KPPS, MBPS, PERCENT, SECONDS, plural
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 
 _Row = Mapping[str, int | float | str | None]
 _COLUMNS = (
-    ("most received", "max_received_pps"),
-    ("bits on the wire, L1", "max_received_bps_l1"),
-    ("of line rate, L1", "max_line_ratio"),
-    ("received at saturation", "saturation_pps"),
-    ("bits there, L1", "saturation_bps_l1"),
-    ("of line rate there", "saturation_line_ratio"),
-    ("after the ramp's start", "saturation_s"),
+    ("most", "max_received_pps"),
+    ("most L1", "max_received_bps_l1"),
+    ("of line rate", "max_line_ratio"),
+    ("saturated", "saturation_pps"),
+    ("saturated L1", "saturation_bps_l1"),
+    ("of line rate", "saturation_line_ratio"),
+    ("after", "saturation_s"),
     ("lost in all", "loss_ratio"),
 )
+_CAPTION = "Received in the best second, and in the one from which the DUT was saturated, so long after the ramp began"
+_NO_BREAK = "\u00a0"
 _LINES = (("asked", "asked_pps"), ("sent", "sent_pps"), ("received", "received_pps"))
 
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One row a mode, frame size and way, the sum of both ways first; one curve a mode and frame size."""
     del run, labels
-    notes = [f"{g.label}, {g.cell.params.get('frame_size')}: {note}." for g in groups for r in g.measured for note in r.notes]
+    notes = [_answer(g, book) for g in groups if g.measured]
+    notes += [f"{g.label}, {g.cell.params.get('frame_size')}: {note}." for g in groups for r in g.measured for note in r.notes]
     rows = [row for g in groups for row in _rows(g, book)]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
     thresholds = dict.fromkeys(f"{float(g.cell.params.get('threshold_percent') or 0):g} %" for g in groups)
@@ -41,25 +44,49 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         lead="The load rises from nothing to a share of the line rate. Saturation is the first second from which the loss stays above "
         f"{' or '.join(thresholds)} to the end; frames that the DUT refuses count as lost there. Bits are on the wire, with preamble and "
         "gap; of both ways together they can be twice the line rate of one.",
-        grids=(Grid("loadtest", "The best second, and the one in which the DUT was saturated", columns, tuple(rows), book.common(marks)),),
+        grids=(Grid("loadtest", _CAPTION, columns, tuple(rows), book.common(marks)),),
         curves=tuple(curve for g in groups if (curve := _curve(g)) is not None),
         words=tuple(dict.fromkeys(notes)),
     )
 
 
+def _answer(group: Group, book: NoteBook) -> str:
+    """The sentence that the page begins with."""
+    name = _names(group)[0]
+    most, bits, share, point, at = (
+        value_of(group, name, figure, book)
+        for figure in ("max_received_pps", "max_received_bps_l1", "max_line_ratio", "saturation_pps", "saturation_s")
+    )
+    said = f"{group.label}, {group.cell.params.get('frame_size')}, {_way(name)}: "
+    if isinstance(most, Figure) and isinstance(bits, Figure) and isinstance(share, Figure):
+        said += f"at most {KPPS.text(most.median)} received in a second, {MBPS.text(bits.median)} on the wire, "
+        said += f"{PERCENT.text(share.median)} of line rate; "
+    if isinstance(point, Figure) and isinstance(at, Figure):
+        return f"{said}saturated {SECONDS.text(at.median)} after the ramp began, at {KPPS.text(point.median)}."
+    return f"{said}not saturated."
+
+
+def _names(group: Group) -> list[str]:
+    """All ways together first, then each."""
+    names = dict.fromkeys(name for r in group.measured for name in r.figures)
+    return sorted(names, key=lambda name: (-name.count("+"), name)) or [group.cell.link_label]
+
+
 def _rows(group: Group, book: NoteBook) -> list[GridRow]:
     cell = group.cell
-    names = dict.fromkeys(name for r in group.measured for name in r.figures)
-    ordered = sorted(names, key=lambda name: (-name.count("+"), name)) or [cell.link_label]
     return [
         GridRow(
             group.label,
-            (str(cell.params.get("frame_size")), _way(name), *(_value(group, name, figure, book) for _, figure in _COLUMNS)),
+            (
+                str(cell.params.get("frame_size")),
+                _way(name).replace(" ", _NO_BREAK),
+                *(_value(group, name, figure, book) for _, figure in _COLUMNS),
+            ),
             links=cell.link_label,
             link=name,
             size=str(cell.params.get("frame_size")),
         )
-        for name in ordered
+        for name in _names(group)
     ]
 
 
