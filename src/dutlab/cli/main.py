@@ -18,6 +18,9 @@ COMMANDS = {
     "report": "dutlab.cli.report:report",
     "plot": "dutlab.cli.report:plot",
     "lab": "dutlab.cli.lab:lab",
+    "compare": "dutlab.cli.compare:compare",
+    "check": "dutlab.cli.compare:check",
+    "conductor": "dutlab.cli.conductor:conductor",
     "limits": "dutlab.cli.limits:limits",
 }
 INTERRUPTED = 130

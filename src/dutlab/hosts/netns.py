@@ -40,3 +40,31 @@ class NetnsHost(LocalHost):
             host=self.name,
             remedy="build the lab again, then `dutlab resume` the run: finished trials stay",
         )
+
+
+class NetnsMachine(NetnsHost):
+    """A namespace that has processes of its own too, so that a user's `killall` ends those of this host and no others.
+
+    Made by `open()`. The first process of its process namespace (pid_namespaces(7)) is ours; when that ends, the kernel ends all others.
+    """
+
+    _keeper_pid: int | None = None
+
+    @classmethod
+    async def open(cls, name: str, namespace: str, log: CommandLog | None = None) -> NetnsMachine:
+        """Raises HostError."""
+        machine = cls(name, namespace)
+        keeper = await machine.spawn(["sh", "-c", "echo $$; exec unshare --pid --fork --kill-child --mount-proc sh -c 'echo; exec cat'"])
+        said = (await keeper.readline()).strip()
+        if not said.isdigit() or not await keeper.readline():
+            done = await keeper.end()
+            why = done.stderr.decode("utf-8", "replace").strip()
+            raise HostError(f"cannot have processes of its own: {why}", host=name, remedy="it needs root, and unshare of util-linux")
+        machine._keeper_pid, machine._log = int(said), log
+        return machine
+
+    def _carry(self, argv: Sequence[str]) -> list[str]:
+        if self._keeper_pid is None:
+            return super()._carry(argv)
+        space = f"/proc/{self._keeper_pid}/ns"
+        return ["nsenter", f"--net={NAMESPACES / self.namespace}", f"--mount={space}/mnt", f"--pid={space}/pid_for_children", "--", *argv]

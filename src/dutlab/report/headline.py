@@ -44,6 +44,8 @@ def spread_sentence(matrices: Sequence[Matrix], sweeps: Sequence[Sweep]) -> str:
     values: list[Value] = [v for m in matrices for r in m.rows for v in r.values]
     values += [p.values["received_pps"] for s in sweeps if s.main for series in s.series for p in series.points]
     spreads = [v.relative_spread for v in values if isinstance(v, Figure) and v.n > 1]
+    if not values:
+        return ""
     if not spreads:
         return "Every figure was measured once: how well it repeats is not known."
     middle, widest = f"{median(spreads) * 100:.1f} %", f"{max(spreads) * 100:.1f} %"

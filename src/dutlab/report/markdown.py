@@ -39,6 +39,7 @@ def _parts(r: RunReport) -> Iterable[str]:
         yield f"> **⚠ A file of the run cannot be read:** {_t(fault)}"
     yield "## Answer"
     yield "\n".join(f"- **{_t(h.about)}**: {_t(h.sentence)}" for h in r.headlines) or "No two modes have figures that can be compared."
+    yield "\n".join(f"- {_t(words)}" for s in r.sections for words in s.words)
     yield _t(r.spread)
     for section in r.sections:
         yield from _section(r, section)
@@ -55,7 +56,6 @@ def _parts(r: RunReport) -> Iterable[str]:
 def _section(r: RunReport, s: Section) -> Iterable[str]:
     yield f"## {_t(s.title)}"
     yield _t(s.lead)
-    yield "\n".join(f"- {_t(words)}" for words in s.words)
     for grid in s.grids:
         yield f"{_t(grid.caption)}.{_common(grid.common_marks)}"
         yield _grid(r, grid)

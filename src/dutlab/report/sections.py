@@ -13,7 +13,10 @@ from dutlab.store.run_folder import RunFolder
 Builder = Callable[[RunFolder, Sequence[Group], Sequence[str], NoteBook], Section]
 """Run, the workload's cells, labels in their order, doubts → its section."""
 
-SECTIONS: Mapping[str, str] = {}
+SECTIONS: Mapping[str, str] = {
+    "path-mtu": "dutlab.report.path_mtu_section",
+    "steps": "dutlab.report.steps_section",
+}
 """Workload → the module whose `section` is its Builder."""
 
 

@@ -33,7 +33,7 @@ MICROSECONDS = Unit("µs", 1e3, 1)
 PERCENT = Unit("%", 0.01, 2)
 PERCENT_WHOLE = Unit("%", 1.0, 0)
 COUNT = Unit("", 1.0, 0)
-SECONDS = Unit("s", 1.0, 1)
+SECONDS = Unit("s", 1.0, 2)
 _GBPS = Unit("Gb/s", 1e9, 2)
 _MILLISECONDS = Unit("ms", 1e6, 2)
 _UNITS = (
@@ -53,6 +53,7 @@ _WORDS = {
     "drain_s": "{} s drain",
 }
 _ORDER = (*_WORDS, "streams")
+_TOLD_ELSEWHERE = ("frame_mix", "steps")
 _NOTHING = {("omit_s", 0), ("warmup_s", 0), ("drain_s", 0)}
 
 
@@ -71,7 +72,7 @@ def unit_of(figure: str) -> Unit:
 
 def asked_words(params: Mapping[str, str | float | int | None], tool: str, *, without: Iterable[str] = ()) -> str:
     """`4 streams, 30 s, first 5 s left out`: what a workload asked for."""
-    left = {k: v for k, v in params.items() if v is not None and k not in {*without, "frame_mix"} and (k, v) not in _NOTHING}
+    left = {k: v for k, v in params.items() if v is not None and k not in {*without, *_TOLD_ELSEWHERE} and (k, v) not in _NOTHING}
     words = []
     if "rate_pps" in params and "rate_pps" not in set(without):
         rate = left.pop("rate_pps", None)

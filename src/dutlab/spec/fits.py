@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
 from pydantic import TypeAdapter, ValidationError
 
-from dutlab.spec.known import FAMILY_MODES, LABS
+from dutlab.spec.known import FAMILY_MODES, LABS, ROLES
 from dutlab.spec.model import FILE_CONTEXT, Loc, did_you_mean
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.workloads import Wire, Workload, WorkloadModel
+from dutlab.spec.workloads.steps import StepsWorkload
 
 MOST_TRIALS = 100_000
 
@@ -25,6 +26,7 @@ class Bed:
     title: str
     family: str
     wires: Mapping[str, Wire]
+    hosts: Collection[str] = ROLES
 
     @classmethod
     def of_lab(cls, name: str) -> Self | None:
@@ -37,7 +39,7 @@ class Bed:
     def of_testbed(cls, testbed: Testbed) -> Self:
         """A testbed file's."""
         wires = {name: Wire(link.mtu, link.speed) for name, link in testbed.links.items()}
-        return cls(f"testbed {testbed.name}", testbed.hosts["dut"].family, wires)
+        return cls(f"testbed {testbed.name}", testbed.hosts["dut"].family, wires, testbed.hosts.keys())
 
 
 def misfits(experiment: Mapping[str, Any], bed: Bed) -> Iterator[tuple[Loc, str]]:
@@ -65,6 +67,8 @@ def misfits(experiment: Mapping[str, Any], bed: Bed) -> Iterator[tuple[Loc, str]
     for i, workload in whole.items():
         for loc, what in workload.misfits(bed.wires):
             yield ("workloads", i, workload.kind, *loc), what
+        if isinstance(workload, StepsWorkload):
+            yield from _unknown_hosts(workload, ("workloads", i, workload.kind), bed)
 
 
 def _mode_misfits(factors: object, own: Mapping[str, Any], bed: Bed) -> Iterator[tuple[Loc, str]]:
@@ -88,6 +92,13 @@ def _unknown_links(raw: object, at: Loc, bed: Bed) -> Iterator[tuple[Loc, str]]:
             for j, link in enumerate(links if isinstance(links, list) else ()):
                 if isinstance(link, str) and link not in bed.wires:
                     yield (*at, kind, "links", i, j), f"{bed.title} has no link {link!r} {did_you_mean(link, bed.wires)}"
+
+
+def _unknown_hosts(workload: StepsWorkload, at: Loc, bed: Bed) -> Iterator[tuple[Loc, str]]:
+    for phase, by_host in workload.phases.items():
+        for host in by_host:
+            if host not in bed.hosts:
+                yield (*at, phase, host), f"{bed.title} has no host {host!r} {did_you_mean(host, bed.hosts)}"
 
 
 def _levels(factors: object) -> int:

@@ -80,7 +80,7 @@ class TrialRecord(_Strict):
     tool_facts: dict[str, str] = {}
     notes: list[str] = []
     """What the method says beside its figures, in sentences."""
-    tables: dict[str, list[dict[str, float | str | None]]] = {}
+    tables: dict[str, list[dict[str, int | float | str | None]]] = {}
     """What the method found step by step: name → rows whose columns carry their unit in their name."""
     raw: list[str] = []
     """Paths of the untouched outputs, relative to the trial's folder."""

@@ -1,0 +1,240 @@
+"""conductor run, conductor convert."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from dutlab import labs
+from dutlab.cli.console import Console
+from dutlab.cli.loop import run_in_order
+from dutlab.cli.run import RUNS, finish
+from dutlab.cli.userns import become_root
+from dutlab.errors import Fault, InputError, SpecRefused
+from dutlab.hosts.host import CommandLog, Host
+from dutlab.hosts.local import LocalHost
+from dutlab.hosts.netns import NetnsMachine
+from dutlab.interop.conductor import Reading, Test, plain_name, read_test
+from dutlab.interop.conductor_report import StepRow, TrialRows, conductor_report
+from dutlab.runner.conduct import Conduct, Conducted, conduct
+from dutlab.runner.run import RunResult
+from dutlab.runner.trial import CommandBook
+from dutlab.spec.workloads.steps import PHASES, Phase, StepsWorkload
+
+_PLACES = "local, or lab:NAME/HOST as in lab:three-node/source"
+
+
+@click.group()
+def conductor() -> None:
+    """Run Conductor's configuration files unchanged: steps on several hosts, in four phases.
+
+    \b
+    Example:
+      dutlab conductor run conductor.cfg --map source=lab:three-node/source --map sink=lab:three-node/sink
+    """  # noqa: D301
+
+
+_FILE = click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+_STRICT = click.option("--strict", is_flag=True, help="A step that names no time-out is ended after 30 s, as by the original.")
+_TRANSLATE = click.option("--translate", is_flag=True, help="FreeBSD's `cpuset -l LIST` becomes `taskset -c LIST`.")
+
+
+@conductor.command()
+@_FILE
+@click.option("--map", "maps", multiple=True, metavar="NAME=HOST", help=f"Where a host of the file is: {_PLACES}.")
+@click.option("-t", "--trials", type=click.IntRange(1, 1000), help="Instead of the number in the file.")
+@click.option("-p", "--phases", multiple=True, type=click.Choice(PHASES), help="Only these; several times for several.")
+@click.option("-c", "--clients", multiple=True, help="Only these hosts; several times for several.")
+@click.option("--keep-going/--stop", default=True, help="After a step that failed: go on, or only reset.  [--keep-going]")
+@_STRICT
+@_TRANSLATE
+@click.option("--dry-run", is_flag=True, help="Print what would run where, and run nothing.")
+@click.option("-f", "--format", "form", type=click.Choice(["json"]), help="Write the original's report too.")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Where that report goes.  [conductor.json]")
+@RUNS
+def run(
+    *, file: Path, maps: tuple[str, ...], trials: int | None, phases: tuple[Phase, ...], clients: tuple[str, ...], keep_going: bool,
+    strict: bool, translate: bool, dry_run: bool, form: str | None, output: Path | None, runs: Path,
+) -> None:  # fmt: skip
+    """Carry a test out; exit 0 only when every step did what it was asked for.
+
+    \b
+    Example:
+      dutlab conductor run conductor.cfg --map client1=local --dry-run
+    """  # noqa: D301
+    test = _read(file, Reading(strict=strict, translate=translate))
+    wanted = _wanted(test, clients)
+    work = test.workload(frozenset(wanted), on_failure="keep-going" if keep_going else "stop")
+    chosen = [p for p in PHASES if not phases or p in phases]
+    if dry_run:
+        _print_plan(work, chosen, dict(_maps(maps)))
+        return
+    places = _places(file, wanted, maps)
+    if any(place.startswith("lab:") for place in places.values()):
+        become_root()
+    what = Conduct(
+        name=plain_name(file.stem),
+        work=work,
+        trials=trials or test.trials,
+        given=file.read_bytes(),
+        resolved={
+            "command": ["dutlab", *sys.argv[1:]],
+            "experiment": {"name": file.stem, "order": "as-written"},
+            "testbed": {"name": ", ".join(f"{name} is {place}" for name, place in places.items())},
+            "work": work.model_dump(mode="json"),
+        },
+        phases=chosen,
+    )
+    result, done = run_in_order(_conduct(what, places, runs))
+    if form or test.report.get("format") == "json":
+        target = output or Path(test.report.get("output", "conductor.json"))
+        target.write_text(json.dumps(conductor_report(list(places), [_rows(d) for d in done]), indent=2) + "\n", encoding="utf-8")
+        click.echo(f"Conductor's own report: {target}")
+    finish(result)
+
+
+@conductor.command()
+@_FILE
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Where the experiment goes.  [standard output]")
+@click.option("--map", "maps", multiple=True, metavar="NAME=HOST", help="The host of a testbed that stands for one of the file.")
+@_STRICT
+@_TRANSLATE
+def convert(*, file: Path, output: Path | None, maps: tuple[str, ...], strict: bool, translate: bool) -> None:
+    """Write an experiment that does the same, with a `steps` workload.
+
+    \b
+    Example:
+      dutlab conductor convert conductor.cfg --map client1=source -o experiment.yaml
+    """  # noqa: D301
+    from ruamel.yaml import YAML  # noqa: PLC0415 -- only this command writes YAML here
+
+    test = _read(file, Reading(strict=strict, translate=translate))
+    names = dict(_maps(maps))
+    phases = {
+        phase: {names.get(host, host): [s.model_dump(mode="json", exclude_defaults=True) for s in steps] for host, steps in by_host.items()}
+        for phase, by_host in test.workload().phases.items()
+        if by_host
+    }
+    experiment = {
+        "experiment": plain_name(file.stem),
+        "testbed": {"lab": "three-node"},
+        "factors": {"mode": ["router"]},
+        "workloads": [{"steps": phases}],
+        "repeats": test.trials,
+        "order": "as-written",
+    }
+    out = io.StringIO()
+    yaml = YAML()
+    yaml.width = 4096
+    yaml.dump(experiment, out)
+    if output is None:
+        click.echo(out.getvalue(), nl=False)
+    else:
+        output.write_text(out.getvalue(), encoding="utf-8")
+
+
+def _read(file: Path, reading: Reading) -> Test:
+    """Raises SpecRefused with every fault of every file. Paths in it are relative to the working directory, else to the file."""
+
+    def text_of(path: str) -> str:
+        here = Path(path)
+        return (here if here.exists() or here.is_absolute() else file.parent / path).read_text(encoding="utf-8")
+
+    test = read_test(file.read_text(encoding="utf-8", errors="replace"), str(file), text_of, reading)
+    if test.faults:
+        raise SpecRefused(test.faults)
+    return test
+
+
+def _wanted(test: Test, clients: Sequence[str]) -> list[str]:
+    if unknown := [c for c in clients if c not in test.hosts]:
+        raise InputError(f"the file has no host {', '.join(unknown)}", remedy=f"it has {', '.join(test.hosts)}")
+    return [name for name in test.hosts if not clients or name in clients]
+
+
+def _maps(maps: Sequence[str]) -> list[tuple[str, str]]:
+    out = []
+    for said in maps:
+        name, equals, place = said.partition("=")
+        if not (equals and name and place):
+            raise InputError(f"--map {said} is no NAME=HOST", remedy=f"a host is {_PLACES}")
+        out.append((name.lower(), place))
+    return out
+
+
+def _places(file: Path, wanted: Sequence[str], maps: Sequence[str]) -> dict[str, str]:
+    """Name → place. Raises InputError, or SpecRefused that names every host without a place and the option to add."""
+    given = dict(_maps(maps))
+    if unknown := sorted(set(given) - set(wanted)):
+        raise InputError(f"--map names {', '.join(unknown)}, which the file does not", remedy=f"it has {', '.join(wanted)}")
+    missing = [name for name in wanted if name not in given]
+    faults = [Fault(str(file), 1, 1, name, f"is mapped to no host; add --map {name}=HOST, where HOST is {_PLACES}") for name in missing]
+    if faults:
+        raise SpecRefused(faults)
+    for name, place in given.items():
+        if place != "local" and not (place.startswith("lab:") and place.count("/") == 1):
+            raise InputError(f"--map {name}={place}: no such kind of host", remedy=f"a host is {_PLACES}")
+    return {name: given[name] for name in wanted}
+
+
+async def _conduct(what: Conduct, places: Mapping[str, str], runs: Path) -> tuple[RunResult, list[Conducted]]:
+    book = CommandBook()
+    async with _hosts(places, book.note) as hosts:
+        return await conduct(what, hosts, runs, book, Console())
+
+
+@asynccontextmanager
+async def _hosts(places: Mapping[str, str], log: CommandLog) -> AsyncIterator[dict[str, Host]]:
+    """The hosts behind their names; a lab that one of them is in is built for it and taken down after it."""
+    names = {place.removeprefix("lab:").split("/")[0] for place in places.values() if place.startswith("lab:")}
+    label, hosts = labs.new_label(), dict[str, Host]()
+    if len(names) > 1:
+        _refuse(f"hosts of several labs: {', '.join(sorted(names))}", "name one lab")
+    try:
+        lab = await labs.up(names.pop(), label=label) if names else None
+        for name, place in places.items():
+            role = place.rpartition("/")[2]
+            if lab is None or place == "local":
+                hosts[name] = LocalHost(name, log)
+            elif role not in lab.namespaces:
+                _refuse(f"{place}: the lab has no host {role}", f"it has {', '.join(lab.namespaces)}")
+            else:
+                hosts[name] = await NetnsMachine.open(name, lab.namespaces[role], log)
+        yield hosts
+    finally:
+        for host in hosts.values():
+            await host.close()
+        await labs.down(label)
+
+
+def _refuse(what: str, remedy: str) -> NoReturn:
+    raise InputError(what, remedy=remedy)
+
+
+def _print_plan(work: StepsWorkload, phases: Sequence[Phase], places: Mapping[str, str]) -> None:
+    for phase in phases:
+        click.echo(f"{phase}:")
+        for host, steps in work.phases[phase].items():
+            for step in steps:
+                how = "spawn" if step.spawn else f"at most {step.timeout:g} s" if step.timeout else "run"
+                click.echo(f"  {host} ({places.get(host, 'not mapped')})  {step.name}  [{how}]  {step.command}")
+
+
+def _rows(done: Conducted) -> TrialRows:
+    rows: list[Any] = [
+        StepRow(
+            host=d.host, phase=d.phase, started=datetime.fromtimestamp(d.started_s, UTC),
+            ended=datetime.fromtimestamp(d.started_s + d.seconds, UTC), code=0 if not d.failed else d.status or 1,
+            message=d.stdout.decode("utf-8", "replace") if not d.failed else d.step.command,
+        )
+        for d in done.account.done
+    ]  # fmt: skip
+    return TrialRows(done.started, done.ended, rows)

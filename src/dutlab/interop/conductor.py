@@ -1,0 +1,165 @@
+"""Configuration files of Conductor, George Neville-Neil's test runner.
+
+There are those of 2015, with [Clients] and [Master], and those of today, with [Workers] and [Coordinator].
+
+A coordinator's file names the hosts and a file for each; a host's file has the steps of four phases. What they mean here:
+
+    key begins with `spawn` (2015: has it anywhere)     left running; in Startup and Run (2015: in Run)
+    key `timeoutN`, in Run                              ended after N seconds, and failed then
+    value begins with `spawn:` or `timeoutN:`, in Run   the same (today's files)
+    anything else                                       run, and waited for
+
+Names of keys mean nothing else and may stand twice; steps go in the order of the file. Addresses and ports of players are read and not
+used: dutlab reaches hosts in its own ways.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from dutlab.errors import Fault
+from dutlab.interop.ini import Entry, Section, parse_ini
+from dutlab.spec.workloads.steps import PHASES, Phase, Step, StepsWorkload
+from dutlab.units import Seconds
+
+STRICT_LIMIT_S = Seconds(30.0)
+"""What the original allows a step that names no time-out."""
+_TIMEOUT_KEY = re.compile(r"timeout(\d+)")
+_TIMEOUT_VALUE = re.compile(r"timeout(\d+):\s*(.+)", re.DOTALL)
+_SPAWN_VALUE = re.compile(r"spawn:\s*(.+)", re.DOTALL)
+_CPUSET = re.compile(r"\bcpuset\s+-l\s+([0-9,-]+)\s+")
+
+
+class Dialect(Enum):
+    """Which Conductor a host's file was written for."""
+
+    OF_2015 = "2015"
+    TODAY = "today"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How files are read beyond their grammar."""
+
+    strict: bool = False
+    """Plain steps have the original's limit of 30 s."""
+    translate: bool = False
+    """`cpuset -l LIST COMMAND` of FreeBSD becomes `taskset -c LIST COMMAND`."""
+
+
+@dataclass(frozen=True)
+class HostFile:
+    """A host's part of a test."""
+
+    player: str
+    """Where the original finds it; kept for the reader."""
+    phases: Mapping[Phase, tuple[Step, ...]]
+
+
+@dataclass(frozen=True)
+class Test:
+    """A whole test."""
+
+    __test__ = False  # not a test class, whatever its name says to pytest
+
+    trials: int
+    hosts: Mapping[str, HostFile]
+    faults: tuple[Fault, ...] = ()
+    report: Mapping[str, str] = field(default_factory=dict)
+    """`format` and `output`, where the file asks for the original's report."""
+
+    def workload(self, only: frozenset[str] | None = None, *, on_failure: str = "keep-going") -> StepsWorkload:
+        """The steps of all hosts, or of those in `only`."""
+        kept = {name: host for name, host in self.hosts.items() if only is None or name in only}
+        body: dict[str, Any] = {p: {name: host.phases[p] for name, host in kept.items() if host.phases[p]} for p in PHASES}
+        return StepsWorkload.model_validate({**body, "on_failure": on_failure})
+
+
+def read_test(text: str, file: str, open_file: Callable[[str], str], reading: Reading | None = None) -> Test:
+    """The test of a coordinator's file. `open_file` gives the text of a path that stands in it, or raises OSError.
+
+    Nothing is raised: all that is wrong, in all files, stands in `faults`.
+    """
+    sections, faults = parse_ini(text, file)
+    named = sections.get("Workers") or sections.get("Clients")
+    if named is None or not named.entries:
+        faults.append(
+            Fault(file, 1, 1, "Workers", "missing; a coordinator's file has [Workers] (2015: [Clients]) with `name: file` a host")
+        )
+    trials, report = 1, dict[str, str]()
+    if test := sections.get("Test"):
+        trials = _trials(test, file, faults)
+        report = {key: value for key in ("format", "output") if (value := test.value(key)) is not None}
+    hosts: dict[str, HostFile] = {}
+    for entry in named.entries if named else ():
+        try:
+            said = open_file(entry.value)
+        except (OSError, UnicodeError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            faults.append(Fault(file, entry.line, 1, entry.key, f"{entry.value} cannot be read: {why}"))
+            continue
+        host, wrong = read_host(said, entry.value, reading or Reading())
+        faults += wrong
+        if (name := plain_name(entry.key)) in hosts:
+            faults.append(Fault(file, entry.line, 1, entry.key, "stands twice; each host needs a name of its own"))
+        hosts[name] = host
+    return Test(trials, hosts, tuple(faults), report)
+
+
+def plain_name(text: str) -> str:
+    """`text` as a name of ours, which may be a part of a file's name."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower())[:48].strip("-") or "unnamed"
+
+
+def read_host(text: str, file: str, reading: Reading) -> tuple[HostFile, list[Fault]]:
+    """A host's file, and what is wrong with it."""
+    sections, faults = parse_ini(text, file)
+    dialect = Dialect.TODAY if "Coordinator" in sections else Dialect.OF_2015
+    owner = sections.get("Coordinator") or sections.get("Master")
+    if owner is None:
+        faults.append(Fault(file, 1, 1, "Coordinator", "missing; a host's file has [Coordinator] (2015: [Master])"))
+    phases: dict[Phase, tuple[Step, ...]] = {}
+    for phase in PHASES:
+        section = sections.get(phase.capitalize())
+        if section is None:
+            faults.append(Fault(file, 1, 1, phase.capitalize(), "missing; it may be empty"))
+        steps = [_step(e, phase, dialect, reading) for e in (section.entries if section else ()) if e.value]
+        phases[phase] = tuple(steps)
+        faults += [
+            Fault(file, e.line, 1, f"{phase.capitalize()}.{e.key}", "no command")
+            for e in (section.entries if section else ())
+            if not e.value
+        ]
+    return HostFile((owner.value("player") if owner else None) or "", phases), faults
+
+
+def _trials(test: Section, file: str, faults: list[Fault]) -> int:
+    said = test.value("trials")
+    if said is None:
+        return 1
+    if not said.isdecimal() or not 1 <= int(said) <= 1000:  # noqa: PLR2004 -- as many repeats as an experiment may have
+        line = next(e.line for e in test.entries if e.key == "trials")
+        faults.append(Fault(file, line, 1, "Test.trials", f"{said!r} is no number of trials from 1 to 1000"))
+        return 1
+    return int(said)
+
+
+def _step(entry: Entry, phase: Phase, dialect: Dialect, reading: Reading) -> Step:
+    command = _CPUSET.sub(r"taskset -c \1 ", entry.value) if reading.translate else entry.value
+    spawns = "spawn" in entry.key and phase == "run"
+    if dialect is Dialect.TODAY:
+        spawns = entry.key.startswith("spawn") and phase in ("startup", "run")
+    limit = _TIMEOUT_KEY.fullmatch(entry.key) if phase == "run" else None
+    seconds = Seconds(float(limit[1])) if limit else None
+    if dialect is Dialect.TODAY and phase == "run":
+        if found := _SPAWN_VALUE.match(command):
+            spawns, command = True, found[1]
+        elif found := _TIMEOUT_VALUE.match(command):
+            seconds, command = Seconds(float(found[1])), found[2]
+    if spawns:
+        return Step(spawn=command, name=entry.key)
+    return Step(run=command, name=entry.key, timeout=seconds or (STRICT_LIMIT_S if reading.strict else None))

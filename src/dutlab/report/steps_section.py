@@ -1,0 +1,60 @@
+"""What commands of the user's own did: each step of each host with its status and its time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dutlab.analysis.statistics import summarise
+from dutlab.report.groups import Group
+from dutlab.report.model import Figure, Grid, GridColumn, GridRow, Missing, Section, Value
+from dutlab.report.notes import NoteBook
+from dutlab.store.record import TrialRecord
+from dutlab.store.run_folder import RunFolder
+
+_Key = tuple[str, str, str, str]
+
+
+def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+    """One row a step and mode; times are medians over trials."""
+    del run, labels, book
+    rows = [row for g in groups for row in _rows(g)]
+    columns = (
+        GridColumn("host"),
+        GridColumn("phase"),
+        GridColumn("step"),
+        GridColumn("command"),
+        GridColumn("ended with"),
+        GridColumn("took", "duration_s"),
+    )
+    failed = dict.fromkeys(note for g in groups for r in g.records for note in r.notes)
+    return Section(
+        slug="steps",
+        workload="steps",
+        title="Steps",
+        lead="Commands in four phases. Hosts begin a phase together; the steps of a host follow one another.",
+        grids=(Grid("steps", "Each step, and how it ended", columns, tuple(rows)),),
+        words=tuple(failed),
+    )
+
+
+def _rows(group: Group) -> list[GridRow]:
+    found: dict[_Key, list[tuple[TrialRecord, dict[str, float | str | None]]]] = {}
+    for record in group.records:
+        for row in record.tables.get("steps", ()):
+            found.setdefault((str(row["host"]), str(row["phase"]), str(row["step"]), str(row["command"])), []).append((record, row))
+    return [GridRow(group.label, (*key, _ends(rows), _took(rows))) for key, rows in found.items()]
+
+
+def _ends(rows: Sequence[tuple[TrialRecord, dict[str, float | str | None]]]) -> str:
+    said = dict.fromkeys(str(row["why"] or f"{row['status']}") for _, row in rows)
+    return "; ".join(said)
+
+
+def _took(rows: Sequence[tuple[TrialRecord, dict[str, float | str | None]]]) -> Value:
+    seconds = [float(row["duration_s"] or 0) for _, row in rows]
+    trials = tuple(dict.fromkeys(record.trial for record, _ in rows))
+    if not seconds:
+        return Missing("never begun", trials)
+    s = summarise(seconds)
+    low, high = (s.interval.low, s.interval.high) if s.interval else (s.low, s.high)
+    return Figure(s.median, low, high, s.interval is not None, s.n, len(rows), trials)

@@ -1,0 +1,112 @@
+"""Workload `steps`: commands of the user's own on any host of the testbed, in four phases with a barrier before each.
+
+- steps:
+    startup: {sink: [{spawn: iperf3 -s}]}
+    run:     {source: [{run: iperf3 -c 10.1.1.2 -t 60, timeout: 90s}]}
+    collect: {source: [netstat -s]}
+    reset:   {sink: [killall iperf3]}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Field
+from pydantic_core import InitErrorDetails
+
+from dutlab.spec.fields import Duration
+from dutlab.spec.model import SpecModel, fault
+from dutlab.spec.workloads.base import Params, Setting, WorkloadModel
+from dutlab.units import Seconds
+
+Phase = Literal["startup", "run", "collect", "reset"]
+PHASES: tuple[Phase, ...] = ("startup", "run", "collect", "reset")
+
+Command = Annotated[str, Field(min_length=1)]
+
+
+class Step(SpecModel):
+    """A command for `sh -c`: waited for, or left running until its trial ends."""
+
+    run: Command | None = None
+    spawn: Command | None = None
+    timeout: Duration | None = None
+    """After it a `run` is ended, and has failed; None waits as long as it takes."""
+    name: str = ""
+    """What a report calls it; without one its place in the phase."""
+
+    @classmethod
+    def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+        """A bare text is a command that is waited for."""
+        return {"run": data} if isinstance(data, str) else data
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether it is one of the two kinds."""
+        given = [key for key in ("run", "spawn") if data.get(key) is not None]
+        faults = [] if len(given) == 1 else [fault(("run",), "write either `run: COMMAND` or `spawn: COMMAND`")]
+        if made is not None and made.spawn is not None and made.timeout is not None:
+            faults.append(fault(("timeout",), "a spawned command is ended with its trial; only `run` has a time-out"))
+        return faults
+
+    @property
+    def command(self) -> str:
+        """Whichever of the two it has."""
+        return self.run or self.spawn or ""
+
+
+Steps = tuple[Step, ...]
+ByHost = dict[str, Steps]
+
+
+class StepsWorkload(WorkloadModel):
+    """Commands in four phases; hosts work at the same time, the steps of a host one after the other."""
+
+    kind: ClassVar[str] = "steps"
+    tool: ClassVar[str] = "steps"
+
+    startup: Annotated[ByHost, BeforeValidator(lambda v: {} if v is None else v), Field(default_factory=dict)]
+    run: Annotated[ByHost, BeforeValidator(lambda v: {} if v is None else v), Field(default_factory=dict)]
+    collect: Annotated[ByHost, BeforeValidator(lambda v: {} if v is None else v), Field(default_factory=dict)]
+    reset: Annotated[ByHost, BeforeValidator(lambda v: {} if v is None else v), Field(default_factory=dict)]
+    """Always carried out, whatever happened before."""
+    on_failure: Literal["keep-going", "stop"] = "keep-going"
+    """`stop`: after a phase in which a step failed only `reset` follows."""
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether there is anything to do."""
+        faults = super().cross_faults(data, made)
+        if "links" in data:
+            faults.append(fault(("links",), "steps name hosts, not links"))
+        if made is not None and not any(made.phases.values()):
+            faults.append(fault(("run",), "missing; write commands by host, as in {source: [uname -a]}"))
+        return faults
+
+    @property
+    def phases(self) -> dict[Phase, ByHost]:
+        """All four, in their order."""
+        return {"startup": self.startup, "run": self.run, "collect": self.collect, "reset": self.reset}
+
+    def count(self, every_link: Iterable[str]) -> int:
+        """One trial a repeat."""
+        del every_link
+        return 1
+
+    def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
+        """The one way to do it. What it takes is known as far as time-outs tell."""
+        del every_link
+        longest = [sum(s.timeout or 0.0 for s in steps) for by_host in self.phases.values() for steps in by_host.values()]
+        yield Setting((), self.params, Seconds(max(longest, default=0.0)))
+
+    @property
+    def params(self) -> Params:
+        """All of it in one value, so that a record says what was done; `of_params` reads it back."""
+        return {"steps": json.dumps(self.model_dump(mode="json", exclude_defaults=True), sort_keys=True)}
+
+    @classmethod
+    def of_params(cls, params: Mapping[str, Any]) -> Self:
+        """What `params` gave. Raises ValueError."""
+        return cls.model_validate(json.loads(str(params["steps"])))

@@ -1,0 +1,115 @@
+"""compare and check over run folders, good and bad."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dutlab.cli.compare import check, compare
+from dutlab.errors import DutlabError
+from fake_run import PPS, Wanted, build
+
+CALM = {"bad_luck": False, "repeats": 6, "cores": 0, "sizes": (64, 1518)}
+
+
+def made(folder: Path, name: str, **wanted: object) -> Path:
+    return build(folder, Wanted(**{**CALM, **wanted})).rename(folder / name)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An older run and a newer one, in which `router` is as slow as `nat` and `nat` is unchanged."""
+    folder = tmp_path_factory.mktemp("runs")
+    made(folder, "2026-11-01T0801Z-firewall-modes-0001")
+    made(folder, "2026-11-02T0801Z-firewall-modes-0002", modes={"nat": "router", "filter-empty": "filter-empty"})
+    return folder
+
+
+OLD, NEW = "2026-11-01T0801Z-firewall-modes-0001", "2026-11-02T0801Z-firewall-modes-0002"
+
+
+def run(command: object, *words: object) -> Result:
+    return CliRunner().invoke(command, [str(w) for w in words])  # type: ignore[arg-type]
+
+
+def test_modes_of_one_run_are_compared_with_the_first(runs: Path) -> None:
+    said = run(compare, runs / OLD).output
+    assert [line for line in said.splitlines() if " against " in line] == [f"{mode} against router" for mode in list(PPS)[1:]]
+    assert "all 5 cells together: slower" in said
+
+
+def test_two_runs_are_compared_cell_by_cell(runs: Path) -> None:
+    found = json.loads(run(compare, runs / OLD, runs / NEW, "--json").output)["compared"][0]
+    of = {c["pair"]["label"]: c["words"] for c in found["comparisons"]}
+    assert of["router · sweep 64 · link a"] == "slower"
+    assert of["router · iperf3 · link a"] == "slower"
+    assert len(found["only_first"]) == 10  # filter-default and nat
+    assert {"path": "experiment.factors.mode", "first": ", ".join(PPS), "second": "router, filter-empty"} in found["differences"]
+
+
+def test_a_run_is_equivalent_to_its_copy_within_a_margin(runs: Path, tmp_path: Path) -> None:
+    again = shutil.copytree(runs / OLD, tmp_path / "copy")
+    found = json.loads(run(compare, runs / OLD, again, "--margin", "5%", "--json").output)["compared"][0]
+    assert {c["words"] for c in found["comparisons"]} == {"equivalent within ±5 %"}
+    assert found["differences"] == []
+
+
+def test_other_figures_can_be_asked_for(runs: Path) -> None:
+    said = run(compare, runs / OLD, "--figure", "latency_p50_ns").output
+    assert "latency_p50_ns" in said and "slower" in said and "goodput" not in said
+
+
+def test_check_fails_a_slower_run_and_passes_an_equal_one(runs: Path) -> None:
+    slower = run(check, runs / NEW, "--baseline", runs / OLD)
+    assert slower.exit_code == 1
+    assert "all cells together are worse" in slower.output
+    assert run(check, runs / OLD, "--baseline", runs / OLD, "--margin", "2%").exit_code == 0
+
+
+def test_check_finds_the_newest_older_run_of_the_same_experiment(runs: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "runs"
+    shutil.copytree(runs, broken)
+    (broken / "2026-11-01T0901Z-half-written").mkdir()
+    newer = shutil.copytree(broken / OLD, broken / "2026-11-01T1001Z-newer-version")
+    (newer / "plan.json").write_text('{"schema_version": 99}')
+    assert f"{NEW} against {OLD}" in run(check, broken / NEW, "--baseline", broken).output
+    none = run(check, broken / OLD, "--baseline", broken)
+    assert isinstance(none.exception, DutlabError)
+    assert "holds no run" in str(none.exception)
+
+
+def test_check_says_when_too_few_repeats_cannot_show_anything(tmp_path: Path) -> None:
+    once = made(tmp_path, "once", repeats=1, modes={"router": "router"}, sizes=())
+    result = run(check, once, "--baseline", once)
+    assert isinstance(result.exception, DutlabError) and result.exception.exit_status == 2
+    assert "repeat each cell" in str(result.exception)
+    assert run(check, once, "--baseline", once, "--threshold", "1%").exit_code == 0
+
+
+def test_a_threshold_fails_what_is_off_without_proof(tmp_path: Path, runs: Path) -> None:
+    once, slow = made(tmp_path, "once", repeats=1), made(tmp_path, "slow", repeats=1, modes={"nat": "router"})
+    assert run(check, slow, "--baseline", once, "--threshold", "20%", "--figure", "received_pps").exit_code == 1
+
+
+def test_a_cut_run_is_compared_as_far_as_it_goes_and_says_so(runs: Path, tmp_path: Path) -> None:
+    cut = made(tmp_path, "cut", cut_after=60)
+    said = run(compare, runs / OLD, cut).output
+    assert "trials of the plan have no record that can be read" in said
+
+
+def test_runs_without_a_cell_in_common_say_where_they_differ(runs: Path, tmp_path: Path) -> None:
+    short = made(tmp_path, "short", seconds=5)
+    result = run(compare, runs / OLD, short)
+    assert isinstance(result.exception, DutlabError)
+    assert "no cell in common" in str(result.exception)
+
+
+def test_names_from_records_cannot_move_the_terminal(tmp_path: Path) -> None:
+    bad = made(tmp_path, "bad", modes={"router": "ro\x1b[2Juter", "nat": "n\u202eat"}, repeats=2)
+    said = run(compare, bad).output
+    assert "\x1b" not in said and "\u202e" not in said
+    assert "n?at against ro?[2Juter" in said
