@@ -18,6 +18,7 @@ from pydantic import BeforeValidator, PlainSerializer, ValidationError, Validati
 from dutlab.spec.model import Loc, did_you_mean, fault, faults_of, refuse
 from dutlab.spec.workloads.base import Setting, Wire, WorkloadModel
 from dutlab.spec.workloads.iperf3 import Iperf3Workload
+from dutlab.spec.workloads.matrix import MatrixWorkload
 from dutlab.spec.workloads.path_mtu import PathMtuWorkload
 from dutlab.spec.workloads.search import SearchWorkload
 from dutlab.spec.workloads.steps import StepsWorkload
@@ -25,9 +26,15 @@ from dutlab.spec.workloads.sweep import SweepWorkload
 
 __all__ = ["KINDS", "Setting", "Wire", "Workload", "WorkloadModel"]
 
-KINDS: Mapping[str, type[WorkloadModel]] = {
-    model.kind: model for model in (Iperf3Workload, SearchWorkload, SweepWorkload, StepsWorkload, PathMtuWorkload)
-}
+_MODELS: tuple[type[WorkloadModel], ...] = (
+    Iperf3Workload,
+    SweepWorkload,
+    SearchWorkload,
+    StepsWorkload,
+    PathMtuWorkload,
+    MatrixWorkload,
+)
+KINDS: Mapping[str, type[WorkloadModel]] = {model.kind: model for model in _MODELS}
 
 
 def _dispatch(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a user wrote can be anything
