@@ -21,6 +21,7 @@ from dutlab.spec.experiment import Experiment
 from dutlab.spec.testbed import Testbed
 from dutlab.tools.engine import Engine
 from dutlab.tools.iperf3 import Iperf3
+from dutlab.tools.ping import Ping
 from dutlab.tools.steps import Steps
 
 Driver = Callable[[Cell], Awaitable[Measured]]
@@ -72,7 +73,8 @@ async def _stage_of(experiment: Experiment, lab: labs.Lab, *, log: CommandLog, e
     engine = Engine(hosts, lab.testbed, lab.cpus, str(engine_binary))
     iperf3 = Iperf3(hosts, lab.testbed, lab.cpus)
     bench = Bench(engine, {link.name: link.speed for link in lab.testbed.links.values()})
-    checks = {"iperf3": iperf3.check, "engine": engine.check}
+    ping = Ping(hosts, lab.testbed)
+    checks = {"ping": ping.check, "iperf3": iperf3.check, "engine": engine.check}
     try:
         wanted = {"engine", *(w.tool for w in experiment.workloads)}  # the engine also verifies modes
         versions = {name: await check() for name, check in checks.items() if name in wanted}
@@ -81,7 +83,13 @@ async def _stage_of(experiment: Experiment, lab: labs.Lab, *, log: CommandLog, e
             testbed=lab.testbed,
             hosts=hosts,
             modes={**dut_family.modes, **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}},
-            drivers={"iperf3": iperf3.measure, "steps": Steps(hosts).measure, **{kind: _by_method(kind, bench) for kind in METHODS}},
+            drivers={
+                "iperf3": iperf3.measure,
+                "steps": Steps(hosts).measure,
+                "path-mtu": ping.path_mtu,
+                "matrix": iperf3.pair,
+                **{kind: _by_method(kind, bench) for kind in METHODS},
+            },
             engine=engine,
             versions=versions,
             watch_cpu=lab.watch_cpu,

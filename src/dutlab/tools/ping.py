@@ -1,0 +1,163 @@
+"""Tool `ping`: the path MTU of each link, hop by hop and both ways, by pings that no router may fragment (RFC 1191's bit, set by hand).
+
+A path's MTU is the largest IP packet that passes whole; its payload is what ping calls the size: 28 bytes less over IPv4 (RFC 791: 20,
+RFC 792: 8), 48 less over IPv6 (RFC 8200: 40, RFC 4443: 8). So 9000 carries 8972. The narrow hop is the first before which more passes.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dutlab.errors import MeasurementError, ToolMissing
+from dutlab.hosts.host import Host
+from dutlab.methods.ports import Measured, Row
+from dutlab.plan.cell import Cell
+from dutlab.spec.testbed import Link, Testbed
+
+TOOL = "ping"
+LEAST_MTU = {4: 68, 6: 1280}
+"""What every hop must carry (RFC 791 section 3.2, RFC 8200 section 5)."""
+LARGEST_MTU = 9216
+HEADERS = {4: 28, 6: 48}
+TRIES = 2
+"""A single lost ping is no verdict on its size."""
+NO_SUCH_PROGRAM = 127
+_HINT = re.compile(r"(?:too long|[Ff]rag(?:mentation)? needed|Packet too big).*?mtu\s*[=:]?\s*(\d+)", re.DOTALL)
+_BSD = ("freebsd", "freebsd-pf", "pfsense", "openbsd", "openbsd-pf")
+_LINUX = ["ping", "-n", "-c", "1", "-W", "0.5", "-M", "do", "-s"]
+_FREEBSD = ["ping", "-n", "-c", "1", "-W", "1000", "-D", "-s"]
+_OPENBSD = ["ping", "-n", "-c", "1", "-w", "1", "-D", "-s"]
+
+
+@dataclass(frozen=True)
+class _Hop:
+    """An address on the way, and the port that it is on."""
+
+    link: str
+    sender: str
+    """Role of the host that pings."""
+    port: str
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+@dataclass(frozen=True)
+class _Refused:
+    """A packet that did not pass. `hint` is the MTU that whoever refused it named, 0 where nobody did."""
+
+    hint: int
+
+
+class Ping:
+    """Pings from source and sink."""
+
+    def __init__(self, hosts: Mapping[str, Host], testbed: Testbed) -> None:
+        self._hosts, self._testbed = hosts, testbed
+
+    async def check(self) -> str:
+        """The version. Raises ToolMissing."""
+        done = await self._hosts["source"].run(["ping", "-V"], check=False)
+        if done.status == NO_SUCH_PROGRAM:
+            raise ToolMissing("ping is not there", tool=TOOL, host="source", remedy="install it (Debian: apt install iputils-ping)")
+        return (
+            (done.text.strip() or done.stderr.decode("utf-8", "replace").strip()).splitlines()[0][:60]
+            if done.text or done.stderr
+            else "unknown"
+        )
+
+    async def path_mtu(self, cell: Cell) -> Measured:
+        """Figures of a link: path_mtu_bytes, payload_bytes, of the way that carries less. Raises MeasurementError where nothing passes."""
+        rows: list[Row] = []
+        figures = {}
+        for name in cell.links:
+            found = [await self._way(hops) for hops in _ways(self._testbed.links[name])]
+            rows += [row for way in found for row in way]
+            ends = [float(way[-1]["path_mtu_bytes"] or 0) for way in found]
+            least = min(ends)
+            version = self._testbed.links[name].source_address.version
+            figures[name] = {"path_mtu_bytes": least, "payload_bytes": least - HEADERS[version]}
+        notes = [_narrow(name, rows) for name in cell.links]
+        return Measured(figures=figures, tables={"path_mtu": rows}, notes=[n for n in notes if n])
+
+    async def _way(self, hops: tuple[_Hop, ...]) -> list[dict[str, float | str | None]]:
+        out: list[dict[str, float | str | None]] = []
+        most = LARGEST_MTU
+        for hop in hops:
+            mtu = most = await self._bisect(hop, most)
+            out.append(
+                {
+                    "link": hop.link,
+                    "from": hop.sender,
+                    "to": hop.port,
+                    "path_mtu_bytes": mtu,
+                    "payload_bytes": mtu - HEADERS[hop.address.version],
+                }
+            )
+        return out
+
+    async def _bisect(self, hop: _Hop, most: int) -> int:
+        """The largest packet to `hop` that is answered; nothing larger than `most` passed the hops before it.
+
+        Whoever refuses a packet says what it would take (RFC 1191 section 4): that is tried next, and believed only if it passes.
+        """
+        passes, fails = LEAST_MTU[hop.address.version], most
+        if (refused := await self._answers(hop, most)) is None:
+            return most
+        hint = refused.hint
+        if await self._answers(hop, passes) is not None:
+            raise MeasurementError(
+                f"link {hop.link}: {hop.port} ({hop.address}) answers no ping of {passes} bytes from {hop.sender}",
+                remedy="let ICMP echo through, and see whether the port is up",
+            )
+        while fails - passes > 1:
+            size = hint if passes < hint < fails else (passes + fails) // 2
+            if (refused := await self._answers(hop, size)) is None:
+                passes, hint = size, size + 1  # one more settles it
+            else:
+                fails, hint = size, refused.hint
+        return passes
+
+    async def _answers(self, hop: _Hop, packet: int) -> _Refused | None:
+        """None when it does."""
+        version = hop.address.version
+        argv = [*_command(self._testbed.hosts[hop.sender].family), str(packet - HEADERS[version]), str(hop.address)]
+        for _ in range(TRIES):
+            done = await self._hosts[hop.sender].run(argv, check=False, timeout_s=10.0)
+            if done.status == 0:
+                return None
+            if found := _HINT.search(done.text + done.stderr.decode("utf-8", "replace")):
+                return _Refused(int(found[1]))
+        return _Refused(0)
+
+
+def _ways(link: Link) -> tuple[tuple[_Hop, ...], tuple[_Hop, ...]]:
+    """There and back: the near port of the DUT first, then the far end."""
+    there = ((link.dut_in, link.dut_in_address), (link.sink, link.sink_address))
+    back = ((link.dut_out, link.dut_out_address), (link.source, link.source_address))
+    return (
+        tuple(_Hop(link.name, "source", str(port), address.ip) for port, address in there),
+        tuple(_Hop(link.name, "sink", str(port), address.ip) for port, address in back),
+    )
+
+
+def _command(family: str) -> list[str]:
+    """Don't-fragment ping in the words of a system: iputils; FreeBSD's, whose -W counts milliseconds; OpenBSD's."""
+    if family.startswith("openbsd"):
+        return _OPENBSD
+    return _FREEBSD if family in _BSD else _LINUX
+
+
+def _narrow(link: str, rows: list[Row]) -> str:
+    """Which hop is the narrow one, in words; nothing where all carry the same."""
+    own = [row for row in rows if row["link"] == link]
+    widest, least = max(own, key=_mtu), min(own, key=_mtu)
+    if _mtu(widest) == _mtu(least):
+        return ""
+    narrow, wide = f"{_mtu(least):.0f} bytes", f"{_mtu(widest):.0f} pass to {widest['to']}"
+    return f"link {link}: the narrow hop is the one before {least['to']} from {least['from']}: {narrow}, where {wide}"
+
+
+def _mtu(row: Row) -> float:
+    return float(row["path_mtu_bytes"] or 0)

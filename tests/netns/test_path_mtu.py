@@ -1,0 +1,55 @@
+"""The path MTU through the lab's router, where the answer is set by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from dutlab import labs
+from dutlab.errors import MeasurementError
+from dutlab.plan.cell import Cell
+from dutlab.tools.ping import Ping
+
+
+def cell(*links):
+    return Cell(mode="router", factors={}, workload="path-mtu", tool="ping", links=links, params={}, repeat=1)
+
+
+@pytest.fixture
+async def lab(label):
+    yield await labs.up("three-node", label=label)
+    await labs.down(label)
+
+
+async def test_the_narrow_hop_is_found_both_ways_and_stated_as_mtu_and_payload(lab):
+    hosts = lab.hosts()
+    await hosts["dut"].run(["sysctl", "-qw", "net.ipv4.ip_forward=1"])
+    for host, port, mtu in (("source", "eth-a", 9000), ("dut", "in-a", 9000), ("dut", "out-a", 1400), ("sink", "eth-a", 1400)):
+        await hosts[host].run(["ip", "link", "set", port, "mtu", str(mtu)])
+    found = await Ping(hosts, lab.testbed).path_mtu(cell("a", "b"))
+    rows = {(r["from"], r["to"]): (r["path_mtu_bytes"], r["payload_bytes"]) for r in found.tables["path_mtu"] if r["link"] == "a"}
+    assert rows == {
+        ("source", "dut:in-a"): (9000, 8972),
+        ("source", "sink:eth-a"): (1400, 1372),
+        ("sink", "dut:out-a"): (1400, 1372),
+        ("sink", "source:eth-a"): (1400, 1372),
+    }
+    assert found.figures == {
+        "a": {"path_mtu_bytes": 1400, "payload_bytes": 1372},
+        "b": {"path_mtu_bytes": 1500, "payload_bytes": 1472},
+    }
+    assert list(found.notes) == ["link a: the narrow hop is the one before sink:eth-a from source: 1400 bytes, where 9000 pass to dut:in-a"]
+
+
+async def test_a_router_that_refuses_in_silence_is_found_out_by_bisection(lab):
+    hosts = lab.hosts()
+    await hosts["dut"].run(["sysctl", "-qw", "net.ipv4.ip_forward=1"])
+    await hosts["dut"].run(
+        ["nft", "-f", "-"], stdin=b"table ip t { chain c { type filter hook forward priority 0; meta length > 1279 drop; }; }"
+    )
+    found = await Ping(hosts, lab.testbed).path_mtu(cell("a"))
+    assert found.figures["a"]["path_mtu_bytes"] == 1279
+
+
+async def test_a_link_that_answers_nothing_says_where(lab):
+    with pytest.raises(MeasurementError, match=r"link a: sink:eth-a \(172.16.10.2\) answers no ping"):
+        await Ping(lab.hosts(), lab.testbed).path_mtu(cell("a"))  # the DUT does not forward
