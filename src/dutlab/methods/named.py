@@ -8,6 +8,7 @@ from dutlab.methods.ports import Method
 
 METHODS = {
     "loadtest": "dutlab.methods.loadtest",
+    "search": "dutlab.methods.search",
     "sweep": "dutlab.methods.sweep",
 }
 """Workload → the module whose `measure` is its method."""
