@@ -133,7 +133,8 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
         raise MeasurementError(f"no counters of {' and '.join(blind)} were read while it was sent: a ramp needs them once a second")
     if len(flows) > 1:
         seconds["+".join(offer.flow_names)] = together(list(seconds.values()))
-    threshold = float(cell.params.get("threshold_percent") or LOSS_THRESHOLD * 100) / 100
+    asked = cell.params.get("threshold_percent")
+    threshold = LOSS_THRESHOLD if asked is None else float(asked) / 100
     of_name = {name: [f for f in flows if f.link in name.split("+")] for name in seconds}
     return Measured(
         figures={name: figures_of(of, ramp, threshold) | _loss(of_name[name]) for name, of in seconds.items()},

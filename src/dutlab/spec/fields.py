@@ -76,16 +76,8 @@ FrameRate = Annotated[
     Pps, BeforeValidator(_quantity(parse_pps, "100kpps")), AfterValidator(_positive), PlainSerializer(lambda v: text_of(v, "pps"))
 ]
 """Frames per second; written `100kpps`."""
-Share = Annotated[float, BeforeValidator(_quantity(parse_share, "0.5%")), PlainSerializer(lambda v: text_of(v * 100, "%"))]
+Share = Annotated[float, BeforeValidator(_quantity(parse_share, "0.5%")), PlainSerializer(lambda v: text_of(round(v * 100, 12), "%"))]
 """A share of a whole, 0.005; written `0.5%`."""
-
-
-def _share_text(share: float) -> str:
-    return f"{format(Decimal(repr(round(share * 100, 12))), 'f').removesuffix('.0')}%"
-
-
-Share = Annotated[float, BeforeValidator(_quantity(parse_share, "0.1%")), AfterValidator(_positive), PlainSerializer(_share_text)]
-"""A part of a whole; written `0.1%`."""
 
 
 def _address(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything

@@ -57,8 +57,8 @@ class LoadtestWorkload(WorkloadModel):
             ("drain", made.drain, 0, LONGEST_WAIT),
         )
         faults += [fault((k,), f"must be {low:g}s to {high:g}s, not {v:g}s") for k, v, low, high in limits if not low <= v <= high]
-        if made.target > MOST_TARGET:
-            faults.append(fault(("target",), f"must be at most {MOST_TARGET * 100:g}%"))
+        if not 0 < made.target <= MOST_TARGET:
+            faults.append(fault(("target",), f"must be more than 0 and at most {MOST_TARGET * 100:g}%"))
         if made.threshold >= 1:
             faults.append(fault(("threshold",), "must be below 100%: more than everything cannot be lost"))
         return faults
