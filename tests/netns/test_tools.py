@@ -16,7 +16,7 @@ from dutlab.dut import family
 from dutlab.errors import HostError, PortRefused, ToolFailed, ToolMissing
 from dutlab.methods import sweep
 from dutlab.methods.mixes import frame_mix
-from dutlab.methods.ports import Bench, Offer
+from dutlab.methods.ports import Bench, Directions, Offer, Stretch
 from dutlab.plan.cell import Cell
 from dutlab.tools import iperf3
 from dutlab.tools.engine import Engine, find_engine
@@ -229,6 +229,51 @@ async def test_a_trial_that_lost_more_than_it_may_ends_at_once_and_its_counts_ar
 async def test_a_trial_that_loses_nothing_runs_to_its_end_although_it_may_be_stopped(engine):
     outcome = await engine.offer(Offer(("a",), frame_mix(64), Pps(4000.0), Seconds(1.5), drain=Seconds(0.2), stop_after_lost=0))
     assert outcome.stopped_early_s is None and outcome.flows[0].lost_frames == 0
+
+
+RAMP = (Stretch(Seconds(1.0), Pps(1000.0), Pps(1000.0)), Stretch(Seconds(2.0), Pps(1000.0), Pps(9000.0)))
+
+
+@pytest.mark.parametrize("backend", ["xdp", "af_packet"])
+async def test_a_ramp_is_followed_and_read_once_a_second_with_what_got_lost(engine, hosts, backend):
+    engine._backend = backend
+    await hosts["dut"].run(["nft", DROPS_EVERY_FOURTH])
+    outcome = await engine.offer(Offer(("a",), frame_mix(64), None, Seconds(4.5), drain=Seconds(0.2), profile=RAMP))
+    (flow,) = outcome.flows
+    # 1 s at 1 kpps, 2 s at 5 kpps in the mean, and 1.5 s at the 9 kpps that the ramp ends at
+    assert flow.balances and flow.asked_frames == pytest.approx(1000 + 10_000 + 13_500, rel=0.01)
+    assert flow.lost_frames == pytest.approx(flow.sent_frames / 4, abs=1)
+    of = {name: [r.value for r in outcome.readings if r.name == name] for name in ("sent_pps", "received_pps", "lost_pps")}
+    assert len(of["sent_pps"]) >= 3 and of["sent_pps"] == sorted(of["sent_pps"])
+    assert of["sent_pps"][-1] == pytest.approx(9000, rel=0.1)
+    for sent, received in zip(of["sent_pps"], of["received_pps"], strict=True):
+        assert received == pytest.approx(sent * 3 / 4, rel=0.25), "read one after the other while the rate rises"
+    for received, lost in zip(of["received_pps"], of["lost_pps"], strict=False):
+        assert lost == pytest.approx(received / 3, rel=0.05), "of one second, by one clock"
+
+
+@pytest.mark.parametrize("backend", ["xdp", "af_packet"])
+async def test_both_ways_at_once_have_an_account_each(engine, hosts, backend):
+    engine._backend = backend
+    count = "add table ip odd; add chain ip odd c { type filter hook forward priority 0; }; add rule ip odd c iifname out-a numgen inc mod 5 0 drop"
+    await hosts["dut"].run(["nft", count])
+    offer = Offer(("a",), frame_mix(128), Pps(2000.0), Seconds(1.0), drain=Seconds(0.2), directions=Directions.BOTH)
+    outcome = await engine.offer(offer)
+    there, back = outcome.flows
+    assert (there.link, back.link) == offer.flow_names == ("a", "a.back")
+    assert (there.sent_frames, there.received_frames, there.lost_frames) == (2000, 2000, 0)
+    assert (back.sent_frames, back.received_frames, back.lost_frames) == (2000, 1600, 400)
+    assert there.balances and back.balances and there.foreign_frames < 20 and back.foreign_frames < 20
+
+
+async def test_clocks_that_nobody_knows_to_be_one_are_measured_to_be_apart_by_nothing(engine):
+    engine._clock_is_one = False
+    outcome = await engine.offer(Offer(("a",), frame_mix(64), Pps(2000.0), Seconds(0.5), drain=Seconds(0.2)))
+    (flow,) = outcome.flows
+    ahead_ns, error_ns = int(outcome.facts["sink_clock_ahead_ns"]), int(outcome.facts["clock_error_ns"])
+    assert abs(ahead_ns) <= error_ns < 50_000_000
+    assert (flow.received_frames, flow.latency_error_ns) == (1000, error_ns)
+    assert flow.latency is None or flow.latency.p50_ns < 50_000_000 + error_ns
 
 
 async def test_the_routers_own_counters_agree_with_the_ledger(engine, hosts):

@@ -10,7 +10,7 @@ use crate::{receive, send};
 use dutlab_port::af_packet::Absorb;
 use dutlab_port::{Receiver, Sender, Watch, clock};
 use dutlab_protocol::event::Second;
-use dutlab_protocol::plan::{Rate, ReceivePlan, SendPlan};
+use dutlab_protocol::plan::{Rate, ReceivePlan, SendPlan, SenderClock};
 use dutlab_protocol::reply::Armed;
 use dutlab_protocol::request::StreamSent;
 use dutlab_protocol::status::Status;
@@ -76,7 +76,12 @@ impl Receiving {
     }
 
     fn watch(&self, begin: Nanos) -> Watch {
-        Watch { streams: self.plan.streams.clone(), begin, unverified: self.plan.unverified }
+        let (begin, clock_offset) = match self.plan.sender_clock {
+            SenderClock::Same => (begin, 0),
+            SenderClock::AheadNs(offset) => (Nanos::ZERO, offset),
+            SenderClock::Unknown => (Nanos::ZERO, 0),
+        };
+        Watch { streams: self.plan.streams.clone(), begin, unverified: self.plan.unverified, clock_offset }
     }
 }
 
@@ -196,8 +201,8 @@ impl Port {
         let index = sending.plan.plan.streams.iter().position(|s| s.stream == stream);
         let index =
             index.ok_or_else(|| fault(ErrorKind::BadRequest, format!("{name} sends no stream {stream}"), None))?;
-        let profile = lower::lower_rate(rate, sending.plan.means[index])
-            .map_err(|what| fault(ErrorKind::BadRequest, format!("rate: {what}"), None))?;
+        let (profile, _) = lower::rate_of(rate, sending.plan.means[index], &self.open.iface)
+            .map_err(|what| fault(ErrorKind::BadRequest, what, None))?;
         match &sending.changes {
             Some(changes) if changes.send(send::Change { index, profile }).is_ok() => Ok(()),
             _ => Err(wrong_state(format!("{name} is not sending"), "start it first")),

@@ -48,9 +48,19 @@ class Definition:
     words: str = ""
 
 
+YES, NO = "yes", "no"
+
+
 def points_of(rows: Iterable[Mapping[str, Any]]) -> tuple[TrialPoint, ...]:
-    """Points as records hold them, one mapping each: load_pps, duration_s, loss_ratio and, unless it is true, exact."""
-    return tuple(TrialPoint(float(r["load_pps"]), float(r["duration_s"]), float(r["loss_ratio"]), bool(r.get("exact", True))) for r in rows)
+    """The trials that count, of rows as records hold them: load_pps, duration_s, known_loss_ratio, exact and counts (yes or no).
+
+    Raises KeyError, TypeError, ValueError.
+    """
+    return tuple(
+        TrialPoint(float(r["load_pps"]), float(r["duration_s"]), float(r["known_loss_ratio"]), r["exact"] == YES)
+        for r in rows
+        if r["counts"] == YES
+    )
 
 
 class Verdict(enum.Enum):
@@ -183,11 +193,17 @@ class RampSecond:
     at_s: float
     sent_pps: float
     received_pps: float
+    lost_pps: float | None = None
+    """Certainly lost, where it was counted; None: it follows from the two rates, whose counters may be read at different instants."""
+    refused_pps: float = 0.0
+    """Refused by the DUT: what a device behind a cable would have lost."""
 
     @property
     def loss_ratio(self) -> float:
-        """Of what was sent; more received than sent (counters read at different instants) is no loss."""
-        return max(self.sent_pps - self.received_pps, 0.0) / self.sent_pps if self.sent_pps > 0 else 0.0
+        """Of what was offered to the DUT; more received than sent (counters read at different instants) is no loss."""
+        offered = self.sent_pps + self.refused_pps
+        lost = max(self.sent_pps - self.received_pps, 0.0) if self.lost_pps is None else self.lost_pps
+        return (lost + self.refused_pps) / offered if offered > 0 else 0.0
 
 
 @dataclass(frozen=True)

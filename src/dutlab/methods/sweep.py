@@ -54,9 +54,11 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
         raise InputError(f"workload {cell.workload} has no duration_s above 0", remedy="write a duration, as in 30s")
     outcome = await bench.generator.offer(offer)
     by_link = {flow.link: flow for flow in outcome.flows}
-    if idle := [name for name in offer.links if name not in by_link or by_link[name].sent_frames == 0 or by_link[name].sent_seconds <= 0]:
+    if idle := [
+        name for name in offer.flow_names if name not in by_link or by_link[name].sent_frames == 0 or by_link[name].sent_seconds <= 0
+    ]:
         raise MeasurementError(f"the generator sent nothing on link {' and '.join(idle)}")
-    flows = [by_link[name] for name in offer.links]
+    flows = [by_link[name] for name in offer.flow_names]
     figures = {flow.link: figures_of(offer, flow) for flow in flows}
     if len(flows) > 1:
         figures[cell.link_label] = sum_of(figures, flows)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from dutlab.methods.ports import FrameMix
+from dutlab.methods.ports import FrameMix, Stretch
 from dutlab.spec.testbed import Port
 from dutlab.units import Pps, Seconds
 
@@ -17,8 +17,9 @@ NS = 1_000_000_000
 
 @dataclass(frozen=True)
 class Way:
-    """One direction of one link."""
+    """One direction of one link. `name` is what its flow is called."""
 
+    name: str
     link: str
     sender: str
     """Role that sends: source or sink."""
@@ -31,7 +32,13 @@ class Way:
     isolated: bool
 
     @property
+    def is_back(self) -> bool:
+        """Whether frames go from sink to source."""
+        return self.sender == "sink"
+
+    @property
     def receiver(self) -> str:
+        """The role at the other end."""
         return "sink" if self.sender == "source" else "source"
 
 
@@ -44,6 +51,12 @@ class Load:
     drain: Seconds
     duration: Seconds | None = None
     frames: int | None = None
+    profile: tuple[Stretch, ...] = ()
+
+    def warming_up(self, duration: Seconds, drain: Seconds) -> Load:
+        """The same at the rate that it begins with, for another time."""
+        rate = self.profile[0].from_rate if self.profile else self.rate
+        return replace(self, rate=rate, profile=(), duration=duration, drain=drain)
 
     def send_plan(self, way: Way, stream: int) -> dict[str, Any]:
         """As the protocol's SendPlan."""
@@ -61,11 +74,18 @@ class Load:
             "source_port": way.source_port,
             "destination_port": DESTINATION_PORT,
             "sizes": sizes,
-            "rate": {"max": True} if self.rate is None else {"pps": self.rate},
+            "rate": self._rate(),
         }
         if self.frames is not None:
             plan["frames"] = self.frames
         return {"streams": [plan]} | ({} if self.duration is None else {"duration_ns": round(self.duration * NS)})
+
+    def _rate(self) -> dict[str, Any]:
+        if self.profile:
+            return {
+                "profile": [{"from_pps": s.from_rate, "to_pps": s.to_rate, "duration_ns": round(s.duration * NS)} for s in self.profile]
+            }
+        return {"max": True} if self.rate is None else {"pps": self.rate}
 
     @property
     def longest_s(self) -> float:

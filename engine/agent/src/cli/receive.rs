@@ -47,7 +47,8 @@ pub fn run(a: &args::Receive) -> Result<Exit, Refused> {
     let mut drive = Drive::new(&a.output, clocks)?;
     let (open, opened) = ports::open(&traffic::open("sink", &a.iface, &a.port, a.port.backend, a.port.cpu))?;
     let mut port = Port::new(open);
-    port.arm(None, Some(&ReceivePlan { streams, absorb_udp_ports: a.absorb.clone(), unverified: false }), false)?;
+    let plan = ReceivePlan { streams, absorb_udp_ports: a.absorb.clone(), ..ReceivePlan::default() };
+    port.arm(None, Some(&plan), false)?;
     // From any clock: the sender may have been started long after this machine, or before.
     port.begin_receiver(Nanos::ZERO)?;
     let begin = clock::monotonic();
