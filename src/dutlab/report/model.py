@@ -182,6 +182,15 @@ class Grid:
     rows: tuple[GridRow, ...]
     common_marks: tuple[int, ...] = ()
     """Notes that touch every figure here."""
+    shaded: Literal["no", "by-value"] = "no"
+    """A heat map: each figure's field is shaded by its share of the largest."""
+
+    def shade_percent(self, value: Value | str) -> int:
+        """How strongly a field is shaded; 0 where it is not."""
+        if self.shaded == "no" or not isinstance(value, Figure):
+            return 0
+        most = max(cell.median for row in self.rows for cell in row.cells if isinstance(cell, Figure))
+        return round(100 * value.median / most) if most > 0 else 0
 
 
 @dataclass(frozen=True)
