@@ -12,8 +12,8 @@ Figures of a link, all over the time that was sent in:
     pdv_p999_ns, ipdv_p99_ns                 how much it varied (RFC 5481), where the back end keeps it
 
 Frames that arrive during the drain count as received: they were sent in the trial. At an overload this adds what the DUT had buffered.
-Several links at once give these figures for each and, under `a+b`, their sum; both ways of a link do under `a`, `a.back` and `a+a.back`; there loss is of all frames together and latency only the
-worst one, because percentiles of different links do not add.
+Several links at once give these figures for each and, under `a+b`, their sum; there loss is of all frames together and latency only the
+worst one, because percentiles of different links do not add. Both ways of link a at once have `a`, `a.back` and `a+a.back`.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _ADDS = ("asked_pps", "sent_pps", "sent_bps_l1", "received_pps", "received_bps_l
 
 
 def offer_of(cell: Cell, speeds: Mapping[str, BpsL1 | None] | None = None) -> Offer:
-    """What `cell` asks of the generator: frame_size, frame_mix, duration_s, warmup_s, drain_s, rate_pps (of each link; none is the most)
-    or rate_percent of `speeds`, traffic, directions.
+    """What `cell` asks of the generator; `speeds` are those of the links.
 
-    Raises InputError.
+    Its params: frame_size, frame_mix, duration_s, warmup_s, drain_s, rate_pps (of each link; none is the most) or rate_percent, traffic,
+    directions. Raises InputError.
     """
     mix = mix_of(cell)
     return Offer(
