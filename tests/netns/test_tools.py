@@ -245,12 +245,12 @@ async def test_a_ramp_is_followed_and_read_once_a_second_with_what_got_lost(engi
     assert flow.balances and flow.asked_frames == pytest.approx(1000 + 10_000 + 13_500, rel=0.01)
     assert flow.lost_frames == pytest.approx(flow.sent_frames / 4, abs=1)
     of = {name: [r.value for r in outcome.readings if r.name == name] for name in ("sent_pps", "received_pps", "lost_pps")}
-    assert len(of["sent_pps"]) >= 3 and of["sent_pps"] == sorted(of["sent_pps"])
-    assert of["sent_pps"][-1] == pytest.approx(9000, rel=0.1)
-    for sent, received in zip(of["sent_pps"], of["received_pps"], strict=True):
-        assert received == pytest.approx(sent * 3 / 4, rel=0.25), "read one after the other while the rate rises"
-    for received, lost in zip(of["received_pps"], of["lost_pps"], strict=False):
-        assert lost == pytest.approx(received / 3, rel=0.05), "of one second, by one clock"
+    sent, received, lost = of.values()
+    assert len(sent) == len(received) >= 3 and len(lost) >= 2
+    assert sent[0] < sent[1] < sent[-1] * 1.02 and sent[-1] == pytest.approx(9000, rel=0.1)
+    assert sum(received) == pytest.approx(sum(sent) * 3 / 4, rel=0.15), "one end is read after the other, while the rate rises"
+    for got, missed in zip(received, lost, strict=False):
+        assert missed == pytest.approx(got / 3, rel=0.1), "of one second, by one clock"
 
 
 @pytest.mark.parametrize("backend", ["xdp", "af_packet"])
