@@ -19,6 +19,7 @@ from dutlab.hosts.local import LocalHost
 from dutlab.labs import description
 from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Directions, Offer, Stretch
+from dutlab.spec.traffic import Traffic
 from dutlab.tools import agent as agent_module
 from dutlab.tools.engine import Engine
 from dutlab.tools.find_engine import find_engine
@@ -300,6 +301,19 @@ async def test_a_profile_is_sent_in_stretches_and_warmed_up_for_at_its_first_rat
     assert rates == [{"pps": 100.0}, {"profile": pieces}]
 
 
+async def test_traffic_says_transport_tags_and_flows_in_the_protocols_words(engine, tmp_path):
+    flows = {"count": 5000, "source_addresses": 4, "seed": 7}
+    traffic = Traffic.model_validate({"transport": "tcp-syn", "vlans": [100, 200], "flows": flows})
+    await engine().offer(replace(offer(size=128), traffic=traffic))
+    request = next(q for log in asked(tmp_path) for q in log if "send" in q)
+    jsonschema.Draft202012Validator({"$ref": "#/$defs/Request", "$defs": SCHEMA["$defs"]}).validate(request)
+    (stream,) = request["send"]["streams"]
+    assert (stream["transport"], stream["vlans"]) == ("tcp_syn", [{"id": 100}, {"id": 200}])
+    assert (stream["source_port"], stream["destination_port"]) == (1024, 1), "where the ranges of RFC 4814 begin"
+    ranges = {"source_addresses": 4, "destination_addresses": 1, "source_ports": 64512, "destination_ports": 49151}
+    assert stream["flows"] == {"count": 5000, "seed": 7, **ranges}
+
+
 async def test_both_ways_at_once_each_port_sends_and_receives_and_all_begin_at_one_instant(engine, tmp_path):
     outcome = await engine().offer(replace(offer("a", "b"), directions=Directions.BOTH))
     assert [f.link for f in outcome.flows] == ["a", "a.back", "b", "b.back"]
@@ -310,7 +324,9 @@ async def test_both_ways_at_once_each_port_sends_and_receives_and_all_begin_at_o
     sent, heard = {q["send"]["streams"][0]["stream"] for q in arms}, {q["receive"]["streams"][0] for q in arms}
     assert len(sent) == 4 and sent == heard
     starts = [q for log in logs for q in log if q["op"] == "start"]
-    assert len(starts) == 2 and starts[0]["at_monotonic_ns"] == starts[1]["at_monotonic_ns"] > time.monotonic_ns()
+    instants = {q.get("at_monotonic_ns") for q in starts if q["half"] == "send"}
+    assert [q["half"] for log in logs for q in log if q["op"] == "start"] == ["receive", "send"] * 2
+    assert len(instants) == 1 and min(instants) > time.monotonic_ns() - 10**9
     assert sum(q["op"] == "open" for log in logs for q in log) == 4
 
 

@@ -168,9 +168,9 @@ impl<W: Write> Session<W> {
     fn start(&mut self, start: &Start) -> Answered {
         let mut names = self.named(&start.ports)?;
         if start.ports.is_empty() {
-            names.retain(|n| self.ports[n].is_armed());
+            names.retain(|n| self.ports[n].is_armed(start.half));
         }
-        if let Some(name) = names.iter().find(|n| !self.ports[*n].is_armed()) {
+        if let Some(name) = names.iter().find(|n| !self.ports[*n].is_armed(start.half)) {
             return Err(wrong_state(format!("{name} is not armed"), "arm it first"));
         }
         if names.is_empty() {
@@ -180,19 +180,19 @@ impl<W: Write> Session<W> {
         // Receivers first, so that no frame comes too early. To attach one may take longer than LEAD.
         let begin = given.unwrap_or_else(clock::monotonic);
         for (i, name) in names.iter().enumerate() {
-            if let Err(fault) = self.port(name)?.begin_receiver(begin) {
+            if let Err(fault) = self.port(name)?.begin_receiver(start.half, begin) {
                 for begun in &names[..i] {
-                    self.port(begun)?.abandon_receiver();
+                    self.port(begun)?.abandon_receiver(start.half);
                 }
                 return Err(fault);
             }
         }
-        let lead = names.iter().filter_map(|n| self.ports.get(n)).map(Port::lead).fold(LEAD, Nanos::max);
+        let lead = names.iter().filter_map(|n| self.ports.get(n)).map(|p| p.lead(start.half)).fold(LEAD, Nanos::max);
         let at = given.unwrap_or_else(|| clock::monotonic() + lead);
         for name in &names {
             let (inputs, ended) = (self.inputs.clone(), Input::Sent(name.clone()));
             // The session ends only after its threads, so it hears this or needs it no more.
-            self.port(name)?.start(at, move || drop(inputs.send(ended)));
+            self.port(name)?.start(start.half, at, move || drop(inputs.send(ended)));
         }
         if self.tick == Nanos::NEVER && names.iter().any(|n| self.ports[n].has_events()) {
             self.tick = at + Nanos(1_000_000_000);
@@ -369,6 +369,6 @@ mod tests {
         );
         assert!(reply["err"]["message"].as_str().unwrap().contains("BPF_LINK_CREATE"), "{reply}");
         assert_eq!(begun.load(Ordering::Relaxed), 0, "what had begun was ended");
-        assert!(session.ports.values().all(Port::is_armed), "nothing was changed");
+        assert!(session.ports.values().all(|p| p.is_armed(None)), "nothing was changed");
     }
 }

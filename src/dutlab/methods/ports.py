@@ -12,6 +12,7 @@ from typing import Protocol
 
 from dutlab.doubts import Doubt
 from dutlab.plan.cell import Cell
+from dutlab.spec.traffic import Traffic
 from dutlab.units import BpsL1, FrameBytes, Pps, Seconds
 
 NO_TIME = Seconds(0.0)
@@ -71,6 +72,7 @@ class Offer:
     """Instead of `rate`, which is None then: the rate over time from the first frame on, for a ramp or steps. After the last stretch its
     `to_rate` goes on until `duration` is over. `warmup` is sent at the rate that the profile begins with."""
     directions: Directions = Directions.FORWARD
+    traffic: Traffic = field(default_factory=Traffic)
 
     def __post_init__(self) -> None:
         """Raises ValueError when rate and profile are both given."""

@@ -84,6 +84,8 @@ def asked_words(params: Mapping[str, str | float | int | None], tool: str, *, wi
     if "rate_pps" in params and "rate_pps" not in set(without):
         rate = left.pop("rate_pps", None)
         words.append("as fast as the generator can" if rate is None else f"at {KPPS.text(float(rate))} a link")
+    elif "rate_percent" in left:
+        words.append(f"at {left.pop('rate_percent'):g} % of a link's speed")
     elif "frame_size" in params and "target_percent" not in params:
         words.append("as fast as the generator can")
     for key in sorted(left, key=lambda k: (_ORDER.index(k) if k in _ORDER else len(_ORDER), k)):

@@ -65,7 +65,7 @@ class Engine:
         for agent in self._agents.values():
             agent.take_lines()
             agent.take_events()
-        load = Load(offer.mix, offer.rate, offer.drain, offer.duration, profile=offer.profile)
+        load = Load(offer.mix, offer.rate, offer.drain, offer.duration, profile=offer.profile, traffic=offer.traffic)
         watches = watches_of(ways, load)
         async with self._opened(ways) as notes:
             if offer.warmup > 0:

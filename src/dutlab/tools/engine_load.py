@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dutlab.methods.ports import FrameMix, Stretch
 from dutlab.spec.testbed import Port
+from dutlab.spec.traffic import RFC4814_DESTINATION_PORTS, RFC4814_SOURCE_PORTS, Traffic
 from dutlab.units import Pps, Seconds
 
 SOURCE_PORT = 49152
 """UDP source port of a measured flow: constant, so that a card's hash puts it onto the same queue in every trial."""
 DESTINATION_PORT = 7  # echo (RFC 862); RFC 2544 appendix C.2.6.4 has test frames go there
 NS = 1_000_000_000
+_LAST_PORT = 65535
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class Load:
     duration: Seconds | None = None
     frames: int | None = None
     profile: tuple[Stretch, ...] = ()
+    traffic: Traffic = field(default_factory=Traffic)
 
     def warming_up(self, duration: Seconds, drain: Seconds) -> Load:
         """The same at the rate that it begins with, for another time."""
@@ -75,10 +78,28 @@ class Load:
             "destination_port": DESTINATION_PORT,
             "sizes": sizes,
             "rate": self._rate(),
+            **self._headers(),
         }
         if self.frames is not None:
             plan["frames"] = self.frames
         return {"streams": [plan]} | ({} if self.duration is None else {"duration_ns": round(self.duration * NS)})
+
+    def _headers(self) -> dict[str, Any]:
+        """What differs from one UDP flow without tags."""
+        t, headers = self.traffic, dict[str, Any]()
+        if t.transport != "udp":
+            headers["transport"] = t.transport.replace("-", "_")
+        if t.vlans:
+            headers["vlans"] = [{"id": number} for number in t.vlans]
+        if t.flows.count > 1:
+            headers["flows"] = t.flows.model_dump(exclude_none=True)
+            # Each range begins at the stream's own: high enough that none reaches past the last port.
+            source, destination = t.flows.source_ports, t.flows.destination_ports
+            if source > 1:
+                headers["source_port"] = min(RFC4814_SOURCE_PORTS[0], _LAST_PORT + 1 - source)
+            if destination > 1:
+                headers["destination_port"] = RFC4814_DESTINATION_PORTS[0]
+        return headers
 
     def _rate(self) -> dict[str, Any]:
         if self.profile:

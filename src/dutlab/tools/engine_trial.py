@@ -23,8 +23,8 @@ from dutlab.tools.path_counters import PathCount, lost_by_place
 LOOK_S = 0.2
 """How often both ends are asked what they count, in a trial that may be stopped; in others once a second, first after this time."""
 LOOK_SLOWLY_S = 1.0
-TOGETHER_S = 0.5
-"""Ports that send and receive start so much after the last of them is told to: time to attach programs and load plans."""
+TOGETHER_S = 0.3
+"""Where both hosts send, they begin so much after the first is told to: time to tell the other, and for both to load their plans."""
 
 ROUGH = 0.1
 """An error of the clocks above this share of the median latency is a doubt."""
@@ -97,18 +97,18 @@ class Part:
         return {} if self.clocks is None else {"sender_clock": {"ahead_ns": self.clocks[way.sender].since(self.clocks[way.receiver]).ns}}
 
     async def _start(self) -> None:
-        """Receivers first. Ports that do both start at one instant, which lies so far ahead that all of them listen by then."""
+        """All receive before the first one sends; where both hosts send, they begin at one instant."""
+        for role in dict.fromkeys(way.receiver for way in self.ways):
+            await self.agents[role].ask("start", ports=[str(w.receives_on) for w in self.ways if w.receiver == role], half="receive")
         senders = {way.sender: [str(w.sends_on) for w in self.ways if w.sender == way.sender] for way in self.ways}
         if len(senders) == 1:
-            for role in dict.fromkeys(way.receiver for way in self.ways):
-                await self.agents[role].ask("start", ports=[str(w.receives_on) for w in self.ways if w.receiver == role])
             for role, ports in senders.items():
-                await self.agents[role].ask("start", ports=ports)
+                await self.agents[role].ask("start", ports=ports, half="send")
             return
         now_ns = int((await self.agents["source"].ask("clock"))["replied_monotonic_ns"])
         for role, ports in senders.items():
             ahead = 0 if self.clocks is None else self.clocks[role].since(self.clocks["source"]).ns
-            await self.agents[role].ask("start", ports=ports, at_monotonic_ns=now_ns + ahead + round(TOGETHER_S * NS))
+            await self.agents[role].ask("start", ports=ports, half="send", at_monotonic_ns=now_ns + ahead + round(TOGETHER_S * NS))
 
     async def _watched(
         self, waits: asyncio.Future[list[dict[str, Any]]], watches: Sequence[WayWatch], allowed: int | None

@@ -96,7 +96,7 @@ fn sending(what: &'static str, sizes: Sizes, flows: u32, time: Nanos, cpu: Optio
     let mut port = Port::new(ports::open(&ask)?.0);
     port.arm(Some(&SendPlan { streams: vec![stream], duration_ns: Some(time.0), ..SendPlan::default() }), None, false)?;
     let (tell, told) = mpsc::channel();
-    port.start(clock::monotonic() + LEAD.max(port.lead()), move || {
+    port.start(None, clock::monotonic() + LEAD.max(port.lead(None)), move || {
         let _ = tell.send(());
     });
     let _ = told.recv();

@@ -95,10 +95,10 @@ pub fn run(a: &args::ForwardTest) -> Result<Exit, Refused> {
     let (mut source, mut sink) = (Port::new(source), Port::new(sink));
     source.arm(Some(&plan), None, false)?;
     sink.arm(None, Some(&receive_plan(&plan, &sink_opened)), false)?;
-    sink.begin_receiver(clock::monotonic())?;
-    let at = clock::monotonic() + LEAD.max(source.lead());
-    sink.start(at, || ());
-    source.start(at, drive.when_sent());
+    sink.begin_receiver(None, clock::monotonic())?;
+    let at = clock::monotonic() + LEAD.max(source.lead(None));
+    sink.start(None, at, || ());
+    source.start(None, at, drive.when_sent());
     let why = drive.wait(&[&source, &sink], at, send::end_of(&plan, at));
     let sent = send::finish(&mut source, &mut drive, why)?;
     let ended = clock::monotonic();

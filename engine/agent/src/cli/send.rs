@@ -45,8 +45,8 @@ pub fn run(a: &args::Send) -> Result<Exit, Refused> {
     };
     let mut port = Port::new(open);
     port.arm(Some(&plan), None, false)?;
-    let at = clock::monotonic() + LEAD.max(port.lead());
-    port.start(at, drive.when_sent());
+    let at = clock::monotonic() + LEAD.max(port.lead(None));
+    port.start(None, at, drive.when_sent());
     let why = drive.wait(&[&port], at, end_of(&plan, at));
     let sent = finish(&mut port, &mut drive, why)?;
     // A capture that is not sent in its own time goes as fast as it can.
