@@ -17,6 +17,8 @@ COMMANDS = {
     "undo": "dutlab.cli.run:undo",
     "report": "dutlab.cli.report:report",
     "plot": "dutlab.cli.report:plot",
+    "loadtest": "dutlab.cli.loadtest:loadtest",
+    "import": "dutlab.cli.import_files:import_files",
     "lab": "dutlab.cli.lab:lab",
     "compare": "dutlab.cli.compare:compare",
     "check": "dutlab.cli.compare:check",

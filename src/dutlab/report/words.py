@@ -51,6 +51,15 @@ _WORDS = {
     "omit_s": "first {} s left out",
     "warmup_s": "{} s warm-up",
     "drain_s": "{} s drain",
+    "warmup_pps": "warm-up at {} pps",
+    "warmup_mult": "warm-up at {}",
+    "rampup_s": "ramp of {} s",
+    "target_percent": "to {} % of line rate",
+    "hold_s": "{} s hold",
+    "shares_percent": "loads of {} %",
+    "idle_pps": "{} pps at 0 %",
+    "threshold_percent": "saturated above {} % loss",
+    "directions": "direction: {}",
 }
 _ORDER = (*_WORDS, "streams")
 _TOLD_ELSEWHERE = ("frame_mix", "steps")
@@ -74,10 +83,13 @@ def asked_words(params: Mapping[str, str | float | int | None], tool: str, *, wi
     """`4 streams, 30 s, first 5 s left out`: what a workload asked for."""
     left = {k: v for k, v in params.items() if v is not None and k not in {*without, *_TOLD_ELSEWHERE} and (k, v) not in _NOTHING}
     words = []
-    if "rate_pps" in params and "rate_pps" not in set(without):
+    if "shares_percent" in params:
+        rate = left.pop("rate_pps", None)
+        words.append("of a rate that a search finds" if rate is None else f"of {KPPS.text(float(rate))} a link")
+    elif "rate_pps" in params and "rate_pps" not in set(without):
         rate = left.pop("rate_pps", None)
         words.append("as fast as the generator can" if rate is None else f"at {KPPS.text(float(rate))} a link")
-    elif "frame_size" in params:
+    elif "frame_size" in params and "target_percent" not in params:
         words.append("as fast as the generator can")
     for key in sorted(left, key=lambda k: (_ORDER.index(k) if k in _ORDER else len(_ORDER), k)):
         value = f"{left[key]:g}" if isinstance(left[key], (int, float)) else str(left[key])
