@@ -7,6 +7,7 @@ import importlib
 from dutlab.methods.ports import Method
 
 METHODS = {
+    "latency": "dutlab.methods.latency",
     "loadtest": "dutlab.methods.loadtest",
     "search": "dutlab.methods.search",
     "sweep": "dutlab.methods.sweep",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dutlab.report.axis import TICK_SIZE, Scale, draw_x_axis, draw_y_axis, spread, tick_words
 from dutlab.report.model import Curve, Line
@@ -45,7 +45,7 @@ def curve_plot(curve: Curve, labels: Sequence[str]) -> Plot | None:
         return None
     xs, ys = [px for d in drawn for px, _ in d.points], [py for d in drawn for _, py in d.points]
     x = Scale(min(xs), max(xs) if max(xs) > min(xs) else min(xs) + 1, 0.0, WIDTH)
-    y = Scale(min(0.0, *ys), (max(ys) * ABOVE if max(ys) > 0 else 0.0) or (0.0 if min(ys) < 0 else 1.0), HEIGHT, 0.0)
+    y = _log_scale(ys) if curve.scale == "log" else _linear_scale(ys)
 
     d = Drawing()
     left = max(LEFT, draw_y_axis(d, y, left=0.0, right=WIDTH, title=_titled(curve.y_title, up.name)))
@@ -68,7 +68,7 @@ def curve_plot(curve: Curve, labels: Sequence[str]) -> Plot | None:
 
 def _drawn(curve: Curve, labels: Sequence[str], across: Unit, up: Unit) -> list[_Drawn]:
     """Labels of the run keep their colours; other lines get the places after them. What was asked takes none."""
-    kept = [line for line in curve.lines if line.points]
+    kept = [kept for line in curve.lines if (kept := _drawable(line, curve)).points]
     own = [line.label for line in kept if line.label not in labels and line.role == "found"]
     first = 0 if all(line.label not in labels for line in kept) else len(labels)
     out = []
@@ -76,6 +76,20 @@ def _drawn(curve: Curve, labels: Sequence[str], across: Unit, up: Unit) -> list[
         found_at = labels.index(line.label) if line.label in labels else first + own.index(line.label) if line.label in own else 0
         out.append(_Drawn(line, found_at, tuple((px / across.scale, py / up.scale) for px, py in line.points)))
     return out
+
+
+def _drawable(line: Line, curve: Curve) -> Line:
+    return replace(line, points=tuple(p for p in line.points if p[1] > 0)) if curve.scale == "log" else line
+
+
+def _linear_scale(ys: Sequence[float]) -> Scale:
+    """From 0, or below, to just above the largest value."""
+    high = max(ys) * ABOVE if max(ys) > 0 else 0.0
+    return Scale(min(0.0, *ys), high or (0.0 if min(ys) < 0 else 1.0), HEIGHT, 0.0)
+
+
+def _log_scale(ys: Sequence[float]) -> Scale:
+    return Scale(min(ys) / 1.35, max(ys) * 1.35, HEIGHT, 0.0, log=True)
 
 
 def _draw_limits(d: Drawing, y: Scale, curve: Curve, up: Unit) -> None:

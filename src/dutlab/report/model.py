@@ -225,6 +225,8 @@ class Curve:
     limits: tuple[tuple[str, float], ...] = ()
     """Horizontal lines, with their words."""
     moments: tuple[Moment, ...] = ()
+    scale: Literal["linear", "log"] = "linear"
+    """Of the upright axis; a logarithmic one leaves out what is not above 0."""
     note: str = ""
 
 

@@ -56,6 +56,8 @@ _WORDS = {
     "rampup_s": "ramp of {} s",
     "target_percent": "to {} % of line rate",
     "hold_s": "{} s hold",
+    "shares_percent": "loads of {} %",
+    "idle_pps": "{} pps at 0 %",
     "threshold_percent": "saturated above {} % loss",
     "directions": "direction: {}",
 }
@@ -81,7 +83,10 @@ def asked_words(params: Mapping[str, str | float | int | None], tool: str, *, wi
     """`4 streams, 30 s, first 5 s left out`: what a workload asked for."""
     left = {k: v for k, v in params.items() if v is not None and k not in {*without, *_TOLD_ELSEWHERE} and (k, v) not in _NOTHING}
     words = []
-    if "rate_pps" in params and "rate_pps" not in set(without):
+    if "shares_percent" in params:
+        rate = left.pop("rate_pps", None)
+        words.append("of a rate that a search finds" if rate is None else f"of {KPPS.text(float(rate))} a link")
+    elif "rate_pps" in params and "rate_pps" not in set(without):
         rate = left.pop("rate_pps", None)
         words.append("as fast as the generator can" if rate is None else f"at {KPPS.text(float(rate))} a link")
     elif "rate_percent" in left:

@@ -18,6 +18,7 @@ from pydantic import BeforeValidator, PlainSerializer, ValidationError, Validati
 from dutlab.spec.model import Loc, did_you_mean, fault, faults_of, refuse
 from dutlab.spec.workloads.base import Setting, Wire, WorkloadModel
 from dutlab.spec.workloads.iperf3 import Iperf3Workload
+from dutlab.spec.workloads.latency import LatencyWorkload
 from dutlab.spec.workloads.loadtest import LoadtestWorkload
 from dutlab.spec.workloads.matrix import MatrixWorkload
 from dutlab.spec.workloads.path_mtu import PathMtuWorkload
@@ -31,6 +32,7 @@ _MODELS: tuple[type[WorkloadModel], ...] = (
     Iperf3Workload,
     SweepWorkload,
     LoadtestWorkload,
+    LatencyWorkload,
     SearchWorkload,
     StepsWorkload,
     PathMtuWorkload,
