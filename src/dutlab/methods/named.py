@@ -7,6 +7,7 @@ import importlib
 from dutlab.methods.ports import Method
 
 METHODS = {
+    "rfc2544": "dutlab.methods.rfc2544.suite",
     "sweep": "dutlab.methods.sweep",
 }
 """Workload → the module whose `measure` is its method."""

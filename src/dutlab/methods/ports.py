@@ -236,6 +236,26 @@ class Measured:
     """What a method found step by step: the trials of a search, the points of a curve."""
 
 
+class ResetKind(enum.Enum):
+    """What of a DUT is reset (RFC 6201 section 4)."""
+
+    PROCESS = "process"
+    """Its forwarding alone."""
+    SOFTWARE = "software"
+    """Its whole network stack, ports included."""
+
+
+class Device(Protocol):
+    """What a method may do to the DUT beside loading it. Whatever it changes is undone at the end of the trial, and after a crash."""
+
+    @property
+    def resets(self) -> tuple[ResetKind, ...]:
+        """The kinds of reset that it can be told to make."""
+
+    async def reset(self, kind: ResetKind) -> float:
+        """Resets it; returns how many seconds the command took. Raises HostError."""
+
+
 @dataclass(frozen=True)
 class Bench:
     """All that a method is given to measure with."""
@@ -243,6 +263,8 @@ class Bench:
     generator: Generator
     speeds: Mapping[str, BpsL1 | None] = field(default_factory=dict)
     """Line rate of each link, None where it is not known."""
+    device: Device | None = None
+    """None: nothing can be done to the DUT."""
 
 
 Method = Callable[[Bench, Cell], Awaitable[Measured]]

@@ -18,12 +18,15 @@ from dutlab.spec.model import Loc, did_you_mean, fault, faults_of, refuse
 from dutlab.spec.workloads.base import Setting, Wire, WorkloadModel
 from dutlab.spec.workloads.iperf3 import Iperf3Workload
 from dutlab.spec.workloads.path_mtu import PathMtuWorkload
+from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
 from dutlab.spec.workloads.steps import StepsWorkload
 from dutlab.spec.workloads.sweep import SweepWorkload
 
 __all__ = ["KINDS", "Setting", "Wire", "Workload", "WorkloadModel"]
 
-KINDS: Mapping[str, type[WorkloadModel]] = {model.kind: model for model in (Iperf3Workload, SweepWorkload, StepsWorkload, PathMtuWorkload)}
+KINDS: Mapping[str, type[WorkloadModel]] = {
+    model.kind: model for model in (Iperf3Workload, SweepWorkload, StepsWorkload, PathMtuWorkload, Rfc2544Workload)
+}
 
 
 def _dispatch(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a user wrote can be anything

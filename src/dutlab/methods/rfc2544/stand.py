@@ -1,0 +1,105 @@
+"""What each test of the suite works with: a generator that keeps the waits of RFC 2544 section 23, and what earlier tests have found."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from dutlab.doubts import Doubt
+from dutlab.methods.ledger import failed_frames, made_frames
+from dutlab.methods.ports import Device, Directions, Flow, Generator, Offer, Outcome, Row, Stretch, back_of
+from dutlab.methods.rfc2544.asked import Asked
+from dutlab.units import Pps, Seconds
+
+LEARNING_S = 2.0
+"""Sent before each trial and not counted: learning frames (section 23), and caches that fill."""
+RESIDUAL_S = 2.0  # RFC 2544 section 23: for residual frames to be received
+RESTABILISE_S = 5.0  # RFC 2544 section 23: for the DUT to restabilise
+LEAST_DRAIN_S = 0.2
+"""However short a scaled wait would be: what a software router holds back must be able to arrive."""
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class Paced:
+    """A generator of which the ways (`a`, `a.back`) can be asked for as links, and that rests after each trial. A wrapper of a port is a port."""
+
+    def __init__(self, generator: Generator, rest: Seconds, sleep: Sleep = asyncio.sleep) -> None:
+        self._generator, self._rest, self.sleep = generator, rest, sleep
+        self.facts: dict[str, str] = {}
+        self.doubts: dict[Doubt, None] = {}
+        self.raw: Mapping[str, bytes] = {}
+        """Of the last trial."""
+
+    async def offer(self, offer: Offer) -> Outcome:
+        """As the port asks. Raises ToolFailed, HostError."""
+        forward = tuple(way for way in offer.links if not _is_back(way, offer.links))
+        directions = Directions.FORWARD if len(forward) == len(offer.links) else Directions.BOTH
+        outcome = await self._generator.offer(replace(offer, links=forward, directions=directions))
+        self.facts.update(outcome.facts)
+        self.doubts.update(dict.fromkeys(outcome.doubts))
+        self.raw = outcome.raw
+        await self.sleep(self._rest)
+        return outcome
+
+
+def _is_back(way: str, ways: Sequence[str]) -> bool:
+    return any(way == back_of(link) for link in ways)
+
+
+@dataclass(frozen=True)
+class Stand:
+    """Rates are frames a second of each way."""
+
+    asked: Asked
+    generator: Paced
+    maximum: Pps
+    """The highest rate of the medium, or, where its speed is not known, what the generator makes at full speed."""
+    line_known: bool
+    throughput: Pps | None = None
+    device: Device | None = None
+
+    async def offer(
+        self, rate: Pps | None, duration: Seconds, *, profile: tuple[Stretch, ...] = (), warmup: Seconds | None = None, look: bool = False
+    ) -> Outcome:
+        """One trial with the waits of the text. `look` has the generator look often, for what happens in time."""
+        return await self.generator.offer(
+            Offer(
+                links=self.asked.ways,
+                mix=self.asked.mix,
+                rate=rate,
+                duration=duration,
+                warmup=self.asked.seconds(LEARNING_S) if warmup is None else warmup,
+                drain=Seconds(max(self.asked.seconds(RESIDUAL_S), LEAST_DRAIN_S)),
+                stop_after_lost=_NEVER if look else None,
+                profile=profile,
+            )
+        )
+
+
+_NEVER = 1 << 62  # frames
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one test found: rows for its table, figures of all ways together, sentences."""
+
+    rows: Sequence[Row]
+    figures: Mapping[str, float] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+
+def failed(flows: Sequence[Flow]) -> int:
+    """Frames of all ways that the DUT did not forward: lost, or not taken by its port."""
+    return sum(failed_frames(flow) for flow in flows)
+
+
+def made(flows: Sequence[Flow]) -> int:
+    """Frames of all ways that the DUT was offered in time."""
+    return sum(made_frames(flow) for flow in flows)
+
+
+def made_pps(flows: Sequence[Flow]) -> float:
+    """What the slowest way's generator had ready in a second."""
+    return min((made_frames(f) / f.sent_seconds if f.sent_seconds > 0 else 0.0 for f in flows), default=0.0)
