@@ -58,6 +58,8 @@ class Simulation:
     """Tampers with what is counted in trial n."""
     obeys: bool = True
     """Whether it stops when it may."""
+    held_back: bool = False
+    """The DUT's port does not take what the DUT would lose, as the full ring of a veth pair."""
     offers: list[Offer] = field(default_factory=list)
     sent_s: float = 0.0
 
@@ -86,7 +88,7 @@ class Simulation:
         seconds = float(polls[at])
         sent = round(float(sent_at[at])) if early or bool(np.any(rates < wanted)) else asked
         lost = min(int(lost_at[at]), sent)
-        flows = tuple(self.change(number, _flow(name, offer, asked, sent, lost, seconds, early=early)) for name in names)
+        flows = tuple(self.change(number, self._flow(name, offer, asked, sent, lost, seconds, early=early)) for name in names)
         self.sent_s += seconds
         readings = [r for name in names for r in _readings(name, polls[: at + 1], sent_at, lost_at)]
         return Outcome(flows, readings=readings, stopped_early_s=Seconds(seconds) if early else None)
@@ -103,6 +105,25 @@ class Simulation:
         if dut.stalls_per_s:
             lost += np.cumsum(rng.poisson(dut.stalls_per_s * POLL_S, count) * rates) * dut.stall_s
         return np.floor(lost + 1e-3)  # what a long sum of fractions falls short of a whole frame
+
+    def _flow(self, link: str, offer: Offer, asked: int, made: int, failed: int, seconds: float, *, early: bool) -> Flow:
+        asked = made if early else max(asked, made)
+        refused = failed if self.held_back else 0
+        return Flow(
+            link=link,
+            asked_frames=asked,
+            sent_frames=made - refused,
+            refused_frames=asked - made + refused,
+            refused_by_peer_frames=refused,
+            received_frames=made - failed,
+            lost_frames=failed - refused,
+            duplicated_frames=0,
+            reordered_frames=0,
+            foreign_frames=0,
+            sent_seconds=seconds,
+            mean_frame_bytes=offer.mix.mean,
+            received_bytes=round((made - failed) * offer.mix.mean),
+        )
 
 
 def ends_of_polls(offer: Offer) -> np.ndarray:
@@ -131,24 +152,6 @@ def _readings(name: str, polls: np.ndarray, sent_at: np.ndarray, lost_at: np.nda
         sent, lost = (float(count[end] - count[end - every]) for count in (sent_at, lost_at))
         for what, value in (("sent_pps", sent), ("received_pps", sent - lost), ("lost_pps", lost), ("refused_by_peer_pps", 0.0)):
             yield Reading(float(polls[end]), name, what, value)
-
-
-def _flow(link: str, offer: Offer, asked: int, sent: int, lost: int, seconds: float, *, early: bool) -> Flow:
-    asked = sent if early else max(asked, sent)
-    return Flow(
-        link=link,
-        asked_frames=asked,
-        sent_frames=sent,
-        refused_frames=asked - sent,
-        received_frames=sent - lost,
-        lost_frames=lost,
-        duplicated_frames=0,
-        reordered_frames=0,
-        foreign_frames=0,
-        sent_seconds=seconds,
-        mean_frame_bytes=offer.mix.mean,
-        received_bytes=round((sent - lost) * offer.mix.mean),
-    )
 
 
 def in_flight(flow: Flow) -> Flow:

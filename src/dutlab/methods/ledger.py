@@ -31,11 +31,11 @@ def doubts_of(offer: Offer, flow: Flow) -> list[Doubt]:
         )
         doubts.append(Doubt(DoubtKind.LEDGER_OPEN, numbers, flow.link))
     if offer.rate is not None and flow.sent_seconds > 0:
-        reached = flow.sent_frames / flow.sent_seconds
+        reached = made_frames(flow) / flow.sent_seconds
         if reached < offer.rate * (1 - RATE_TOLERANCE):
-            doubts.append(Doubt(DoubtKind.TX_STARVED, f"asked {si(offer.rate, 'pps')}, sent {si(reached, 'pps')}", flow.link))
-    elif offer.profile and flow.sent_frames < flow.asked_frames * (1 - RATE_TOLERANCE):
-        doubts.append(Doubt(DoubtKind.TX_STARVED, f"asked {flow.asked_frames} frames, sent {flow.sent_frames}", flow.link))
+            doubts.append(Doubt(DoubtKind.TX_STARVED, f"asked {si(offer.rate, 'pps')}, made {si(reached, 'pps')}", flow.link))
+    elif offer.profile and made_frames(flow) < flow.asked_frames * (1 - RATE_TOLERANCE):
+        doubts.append(Doubt(DoubtKind.TX_STARVED, f"asked {flow.asked_frames} frames, made {made_frames(flow)}", flow.link))
     if flow.foreign_frames:
         doubts.append(Doubt(DoubtKind.FOREIGN_FRAMES, f"{flow.foreign_frames} frames", flow.link))
     return doubts

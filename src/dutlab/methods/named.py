@@ -8,6 +8,7 @@ from dutlab.methods.ports import Method
 
 METHODS = {
     "rfc2544": "dutlab.methods.rfc2544.suite",
+    "search": "dutlab.methods.search",
     "sweep": "dutlab.methods.sweep",
 }
 """Workload → the module whose `measure` is its method."""

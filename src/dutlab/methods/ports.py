@@ -8,12 +8,14 @@ from __future__ import annotations
 import enum
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address
 from typing import Protocol
 
 from dutlab.doubts import Doubt
 from dutlab.plan.cell import Cell
 from dutlab.units import BpsL1, FrameBytes, Pps, Seconds
 
+IPAddress = IPv4Address | IPv6Address
 NO_TIME = Seconds(0.0)
 DRAIN = Seconds(0.5)
 """Enough for what a software router buffers; RFC 2544 section 23 waits 2 s."""
@@ -242,7 +244,7 @@ class ResetKind(enum.Enum):
     PROCESS = "process"
     """Its forwarding alone."""
     SOFTWARE = "software"
-    """Its whole network stack, ports included."""
+    """Its whole network configuration: forwarding, rules, addresses, routes."""
 
 
 class Device(Protocol):
@@ -265,6 +267,8 @@ class Bench:
     """Line rate of each link, None where it is not known."""
     device: Device | None = None
     """None: nothing can be done to the DUT."""
+    addresses: Mapping[str, tuple[IPAddress, IPAddress]] = field(default_factory=dict)
+    """Of each link: the source's and the sink's."""
 
 
 Method = Callable[[Bench, Cell], Awaitable[Measured]]

@@ -12,7 +12,7 @@ from dutlab.plan.cell import Cell
 from dutlab.units import Seconds
 
 
-class Test(enum.Enum):
+class Benchmark(enum.Enum):
     """The tests of RFC 2544 section 26, in their order; the word is that of the experiment file."""
 
     THROUGHPUT = "throughput"
@@ -29,7 +29,7 @@ class Asked:
 
     links: tuple[str, ...]
     mix: FrameMix
-    tests: tuple[Test, ...]
+    tests: tuple[Benchmark, ...]
     scale: float = 1.0
     """Every duration that the text prescribes is this share of it."""
     directions: Directions = Directions.FORWARD
@@ -57,7 +57,7 @@ def asked_of(cell: Cell) -> Asked:
         return Asked(
             links=cell.links,
             mix=mix_of(cell),
-            tests=tuple(Test(word) for word in str(params["tests"]).split(",")),
+            tests=tuple(Benchmark(word) for word in str(params["tests"]).split(",")),
             scale=float(params["scale"] or 0),
             directions=Directions(str(params["directions"])),
             width=float(params["width_ratio"] or 0),

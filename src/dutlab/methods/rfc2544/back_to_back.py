@@ -1,4 +1,4 @@
-"""Back-to-back frames (RFC 2544 section 26.4) with the corrections of RFC 9004: the longest burst at the highest rate that is not lost from.
+"""Back-to-back frames (RFC 2544 section 26.4) with the corrections of RFC 9004: the longest whole burst at the highest rate.
 
 A repeat is a search of its own: the burst doubles from a short one until frames are lost, then the gap is halved (RFC 9004 section 5.4
 asks for a binary search) until it is a hundredth of the burst. Frames that the DUT's port did not take count as lost.

@@ -1,4 +1,4 @@
-"""Frame loss rate (RFC 2544 section 26.3): from the highest rate of the medium down in steps of 10 % until two trials in a row lose nothing."""
+"""Frame loss rate (RFC 2544 section 26.3): from the highest rate down in steps of a tenth until two trials in a row lose nothing."""
 
 from __future__ import annotations
 

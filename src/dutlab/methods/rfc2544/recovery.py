@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from dutlab.errors import MeasurementError
 from dutlab.methods.ports import Reading, Stretch
@@ -19,8 +20,8 @@ OVERLOAD = 1.1
 OVERLOAD_S = 60.0
 AFTER_S = 30.0
 """Long enough for the slowest recovery that is worth the name; the text has no length."""
-LEAST_S = 2.0
-"""However short a scaled stretch would be: it must hold some readings."""
+LEAST_S = 5.0
+"""However short a scaled stretch would be: it must hold some readings, which come once a second."""
 SETTLED = 0.5
 """A reading with less than this share of the drop in rate behind it is one of the overload still."""
 
@@ -41,7 +42,7 @@ async def measure(stand: Stand, throughput: Pps) -> Result:
     low = Pps(high / 2)
     before, after = (Seconds(max(stand.asked.seconds(s), LEAST_S)) for s in (OVERLOAD_S, AFTER_S))
     profile = (Stretch(before, high, high), Stretch(after, low, low))
-    outcome = await stand.offer(None, Seconds(before + after), profile=profile, look=True)
+    outcome = await stand.offer(None, Seconds(before + after), profile=profile)
     found = recovered(outcome.readings, high=high, low=low)
     row = {
         "overload_pps": high,
@@ -76,6 +77,6 @@ def _of_link(series: Sequence[tuple[float, dict[str, float]]], high: Pps, low: P
     share = min(max((made[dropped][1] - low) / (high - low), 0.0), 1.0)
     instant = start + share * (end - start)
     failing = [at for at, row in series if at > instant and row.get("lost_pps", 0.0) + row.get("refused_by_peer_pps", 0.0) > 0]
-    apart = max(b[0] - a[0] for a, b in zip(made, made[1:], strict=False))
+    apart = max(b[0] - a[0] for a, b in pairwise(made))
     ongoing = bool(failing) and failing[-1] >= series[-1][0]
     return Recovered(failing[-1] - instant if failing else 0.0, apart, ongoing)

@@ -23,7 +23,7 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class Paced:
-    """A generator of which the ways (`a`, `a.back`) can be asked for as links, and that rests after each trial. A wrapper of a port is a port."""
+    """A generator of which ways (`a`, `a.back`) can be asked for as links, and that rests after each trial."""
 
     def __init__(self, generator: Generator, rest: Seconds, sleep: Sleep = asyncio.sleep) -> None:
         self._generator, self._rest, self.sleep = generator, rest, sleep
@@ -55,15 +55,21 @@ class Stand:
     asked: Asked
     generator: Paced
     maximum: Pps
-    """The highest rate of the medium, or, where its speed is not known, what the generator makes at full speed."""
-    line_known: bool
+    """The highest rate of the medium, or, where its speed is not known, what stands for it."""
+    maximum_is: str
+    """What the highest rate is, in words."""
     throughput: Pps | None = None
     device: Device | None = None
 
     async def offer(
-        self, rate: Pps | None, duration: Seconds, *, profile: tuple[Stretch, ...] = (), warmup: Seconds | None = None, look: bool = False
+        self,
+        rate: Pps | None,
+        duration: Seconds,
+        *,
+        profile: tuple[Stretch, ...] = (),
+        warmup: Seconds | None = None,
     ) -> Outcome:
-        """One trial with the waits of the text. `look` has the generator look often, for what happens in time."""
+        """One trial with the waits of the text."""
         return await self.generator.offer(
             Offer(
                 links=self.asked.ways,
@@ -72,13 +78,9 @@ class Stand:
                 duration=duration,
                 warmup=self.asked.seconds(LEARNING_S) if warmup is None else warmup,
                 drain=Seconds(max(self.asked.seconds(RESIDUAL_S), LEAST_DRAIN_S)),
-                stop_after_lost=_NEVER if look else None,
                 profile=profile,
             )
         )
-
-
-_NEVER = 1 << 62  # frames
 
 
 @dataclass(frozen=True)

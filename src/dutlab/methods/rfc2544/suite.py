@@ -18,7 +18,7 @@ from dutlab.errors import MeasurementError
 from dutlab.methods.ledger import RFC2544_TRIAL_S
 from dutlab.methods.ports import Bench, Measured, Table
 from dutlab.methods.rfc2544 import back_to_back, frame_loss, latency, recovery, reset, throughput
-from dutlab.methods.rfc2544.asked import Asked, Test, asked_of
+from dutlab.methods.rfc2544.asked import Asked, Benchmark, asked_of
 from dutlab.methods.rfc2544.deviations import deviations
 from dutlab.methods.rfc2544.stand import RESTABILISE_S, Paced, Result, Sleep, Stand
 from dutlab.plan.cell import Cell
@@ -32,13 +32,14 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
     speeds = [bench.speeds.get(link) for link in cell.links]
     known = [speed for speed in speeds if speed is not None]
     line_known = len(known) == len(speeds)
-    stand = Stand(asked, paced, Pps(0.0), line_known, device=bench.device)
-    stand = replace(stand, maximum=line_rate(min(known), asked.mix.mean) if line_known else await throughput.reach(stand))
+    stand = Stand(asked, paced, Pps(0.0), throughput.LINE_RATE, device=bench.device)
+    highest, words = (line_rate(min(known), asked.mix.mean), throughput.LINE_RATE) if line_known else await throughput.reach(stand)
+    stand = replace(stand, maximum=highest, maximum_is=words)
     results, notes = await _in_order(stand)
     if not results:
         raise MeasurementError("no test found anything: " + "; ".join(notes), raw=dict(paced.raw))
-    appendix_c = bool(cell.params.get("appendix_c_addresses"))
-    said = deviations(asked, line_known=line_known, addresses_of_appendix_c=appendix_c)
+    addresses = [address for link in cell.links for address in bench.addresses.get(link, ())]
+    said = deviations(asked, maximum_is=words, addresses=addresses)
     tables: dict[str, Table] = {test.value.replace("-", "_"): result.rows for test, result in results.items()}
     tables["deviations"] = [{"text": text} for text in said]
     return Measured(
@@ -51,9 +52,9 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
     )
 
 
-async def _in_order(stand: Stand) -> tuple[dict[Test, Result], list[str]]:
+async def _in_order(stand: Stand) -> tuple[dict[Benchmark, Result], list[str]]:
     """The result of each test that could be carried out, and why others could not."""
-    results, notes = dict[Test, Result](), list[str]()
+    results, notes = dict[Benchmark, Result](), list[str]()
     for test in stand.asked.tests:
         work = _work(test, stand)
         if work is None:
@@ -64,24 +65,24 @@ async def _in_order(stand: Stand) -> tuple[dict[Test, Result], list[str]]:
         except MeasurementError as e:
             notes.append(f"{test.value}: {e}")
             continue
-        if test is Test.THROUGHPUT and (found := results[test].rows[0]["lower_pps"]) is not None:
+        if test is Benchmark.THROUGHPUT and (found := results[test].rows[0]["lower_pps"]) is not None:
             stand = replace(stand, throughput=Pps(float(found)))
     return results, notes
 
 
-def _work(test: Test, stand: Stand) -> Awaitable[Result] | None:
+def _work(test: Benchmark, stand: Stand) -> Awaitable[Result] | None:
     """The test's measurement; None for one that cannot be without a throughput."""
-    if test is Test.THROUGHPUT:
+    if test is Benchmark.THROUGHPUT:
         return throughput.measure(stand)
-    if test is Test.FRAME_LOSS:
+    if test is Benchmark.FRAME_LOSS:
         return frame_loss.measure(stand)
     if stand.throughput is None:
         return None
     needing = {
-        Test.LATENCY: latency.measure,
-        Test.BACK_TO_BACK: back_to_back.measure,
-        Test.RECOVERY: recovery.measure,
-        Test.RESET: reset.measure,
+        Benchmark.LATENCY: latency.measure,
+        Benchmark.BACK_TO_BACK: back_to_back.measure,
+        Benchmark.RECOVERY: recovery.measure,
+        Benchmark.RESET: reset.measure,
     }
     return needing[test](stand, stand.throughput)
 
