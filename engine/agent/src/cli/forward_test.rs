@@ -3,7 +3,7 @@
 use super::args;
 use super::drive::{Clocks, Drive, Why};
 use super::exit::{Exit, Refused};
-use super::quantity::Asked;
+use super::rate::Asked;
 use super::verdict::{self, Doubt, Verdict};
 use super::{print, send, traffic, words};
 use crate::ports;
@@ -82,6 +82,7 @@ pub fn run(a: &args::ForwardTest) -> Result<Exit, Refused> {
             "name the port where the frames come out of the DUT",
         ));
     }
+    traffic::asked(&a.traffic)?;
     let mut drive = Drive::new(&a.output, Clocks::Shared)?;
     let (source, opened) = ports::open(&traffic::open("source", &a.input, &a.port, a.port.backend, a.port.cpu))?;
     let back = a.receive_backend.unwrap_or(a.port.backend);
@@ -111,7 +112,7 @@ pub fn run(a: &args::ForwardTest) -> Result<Exit, Refused> {
     let told: Vec<_> =
         sent.streams.iter().map(|s| StreamSent { stream: s.stream, frames: s.sent, numbered: s.numbered }).collect();
     let received = sink.settle(&told)?;
-    let mut doubts = verdict::of_sender(&sent, a.traffic.rate == Asked::Max);
+    let mut doubts = verdict::of_sender(&sent, a.traffic.rate == Some(Asked::Max));
     doubts.extend(verdict::of_receiver(&received, true));
     doubts.extend(verdict::of_ledger(&received));
     let ledger = Ledger::new(&sent, &received);
