@@ -225,6 +225,13 @@ async def test_a_dut_that_stays_away_has_no_reset_time():
     assert found.notes == ["after the process reset the DUT did not forward again within 45 s"]
 
 
+async def test_a_reset_that_nobody_saw_has_no_time():
+    lab = Resetting(process=0.0, software=0.1)
+    found = await reset.measure(stand(lab, device=lab), Pps(10_000))
+    assert list(found.figures) == ["reset_software_ns"]
+    assert "no frame was lost" in found.notes[0]
+
+
 async def test_reset_without_a_device_is_left_out_in_words():
     assert "cannot be reset" in (await reset.measure(stand(Simulation(Dut(1e6))), Pps(1000))).notes[0]
 

@@ -91,7 +91,7 @@ def test_what_is_left_out_has_its_documented_default(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("router, own", "ruter, own", ":4:10: factors.mode.0: no mode 'ruter' for the DUT of lab three-node, of family linux (known: filter-default, filter-empty, nat, own, router; did you mean router?)"),
+        ("router, own", "ruter, own", ":4:10: factors.mode.0: no mode 'ruter' for the DUT of lab three-node, of family linux (known: filter-1, filter-25, filter-default, filter-empty, nat, own, router; did you mean router?)"),
         ("router, own", "router, router", ":4:18: factors.mode.1: 'router' stands twice; `repeats` repeats trials"),
         ("[router, own]", "[]", ":4:3: factors.mode: empty; a factor has at least one level"),
         ("[router, own]", "router", ":4:3: factors.mode: must be a list, as in [a, b]"),

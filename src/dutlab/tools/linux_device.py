@@ -36,8 +36,12 @@ class LinuxDevice:
         ports = list(dict.fromkeys(self._ports))
         lines = ["d=$(mktemp -d); trap 'rm -rf $d' EXIT", "(echo flush ruleset; nft list ruleset) > $d/rules"]
         lines += [f"ip address save dev {port} > $d/a.{port}; ip route save dev {port} > $d/r.{port}" for port in ports]
+        for port in ports:  # neighbours that were entered by hand go with the address
+            entry = f"echo neigh replace $a lladdr $m dev {port}"
+            lines.append(f"ip neigh show dev {port} nud permanent | while read -r a _ m _; do {entry}; done >> $d/neighbours")
         lines.append(f"was=$(cat /proc/sys/{IP_FORWARD}); echo 0 > /proc/sys/{IP_FORWARD}; nft flush ruleset")
         lines += [f"ip address flush dev {port}" for port in ports]
         lines += [f"ip address restore < $d/a.{port}" for port in ports]
         lines += [f"ip route restore < $d/r.{port} 2>/dev/null || true  # those that come with an address are there" for port in ports]
+        lines.append("ip -batch $d/neighbours")
         return "\n".join([*lines, f"nft -f $d/rules; echo $was > /proc/sys/{IP_FORWARD}", ""])
