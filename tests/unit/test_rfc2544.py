@@ -295,6 +295,14 @@ async def test_a_dut_that_forwards_nothing_has_loss_but_no_throughput():
     assert "latency needs the throughput, and none was found" in found.notes
 
 
+async def test_doubts_of_any_trial_are_counted_once_a_kind():
+    def leaky(number, flow):
+        return replace(flow, lost_frames=flow.lost_frames + 1) if number == 0 else flow
+
+    found = await suite.measure(Bench(Simulation(Dut(4e5), change=leaky), {"a": BpsL1(1e9)}), cell(tests="frame-loss"), sleep=Sleeper())
+    assert ("LEDGER_OPEN", "in 1 of 10 trials") in [(d.kind.name, d.detail) for d in found.doubts]
+
+
 async def test_a_generator_that_fails_is_an_error():
     with pytest.raises(MeasurementError):
         await suite.measure(Bench(Simulation(Dut(4e5), dumb_from=0), {"a": BpsL1(1e9)}), cell(), sleep=Sleeper())

@@ -26,8 +26,10 @@ def curve_plot(curve: Curve, labels: Sequence[str]) -> Plot | None:
     across, up = unit_of(curve.x), unit_of(curve.y)
     drawn = [[(px / across.scale, py / up.scale) for px, py in line.points] for line in lines]
     xs, ys = [px for points in drawn for px, _ in points], [py for points in drawn for _, py in points]
-    x = Scale(min(xs), max(xs) if max(xs) > min(xs) else min(xs) + 1, 0.0, WIDTH)
-    y = Scale(min(0.0, *ys), max(ys) * 1.08 or 1.0, HEIGHT, 0.0)
+    x_ends = curve.x_span or (min(xs) * across.scale, (max(xs) if max(xs) > min(xs) else min(xs) + 1) * across.scale)
+    y_ends = curve.y_span or (min(0.0, *ys) * up.scale, (max(ys) * 1.08 or 1.0) * up.scale)
+    x = Scale(x_ends[0] / across.scale, x_ends[1] / across.scale, 0.0, WIDTH)
+    y = Scale(y_ends[0] / up.scale, y_ends[1] / up.scale, HEIGHT, 0.0)
 
     d = Drawing()
     left = max(LEFT, draw_y_axis(d, y, left=0.0, right=WIDTH, title=_titled(curve.y_title, up.name)))

@@ -215,6 +215,9 @@ class Curve:
     limits: tuple[tuple[str, float], ...] = ()
     """Horizontal lines, with their words."""
     note: str = ""
+    x_span: tuple[float, float] | None = None
+    """The ends of the axis where a standard prescribes them; None follows the points. Likewise `y_span`."""
+    y_span: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)

@@ -218,7 +218,10 @@ def _loss_curves(groups: Sequence[Group]) -> list[Curve]:
                 ["rfc2544-loss", *label.replace(" · ", " ").split(), kept[0].cell.link_label, str(kept[0].cell.params["directions"])]
             )
             title = f"Frame loss rate, {label}, {place}"
-            curves.append(Curve(slug, title, "of the highest rate", "offered_share_ratio", "lost", "loss_ratio", lines))
+            whole = (0.0, 1.0)  # RFC 2544 section 26.3: both axes from 0 to 100 %
+            curves.append(
+                Curve(slug, title, "of the highest rate", "offered_share_ratio", "lost", "loss_ratio", lines, x_span=whole, y_span=whole)
+            )
     return curves
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dutlab.doubts import Doubt
-from dutlab.methods.ledger import failed_frames, made_frames
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.methods.ledger import doubts_of, failed_frames, made_frames
 from dutlab.methods.ports import Device, Directions, Flow, Generator, Offer, Outcome, Row, Stretch, back_of
 from dutlab.methods.rfc2544.asked import Asked
 from dutlab.units import Pps, Seconds
@@ -28,7 +29,7 @@ class Paced:
     def __init__(self, generator: Generator, rest: Seconds, sleep: Sleep = asyncio.sleep) -> None:
         self._generator, self._rest, self.sleep = generator, rest, sleep
         self.facts: dict[str, str] = {}
-        self.doubts: dict[Doubt, None] = {}
+        self._doubted, self._trials = Counter[DoubtKind](), 0
         self.raw: Mapping[str, bytes] = {}
         """Of the last trial."""
 
@@ -36,12 +37,19 @@ class Paced:
         """As the port asks. Raises ToolFailed, HostError."""
         forward = tuple(way for way in offer.links if not _is_back(way, offer.links))
         directions = Directions.FORWARD if len(forward) == len(offer.links) else Directions.BOTH
-        outcome = await self._generator.offer(replace(offer, links=forward, directions=directions))
+        offer = replace(offer, links=forward, directions=directions)
+        outcome = await self._generator.offer(offer)
         self.facts.update(outcome.facts)
-        self.doubts.update(dict.fromkeys(outcome.doubts))
+        self._trials += 1
+        self._doubted.update({doubt.kind for doubt in (*outcome.doubts, *(d for flow in outcome.flows for d in doubts_of(offer, flow)))})
         self.raw = outcome.raw
         await self.sleep(self._rest)
         return outcome
+
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """What was to be said against trials, each kind once."""
+        return tuple(Doubt(kind, f"in {count} of {self._trials} trials") for kind, count in self._doubted.items())
 
 
 def _is_back(way: str, ways: Sequence[str]) -> bool:
