@@ -22,6 +22,8 @@ COMMANDS = {
     "check": "dutlab.cli.compare:check",
     "rfc2544": "dutlab.cli.rfc2544:rfc2544",
     "conductor": "dutlab.cli.conductor:conductor",
+    "runs": "dutlab.cli.runs:runs",
+    "query": "dutlab.cli.runs:query",
     "limits": "dutlab.cli.limits:limits",
 }
 INTERRUPTED = 130
