@@ -22,6 +22,7 @@ COMMANDS = {
     "lab": "dutlab.cli.lab:lab",
     "compare": "dutlab.cli.compare:compare",
     "check": "dutlab.cli.compare:check",
+    "rfc2544": "dutlab.cli.rfc2544:rfc2544",
     "conductor": "dutlab.cli.conductor:conductor",
     "runs": "dutlab.cli.runs:runs",
     "query": "dutlab.cli.runs:query",

@@ -15,6 +15,7 @@ Builder = Callable[[RunFolder, Sequence[Group], Sequence[str], NoteBook], Sectio
 
 SECTIONS: Mapping[str, str] = {
     "matrix": "dutlab.report.matrix_section",
+    "rfc2544": "dutlab.report.rfc2544_section",
     "path-mtu": "dutlab.report.path_mtu_section",
     "latency": "dutlab.report.latency_section",
     "loadtest": "dutlab.report.loadtest_section",

@@ -21,6 +21,7 @@ from dutlab.spec.experiment import Experiment
 from dutlab.spec.testbed import Testbed
 from dutlab.tools.engine import Engine
 from dutlab.tools.iperf3 import Iperf3
+from dutlab.tools.linux_device import LinuxDevice
 from dutlab.tools.ping import Ping
 from dutlab.tools.steps import Steps
 
@@ -72,7 +73,12 @@ async def _stage_of(experiment: Experiment, lab: labs.Lab, *, log: CommandLog, e
     hosts = lab.hosts(log)
     engine = Engine(hosts, lab.testbed, lab.cpus, str(engine_binary))
     iperf3 = Iperf3(hosts, lab.testbed, lab.cpus)
-    bench = Bench(engine, {link.name: link.speed for link in lab.testbed.links.values()})
+    bench = Bench(
+        engine,
+        {link.name: link.speed for link in lab.testbed.links.values()},
+        device=LinuxDevice(hosts["dut"], lab.testbed) if lab.testbed.hosts["dut"].family == "linux" else None,
+        addresses={link.name: (link.source_address.ip, link.sink_address.ip) for link in lab.testbed.links.values()},
+    )
     ping = Ping(hosts, lab.testbed)
     checks = {"ping": ping.check, "iperf3": iperf3.check, "engine": engine.check}
     try:
