@@ -16,6 +16,7 @@ Builder = Callable[[RunFolder, Sequence[Group], Sequence[str], NoteBook], Sectio
 SECTIONS: Mapping[str, str] = {
     "matrix": "dutlab.report.matrix_section",
     "path-mtu": "dutlab.report.path_mtu_section",
+    "search": "dutlab.report.search_section",
     "steps": "dutlab.report.steps_section",
 }
 """Workload → the module whose `section` is its Builder."""
