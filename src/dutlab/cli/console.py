@@ -60,6 +60,7 @@ def _headline(record: TrialRecord) -> str:
         return f"{record.status}: {record.why}"
     figures = record.figures.get(record.cell.link_label, {})
     found = [si(figures[name], unit) for name, unit in _HEADLINES if name in figures]
+    found += [f"{name.removesuffix('_lower_pps')} {si(value, 'pps')}" for name, value in figures.items() if name.endswith("_lower_pps")]
     if "loss_ratio" in figures:
         found.append(f"loss {figures['loss_ratio']:.3%}")
     severe = [d.text for d in record.doubts if d.grade == "severe"]

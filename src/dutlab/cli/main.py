@@ -21,6 +21,8 @@ COMMANDS = {
     "compare": "dutlab.cli.compare:compare",
     "check": "dutlab.cli.compare:check",
     "conductor": "dutlab.cli.conductor:conductor",
+    "search": "dutlab.cli.search:search",
+    "rescore": "dutlab.cli.rescore:rescore",
     "limits": "dutlab.cli.limits:limits",
 }
 INTERRUPTED = 130

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dutlab.analysis.rescore import Answer, TrialPoint, points_of, rescore
+from dutlab.analysis.rescore import LOSS_THRESHOLD, Answer, RampSecond, Saturation, TrialPoint, points_of, rescore, saturation
 from dutlab.methods.ledger import RATE_TOLERANCE, failed_frames, made_frames
 from dutlab.report.groups import Group, group, labels_of, planned_cells
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 
 SEARCH, SWEEP = "search", "sweep"
+WHOLE_S = 1.0
+"""A row of a ramp's table ends with its second; one that began in the warm-up is none of the ramp."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,15 @@ class Rescored:
 
 def rescored_run(path: Path) -> list[Rescored]:
     """Of the run at `path`. Raises StoreError."""
-    run = RunFolder.open(path)
+    return rescored(_groups(RunFolder.open(path)))
+
+
+def _groups(run: RunFolder) -> list[Group]:
     records = [run.record(trial) for trial in sorted(run.finished())]
     planned = planned_cells(run.plan)
     experiment = run.resolved.get("experiment")
     factors: Mapping[str, Any] = experiment.get("factors") or {} if isinstance(experiment, Mapping) else {}
-    return rescored(group(planned, records, labels_of([*planned.values(), *(r.cell for r in records)], factors)))
+    return group(planned, records, labels_of([*planned.values(), *(r.cell for r in records)], factors))
 
 
 def rescored(groups: Sequence[Group]) -> list[Rescored]:
@@ -81,3 +86,32 @@ def _point(record: TrialRecord) -> TrialPoint | None:
     exact = reached >= load * (1 - RATE_TOLERANCE)
     wanted = made if exact else max(made, round(load * duration) * len(record.flows))
     return TrialPoint(load, duration, max(sum(map(failed_frames, record.flows)), 0) / wanted if wanted else 0.0, exact)
+
+
+@dataclass(frozen=True)
+class Ramp:
+    """Where the ramp of one trial saturated the DUT."""
+
+    label: str
+    way: str
+    size: str
+    trial: int
+    saturation: Saturation
+
+
+def ramps(path: Path) -> list[Ramp]:
+    """Of every ramp of the run at `path`. Raises StoreError."""
+    groups = _groups(RunFolder.open(path))
+    return [ramp for g in groups for r in g.measured if "seconds" in r.tables for ramp in _ramps(g.label, r)]
+
+
+def _ramps(label: str, record: TrialRecord) -> list[Ramp]:
+    params, rows = record.cell.params, record.tables["seconds"]
+    begins = float(params.get("warmup_s") or 0) + WHOLE_S / 2
+    threshold = float(params.get("threshold_ratio") or LOSS_THRESHOLD)
+    found = []
+    for way in dict.fromkeys(str(row["way"]) for row in rows):
+        of_ramp = [row for row in rows if row["way"] == way and float(row["at_s"] or 0) >= begins]
+        seconds = [RampSecond(float(row["at_s"] or 0), float(row["sent_pps"] or 0), float(row["received_pps"] or 0)) for row in of_ramp]
+        found.append(Ramp(label, way, str(params.get("frame_size", "")), record.trial, saturation(seconds, threshold)))
+    return found

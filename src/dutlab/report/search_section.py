@@ -14,6 +14,7 @@ from dutlab.report.model import Curve, Figure, Grid, GridColumn, GridRow, Headli
 from dutlab.report.notes import NoteBook
 from dutlab.report.rescored import Rescored, rescored
 from dutlab.report.search_words import deviations, findings
+from dutlab.report.tables import size_order
 from dutlab.report.words import KPPS
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
@@ -27,6 +28,7 @@ _COSTS = (("trials", "search_trials"), ("sent for", "search_sent_s"), ("saved", 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One grid a goal, one of other definitions, one curve a set of links and frame size."""
     del run
+    groups = sorted(groups, key=lambda g: (labels.index(g.label), _order(g)))
     names = list(dict.fromkeys(str(row["name"]) for g in groups for r in g.measured for row in r.tables.get("goals", ())))
     grids = [_grid(name, groups, book) for name in names] or [_without_result(groups)]
     again = rescored(groups)
@@ -111,7 +113,7 @@ def _share(rate: float | None, of: float | None) -> float | None:
 
 def _headline(name: str, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Headline | None:
     """Modes against one another, at the first size and links that more than one has."""
-    for (links, size), same in groupby(sorted(groups, key=_place), key=_place):
+    for (links, size), same in groupby(sorted(groups, key=_order), key=_place):
         cells = {g.label: g for g in same}
         named = [(label, value_of(cells[label], links, f"{name}_lower_pps", book)) for label in labels if label in cells]
         what = f"{size}-byte frames" if size.isdigit() else size
@@ -122,6 +124,11 @@ def _headline(name: str, groups: Sequence[Group], labels: Sequence[str], book: N
 
 def _place(group: Group) -> tuple[str, str]:
     return group.cell.link_label, str(group.cell.params["frame_size"])
+
+
+def _order(group: Group) -> tuple[int, str, tuple[int, float, str]]:
+    link, size = _place(group)
+    return len(group.cell.links), link, size_order(size)
 
 
 def _other_definitions(again: Sequence[Rescored]) -> Grid:
@@ -152,7 +159,7 @@ def _answer(answer: Answer, trials: tuple[int, ...]) -> Value:
 
 def _courses(groups: Sequence[Group]) -> Iterator[Curve]:
     """The rates that were tried, one after the other; of each mode the first search."""
-    for (links, size), same in groupby(sorted(groups, key=_place), key=_place):
+    for (links, size), same in groupby(sorted(groups, key=_order), key=_place):
         first = {g.label: g.measured[0] for g in same if g.measured and g.measured[0].tables.get("trials")}
         yield Curve(
             slug=f"search-{links}-{size}",

@@ -63,6 +63,11 @@ def _reasons(name: str, group: Group) -> list[str]:
     bad = [t for t in below if t["known_loss_ratio"] > goals[0]["loss_ratio"]]
     held_back = sum(float(t["refused_by_peer_frames"]) > 0 for t in bad)
     said = irregular
+    missed = [float(row["upper_pps"]) for row in goals if row["upper_pps"] is not None]
+    met = [float(row["lower_pps"]) for row in goals if row["lower_pps"] is not None]
+    if missed and met and min(missed) < max(met):
+        at = f"missed the goal at {KPPS.text(min(missed))} and another met it at {KPPS.text(max(met))}"
+        said.append(f"one search {at}: the DUT was not the same")
     if met_above:
         said.append(f"in {met_above} of {plural(len(goals), 'search', 'searches')} the goal was met above the upper bound too")
     if bad:
