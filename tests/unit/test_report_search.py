@@ -44,7 +44,7 @@ def cell(mode="router", repeat=1, workload="search", **params):
 def run_of(tmp_path):
     """A run folder of (cell, simulation) pairs, measured by their methods."""
 
-    async def make(pairs):
+    async def make(pairs, token="3f2a"):
         cells = [c for c, _ in pairs]
         plan = {"seed": 1, "trials": [{"number": n, "cell": c.model_dump(mode="json"), "group": 1} for n, c in enumerate(cells, 1)]}
         modes = list(dict.fromkeys(c.mode for c in cells))
@@ -54,7 +54,7 @@ def run_of(tmp_path):
             "command": ["dutlab", "search"],
         }
         run = RunFolder.create(
-            tmp_path, experiment="limits", experiment_yaml=b"", testbed_yaml=None, resolved=resolved, plan=plan, now=NOW, token="3f2a"
+            tmp_path, experiment="limits", experiment_yaml=b"", testbed_yaml=None, resolved=resolved, plan=plan, now=NOW, token=token
         )
         for number, (c, simulation) in enumerate(pairs, 1):
             method = search if c.workload == "search" else sweep
@@ -144,8 +144,7 @@ async def test_searches_that_do_not_repeat_say_how_wide_they_are_and_why(run_of,
     assert f"{ndr.relative_spread:.1%} apart, not within 3%" in words
     assert "one search missed the goal at" in words and "the DUT was not the same" in words
     steady = [(cell("steady", repeat=n, preset="quick"), Simulation(Dut(capacity_pps=1e6), seed=n)) for n in range(1, 3)]
-    (tmp_path / "other").mkdir()
-    again = gather(await run_of(steady), tmp_path)
+    again = gather(await run_of(steady, token="4a2b"), tmp_path)
     assert not [w for w in again.sections[0].words if "apart" in w]
 
 

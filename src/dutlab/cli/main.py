@@ -23,6 +23,8 @@ COMMANDS = {
     "conductor": "dutlab.cli.conductor:conductor",
     "search": "dutlab.cli.search:search",
     "rescore": "dutlab.cli.rescore:rescore",
+    "runs": "dutlab.cli.runs:runs",
+    "query": "dutlab.cli.runs:query",
     "limits": "dutlab.cli.limits:limits",
 }
 INTERRUPTED = 130

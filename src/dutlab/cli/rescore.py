@@ -36,7 +36,7 @@ def rescore(*, run_folder: Path, as_json: bool) -> None:
 
 
 def _lines(found: Sequence[Rescored], risen: Sequence[Ramp]) -> Iterator[str]:
-    head = ("definition", "lower", "upper", "conditional", "kpps of each link")
+    head = ("definition", "lower, kpps", "upper, kpps", "conditional, kpps", "what these trials cannot tell")
     for r in found:
         of = f"trial {numbers_words(r.trials)}: {plural(r.points, 'load trial')}"
         yield f"{r.label}, {r.workload}, frame size {r.size}, link {r.links}, {of}"
