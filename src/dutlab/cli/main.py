@@ -24,6 +24,8 @@ COMMANDS = {
     "check": "dutlab.cli.compare:check",
     "rfc2544": "dutlab.cli.rfc2544:rfc2544",
     "conductor": "dutlab.cli.conductor:conductor",
+    "search": "dutlab.cli.search:search",
+    "rescore": "dutlab.cli.rescore:rescore",
     "runs": "dutlab.cli.runs:runs",
     "query": "dutlab.cli.runs:query",
     "limits": "dutlab.cli.limits:limits",
