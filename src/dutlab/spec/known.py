@@ -35,5 +35,7 @@ class KnownLab:
     links: tuple[str, ...]
 
 
-LABS: Mapping[str, KnownLab] = MappingProxyType({"three-node": KnownLab(family="linux", links=("a", "b"))})
+LABS: Mapping[str, KnownLab] = MappingProxyType(
+    {name: KnownLab(family="linux", links=("a", "b")) for name in ("three-node", "three-node-ssh")}
+)
 """Embedded labs by name."""
