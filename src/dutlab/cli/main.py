@@ -22,6 +22,7 @@ COMMANDS = {
     "check": "dutlab.cli.compare:check",
     "conductor": "dutlab.cli.conductor:conductor",
     "limits": "dutlab.cli.limits:limits",
+    "calibrate": "dutlab.cli.calibrate:calibrate",
 }
 INTERRUPTED = 130
 

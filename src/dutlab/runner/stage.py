@@ -19,6 +19,7 @@ from dutlab.plan.cell import Cell
 from dutlab.runner.journal import Journal
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.testbed import Testbed
+from dutlab.store.calibration import Calibration
 from dutlab.tools.engine import Engine
 from dutlab.tools.iperf3 import Iperf3
 from dutlab.tools.ping import Ping
@@ -41,6 +42,10 @@ class Stage:
     watch_cpu: int | None
     marks: tuple[Doubt, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    lab: labs.Lab | None = None
+    """The embedded lab that this is; its rig can be measured without the DUT."""
+    calibration: Calibration | None = None
+    """What the rig does without the DUT, as far as it is known."""
 
 
 @asynccontextmanager
@@ -95,6 +100,7 @@ async def _stage_of(experiment: Experiment, lab: labs.Lab, *, log: CommandLog, e
             watch_cpu=lab.watch_cpu,
             marks=(Doubt(DoubtKind.EMBEDDED_LAB),),
             notes=tuple(lab.notes),
+            lab=lab,
         )
     finally:
         await engine.close()
