@@ -127,6 +127,11 @@ class DoubtKind(enum.Enum):
         "the goal was met at rates above the upper bound: a DUT with several states, or chance",
         "see the trials; a goal with an exceed ratio above 0 depends less on chance",
     )
+    RIG_LIMITED = (
+        Grade.WARNING,
+        "limited by the rig: without the DUT it does less than 1.1 times as much",
+        "use a faster generator or more cores for it; the DUT may be faster than this",
+    )
     LATENCY_UNKNOWN = (
         Grade.NOTE,
         "no latency: the clocks of sender and receiver are not known to agree",

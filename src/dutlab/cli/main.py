@@ -29,6 +29,7 @@ COMMANDS = {
     "runs": "dutlab.cli.runs:runs",
     "query": "dutlab.cli.runs:query",
     "limits": "dutlab.cli.limits:limits",
+    "calibrate": "dutlab.cli.calibrate:calibrate",
 }
 INTERRUPTED = 130
 

@@ -20,6 +20,7 @@ from dutlab.plan.cell import Cell
 from dutlab.runner.journal import Journal
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.testbed import Testbed
+from dutlab.store.calibration import Calibration
 from dutlab.tools.engine import Engine
 from dutlab.tools.engine_copy import engine_on
 from dutlab.tools.iperf3 import Iperf3
@@ -47,6 +48,10 @@ class Stage:
     watch_cpu: int | None
     marks: tuple[Doubt, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    lab: labs.Lab | None = None
+    """The embedded lab that this is; its rig can be measured without the DUT."""
+    calibration: Calibration | None = None
+    """What the rig does without the DUT, as far as it is known."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,8 @@ class _Ground:
     watch_cpu: int | None = None
     marks: tuple[Doubt, ...] = ()
     notes: tuple[str, ...] = ()
+    lab: labs.Lab | None = None
+    """A lab whose hosts are namespaces of this machine."""
 
 
 @asynccontextmanager
@@ -79,7 +86,10 @@ async def open_stage(
             lab = await labs.attach(standing) if standing else await undo.enter_async_context(_own_lab(testbed.lab, journal))
             hosts = await undo.enter_async_context(_closing(lab.hosts(log)))
             engine = str(engine_binary) if lab.ssh_config is None else await _engines(undo, hosts, engine_binary)
-            ground = _Ground(lab.testbed, hosts, lab.cpus, engine, lab.watch_cpu, (Doubt(DoubtKind.EMBEDDED_LAB),), tuple(lab.notes))
+            ground = _Ground(
+                lab.testbed, hosts, lab.cpus, engine, lab.watch_cpu, (Doubt(DoubtKind.EMBEDDED_LAB),), tuple(lab.notes),
+                lab if lab.ssh_config is None else None,
+            )  # fmt: skip
         yield await undo.enter_async_context(_set_up(experiment, ground))
 
 
@@ -141,6 +151,7 @@ async def _set_up(experiment: Experiment, ground: _Ground) -> AsyncIterator[Stag
             watch_cpu=ground.watch_cpu,
             marks=ground.marks,
             notes=ground.notes,
+            lab=ground.lab,
         )
     finally:
         await engine.close()
