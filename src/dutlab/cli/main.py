@@ -23,6 +23,8 @@ COMMANDS = {
     "conductor": "dutlab.cli.conductor:conductor",
     "runs": "dutlab.cli.runs:runs",
     "query": "dutlab.cli.runs:query",
+    "effects": "dutlab.cli.effects:effects",
+    "cost": "dutlab.cli.effects:cost",
     "limits": "dutlab.cli.limits:limits",
 }
 INTERRUPTED = 130
