@@ -28,6 +28,8 @@ COMMANDS = {
     "rescore": "dutlab.cli.rescore:rescore",
     "runs": "dutlab.cli.runs:runs",
     "query": "dutlab.cli.runs:query",
+    "effects": "dutlab.cli.effects:effects",
+    "cost": "dutlab.cli.effects:cost",
     "limits": "dutlab.cli.limits:limits",
     "calibrate": "dutlab.cli.calibrate:calibrate",
 }
