@@ -17,8 +17,7 @@ from dutlab.report import write_report
 from dutlab.report.gather import gather
 from dutlab.report.model import Figure, Missing
 from dutlab.report.rescored import rescored_run
-from dutlab.runner.trial import doubt_record
-from dutlab.store.record import FlowRecord, TrialRecord
+from dutlab.store.record import DoubtRecord, FlowRecord, TrialRecord
 from dutlab.store.run_folder import RunFolder
 from simulated import Dut, Simulation
 
@@ -67,7 +66,7 @@ def run_of(tmp_path):
             record |= {
                 "figures": measured.figures,
                 "flows": [FlowRecord.of(f) for f in measured.flows],
-                "doubts": [doubt_record(d) for d in measured.doubts],
+                "doubts": [DoubtRecord.of(d) for d in measured.doubts],
                 "notes": list(measured.notes),
                 "tables": {name: [dict(row) for row in rows] for name, rows in measured.tables.items()},
             }
