@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 
 from dutlab import labs
 from dutlab.dut.mode import Check, Mode
-from dutlab.errors import DutlabError, HostError, InputError
+from dutlab.errors import DutlabError, HostError, InputError, LabError, MeasurementError
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.host import Host
 from dutlab.hosts.lease import Holder, leased
@@ -23,12 +23,14 @@ from dutlab.hosts.reach import hosts_of
 from dutlab.plan.trials import Plan, Trial, make_plan, needs_hand
 from dutlab.runner.journal import Journal, leased_hosts, pending_undo, read_journal, standing_lab, undo_to_json
 from dutlab.runner.progress import Progress
+from dutlab.runner.rig import calibrated, loads_of
 from dutlab.runner.stage import Stage, open_stage
 from dutlab.runner.trial import CommandBook, carry_out, refused
 from dutlab.runner.undo import carry_out as carry_out_undo
 from dutlab.spec.experiment import Experiment, LabRef
 from dutlab.spec.loader import load_testbed
 from dutlab.spec.testbed import Testbed
+from dutlab.store.calibration import cache_folder
 from dutlab.store.run_folder import RunFolder
 
 HERE = Path()
@@ -226,10 +228,11 @@ class _Execution:
             log=self.book.note,
             engine_binary=options.engine_binary,
             lease=lambda hosts: _leased(hosts, self.folder, self.journal, take_over=options.take_over),
-        ) as stage:
-            for text in stage.notes:
+        ) as bare:
+            for text in bare.notes:
                 self.progress.note(text)
-            await self._store_facts(stage)
+            await self._store_facts(bare)
+            stage = await self._calibrated(bare, options)
             set_by_hand: dict[str, str] = {}
             for _, group in groupby((t for t in self.plan.trials if t.number not in done), key=lambda t: t.group):
                 trials = list(group)
@@ -254,6 +257,19 @@ class _Execution:
         found = await asyncio.gather(*(collect_facts(host, interfaces[name]) for name, host in stage.hosts.items()))
         for name, facts in zip(stage.hosts, found, strict=True):
             self.folder.write_host(name, {**facts, "tools": dict(stage.versions)})
+
+    async def _calibrated(self, stage: Stage, options: RunOptions) -> Stage:
+        """The stage with what its rig does without the DUT. Where that fails, results have no headroom, and the user is told."""
+        loads = loads_of(trial.cell for trial in self.plan.trials)
+        if stage.lab is None or not loads:
+            return stage
+        try:
+            calibration, _ = await calibrated(stage.lab, str(options.engine_binary), loads, cache_folder())
+        except (LabError, MeasurementError) as e:
+            self.progress.note(f"no headroom: the rig could not be measured without the DUT: {e}")
+            return stage
+        self.folder.write_calibration(calibration.model_dump(mode="json"))
+        return replace(stage, calibration=calibration)
 
     async def _group(self, stage: Stage, trials: Sequence[Trial]) -> None:
         """One application of a mode and the trials measured in it."""

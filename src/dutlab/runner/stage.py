@@ -20,9 +20,11 @@ from dutlab.plan.cell import Cell
 from dutlab.runner.journal import Journal
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.testbed import Testbed
+from dutlab.store.calibration import Calibration
 from dutlab.tools.engine import Engine
 from dutlab.tools.engine_copy import engine_on
 from dutlab.tools.iperf3 import Iperf3
+from dutlab.tools.linux_device import LinuxDevice
 from dutlab.tools.ping import Ping
 from dutlab.tools.steps import Steps
 
@@ -49,6 +51,10 @@ class Stage:
     watch_cpu: int | None
     marks: tuple[Doubt, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    lab: labs.Lab | None = None
+    """The embedded lab that this is; its rig can be measured without the DUT."""
+    calibration: Calibration | None = None
+    """What the rig does without the DUT, as far as it is known."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,8 @@ class _Ground:
     watch_cpu: int | None = None
     marks: tuple[Doubt, ...] = ()
     notes: tuple[str, ...] = ()
+    lab: labs.Lab | None = None
+    """A lab whose hosts are namespaces of this machine."""
 
 
 @asynccontextmanager
@@ -84,7 +92,10 @@ async def open_stage(
             if standing:
                 await undo.enter_async_context(lease(hosts))
             engine = str(engine_binary) if lab.ssh_config is None else await _engines(undo, hosts, engine_binary)
-            ground = _Ground(lab.testbed, hosts, lab.cpus, engine, lab.watch_cpu, (Doubt(DoubtKind.EMBEDDED_LAB),), tuple(lab.notes))
+            ground = _Ground(
+                lab.testbed, hosts, lab.cpus, engine, lab.watch_cpu, (Doubt(DoubtKind.EMBEDDED_LAB),), tuple(lab.notes),
+                lab if lab.ssh_config is None else None,
+            )  # fmt: skip
         yield await undo.enter_async_context(_set_up(experiment, ground))
 
 
@@ -118,7 +129,12 @@ async def _set_up(experiment: Experiment, ground: _Ground) -> AsyncIterator[Stag
     hosts, testbed = ground.hosts, ground.testbed
     engine = Engine(hosts, testbed, ground.cpus, ground.engine)
     iperf3 = Iperf3(hosts, testbed, ground.cpus)
-    bench = Bench(engine, {link.name: link.speed for link in testbed.links.values()})
+    bench = Bench(
+        engine,
+        {link.name: link.speed for link in testbed.links.values()},
+        device=LinuxDevice(hosts["dut"], testbed) if testbed.hosts["dut"].family == "linux" else None,
+        addresses={link.name: (link.source_address.ip, link.sink_address.ip) for link in testbed.links.values()},
+    )
     ping = Ping(hosts, testbed)
     checks = {"ping": ping.check, "iperf3": iperf3.check, "engine": engine.check}
     try:
@@ -141,6 +157,7 @@ async def _set_up(experiment: Experiment, ground: _Ground) -> AsyncIterator[Stag
             watch_cpu=ground.watch_cpu,
             marks=ground.marks,
             notes=ground.notes,
+            lab=ground.lab,
         )
     finally:
         await engine.close()
