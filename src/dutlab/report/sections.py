@@ -18,6 +18,7 @@ SECTIONS: Mapping[str, str] = {
     "path-mtu": "dutlab.report.path_mtu_section",
     "latency": "dutlab.report.latency_section",
     "loadtest": "dutlab.report.loadtest_section",
+    "soak": "dutlab.report.soak_section",
     "steps": "dutlab.report.steps_section",
 }
 """Workload → the module whose `section` is its Builder."""

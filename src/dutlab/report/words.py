@@ -56,6 +56,7 @@ _WORDS = {
     "rampup_s": "ramp of {} s",
     "target_percent": "to {} % of line rate",
     "hold_s": "{} s hold",
+    "share_percent": "{} % of it",
     "shares_percent": "loads of {} %",
     "idle_pps": "{} pps at 0 %",
     "threshold_percent": "saturated above {} % loss",

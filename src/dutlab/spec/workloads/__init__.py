@@ -23,6 +23,7 @@ from dutlab.spec.workloads.loadtest import LoadtestWorkload
 from dutlab.spec.workloads.matrix import MatrixWorkload
 from dutlab.spec.workloads.path_mtu import PathMtuWorkload
 from dutlab.spec.workloads.search import SearchWorkload
+from dutlab.spec.workloads.soak import SoakWorkload
 from dutlab.spec.workloads.steps import StepsWorkload
 from dutlab.spec.workloads.sweep import SweepWorkload
 
@@ -33,6 +34,7 @@ _MODELS: tuple[type[WorkloadModel], ...] = (
     SweepWorkload,
     LoadtestWorkload,
     LatencyWorkload,
+    SoakWorkload,
     SearchWorkload,
     StepsWorkload,
     PathMtuWorkload,
