@@ -28,9 +28,10 @@ MOST_EVENTS = 50
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One row a mode, frame size and link; the events of every trial; a curve of loss and one of latency each."""
     del run, labels
-    rows = [row for g in groups for row in _rows(g, book)]
+    known = [c for c in _COLUMNS if any(c[1] in of for g in groups for r in g.measured for of in r.figures.values())] or _COLUMNS
+    rows = [row for g in groups for row in _rows(g, [figure for _, figure in known], book)]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
-    columns = (GridColumn("frames"), GridColumn("link"), *(GridColumn(head, figure) for head, figure in _COLUMNS))
+    columns = (GridColumn("frames"), GridColumn("link"), *(GridColumn(head, figure) for head, figure in known))
     grids = [Grid("soak", "The whole time", columns, tuple(rows), book.common(marks))]
     events = [row for g in groups for row in _events(g)]
     if events:
@@ -50,12 +51,12 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     )
 
 
-def _rows(group: Group, book: NoteBook) -> list[GridRow]:
+def _rows(group: Group, figures: Sequence[str], book: NoteBook) -> list[GridRow]:
     size = str(group.cell.params.get("frame_size"))
     return [
         GridRow(
             group.label,
-            (size, link, *(value_of(group, link, figure, book) for _, figure in _COLUMNS)),
+            (size, link, *(value_of(group, link, figure, book) for figure in figures)),
             links=group.cell.link_label,
             link=link,
             size=size,
