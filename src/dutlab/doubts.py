@@ -87,6 +87,11 @@ class DoubtKind(enum.Enum):
         "the links were not loaded at the same time throughout",
         "raise the duration, or give the generator more cores",
     )
+    LATENCY_ROUGH = (
+        Grade.NOTE,
+        "latency is known no better than the offset between the clocks of sender and receiver",
+        "use one kernel clock or PTP",
+    )
     LIMIT_OF_GENERATOR = (
         Grade.WARNING,
         "no upper bound: the generator did not reach the rates above the lower bound, so this is its limit and that of the DUT lies higher",
@@ -121,6 +126,11 @@ class DoubtKind(enum.Enum):
         Grade.NOTE,
         "the goal was met at rates above the upper bound: a DUT with several states, or chance",
         "see the trials; a goal with an exceed ratio above 0 depends less on chance",
+    )
+    RIG_LIMITED = (
+        Grade.WARNING,
+        "limited by the rig: without the DUT it does less than 1.1 times as much",
+        "use a faster generator or more cores for it; the DUT may be faster than this",
     )
     LATENCY_UNKNOWN = (
         Grade.NOTE,

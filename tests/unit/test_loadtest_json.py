@@ -107,7 +107,7 @@ def test_any_json_is_read_or_refused(data):
 
 def test_the_saturation_is_the_one_that_the_graphs_print():
     # trex-loadtest-viz, graph.rb: of tx 100 … 500 and rx 100, 150, 300, 320, 330 it prints 320, the first failing second of the last run
-    found = imported("dut.json", to_bytes(ramp_file((100, 100), (200, 150), (300, 300), (400, 320), (500, 330))), ImportOptions())
+    (found,) = imported("dut.json", to_bytes(ramp_file((100, 100), (200, 150), (300, 300), (400, 320), (500, 330))), ImportOptions())
     assert found.measured.figures["a"]["saturation_pps"] == 320.0
     assert found.measured.figures["a"]["saturation_s"] == 3.0
     assert found.measured.figures["a"]["max_received_pps"] == 330.0
@@ -121,7 +121,7 @@ def test_the_published_table_is_reproduced_from_files_that_say_as_much(row, tmp_
     port = Channel(kpps * 500, kpps * 500, percent / 2, percent / 2)
     name = "udp_1pkt_simple_bdir.py" if row["loadtest"] == "64b" else "imix.py"
     of = replace(ramp_file((1, 1), profile_file=name), samples=(Sample("7.5", (port, port)),))
-    run = write_imported(tmp_path, "t", [imported(f"{row['product']}.json", to_bytes(of), ImportOptions())], command=(), now=NOW)
+    run = write_imported(tmp_path, "t", imported(f"{row['product']}.json", to_bytes(of), ImportOptions()), command=(), now=NOW)
     (record,) = run.records()
     of_both = record.figures["a+a.back"]
     assert (record.cell.mode, str(record.cell.params["frame_size"]).lower()) == (row["product"], row["loadtest"])
@@ -134,16 +134,16 @@ def test_bits_and_utilisation_tell_the_line_rate_unless_it_is_given():
     port = Channel(1e5, 1e5, 50.0, 50.0, 5e9, 5e9)
     of = replace(ramp_file((1, 1)), samples=(Sample("1", (port, port)),))
     assert of.line_bps_l1 == pytest.approx(10e9)
-    told = imported("x.json", to_bytes(of), ImportOptions()).measured
+    told = imported("x.json", to_bytes(of), ImportOptions())[0].measured
     assert told.figures["a"]["max_line_ratio"] == pytest.approx(0.5)
-    given_one = imported("x.json", to_bytes(of), ImportOptions(BpsL1(20e9))).measured
+    given_one = imported("x.json", to_bytes(of), ImportOptions(BpsL1(20e9)))[0].measured
     assert given_one.figures["a"]["max_line_ratio"] == pytest.approx(0.25)
-    assert any("reference" in note for note in imported("x.json", MINIMAL, ImportOptions()).measured.notes)
+    assert any("reference" in note for note in imported("x.json", MINIMAL, ImportOptions())[0].measured.notes)
 
 
 def test_an_imported_run_keeps_the_file_is_marked_and_becomes_the_same_file_again(tmp_path):
     data = to_bytes(ramp_file((100, 100), (200, 150)))
-    trials = [imported(f"{tmp_path}/{name}.json", data, ImportOptions()) for name in ("vpp", "vpp", "danos")]
+    trials = [t for name in ("vpp", "vpp", "danos") for t in imported(f"{tmp_path}/{name}.json", data, ImportOptions())]
     run = write_imported(tmp_path, "loadtest-import", trials, command=("dutlab", "import"), now=NOW)
     records = list(run.records())
     assert [(r.cell.mode, r.cell.repeat) for r in records] == [("vpp", 1), ("vpp", 2), ("danos", 1)]
@@ -162,7 +162,7 @@ def test_frame_sizes_have_the_names_that_the_graphs_know():
 
 
 def test_a_trial_that_is_no_ramp_on_one_link_is_no_such_file(tmp_path):
-    run = write_imported(tmp_path, "t", [imported("x.json", MINIMAL, ImportOptions())], command=(), now=NOW)
+    run = write_imported(tmp_path, "t", imported("x.json", MINIMAL, ImportOptions()), command=(), now=NOW)
     (record,) = run.records()
     for other in (
         record.model_copy(update={"tables": {}}),

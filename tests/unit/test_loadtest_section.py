@@ -26,7 +26,7 @@ def run(tmp_path_factory):
         "danos": ramp_file((1000, 1000), (2000, 2000)),
         "one-way": ramp_file(*SATURATED, unidirectional=True),
     }
-    trials = [imported(f"{name}.json", to_bytes(of), ImportOptions()) for name, of in files.items()]
+    trials = [t for name, of in files.items() for t in imported(f"{name}.json", to_bytes(of), ImportOptions())]
     return write_imported(tmp_path_factory.mktemp("runs"), "loadtest-import", trials, command=("dutlab", "import"), now=NOW).path
 
 

@@ -13,6 +13,7 @@ from dutlab.spec.known import FAMILY_MODES, LABS, WATCHES
 from dutlab.spec.loader import load_experiment, load_testbed
 from dutlab.spec.mixes import NAMED_MIXES
 from dutlab.spec.testbed import HostSpec, Link, Sensor, Testbed
+from dutlab.spec.traffic import FlowSet, Traffic
 from dutlab.spec.workloads import KINDS
 from dutlab.spec.workloads.search import SearchGoal
 from dutlab.spec.workloads.steps import Step
@@ -43,7 +44,7 @@ def test_every_experiment_of_the_reference_loads_and_can_be_planned(tmp_path, te
 @pytest.mark.parametrize(
     ("page", "model"),
     [(TESTBED_PAGE, m) for m in (Testbed, HostSpec, Link, Sensor)]
-    + [(EXPERIMENT_PAGE, m) for m in (Experiment, *KINDS.values(), SearchGoal, Step, CustomMode)],
+    + [(EXPERIMENT_PAGE, m) for m in (Experiment, *KINDS.values(), SearchGoal, Step, Traffic, FlowSet, CustomMode)],
 )
 def test_every_key_has_its_row(page, model):
     rows = set(re.findall(r"^\| `([a-z0-9_]+)` \|", page, re.MULTILINE))
@@ -53,7 +54,7 @@ def test_every_key_has_its_row(page, model):
 def test_no_row_explains_a_key_that_is_none():
     for page, models in (
         (TESTBED_PAGE, (Testbed, HostSpec, Link, Sensor)),
-        (EXPERIMENT_PAGE, (Experiment, *KINDS.values(), SearchGoal, Step, CustomMode)),
+        (EXPERIMENT_PAGE, (Experiment, *KINDS.values(), SearchGoal, Step, Traffic, FlowSet, CustomMode)),
     ):
         known = {key for model in models for key in model.file_keys()}
         assert set(re.findall(r"^\| `([a-z0-9_]+)` \|", page, re.MULTILINE)) <= known

@@ -61,6 +61,7 @@ def _headline(record: TrialRecord) -> str:
     whole = max(record.figures, key=lambda name: name.count("+"), default="")  # all links and ways together
     figures = record.figures.get(whole, {})
     found = [si(figures[name], unit) for name, unit in _HEADLINES if name in figures]
+    found += [f"{name.removesuffix('_lower_pps')} {si(value, 'pps')}" for name, value in figures.items() if name.endswith("_lower_pps")]
     if "loss_ratio" in figures:
         found.append(f"loss {figures['loss_ratio']:.3%}")
     severe = [d.text for d in record.doubts if d.grade == "severe"]

@@ -37,7 +37,7 @@ def import_files(*, kind: str, files: tuple[Path, ...], line_rate: str | None, r
     found = []
     for path in files:
         try:
-            found.append(read(str(path), path.read_bytes(), options))
+            found += read(str(path), path.read_bytes(), options)
         except InputError as e:
             faults.append(str(e))
     if faults:

@@ -7,16 +7,20 @@ from collections.abc import Callable, Mapping
 
 from dutlab.interop.imported_run import Imported, ImportOptions
 
-Importer = Callable[[str, bytes, ImportOptions], Imported]
-"""(name of the file, its bytes, what the user said) → a trial. Raises InputError."""
+Importer = Callable[[str, bytes, ImportOptions], list[Imported]]
+"""(name of the file, its bytes, what the user said) → its trials. Raises InputError."""
 
 IMPORTERS: Mapping[str, str] = {
-    "loadtest": "dutlab.interop.loadtest_run",
+    "iperf3": "dutlab.interop.iperf3_run:imported",
+    "ipgen": "dutlab.interop.generator_runs:ipgen",
+    "loadtest": "dutlab.interop.loadtest_run:imported",
+    "pkt-gen": "dutlab.interop.generator_runs:pktgen",
 }
-"""Kind → the module whose `imported` is its Importer."""
+"""Kind → its Importer, as module:function."""
 
 
 def importer(kind: str) -> Importer:
     """Raises KeyError."""
-    found: Importer = importlib.import_module(IMPORTERS[kind]).imported
+    module, _, function = IMPORTERS[kind].partition(":")
+    found: Importer = getattr(importlib.import_module(module), function)
     return found

@@ -18,7 +18,7 @@ LINK = "a"
 """What the one link of such a file is called here."""
 
 
-def imported(name: str, data: bytes, options: ImportOptions) -> Imported:
+def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     """A file called `name` as a trial: its name without `.json` stands for the device. Raises InputError."""
     of = from_bytes(data, name)
     ramp = _ramp(of, options)
@@ -31,7 +31,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> Imported:
     measured = Measured(
         figures=figures, notes=notes, tables={"seconds": [row for way, found in ways.items() for row in rows_of(way, found, ramp)]}
     )
-    return Imported(_cell(of, ramp, name.rsplit("/", 1)[-1].removesuffix(".json")), measured, {name.rsplit("/", 1)[-1]: data})
+    return [Imported(_cell(of, ramp, name.rsplit("/", 1)[-1].removesuffix(".json")), measured, {name.rsplit("/", 1)[-1]: data})]
 
 
 def file_of(record: TrialRecord) -> LoadtestFile:

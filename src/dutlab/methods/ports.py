@@ -8,12 +8,15 @@ from __future__ import annotations
 import enum
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address
 from typing import Protocol
 
 from dutlab.doubts import Doubt
 from dutlab.plan.cell import Cell
+from dutlab.spec.traffic import Traffic
 from dutlab.units import BpsL1, FrameBytes, Pps, Seconds
 
+IPAddress = IPv4Address | IPv6Address
 NO_TIME = Seconds(0.0)
 DRAIN = Seconds(0.5)
 """Enough for what a software router buffers; RFC 2544 section 23 waits 2 s."""
@@ -71,6 +74,7 @@ class Offer:
     """Instead of `rate`, which is None then: the rate over time from the first frame on, for a ramp or steps. After the last stretch its
     `to_rate` goes on until `duration` is over. `warmup` is sent at the rate that the profile begins with."""
     directions: Directions = Directions.FORWARD
+    traffic: Traffic = field(default_factory=Traffic)
 
     def __post_init__(self) -> None:
         """Raises ValueError when rate and profile are both given."""
@@ -148,6 +152,8 @@ class Flow:
     received_bytes: int
     """Bytes with FCS of the received frames."""
     latency: Latency | None = None
+    latency_error_ns: int | None = None
+    """The latencies are true to within this; 0 where sender and receiver read one clock. None: there are none."""
     gaps: Gaps | None = None
     late_frames: int | None = None
     """Arrived within the drain, after sending had ended (RFC 2544 section 23's residual frames); they are among the received."""
@@ -236,6 +242,26 @@ class Measured:
     """What a method found step by step: the trials of a search, the points of a curve."""
 
 
+class ResetKind(enum.Enum):
+    """What of a DUT is reset (RFC 6201 section 4)."""
+
+    PROCESS = "process"
+    """Its forwarding alone."""
+    SOFTWARE = "software"
+    """Its whole network configuration: forwarding, rules, addresses, routes."""
+
+
+class Device(Protocol):
+    """What a method may do to the DUT beside loading it. Whatever it changes is undone at the end of the trial, and after a crash."""
+
+    @property
+    def resets(self) -> tuple[ResetKind, ...]:
+        """The kinds of reset that it can be told to make."""
+
+    async def reset(self, kind: ResetKind) -> float:
+        """Resets it; returns how many seconds the command took. Raises HostError."""
+
+
 @dataclass(frozen=True)
 class Bench:
     """All that a method is given to measure with."""
@@ -243,6 +269,10 @@ class Bench:
     generator: Generator
     speeds: Mapping[str, BpsL1 | None] = field(default_factory=dict)
     """Line rate of each link, None where it is not known."""
+    device: Device | None = None
+    """None: nothing can be done to the DUT."""
+    addresses: Mapping[str, tuple[IPAddress, IPAddress]] = field(default_factory=dict)
+    """Of each link: the source's and the sink's."""
 
 
 Method = Callable[[Bench, Cell], Awaitable[Measured]]

@@ -44,8 +44,8 @@ def curve_plot(curve: Curve, labels: Sequence[str]) -> Plot | None:
     if not drawn:
         return None
     xs, ys = [px for d in drawn for px, _ in d.points], [py for d in drawn for _, py in d.points]
-    x = Scale(min(xs), max(xs) if max(xs) > min(xs) else min(xs) + 1, 0.0, WIDTH)
-    y = _log_scale(ys) if curve.scale == "log" else _linear_scale(ys)
+    x = _spanned(curve.x_span, across, Scale(min(xs), max(xs) if max(xs) > min(xs) else min(xs) + 1, 0.0, WIDTH))
+    y = _spanned(curve.y_span, up, _log_scale(ys) if curve.scale == "log" else _linear_scale(ys))
 
     d = Drawing()
     left = max(LEFT, draw_y_axis(d, y, left=0.0, right=WIDTH, title=_titled(curve.y_title, up.name)))
@@ -90,6 +90,11 @@ def _linear_scale(ys: Sequence[float]) -> Scale:
 
 def _log_scale(ys: Sequence[float]) -> Scale:
     return Scale(min(ys) / 1.35, max(ys) * 1.35, HEIGHT, 0.0, log=True)
+
+
+def _spanned(span: tuple[float, float] | None, unit: Unit, scale: Scale) -> Scale:
+    """`scale` with the ends that a standard prescribes, where one does."""
+    return scale if span is None else replace(scale, low=span[0] / unit.scale, high=span[1] / unit.scale)
 
 
 def _draw_limits(d: Drawing, y: Scale, curve: Curve, up: Unit) -> None:

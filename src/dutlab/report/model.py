@@ -228,6 +228,9 @@ class Curve:
     scale: Literal["linear", "log"] = "linear"
     """Of the upright axis; a logarithmic one leaves out what is not above 0."""
     note: str = ""
+    x_span: tuple[float, float] | None = None
+    """The ends of the axis where a standard prescribes them; None follows the points. Likewise `y_span`."""
+    y_span: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)

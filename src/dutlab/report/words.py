@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -61,10 +62,13 @@ _WORDS = {
     "idle_pps": "{} pps at 0 %",
     "threshold_percent": "saturated above {} % loss",
     "directions": "direction: {}",
+    "lowest_pps": "from {} pps",
+    "highest_pps": "up to {} pps",
+    "budget_s": "{} s at most",
 }
 _ORDER = (*_WORDS, "streams")
 _TOLD_ELSEWHERE = ("frame_mix", "steps")
-_NOTHING = {("omit_s", 0), ("warmup_s", 0), ("drain_s", 0)}
+_NOTHING = {("omit_s", 0), ("warmup_s", 0), ("drain_s", 0), ("early_stop", "at-once")}
 
 
 def bit_rate_unit(values: Iterable[float]) -> Unit:
@@ -90,6 +94,10 @@ def asked_words(params: Mapping[str, str | float | int | None], tool: str, *, wi
     elif "rate_pps" in params and "rate_pps" not in set(without):
         rate = left.pop("rate_pps", None)
         words.append("as fast as the generator can" if rate is None else f"at {KPPS.text(float(rate))} a link")
+    elif "rate_percent" in left:
+        words.append(f"at {left.pop('rate_percent'):g} % of a link's speed")
+    elif "early_stop" in params:
+        words.append(f"search for {_goals_words(left)}")
     elif "frame_size" in params and "target_percent" not in params:
         words.append("as fast as the generator can")
     for key in sorted(left, key=lambda k: (_ORDER.index(k) if k in _ORDER else len(_ORDER), k)):
@@ -99,6 +107,17 @@ def asked_words(params: Mapping[str, str | float | int | None], tool: str, *, wi
             continue
         words.append(_WORDS[key].format(value) if key in _WORDS else f"{key.replace('_', ' ')} {value}")
     return ", ".join([tool, *words])
+
+
+def _goals_words(left: dict[str, str | float | int]) -> str:
+    """Takes the goals of a search out of `left`: their preset, or the names that they were given."""
+    preset, goals = left.pop("preset", None), left.pop("goals", None)
+    if goals is None:
+        return str(preset)
+    try:
+        return ", ".join(str(goal["name"]) for goal in json.loads(str(goals)))
+    except (ValueError, TypeError, KeyError):
+        return str(goals)
 
 
 def mix_words(mix: str) -> str:

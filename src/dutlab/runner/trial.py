@@ -12,6 +12,7 @@ from dutlab.errors import MeasurementError
 from dutlab.hosts.host import Done
 from dutlab.methods.ports import Measured
 from dutlab.plan.trials import Trial
+from dutlab.runner.rig import with_headroom
 from dutlab.runner.stage import Stage
 from dutlab.sensors import Sample, Sampler, difference, read_counters
 from dutlab.store.record import CommandRecord, DoubtRecord, FlowRecord, TrialRecord
@@ -66,7 +67,7 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
         await sampler.start()
     measured, why = Measured(figures={}), ""
     try:
-        measured = await stage.drivers[trial.cell.workload](trial.cell)
+        measured = with_headroom(await stage.drivers[trial.cell.workload](trial.cell), trial.cell, stage.calibration)
     except MeasurementError as e:
         measured, why = Measured(figures={}, raw=e.raw), str(e)
     finally:

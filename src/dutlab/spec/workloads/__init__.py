@@ -22,6 +22,7 @@ from dutlab.spec.workloads.latency import LatencyWorkload
 from dutlab.spec.workloads.loadtest import LoadtestWorkload
 from dutlab.spec.workloads.matrix import MatrixWorkload
 from dutlab.spec.workloads.path_mtu import PathMtuWorkload
+from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
 from dutlab.spec.workloads.search import SearchWorkload
 from dutlab.spec.workloads.soak import SoakWorkload
 from dutlab.spec.workloads.steps import StepsWorkload
@@ -38,6 +39,7 @@ _MODELS: tuple[type[WorkloadModel], ...] = (
     SearchWorkload,
     StepsWorkload,
     PathMtuWorkload,
+    Rfc2544Workload,
     MatrixWorkload,
 )
 KINDS: Mapping[str, type[WorkloadModel]] = {model.kind: model for model in _MODELS}
