@@ -16,7 +16,7 @@ from dutlab.dut import family
 from dutlab.errors import HostError, PortRefused, ToolFailed, ToolMissing
 from dutlab.methods import sweep
 from dutlab.methods.mixes import frame_mix
-from dutlab.methods.ports import Directions, Offer, Stretch
+from dutlab.methods.ports import Bench, Directions, Offer, Stretch
 from dutlab.plan.cell import Cell
 from dutlab.spec.traffic import Traffic
 from dutlab.tools import iperf3
@@ -91,7 +91,7 @@ def sweep_cell(*links, **params):
 
 
 async def test_tcp_goes_over_each_link_and_over_both_at_once_and_leaves_no_server(tcp, log):
-    assert await tcp.check() == (await tcp._source.run(["iperf3", "--version"])).text.split()[1]
+    assert await tcp.check() == (await tcp._hosts["source"].run(["iperf3", "--version"])).text.split()[1]
     for links in (("a",), ("b",), ("a", "b")):
         measured = await tcp.measure(iperf_cell(*links))
         for link in links:
@@ -172,7 +172,7 @@ async def test_a_test_that_is_cut_off_leaves_no_process(tcp):
 
 
 async def test_a_router_forwards_a_modest_load_without_losing_count_of_a_single_frame(engine):
-    measured = await sweep.measure(engine, sweep_cell("a", rate_pps=5000.0, duration_s=1.0))
+    measured = await sweep.measure(Bench(engine), sweep_cell("a", rate_pps=5000.0, duration_s=1.0))
     (flow,) = measured.flows
     assert flow.balances
     assert (flow.asked_frames, flow.sent_frames, flow.received_frames, flow.lost_frames, flow.duplicated_frames) == (5000, 5000, 5000, 0, 0)
@@ -184,7 +184,7 @@ async def test_a_router_forwards_a_modest_load_without_losing_count_of_a_single_
 
 @pytest.mark.parametrize("size", [64, 594, 1518, "imix", "aaafg"])
 async def test_at_full_speed_every_frame_is_received_or_lost_and_nothing_else(engine, size):
-    measured = await sweep.measure(engine, sweep_cell("a", frame_size=size))
+    measured = await sweep.measure(Bench(engine), sweep_cell("a", frame_size=size))
     (flow,) = measured.flows
     assert flow.balances and flow.sent_frames > 1000
     assert DoubtKind.LEDGER_OPEN not in {d.kind for d in measured.doubts}
@@ -192,7 +192,7 @@ async def test_at_full_speed_every_frame_is_received_or_lost_and_nothing_else(en
 
 
 async def test_two_links_at_once_have_an_account_each(engine):
-    measured = await sweep.measure(engine, sweep_cell("a", "b", rate_pps=2000.0))
+    measured = await sweep.measure(Bench(engine), sweep_cell("a", "b", rate_pps=2000.0))
     assert [(f.link, f.sent_frames, f.received_frames) for f in measured.flows] == [("a", 1000, 1000), ("b", 1000, 1000)]
     assert measured.figures["a+b"]["received_pps"] == pytest.approx(4000, rel=0.01)
 
@@ -201,7 +201,7 @@ async def test_what_the_dut_drops_is_lost_and_counted_exactly(engine, hosts):
     await hosts["dut"].run(
         ["nft", "add table ip odd; add chain ip odd c { type filter hook forward priority 0; }; add rule ip odd c numgen inc mod 4 0 drop"]
     )
-    measured = await sweep.measure(engine, sweep_cell("a", rate_pps=4000.0, duration_s=1.0, warmup_s=0))
+    measured = await sweep.measure(Bench(engine), sweep_cell("a", rate_pps=4000.0, duration_s=1.0, warmup_s=0))
     (flow,) = measured.flows
     assert (flow.sent_frames, flow.received_frames, flow.lost_frames, measured.figures["a"]["loss_ratio"]) == (4000, 3000, 1000, 0.25)
 
@@ -293,7 +293,7 @@ async def test_clocks_that_nobody_knows_to_be_one_are_measured_to_be_apart_by_no
 async def test_the_routers_own_counters_agree_with_the_ledger(engine, hosts):
     count = "add table ip odd; add chain ip odd c { type filter hook forward priority 0; }; add rule ip odd c udp dport 7 counter"
     await hosts["dut"].run(["nft", count])
-    measured = await sweep.measure(engine, sweep_cell("a", rate_pps=3000.0, duration_s=1.0, warmup_s=0))
+    measured = await sweep.measure(Bench(engine), sweep_cell("a", rate_pps=3000.0, duration_s=1.0, warmup_s=0))
     rules = json.loads((await hosts["dut"].run(["nft", "-j", "list", "table", "ip", "odd"])).text)["nftables"]
     (counter,) = [e["counter"] for r in rules for e in r.get("rule", {}).get("expr", []) if "counter" in e]
     assert counter["packets"] == measured.flows[0].sent_frames == 3000
@@ -313,7 +313,7 @@ async def test_probes_see_each_way_and_never_the_same_flow_twice(engine, hosts):
 async def test_nothing_of_the_engine_is_on_the_ports_between_trials(engine, hosts):
     packet_sockets = ["cat", "/proc/net/packet"]
     before = {role: (await hosts[role].run(packet_sockets)).text for role in ("source", "sink")}
-    await sweep.measure(engine, sweep_cell("a", "b", rate_pps=1000.0))
+    await sweep.measure(Bench(engine), sweep_cell("a", "b", rate_pps=1000.0))
     assert {role: (await hosts[role].run(packet_sockets)).text for role in ("source", "sink")} == before
     links = (await hosts["sink"].run(["ip", "-d", "link"])).text
     assert "xdp" not in links

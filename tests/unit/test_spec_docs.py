@@ -73,7 +73,8 @@ def test_the_design_example_of_a_testbed_is_the_ready_one():
     assert load_testbed(ROOT / "examples" / "testbeds" / "e302-9d.yaml").links["b"].speed == 10e9
 
 
-def test_the_published_figures_stand_in_the_examples_readme():
-    folder = ROOT / "examples" / "firewall-modes"
+@pytest.mark.parametrize("name", ["firewall-modes", "loadtest"])
+def test_the_published_figures_stand_in_the_examples_readme(name):
+    folder = ROOT / "examples" / name
     for line in (folder / "published.csv").read_text().splitlines()[1:]:
         assert "| " + line.replace(",", " | ") + " |" in (folder / "README.md").read_text()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address
 from typing import Protocol
 
 from dutlab.doubts import Doubt
@@ -15,6 +16,7 @@ from dutlab.plan.cell import Cell
 from dutlab.spec.traffic import Traffic
 from dutlab.units import BpsL1, FrameBytes, Pps, Seconds
 
+IPAddress = IPv4Address | IPv6Address
 NO_TIME = Seconds(0.0)
 DRAIN = Seconds(0.5)
 """Enough for what a software router buffers; RFC 2544 section 23 waits 2 s."""
@@ -208,6 +210,8 @@ class Outcome:
     readings: Sequence[Reading] = ()
     stopped_early_s: Seconds | None = None
     """The trial was stopped because of `Offer.stop_after_lost`, so long after its first frame; `asked_frames` is of that time."""
+    began_s: float | None = None
+    """Wall clock of the first frame, in seconds since the epoch, where the generator tells."""
 
 
 class Generator(Protocol):
@@ -238,6 +242,26 @@ class Measured:
     """What a method found step by step: the trials of a search, the points of a curve."""
 
 
+class ResetKind(enum.Enum):
+    """What of a DUT is reset (RFC 6201 section 4)."""
+
+    PROCESS = "process"
+    """Its forwarding alone."""
+    SOFTWARE = "software"
+    """Its whole network configuration: forwarding, rules, addresses, routes."""
+
+
+class Device(Protocol):
+    """What a method may do to the DUT beside loading it. Whatever it changes is undone at the end of the trial, and after a crash."""
+
+    @property
+    def resets(self) -> tuple[ResetKind, ...]:
+        """The kinds of reset that it can be told to make."""
+
+    async def reset(self, kind: ResetKind) -> float:
+        """Resets it; returns how many seconds the command took. Raises HostError."""
+
+
 @dataclass(frozen=True)
 class Bench:
     """All that a method is given to measure with."""
@@ -245,6 +269,10 @@ class Bench:
     generator: Generator
     speeds: Mapping[str, BpsL1 | None] = field(default_factory=dict)
     """Line rate of each link, None where it is not known."""
+    device: Device | None = None
+    """None: nothing can be done to the DUT."""
+    addresses: Mapping[str, tuple[IPAddress, IPAddress]] = field(default_factory=dict)
+    """Of each link: the source's and the sink's."""
 
 
 Method = Callable[[Bench, Cell], Awaitable[Measured]]

@@ -41,12 +41,22 @@ _LAST_STREAM = 65535
 
 
 class Engine:
-    """A methods.ports.Generator and a dut.mode.Prober. `cpus` is role → cores for the engine's threads."""
+    """A methods.ports.Generator and a dut.mode.Prober.
+
+    `cpus` is role → cores for the engine's threads; `binary` is where it lies, on all hosts or by role.
+    """
 
     def __init__(
-        self, hosts: Mapping[str, Host], testbed: Testbed, cpus: Mapping[str, Sequence[int]], binary: str, *, backend: str = "auto"
+        self,
+        hosts: Mapping[str, Host],
+        testbed: Testbed,
+        cpus: Mapping[str, Sequence[int]],
+        binary: str | Mapping[str, str],
+        *,
+        backend: str = "auto",
     ) -> None:
-        self._hosts, self._testbed, self._cpus, self._binary, self._backend = hosts, testbed, cpus, binary, backend
+        self._hosts, self._testbed, self._cpus, self._backend = hosts, testbed, cpus, backend
+        self._binaries = dict.fromkeys(hosts, binary) if isinstance(binary, str) else dict(binary)
         self._agents: dict[str, Agent] = {}
         self._clock_is_one: bool | None = None
         self._streams = itertools.cycle(range(1, _LAST_STREAM + 1))
@@ -113,9 +123,9 @@ class Engine:
         if agent is not None:
             await agent.close()
         try:
-            self._agents[role] = await Agent.start(self._hosts[role], self._binary)
+            self._agents[role] = await Agent.start(self._hosts[role], self._binaries[role])
         except CommandFailed as e:
-            why = f"{self._binary} cannot be started: {e.stderr_tail.strip() or e.status}"
+            why = f"{self._binaries[role]} cannot be started: {e.stderr_tail.strip() or e.status}"
             raise ToolMissing(
                 why, tool=TOOL, host=self._hosts[role].name, remedy="copy the engine there, or set DUTLAB_ENGINE to it"
             ) from e
@@ -195,6 +205,7 @@ class Engine:
             raw={f"engine-{role}.jsonl": agent.take_lines() for role, agent in self._agents.items()},
             facts={"engine_version": str(self._agents["source"].hello.get("version", "unknown")), **facts},
             readings=readings,
+            began_s=min((self._wall(h.way.sender)(h.first_ns) for h in heard if h.first_ns is not None), default=None),
             stopped_early_s=Seconds(max(stopped)) if (stopped := [h.stopped_s for h in heard if h.stopped_s is not None]) else None,
         )
 

@@ -41,6 +41,8 @@ class Heard:
     """Source addresses as the receiver saw them."""
     stopped_s: float | None
     """How long was sent, if sending was stopped."""
+    first_ns: int | None
+    """When the first frame was sent, by the sender's clock; None if none was."""
 
     def with_places(self, before: PathCount, after: PathCount) -> Heard:
         """The same, with the places where frames got lost between two readings of the path's counters."""
@@ -175,6 +177,7 @@ class Part:
                 tuple(doubts_of(way.name, of_receiver, received)),
                 tuple(dict.fromkeys(str(source["address"]) for source in of_receiver["sources"])),
                 float(of_sender["seconds"]) if sent["ended"] == "stopped" else None,
+                None if (first := of_sender.get("first_monotonic_ns")) is None else int(first),
             )
 
 
