@@ -23,6 +23,7 @@ COMMANDS = {
     "conductor": "dutlab.cli.conductor:conductor",
     "limits": "dutlab.cli.limits:limits",
     "calibrate": "dutlab.cli.calibrate:calibrate",
+    "verify": "dutlab.cli.verify:verify",
 }
 INTERRUPTED = 130
 
