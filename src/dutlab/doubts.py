@@ -67,6 +67,16 @@ class DoubtKind(enum.Enum):
         "frames arrived so late that the receiver had to guess whether they came twice",
         "lower the rate, or see what holds frames back",
     )
+    NEGATIVE_LOSS = (
+        Grade.SEVERE,
+        "more frames arrived than were sent: counters were read while frames were on their way",
+        "raise the drain, and repeat the trial",
+    )
+    IMPORTED = (
+        Grade.NOTE,
+        "imported: another tool measured this, dutlab only read its file",
+        "see the raw file; what it does not say is not known here",
+    )
     CORRUPTED_FRAMES = (
         Grade.WARNING,
         "frames arrived damaged and count as lost",
@@ -76,6 +86,11 @@ class DoubtKind(enum.Enum):
         Grade.WARNING,
         "the links were not loaded at the same time throughout",
         "raise the duration, or give the generator more cores",
+    )
+    LATENCY_ROUGH = (
+        Grade.NOTE,
+        "latency is known no better than the offset between the clocks of sender and receiver",
+        "use one kernel clock or PTP",
     )
     LIMIT_OF_GENERATOR = (
         Grade.WARNING,
