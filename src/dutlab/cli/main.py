@@ -25,6 +25,8 @@ COMMANDS = {
     "query": "dutlab.cli.runs:query",
     "effects": "dutlab.cli.effects:effects",
     "cost": "dutlab.cli.effects:cost",
+    "claims": "dutlab.cli.claims:claims",
+    "verify-claim": "dutlab.cli.claims:verify_claim",
     "limits": "dutlab.cli.limits:limits",
 }
 INTERRUPTED = 130
