@@ -19,14 +19,14 @@ COMMANDS = {
     "plot": "dutlab.cli.report:plot",
     "lab": "dutlab.cli.lab:lab",
     "compare": "dutlab.cli.compare:compare",
-    "check": "dutlab.cli.compare:check",
-    "conductor": "dutlab.cli.conductor:conductor",
-    "runs": "dutlab.cli.runs:runs",
-    "query": "dutlab.cli.runs:query",
     "effects": "dutlab.cli.effects:effects",
     "cost": "dutlab.cli.effects:cost",
     "claims": "dutlab.cli.claims:claims",
     "verify-claim": "dutlab.cli.claims:verify_claim",
+    "check": "dutlab.cli.compare:check",
+    "conductor": "dutlab.cli.conductor:conductor",
+    "runs": "dutlab.cli.runs:runs",
+    "query": "dutlab.cli.runs:query",
     "limits": "dutlab.cli.limits:limits",
 }
 INTERRUPTED = 130
