@@ -16,7 +16,7 @@ from dutlab.plan.cell import Cell
 from dutlab.report import write_report
 from dutlab.report.gather import gather
 from dutlab.report.model import Figure, Missing
-from dutlab.report.rescored import rescored_run
+from dutlab.report.rescored import ramps, rescored_run
 from dutlab.store.record import DoubtRecord, FlowRecord, TrialRecord
 from dutlab.store.run_folder import RunFolder
 from simulated import Dut, Simulation
@@ -185,3 +185,20 @@ async def test_every_form_of_the_report_prints_the_limits(run_of, tmp_path):
     figures = [v for r in json.loads(written[".json"])["runs"][0]["sections"][0]["grids"][0]["rows"] for v in r["cells"]]
     assert any(isinstance(v, dict) and v.get("median") for v in figures)
     assert isinstance(row(grid(gather(path, tmp_path), "search-ndr"), "router")["lower bound"], Figure)
+
+
+async def test_a_ramp_is_rescored_by_the_second_from_which_its_loss_stays(run_of):
+    path = await run_of([])
+    params = {"frame_size": 64, "warmup_s": 2.0, "threshold_percent": 0.1}
+    of = Cell(mode="router", factors={}, workload="loadtest", tool="engine", links=("a",), params=params, repeat=1)
+    taken = [(1e3, 0.0), (1e3, 500.0), (2e3, 0.0), (4e3, 300.0), (6e3, 0.0), (7e3, 1e3), (7e3, 3e3)]
+    rows = [
+        {"way": "a", "at_s": n, "sent_pps": sent, "received_pps": sent, "lost_pps": 0.0, "refused_by_peer_pps": refused}
+        for n, (sent, refused) in enumerate(taken, 1)
+    ]
+    record = TrialRecord(trial=1, cell=of, started=NOW, ended=NOW, status="measured", figures={}, tables={"seconds": rows})
+    RunFolder.open(path).write_trial(record, {}, [])
+    (ramp,) = ramps(path)
+    assert (ramp.way, ramp.trial, ramp.saturation.saturated.at_s, ramp.saturation.last_clean.at_s) == ("a", 1, 6, 5)
+    said = CliRunner().invoke(rescore, [str(path)]).output
+    assert "saturated with 7.0 kpps received at 6 s: loss stays above 0.1% from there" in said

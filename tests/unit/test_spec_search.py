@@ -89,3 +89,9 @@ def test_a_rate_above_the_line_is_refused_before_anything_is_touched(tmp_path, l
     )
     with pytest.raises(SpecRefused, match=r"2 Mpps of frame size 64 is more than link a carries .1.49 Mpps."):
         load("highest: 2Mpps, frame_sizes: [64]", testbed="bed.yaml")
+
+
+def test_the_ready_experiment_searches_every_mode_and_size():
+    found = cells(load_experiment(Path(__file__).parents[2] / "examples" / "ndr-pdr" / "experiment.yaml"))
+    assert {(c.mode, c.params["preset"]) for c in found} == {("router", "csit"), ("filter-default", "csit")}
+    assert len(found) == 2 * 4 * 3

@@ -13,6 +13,7 @@ from typing import Any
 
 from dutlab.analysis.rescore import LOSS_THRESHOLD, Answer, RampSecond, Saturation, TrialPoint, points_of, rescore, saturation
 from dutlab.methods.ledger import RATE_TOLERANCE, failed_frames, made_frames
+from dutlab.methods.ports import Row
 from dutlab.report.groups import Group, group, labels_of, planned_cells
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
@@ -108,10 +109,20 @@ def ramps(path: Path) -> list[Ramp]:
 def _ramps(label: str, record: TrialRecord) -> list[Ramp]:
     params, rows = record.cell.params, record.tables["seconds"]
     begins = float(params.get("warmup_s") or 0) + WHOLE_S / 2
-    threshold = float(params.get("threshold_ratio") or LOSS_THRESHOLD)
+    threshold = float(params.get("threshold_percent") or 100 * LOSS_THRESHOLD) / 100
     found = []
     for way in dict.fromkeys(str(row["way"]) for row in rows):
         of_ramp = [row for row in rows if row["way"] == way and float(row["at_s"] or 0) >= begins]
-        seconds = [RampSecond(float(row["at_s"] or 0), float(row["sent_pps"] or 0), float(row["received_pps"] or 0)) for row in of_ramp]
-        found.append(Ramp(label, way, str(params.get("frame_size", "")), record.trial, saturation(seconds, threshold)))
+        found.append(Ramp(label, way, str(params.get("frame_size", "")), record.trial, saturation(list(map(_second, of_ramp)), threshold)))
     return found
+
+
+def _second(row: Row) -> RampSecond:
+    lost = row.get("lost_pps")
+    return RampSecond(
+        at_s=float(row["at_s"] or 0),
+        sent_pps=float(row["sent_pps"] or 0),
+        received_pps=float(row["received_pps"] or 0),
+        lost_pps=None if lost is None else float(lost),
+        refused_pps=float(row.get("refused_by_peer_pps") or 0),
+    )
