@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -40,3 +41,13 @@ def have_netns() -> bool:
 def have_user_namespaces() -> bool:
     """An ordinary user could be root of a namespace of their own."""
     return bool(shutil.which("unshare")) and subprocess.run(["unshare", "-Urnm", "true"], capture_output=True, check=False).returncode == 0
+
+
+@cache
+def have_sshd() -> bool:
+    """OpenSSH's server is there, and we may start it: it needs root of the machine itself."""
+    return have_netns() and bool(shutil.which("sshd", path="/usr/sbin:/sbin")) and _own_root()
+
+
+def _own_root() -> bool:
+    return Path("/proc/self/uid_map").read_text(encoding="ascii").split() == ["0", "0", str(2**32 - 1)]

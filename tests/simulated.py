@@ -58,6 +58,8 @@ class Simulation:
     """Tampers with what is counted in trial n."""
     obeys: bool = True
     """Whether it stops when it may."""
+    held_back: bool = False
+    """The DUT's port does not take what the DUT would lose, as the full ring of a veth pair."""
     offers: list[Offer] = field(default_factory=list)
     sent_s: float = 0.0
 
@@ -85,7 +87,7 @@ class Simulation:
         seconds = float(polls[at])
         sent = round(rate * seconds) if early or rate < (offer.rate or rate) else asked
         lost = min(int(lost_at[at]), sent)
-        flows = tuple(self.change(number, _flow(link, offer, asked, sent, lost, seconds, early=early)) for link in offer.links)
+        flows = tuple(self.change(number, self._flow(link, offer, asked, sent, lost, seconds, early=early)) for link in offer.links)
         self.sent_s += seconds
         return Outcome(flows, stopped_early_s=Seconds(seconds) if early else None)
 
@@ -103,23 +105,24 @@ class Simulation:
             lost += np.cumsum(rng.poisson(dut.stalls_per_s * POLL_S, count)) * rate * dut.stall_s
         return polls, np.floor(lost)
 
-
-def _flow(link: str, offer: Offer, asked: int, sent: int, lost: int, seconds: float, *, early: bool) -> Flow:
-    asked = sent if early else max(asked, sent)
-    return Flow(
-        link=link,
-        asked_frames=asked,
-        sent_frames=sent,
-        refused_frames=asked - sent,
-        received_frames=sent - lost,
-        lost_frames=lost,
-        duplicated_frames=0,
-        reordered_frames=0,
-        foreign_frames=0,
-        sent_seconds=seconds,
-        mean_frame_bytes=offer.mix.mean,
-        received_bytes=round((sent - lost) * offer.mix.mean),
-    )
+    def _flow(self, link: str, offer: Offer, asked: int, made: int, failed: int, seconds: float, *, early: bool) -> Flow:
+        asked = made if early else max(asked, made)
+        refused = failed if self.held_back else 0
+        return Flow(
+            link=link,
+            asked_frames=asked,
+            sent_frames=made - refused,
+            refused_frames=asked - made + refused,
+            refused_by_peer_frames=refused,
+            received_frames=made - failed,
+            lost_frames=failed - refused,
+            duplicated_frames=0,
+            reordered_frames=0,
+            foreign_frames=0,
+            sent_seconds=seconds,
+            mean_frame_bytes=offer.mix.mean,
+            received_bytes=round((made - failed) * offer.mix.mean),
+        )
 
 
 def in_flight(flow: Flow) -> Flow:

@@ -77,6 +77,41 @@ class DoubtKind(enum.Enum):
         "the links were not loaded at the same time throughout",
         "raise the duration, or give the generator more cores",
     )
+    LIMIT_OF_GENERATOR = (
+        Grade.WARNING,
+        "no upper bound: the generator did not reach the rates above the lower bound, so this is its limit and that of the DUT lies higher",
+        "use a faster back end, a core of its own for the generator, or longer frames",
+    )
+    NO_UPPER_BOUND = (
+        Grade.NOTE,
+        "no upper bound: the DUT still met the goal at the highest rate of the search, so its limit lies at or above it",
+        "raise `highest` if the link carries more; at line rate there is nothing above to be found",
+    )
+    NO_LOWER_BOUND = (
+        Grade.WARNING,
+        "no lower bound: the DUT missed the goal even at the lowest rate of the search",
+        "look for what loses frames at any rate, allow more loss, or lower `lowest`",
+    )
+    SEARCH_CUT = (
+        Grade.WARNING,
+        "the search ended before its bounds were as near to one another as was asked",
+        "remove what ended it, or raise `budget`",
+    )
+    BOUNDS_WIDE = (
+        Grade.WARNING,
+        "the bounds are wider apart than was asked for",
+        "repeat the search; the limit lies between them",
+    )
+    BOUNDS_UNLIKE = (
+        Grade.SEVERE,
+        "the trials do not bear out the bounds that the search ended with",
+        "report it as a fault of dutlab, with the record",
+    )
+    GOAL_MET_ABOVE = (
+        Grade.NOTE,
+        "the goal was met at rates above the upper bound: a DUT with several states, or chance",
+        "see the trials; a goal with an exceed ratio above 0 depends less on chance",
+    )
     LATENCY_UNKNOWN = (
         Grade.NOTE,
         "no latency: the clocks of sender and receiver are not known to agree",

@@ -19,10 +19,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from dutlab.methods.goals import PRESETS
 from dutlab.methods.mixes import frame_mix
-from dutlab.methods.search import EarlyStop, Search, find
+from dutlab.methods.search import find
+from dutlab.methods.search_asked import EarlyStop, Search
 from dutlab.methods.search_result import Found
+from dutlab.spec.goals import PRESETS
 from dutlab.units import Pps
 from simulated import LINE_PPS, NOISES, Bisected, Simulation, any_dut, noise_of, plain_bisection
 

@@ -6,13 +6,15 @@ import itertools
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
-from capability import have_netns, need
+from capability import have_netns, have_sshd, need
 from dutlab.hosts.keeper import KEEPER
+from dutlab.hosts.ssh_login import Login
+from dutlab.labs import inside, sshd
 from dutlab.labs.state import StateFolder
 from processes import children, eventually
 
@@ -87,3 +89,16 @@ def namespace() -> Iterator[str]:
     yield name
     if (NAMESPACES / name).exists():
         subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+@pytest.fixture
+async def ssh_login(namespace: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Login]:
+    """How to log in to an OpenSSH server that runs inside `namespace`."""
+    need("sshd", have_sshd())
+    subprocess.run(["ip", "-n", namespace, "link", "set", "dev", "lo", "up"], check=True)
+    folder, doors = tmp_path_factory.mktemp("ssh") / "files", [sshd.Door("box", namespace, "127.0.0.1", via=namespace)]
+    sshd.write_files(folder, doors)
+    await sshd.start(folder, doors)
+    yield Login("box", "box", (sshd.config_file(folder),))
+    identity = inside.namespace_id(NAMESPACES / namespace)
+    assert identity is not None and inside.kill_all(identity) == []

@@ -8,7 +8,8 @@ import signal
 import stat
 import subprocess
 import textwrap
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from dutlab.errors import CommandFailed, CommandTimedOut, HostError
 from dutlab.hosts.host import Done, Host
 from dutlab.hosts.local import LocalHost
 from dutlab.hosts.netns import NetnsHost
+from dutlab.hosts.ssh import SshHost
 from processes import eventually, running_with
 
 
@@ -28,13 +30,15 @@ def log() -> list[Done]:
     return []
 
 
-@pytest.fixture(params=["local", "netns"])
-async def host(request: pytest.FixtureRequest, log: list[Done]) -> AsyncIterator[Host]:
-    kinds: dict[str, Callable[[], Host]] = {
-        "local": lambda: LocalHost("box", log.append),
-        "netns": lambda: NetnsHost("box", request.getfixturevalue("namespace"), log.append),
-    }
-    made = kinds[request.param]()
+@pytest.fixture(params=["local", "netns", "ssh"])
+def made(request: pytest.FixtureRequest, log: list[Done]) -> Host:
+    if request.param == "ssh":
+        return SshHost(request.getfixturevalue("ssh_login"), log.append)
+    return LocalHost("box", log.append) if request.param == "local" else NetnsHost("box", request.getfixturevalue("namespace"), log.append)
+
+
+@pytest.fixture
+async def host(made: Host) -> AsyncIterator[Host]:
     yield made
     await made.close()
 
@@ -231,14 +235,17 @@ async def test_put_says_when_there_is_no_such_folder(host: Host, tmp_path: Path)
 
 async def test_put_on_a_full_disk_leaves_the_old_file_and_says_what_to_do(host: Host, tmp_path: Path) -> None:
     need("root", have_root())
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path], check=True)
+    # sshd keeps the mounts that it was started with, and all of its sessions see them; for the others a mount is the machine's.
+    machine = host if isinstance(host, SshHost) else LocalHost("machine")
+    await machine.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(tmp_path)])
     try:
         await host.put(b"old", str(tmp_path / "f"))
         with pytest.raises(HostError, match="No space left on device; free space"):
             await host.put(bytes(1_000_000), str(tmp_path / "f"))
-        assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("f", b"old")]
+        assert (await host.run(["ls", "-A", str(tmp_path)])).text == "f\n"
+        assert await host.get(str(tmp_path / "f")) == b"old"
     finally:
-        subprocess.run(["umount", tmp_path], check=True)
+        await machine.run(["umount", str(tmp_path)])
 
 
 async def test_getting_a_file_that_is_not_there_says_so(host: Host, tmp_path: Path) -> None:
@@ -246,16 +253,23 @@ async def test_getting_a_file_that_is_not_there_says_so(host: Host, tmp_path: Pa
         await host.get(str(tmp_path / "absent"))
 
 
-@pytest.mark.parametrize("kind", ["local", "netns"])
-def test_everything_ends_when_the_controller_is_killed(
-    kind: str, marker: str, namespace: str, python: str, python_env: dict[str, str]
-) -> None:
+def test_everything_ends_when_the_controller_is_killed(made: Host, marker: str, python: str, python_env: dict[str, str]) -> None:
+    match made:
+        case SshHost(login=login):
+            how = f"SshHost(Login('box', 'box', (Path({str(login.config[0])!r}),)))" if login.config else ""
+        case NetnsHost(namespace=namespace):
+            how = f"NetnsHost('box', {namespace!r})"
+        case _:
+            how = "LocalHost('box')"
     script = f"""
         import asyncio
+        from pathlib import Path
         from dutlab.hosts.local import LocalHost
         from dutlab.hosts.netns import NetnsHost
+        from dutlab.hosts.ssh import SshHost
+        from dutlab.hosts.ssh_login import Login
         async def main():
-            host = LocalHost("box") if {kind!r} == "local" else NetnsHost("box", {namespace!r})
+            host = {how}
             await host.spawn(["sh", "-c", "sleep {marker} & sleep {marker} | sleep {marker}"])
             print("ready", flush=True)
             await host.run(["sh", "-c", "sleep {marker} & sleep {marker}"], timeout_s=60)
@@ -264,6 +278,7 @@ def test_everything_ends_when_the_controller_is_killed(
     with subprocess.Popen([python, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, env=python_env) as controller:
         assert controller.stdout and controller.stdout.readline() == b"ready\n"
         assert eventually(lambda: len(running_with(marker)) >= 5)
+        time.sleep(0.1)  # over ssh, the number of the last group is on its way to the keeper
         controller.send_signal(signal.SIGKILL)
     assert eventually(lambda: running_with(marker) == [])
 

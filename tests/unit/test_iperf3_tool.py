@@ -105,7 +105,7 @@ async def test_links_at_once_are_summed_under_their_joint_name(fake):
 async def test_the_command_is_the_one_that_the_cell_asks_for(fake, tmp_path):
     log = []
     tool = fake()
-    tool._source = LocalHost("source", log.append)
+    tool._hosts = {**tool._hosts, "source": LocalHost("source", log.append)}
     tool._cpus = {"source": (1, 3)}
     tool._pinned = lambda role: []  # taskset of cores that this machine may not have
     await tool.measure(cell(streams=4, omit_s=5, duration_s=30))

@@ -174,10 +174,11 @@ def test_where_a_bound_is_missing_it_says_what_these_trials_cannot_tell(of, defi
 
 def test_one_search_is_rescored_under_every_definition():
     rows = [
-        {"load_pps": 1000, "duration_s": 60, "loss_ratio": 0.0},
-        {"load_pps": 1010, "duration_s": 60, "loss_ratio": 5e-6},
-        {"load_pps": 1020, "duration_s": 60, "loss_ratio": 4e-4, "exact": False},
-        {"load_pps": 1030, "duration_s": 60, "loss_ratio": 0.02},
+        {"load_pps": 1000, "duration_s": 60, "known_loss_ratio": 0.0, "exact": "yes", "counts": "yes"},
+        {"load_pps": 1010, "duration_s": 60, "known_loss_ratio": 5e-6, "exact": "yes", "counts": "yes"},
+        {"load_pps": 1000, "duration_s": 60, "known_loss_ratio": 0.9, "exact": "yes", "counts": "no"},
+        {"load_pps": 1020, "duration_s": 60, "known_loss_ratio": 4e-4, "exact": "no", "counts": "yes"},
+        {"load_pps": 1030, "duration_s": 60, "known_loss_ratio": 0.02, "exact": "yes", "counts": "yes"},
     ]
     found = {a.definition.name: (a.lower_pps, a.upper_pps) for a in rescore(points_of(rows))}
     assert found == {

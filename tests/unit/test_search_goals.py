@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from dutlab.errors import InputError
-from dutlab.methods.goals import PRESETS, Goal, checked, goals_named, parse_goals
+from dutlab.spec.goals import PRESETS, Goal, checked, goals_named, parse_goals
 
 NDR = Goal("ndr", 0.0, 0.5, 1.0, 21.0)
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from MLRsearch import MeasurementResult
 
 from dutlab.errors import MeasurementError
-from dutlab.methods.goals import PRESETS
 from dutlab.methods.mlrsearch import Ask, Bounds, Library, Told
+from dutlab.spec.goals import PRESETS
 
 CSIT = PRESETS["csit"]
 

@@ -14,6 +14,7 @@ from dutlab.spec.loader import load_experiment, load_testbed
 from dutlab.spec.mixes import NAMED_MIXES
 from dutlab.spec.testbed import HostSpec, Link, Sensor, Testbed
 from dutlab.spec.workloads import KINDS
+from dutlab.spec.workloads.search import SearchGoal
 from dutlab.spec.workloads.steps import Step
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +43,7 @@ def test_every_experiment_of_the_reference_loads_and_can_be_planned(tmp_path, te
 @pytest.mark.parametrize(
     ("page", "model"),
     [(TESTBED_PAGE, m) for m in (Testbed, HostSpec, Link, Sensor)]
-    + [(EXPERIMENT_PAGE, m) for m in (Experiment, *KINDS.values(), Step, CustomMode)],
+    + [(EXPERIMENT_PAGE, m) for m in (Experiment, *KINDS.values(), SearchGoal, Step, CustomMode)],
 )
 def test_every_key_has_its_row(page, model):
     rows = set(re.findall(r"^\| `([a-z0-9_]+)` \|", page, re.MULTILINE))
@@ -52,7 +53,7 @@ def test_every_key_has_its_row(page, model):
 def test_no_row_explains_a_key_that_is_none():
     for page, models in (
         (TESTBED_PAGE, (Testbed, HostSpec, Link, Sensor)),
-        (EXPERIMENT_PAGE, (Experiment, *KINDS.values(), Step, CustomMode)),
+        (EXPERIMENT_PAGE, (Experiment, *KINDS.values(), SearchGoal, Step, CustomMode)),
     ):
         known = {key for model in models for key in model.file_keys()}
         assert set(re.findall(r"^\| `([a-z0-9_]+)` \|", page, re.MULTILINE)) <= known

@@ -145,7 +145,7 @@ async def test_several_links_have_their_sum_under_their_joint_name():
 
 async def test_a_generator_that_does_not_reach_the_rate_is_a_doubt_on_its_link():
     measured = await measured_by(SimulatedDut(reach_pps=2e6), cell(rate_pps=3e6))
-    assert measured.doubts == (Doubt(DoubtKind.TX_STARVED, "asked 3 Mpps, sent 2 Mpps", "a"),)
+    assert measured.doubts == (Doubt(DoubtKind.TX_STARVED, "asked 3 Mpps, made 2 Mpps", "a"),)
     assert measured.figures["a"]["asked_pps"] == 3e6
 
 

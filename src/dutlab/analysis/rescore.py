@@ -48,9 +48,19 @@ class Definition:
     words: str = ""
 
 
+YES, NO = "yes", "no"
+
+
 def points_of(rows: Iterable[Mapping[str, Any]]) -> tuple[TrialPoint, ...]:
-    """Points as records hold them, one mapping each: load_pps, duration_s, loss_ratio and, unless it is true, exact."""
-    return tuple(TrialPoint(float(r["load_pps"]), float(r["duration_s"]), float(r["loss_ratio"]), bool(r.get("exact", True))) for r in rows)
+    """The trials that count, of rows as records hold them: load_pps, duration_s, known_loss_ratio, exact and counts (yes or no).
+
+    Raises KeyError, TypeError, ValueError.
+    """
+    return tuple(
+        TrialPoint(float(r["load_pps"]), float(r["duration_s"]), float(r["known_loss_ratio"]), r["exact"] == YES)
+        for r in rows
+        if r["counts"] == YES
+    )
 
 
 class Verdict(enum.Enum):

@@ -5,9 +5,17 @@ One conformance suite (tests/netns/test_host_conformance.py) runs on every imple
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+from dutlab.errors import CommandFailed, HostError
+
+NO_SUCH_PROGRAM = 127
+"""Status of a command that is not there, as every shell has it (POSIX, Shell Command Language 2.8.2)."""
+
+_NO_SUCH_PROGRAM_SAID = b"no such program on this host"
 
 
 @dataclass(frozen=True)
@@ -81,3 +89,28 @@ class Host(Protocol):
 
     async def close(self) -> None:
         """Ends every process that spawn() left running, and the connection."""
+
+
+def no_such_program(host: str, argv: Sequence[str]) -> Done:
+    """What a command that is not there leaves, on every kind of host."""
+    said = f"{argv[0]}: ".encode() + _NO_SUCH_PROGRAM_SAID + b"\n"
+    return Done(host, tuple(argv), NO_SUCH_PROGRAM, b"", said, time.time(), 0.0)
+
+
+def command_failed(done: Done) -> CommandFailed:
+    """The exception that `done` stands for, with a remedy where its output tells one."""
+    remedy = ""
+    if done.status == NO_SUCH_PROGRAM and _NO_SUCH_PROGRAM_SAID in done.stderr:
+        remedy = f"install {done.argv[0]} on {done.host}"
+    elif (
+        b"a password is required" in done.stderr or b"no tty present" in done.stderr or b"a terminal is required" in done.stderr
+    ):  # sudo, doas
+        remedy = f"let this user of {done.host} run it without a password (NOPASSWD in sudoers), or log in as root"
+    tail = done.stderr.decode("utf-8", "replace")
+    return CommandFailed(host=done.host, argv=done.argv, status=done.status, stderr_tail=tail, remedy=remedy)
+
+
+def cannot_write(host: str, path: str, why: str) -> HostError:
+    """A file could not be put; it is then as it was before."""
+    full = "No space left" in why or "quota exceeded" in why
+    return HostError(f"cannot write {path}: {why}", host=host, remedy="free space there or give another path" if full else "")

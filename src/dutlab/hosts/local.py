@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import os
 import secrets
 import shutil
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dutlab.errors import CommandFailed, HostError
-from dutlab.hosts.child import ChildProcess
-from dutlab.hosts.host import CommandLog, Done, Process
-
-NO_SUCH_PROGRAM = 127
-"""Status of a command that is not there, as every shell has it (POSIX, Shell Command Language 2.8.2)."""
+from dutlab.errors import HostError
+from dutlab.hosts.child import start_child
+from dutlab.hosts.host import CommandLog, Done, Process, cannot_write, command_failed, no_such_program
+from dutlab.hosts.running import Running
 
 
 class LocalHost:
@@ -25,7 +21,7 @@ class LocalHost:
 
     def __init__(self, name: str, log: CommandLog | None = None) -> None:
         self._name, self._log = name, log
-        self._left_running: set[ChildProcess] = set()
+        self._left_running: set[Running] = set()
 
     @property
     def name(self) -> str:
@@ -41,14 +37,14 @@ class LocalHost:
             done = await process.communicate(stdin, timeout_s)
         self._insist(done)
         if check and done.status != 0:
-            raise self._failed(done)
+            raise command_failed(done)
         return done
 
     async def spawn(self, argv: Sequence[str]) -> Process:
         """Raises HostError."""
         if (absent := self._absent(argv)) is not None:
             self._note(absent)
-            raise self._failed(absent)
+            raise command_failed(absent)
         process = await self._start(argv)
         self._left_running.add(process)
         return process
@@ -58,10 +54,7 @@ class LocalHost:
         try:
             await asyncio.to_thread(_write_whole, data, Path(path), mode)
         except OSError as e:
-            full = e.errno in (errno.ENOSPC, errno.EDQUOT)
-            raise HostError(
-                f"cannot write {path}: {e.strerror}", host=self._name, remedy="free space there or give another path" if full else ""
-            ) from e
+            raise cannot_write(self._name, path, e.strerror or str(e)) from e
 
     async def get(self, path: str) -> bytes:
         """Raises CommandFailed."""
@@ -84,28 +77,20 @@ class LocalHost:
 
     # For all children of this process.
 
-    async def _start(self, argv: Sequence[str]) -> ChildProcess:
+    async def _start(self, argv: Sequence[str]) -> Running:
         self._ready()
         tied = ["setpriv", "--pdeathsig", "KILL", "--"] if _which("setpriv") else []
         try:
-            return await ChildProcess.start(
-                argv, command=[*tied, *self._carry(argv)], host=self._name, env=_environment(), on_end=self._ended
-            )
+            return await start_child(argv, command=[*tied, *self._carry(argv)], host=self._name, env=_environment(), on_end=self._ended)
         except OSError as e:
             raise HostError(f"cannot start `{argv[0]}`: {e.strerror}", host=self._name) from e
 
     def _absent(self, argv: Sequence[str]) -> Done | None:
         if _which(argv[0]):
             return None
-        said = f"{argv[0]}: no such program on this host\n".encode()
-        return Done(self._name, tuple(argv), NO_SUCH_PROGRAM, b"", said, time.time(), 0.0)
+        return no_such_program(self._name, argv)
 
-    def _failed(self, done: Done) -> CommandFailed:
-        remedy = f"install {done.argv[0]} on {self._name}" if done.status == NO_SUCH_PROGRAM and not _which(done.argv[0]) else ""
-        tail = done.stderr.decode("utf-8", "replace")
-        return CommandFailed(host=self._name, argv=done.argv, status=done.status, stderr_tail=tail, remedy=remedy)
-
-    def _ended(self, process: ChildProcess, done: Done) -> None:
+    def _ended(self, process: Running, done: Done) -> None:
         self._left_running.discard(process)
         self._note(done)
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dutlab.methods.goals import Goal
+from dutlab.spec.goals import Goal
 
 HINTS = 2
 """So many trials at the start of a search steer by their loss ratio itself (MLRsearch 1.2.1, run_initial_trials), so they run in full."""

@@ -11,6 +11,16 @@ RATE_TOLERANCE = 0.005
 RFC2544_TRIAL_S = 60.0  # RFC 2544 section 24
 
 
+def made_frames(flow: Flow) -> int:
+    """Frames that the generator had ready in time: sent, or not taken by the next port. What is missing of the asked is the generator's."""
+    return flow.sent_frames + flow.refused_by_peer_frames
+
+
+def failed_frames(flow: Flow) -> int:
+    """Of these, the frames that the DUT did not forward: lost on the way, or not even taken by its port."""
+    return flow.lost_frames + flow.refused_by_peer_frames
+
+
 def doubts_of(offer: Offer, flow: Flow) -> list[Doubt]:
     """Doubts about one link's flow: an open ledger, a rate that was not reached, frames of strangers."""
     doubts = []
@@ -21,9 +31,9 @@ def doubts_of(offer: Offer, flow: Flow) -> list[Doubt]:
         )
         doubts.append(Doubt(DoubtKind.LEDGER_OPEN, numbers, flow.link))
     if offer.rate is not None and flow.sent_seconds > 0:
-        reached = flow.sent_frames / flow.sent_seconds
+        reached = made_frames(flow) / flow.sent_seconds
         if reached < offer.rate * (1 - RATE_TOLERANCE):
-            doubts.append(Doubt(DoubtKind.TX_STARVED, f"asked {si(offer.rate, 'pps')}, sent {si(reached, 'pps')}", flow.link))
+            doubts.append(Doubt(DoubtKind.TX_STARVED, f"asked {si(offer.rate, 'pps')}, made {si(reached, 'pps')}", flow.link))
     if flow.foreign_frames:
         doubts.append(Doubt(DoubtKind.FOREIGN_FRAMES, f"{flow.foreign_frames} frames", flow.link))
     return doubts

@@ -23,7 +23,7 @@ from MLRsearch import (  # type: ignore[import-untyped]  # ships no types
 )
 
 from dutlab.errors import MeasurementError
-from dutlab.methods.goals import Goal
+from dutlab.spec.goals import Goal
 from dutlab.units import Pps, Seconds
 
 _NO_LIMIT_S = 1e12  # the library would read a clock; the time of a search is limited by who asks it

@@ -7,6 +7,7 @@ import importlib
 from dutlab.methods.ports import Method
 
 METHODS = {
+    "search": "dutlab.methods.search",
     "sweep": "dutlab.methods.sweep",
 }
 """Workload → the module whose `measure` is its method."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from dutlab.analysis.rescore import Answer, TrialPoint, Verdict, answer, by_load, classify
-from dutlab.methods.goals import Goal
 from dutlab.methods.mlrsearch import Bounds
 from dutlab.methods.search_trial import Mark, Role, SearchTrial
+from dutlab.spec.goals import Goal
 from dutlab.units import Pps, Seconds, si
 
 
@@ -39,6 +38,11 @@ class GoalResult:
     irregular: tuple[Irregular, ...] = ()
     inversions: int = 0
     """Loads above the upper bound at which the goal was met: a DUT with several states, or chance."""
+
+    @property
+    def width(self) -> float | None:
+        """How far the bounds are apart, as a share of the upper one; None without both."""
+        return None if self.lower_pps is None or self.upper_pps is None else (self.upper_pps - self.lower_pps) / self.upper_pps
 
     @property
     def regular(self) -> bool:
@@ -93,33 +97,8 @@ class Found:
         """How far the generator got, in words, if it set the limit of any goal."""
         if not any(Irregular.GENERATOR in r.irregular for r in self.results.values()):
             return ""
-        reach = max(t.sent_pps for t in self.trials if Mark.STARVED in t.marks or t.role is Role.REACH)
+        reach = max(t.made_pps for t in self.trials if Mark.STARVED in t.marks or t.role is Role.REACH)
         return f"the generator reached {si(reach, 'pps')} at most where it was asked for more"
-
-    def as_json(self) -> dict[str, Any]:
-        """For the raw file of the search; rates carry their unit in the name."""
-        return {
-            "lowest_pps": self.lowest_pps,
-            "highest_pps": self.highest_pps,
-            "highest_is": self.highest_is,
-            "ended": self.ended,
-            "tolerance": self.tolerance,
-            "sent_s": self.sent_s,
-            "saved_s": self.saved_s,
-            "goals": {
-                name: asdict(result.goal)
-                | {
-                    "lower_pps": result.lower_pps,
-                    "upper_pps": result.upper_pps,
-                    "conditional_pps": result.conditional_pps,
-                    "irregular": [why.value for why in result.irregular],
-                    "inversions": result.inversions,
-                }
-                for name, result in self.results.items()
-            },
-            "trials": [t.as_json() for t in self.trials],
-            "points": [asdict(p) for p in self.points],
-        }
 
 
 def result_of(goal: Goal, trials: Sequence[SearchTrial], tolerance: float, bounds: Bounds | None) -> GoalResult:

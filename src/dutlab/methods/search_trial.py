@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
-from dutlab.analysis.rescore import TrialPoint
+from dutlab.analysis.rescore import NO, YES, TrialPoint
 from dutlab.methods.early_stop import most_frames
+from dutlab.methods.ledger import failed_frames, made_frames
 from dutlab.methods.mlrsearch import Ask, Told
-from dutlab.methods.ports import Flow, Offer, Outcome
+from dutlab.methods.ports import Flow, Offer, Outcome, Row
 
 NEXT_TO_NOTHING = 0.001
-"""Of the frames sent: so few come back of what was on its way when a DUT died, or by mistake."""
+"""Of the frames made: so few come back of what was on its way when a DUT died, or by mistake."""
 
 
 class Role(enum.Enum):
@@ -39,7 +38,10 @@ class Mark(enum.Enum):
 
 @dataclass(frozen=True)
 class SearchTrial:
-    """A trial of a search. Rates in frames a second of each link, frames of all links together, times in seconds."""
+    """A trial of a search. Rates in frames a second of each link, frames of all links together, times in seconds.
+
+    Frames that the DUT's port did not take count against the DUT like lost ones; frames that the generator did not make in time do not.
+    """
 
     number: int
     """From 1, in the order of the search."""
@@ -50,15 +52,17 @@ class SearchTrial:
     """As asked for."""
     sent_s: float
     """How long was sent; of several links the longest."""
-    sent_pps: float
-    """What left the generator on the slowest link."""
+    made_pps: float
+    """What the generator had ready in time on the slowest link: sent, or not taken by the next port."""
     asked_frames: int
     """Of the whole duration, wherever it was stopped."""
     sent_frames: int
+    refused_by_peer_frames: int
+    """Not sent, because the next port, the DUT's, did not take them."""
     received_frames: int
     lost_frames: int
     allowed_frames: int | None
-    """More lost than this, and it may be stopped."""
+    """More lost or refused by the DUT than this, and it may be stopped."""
     stopped_early_s: float | None
     """The instant at which it was stopped, from its first frame; None: it ran to its end."""
     counts: bool
@@ -67,9 +71,24 @@ class SearchTrial:
     detail: str = ""
 
     @property
+    def tells(self) -> bool:
+        """Whether its numbers can be used at all."""
+        return not {Mark.CONTRADICTORY, Mark.NO_ACCOUNT} & set(self.marks)
+
+    @property
+    def made_frames(self) -> int:
+        """What the DUT was offered: sent, or not taken by its port."""
+        return self.sent_frames + self.refused_by_peer_frames
+
+    @property
+    def failed_frames(self) -> int:
+        """What the DUT did not forward of it."""
+        return self.lost_frames + self.refused_by_peer_frames
+
+    @property
     def loss_ratio(self) -> float:
-        """Of the frames that were sent, up to the instant at which it ended."""
-        return self.lost_frames / self.sent_frames if self.sent_frames else 0.0
+        """Failed frames of those made, up to the instant at which it ended."""
+        return self.failed_frames / self.made_frames if self.made_frames else 0.0
 
     @property
     def saved_s(self) -> float:
@@ -80,45 +99,51 @@ class SearchTrial:
         """What the search is told: of a trial stopped early, only what is certain of the whole one (see early_stop)."""
         if self.stopped_early_s is not None:
             frames = most_frames(self.asked_frames, tolerance)
-            return Told(ask, frames, frames, min(self.lost_frames, frames))
-        if Mark.STARVED in self.marks:  # frames that were not sent in time were not sent
-            in_time = min(self.sent_frames, math.floor(self.asked_frames * self.sent_pps / self.load_pps))
-            return Told(ask, self.asked_frames, in_time, min(self.lost_frames, in_time))
-        return Told(ask, self.sent_frames, self.sent_frames, min(self.lost_frames, self.sent_frames))
+            return Told(ask, frames, frames, min(self.failed_frames, frames))
+        if Mark.STARVED in self.marks:  # frames that were not made in time were not made
+            in_time = min(self.made_frames, math.floor(self.asked_frames * self.made_pps / self.load_pps))
+            return Told(ask, self.asked_frames, in_time, min(self.failed_frames, in_time))
+        return Told(ask, self.made_frames, self.made_frames, min(self.failed_frames, self.made_frames))
 
     def point(self, tolerance: float) -> TrialPoint:
         """The trial as definitions see it: exact only if it ran to its end at its rate."""
         if self.stopped_early_s is not None or Mark.STARVED in self.marks:
-            frames = max(most_frames(self.asked_frames, tolerance), self.sent_frames)
-            return TrialPoint(self.load_pps, self.duration_s, self.lost_frames / frames, exact=False)
+            frames = max(most_frames(self.asked_frames, tolerance), self.made_frames)
+            return TrialPoint(self.load_pps, self.duration_s, self.failed_frames / frames, exact=False)
         return TrialPoint(self.load_pps, self.duration_s, self.loss_ratio)
 
-    def as_json(self) -> Mapping[str, Any]:
-        """For the raw file of the search: every field by its name."""
-        plain = asdict(self) | {"role": self.role.value, "marks": [mark.value for mark in self.marks], "loss_ratio": self.loss_ratio}
-        return {k: v for k, v in plain.items() if v not in ("", None)}
+    def row(self, tolerance: float) -> Row:
+        """For the record: every field by its name, and what definitions see of it, as analysis.rescore.points_of reads it."""
+        point = self.point(tolerance)
+        plain = asdict(self) | {
+            "role": self.role.value,
+            "counts": YES if self.counts else NO,
+            "marks": "; ".join(mark.value for mark in self.marks),
+            "loss_ratio": self.loss_ratio,
+        }
+        return plain | {"known_loss_ratio": point.loss_ratio, "exact": YES if point.exact else NO}
 
 
 def trial_of(offer: Offer, outcome: Outcome, *, number: int, role: Role, tolerance: float) -> SearchTrial:
     """The outcome of one offer as a trial with its marks."""
     flows, load, allowed = outcome.flows, offer.rate, offer.stop_after_lost
-    sent_pps = min((f.sent_frames / f.sent_seconds if f.sent_seconds > 0 else 0.0 for f in flows), default=0.0)
-    rate = sent_pps if load is None else load
+    made_pps = min((made_frames(f) / f.sent_seconds if f.sent_seconds > 0 else 0.0 for f in flows), default=0.0)
+    rate = made_pps if load is None else load
     asked = round(rate * offer.duration) * len(offer.links)
     stopped = outcome.stopped_early_s
     faults = [fault for flow in flows for fault in _contradictions(flow)]
-    lost = sum(f.lost_frames for f in flows)
-    if stopped is not None and (allowed is None or lost <= allowed):
-        faults.append(f"stopped early with {lost} frames lost, and {'none' if allowed is None else allowed} would have had to be exceeded")
-    sent = sum(f.sent_frames for f in flows)
-    if sent > most_frames(asked, tolerance):
-        faults.append(f"{asked} frames were asked for and {sent} sent")
+    failed = sum(map(failed_frames, flows))
+    if stopped is not None and (allowed is None or failed <= allowed):
+        faults.append(f"stopped early with {failed} frames lost, and {'no number' if allowed is None else allowed} was to be exceeded")
+    made = sum(map(made_frames, flows))
+    if made > most_frames(asked, tolerance):
+        faults.append(f"{asked} frames were asked for and {made} sent")
     if missing := [link for link in offer.links if link not in {f.link for f in flows}]:
         faults.append(f"the generator gave no account of link {' and '.join(missing)}")
     marks = [Mark.CONTRADICTORY] if faults else []
-    if load is not None and stopped is None and sent_pps < load * (1 - tolerance):
+    if load is not None and stopped is None and made_pps < load * (1 - tolerance):
         marks.append(Mark.STARVED)
-    if any(0 <= f.received_frames < f.sent_frames * NEXT_TO_NOTHING for f in flows):
+    if any(0 <= f.received_frames < made_frames(f) * NEXT_TO_NOTHING for f in flows):
         marks.append(Mark.SILENT)
     return SearchTrial(
         number=number,
@@ -126,11 +151,12 @@ def trial_of(offer: Offer, outcome: Outcome, *, number: int, role: Role, toleran
         load_pps=rate,
         duration_s=float(offer.duration),
         sent_s=max((f.sent_seconds for f in flows), default=0.0),
-        sent_pps=sent_pps,
+        made_pps=made_pps,
         asked_frames=asked,
-        sent_frames=sent,
+        sent_frames=sum(f.sent_frames for f in flows),
+        refused_by_peer_frames=sum(f.refused_by_peer_frames for f in flows),
         received_frames=sum(f.received_frames for f in flows),
-        lost_frames=lost,
+        lost_frames=sum(f.lost_frames for f in flows),
         allowed_frames=allowed,
         stopped_early_s=None if stopped is None else float(stopped),
         counts=False,
@@ -149,6 +175,6 @@ def _contradictions(flow: Flow) -> list[str]:
             f"link {flow.link}: asked {flow.asked_frames}, sent {flow.sent_frames}, refused {flow.refused_frames}, "
             f"duplicated {flow.duplicated_frames}, received {flow.received_frames}, lost {flow.lost_frames} do not add up"
         )
-    if flow.sent_frames <= 0:
+    if made_frames(flow) <= 0:
         faults.append(f"link {flow.link}: nothing was sent")
     return faults

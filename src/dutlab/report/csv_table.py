@@ -10,7 +10,7 @@ from dutlab.report.model import Figure, RunReport, Value
 
 COLUMNS = (
     "run", "workload", "asked", "mode", "links", "link", "frame_size", "figure", "median", "low", "high", "spread", "repeats", "planned",
-    "ceiling", "trials", "doubts", "worst_doubt", "missing",
+    "ceiling", "trials", "doubts", "worst_doubt", "missing", "limit",
 )  # fmt: skip
 Row = dict[str, str | float | int | None]
 
@@ -65,11 +65,12 @@ def _value(r: RunReport, value: Value) -> Row:
     trials = " ".join(map(str, value.trials))
     if not isinstance(value, Figure):
         return {"trials": trials, "missing": value.why}
+    limit = next((row.words for row in r.limits if value.trials and value.trials[0] in row.trials), "")
     touching = [n for n in r.notes if n.number in value.marks]
     return {
         "median": value.median, "low": value.low, "high": value.high, "spread": "95 % interval" if value.interval else "range",
         "repeats": value.n, "planned": value.planned, "trials": trials, "doubts": " ".join(n.kind for n in touching),
-        "worst_doubt": touching[0].grade if touching else "",
+        "worst_doubt": touching[0].grade if touching else "", "limit": limit,
     }  # fmt: skip
 
 

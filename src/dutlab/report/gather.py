@@ -16,12 +16,13 @@ from dutlab.plan.cell import Cell
 from dutlab.report.facts import fact_rows, tools
 from dutlab.report.groups import Group, group, labels_of, planned_cells
 from dutlab.report.headline import headlines, spread_sentence
+from dutlab.report.limits import limits
 from dutlab.report.losses import losses
 from dutlab.report.model import RunReport, TrialLine
 from dutlab.report.notes import NoteBook
 from dutlab.report.sections import sections
 from dutlab.report.tables import SWEEP, matrices, sweeps
-from dutlab.report.watched import checks, counters, cpus
+from dutlab.report.watched import checks, core_means, counters, cpus
 from dutlab.report.words import asked_words, duration_words
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.record import TrialRecord
@@ -49,8 +50,9 @@ def gather(path: Path, base: Path, *, first_note: int = 1) -> RunReport:
     book = NoteBook(groups, first=first_note)
     found_matrices, found_sweeps = matrices(groups, order, book), sweeps(groups, order, book)
     found_sections = sections(run, groups, order, book)
-    watched = cpus(run, groups, order)
-    facts = _hosts(run, faults)
+    means, facts = core_means(run, groups), _hosts(run, faults)
+    lab = _lab(testbed, records)
+    found_limits = limits(groups, means, facts, lab=lab is not None)
     started = min((r.started for r in records), default=None)
     ended = max((r.ended for r in records), default=None)
     of_trial = {r.trial: r for r in records}
@@ -59,7 +61,7 @@ def gather(path: Path, base: Path, *, first_note: int = 1) -> RunReport:
         name=run.name,
         experiment=str(experiment.get("name") or experiment.get("experiment") or run.name),
         testbed=str(testbed.get("name") or testbed.get("testbed") or "not named"),
-        lab=_lab(testbed, records),
+        lab=lab,
         folder=_link(run.path, base),
         started=_moment(started),
         ended=_moment(ended),
@@ -71,12 +73,13 @@ def gather(path: Path, base: Path, *, first_note: int = 1) -> RunReport:
         command=_command(run, resolved, plan.get("seed")),
         manifest=_manifest(run),
         labels=order,
-        headlines=(*(h for s in found_sections for h in s.headlines), *headlines(found_matrices, found_sweeps)),
+        headlines=(*(h for s in found_sections for h in s.headlines), *headlines(found_matrices, found_sweeps, found_limits)),
         matrices=found_matrices,
         sweeps=found_sweeps,
         sections=found_sections,
+        limits=found_limits,
         losses=losses(groups),
-        cpus=watched,
+        cpus=cpus(means, groups, order),
         counters=counters(groups),
         checks=checks(groups),
         hosts=tuple(facts),

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from dutlab.analysis.statistics import median
-from dutlab.report.model import Column, Figure, Headline, Matrix, Sweep, Value
+from dutlab.report.model import Column, Figure, Headline, LimitRow, Matrix, Sweep, Value
 from dutlab.report.words import KPPS, Unit, bit_rate_unit
 
 _PROVEN_N = 6
 
 
-def headlines(matrices: Sequence[Matrix], sweeps: Sequence[Sweep]) -> tuple[Headline, ...]:
+def headlines(matrices: Sequence[Matrix], sweeps: Sequence[Sweep], limits: Sequence[LimitRow]) -> tuple[Headline, ...]:
     """One for each matrix and one for the shortest frame (or the only mix) of each main sweep; tables without two figures have none."""
     found = [of_matrix(m) for m in matrices] + [of_sweep(s) for s in sweeps if s.main]
-    return tuple(h for h in found if h is not None)
+    of_trial = {(row.label, trial): row for row in limits for trial in row.trials}
+    return tuple(replace(h, limits=_limits(h, of_trial)) for h in found if h is not None)
+
+
+def _limits(headline: Headline, of_trial: Mapping[tuple[str, int], LimitRow]) -> tuple[str, ...]:
+    out = []
+    for label in (headline.fastest, headline.slowest):
+        row = next((of_trial[label, t] for t in headline.trials if (label, t) in of_trial), None)
+        if row is not None:
+            out.append(f"{label}: {row.words}{f' ({row.confidence})' if row.confidence else ''}")
+    return tuple(out)
 
 
 def of_matrix(matrix: Matrix) -> Headline | None:

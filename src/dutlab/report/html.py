@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dutlab.report.model import CheckLine, Column, FactRow, Figure, Grid, Matrix, Missing, Note, RunReport, Sweep, Value
+from dutlab.report.model import CheckLine, Column, FactRow, Figure, Grid, LimitRow, Matrix, Missing, Note, RunReport, Sweep, Value
 from dutlab.report.palette import DARK, SERIES, dark_rules
 from dutlab.report.plot import Plot
 from dutlab.report.row_plots import matrix_words
@@ -58,14 +58,20 @@ def html(runs: Sequence[RunReport], plots: Mapping[str, Sequence[Plot]]) -> str:
     def severe_marks(r: RunReport, marks: Sequence[int]) -> list[int]:
         return [m for m in marks if notes[r.name, m].grade == "severe"]
 
+    limit_rows = {(r.name, row.label, trial): row for r in runs for row in r.limits for trial in row.trials}
+
+    def limit_of(r: RunReport, label: str, trials: Sequence[int]) -> LimitRow | None:
+        return next((limit_rows[r.name, label, t] for t in trials if (r.name, label, t) in limit_rows), None)
+
     environment.globals |= {
+        "limit_of": limit_of,
         "prefix": prefix, "anchor": anchor, "note_of": note_of, "severe_marks": severe_marks, "colour_place": _colour_place,
         "counts": _counts, "checks_by_mode": _checks_by_mode,
         "all_ranges": _all_ranges, "matrix_unit": matrix_unit, "matrix_words": matrix_words, "mix_words": mix_words,
         "column_groups": _column_groups, "grid_units": grid_units,
         "sweep_plot_names": sweep_plot_names, "has": _has, "one_repeat": _one_repeat, "same": _same,
         "numbers_words": numbers_words, "duration_words": duration_words, "plural": plural,
-        "kpps": KPPS, "mbps": MBPS, "percent": PERCENT, "us": MICROSECONDS, "count": COUNT,
+        "limit_value": _limit_value, "kpps": KPPS, "mbps": MBPS, "percent": PERCENT, "us": MICROSECONDS, "count": COUNT,
     }  # fmt: skip
     return environment.get_template("report.html.j2").render(runs=runs, plots=plots, style=_style())
 
@@ -84,6 +90,10 @@ def grid_units(grid: Grid) -> list[Unit]:
 def _column_unit(figure: str, cells: Sequence[Value | str]) -> Unit:
     found = [cell.median for cell in cells if isinstance(cell, Figure)]
     return bit_rate_unit(found) if figure.endswith(("_bps", "_bps_l1", "_bps_l2")) else unit_of(figure)
+
+
+def _limit_value(row: LimitRow) -> str:
+    return (bit_rate_unit([row.value]) if row.figure.endswith("_bps") else unit_of(row.figure)).text(row.value)
 
 
 def _ours(text: str) -> Markup:

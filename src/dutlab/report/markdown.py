@@ -38,7 +38,10 @@ def _parts(r: RunReport) -> Iterable[str]:
     for fault in r.faults:
         yield f"> **⚠ A file of the run cannot be read:** {_t(fault)}"
     yield "## Answer"
-    yield "\n".join(f"- **{_t(h.about)}**: {_t(h.sentence)}" for h in r.headlines) or "No two modes have figures that can be compared."
+    yield (
+        "\n".join(f"- **{_t(h.about)}**: {_t(' '.join([h.sentence, *(f'{words}.' for words in h.limits)]))}" for h in r.headlines)
+        or "No two modes have figures that can be compared."
+    )
     yield "\n".join(f"- {_t(words)}" for s in r.sections for words in s.words)
     yield _t(r.spread)
     for section in r.sections:
@@ -47,6 +50,7 @@ def _parts(r: RunReport) -> Iterable[str]:
         yield from _matrix(r, m)
     for s in r.sweeps:
         yield from _sweep(r, s)
+    yield from _limits(r)
     yield from _losses(r)
     yield from _cores(r)
     yield from _doubts(r)
@@ -94,6 +98,17 @@ def _sweep(r: RunReport, s: Sweep) -> Iterable[str]:
             limit = s.ceilings.get(p.size, {}).get("received_pps")
             rows.append([_t(series.label), _t(p.size), *cells, *([KPPS.number(limit) if limit else ""] if s.ceilings else [])])
     yield _table(["mode", "frame size", *(words for _, words, _ in columns), *(["ceiling, kpps"] if s.ceilings else [])], rows)
+
+
+def _limits(r: RunReport) -> Iterable[str]:
+    if not r.limits:
+        return
+    yield "## What limited it"
+    rows = []
+    for row in r.limits:
+        what = ", ".join(part for part in (row.workload, row.size, f"link {row.links}") if part)
+        rows.append([_t(row.label), _t(what), _t(row.words), row.confidence, _t("; ".join(row.evidence)), _t(row.next_experiment)])
+    yield _table(["mode", "what", "verdict", "sure", "because", "what would settle it"], rows)
 
 
 def _losses(r: RunReport) -> Iterable[str]:

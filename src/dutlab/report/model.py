@@ -182,6 +182,15 @@ class Grid:
     rows: tuple[GridRow, ...]
     common_marks: tuple[int, ...] = ()
     """Notes that touch every figure here."""
+    shaded: Literal["no", "by-value"] = "no"
+    """A heat map: each figure's field is shaded by its share of the largest."""
+
+    def shade_percent(self, value: Value | str) -> int:
+        """How strongly a field is shaded; 0 where it is not."""
+        if self.shaded == "no" or not isinstance(value, Figure):
+            return 0
+        most = max(cell.median for row in self.rows for cell in row.cells if isinstance(cell, Figure))
+        return round(100 * value.median / most) if most > 0 else 0
 
 
 @dataclass(frozen=True)
@@ -331,6 +340,29 @@ class Headline:
     sentence: str
     trials: tuple[int, ...] = ()
     severe: bool = False
+    limits: tuple[str, ...] = ()
+    """What limited the fastest and the slowest, where it is known: `router: limited by line rate (shown)`."""
+
+
+@dataclass(frozen=True)
+class LimitRow:
+    """What limited one cell."""
+
+    label: str
+    workload: str
+    links: str
+    size: str
+    figure: str
+    value: float
+    words: str
+    """`limited by line rate`."""
+    confidence: str
+    """`shown`, `likely`, `possible`; empty where it is not known."""
+    evidence: tuple[str, ...]
+    others: tuple[str, ...]
+    """What else fits, less well."""
+    next_experiment: str
+    trials: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -360,6 +392,7 @@ class RunReport:
     matrices: tuple[Matrix, ...]
     sweeps: tuple[Sweep, ...]
     sections: tuple[Section, ...]
+    limits: tuple[LimitRow, ...]
     losses: tuple[LossRow, ...]
     cpus: tuple[Cpu, ...]
     counters: tuple[CounterRow, ...]

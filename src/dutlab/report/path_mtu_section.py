@@ -30,7 +30,11 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         title="Path MTU",
         lead="The largest IP packet that reaches each hop whole, by pings that may not be fragmented, and the payload of such a ping.",
         grids=(Grid("path-mtu", "Path MTU by hop", columns, rows),),
-        words=tuple(dict.fromkeys(note for g in groups for r in g.records for note in r.notes)),
+        words=tuple(
+            dict.fromkeys(
+                [*(note for g in groups for r in g.records for note in r.notes), *(said for g in groups for said in _least_words(g))]
+            )
+        ),
     )
 
 
@@ -49,3 +53,9 @@ def _least(rows: Sequence[tuple[TrialRecord, dict[str, int | float | str | None]
     values = [float(row[figure] or 0) for _, row in rows]
     trials = tuple(record.trial for record, _ in rows)
     return Figure(min(values), min(values), max(values), interval=False, n=len(values), planned=len(group.planned), trials=trials)
+
+
+def _least_words(group: Group) -> list[str]:
+    """What each link carries whole, in a sentence."""
+    least = {link: min(r.figures[link][_FIGURES[0]] for r in group.measured) for link in (group.cell.links if group.measured else ())}
+    return [f"{group.label}: link {link} carries packets of up to {mtu:.0f} bytes whole." for link, mtu in least.items()]

@@ -14,6 +14,7 @@ Builder = Callable[[RunFolder, Sequence[Group], Sequence[str], NoteBook], Sectio
 """Run, the workload's cells, labels in their order, doubts → its section."""
 
 SECTIONS: Mapping[str, str] = {
+    "matrix": "dutlab.report.matrix_section",
     "path-mtu": "dutlab.report.path_mtu_section",
     "steps": "dutlab.report.steps_section",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from dutlab.analysis.statistics import median
@@ -16,30 +16,38 @@ from dutlab.store.samples import query_samples
 KINDS = ("softirq", "irq", "system", "user", "steal")
 """Kinds of work, in the order in which they are drawn; `nice` counts as user, and what is none of these is idle."""
 _OF_CORE = re.compile(r"cpu(?P<core>\d+)_(?P<kind>[a-z]+)_percent")
+_OfCore = dict[tuple[str, int], list[Mapping[str, float]]]
+"""(label, core) → kind of work → mean percentage, of each trial."""
 _AS = {**{kind: kind for kind in KINDS}, "nice": "user", "guest": "user"}
 DUT = "dut"
-_MEANS = "SELECT file, host, name, avg(value) FROM samples WHERE name LIKE 'cpu%percent' AND isfinite(value) GROUP BY ALL ORDER BY ALL"
-_OfCore = dict[tuple[str, int], dict[int, dict[str, float]]]
-"""(label, core) → file → kind → mean percentage."""
+_MEANS = """
+SELECT file, host, name, CASE WHEN count(*) > 1 THEN (sum(value) - arg_min(value, t_s)) / (count(*) - 1) ELSE avg(value) END
+FROM samples WHERE name LIKE 'cpu%percent' AND isfinite(value) GROUP BY ALL ORDER BY ALL
+"""
+"""Without the first sample where there are more: it begins before the load does."""
+CoreMeans = Mapping[int, Mapping[tuple[str, int], Mapping[str, float]]]
+"""Trial → (host, core) → kind of work → mean percentage."""
 
 
-def cpus(run: RunFolder, groups: Sequence[Group], labels: Sequence[str]) -> tuple[Cpu, ...]:
-    """Load of each core by workload and mode, aggregated where the samples lie (in DuckDB), so that a million of them cost no time."""
-    of_file: list[tuple[str, str]] = []
-    paths = []
-    for group in groups:
-        for record in group.measured:
-            if path := run.samples_path(record.trial):
-                paths.append(path)
-                of_file.append((group.cell.workload, group.label))
-    rows = query_samples(paths, _MEANS)
-    found: dict[tuple[str, str], _OfCore] = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
-    for file, host, name, mean in rows:
+def core_means(run: RunFolder, groups: Sequence[Group]) -> CoreMeans:
+    """Load of each core in each trial, aggregated where the samples lie (in DuckDB), so that a million of them cost no time."""
+    of_file = [(r.trial, path) for g in groups for r in g.measured if (path := run.samples_path(r.trial))]
+    found: dict[int, dict[tuple[str, int], dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    for file, host, name, mean in query_samples([path for _, path in of_file], _MEANS):
         if m := _OF_CORE.fullmatch(name):
-            workload, label = of_file[file]
-            shares = found[workload, host][label, int(m["core"])][file]
+            shares = found[of_file[file][0]][host, int(m["core"])]
             if kind := _AS.get(m["kind"]):
                 shares[kind] = shares.get(kind, 0.0) + mean
+    return found
+
+
+def cpus(means: CoreMeans, groups: Sequence[Group], labels: Sequence[str]) -> tuple[Cpu, ...]:
+    """Load of each core by workload and mode: the DUT's, or of every host where none is called that."""
+    found: dict[tuple[str, str], _OfCore] = defaultdict(lambda: defaultdict(list))
+    for group in groups:
+        for record in group.measured:
+            for (host, core), shares in means.get(record.trial, {}).items():
+                found[group.cell.workload, host][group.label, core].append(shares)
     hosts = {host for _, host in found}
     shown = [DUT] if DUT in hosts else sorted(hosts)
     return tuple(
@@ -51,7 +59,7 @@ def cpus(run: RunFolder, groups: Sequence[Group], labels: Sequence[str]) -> tupl
 def _rows(found: _OfCore, labels: Sequence[str]) -> tuple[CpuRow, ...]:
     out = []
     for label, core in sorted(found, key=lambda k: (labels.index(k[0]), k[1])):
-        trials = list(found[label, core].values())
+        trials = found[label, core]
         shares = {kind: fmean(t.get(kind, 0.0) for t in trials) for kind in KINDS}  # means, because medians of parts do not add up
         out.append(CpuRow(label, core, {kind: share for kind, share in shares.items() if any(kind in t for t in trials)}, len(trials)))
     return tuple(out)

@@ -87,6 +87,7 @@ async def _stage_of(experiment: Experiment, lab: labs.Lab, *, log: CommandLog, e
                 "iperf3": iperf3.measure,
                 "steps": Steps(hosts).measure,
                 "path-mtu": ping.path_mtu,
+                "matrix": iperf3.pair,
                 **{kind: _by_method(kind, bench) for kind in METHODS},
             },
             engine=engine,

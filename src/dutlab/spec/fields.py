@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, ValidationInfo
 
 from dutlab.spec.model import NAME_KEY, from_file
-from dutlab.units import BpsL1, Pps, Seconds, UnitError, parse_bit_rate, parse_duration, parse_pps
+from dutlab.units import BpsL1, Pps, Seconds, UnitError, parse_bit_rate, parse_duration, parse_pps, parse_share
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,46}[a-z0-9])?")
 _INTERFACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}")
@@ -76,6 +76,8 @@ FrameRate = Annotated[
     Pps, BeforeValidator(_quantity(parse_pps, "100kpps")), AfterValidator(_positive), PlainSerializer(lambda v: text_of(v, "pps"))
 ]
 """Frames per second; written `100kpps`."""
+Share = Annotated[float, BeforeValidator(_quantity(parse_share, "0.5%")), PlainSerializer(lambda v: text_of(v * 100, "%"))]
+"""A share of a whole, 0.005; written `0.5%`."""
 
 
 def _address(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything

@@ -21,7 +21,7 @@ from dutlab.errors import CommandTimedOut, InputError, ToolFailed, ToolMissing
 from dutlab.hosts.host import Done, Host, Process
 from dutlab.methods.ports import Measured, Reading
 from dutlab.plan.cell import Cell
-from dutlab.spec.testbed import Link, Testbed
+from dutlab.spec.testbed import Testbed
 from dutlab.tools import iperf3_json
 from dutlab.tools.iperf3_json import Result, UnreadableError
 
@@ -63,6 +63,15 @@ class _Test:
 
 
 @dataclass(frozen=True)
+class _End:
+    """A host and the address that a test is bound to there."""
+
+    role: str
+    host: Host
+    address: str
+
+
+@dataclass(frozen=True)
 class _Ran:
     """One link's test that ended."""
 
@@ -77,12 +86,13 @@ class Iperf3:
     """Drives iperf3 on source and sink. `cpus` is role → cores for taskset; a role that is absent or empty is not pinned."""
 
     def __init__(self, hosts: Mapping[str, Host], testbed: Testbed, cpus: Mapping[str, Sequence[int]]) -> None:
-        self._source, self._sink, self._testbed, self._cpus = hosts["source"], hosts["sink"], testbed, cpus
+        self._hosts, self._testbed, self._cpus = hosts, testbed, cpus
 
     async def check(self) -> str:
         """The version, of both ends when they differ. Raises ToolMissing for an absent or too old iperf3 and an absent taskset."""
-        versions = [await _version(host) for host in (self._source, self._sink)]
-        for host, role in ((self._source, "source"), (self._sink, "sink")):
+        versions = [await _version(self._hosts[role]) for role in ("source", "sink")]
+        for role in ("source", "sink"):
+            host = self._hosts[role]
             if self._cpus.get(role) and (await host.run(["sh", "-c", "command -v taskset"], check=False)).status != 0:
                 raise ToolMissing(
                     "taskset is not there", tool="taskset", host=host.name, remedy="install it (Debian: apt install util-linux)"
@@ -95,39 +105,61 @@ class Iperf3:
         Raises ToolFailed with what iperf3 said or failed to say, HostError when a host vanished, InputError for params that it cannot take.
         """
         test = _test_of(cell)
-        links = {name: self._testbed.links[name] for name in cell.links}
+        ran = await self._all({name: (self._end("source", name), self._end("sink", name)) for name in cell.links}, test)
+        return _measured(cell, test, ran)
+
+    async def pair(self, cell: Cell) -> Measured:
+        """One test from the host `client` to the host `server` of the params, on the cell's link. Raises as measure()."""
+        test, (link,) = _test_of(cell), cell.links
+        client, server = str(cell.params["client"]), str(cell.params["server"])
+        for role in (client, server):
+            await _version(self._hosts[role])
+        facing = {"source": "source", "sink": "sink"}
+        ends = (self._end(client, link, facing=facing.get(server, "")), self._end(server, link, facing=facing.get(client, "")))
+        return _measured(cell, test, await self._all({link: ends}, test))
+
+    def _end(self, role: str, link: str, *, facing: str = "") -> _End:
+        """`role`'s end of a link; the DUT has one that faces the source and one that faces the sink."""
+        of = self._testbed.links[link]
+        addresses = {
+            "source": of.source_address,
+            "sink": of.sink_address,
+            "dut": of.dut_out_address if facing == "sink" else of.dut_in_address,
+        }
+        return _End(role, self._hosts[role], str(addresses[role].ip))
+
+    async def _all(self, tests: Mapping[str, tuple[_End, _End]], test: _Test) -> list[_Ran]:
+        """A test from client to server on every link at once: every server is listening before any client starts."""
         async with AsyncExitStack() as ended_at_exit:
             servers = {}
-            for i, (name, link) in enumerate(links.items()):
-                servers[name] = await self._listen(link, FIRST_PORT + i * PORTS_TRIED, ended_at_exit)
-            tasks = [asyncio.create_task(self._one(name, links[name], test, *servers[name])) for name in links]
+            for i, (name, (_, server)) in enumerate(tests.items()):
+                servers[name] = await self._listen(server, FIRST_PORT + i * PORTS_TRIED, ended_at_exit)
+            tasks = [asyncio.create_task(self._one(name, tests[name], test, *servers[name])) for name in tests]
             try:
-                ran = await asyncio.gather(*tasks)
+                return await asyncio.gather(*tasks)
             finally:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
-        return _measured(cell, test, ran)
 
-    async def _listen(self, link: Link, first_port: int, ended_at_exit: AsyncExitStack) -> tuple[int, Process]:
+    async def _listen(self, at: _End, first_port: int, ended_at_exit: AsyncExitStack) -> tuple[int, Process]:
         """A server that has been seen listening, on the first free port from `first_port`. Raises ToolFailed."""
-        address = str(link.sink_address.ip)
         for port in range(first_port, first_port + PORTS_TRIED):
-            if (await self._sink.run(["sh", "-c", _LISTENS.format(port=port, hexport=f"{port:04X}", tries=1)], check=False)).status == 0:
+            if (await at.host.run(["sh", "-c", _LISTENS.format(port=port, hexport=f"{port:04X}", tries=1)], check=False)).status == 0:
                 continue  # somebody's server; ours could not tell its own readiness from theirs
-            server = await self._sink.spawn([*self._pinned("sink"), PROGRAM, "-s", "-B", address, "-p", str(port), "-1", "-J"])
+            server = await at.host.spawn([*self._pinned(at.role), PROGRAM, "-s", "-B", at.address, "-p", str(port), "-1", "-J"])
             ended_at_exit.push_async_callback(server.end)
-            if (why := await self._why_silent(server, port)) is None:
+            if (why := await self._why_silent(at.host, server, port)) is None:
                 return port, server
             if "already in use" not in why:
-                raise ToolFailed(f"the server on {address} port {port} does not listen: {why}", tool=TOOL, host=self._sink.name)
+                raise ToolFailed(f"the server on {at.address} port {port} does not listen: {why}", tool=TOOL, host=at.host.name)
         taken = f"ports {first_port} to {first_port + PORTS_TRIED - 1} are all taken"
-        raise ToolFailed(taken, tool=TOOL, host=self._sink.name, remedy="end what holds them")
+        raise ToolFailed(taken, tool=TOOL, host=at.host.name, remedy="end what holds them")
 
-    async def _why_silent(self, server: Process, port: int) -> str | None:
+    async def _why_silent(self, host: Host, server: Process, port: int) -> str | None:
         """None as soon as `server` listens on `port`; otherwise why it does not."""
         look = _LISTENS.format(port=port, hexport=f"{port:04X}", tries=LISTEN_TRIES)
-        looking = asyncio.create_task(self._sink.run(["sh", "-c", look], check=False))
+        looking = asyncio.create_task(host.run(["sh", "-c", look], check=False))
         # With -J a server prints nothing before its test is over: a line, or the end of its output, means that it has failed.
         speaking = asyncio.create_task(server.readline())
         try:
@@ -142,23 +174,24 @@ class Iperf3:
         said = (b"" if speaking.cancelled() else speaking.result()) + ended.stdout
         return iperf3_json.error_in(said) or (said + ended.stderr).decode("utf-8", "replace").strip()[-300:] or "it said nothing"
 
-    async def _one(self, name: str, link: Link, test: _Test, port: int, server: Process) -> _Ran:
-        """The client's whole test. Raises ToolFailed."""
-        argv = [*self._pinned("source"), PROGRAM, "-c", str(link.sink_address.ip), "-p", str(port), "-B", str(link.source_address.ip)]
+    async def _one(self, name: str, ends: tuple[_End, _End], test: _Test, port: int, server: Process) -> _Ran:
+        """The whole test, from the client's end to the server's. Raises ToolFailed."""
+        near, far = ends
+        argv = [*self._pinned(near.role), PROGRAM, "-c", far.address, "-p", str(port), "-B", near.address]
         argv += ["-P", str(test.streams), "-O", str(test.omit_s), "-t", str(test.duration_s), "-J"]
         retries = 0
         while True:
             try:
-                client = await self._source.run(argv, timeout_s=test.timeout_s, check=False)
+                client = await near.host.run(argv, timeout_s=test.timeout_s, check=False)
             except CommandTimedOut as e:
                 why = f"link {name}: the client did not end within {e.timeout_s:g} s and was ended"
-                raise ToolFailed(why, tool=TOOL, host=self._source.name, remedy="see whether the link lets TCP through") from e
+                raise ToolFailed(why, tool=TOOL, host=near.host.name, remedy="see whether the link lets TCP through") from e
             if retries == CONNECT_RETRIES or "Connection refused" not in (iperf3_json.error_in(client.stdout) or ""):
                 break
             retries += 1
             await asyncio.sleep(RETRY_PAUSE_S)
         if client.status == NO_SUCH_PROGRAM:
-            raise ToolMissing("iperf3 is not there", tool=TOOL, host=self._source.name, remedy=INSTALL)
+            raise ToolMissing("iperf3 is not there", tool=TOOL, host=near.host.name, remedy=INSTALL)
         try:
             served = await server.wait(SERVER_ENDS_S)
         except CommandTimedOut:
@@ -170,7 +203,7 @@ class Iperf3:
             why = f"link {name}: {e}{f'; on stderr: {said}' if said else ''}"
             if (other := iperf3_json.error_in(served.stdout)) is not None:
                 why += f"; the server reports: {other}"
-            raise ToolFailed(why, tool=TOOL, host=self._source.name, raw=_raw(name, client, served)) from e
+            raise ToolFailed(why, tool=TOOL, host=near.host.name, raw=_raw(name, client, served)) from e
         return _Ran(name, result, client, served, retries)
 
     def _pinned(self, role: str) -> list[str]:

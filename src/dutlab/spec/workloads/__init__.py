@@ -2,6 +2,7 @@
 
     workloads:
       - iperf3: {streams: 4, omit: 5s, duration: 30s, links: [[a], [b], [a, b]]}
+      - search: {preset: csit, frame_sizes: [64, 1518], links: [[a]]}
       - sweep:  {frame_sizes: [64, 1518, imix], rates: [max, 100kpps], duration: 30s, links: [[a]]}
 
 Each expands into settings; a setting times the factors times the repeats is a trial. One file a workload.
@@ -17,13 +18,23 @@ from pydantic import BeforeValidator, PlainSerializer, ValidationError, Validati
 from dutlab.spec.model import Loc, did_you_mean, fault, faults_of, refuse
 from dutlab.spec.workloads.base import Setting, Wire, WorkloadModel
 from dutlab.spec.workloads.iperf3 import Iperf3Workload
+from dutlab.spec.workloads.matrix import MatrixWorkload
 from dutlab.spec.workloads.path_mtu import PathMtuWorkload
+from dutlab.spec.workloads.search import SearchWorkload
 from dutlab.spec.workloads.steps import StepsWorkload
 from dutlab.spec.workloads.sweep import SweepWorkload
 
 __all__ = ["KINDS", "Setting", "Wire", "Workload", "WorkloadModel"]
 
-KINDS: Mapping[str, type[WorkloadModel]] = {model.kind: model for model in (Iperf3Workload, SweepWorkload, StepsWorkload, PathMtuWorkload)}
+_MODELS: tuple[type[WorkloadModel], ...] = (
+    Iperf3Workload,
+    SweepWorkload,
+    SearchWorkload,
+    StepsWorkload,
+    PathMtuWorkload,
+    MatrixWorkload,
+)
+KINDS: Mapping[str, type[WorkloadModel]] = {model.kind: model for model in _MODELS}
 
 
 def _dispatch(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a user wrote can be anything

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 
 from dutlab.analysis.rescore import CSIT_NDR, CSIT_PDR, RFC2544, TST009, Definition
 from dutlab.errors import InputError
@@ -88,6 +88,11 @@ def parse_goals(text: str) -> tuple[Goal, ...]:
     return checked([Goal(**(g | {"name": str(g["name"])})) for g in raw])
 
 
+def goals_text(goals: Sequence[Goal]) -> str:
+    """What `parse_goals` reads."""
+    return json.dumps([asdict(goal) for goal in goals])
+
+
 def goals_named(text: str) -> tuple[Goal, ...]:
     """The goals of the presets in `text`, separated by commas, to be found in one search. Raises InputError."""
     names = [name.strip() for name in text.split(",")]
@@ -100,7 +105,7 @@ def checked(goals: Sequence[Goal]) -> tuple[Goal, ...]:
     """The goals, if one search can serve them all. Raises InputError with every contradiction in words."""
     faults = ["there is no goal"] if not goals else []
     for goal in goals:
-        faults += [f"goal {goal.name}: {fault}" for fault in _faults(goal)]
+        faults += [f"goal {goal.name}: {fault}" for fault in goal_faults(goal)]
     for i, goal in enumerate(goals):
         for other in goals[:i]:
             if other.name == goal.name:
@@ -116,7 +121,7 @@ def _sense(goal: Goal) -> tuple[float, float, float, float]:
     return goal.loss_ratio, goal.exceed_ratio, goal.final_s, goal.sum_s
 
 
-def _faults(goal: Goal) -> list[str]:
+def goal_faults(goal: Goal) -> list[str]:
     """What contradicts itself in one goal (RFC 9971, search goal attributes)."""
     faults = []
     if not goal.name.replace("_", "").isalnum() or not goal.name.isascii():

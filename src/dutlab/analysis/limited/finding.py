@@ -1,0 +1,81 @@
+"""What held a result back: one verdict with its evidence, how sure it is, and the experiment that would settle it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+
+class Limit(enum.Enum):
+    """What a result can be held back by, in words that go on from "limited by"."""
+
+    LINE = "line rate"
+    GENERATOR = "the generator"
+    SINK = "the sink"
+    ONE_CORE = "one core of the DUT"
+    ALL_CORES = "all cores of the DUT"
+    SHARED_CORES = "cores that the DUT shares with the tester"
+    PER_PACKET = "the DUT's processor: its cost per packet"
+    MODE = "the DUT's processor: the work of this mode"
+    MEMORY = "memory bandwidth"
+    PCIE = "the PCIe link"
+    NIC = "the DUT's card or its rings"
+    STATE_TABLE = "the state table"
+    FRAGMENTS = "fragmentation"
+    TCP = "TCP itself"
+    HEAT = "heat or power"
+    DRIVE_SPEC = "what the drives are rated for"
+    RAID = "RAID arithmetic"
+    BUS = "the path that drives share"
+    UNKNOWN = "not known"
+
+
+class Confidence(enum.IntEnum):
+    """How sure a verdict is."""
+
+    NONE = 0
+    POSSIBLE = 1
+    """Nothing speaks against it, little for it."""
+    LIKELY = 2
+    """Measured figures fit it and fit nothing else that was looked at."""
+    SHOWN = 3
+    """What binds was itself measured at its limit."""
+
+    @property
+    def word(self) -> str:
+        """`shown`, `likely`, `possible`; empty for none."""
+        return "" if self is Confidence.NONE else self.name.lower()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One verdict."""
+
+    limit: Limit
+    confidence: Confidence
+    evidence: tuple[str, ...]
+    """Sentences with numbers."""
+    next_experiment: str
+    detail: str = ""
+    """Which one, in what: `core 1, softirq`."""
+    others: tuple[str, ...] = ()
+    """What else fits, less well."""
+
+    @property
+    def words(self) -> str:
+        """`limited by one core of the DUT (core 1, softirq)`; `what limited it is not known`."""
+        if self.limit is Limit.UNKNOWN:
+            return "what limited it is not known"
+        return f"limited by {self.limit.value}{f' ({self.detail})' if self.detail else ''}"
+
+
+def best_of(findings: Sequence[Finding | None], missing: Sequence[str]) -> Finding:
+    """The surest; of equally sure ones the first. Without any: not known, with what was `missing` to know it."""
+    held = [f for f in findings if f is not None]
+    if not held:
+        next_ = f"measure {missing[0]}" if missing else "repeat it with the cores and counters of all hosts watched"
+        return Finding(Limit.UNKNOWN, Confidence.NONE, tuple(f"no {m}" for m in missing), next_)
+    first = max(held, key=lambda f: f.confidence)  # max() keeps the first of equals
+    others = tuple(dict.fromkeys(f"{f.limit.value} ({f.confidence.word})" for f in held if f.limit is not first.limit))
+    return replace(first, others=others)

@@ -1,0 +1,306 @@
+"""What limited a box that forwards: rules over what was measured beside the figure. Each rule says what it saw, or nothing.
+
+Thresholds are of the field's practice, not of a standard; each stands in its rule's evidence with the number that met it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dutlab.analysis.limited.finding import Confidence, Finding, Limit, best_of
+from dutlab.units import si
+
+AT_LINE, NEAR_LINE = 0.97, 0.90
+BUSY, NEARLY_BUSY, IDLE = 95.0, 90.0, 80.0
+"""Percent of a core."""
+NO_LOSS = 0.001
+FEW_REFUSED = 0.05
+SAME_PPS = 1.6
+"""Frame rates within this factor while the bytes differ at least BYTES_APART times are a cost per packet."""
+BYTES_APART = 2.0
+OTHER_IS_FASTER = 1.05
+MOST = 0.5
+"""Of the lost frames: more than this were lost at one place."""
+
+
+@dataclass(frozen=True)
+class Core:
+    """One core during the trial: kind of work → percent, without idle."""
+
+    number: int
+    shares: Mapping[str, float]
+
+    @property
+    def busy(self) -> float:
+        """Percent that it was not idle."""
+        return sum(self.shares.values())
+
+    @property
+    def mostly(self) -> str:
+        """The kind of work that took most of it."""
+        return max(self.shares, key=lambda kind: self.shares[kind], default="nothing")
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """The same mode with other packets."""
+
+    name: str
+    """`1518 B`, `MTU 9000`."""
+    mean_bytes: float
+    pps: float
+    share_of_line: float | None = None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of one result. None is not known; nothing has to be."""
+
+    value: float
+    unit: str
+    """`pps` or `bit/s`."""
+    line: float | None = None
+    """The link's ceiling for this figure, in the same unit."""
+    pps: float | None = None
+    """Packets a second of this result."""
+    mean_bytes: float | None = None
+    asked: float | None = None
+    sent: float | None = None
+    received: float | None = None
+    """The three in the same unit; asked is None for as fast as can be."""
+    loss_ratio: float | None = None
+    refused_ratio: float | None = None
+    """Of what the generator offered, what its port or the DUT's did not take."""
+    generator_best: float | None = None
+    """The most that this generator sent of such frames into anything, in the same unit."""
+    generator_core: float | None = None
+    sink_core: float | None = None
+    """Percent of their busiest core."""
+    dut_cores: Sequence[Core] = ()
+    shared_cores: str = ""
+    """Why the DUT's cores are not its own, as in an embedded lab."""
+    places: Mapping[str, float] = field(default_factory=dict)
+    """Where frames got lost, as shares of all that were lost; names as tools.path_counters has them."""
+    table_entries: float | None = None
+    table_size: float | None = None
+    fragments: float = 0.0
+    """Packets that were fragmented or reassembled."""
+    streams: int | None = None
+    """Of TCP; None for frames."""
+    retransmits_per_s: float | None = None
+    window_bytes: float | None = None
+    rtt_s: float | None = None
+    pcie_bps: float | None = None
+    """Ceiling of the card's slot toward the host, bits a second."""
+    memory_share: float | None = None
+    frequency_drop: float | None = None
+    """Share of its frequency that the DUT's processor lost during the trial."""
+    neighbours: Sequence[Neighbour] = ()
+    other_modes: Mapping[str, float] = field(default_factory=dict)
+    """The same load through the same rig in other modes, in the same unit."""
+    together: float | None = None
+    """Sum over several links driven at once, of which this is one alone; the same unit."""
+
+    @property
+    def lossless(self) -> bool:
+        """Nothing to speak of was lost, as far as is known."""
+        return self.loss_ratio is None or self.loss_ratio <= NO_LOSS
+
+    def text(self, value: float) -> str:
+        """A value in the figure's unit."""
+        return si(value, self.unit)
+
+
+def what_limited(facts: Facts) -> Finding:
+    """The verdict. Rules are asked in the order of the path: what a tester must rule out first comes first."""
+    return best_of([rule(facts) for rule in RULES], _missing(facts))
+
+
+def _line(f: Facts) -> Finding | None:
+    if not f.line or f.value < NEAR_LINE * f.line:
+        return None
+    share = f.value / f.line
+    sure = Confidence.SHOWN if share >= AT_LINE else Confidence.LIKELY
+    return Finding(Limit.LINE, sure, (f"{f.text(f.value)} is {share:.1%} of the {f.text(f.line)} that the link carries",),
+                   "drive more links at once, or smaller frames, to find what comes next")  # fmt: skip
+
+
+def _generator(f: Facts) -> Finding | None:
+    busy = f.generator_core is not None and f.generator_core >= BUSY
+    at_core = f", its busiest core at {f.generator_core:.0f} %" if f.generator_core is not None else ""
+    if f.sent is None or not f.lossless or (f.refused_ratio or 0.0) > FEW_REFUSED:
+        return None
+    if f.asked is not None and f.sent < 0.97 * f.asked:
+        said = f"it sent {f.text(f.sent)} of {f.text(f.asked)} asked, and all of it came through{at_core}"
+    elif f.asked is None and f.generator_best is not None and f.sent >= 0.97 * f.generator_best:
+        said = f"nothing was lost at {f.text(f.sent)}, as much as it sent into anything{at_core}"
+    elif busy:
+        said = f"nothing was lost at {f.text(f.sent)}{at_core}"
+    else:
+        return None
+    return Finding(Limit.GENERATOR, Confidence.SHOWN if busy else Confidence.LIKELY, (said,),
+                   "use a faster generator or larger packets; the DUT's own limit lies higher")  # fmt: skip
+
+
+def _sink(f: Facts) -> Finding | None:
+    at_sink = sum(share for place, share in f.places.items() if "sink" in place)
+    if not f.lossless and at_sink > MOST:
+        return Finding(
+            Limit.SINK, Confidence.SHOWN, (f"{at_sink:.0%} of the lost frames had left the DUT",), "give the sink more cores or queues"
+        )
+    cool = not f.dut_cores or max(c.busy for c in f.dut_cores) < NEARLY_BUSY
+    if f.sink_core is not None and f.sink_core >= BUSY and cool:
+        return Finding(Limit.SINK, Confidence.LIKELY, (f"its busiest core was at {f.sink_core:.0f} %, no core of the DUT near that",),
+                       "give the sink more cores or queues")  # fmt: skip
+    return None
+
+
+def _table(f: Facts) -> Finding | None:
+    if not f.table_size or f.table_entries is None or f.table_entries < 0.95 * f.table_size:
+        return None
+    said = f"{f.table_entries:,.0f} of {f.table_size:,.0f} entries were taken".replace(",", " ")
+    return Finding(Limit.STATE_TABLE, Confidence.SHOWN, (said,), "raise its size, or drive fewer flows")
+
+
+def _fragments(f: Facts) -> Finding | None:
+    if not f.fragments or not f.pps or f.fragments < 0.5 * f.pps:
+        return None
+    return Finding(
+        Limit.FRAGMENTS,
+        Confidence.LIKELY,
+        (f"{si(f.fragments, 'pps')} were cut or put together again",),
+        "lower the MSS or the packet size",
+    )
+
+
+def _heat(f: Facts) -> Finding | None:
+    if f.frequency_drop is None or f.frequency_drop < 0.05:  # noqa: PLR2004 - a twentieth
+        return None
+    return Finding(Limit.HEAT, Confidence.LIKELY, (f"its processor lost {f.frequency_drop:.0%} of its frequency meanwhile",),
+                   "cool it, and soak it for an hour")  # fmt: skip
+
+
+def _pcie(f: Facts) -> Finding | None:
+    if not f.pcie_bps or f.unit != "bit/s" or f.value < 0.85 * f.pcie_bps:
+        return None
+    return Finding(Limit.PCIE, Confidence.LIKELY, (f"{f.text(f.value)} is {f.value / f.pcie_bps:.0%} of what its slot passes",),
+                   "put the card into a wider or newer slot")  # fmt: skip
+
+
+def _memory(f: Facts) -> Finding | None:
+    if f.memory_share is None or f.memory_share < 0.7:  # noqa: PLR2004 - DRAM seldom gives more of its peak
+        return None
+    return Finding(Limit.MEMORY, Confidence.LIKELY, (f"{f.memory_share:.0%} of the memory's peak was moved",), "fill more channels")
+
+
+def _card(f: Facts) -> Finding | None:
+    at_card = sum(share for place, share in f.places.items() if place in {"DUT in", "DUT out"})
+    cool = bool(f.dut_cores) and max(c.busy for c in f.dut_cores) < IDLE
+    if f.lossless or at_card <= MOST or not cool:
+        return None
+    said = f"{at_card:.0%} of the lost frames were lost at the DUT's ports while no core was above {max(c.busy for c in f.dut_cores):.0f} %"
+    return Finding(Limit.NIC, Confidence.LIKELY, (said,), "lengthen the rings, add queues, and look at pause frames")
+
+
+def _cores(f: Facts) -> Finding | None:
+    if not f.dut_cores:
+        return None
+    hottest = max(f.dut_cores, key=lambda c: c.busy)
+    least = min(c.busy for c in f.dut_cores)
+    if hottest.busy < NEARLY_BUSY:
+        return None
+    why = [f"core {hottest.number} was busy {hottest.busy:.0f} % of the time, mostly in {hottest.mostly}", *_pressure(f)]
+    detail = f"core {hottest.number}, {hottest.mostly}"
+    if f.shared_cores:
+        sure = Confidence.POSSIBLE if _pressure(f) else Confidence.LIKELY
+        return Finding(Limit.SHARED_CORES, sure, (*why, f.shared_cores), "give the DUT cores of its own, or a machine", detail)
+    sure = Confidence.SHOWN if _pressure(f) and hottest.busy >= BUSY else Confidence.LIKELY
+    if len(f.dut_cores) > 1 and least >= NEARLY_BUSY:
+        return Finding(
+            Limit.ALL_CORES, sure, (*why, f"and no core less than {least:.0f} %"), "take a faster processor, or a mode that does less"
+        )
+    return Finding(
+        Limit.ONE_CORE, sure, tuple(why), "spread the flows over more queues and cores, and see whether the rate follows", detail
+    )
+
+
+def _pressed_dut(f: Facts) -> Finding | None:
+    """Without cores of its own to look at: a DUT that loses or refuses frames which a rig delivers is at its own limit."""
+    inside = sum(share for place, share in f.places.items() if place.startswith("DUT"))
+    at_line = f.line is not None and f.value >= NEAR_LINE * f.line
+    if (f.dut_cores and not f.shared_cores) or at_line or (f.places and inside <= MOST) or not _pressure(f):
+        return None
+    sure = Confidence.LIKELY if f.shared_cores and f.dut_cores and max(c.busy for c in f.dut_cores) >= NEARLY_BUSY else Confidence.POSSIBLE
+    return Finding(Limit.PER_PACKET, sure, _pressure(f), "give the DUT cores of its own and watch them")
+
+
+def _pressure(f: Facts) -> tuple[str, ...]:
+    """Signs that the DUT was offered more than it could take."""
+    refused = f.refused_ratio or 0.0
+    said = [f"the DUT took no more: {refused:.0%} of the frames were refused"] if refused > FEW_REFUSED else []
+    return (*said, *([f"{f.loss_ratio:.2%} of the frames were lost"] if f.loss_ratio is not None and not f.lossless else []))
+
+
+def _tcp(f: Facts) -> Finding | None:
+    if f.streams is None or (f.line and f.value >= NEAR_LINE * f.line):
+        return None
+    if f.window_bytes and f.rtt_s:
+        most = f.streams * f.window_bytes * 8 / f.rtt_s
+        if 0.8 * most <= f.value <= 1.1 * most:
+            said = f"{f.streams} windows of {f.window_bytes:,.0f} bytes over {f.rtt_s * 1e3:g} ms carry {si(most, 'bit/s')}".replace(
+                ",", " "
+            )
+            return Finding(Limit.TCP, Confidence.SHOWN, (said,), "raise the window", "window")
+    idle = bool(f.dut_cores) and max(c.busy for c in f.dut_cores) < IDLE
+    if f.streams == 1 and idle:
+        return Finding(Limit.TCP, Confidence.POSSIBLE, ("one stream, and no core of the DUT was busy",), "drive four streams", "one stream")
+    if idle and f.retransmits_per_s and f.pps and f.retransmits_per_s > NO_LOSS * f.pps:
+        said = f"{f.retransmits_per_s / f.pps:.2%} of the segments were sent again, and no core of the DUT was busy"
+        return Finding(Limit.TCP, Confidence.LIKELY, (said,), "find where segments are lost; try another congestion control", "retransmits")
+    return None
+
+
+def _per_packet(f: Facts) -> Finding | None:
+    """Packets of quite another size at nearly the same rate, or larger ones near line rate: what counts is packets, not bytes."""
+    if not f.pps or not f.mean_bytes or (f.line and f.value >= NEAR_LINE * f.line):
+        return None
+    for other in sorted(f.neighbours, key=lambda n: -n.mean_bytes):
+        apart = other.mean_bytes / f.mean_bytes
+        same = 1 / SAME_PPS <= other.pps / f.pps <= SAME_PPS and not 1 / BYTES_APART < apart < BYTES_APART
+        at_line = apart >= BYTES_APART and other.share_of_line is not None and other.share_of_line >= NEAR_LINE
+        if not same and not at_line:
+            continue
+        here = f"{f.value / f.line:.1%} of the line at {si(f.pps, 'pps')}" if f.line else si(f.pps, "pps")
+        there = f" and {other.share_of_line:.1%} of the line" if other.share_of_line is not None else ""
+        why = f"{here} here, {si(other.pps, 'pps')}{there} with {other.name}: what costs is each packet, not its bytes"
+        return Finding(Limit.PER_PACKET, Confidence.LIKELY, (why,), "watch its cores; then a mode with less work a packet, or more queues")
+    return None
+
+
+def _mode(f: Facts) -> Finding | None:
+    faster = {name: v for name, v in f.other_modes.items() if v >= OTHER_IS_FASTER * f.value}
+    if not faster or (f.line and f.value >= NEAR_LINE * f.line):
+        return None
+    name = max(faster, key=lambda n: faster[n])
+    why = [f"the same load through the same testbed reaches {f.text(faster[name])} in mode {name}, {f.text(f.value)} here"]
+    if f.together is not None and f.together >= 1.5 * f.value:
+        why.append(f"with all links driven at once it carries {f.text(f.together)}, so its cores are not all needed for one")
+    return Finding(Limit.MODE, Confidence.LIKELY, tuple(why), "watch its cores: one at its limit, or all?")
+
+
+RULES: tuple[Callable[[Facts], Finding | None], ...] = (
+    _line, _generator, _sink, _table, _fragments, _heat, _pcie, _memory, _card, _cores, _tcp, _per_packet, _mode, _pressed_dut,
+)  # fmt: skip
+
+
+def _missing(f: Facts) -> list[str]:
+    """What nobody knows of this result, most telling first."""
+    known = {
+        "load of the DUT's cores": bool(f.dut_cores),
+        "speed of the link": f.line is not None,
+        "other packet sizes": bool(f.neighbours),
+        "other modes": bool(f.other_modes),
+        "loss": f.loss_ratio is not None or f.streams is not None,
+    }
+    return [what for what, there in known.items() if not there]

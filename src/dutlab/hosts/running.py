@@ -1,0 +1,178 @@
+"""A command that is running, whatever carries it: its output collected, waited for, ended with its whole group."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from dutlab.errors import CommandTimedOut, HostError
+from dutlab.hosts.host import Done
+
+LONGEST_LINE_BYTES = 64 * 2**20
+"""What readline() takes at most: a generator's report with its histograms is one line."""
+
+_PIPES_CLOSE_S = 1.0
+_CHUNK_BYTES = 2**18
+
+EndNote = Callable[["Running", Done], None]
+
+
+class Carrier(Protocol):
+    """Our end of a command: its three streams, its fate, and a way to signal all of its group."""
+
+    @property
+    def stdout(self) -> asyncio.StreamReader: ...
+    @property
+    def stderr(self) -> asyncio.StreamReader: ...
+    @property
+    def status(self) -> int | None:
+        """None while it runs; negative is the signal that ended it."""
+
+    @property
+    def lost(self) -> str:
+        """Why nobody can say how the command ended; empty when one can."""
+
+    async def write(self, data: bytes) -> None:
+        """Raises OSError or RuntimeError when nobody reads any more."""
+
+    async def close_stdin(self) -> None: ...
+    async def exited(self) -> None:
+        """Until `status` or `lost` says something."""
+
+    def signal(self, number: signal.Signals) -> None:
+        """To the whole group; harmless when it is gone."""
+
+    def release(self) -> None:
+        """The group has ended: gives back all that was held for it, also if others still hold the streams."""
+
+
+class Running:
+    """Implements dutlab.hosts.host.Process over any carrier."""
+
+    def __init__(self, carrier: Carrier, *, host: str, argv: Sequence[str], started_s: float, on_end: EndNote) -> None:
+        self._carrier, self._host, self._argv, self._on_end = carrier, host, tuple(argv), on_end
+        self._started_s, self._clock = started_s, time.monotonic()
+        self._out, self._err = bytearray(), bytearray()
+        self._stderr = asyncio.ensure_future(_drain(carrier.stderr, self._err))
+        self._done: Done | None = None
+        self._reading, self._ending = asyncio.Lock(), asyncio.Lock()
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        return self._argv
+
+    @property
+    def host_name(self) -> str:
+        return self._host
+
+    async def write(self, data: bytes) -> None:
+        """Raises HostError when the process is gone."""
+        try:
+            await self._carrier.write(data)
+        except (OSError, RuntimeError) as e:
+            raise HostError(f"`{self._argv[0]}` takes no more input: it has ended", host=self._host) from e
+
+    async def close_stdin(self) -> None:
+        await self._carrier.close_stdin()
+
+    async def readline(self) -> bytes:
+        """Raises HostError on a line longer than LONGEST_LINE_BYTES."""
+        try:
+            async with self._reading:
+                return await self._carrier.stdout.readline()
+        except ValueError as e:
+            raise HostError(f"`{self._argv[0]}` printed a line of more than {LONGEST_LINE_BYTES} bytes", host=self._host) from e
+
+    async def wait(self, timeout_s: float) -> Done:
+        """Raises CommandTimedOut after ending the group, HostError when the way to the host was lost meanwhile."""
+        rest = asyncio.ensure_future(self._rest())
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._carrier.exited()
+        except TimeoutError:
+            done = await self._finish(rest)
+            tail = done.stderr.decode("utf-8", "replace")
+            raise CommandTimedOut(host=self._host, argv=self._argv, timeout_s=timeout_s, stderr_tail=tail) from None
+        except asyncio.CancelledError:
+            await asyncio.shield(self._finish(rest))
+            raise
+        done = await self._finish(rest)
+        if self._carrier.lost:
+            what = f"{self._carrier.lost} while `{' '.join(self._argv)}` ran, nobody can say how far it came"
+            raise HostError(
+                what, host=self._host, remedy="see that the host is up; `dutlab resume` goes on with a run, `dutlab undo` restores"
+            )
+        return done
+
+    async def communicate(self, stdin: bytes, timeout_s: float) -> Done:
+        """wait() while `stdin` is fed; a command that does not want all of its input is no error."""
+        feed = asyncio.ensure_future(self._feed(stdin))
+        try:
+            return await self.wait(timeout_s)
+        finally:
+            feed.cancel()
+            await asyncio.gather(feed, return_exceptions=True)
+
+    async def end(self, grace_s: float = 2.0) -> Done:
+        # Shielded: who is cancelled while ending a process still wants it ended.
+        return await asyncio.shield(asyncio.ensure_future(self._end(grace_s)))
+
+    async def _end(self, grace_s: float) -> Done:
+        if self._done is None and self._carrier.status is None:
+            closing = asyncio.ensure_future(self._carrier.close_stdin())
+            self._carrier.signal(signal.SIGTERM)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace_s):
+                    await self._carrier.exited()
+            closing.cancel()
+            await asyncio.gather(closing, return_exceptions=True)
+        return await self._finish(asyncio.ensure_future(self._rest()))
+
+    async def _rest(self) -> None:
+        async with self._reading:
+            await _drain(self._carrier.stdout, self._out)
+
+    async def _feed(self, stdin: bytes) -> None:
+        with contextlib.suppress(HostError):
+            if stdin:
+                await self.write(stdin)
+        await self.close_stdin()
+
+    async def _finish(self, rest: asyncio.Future[None]) -> Done:
+        """Kills what is left of the group, then collects; children of a leader that has ended may not live on."""
+        async with self._ending:
+            if self._done is not None:
+                rest.cancel()
+                return self._done
+            self._carrier.signal(signal.SIGKILL)
+            await self._carrier.exited()
+            seconds = time.monotonic() - self._clock
+            await self._collect(rest)
+            stdout, stderr = bytes(self._out), bytes(self._err)
+            self._carrier.release()
+            status = -1 if self._carrier.status is None else self._carrier.status
+            if self._carrier.lost:
+                stderr += f"dutlab: {self._carrier.lost}\n".encode()
+            self._done = Done(self._host, self._argv, status, stdout, stderr, self._started_s, seconds)
+        self._on_end(self, self._done)
+        return self._done
+
+    async def _collect(self, rest: asyncio.Future[None]) -> None:
+        """Until both streams end. Only a child that left the group can still hold them: what it prints from then on is nobody's."""
+        collected = -1
+        while collected != (collected := len(self._out) + len(self._err)):  # a slow line may still carry what was printed in time
+            _, pending = await asyncio.wait([rest, self._stderr], timeout=_PIPES_CLOSE_S)
+            if not pending:
+                return
+        for reading in (rest, self._stderr):
+            reading.cancel()
+
+
+async def _drain(stream: asyncio.StreamReader, into: bytearray) -> None:
+    """Whatever comes is kept at once, so that it is there even if the end never comes."""
+    while chunk := await stream.read(_CHUNK_BYTES):
+        into += chunk

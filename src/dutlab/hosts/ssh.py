@@ -1,0 +1,112 @@
+"""A machine reached over ssh, as a host: nothing is installed on it, POSIX sh is all it needs.
+
+One connection a host, opened at the first command and again after it was lost; many commands at once, each in a channel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from dutlab.hosts.host import CommandLog, Done, Process, cannot_write, command_failed, no_such_program
+from dutlab.hosts.running import Running
+from dutlab.hosts.ssh_link import Link
+from dutlab.hosts.ssh_login import Login
+
+PUT_S = 600.0
+
+# The file appears under its name only when all of it is there: a connection that is lost in the middle looks like the end of the input.
+_PUT = """
+part=$1; path=$2; mode=$3; size=$4
+umask 077
+if dd of="$part" bs=65536 && [ "$(wc -c <"$part")" -eq "$size" ] && chmod "$mode" "$part" && [ ! -d "$path" ] && mv -f "$part" "$path"
+then exit 0; fi
+[ ! -d "$path" ] || echo "dd: $path: Is a directory" >&2
+rm -f "$part"
+exit 1
+"""
+
+
+class SshHost:
+    """Implements dutlab.hosts.host.Host."""
+
+    def __init__(self, login: Login, log: CommandLog | None = None) -> None:
+        self.login, self._log = login, log
+        self._link: Link | None = None
+        self._connecting = asyncio.Lock()
+        self._left_running: set[Running] = set()
+
+    @property
+    def name(self) -> str:
+        return self.login.name
+
+    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, check: bool = True) -> Done:
+        """Raises CommandFailed (status 127 when there is no such program), CommandTimedOut, HostError."""
+        process = await self._start(argv)
+        if isinstance(process, Done):
+            self._note(process)
+            done = process
+        else:
+            done = await process.communicate(stdin, timeout_s)
+        if check and done.status != 0:
+            raise command_failed(done)
+        return done
+
+    async def spawn(self, argv: Sequence[str]) -> Process:
+        """Raises HostError."""
+        process = await self._start(argv)
+        if isinstance(process, Done):
+            self._note(process)
+            raise command_failed(process)
+        self._left_running.add(process)
+        return process
+
+    async def put(self, data: bytes, path: str, *, mode: int = 0o600) -> None:
+        """Raises HostError: the file is then as it was before."""
+        folder, _, leaf = path.rpartition("/")
+        part = f"{folder}/.{leaf}.{time.time_ns():x}.part" if folder or path.startswith("/") else f".{leaf}.{time.time_ns():x}.part"
+        argv = ["sh", "-c", _PUT, "put", part, path, f"{mode:o}", str(len(data))]
+        done = await self.run(argv, stdin=data, timeout_s=PUT_S, check=False)
+        if done.status != 0:
+            said = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if ": " in line]
+            raise cannot_write(self.name, path, said[0].rpartition(": ")[2] if said else f"`sh` ended with {done.status}")
+
+    async def get(self, path: str) -> bytes:
+        """Raises CommandFailed."""
+        return (await self.run(["cat", "--", path])).stdout
+
+    async def close(self) -> None:
+        await asyncio.gather(*(p.end() for p in list(self._left_running)))
+        link, self._link = self._link, None
+        if link is not None:
+            await link.close()
+
+    async def _connected(self) -> Link:
+        """The connection, opened anew when it was lost. Raises HostError."""
+        async with self._connecting:
+            if self._link is None or not self._link.alive:
+                lost = self._link
+                self._link = await Link.open(self.login, lost)
+                if lost is not None:
+                    await lost.close()
+            return self._link
+
+    async def _start(self, argv: Sequence[str]) -> Running | Done:
+        """A command that runs, or how it ended since there is no such program."""
+        started = time.time()
+        link = await self._connected()
+        carrier = await link.start(argv)
+        if carrier is None:
+            return no_such_program(self.name, argv)
+
+        def ended(process: Running, done: Done) -> None:
+            link.forget(carrier)
+            self._left_running.discard(process)
+            self._note(done)
+
+        return Running(carrier, host=self.name, argv=argv, started_s=started, on_end=ended)
+
+    def _note(self, done: Done) -> None:
+        if self._log is not None:
+            self._log(done)

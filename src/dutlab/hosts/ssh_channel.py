@@ -1,0 +1,174 @@
+"""A command carried by one channel of an ssh connection."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable
+from typing import cast
+
+import asyncssh
+
+from dutlab.hosts.running import LONGEST_LINE_BYTES
+from dutlab.hosts.ssh_command import Head, Tail
+
+Signaller = Callable[[signal.Signals, int], None]
+_STDERR = 1  # RFC 4254 section 5.2, SSH_EXTENDED_DATA_STDERR
+WORD_S = 1.0
+"""How long the script's own status may come after sshd's, counted from the last byte."""
+KILL_S = 10.0
+"""After SIGKILL, how long a group may take to be gone. Longer means the host, or a system call on it, hangs."""
+
+
+class ChannelCarrier(asyncssh.SSHClientSession[bytes]):
+    """Implements dutlab.hosts.running.Carrier. Signals go another way, `signaller`: sshd delivers none to a process group."""
+
+    def __init__(self, signaller: Signaller) -> None:
+        self._signaller = signaller
+        self.stdout = asyncio.StreamReader(limit=LONGEST_LINE_BYTES)
+        self.stderr = asyncio.StreamReader(limit=LONGEST_LINE_BYTES)
+        self.status: int | None = None
+        self.lost = ""
+        self.group = 0
+        """Number of the remote process group; 0 until `begun`."""
+        self._channel: asyncssh.SSHClientChannel[bytes] | None = None
+        self._out_head, self._err_head, self._err_tail = Head(), Head(), Tail(self._told_status)
+        self._begun, self._ended, self._writable = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._writable.set()
+        self._giving_up: asyncio.TimerHandle | None = None
+        self._sshd_status: int | None = None
+        self._killed, self._quiet_since = False, 0.0
+
+    # What asyncssh calls.
+
+    def connection_made(self, chan: asyncssh.SSHClientChannel[bytes]) -> None:
+        self._channel = chan
+        for stream in (self.stdout, self.stderr):
+            stream.set_transport(cast("asyncio.Transport", chan))  # it pauses and resumes reading, which is all that is used
+
+    def data_received(self, data: bytes, datatype: asyncssh.DataType) -> None:
+        self._quiet_since = time.monotonic()
+        if datatype == _STDERR:
+            self.stderr.feed_data(self._err_tail.take(self._err_head.take(data)))
+            return
+        before = self._out_head.line
+        self.stdout.feed_data(self._out_head.take(data))
+        if before is None and (line := self._out_head.line) is not None:
+            self.group = int(line) if line.isdigit() else 0
+            self._begun.set()
+
+    def eof_received(self) -> bool:
+        self._end_streams()
+        self._begun.set()  # or it never will
+        return True  # keeps our direction open: a command may close its output and go on reading
+
+    def exit_status_received(self, status: int) -> None:
+        self._told_by_sshd(status)
+
+    def exit_signal_received(self, signal: str, core_dumped: bool, msg: str, lang: str) -> None:  # noqa: FBT001 asyncssh's names
+        del core_dumped, msg, lang
+        self._told_by_sshd(-_number_of(signal))
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.status is None and self._sshd_status is not None:
+            self._told_status(self._sshd_status)
+        if self.status is None:
+            self.lost = f"the connection was lost ({exc or 'the server closed it'})"
+        self._end_streams()
+        self._begun.set()
+        self._ended.set()
+        self._writable.set()
+
+    # What dutlab calls.
+
+    async def begun(self) -> None:
+        """Until the command runs, or never will."""
+        await self._begun.wait()
+
+    @property
+    def never_began(self) -> str:
+        """Why not, empty when it did, or when there is no such program: then `group` is 0."""
+        if self._out_head.line is not None:
+            return ""
+        said = (self._out_head.noise + self._err_head.noise).decode("utf-8", "replace").strip()
+        return self.lost or f"the login shell did not run the command; it said: {said[-200:] or 'nothing'}"
+
+    def say(self, data: bytes) -> None:
+        """write() without waiting, for a few bytes; to nobody when the command has ended."""
+        if self._channel is not None and not self._ended.is_set():
+            self._channel.write(data)
+
+    async def write(self, data: bytes) -> None:
+        """Raises OSError when the command is gone."""
+        if self._channel is None or self._ended.is_set():
+            raise BrokenPipeError
+        self._channel.write(data)
+        await self._writable.wait()
+        if self._ended.is_set():
+            raise BrokenPipeError
+
+    async def close_stdin(self) -> None:
+        if self._channel is not None and not self._channel.is_closing():
+            self._channel.write_eof()
+
+    async def exited(self) -> None:
+        await self._ended.wait()
+
+    def signal(self, number: signal.Signals) -> None:
+        if self.status is not None or self.lost:
+            return  # its script has killed the rest of the group, and the number may be another's by now
+        self._signaller(number, self.group)
+        if number is signal.SIGKILL and self._giving_up is None:
+            self._killed = True
+            self._giving_up = asyncio.get_running_loop().call_later(KILL_S, self._give_up)
+
+    def release(self) -> None:
+        if self._giving_up is not None:
+            self._giving_up.cancel()
+        if self._channel is not None:
+            self._channel.close()
+
+    def _told_status(self, status: int) -> None:
+        if self.status is None:
+            self.status = status
+        self._ended.set()
+
+    def _told_by_sshd(self, status: int) -> None:
+        """The script's word counts, since the script ends itself with a signal; but what sshd says may overtake it on the way."""
+        self._sshd_status = status
+        if self._killed or self._out_head.line is None:
+            self._told_status(status)
+        elif self.status is None:
+            self._quiet_since = time.monotonic()
+            self._await_word()
+
+    def _await_word(self) -> None:
+        if self.status is not None or self._sshd_status is None:
+            return
+        if time.monotonic() - self._quiet_since > WORD_S:
+            self._told_status(self._sshd_status)
+        else:
+            asyncio.get_running_loop().call_later(WORD_S / 4, self._await_word)
+
+    def _give_up(self) -> None:
+        self.lost = f"process group {self.group} did not end within {KILL_S:g} s of SIGKILL"
+        self._end_streams()
+        self._ended.set()
+
+    def _end_streams(self) -> None:
+        self.stderr.feed_data(self._err_tail.rest())
+        self.stdout.feed_eof()
+        self.stderr.feed_eof()
+
+
+def _number_of(name: str) -> int:
+    """`KILL` → 9, by the names of RFC 4254 section 6.10; 1 for a name that this machine does not know."""
+    found = getattr(signal, f"SIG{name}", None)
+    return int(found) if found is not None else 1

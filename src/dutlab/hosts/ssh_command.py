@@ -1,0 +1,92 @@
+r"""How an argv travels through a login shell that may be any shell, and what comes back around its output.
+
+sshd hands one string to the user's login shell: sh, bash, csh on older FreeBSD, fish. So the string holds nothing that any of them
+reads in a way of its own: `exec sh -c 'eval "$(printf %b "…")"' dutlab` with every byte that is not plain as `\0ooo`.
+
+sshd starts each command as leader of a session of its own (session.c, do_exec_no_pty: setsid), so the shell's number is the number
+of its process group. The script tells it before the command runs, tells the status after it, and then kills the group, itself included:
+children do not outlive the command that left them.
+
+    stdout:  \036 GROUP \n  …the command's own output…
+    stderr:  \036 \n        …the command's own output…   \036 STATUS \n
+
+What a login script prints before the first \036 is dropped. A group of `-` says that there is no such program.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Sequence
+
+MARK = b"\x1e"
+_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:= ")
+_PREAMBLE = (
+    "PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C NO_COLOR=1 TERM=dumb; "
+    "export PATH LC_ALL NO_COLOR TERM; "
+)
+_SCRIPT = (
+    'command -v "$1" >/dev/null 2>&1 || { printf "\\036-\\n"; printf "\\036\\n\\036127\\n" >&2; exit 127; }; '
+    'trap : TERM HUP INT; printf "\\036%s\\n" $$; printf "\\036\\n" >&2; '
+    '"$@"; status=$?; printf "\\036%s\\n" $status >&2; kill -s KILL -- -$$ 2>/dev/null; exit $status'
+)
+_LONGEST_STATUS = 3
+_STATUS = re.compile(rb"\x1e(\d{1,3})\n")
+_PERHAPS_STATUS = re.compile(rb"\x1e\d{0,%d}" % _LONGEST_STATUS)
+
+
+def command_line(argv: Sequence[str]) -> str:
+    """The string for sshd that runs `argv` with the marks around its output."""
+    return through_login_shell(f"{_PREAMBLE}set -- {shlex.join(argv)}; {_SCRIPT}")
+
+
+def through_login_shell(script: str) -> str:
+    """The string for sshd that runs a POSIX `script`, whatever the login shell is."""
+    plain = "".join(chr(b) if b in _PLAIN else f"\\0{b:03o}" for b in script.encode())
+    return f"""exec sh -c 'eval "$(printf %b "{plain}")"' dutlab"""
+
+
+class Head:
+    """Takes bytes until the first mark's line is whole; what came before it is noise of the login."""
+
+    def __init__(self) -> None:
+        self.line: bytes | None = None
+        """What stands between the mark and the end of its line; None until it came."""
+        self.noise = b""
+
+    def take(self, data: bytes) -> bytes:
+        """The bytes that belong to the command."""
+        if self.line is not None:
+            return data
+        self.noise += data
+        before, mark, after = self.noise.partition(MARK)
+        line, end, rest = after.partition(b"\n")
+        if not (mark and end):
+            return b""
+        self.line, self.noise = line, before
+        return rest
+
+
+class Tail:
+    """Lets bytes through and keeps the status that stands among the last of them."""
+
+    def __init__(self, on_status: Callable[[int], None]) -> None:
+        self._held, self._on_status = b"", on_status
+
+    def take(self, data: bytes) -> bytes:
+        """The bytes that belong to the command; what may be the beginning of a status is held back."""
+        data = self._held + data
+        self._held = b""
+        if m := _STATUS.search(data):
+            self._on_status(int(m[1]))
+            return data[: m.start()] + data[m.end() :]
+        at = data.rfind(MARK)
+        if at >= 0 and _PERHAPS_STATUS.fullmatch(data[at:]):
+            self._held = data[at:]
+            return data[:at]
+        return data
+
+    def rest(self) -> bytes:
+        """What was held back and is no status after all."""
+        held, self._held = self._held, b""
+        return held

@@ -1,0 +1,150 @@
+"""One ssh connection to one host: channels for commands, and a keeper there that ends them when the connection ends.
+
+sshd leaves commands running when their connection is gone. The keeper, a few lines of shell in a channel of its own, knows every
+process group that was started over the connection and not yet ended; when its input ends, it kills them. It also carries our signals.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import signal
+from collections.abc import Sequence
+
+import asyncssh
+
+from dutlab.errors import HostError
+from dutlab.hosts.keeper import SCRIPT
+from dutlab.hosts.ssh_channel import ChannelCarrier
+from dutlab.hosts.ssh_command import command_line
+from dutlab.hosts.ssh_login import Login, connect
+
+START_S = 30.0
+"""Within which a command's shell must be running there, a wait for a free session included."""
+CLOSE_S = 5.0
+_WORD = {signal.SIGTERM: "T", signal.SIGKILL: "K"}
+
+
+class Link:
+    """An open connection. Made by `open()`."""
+
+    def __init__(self, login: Login, connection: asyncssh.SSHClientConnection) -> None:
+        self._login, self._connection = login, connection
+        self._nonce = f"dutlab-keeper-{secrets.token_hex(6)}"
+        self._keeper: ChannelCarrier | None = None
+        self._running: set[ChannelCarrier] = set()
+        self._session_free = asyncio.Event()
+
+    @classmethod
+    async def open(cls, login: Login, before: Link | None) -> Link:
+        """Connects. What a connection `before` this one has left running is ended. Raises HostError."""
+        link = cls(login, await connect(login))
+        try:
+            link._keeper = await link._open(["sh", "-c", SCRIPT, link._nonce])
+            if before is not None:
+                await link._sweep(before)
+        except BaseException:
+            await link.close()
+            raise
+        return link
+
+    @property
+    def alive(self) -> bool:
+        return not self._connection.is_closed() and self._keeper is not None and self._keeper.status is None and not self._keeper.lost
+
+    async def start(self, argv: Sequence[str]) -> ChannelCarrier | None:
+        """Starts a command; None when there is no such program. Raises HostError."""
+        carrier = await self._open(argv)
+        if not carrier.group:
+            await carrier.exited()
+            carrier.release()
+            return None
+        self._running.add(carrier)
+        self._tell("+", carrier.group)
+        return carrier
+
+    def forget(self, carrier: ChannelCarrier) -> None:
+        """The command has ended: its session is free, its number may be given to others."""
+        if carrier in self._running:
+            self._running.discard(carrier)
+            self._tell("-", carrier.group)
+            self._session_free.set()
+
+    async def close(self) -> None:
+        """Ends the connection; the keeper, losing its input, ends what was started over it."""
+        self._connection.close()
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await self._connection.wait_closed()
+        except TimeoutError:
+            self._connection.abort()
+
+    async def _open(self, argv: Sequence[str]) -> ChannelCarrier:
+        carrier = ChannelCarrier(self._signal)
+        opening = asyncio.ensure_future(self._begin(carrier, command_line(argv)))
+        try:
+            await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            await asyncio.wait([opening])  # what was begun is ended, which needs its number
+            if opening.exception() is None:
+                carrier.signal(signal.SIGKILL)
+            carrier.release()
+            raise
+        except TimeoutError:
+            carrier.release()
+            raise HostError(
+                f"ssh {self._login.target}: `{argv[0]}` was not started within {START_S:g} s",
+                host=self._login.name,
+                remedy="see that the host is not overloaded; sshd allows MaxSessions commands at once (sshd_config), 10 if it does not say",
+            ) from None
+        except (OSError, asyncssh.Error) as e:
+            raise HostError(f"ssh {self._login.target}: the connection was lost ({e})", host=self._login.name) from e
+        if why := carrier.never_began:
+            carrier.release()
+            raise HostError(f"ssh {self._login.target}: {why}", host=self._login.name, remedy="see that this user may run commands there")
+        return carrier
+
+    async def _begin(self, carrier: ChannelCarrier, line: str) -> None:
+        async with asyncio.timeout(START_S):
+            await self._session(carrier, line)
+            await carrier.begun()
+
+    async def _session(self, carrier: ChannelCarrier, line: str) -> None:
+        """Puts the command into a channel. Where sshd has no session left, waits until one of ours ends."""
+        while True:
+            self._session_free.clear()
+            try:
+                await self._connection.create_session(lambda: carrier, line, encoding=None)
+            except asyncssh.ChannelOpenError:
+                if self._connection.is_closed():
+                    raise
+                await self._session_free.wait()
+            else:
+                return
+
+    async def _sweep(self, before: Link) -> None:
+        """Ends what `before` could not: a server that has not noticed the loss yet keeps its keeper and all of its commands.
+
+        The groups are killed only while that keeper lives, which shows that the numbers still mean what they meant: no reboot since.
+        """
+        keeper, groups = before._keeper, [str(c.group) for c in before._running if c.group]
+        if keeper is None:
+            return
+        done = await self._open(["sh", "-c", _SWEEP, "sweep", str(keeper.group), before._nonce, *groups])
+        await done.exited()
+        done.release()
+
+    def _signal(self, number: signal.Signals, group: int) -> None:
+        self._tell(_WORD[number], group)
+
+    def _tell(self, word: str, group: int) -> None:
+        if self.alive and self._keeper is not None:
+            self._keeper.say(f"{word} {group}\n".encode())
+
+
+_SWEEP = """
+keeper=$1 name=$2; shift 2
+case $(ps -ww -o args= -p "$keeper" 2>/dev/null) in
+  *"$name"*) for group in "$@" "$keeper"; do kill -s KILL -- "-$group" 2>/dev/null; done ;;
+esac
+"""

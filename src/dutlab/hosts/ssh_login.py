@@ -1,0 +1,180 @@
+"""Opening an ssh connection: whose configuration and keys count, and what each refusal means.
+
+Host keys are always checked. Passwords come from the environment (DUTLAB_PASSWORD_NAME) or the keyring (service dutlab, user NAME),
+NAME being the host's in the testbed; they are handed to the protocol and kept nowhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import asyncssh
+
+from dutlab.errors import HostError
+
+_SSH_PORT = 22
+CONNECT_S = 15.0
+LOGIN_S = 20.0
+KEEPALIVE_S = 5
+KEEPALIVE_MISSES = 3
+"""A host that answers nothing for KEEPALIVE_S × KEEPALIVE_MISSES seconds is gone: sshd answers keep-alives also when it is busy."""
+_TARGET = re.compile(r"(?:(?P<user>[^@]+)@)?(?P<host>\[[^\]]+\]|[^:]+)(?::(?P<port>\d+))?")
+_CONFIGS = (Path("~/.ssh/config"), Path("/etc/ssh/ssh_config"))
+_KNOWN_HOSTS = (Path("~/.ssh/known_hosts"), Path("~/.ssh/known_hosts2"), Path("/etc/ssh/ssh_known_hosts"))
+
+
+@dataclass(frozen=True)
+class Login:
+    """Where to and as whom. `target` is `[user@]host[:port]`, host a name of the configuration or of the network."""
+
+    name: str
+    target: str
+    config: tuple[Path, ...] | None = None
+    """ssh_config files, the first that says something counts; None for the user's and the system's."""
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+
+
+class _Client(asyncssh.SSHClient):
+    """Never trusts a key that is in no known_hosts, but remembers it to be named."""
+
+    offered: asyncssh.SSHKey | None = None
+
+    def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
+        del host, addr, port
+        self.offered = key
+        return False
+
+
+async def connect(login: Login) -> asyncssh.SSHClientConnection:
+    """Raises HostError that says what was refused and what to do."""
+    client = _Client()
+    options: asyncssh.SSHClientConnectionOptions | None = None
+    try:
+        options = await _options(login)
+        async with asyncio.timeout(CONNECT_S + LOGIN_S):
+            return await asyncssh.connect(
+                options.orig_host,
+                options=options,
+                config=_configs(login),  # again: by it the host of a ProxyJump is found
+                known_hosts=_known_hosts(options),
+                client_factory=lambda: client,
+            )
+    except (OSError, asyncssh.Error, asyncssh.ConfigParseError, asyncssh.KeyImportError, ValueError) as e:
+        raise _refusal(login, options, client, e) from e
+
+
+async def _options(login: Login) -> asyncssh.SSHClientConnectionOptions:
+    m = _TARGET.fullmatch(login.target)
+    if m is None:
+        raise ValueError(f"{login.target!r} is no ssh target")
+    options: asyncssh.SSHClientConnectionOptions = await asyncssh.SSHClientConnectionOptions.construct(
+        host=m["host"].strip("[]"),
+        port=int(m["port"]) if m["port"] else (),
+        username=m["user"] or (),
+        config=_configs(login),
+        password=await asyncio.to_thread(_password, login),
+        gss_host=None,
+        connect_timeout=CONNECT_S,
+        login_timeout=LOGIN_S,
+        keepalive_interval=KEEPALIVE_S,
+        keepalive_count_max=KEEPALIVE_MISSES,
+        encoding=None,
+    )
+    return options
+
+
+def _known_hosts(options: asyncssh.SSHClientConnectionOptions) -> list[str] | bytes:
+    """The files that count. `UserKnownHostsFile none` would switch checking off, so it counts as not written."""
+    named = options.known_hosts if isinstance(options.known_hosts, list) else []
+    files = [Path(f).expanduser() for f in named] or _there(_KNOWN_HOSTS)
+    return [str(f) for f in files if f.is_file()] or b""
+
+
+def _configs(login: Login) -> list[str]:
+    return [str(f) for f in (_there(_CONFIGS) if login.config is None else login.config)]
+
+
+def _there(files: Sequence[Path]) -> list[Path]:
+    return [f.expanduser() for f in files if f.expanduser().is_file()]
+
+
+def password_variable(name: str) -> str:
+    """The environment variable that holds the password of the host called `name` in the testbed."""
+    return "DUTLAB_PASSWORD_" + re.sub(r"[^A-Z0-9]", "_", name.upper())
+
+
+def _password(login: Login) -> str | None:
+    if said := login.environment.get(password_variable(login.name)):
+        return said
+    try:
+        import keyring  # noqa: PLC0415 optional: only who keeps passwords in a keyring has it
+    except ImportError:
+        return None
+    try:
+        kept = keyring.get_password("dutlab", login.name)
+    except keyring.errors.KeyringError:
+        return None
+    return str(kept) if kept is not None else None
+
+
+def _refusal(login: Login, options: asyncssh.SSHClientConnectionOptions | None, client: _Client, error: Exception) -> HostError:
+    address = options.orig_host if options else login.target
+    if isinstance(error, asyncssh.HostKeyNotVerifiable) and client.offered is not None:
+        what, remedy = _untrusted(options, client.offered, address)
+    else:
+        what, remedy = _meaning(login, error, address)
+    return HostError(f"ssh {login.target}: {what}", host=login.name, remedy=remedy)
+
+
+def _meaning(login: Login, error: Exception, address: str) -> tuple[str, str]:
+    """What an exception of asyncssh or of the system says to the user, and what to do."""
+    said: tuple[str, str]
+    match error:
+        case asyncssh.HostKeyNotVerifiable() | asyncssh.KeyExchangeFailed():
+            said = f"its host key is not the known one ({error.reason})", _CHANGED.format(address=address)
+        case asyncssh.PermissionDenied():
+            remedy = (
+                f"load the right key into the agent, name it with IdentityFile in ~/.ssh/config, or set {password_variable(login.name)}"
+            )
+            said = f"no key or password was accepted ({error.reason})", remedy
+        case asyncssh.DisconnectError():
+            said = f"the server ended the connection ({error.reason})", "see its log: `journalctl -u ssh` or /var/log/auth.log there"
+        case ConnectionRefusedError():
+            said = "refused: nothing listens there", "start sshd on it, or correct the port in the testbed or ~/.ssh/config"
+        case TimeoutError():
+            said = f"no answer within {CONNECT_S:g} s", "see that it is up and that nothing on the way drops the connection"
+        case asyncssh.KeyImportError():
+            said = f"a key file cannot be used ({error})", "load a key with a passphrase into the agent: `ssh-add`"
+        case asyncssh.ConfigParseError():
+            said = f"ssh_config cannot be read ({error})", "mend ~/.ssh/config"
+        case _:
+            said = str(error) or type(error).__name__, "see that its name and address are right: `ssh` to it by hand"
+    return said
+
+
+_CHANGED = "if it was installed anew: `ssh-keygen -R {address}`, then accept its key by hand; if not, somebody stands in between"
+
+
+def _untrusted(options: asyncssh.SSHClientConnectionOptions | None, offered: asyncssh.SSHKey, address: str) -> tuple[str, str]:
+    fingerprint = offered.get_fingerprint()
+    if options is not None and _knows(options):
+        return f"its host key {fingerprint} is not the known one", _CHANGED.format(address=address)
+    return (
+        f"its host key {fingerprint} is unknown",
+        f"compare it with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the host, then log in once by hand: `ssh {address}`",
+    )
+
+
+def _knows(options: asyncssh.SSHClientConnectionOptions) -> bool:
+    """Whether known_hosts has any key of the host."""
+    port = options.port if options.port != _SSH_PORT else None
+    try:
+        keys, *_ = asyncssh.match_known_hosts(_known_hosts(options), options.host_key_alias or options.host, "", port)
+    except (OSError, ValueError):
+        return False
+    return bool(keys)

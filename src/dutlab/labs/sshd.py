@@ -1,0 +1,118 @@
+"""OpenSSH servers inside network namespaces, with keys of their own that live as long as they do.
+
+Each listens on one address inside its namespace. The controller comes in through `relay.py`, run inside a namespace that has a way
+there, so the machine's own namespace gets no interface and no port. The folder holds an ordinary ssh_config: `ssh -F FOLDER/config ROLE`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncssh
+
+from dutlab.errors import LabError
+from dutlab.hosts.local import LocalHost
+from dutlab.labs import relay
+
+PORT = 22
+STARTS_S = 10.0
+_PRIVSEP = Path("/run/sshd")
+"""Where Debian's sshd locks its unprivileged half in (sshd(8), --with-privsep-path); made by its service, which need not run."""
+
+
+@dataclass(frozen=True)
+class Door:
+    """One server: whose it is, where it listens, and the namespace from which that address is reached."""
+
+    role: str
+    namespace: str
+    address: str
+    via: str
+
+
+def config_file(folder: Path) -> Path:
+    """The ssh_config of all doors."""
+    return folder / "config"
+
+
+def write_files(folder: Path, doors: Sequence[Door]) -> None:
+    """Keys, known_hosts and configurations, readable by nobody else. Raises OSError."""
+    folder.mkdir(mode=0o700, parents=True)
+    client = asyncssh.generate_private_key("ssh-ed25519", comment="dutlab lab")
+    _secret(folder / "client", client.export_private_key())
+    _secret(folder / "authorized_keys", client.export_public_key())
+    known = []
+    for door in doors:
+        key = asyncssh.generate_private_key("ssh-ed25519", comment=f"dutlab lab {door.role}")
+        _secret(folder / f"host-{door.role}", key.export_private_key())
+        known.append(f"{door.address} {key.export_public_key().decode()}")
+        _secret(folder / f"sshd-{door.role}.conf", _server_config(folder, door).encode())
+    _secret(folder / "known_hosts", "".join(known).encode())
+    _secret(config_file(folder), "".join(_client_config(folder, door) for door in doors).encode())
+
+
+async def start(folder: Path, doors: Sequence[Door]) -> None:
+    """Starts every server and waits until it listens. Raises HostError, LabError."""
+    program = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin")
+    if program is None:
+        raise LabError("sshd is not there", remedy="install openssh-server")
+    await asyncio.to_thread(_PRIVSEP.mkdir, mode=0o755, exist_ok=True)
+    machine = LocalHost("lab")
+    for door in doors:
+        where = ["ip", "netns", "exec", door.namespace]
+        await machine.run([*where, program, "-f", str(folder / f"sshd-{door.role}.conf"), "-E", str(folder / f"{door.role}.log")])
+    await asyncio.gather(*(_listening(folder, door) for door in doors))
+
+
+async def _listening(folder: Path, door: Door) -> None:
+    try:
+        async with asyncio.timeout(STARTS_S):
+            while not (folder / f"{door.role}.pid").exists():  # noqa: ASYNC110 written once it listens; a file has no event
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        said = (folder / f"{door.role}.log").read_text(encoding="utf-8", errors="replace")[-300:]
+        raise LabError(f"sshd of {door.role} does not listen: {said.strip() or 'it said nothing'}") from None
+
+
+def _server_config(folder: Path, door: Door) -> str:
+    # StrictModes looks at all folders above and refuses those in /tmp; this one is nobody else's, wherever it lies.
+    return f"""\
+Port {PORT}
+ListenAddress {door.address}
+HostKey {folder}/host-{door.role}
+AuthorizedKeysFile {folder}/authorized_keys
+PidFile {folder}/{door.role}.pid
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+UsePAM no
+UseDNS no
+PrintMotd no
+LogLevel INFO
+StrictModes no
+"""
+
+
+def _client_config(folder: Path, door: Door) -> str:
+    return f"""\
+Host {door.role}
+  HostName {door.address}
+  Port {PORT}
+  User root
+  IdentityFile {folder}/client
+  IdentitiesOnly yes
+  IdentityAgent none
+  UserKnownHostsFile {folder}/known_hosts
+  StrictHostKeyChecking yes
+  ProxyCommand ip netns exec {door.via} {sys.executable} -I -S {relay.__file__} %h %p
+"""
+
+
+def _secret(path: Path, data: bytes) -> None:
+    path.touch(mode=0o600, exist_ok=False)
+    path.write_bytes(data)

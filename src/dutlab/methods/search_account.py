@@ -1,0 +1,100 @@
+"""What a record says of a search: figures, tables, doubts and notes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.methods.ledger import RFC2544_TRIAL_S
+from dutlab.methods.ports import FrameMix, Row, Table
+from dutlab.methods.search_asked import Search
+from dutlab.methods.search_result import Found, GoalResult, Irregular
+from dutlab.units import Pps, l1_rate, si
+
+SETTLING_S = 2 + 5  # RFC 2544 section 23: 2 s for residual frames and 5 s for the DUT to settle
+_DOUBTS = {
+    Irregular.ENDED: DoubtKind.SEARCH_CUT,
+    Irregular.NO_LOWER: DoubtKind.NO_LOWER_BOUND,
+    Irregular.SILENT: DoubtKind.NO_LOWER_BOUND,
+    Irregular.NO_UPPER: DoubtKind.NO_UPPER_BOUND,
+    Irregular.GENERATOR: DoubtKind.LIMIT_OF_GENERATOR,
+    Irregular.UNLIKE: DoubtKind.BOUNDS_UNLIKE,
+}
+
+
+def figures(found: Found, mix: FrameMix, links: int) -> dict[str, float]:
+    """Of `links` links together; what is not known is absent."""
+    known: dict[str, float] = {}
+    for name, result in found.results.items():
+        for what, rate in (("lower", result.lower_pps), ("upper", result.upper_pps), ("conditional", result.conditional_pps)):
+            if rate is not None:
+                known[f"{name}_{what}_pps"] = rate * links
+                if what != "upper":
+                    known[f"{name}_{what}_bps_l1"] = l1_rate(Pps(rate * links), mix.mean)
+    return known | {"search_trials": len(found.trials), "search_sent_s": found.sent_s, "search_saved_s": found.saved_s}
+
+
+def tables(found: Found) -> dict[str, Table]:
+    """`goals`: one row a goal with its result, rates of each link. `trials`: every trial in its order."""
+    return {
+        "goals": [_goal_row(found, result) for result in found.results.values()],
+        "trials": [t.row(found.tolerance) for t in found.trials],
+    }
+
+
+def _goal_row(found: Found, result: GoalResult) -> Row:
+    return {
+        **asdict(result.goal),
+        "lower_pps": result.lower_pps,
+        "upper_pps": result.upper_pps,
+        "conditional_pps": result.conditional_pps,
+        "irregular": "; ".join(why.value for why in result.irregular),
+        "inversions": result.inversions,
+        "lowest_pps": found.lowest_pps,
+        "highest_pps": found.highest_pps,
+        "highest_is": found.highest_is,
+        "ended": found.ended,
+    }
+
+
+def doubts(found: Found, of_trials: Mapping[DoubtKind, int]) -> tuple[Doubt, ...]:
+    """Those of the results and, each once, those of the trials, by how many of them have it."""
+    said = [Doubt(kind, f"in {count} of {len(found.trials)} trials") for kind, count in of_trials.items()]
+    if contradictory := [t for t in found.trials if not t.tells]:
+        said.append(Doubt(DoubtKind.LEDGER_OPEN, f"trial {contradictory[0].number}: {contradictory[0].detail}"))
+    said += [doubt for result in found.results.values() for doubt in _of_result(found, result)]
+    shortest = min(result.goal.final_s for result in found.results.values())
+    return (*said, *([Doubt(DoubtKind.SHORT_TRIAL, f"{shortest:g} s")] if shortest < RFC2544_TRIAL_S else []))
+
+
+def _of_result(found: Found, result: GoalResult) -> list[Doubt]:
+    name = result.goal.name
+    about = f"{name}_lower_pps" if result.lower_pps is not None else ""
+    said = {
+        Irregular.ENDED: found.ended,
+        Irregular.GENERATOR: found.reach,
+        Irregular.NO_UPPER: f"{si(found.highest_pps, 'pps')} is {found.highest_is}",
+    }
+    of = [Doubt(_DOUBTS[why], f"{name}: {said.get(why, why.value)}", about) for why in result.irregular]
+    if (width := result.width) is not None and width > result.goal.width:
+        of.append(Doubt(DoubtKind.BOUNDS_WIDE, f"{name}: {width:.2%} apart, and {result.goal.width:.2%} was asked for", about))
+    if result.inversions:
+        of.append(Doubt(DoubtKind.GOAL_MET_ABOVE, f"{name}: at {result.inversions} rates", about))
+    return of
+
+
+def notes(search: Search, found: Found) -> tuple[str, ...]:
+    """What a reader must know, in sentences."""
+    saved = f"stopping lost trials early saved {found.saved_s:.0f} s of {found.sent_s + found.saved_s:.0f} s"
+    searched = f"searched from {si(found.lowest_pps, 'pps')} to {si(found.highest_pps, 'pps')}, {found.highest_is}"
+    waits = f"waits of {search.drain:g} s after a trial, where RFC 2544 section 23 has 2 s and 5 s"
+    held_back = sum(t.refused_by_peer_frames > 0 for t in found.trials)
+    refused = f"in {held_back} of {len(found.trials)} trials the DUT's port did not take every frame; such frames count as lost by the DUT"
+    return (
+        *found.notes,
+        searched,
+        saved,
+        *([refused] if held_back else []),
+        *([waits] if search.drain < SETTLING_S else []),
+    )

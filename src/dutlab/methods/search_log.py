@@ -1,0 +1,129 @@
+"""Carries out the trials that a search asks for, keeps every one of them, and sees when no more of them can tell anything."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping
+from dataclasses import replace
+
+from dutlab.doubts import DoubtKind
+from dutlab.errors import MeasurementError
+from dutlab.methods.early_stop import HINTS, Matters, allowance, most_frames
+from dutlab.methods.mlrsearch import Ask
+from dutlab.methods.ports import Generator, Offer, Outcome
+from dutlab.methods.search_asked import EarlyStop, Search
+from dutlab.methods.search_result import seconds_of
+from dutlab.methods.search_trial import Mark, Role, SearchTrial, trial_of
+from dutlab.units import Pps, Seconds, si
+
+REACH_MARGIN = 1.25
+"""A search without a given highest rate goes so far above what one short trial at full speed reached: another may reach more."""
+HELD_BACK_MARGIN = 2.0
+"""And so far where the DUT held the generator back: how much more it takes at a rate that does not overload it is not known."""
+
+
+class Ended(Exception):
+    """The search cannot go on; the text says why."""
+
+
+class Log:
+    """Runs the trials of one search. `facts`, `doubts` (how many trials have each) and `raw` are what the generator said meanwhile."""
+
+    def __init__(self, generator: Generator, search: Search) -> None:
+        self.search, self.trials = search, list[SearchTrial]()
+        self.facts: dict[str, str] = {}
+        self.doubts: dict[DoubtKind, int] = {}
+        self.raw: dict[str, bytes] = {}
+        """The generator's own output, trial after trial."""
+        self._generator, self._matters = generator, Matters(search.goals)
+        self._spent, self._budget = 0.0, search.budget or seconds_of(search.goals)
+
+    @property
+    def packed(self) -> dict[str, bytes]:
+        """The raw files, each as gzip: a search has dozens of trials, and a trial's own words are many."""
+        return {f"{name}.gz": gzip.compress(said, mtime=0) for name, said in self.raw.items()}
+
+    async def reach(self) -> tuple[Pps, str]:
+        """How far to search, by a short trial at full speed, and what sets that, in words. Raises MeasurementError when nothing is sent."""
+        trial = await self._offer(Role.REACH, None, Seconds(max(goal.initial_s for goal in self.search.goals)))
+        if trial.made_pps <= 0:
+            raise MeasurementError(f"the generator sent nothing: {trial.detail}", raw=self.packed)
+        if trial.refused_by_peer_frames:
+            taken = trial.made_pps * trial.sent_frames / trial.made_frames
+            if taken > 0:
+                return Pps(taken * HELD_BACK_MARGIN), "twice what the DUT took at full speed"
+        return Pps(trial.made_pps * REACH_MARGIN), "a quarter above what the generator reached at full speed"
+
+    async def answer(self, ask: Ask) -> SearchTrial:
+        """The trial that the search asks for, as far as it tells something. Raises Ended, and whatever the generator raises first."""
+        if self._spent >= self._budget:
+            raise Ended(f"{self._spent:.0f} s of trials are spent, and it was given {self._budget:.0f} s")
+        counted = sum(t.counts for t in self.trials)
+        allowed = None
+        if self.search.early_stop is EarlyStop.AT_ONCE and counted >= HINTS:
+            frames = most_frames(round(ask.load * ask.duration) * len(self.search.links), self.search.tolerance)
+            allowed = allowance(frames, self._matters.loss_ratio_at(ask.load))
+        trial = await self._one_that_tells(ask, allowed)
+        if Mark.SILENT in trial.marks:
+            await self._still_there(trial)
+        trial = self._keep(replace(trial, counts=True))
+        self._matters.learn(ask.load, trial.told(ask, self.search.tolerance).loss_ratio)
+        return trial
+
+    async def _one_that_tells(self, ask: Ask, allowed: int | None) -> SearchTrial:
+        """A trial that contradicts itself is offered once more; a second one ends the search, which could only guess from there on."""
+        first = await self._offer(Role.SEARCH, ask.load, ask.duration, allowed)
+        if first.tells:
+            return first
+        second = await self._offer(Role.SEARCH, ask.load, ask.duration, allowed)
+        second = self._keep(replace(second, marks=(*second.marks, Mark.REPEATED)))
+        if not second.tells:
+            raise Ended(f"two trials in a row at {si(ask.load, 'pps')} told nothing: {second.detail}")
+        return second
+
+    async def _still_there(self, silent: SearchTrial) -> None:
+        """After a trial from which next to nothing came back: does the DUT still forward what it forwarded before? Raises Ended if not.
+
+        Without this, a DUT that died in mid-search would be found to have a low limit.
+        """
+        heard = [t for t in self.trials if t.role is Role.SEARCH and t.tells and Mark.SILENT not in t.marks]
+        if not heard:
+            return
+        best = min(heard, key=lambda t: (t.loss_ratio, t.load_pps))
+        control = await self._offer(Role.CONTROL, Pps(best.load_pps), Seconds(min(t.duration_s for t in heard)))
+        if Mark.SILENT in control.marks or not control.tells:
+            raise Ended(
+                f"from trial {silent.number} on nothing came back, not even at {si(best.load_pps, 'pps')}, which had come through in "
+                f"trial {best.number}: the DUT is down, or the path is"
+            )
+
+    async def _offer(self, role: Role, load: Pps | None, duration: Seconds, allowed: int | None = None) -> SearchTrial:
+        search = self.search
+        offer = Offer(search.links, search.mix, load, duration, search.warmup, search.drain, allowed)
+        try:
+            outcome = await self._generator.offer(offer)
+        except MeasurementError as error:
+            if not self.trials:
+                raise
+            self._add_raw(error.raw)
+            nothing = trial_of(offer, Outcome(()), number=len(self.trials) + 1, role=role, tolerance=search.tolerance)
+            return self._keep(replace(nothing, marks=(Mark.NO_ACCOUNT,), detail=str(error)))
+        self._note(outcome)
+        trial = trial_of(offer, outcome, number=len(self.trials) + 1, role=role, tolerance=search.tolerance)
+        self._spent += search.warmup + search.drain + trial.sent_s
+        return self._keep(trial)
+
+    def _keep(self, trial: SearchTrial) -> SearchTrial:
+        """Writes the trial down, or again with what has become known of it since."""
+        self.trials[trial.number - 1 : trial.number] = [trial]
+        return trial
+
+    def _note(self, outcome: Outcome) -> None:
+        self.facts.update(outcome.facts)
+        self._add_raw(outcome.raw)
+        for kind in {doubt.kind for doubt in outcome.doubts}:
+            self.doubts[kind] = self.doubts.get(kind, 0) + 1
+
+    def _add_raw(self, raw: Mapping[str, bytes]) -> None:
+        for name, said in raw.items():
+            self.raw[name] = self.raw.get(name, b"") + said

@@ -1,0 +1,158 @@
+"""Workload `search`: the rates at which the DUT stops meeting goals, for each frame size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import Field
+from pydantic_core import InitErrorDetails
+
+from dutlab.errors import InputError
+from dutlab.spec.fields import Duration, FrameRate, Share
+from dutlab.spec.goals import FIRST_TRIALS, WIDTH, Goal, checked, goal_faults, goals_named, goals_text
+from dutlab.spec.mixes import Mix
+from dutlab.spec.model import Loc, SpecModel, fault
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting, Wire, WorkloadModel, too_long
+from dutlab.units import RFC2544_FRAME_SIZES, Seconds, line_rate, si
+
+DEFAULT_PRESET = "csit"
+AROUND_TRIAL_S = Seconds(0.5)
+"""What the generator takes to begin and end a trial."""
+STEPS_TO_A_WIDTH = 12
+"""First trials of a search, to count with: halving 100 % of a rate twelve times is less than half of a width of 0.05 %."""
+TRIALS_OF_A_LOAD = 1.6
+"""How often the seconds of a duration sum are spent, to count with: at the lower bound in full, at the upper mostly stopped early."""
+
+
+class SearchGoal(SpecModel):
+    """One goal of a search (RFC 9971), as it is written."""
+
+    name: str
+    loss: Share
+    """Goal Loss Ratio: a trial that loses more is bad."""
+    exceed: Share
+    """Goal Exceed Ratio: share of the seconds that may be bad."""
+    final: Duration
+    """Goal Final Trial Duration."""
+    sum: Duration
+    """Goal Duration Sum."""
+    width: Share = WIDTH
+    """Goal Width."""
+    initial: Duration = FIRST_TRIALS
+    """Goal Initial Trial Duration."""
+    steps: int = 2
+    """Coarser targets on the way from the initial to the final duration."""
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """What contradicts itself in the goal."""
+        del data
+        return [] if made is None else [fault((), what) for what in goal_faults(made.goal)]
+
+    @property
+    def goal(self) -> Goal:
+        """As methods know it."""
+        return Goal(self.name, self.loss, self.exceed, self.final, self.sum, self.width, self.initial, self.steps)
+
+
+class SearchWorkload(WorkloadModel):
+    """The highest rates at which the DUT meets goals, all goals in one search (RFC 9971; RFC 2544 section 26.1)."""
+
+    kind: ClassVar[str] = "search"
+    tool: ClassVar[str] = "engine"
+
+    preset: str | None = None
+    """Names of presets, by commas."""
+    goals: tuple[SearchGoal, ...] | None = None
+    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in RFC2544_FRAME_SIZES))
+    lowest: FrameRate | None = None
+    """Of each link; None is a thousandth of the highest."""
+    highest: FrameRate | None = None
+    """Of each link; None is the line rate, or as far as the generator reaches."""
+    warmup: Duration = Seconds(0.5)
+    drain: Duration = Seconds(0.5)
+    budget: Duration | None = None
+    """No trial begins after so much time in trials; None is many times what the goals need."""
+    early_stop: Literal["at-once", "never"] = "at-once"
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether there are goals that one search can serve, sizes each once, and a range of rates."""
+        faults = super().cross_faults(data, made)
+        if made is None:
+            return faults
+        faults += made.faults_of_goals()
+        names = [m.name for m in made.frame_sizes]
+        if not names:
+            faults.append(fault(("frame_sizes",), "empty; a search needs at least one"))
+        faults += [fault(("frame_sizes", i), "stands twice; `repeats` repeats trials") for i, n in enumerate(names) if n in names[:i]]
+        if made.lowest is not None and made.highest is not None and made.lowest >= made.highest:
+            faults.append(fault(("lowest",), f"{si(made.lowest, 'pps')} is not below highest, {si(made.highest, 'pps')}"))
+        limits: tuple[tuple[str, float | None, float, float], ...] = (
+            ("warmup", made.warmup, 0, LONGEST_WAIT),
+            ("drain", made.drain, 0, LONGEST_WAIT),
+            ("budget", made.budget, 1, LONGEST_TRIAL),
+        )
+        faults += [fault((k,), f"must be {a:g}s to {b:g}s, not {v:g}s") for k, v, a, b in limits if v is not None and not a <= v <= b]
+        return faults
+
+    def faults_of_goals(self) -> list[InitErrorDetails]:
+        """Goals and preset that exclude one another, and goals that no one search can serve."""
+        if self.preset is not None and self.goals is not None:
+            return [fault(("goals",), "stand beside a preset; write either")]
+        try:
+            self.wanted  # noqa: B018 -- found out by asking
+        except InputError as error:
+            return [fault(("preset",) if self.goals is None else ("goals",), str(error))]
+        return []
+
+    @property
+    def wanted(self) -> tuple[Goal, ...]:
+        """The goals. Raises InputError."""
+        if self.goals is not None:
+            return checked([entry.goal for entry in self.goals])
+        return goals_named(self.preset or DEFAULT_PRESET)
+
+    def count(self, every_link: Iterable[str]) -> int:
+        """How many settings there are."""
+        return len(self.link_sets(every_link)) * len(self.frame_sizes)
+
+    def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
+        """One a set of links and size."""
+        for links in self.link_sets(every_link):
+            for mix in self.frame_sizes:
+                params: Params = {
+                    "frame_size": mix.size or mix.name,
+                    "frame_mix": mix.text,
+                    "preset": (self.preset or DEFAULT_PRESET) if self.goals is None else None,
+                    "goals": None if self.goals is None else goals_text(self.wanted),
+                    "lowest_pps": self.lowest,
+                    "highest_pps": self.highest,
+                    "warmup_s": self.warmup,
+                    "drain_s": self.drain,
+                    "budget_s": self.budget,
+                    "early_stop": self.early_stop,
+                }
+                yield Setting(links, params, self._seconds(), mix)
+
+    def _seconds(self) -> Seconds:
+        """About what a search takes; it cannot be known before."""
+        goals = self.wanted
+        around, initial = self.warmup + self.drain + AROUND_TRIAL_S, min(goal.initial_s for goal in goals)
+        at_limit = sum(TRIALS_OF_A_LOAD * (goal.sum_s + goal.sum_s / goal.final_s * around) for goal in goals)
+        likely = STEPS_TO_A_WIDTH * (initial + around) + at_limit
+        return Seconds(likely if self.budget is None else min(likely, self.budget))
+
+    def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
+        """Frames longer than an MTU, and rates above a line rate."""
+        names = sorted({name for links in self.link_sets(wires) for name in links})
+        yield from too_long(self.frame_sizes, "frame_sizes", names, wires)
+        for name in names:
+            if (speed := wires[name].speed) is None:
+                continue
+            for key, rate in (("lowest", self.lowest), ("highest", self.highest)):
+                slow = [mix for mix in self.frame_sizes if rate is not None and rate > line_rate(speed, mix.mean)]
+                if slow and rate is not None:
+                    ceiling = si(line_rate(speed, slow[0].mean), "pps")
+                    yield (key,), f"{si(rate, 'pps')} of frame size {slow[0].name} is more than link {name} carries ({ceiling})"

@@ -1,0 +1,34 @@
+"""iperf3 between every two hosts of the lab, from an experiment to its report."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from capability import need
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "matrix" / "experiment.yaml"
+
+
+def test_the_example_measures_every_ordered_pair_once_and_the_report_has_them(tmp_path):
+    need("iperf3", shutil.which("iperf3") is not None)
+    sets = [word for one in ("matrix.duration=1s", "matrix.omit=0s") for word in ("--set", f"workloads.{one}")]
+    command = [sys.executable, "-c", "from dutlab.cli.main import main; main()", "run", str(EXAMPLE), *sets]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    records = [json.loads(p.read_text()) for p in tmp_path.glob("runs/*/trials/*/record.json")]
+    pairs = {(r["cell"]["params"]["client"], r["cell"]["params"]["server"]) for r in records if r["cell"]["workload"] == "matrix"}
+    assert pairs == {(a, b) for a in ("source", "dut", "sink") for b in ("source", "dut", "sink") if a != b}
+    assert all(r["figures"]["a"]["goodput_bps"] > 0 for r in records if r["cell"]["workload"] == "matrix")
+    (report,) = tmp_path.glob("runs/*/report/report.json")
+    sections = {s["workload"]: s for s in json.loads(report.read_text())["runs"][0]["sections"]}
+    goodput = sections["matrix"]["grids"][0]
+    assert {row["cells"][0] for row in goodput["rows"]} == {"source", "dut", "sink"}
+    assert goodput["shaded"] == "by-value"
+    assert "fastest pair" in sections["matrix"]["words"][0]
+    assert "router: link a carries packets of up to 1500 bytes whole." in sections["path-mtu"]["words"]
+    html = report.with_name("report.html").read_text()
+    assert html.count('style="--share:') == 6

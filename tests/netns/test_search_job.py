@@ -1,0 +1,94 @@
+"""A search as a user runs it: through the lab's router, and through one that dies or loses everything."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import subprocess
+
+import pytest
+
+from capability import have_netns, need
+from dutlab.analysis.rescore import points_of
+
+GOALS = "goals: [{name: half, loss: 5%, exceed: 25%, final: 200ms, sum: 400ms, width: 25%, initial: 200ms, steps: 1}]"
+"""Coarse and short: the limit is to be found on a busy machine, not to be exact."""
+EXPERIMENT = f"""
+experiment: limits
+testbed: {{lab: three-node}}
+factors: {{mode: [router]}}
+workloads:
+  - search: {{{GOALS}, frame_sizes: [512], warmup: 100ms, drain: 200ms, links: [[a]]}}
+repeats: 1
+"""
+LONG_FRAMES = "ip length > 300"  # those of the search; the mode is verified with short ones
+
+
+def with_rule(rule):
+    """The experiment, from 1 to 10 kpps, through a router with one more rule for the frames of the search."""
+    chain = "nft add table ip luck && nft 'add chain ip luck f {type filter hook forward priority 5; }'"
+    apply = ["sysctl -w net.ipv4.ip_forward=1", f"{chain} && nft 'add rule ip luck f {LONG_FRAMES} {rule}'"]
+    mode = {"apply": apply, "restore": ["nft delete table ip luck"]}
+    return (
+        EXPERIMENT.replace("mode: [router]", "mode: [luck]").replace("warmup:", "lowest: 1kpps, highest: 10kpps, warmup:")
+        + f"modes: {{luck: {json.dumps(mode)}}}\n"
+    )
+
+
+@pytest.fixture(autouse=True)
+def _machine(no_leak):
+    need("netns", have_netns())
+
+
+@pytest.fixture
+def run(python, python_env, tmp_path):
+    """Runs the experiment in an empty folder; returns how it ended, its record and its folder."""
+
+    def of(text):
+        (tmp_path / "experiment.yaml").write_text(text)
+        argv = [python, "-m", "dutlab", "run", "experiment.yaml"]
+        done = subprocess.run(argv, cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=180)
+        (folder,) = (tmp_path / "runs").iterdir()
+        (record,) = folder.glob("trials/*/record.json")
+        return done, json.loads(record.read_text()), folder
+
+    return of
+
+
+def test_the_limit_of_the_labs_router_is_found_and_every_trial_is_kept(run):
+    done, record, folder = run(EXPERIMENT.replace("MODE", "router"))
+    assert done.returncode == 0, done.stderr
+    (goal,), trials, figures = record["tables"]["goals"], record["tables"]["trials"], record["figures"]["a"]
+    assert goal["irregular"] == "", record["notes"]
+    assert 0 < figures["half_conditional_pps"] <= figures["half_lower_pps"] < figures["half_upper_pps"]
+    assert (figures["half_upper_pps"] - figures["half_lower_pps"]) / figures["half_upper_pps"] <= 0.25
+    assert figures["search_trials"] == len(trials)
+    assert trials[0]["role"] == "reach"
+    for trial in trials:  # every frame is accounted for
+        assert trial["sent_frames"] == trial["received_frames"] + trial["lost_frames"]
+        assert trial["refused_by_peer_frames"] >= 0
+    assert {p.load_pps for p in points_of(trials)} >= {goal["lower_pps"], goal["upper_pps"]}
+    (raw,) = folder.glob("trials/*/raw/engine-sink.jsonl.gz")
+    assert len(gzip.decompress(raw.read_bytes()).splitlines()) > len(trials)
+
+
+@pytest.mark.parametrize(
+    ("rule", "kind", "why"),
+    [
+        ("drop", "NO_LOWER_BOUND", "is the path through the DUT open?"),
+        ("numgen random mod 2 == 0 drop", "NO_LOWER_BOUND", "even at the lowest rate"),
+        ("quota over 1900 kbytes drop", "SEARCH_CUT", "the DUT is down, or the path is"),
+    ],
+    ids=["loses everything", "loses some of everything", "dies in mid-search"],
+)
+def test_a_router_without_a_limit_is_given_none(run, rule, kind, why):
+    # A quota of 1.9 MB is 400 ms of 10 000 frames a second: the first trial comes through, and nothing after the next warm-up.
+    need("nft", shutil.which("nft") is not None)
+    done, record, _ = run(with_rule(rule))
+    assert done.returncode == 0, done.stderr
+    assert record["status"] == "measured", record["why"]
+    assert "half_lower_pps" not in record["figures"]["a"]
+    (doubt,) = [d for d in record["doubts"] if d["kind"] == kind]
+    assert why in doubt["detail"]
+    assert record["tables"]["trials"]

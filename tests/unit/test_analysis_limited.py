@@ -1,0 +1,251 @@
+"""Verdicts on published measurements, as their authors found them by hand; and each rule on its own ground."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dutlab.analysis.ceilings import frames, tcp_goodput
+from dutlab.analysis.limited import ArrayFacts, Confidence, Core, Facts, Limit, Neighbour, Subset, what_limited, what_limited_array
+from dutlab.units import BpsL1
+
+DATA = Path(__file__).parents[1] / "data"
+ONE_G, TEN_G = BpsL1(1e9), BpsL1(10e9)
+IMIX = (7 * 64 + 4 * 594 + 1518) / 12
+MB = 2**20
+
+
+def rows(name: str) -> list[dict[str, str]]:
+    with (DATA / name).open() as f:
+        return list(csv.DictReader(f))
+
+
+# ---- PC Engines APU6: two 1G ports, both ways at once
+
+
+def apu6(product: str, load: str) -> Facts:
+    mean = {"64b": 64.0, "imix": IMIX}
+    line = {name: 2 * frames(ONE_G, size).pps for name, size in mean.items()}
+    pps = {r["loadtest"]: float(r["kpps"]) * 1e3 for r in rows("apu6-loadtest.csv") if r["product"] == product}
+    other = "imix" if load == "64b" else "64b"
+    return Facts(
+        value=pps[load], unit="pps", line=line[load], pps=pps[load], mean_bytes=mean[load],
+        neighbours=(Neighbour(other, mean[other], pps[other], pps[other] / line[other]),),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("product", ["linux", "openbsd", "vpp", "danos"])
+def test_the_apu6_is_limited_by_its_processor_at_64_bytes(product: str) -> None:
+    found = what_limited(apu6(product, "64b"))
+    assert (found.limit, found.confidence) == (Limit.PER_PACKET, Confidence.LIKELY)
+    assert "processor" in found.words
+
+
+@pytest.mark.parametrize("product", ["vpp", "danos"])
+def test_the_apu6_is_limited_by_the_line_at_imix_with_vpp_and_danos(product: str) -> None:
+    found = what_limited(apu6(product, "imix"))
+    assert (found.limit, found.confidence) == (Limit.LINE, Confidence.SHOWN)
+
+
+@pytest.mark.parametrize("product", ["linux", "openbsd"])
+def test_the_apu6_is_limited_by_its_processor_at_imix_with_the_kernels(product: str) -> None:
+    assert what_limited(apu6(product, "imix")).limit is Limit.PER_PACKET
+
+
+def test_the_evidence_has_the_numbers() -> None:
+    assert what_limited(apu6("linux", "64b")).evidence == (
+        "3.3% of the line at 96.9 kpps here, 150 kpps and 22.9% of the line with imix: what costs is each packet, not its bytes",
+    )
+
+
+# ---- OpenBSD on an APU2: MTU 1500 and 9000
+
+
+def apu2(mtu: int, megabytes: float) -> Facts:
+    best = {m: max(float(r["mbytes_per_s"]) for r in rows("apu2-openbsd-factors.csv") if r["mtu"] == str(m)) for m in (1500, 9000)}
+
+    def pps(of: int, rate: float) -> float:
+        return rate * MB / (of - 40)
+
+    def line(of: int) -> float:
+        return tcp_goodput(ONE_G, mtu=of, timestamps=False)
+
+    other = 9000 if mtu == 1500 else 1500
+    return Facts(
+        value=megabytes * MB * 8, unit="bit/s", line=line(mtu), pps=pps(mtu, megabytes), mean_bytes=mtu + 18, streams=1,
+        neighbours=(Neighbour(f"MTU {other}", other + 18, pps(other, best[other]), best[other] * MB * 8 / line(other)),),
+    )  # fmt: skip
+
+
+def test_openbsd_at_mtu_1500_is_limited_by_the_cost_of_each_packet() -> None:
+    for row in rows("apu2-openbsd-factors.csv"):
+        found = what_limited(apu2(int(row["mtu"]), float(row["mbytes_per_s"])))
+        assert found.limit is (Limit.PER_PACKET if row["mtu"] == "1500" else Limit.LINE), row
+
+
+# ---- Supermicro E302-9D: four 10G ports, iperf3 with four streams
+
+
+def e302(mode: str) -> Facts:
+    of = {r["mode"]: float(r["single_ixl2_ixl0_gbps"]) * 1e9 for r in rows("e302-9d-iperf3.csv")}
+    both = {r["mode"]: (float(r["dual_ixl2_ixl0_gbps"]) + float(r["dual_ixl3_ixl1_gbps"])) * 1e9 for r in rows("e302-9d-iperf3.csv")}
+    return Facts(value=of[mode], unit="bit/s", line=tcp_goodput(TEN_G), streams=4, together=both[mode],
+                 other_modes={m: v for m, v in of.items() if m != mode})  # fmt: skip
+
+
+def test_the_e302_9d_routes_at_line_rate() -> None:
+    found = what_limited(e302("router"))
+    assert (found.limit, found.confidence) == (Limit.LINE, Confidence.SHOWN)
+    assert found.evidence == ("9.4 Gbit/s is 99.8% of the 9.41 Gbit/s that the link carries",)
+
+
+@pytest.mark.parametrize("mode", ["filter-empty", "filter-default", "nat"])
+def test_the_e302_9d_is_limited_by_its_processor_once_it_filters(mode: str) -> None:
+    found = what_limited(e302(mode))
+    assert (found.limit, found.confidence) == (Limit.MODE, Confidence.LIKELY)
+    assert found.evidence[0].startswith("the same load through the same testbed reaches 9.4 Gbit/s in mode router")
+    if mode == "filter-empty":
+        assert "its cores are not all needed for one" in found.evidence[1]
+
+
+# ---- iperf3 -u with small datagrams: 0.21 Mpps through a router that took 1.0 Mpps from another generator
+
+
+def test_iperf3_with_small_datagrams_is_its_own_limit() -> None:
+    small = Facts(value=0.21e6, unit="pps", line=frames(TEN_G, 64).pps, pps=0.21e6, mean_bytes=64, asked=1.0e6, sent=0.21e6, loss_ratio=0.0,
+                  generator_core=100.0)  # fmt: skip
+    found = what_limited(small)
+    assert (found.limit, found.confidence) == (Limit.GENERATOR, Confidence.SHOWN)
+    assert "it sent 210 kpps of 1 Mpps asked" in found.evidence[0]
+    assert what_limited(replace(small, generator_core=None)).confidence is Confidence.LIKELY
+
+
+# ---- 32 NVMe drives
+
+
+def era(name: str) -> dict[str, float]:
+    return {r[next(iter(r))]: float(r["value"]) for r in rows(name)}
+
+
+def test_32_drives_are_limited_by_the_path_they_share_and_not_by_the_drives() -> None:
+    one = era("era-drive-spec.csv")["random_read_4k"]
+    value = {
+        int(r["drives"]): float(r["value"])
+        for r in rows("era-workloads.csv")
+        if r["workload"] == "random_read" and r["block_bytes"] == "4096"
+    }
+    cpu = next(float(r["era_raid5_50"]) for r in rows("era-raid-comparison.csv") if r["parameter"] == "mean_cpu_at_max")
+    found = what_limited_array(ArrayFacts(value[32], "IOPS", 32, 32 * one, cpu_percent=cpu, fewer=(Subset(16, value[16], 16 * one),)))
+    assert (found.limit, found.confidence) == (Limit.BUS, Confidence.LIKELY)
+    assert found.evidence[:2] == (
+        "32 drives reach 51% of their rating",
+        "16 drives reach 55% of theirs: it grows with them, so their own path binds",
+    )
+
+
+def test_sequential_reads_of_three_raid_engines_meet_at_the_same_rate() -> None:
+    one = era("era-drive-spec.csv")["sequential_read"] * 1e6
+    of = next(r for r in rows("era-raid-comparison.csv") if r["parameter"] == "sequential_read")
+    others = {name: float(of[name]) * 1e9 for name in ("linux_raid10", "linux_raid5")}
+    found = what_limited_array(ArrayFacts(float(of["era_raid5_50"]) * 1e9, "B/s", 32, 32 * one, cpu_percent=13, other_engines=others))
+    assert found.limit is Limit.BUS
+    assert sum("it is not the software" in e for e in found.evidence) == 2
+
+
+def test_a_known_uplink_at_its_limit_is_shown() -> None:
+    found = what_limited_array(ArrayFacts(53e9, "B/s", 32, 224e9, uplinks=57.6e9))
+    assert (found.limit, found.confidence) == (Limit.BUS, Confidence.SHOWN)
+    assert found.evidence == ("23.7% of the drives' rating, but 92% of what the uplinks pass",)
+
+
+@pytest.mark.parametrize(
+    ("facts", "limit"),
+    [
+        (ArrayFacts(18e6, "IOPS", 32, 19.5e6), Limit.DRIVE_SPEC),
+        (ArrayFacts(0.57e6, "IOPS", 32, 2.4e6, arithmetic=0.6e6), Limit.RAID),
+        (ArrayFacts(5e6, "IOPS", 32, 19.5e6, cpu_percent=98), Limit.ALL_CORES),
+        (ArrayFacts(5e6, "IOPS", 32, 19.5e6), Limit.UNKNOWN),
+    ],
+)
+def test_the_other_rungs_of_an_array(facts: ArrayFacts, limit: Limit) -> None:
+    assert what_limited_array(facts).limit is limit
+
+
+# ---- each rule of forwarding on its own ground
+
+TENTH = Facts(value=1e6, unit="pps", line=10e6, pps=1e6, mean_bytes=64)
+HOT, COOL = Core(1, {"softirq": 97.0, "user": 2.0}), Core(0, {"system": 20.0})
+
+
+@pytest.mark.parametrize(
+    ("facts", "limit", "confidence"),
+    [
+        ({"dut_cores": (COOL, HOT), "loss_ratio": 0.3}, Limit.ONE_CORE, Confidence.SHOWN),
+        ({"dut_cores": (COOL, HOT), "refused_ratio": 0.9}, Limit.ONE_CORE, Confidence.SHOWN),
+        ({"dut_cores": (COOL, HOT), "loss_ratio": 0.3, "shared_cores": "the lab shares them"}, Limit.PER_PACKET, Confidence.LIKELY),
+        ({"dut_cores": (COOL, HOT), "shared_cores": "the lab shares them"}, Limit.SHARED_CORES, Confidence.LIKELY),
+        ({"dut_cores": (COOL, HOT), "refused_ratio": 0.8, "shared_cores": "the lab shares them", "line": None}, Limit.PER_PACKET, Confidence.LIKELY),
+        ({"dut_cores": (HOT, Core(2, {"softirq": 93.0})), "loss_ratio": 0.3}, Limit.ALL_CORES, Confidence.SHOWN),
+        ({"loss_ratio": 0.2, "places": {"sink's card": 0.9, "DUT in": 0.1}}, Limit.SINK, Confidence.SHOWN),
+        ({"sink_core": 99.0, "dut_cores": (COOL,)}, Limit.SINK, Confidence.LIKELY),
+        ({"loss_ratio": 0.2, "places": {"DUT in": 0.9}, "dut_cores": (COOL,)}, Limit.NIC, Confidence.LIKELY),
+        ({"table_entries": 262_000.0, "table_size": 262_144.0}, Limit.STATE_TABLE, Confidence.SHOWN),
+        ({"fragments": 0.9e6}, Limit.FRAGMENTS, Confidence.LIKELY),
+        ({"frequency_drop": 0.2}, Limit.HEAT, Confidence.LIKELY),
+        ({"memory_share": 0.8}, Limit.MEMORY, Confidence.LIKELY),
+        ({"sent": 1e6, "generator_best": 1.01e6, "loss_ratio": 0.0}, Limit.GENERATOR, Confidence.LIKELY),
+        ({"sent": 1e6, "generator_best": 1.01e6, "loss_ratio": 0.0, "refused_ratio": 0.9}, Limit.PER_PACKET, Confidence.POSSIBLE),
+        ({"loss_ratio": 0.5}, Limit.PER_PACKET, Confidence.POSSIBLE),
+        ({"other_modes": {"router": 2e6}}, Limit.MODE, Confidence.LIKELY),
+        ({"neighbours": (Neighbour("1518 B", 1518, 0.9e6),)}, Limit.PER_PACKET, Confidence.LIKELY),
+        ({"neighbours": (Neighbour("70 B", 70, 1e6),)}, Limit.UNKNOWN, Confidence.NONE),
+        ({"streams": 1, "dut_cores": (COOL,)}, Limit.TCP, Confidence.POSSIBLE),
+        ({"unit": "bit/s", "streams": 4, "window_bytes": 65535.0, "rtt_s": 2.1}, Limit.TCP, Confidence.SHOWN),
+        ({"streams": 4, "retransmits_per_s": 5e3, "dut_cores": (COOL,)}, Limit.TCP, Confidence.LIKELY),
+        ({"unit": "bit/s", "pcie_bps": 1.1e6}, Limit.PCIE, Confidence.LIKELY),
+        ({}, Limit.UNKNOWN, Confidence.NONE),
+    ],
+)  # fmt: skip
+def test_each_limit_is_told_from_what_was_measured(facts: dict[str, Any], limit: Limit, confidence: Confidence) -> None:
+    found = what_limited(replace(TENTH, **facts))
+    assert (found.limit, found.confidence) == (limit, confidence)
+    assert found.next_experiment
+    assert found.evidence or limit is Limit.UNKNOWN
+
+
+def test_one_core_is_named_with_what_it_did() -> None:
+    found = what_limited(replace(TENTH, dut_cores=(COOL, HOT), loss_ratio=0.3, other_modes={"router": 2e6}))
+    assert found.words == "limited by one core of the DUT (core 1, softirq)"
+    assert found.others == ("the DUT's processor: the work of this mode (likely)",)
+
+
+def test_what_is_not_known_says_what_would_be_needed() -> None:
+    found = what_limited(Facts(value=1e6, unit="pps"))
+    assert found.words == "what limited it is not known"
+    assert found.next_experiment == "measure load of the DUT's cores"
+    assert found.evidence[:2] == ("no load of the DUT's cores", "no speed of the link")
+
+
+NUMBERS = st.none() | st.floats(0, 1e12)
+
+
+@given(
+    st.builds(
+        Facts, value=st.floats(0, 1e12), unit=st.sampled_from(["pps", "bit/s"]), line=NUMBERS, pps=NUMBERS, mean_bytes=NUMBERS, asked=NUMBERS,
+        sent=NUMBERS, loss_ratio=st.none() | st.floats(0, 1), refused_ratio=st.none() | st.floats(0, 1), generator_best=NUMBERS,
+        table_entries=NUMBERS, table_size=NUMBERS, window_bytes=NUMBERS, rtt_s=NUMBERS, streams=st.none() | st.integers(1, 8),
+        neighbours=st.lists(st.builds(Neighbour, name=st.text(), mean_bytes=st.floats(0, 1e4), pps=st.floats(0, 1e9)), max_size=3),
+        other_modes=st.dictionaries(st.text(), st.floats(0, 1e12), max_size=3),
+        dut_cores=st.lists(st.builds(Core, number=st.integers(0, 99), shares=st.dictionaries(st.text(), st.floats(0, 100), max_size=3)), max_size=3),
+    )
+)  # fmt: skip
+def test_any_facts_have_a_verdict(facts: Facts) -> None:
+    found = what_limited(facts)
+    assert found.words
+    assert found.next_experiment

@@ -1,0 +1,212 @@
+"""The search as a workload: what a cell asks for, and what the record says."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import replace
+
+import pytest
+from pydantic import TypeAdapter
+
+from dutlab.analysis.rescore import RFC2544, answer, points_of
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.errors import InputError, MeasurementError
+from dutlab.methods.mixes import frame_mix
+from dutlab.methods.ports import Bench, Outcome
+from dutlab.methods.search import measure
+from dutlab.plan.cell import Cell
+from dutlab.store.record import TrialRecord
+from simulated import Dut, Simulation, in_flight
+
+MIX = frame_mix(64)
+SPEEDS = {"a": 1e10, "b": 1e10}
+
+
+def cell(links=("a",), **params):
+    return Cell(
+        mode="router",
+        factors={},
+        workload="search",
+        tool="engine",
+        links=links,
+        params={"frame_size": 64, "preset": "csit"} | params,
+        repeat=1,
+    )
+
+
+async def test_the_figures_are_named_after_the_goals_and_say_their_unit():
+    measured = await measure(Bench(Simulation(Dut(capacity_pps=1e6)), SPEEDS), cell())
+    figures, found = measured.figures["a"], measured.found
+    assert set(figures) == {
+        *(
+            f"{goal}_{what}"
+            for goal in ("ndr", "pdr")
+            for what in ("lower_pps", "upper_pps", "conditional_pps", "lower_bps_l1", "conditional_bps_l1")
+        ),
+        "search_trials",
+        "search_sent_s",
+        "search_saved_s",
+    }
+    assert figures["ndr_lower_pps"] == found.results["ndr"].lower_pps
+    assert figures["ndr_lower_bps_l1"] == figures["ndr_lower_pps"] * 672  # RFC 2544 appendix B: 64 bytes take 672 bits of the wire
+    assert figures["search_trials"] == len(found.trials)
+    assert found.highest_pps == pytest.approx(14_880_952.38)
+    assert found.highest_is == "the line rate of link a"
+
+
+async def test_what_is_not_known_is_absent_from_the_figures():
+    measured = await measure(Bench(Simulation(Dut(capacity_pps=1e9)), SPEEDS), cell(preset="rfc2544"))
+    assert "throughput_lower_pps" in measured.figures["a"]
+    assert "throughput_upper_pps" not in measured.figures["a"]
+    assert measured.notes[0].startswith("throughput: no more is lost than the goal allows at the highest rate")
+    silent = await measure(Bench(Simulation(Dut(capacity_pps=1e6), deaf_from=0), SPEEDS), cell(preset="rfc2544"))
+    assert "throughput_lower_pps" not in silent.figures["a"]
+
+
+async def test_links_together_share_rates_and_loss():
+    simulation = Simulation(Dut(capacity_pps=1e6))
+    measured = await measure(Bench(simulation, SPEEDS), cell(links=("a", "b"), preset="rfc2544"))
+    assert list(measured.figures) == ["a", "b", "a+b"]
+    lower = measured.found.results["throughput"].lower_pps
+    assert lower <= 1e6
+    assert measured.figures["a"]["throughput_lower_pps"] == lower
+    assert measured.figures["a+b"]["throughput_lower_pps"] == 2 * lower
+    assert measured.figures["a+b"]["search_trials"] == measured.figures["a"]["search_trials"]
+    assert measured.found.trials[-1].asked_frames == 2 * round(measured.found.trials[-1].load_pps * measured.found.trials[-1].duration_s)
+
+
+async def test_the_tables_hold_every_goal_and_every_trial_and_can_be_rescored():
+    measured = await measure(Bench(Simulation(Dut(capacity_pps=1e6)), SPEEDS), cell(preset="rfc2544"))
+    trials, (goal,) = measured.tables["trials"], measured.tables["goals"]
+    assert [t["number"] for t in trials] == list(range(1, len(measured.found.trials) + 1))
+    stopped = [t for t in trials if t["stopped_early_s"] is not None]
+    assert stopped
+    assert {t["exact"] for t in stopped} == {"no"}
+    assert {t["exact"] for t in trials if t not in stopped} == {"yes"}
+    again = answer(points_of(trials), RFC2544)
+    assert (again.lower_pps, again.upper_pps) == (goal["lower_pps"], goal["upper_pps"])
+    assert (goal["name"], goal["loss_ratio"], goal["final_s"], goal["irregular"]) == ("throughput", 0, 60, "")
+    row = TrialRecord.model_fields["tables"].annotation
+    assert TypeAdapter(row).validate_python({k: [dict(r) for r in v] for k, v in measured.tables.items()})
+
+
+async def test_what_the_generator_said_of_every_trial_is_kept_packed():
+    class Talks(Simulation):
+        async def offer(self, offer):
+            outcome = await super().offer(offer)
+            return replace(outcome, raw={"engine.jsonl": f"trial {len(self.offers)}\n".encode()})
+
+    measured = await measure(Bench(Talks(Dut(capacity_pps=1e6)), SPEEDS), cell(preset="quick"))
+    said = gzip.decompress(measured.raw["engine.jsonl.gz"]).decode().splitlines()
+    assert said == [f"trial {n}" for n in range(1, len(measured.found.trials) + 1)]
+
+
+async def test_doubts_are_told_once_with_how_many_trials_they_touch():
+    class Doubtful(Simulation):
+        async def offer(self, offer):
+            outcome = await super().offer(offer)
+            return Outcome(outcome.flows, (Doubt(DoubtKind.RX_DROPPED, "3 frames", "a"),), facts={"engine_version": "1"})
+
+    measured = await measure(Bench(Doubtful(Dut(capacity_pps=1e9), obeys=False, reach_pps=3e6), SPEEDS), cell())
+    details = {d.kind: d.detail for d in measured.doubts}
+    n = len(measured.found.trials)
+    assert details[DoubtKind.RX_DROPPED] == f"in {n} of {n} trials"
+    assert details[DoubtKind.SHORT_TRIAL] == "1 s"
+    reached = "the generator reached 3 Mpps at most where it was asked for more"
+    assert [d.detail for d in measured.doubts if d.kind is DoubtKind.LIMIT_OF_GENERATOR] == [f"ndr: {reached}", f"pdr: {reached}"]
+    assert len(measured.doubts) == 4
+    assert measured.facts == {"engine_version": "1"}
+
+
+async def test_a_search_in_full_raises_no_doubt_about_short_trials_and_tells_its_waits():
+    measured = await measure(Bench(Simulation(Dut(capacity_pps=1e6)), SPEEDS), cell(preset="rfc2544"))
+    assert measured.doubts == ()
+    assert "waits of 0.5 s after a trial, where RFC 2544 section 23 has 2 s and 5 s" in measured.notes
+    patient = await measure(Bench(Simulation(Dut(capacity_pps=1e6)), SPEEDS), cell(preset="rfc2544", drain_s=7.0))
+    assert not any("waits" in note for note in patient.notes)
+
+
+@pytest.mark.parametrize(
+    ("simulation", "kind", "about"),
+    [
+        (Simulation(Dut(capacity_pps=1e9)), DoubtKind.NO_UPPER_BOUND, "throughput_lower_pps"),
+        (Simulation(Dut(capacity_pps=1e9), reach_pps=3e6), DoubtKind.LIMIT_OF_GENERATOR, "throughput_lower_pps"),
+        (Simulation(Dut(capacity_pps=1e9, random_loss=0.01)), DoubtKind.NO_LOWER_BOUND, ""),
+        (Simulation(Dut(capacity_pps=1e9), deaf_from=0), DoubtKind.NO_LOWER_BOUND, ""),
+        (Simulation(Dut(capacity_pps=1e6), deaf_from=3), DoubtKind.SEARCH_CUT, ""),
+    ],
+)
+async def test_an_irregular_result_is_a_doubt_about_its_lower_bound(simulation, kind, about):
+    measured = await measure(Bench(simulation, SPEEDS), cell(preset="rfc2544"))
+    found = [d for d in measured.doubts if d.kind is kind]
+    assert [d.about for d in found] == [about]
+    assert found[0].detail.startswith("throughput: ")
+
+
+async def test_a_search_cut_between_two_bounds_says_how_wide_they_are():
+    goals = json.dumps([{"name": "ndr", "loss_ratio": 0, "exceed_ratio": 0, "final_s": 1, "sum_s": 1}])
+    measured = await measure(Bench(Simulation(Dut(capacity_pps=1e6)), SPEEDS), cell(preset=None, goals=goals, budget_s=6.0))
+    ndr = measured.found.results["ndr"]
+    assert ndr.width > 0.005
+    details = {d.kind: d.detail for d in measured.doubts}
+    assert details[DoubtKind.BOUNDS_WIDE] == f"ndr: {ndr.width:.2%} apart, and 0.50% was asked for"
+    assert "it was given 6 s" in details[DoubtKind.SEARCH_CUT]
+
+
+async def test_counters_that_contradict_one_another_are_the_gravest_doubt():
+    simulation = Simulation(Dut(capacity_pps=1e6), change=lambda n, flow: in_flight(flow) if n == 3 else flow)
+    measured = await measure(Bench(simulation, SPEEDS), cell(preset="rfc2544"))
+    assert [d.kind for d in measured.doubts] == [DoubtKind.LEDGER_OPEN]
+    assert measured.doubts[0].detail.startswith("trial 4: link a: 7 frames more came back")
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"preset": None}, "needs either a preset or goals"),
+        ({"goals": "[]"}, "needs either a preset or goals"),
+        ({"preset": "ndr"}, "known are"),
+        ({"preset": None, "goals": "[]"}, "there is no goal"),
+        ({"highest_pps": 2e7}, "20 Mpps of 64 is above what link a carries, 14.88 Mpps"),
+        ({"highest_pps": 0}, "no room for a search"),
+        ({"highest_pps": -5.0}, "no room for a search"),
+        ({"highest_pps": 5.0}, "no room for a search"),
+        ({"lowest_pps": 0}, "no room for a search"),
+        ({"lowest_pps": 2e7}, "no room for a search between 20 Mpps and 14.9 Mpps"),
+        ({"lowest_pps": 9.99e5, "highest_pps": 1e6}, "no room for a search"),
+        ({"highest_pps": float("nan")}, "no room for a search"),
+        ({"frame_size": 63}, "no frame size"),
+    ],
+)
+async def test_what_cannot_be_searched_is_refused_in_words_before_anything_is_sent(params, words):
+    simulation = Simulation(Dut(capacity_pps=1e6))
+    with pytest.raises(InputError, match=words):
+        await measure(Bench(simulation, SPEEDS), cell(**params))
+    assert not simulation.offers
+
+
+async def test_goals_of_the_users_own_are_searched():
+    goals = json.dumps([{"name": "mine", "loss_ratio": 0.002, "exceed_ratio": 0.25, "final_s": 2, "sum_s": 8, "width": 0.01}])
+    measured = await measure(Bench(Simulation(Dut(capacity_pps=1e6)), SPEEDS), cell(preset=None, goals=goals))
+    assert measured.figures["a"]["mine_lower_pps"] <= 1e6 / 0.998 < measured.figures["a"]["mine_upper_pps"]
+
+
+async def test_links_of_unknown_speed_are_searched_as_far_as_the_generator_reaches():
+    measured = await measure(Bench(Simulation(Dut(capacity_pps=1e6), reach_pps=4e6), {"a": None}), cell(preset="quick"))
+    assert measured.found.highest_pps == 5e6
+    assert measured.figures["a"]["ndr_lower_pps"] <= 1e6 < measured.figures["a"]["ndr_upper_pps"]
+
+
+async def test_a_generator_that_sends_nothing_at_full_speed_has_no_range():
+    def idle(_, flow):
+        return replace(flow, sent_frames=0, received_frames=0, lost_frames=0)
+
+    with pytest.raises(MeasurementError, match="the generator sent nothing"):
+        await measure(Bench(Simulation(Dut(capacity_pps=1e6), reach_pps=4e6, change=idle), {}), cell())
+
+
+async def test_the_slowest_of_several_links_sets_the_highest_rate():
+    measured = await measure(Bench(Simulation(Dut(capacity_pps=1e5)), {"a": 1e10, "b": 1e9}), cell(links=("a", "b"), preset="quick"))
+    assert measured.found.highest_pps == pytest.approx(1_488_095.24)  # RFC 5180 appendix A
+    assert measured.found.highest_is == "the line rate of link b"

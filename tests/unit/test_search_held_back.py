@@ -1,0 +1,75 @@
+"""A DUT whose port does not take what it would lose (the full ring of a veth pair) against a generator that is too slow."""
+
+from __future__ import annotations
+
+import pytest
+
+from dutlab.doubts import DoubtKind
+from dutlab.methods.ledger import doubts_of, failed_frames, made_frames
+from dutlab.methods.mixes import frame_mix
+from dutlab.methods.mlrsearch import Ask
+from dutlab.methods.ports import Offer
+from dutlab.methods.search import find
+from dutlab.methods.search_asked import Search
+from dutlab.methods.search_result import Irregular
+from dutlab.methods.search_trial import Mark, Role, trial_of
+from dutlab.spec.goals import PRESETS
+from simulated import LINE_PPS, Dut, Simulation, any_dut
+
+MIX = frame_mix(64)
+
+
+def asked(preset="csit", highest=LINE_PPS):
+    return Search(("a",), MIX, PRESETS[preset], highest)
+
+
+def test_frames_that_the_dut_did_not_take_were_made_and_failed():
+    offer = Offer(("a",), MIX, 1e6, 1.0)
+    (flow,) = Simulation(Dut(capacity_pps=4e5), held_back=True, reach_pps=9e5).trial(offer).flows
+    assert flow.balances
+    assert (flow.asked_frames, flow.sent_frames, flow.refused_by_peer_frames, flow.lost_frames) == (1_000_000, 400_000, 500_000, 0)
+    assert (made_frames(flow), failed_frames(flow)) == (900_000, 500_000)
+    (starved,) = doubts_of(offer, flow)
+    assert (starved.kind, starved.detail) == (DoubtKind.TX_STARVED, "asked 1 Mpps, made 900 kpps")
+    (flow,) = Simulation(Dut(capacity_pps=4e5), held_back=True).trial(offer).flows
+    assert not doubts_of(offer, flow)  # the generator made them all
+
+
+def test_a_trial_whose_frames_were_not_taken_is_told_as_one_that_lost_them():
+    offer, ask = Offer(("a",), MIX, 1e6, 1.0), Ask(1e6, 1.0)
+    lost, refused = (
+        trial_of(offer, Simulation(Dut(capacity_pps=4e5), held_back=how).trial(offer), number=1, role=Role.SEARCH, tolerance=0.0025)
+        for how in (False, True)
+    )
+    assert refused.refused_by_peer_frames == lost.lost_frames == 600_000
+    assert refused.told(ask, 0.0025) == lost.told(ask, 0.0025)
+    assert refused.point(0.0025) == lost.point(0.0025)
+    assert refused.marks == ()
+
+
+def test_a_dut_that_takes_nothing_is_silent_and_no_contradiction():
+    offer = Offer(("a",), MIX, 1e6, 1.0)
+    outcome = Simulation(Dut(capacity_pps=1e6), held_back=True, deaf_from=0).trial(offer)
+    assert trial_of(offer, outcome, number=1, role=Role.SEARCH, tolerance=0.0025).marks == (Mark.SILENT,)
+
+
+@pytest.mark.parametrize("seed", range(24))
+async def test_the_limit_is_the_same_whether_the_dut_loses_frames_or_does_not_take_them(seed):
+    lost = await find(Simulation(any_dut(seed), seed), asked())
+    refused = await find(Simulation(any_dut(seed), seed, held_back=True), asked())
+    assert refused.results == lost.results
+    assert [(t.load_pps, t.stopped_early_s) for t in refused.trials] == [(t.load_pps, t.stopped_early_s) for t in lost.trials]
+
+
+async def test_a_slow_generator_before_a_dut_that_takes_all_is_the_limit_and_a_dut_that_does_not_is():
+    slow = await find(Simulation(Dut(capacity_pps=1e9), held_back=True, reach_pps=3e6), asked("rfc2544"))
+    assert slow.results["throughput"].irregular == (Irregular.GENERATOR,)
+    held = await find(Simulation(Dut(capacity_pps=1e6), held_back=True, reach_pps=3e6), asked("rfc2544"))
+    assert held.results["throughput"].regular
+    assert held.results["throughput"].lower_pps <= 1e6 < held.results["throughput"].upper_pps
+
+
+async def test_without_a_highest_rate_the_search_goes_to_twice_what_the_dut_took():
+    found = await find(Simulation(Dut(capacity_pps=1e6), held_back=True, reach_pps=9e6), asked(highest=None))
+    assert (found.highest_pps, found.highest_is) == (pytest.approx(2e6), "twice what the DUT took at full speed")
+    assert all(r.regular for r in found.results.values())

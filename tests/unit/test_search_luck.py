@@ -1,0 +1,245 @@
+"""The search against bad luck: devices without a limit, dead ones, counters that contradict one another, generators that fail."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import replace
+
+import pytest
+
+from dutlab.analysis.rescore import Verdict, by_load, classify
+from dutlab.errors import HostError, ToolFailed
+from dutlab.methods.mixes import frame_mix
+from dutlab.methods.search import find
+from dutlab.methods.search_asked import Search
+from dutlab.methods.search_result import Irregular
+from dutlab.methods.search_trial import Mark, Role
+from dutlab.spec.goals import PRESETS
+from simulated import LINE_PPS, Dut, Simulation, in_flight
+
+MIX = frame_mix(64)
+
+
+def asked(preset="csit", highest=LINE_PPS, **changes):
+    return Search(("a",), MIX, PRESETS[preset], highest, **changes)
+
+
+def why(found):
+    return {name: result.irregular for name, result in found.results.items()}
+
+
+async def test_a_device_that_loses_nothing_has_no_upper_bound_and_says_so():
+    found = await find(Simulation(Dut(capacity_pps=1e9)), asked())
+    assert why(found) == {"ndr": (Irregular.NO_UPPER,), "pdr": (Irregular.NO_UPPER,)}
+    assert {(r.lower_pps, r.upper_pps, r.conditional_pps) for r in found.results.values()} == {(LINE_PPS, None, LINE_PPS)}
+
+
+async def test_a_device_that_loses_some_of_everything_has_no_lower_bound():
+    found = await find(Simulation(Dut(capacity_pps=1e9, random_loss=0.01)), asked())
+    assert why(found) == {"ndr": (Irregular.NO_LOWER,), "pdr": (Irregular.NO_LOWER,)}
+    assert {(r.lower_pps, r.upper_pps, r.conditional_pps) for r in found.results.values()} == {(None, found.lowest_pps, None)}
+
+
+async def test_a_path_through_which_nothing_comes_is_told_from_a_slow_one():
+    found = await find(Simulation(Dut(capacity_pps=1e6), deaf_from=0), asked())
+    assert why(found) == {"ndr": (Irregular.SILENT,), "pdr": (Irregular.SILENT,)}
+    assert {r.lower_pps for r in found.results.values()} == {None}
+    assert len(found.trials) <= 30  # and does not take an hour to be told
+    assert "is the path through the DUT open?" in found.notes[0]
+
+
+@pytest.mark.parametrize("from_trial", [1, 2, 3, 5, 8, 20])
+async def test_a_device_that_dies_in_mid_search_ends_it_and_is_not_called_slow(from_trial):
+    found = await find(Simulation(Dut(capacity_pps=1e6), deaf_from=from_trial), asked())
+    assert why(found) == {"ndr": (Irregular.ENDED,), "pdr": (Irregular.ENDED,)}
+    assert f"from trial {from_trial + 1} on nothing came back" in found.ended
+    assert "the DUT is down, or the path is" in found.ended
+    control = found.trials[-1]
+    assert (control.role, control.counts, control.received_frames) == (Role.CONTROL, False, 0)
+    assert not any(t.counts for t in found.trials if t.received_frames == 0)
+
+
+async def test_a_device_that_was_away_for_one_trial_is_searched_on():
+    found = await find(Simulation(Dut(capacity_pps=1e6), deaf_from=4, deaf_until=5), asked())
+    assert all(r.regular for r in found.results.values())
+    assert [t.role for t in found.trials[4:6]] == [Role.SEARCH, Role.CONTROL]
+    assert found.trials[4].counts
+    assert Mark.SILENT in found.trials[4].marks
+
+
+async def test_a_negative_loss_is_marked_and_the_trial_offered_once_more():
+    simulation = Simulation(Dut(capacity_pps=1e6), change=lambda n, flow: in_flight(flow) if n == 3 else flow)
+    found = await find(simulation, asked())
+    assert all(r.regular for r in found.results.values())
+    bad, again = found.trials[3:5]
+    assert (bad.marks, bad.counts, bad.lost_frames) == ((Mark.CONTRADICTORY,), False, -7)
+    assert "link a: 7 frames more came back than were sent" in bad.detail
+    assert Mark.REPEATED in again.marks
+    assert again.counts
+    assert (again.load_pps, again.duration_s) == (bad.load_pps, bad.duration_s)
+
+
+async def test_a_negative_loss_that_stays_ends_the_search_irregularly_with_what_is_certain():
+    clean = await find(Simulation(Dut(capacity_pps=1e6)), asked("rfc2544"))
+    last = len(clean.trials) - 1
+    simulation = Simulation(Dut(capacity_pps=1e6), change=lambda n, flow: in_flight(flow) if n >= last else flow)
+    found = await find(simulation, asked("rfc2544"))
+    result = found.results["throughput"]
+    assert result.irregular == (Irregular.ENDED,)
+    assert "two trials in a row at" in found.ended
+    assert "7 frames more came back than were sent" in found.ended
+    assert result.lower_pps is None  # the trial that would have confirmed it told nothing
+    assert result.upper_pps == clean.results["throughput"].upper_pps
+    assert [t.counts for t in found.trials[-2:]] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("tampered", "words"),
+    [
+        ({"lost_frames": 5}, "do not add up"),
+        ({"sent_frames": 0, "received_frames": 0, "asked_frames": 0, "refused_frames": 0, "lost_frames": 0}, "nothing was sent"),
+        ({"link": "z"}, "no account of link a"),
+    ],
+)
+async def test_counters_that_contradict_one_another_end_the_search(tampered, words):
+    found = await find(Simulation(Dut(capacity_pps=1e6), change=lambda _, flow: replace(flow, **tampered)), asked())
+    assert words in found.ended
+    assert why(found) == {"ndr": (Irregular.ENDED,), "pdr": (Irregular.ENDED,)}
+    assert {(r.lower_pps, r.upper_pps) for r in found.results.values()} == {(None, None)}
+    assert len(found.trials) == 2
+
+
+async def test_more_frames_than_were_asked_for_are_a_contradiction():
+    def more(_, flow):
+        return replace(
+            flow,
+            asked_frames=flow.asked_frames * 2,
+            sent_frames=flow.sent_frames * 2,
+            received_frames=flow.sent_frames * 2 - flow.lost_frames,
+        )
+
+    found = await find(Simulation(Dut(capacity_pps=1e6), change=more), asked())
+    assert "frames were asked for and" in found.ended
+
+
+async def test_a_generator_that_stops_a_trial_without_cause_is_caught():
+    class Hasty(Simulation):
+        async def offer(self, offer):
+            return replace(await super().offer(offer), stopped_early_s=0.1)
+
+    found = await find(Hasty(Dut(capacity_pps=1e6)), asked())
+    assert "stopped early with" in found.ended
+
+
+async def test_a_generator_slower_than_the_device_is_named_as_the_limit():
+    found = await find(Simulation(Dut(capacity_pps=1e9), reach_pps=3e6), asked("rfc2544"))
+    result = found.results["throughput"]
+    assert result.irregular == (Irregular.GENERATOR,)
+    assert result.upper_pps is None  # no rate is made up for the device
+    assert 3e6 * 0.99 <= result.lower_pps <= 3e6 * 1.005
+    assert "the generator reached 3 Mpps at most where it was asked for more" in found.notes
+    starved = [t for t in found.trials if Mark.STARVED in t.marks]
+    assert starved
+    assert [t.made_pps for t in starved] == [pytest.approx(3e6)] * len(starved)
+
+
+async def test_a_generator_that_takes_its_time_did_not_reach_the_rate():
+    def slowly(_, flow):
+        return replace(flow, sent_seconds=max(flow.sent_frames / 3e6, flow.sent_seconds))
+
+    found = await find(Simulation(Dut(capacity_pps=1e9), change=slowly), asked("rfc2544"))
+    assert found.results["throughput"].irregular == (Irregular.GENERATOR,)
+    assert found.results["throughput"].lower_pps <= 3e6 * 1.005
+
+
+async def test_a_device_slower_than_the_generator_has_a_regular_result_although_the_generator_is_slow_too():
+    found = await find(Simulation(Dut(capacity_pps=1e6), reach_pps=3e6), asked("rfc2544"))
+    assert found.results["throughput"].regular
+    assert found.results["throughput"].lower_pps <= 1e6 < found.results["throughput"].upper_pps
+
+
+async def test_without_a_highest_rate_the_generators_own_is_found_first():
+    simulation = Simulation(Dut(capacity_pps=1e6), reach_pps=3e6)
+    found = await find(simulation, asked(highest=None))
+    assert (simulation.offers[0].rate, found.trials[0].role, found.trials[0].counts) == (None, Role.REACH, False)
+    assert (found.highest_pps, found.highest_is) == (3.75e6, "a quarter above what the generator reached at full speed")
+    assert all(r.regular for r in found.results.values())
+    unlimited = await find(Simulation(Dut(capacity_pps=1e9), reach_pps=3e6), asked(highest=None))
+    assert why(unlimited) == {"ndr": (Irregular.GENERATOR,), "pdr": (Irregular.GENERATOR,)}
+    assert "the generator reached 3 Mpps at most where it was asked for more" in unlimited.notes
+
+
+async def test_a_generator_that_fails_once_is_asked_again_and_one_that_stays_dumb_ends_the_search():
+    class Stumbles(Simulation):
+        async def offer(self, offer):
+            outcome = await super().offer(offer)
+            if len(self.offers) == 6:
+                raise ToolFailed("printed garbage", tool="simulation", host="source")
+            return outcome
+
+    found = await find(Stumbles(Dut(capacity_pps=1e6)), asked())
+    assert all(r.regular for r in found.results.values())
+    assert found.trials[5].marks == (Mark.NO_ACCOUNT,)
+    assert found.trials[5].detail == "source: simulation: printed garbage"
+    dumb = await find(Simulation(Dut(capacity_pps=1e6), dumb_from=5), asked())
+    assert why(dumb) == {"ndr": (Irregular.ENDED,), "pdr": (Irregular.ENDED,)}
+    assert "source: simulation: ended early" in dumb.ended
+    assert len(dumb.trials) == 7
+
+
+async def test_a_generator_that_never_worked_is_an_error_and_no_result():
+    with pytest.raises(ToolFailed, match="ended early"):
+        await find(Simulation(Dut(capacity_pps=1e6), dumb_from=0), asked())
+
+
+async def test_a_host_that_vanishes_is_not_hidden_in_a_result():
+    class Vanishes(Simulation):
+        async def offer(self, offer):
+            raise HostError("no route", host="source")
+
+    with pytest.raises(HostError):
+        await find(Vanishes(Dut(capacity_pps=1e6)), asked())
+    assert not [t for t in threading.enumerate() if t.name == "mlrsearch"]
+
+
+async def test_a_search_that_is_given_too_little_time_ends_with_what_it_has():
+    found = await find(Simulation(Dut(capacity_pps=1e6)), asked("rfc2544", budget=12.0))
+    assert found.results["throughput"].irregular == (Irregular.ENDED,)
+    assert "it was given 12 s" in found.ended
+    assert found.results["throughput"].upper_pps is not None
+    assert found.results["throughput"].lower_pps is None
+
+
+async def test_cancelling_a_search_cancels_its_trial_and_ends_its_thread():
+    cancelled = []
+
+    class Slow(Simulation):
+        async def offer(self, offer):
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                cancelled.append(offer)
+                raise
+
+    task = asyncio.create_task(find(Slow(Dut(capacity_pps=1e6)), asked()))
+    await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert len(cancelled) == 1
+    assert not [t for t in threading.enumerate() if t.name == "mlrsearch"]
+
+
+async def test_rates_above_the_upper_bound_that_met_the_goal_are_told():
+    goals, inverted = PRESETS["rfc2544"] + PRESETS["quick"], []
+    for seed in range(40):
+        dut = Dut(capacity_pps=1e6, stalls_per_s=0.1, stall_s=0.01)
+        found = await find(Simulation(dut, seed), Search(("a",), MIX, goals, LINE_PPS))
+        for name, result in found.results.items():
+            above = [at for load, at in by_load(found.points).items() if result.upper_pps and load > result.upper_pps]
+            assert result.inversions == sum(classify(at, result.goal.definition) is Verdict.LOWER for at in above)
+            told = f"{name}: the goal was met at {result.inversions} rates above its upper bound"
+            assert (told in found.notes) == (result.inversions > 0)
+            inverted += [name] * result.inversions
+    assert inverted
