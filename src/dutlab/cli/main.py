@@ -21,6 +21,8 @@ COMMANDS = {
     "compare": "dutlab.cli.compare:compare",
     "check": "dutlab.cli.compare:check",
     "conductor": "dutlab.cli.conductor:conductor",
+    "runs": "dutlab.cli.runs:runs",
+    "query": "dutlab.cli.runs:query",
     "limits": "dutlab.cli.limits:limits",
 }
 INTERRUPTED = 130

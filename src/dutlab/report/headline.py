@@ -20,12 +20,15 @@ def headlines(matrices: Sequence[Matrix], sweeps: Sequence[Sweep], limits: Seque
 
 
 def _limits(headline: Headline, of_trial: Mapping[tuple[str, int], LimitRow]) -> tuple[str, ...]:
-    out = []
+    """`router: limited by line rate (shown)`; both in one where they are the same."""
+    out = {}
     for label in (headline.fastest, headline.slowest):
         row = next((of_trial[label, t] for t in headline.trials if (label, t) in of_trial), None)
         if row is not None:
-            out.append(f"{label}: {row.words}{f' ({row.confidence})' if row.confidence else ''}")
-    return tuple(out)
+            out[label] = f"{row.words}{f' ({row.confidence})' if row.confidence else ''}"
+    if len(out) > 1 and len(set(out.values())) == 1:
+        return (f"both: {next(iter(out.values()))}",)
+    return tuple(f"{label}: {words}" for label, words in out.items())
 
 
 def of_matrix(matrix: Matrix) -> Headline | None:

@@ -11,6 +11,7 @@ from dutlab.analysis.limited import Core, Facts, Neighbour, what_limited
 from dutlab.analysis.statistics import median
 from dutlab.report.groups import Group
 from dutlab.report.model import LimitRow
+from dutlab.report.tables import size_order
 from dutlab.report.watched import DUT, CoreMeans
 from dutlab.store.record import FlowRecord
 
@@ -24,10 +25,14 @@ _Place = tuple[str, tuple[str, ...], str]
 def limits(groups: Sequence[Group], means: CoreMeans, hosts: Mapping[str, Mapping[str, Any]], *, lab: bool) -> tuple[LimitRow, ...]:
     """One row a cell that has a figure which can be limited by anything: goodput or frames received."""
     measured = [g for g in groups if g.measured and _main(g)]
+    labels = list(dict.fromkeys(g.label for g in groups))
     by_place: dict[_Place, list[Group]] = defaultdict(list)
     for group in measured:
         by_place[_place(group)].append(group)
-    return tuple(_row(g, by_place, _cores(g, means), _table_size(hosts), lab=lab) for g in measured)
+    ordered = sorted(
+        measured, key=lambda g: (labels.index(g.label), g.cell.workload, len(g.cell.links), g.cell.links, size_order(_size(g)))
+    )
+    return tuple(_row(g, by_place, _cores(g, means), _table_size(hosts), lab=lab) for g in ordered)
 
 
 def _row(group: Group, by_place: Mapping[_Place, Sequence[Group]], cores: Sequence[Core], table: float | None, *, lab: bool) -> LimitRow:

@@ -69,7 +69,7 @@ def _matrix(groups: Sequence[Group], labels: Sequence[str], book: NoteBook, take
 
 def _sweep(slug: str, groups: Sequence[Group], link: str, labels: Sequence[str], book: NoteBook) -> Sweep:
     cell = groups[0].cell
-    sizes = sorted({str(g.cell.params["frame_size"]) for g in groups}, key=_size_order)
+    sizes = sorted({str(g.cell.params["frame_size"]) for g in groups}, key=size_order)
     by_place = {(g.label, str(g.cell.params["frame_size"])): g for g in groups}
     series = tuple(
         SweepSeries(label, tuple(_point(by_place.get((label, size)), size, link, book) for size in sizes))
@@ -145,6 +145,6 @@ def _slug(base: str, taken: Sequence[str]) -> str:
     return next(slug for n in count(1) if (slug := base if n == 1 else f"{base}-{n}") not in taken)
 
 
-def _size_order(size: str) -> tuple[int, float, str]:
+def size_order(size: str) -> tuple[int, float, str]:
     """Numbers by size, then mixes by name."""
     return (0, float(size), "") if size.isdigit() else (1, 0.0, size)

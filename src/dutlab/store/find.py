@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from dutlab.errors import InputError, StoreError
 from dutlab.store.run_folder import RunFolder
 
 
-def run_folders(runs: Path) -> list[Path]:
-    """Folders in `runs` that hold a plan, by name, which sorts by time. Raises StoreError when `runs` cannot be read."""
+def run_names(runs: Path) -> list[str]:
+    """Folders in `runs` that may be runs, by name, which sorts by time. Raises StoreError when `runs` cannot be read."""
     try:
-        return sorted(p for p in runs.iterdir() if not p.name.startswith(".") and (p / "plan.json").is_file())
+        with os.scandir(runs) as entries:
+            return sorted(e.name for e in entries if not e.name.startswith(".") and e.is_dir())
     except OSError as error:
         raise StoreError(f"{runs}: cannot be read: {error.strerror}", remedy="name the folder that run folders lie in") from error
 
@@ -25,7 +27,7 @@ def newest_like(where: Path, run: Path) -> Path:
         return where
     wanted = RunFolder.open(run)
     experiment = wanted.plan.get("experiment")
-    for path in reversed([p for p in run_folders(where) if p.name < wanted.name]):
+    for path in (where / name for name in reversed(run_names(where)) if name < wanted.name):
         try:
             if RunFolder.open(path).plan.get("experiment") == experiment:
                 return path

@@ -81,7 +81,7 @@ def query_samples(paths: Sequence[Path], select: str) -> list[tuple[Any, ...]]:
         with duckdb.connect(":memory:") as connection:
             numbered = "CREATE TABLE paths AS SELECT unnest($paths) AS filename, unnest(range(len($paths))) AS file"
             connection.execute(numbered, {"paths": [str(p) for p in paths]})
-            connection.execute("SET VARIABLE globs = $globs", {"globs": [_literal_glob(p) for p in paths]})
+            connection.execute("SET VARIABLE globs = $globs", {"globs": [literal_glob(p) for p in paths]})
             connection.execute(
                 "CREATE VIEW samples AS SELECT p.file, s.t_s, s.host, s.sensor, s.name, s.value"
                 " FROM read_parquet(getvariable('globs'), filename = true) s JOIN paths p USING (filename)"
@@ -115,6 +115,6 @@ def _texts(values: Sequence[str]) -> NDArray[np.object_]:
     return out
 
 
-def _literal_glob(path: Path) -> str:
+def literal_glob(path: Path) -> str:
     """DuckDB reads every path as a glob; brackets make its special characters literal."""
     return "".join(f"[{c}]" if c in "*?[" else c for c in str(path))

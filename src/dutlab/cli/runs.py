@@ -1,0 +1,95 @@
+"""runs, query."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from dutlab.cli.text_table import printable, table
+from dutlab.store.ask import ask
+from dutlab.store.index import RunLine, Wanted, list_runs, opened
+
+_SHOWN = 50
+_FOLDER = click.option(
+    "--runs", "folder", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), help="Where they lie.  [runs]"
+)
+_REBUILD = click.option("--rebuild", is_flag=True, help="Make the index anew from the folders.")
+
+
+@click.command()
+@_FOLDER
+@click.option("--experiment", default="", metavar="NAME", help="Of this experiment.")
+@click.option("--testbed", default="", metavar="NAME", help="On this testbed.")
+@click.option("--mode", default="", metavar="MODE", help="In which this mode was measured.")
+@click.option("--status", default="", type=click.Choice(["", "finished", "cut", "damaged", "newer"]), help="Only these.", show_choices=True)
+@click.option("--since", default="", metavar="DATE", help="Started at or after, as in 2026-11-01.")
+@click.option("--limit", type=click.IntRange(min=1), default=_SHOWN, show_default=True, help="The newest of them.")
+@_REBUILD
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def runs(
+    *, folder: Path, experiment: str, testbed: str, mode: str, status: str, since: str, limit: int, rebuild: bool, as_json: bool
+) -> None:
+    """List runs, newest first.
+
+    \b
+    Example:
+      dutlab runs --experiment firewall-modes --since 2026-11-01
+    """  # noqa: D301
+    with opened(folder, rebuild=rebuild) as index:
+        found = list_runs(index, Wanted(experiment, testbed, mode, status, since), limit=limit + 1)
+    shown = found[:limit]
+    if as_json:
+        click.echo(json.dumps({"schema_version": 1, "more": len(found) > limit, "runs": [asdict(r) for r in shown]}, indent=1))
+        return
+    if not shown:
+        click.echo(f"no such run in {folder}")
+        return
+    for line in table(("run", "experiment", "testbed", "trials", "status", "doubts", "modes"), [_row(r) for r in shown], right={3}):
+        click.echo(line)
+    for r in shown:
+        if r.fault:
+            click.echo(f"note: {printable(r.name)}: {printable(r.fault)}")
+    if len(found) > limit:
+        click.echo(f"and older ones; --limit {limit * 10} shows more")
+
+
+@click.command()
+@click.argument("question", metavar="SQL")
+@_FOLDER
+@_REBUILD
+@click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True, help="How to print it.")
+def query(*, question: str, folder: Path, rebuild: bool, form: str) -> None:
+    """Ask across all runs in SQL (DuckDB's). Tables: runs, trials, figures, samples.
+
+    \b
+    Example:
+      dutlab query "SELECT mode, frame_size, median(value) FROM trials JOIN figures USING (run, trial)
+        WHERE figure = 'received_pps' GROUP BY ALL ORDER BY ALL"
+    """  # noqa: D301
+    with opened(folder, rebuild=rebuild) as index:
+        answer = ask(index, folder, question)
+    if form == "json":
+        click.echo(json.dumps([dict(zip(answer.columns, row, strict=True)) for row in answer.rows], indent=1, default=str))
+    elif form == "csv":
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(answer.columns)
+        writer.writerows(answer.rows)
+    else:
+        numbers = {n for n, _ in enumerate(answer.columns) if all(isinstance(row[n], (int, float)) for row in answer.rows)}
+        for line in table(answer.columns, [[_text(v) for v in row] for row in answer.rows], right=numbers):
+            click.echo(line)
+
+
+def _row(r: RunLine) -> tuple[str, ...]:
+    done = r.measured + r.failed + r.refused
+    trials = f"{r.measured}/{r.planned}" if done == r.measured else f"{r.measured}/{r.planned} ({done - r.measured} without a result)"
+    return (r.name, r.experiment, f"{r.testbed}{' (lab)' if r.lab else ''}", trials, r.status, r.worst_doubt, ", ".join(r.modes))
+
+
+def _text(value: object) -> str:
+    return "" if value is None else f"{value:.7g}" if isinstance(value, float) else str(value)

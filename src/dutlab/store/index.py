@@ -1,0 +1,225 @@
+"""An index over a folder of runs: SQLite beside them, made from them alone, and made anew whenever it is absent, damaged or older.
+
+A run that has its manifest is read once; until then it is read again whenever its folder has changed. What a run's files say now is always
+asked of the files themselves: the index finds runs, it proves nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dutlab.errors import StoreError
+from dutlab.store.find import run_names
+from dutlab.store.manifest import MANIFEST
+from dutlab.store.record import TrialRecord
+from dutlab.store.run_folder import NewerRun, RunFolder
+
+INDEX = ".index.sqlite"
+_VERSION = 1
+_TABLES = """
+CREATE TABLE runs (
+  name TEXT PRIMARY KEY, seen TEXT NOT NULL, experiment TEXT, testbed TEXT, lab INTEGER, started TEXT, ended TEXT,
+  planned INTEGER, measured INTEGER, failed INTEGER, refused INTEGER, status TEXT NOT NULL, modes TEXT, worst_doubt TEXT, fault TEXT
+) STRICT;
+CREATE TABLE trials (
+  run TEXT NOT NULL, trial INTEGER NOT NULL, mode TEXT, factors TEXT, workload TEXT, tool TEXT, links TEXT, frame_size TEXT,
+  repeat INTEGER, status TEXT, why TEXT, started TEXT, seconds REAL, doubts TEXT, samples INTEGER, PRIMARY KEY (run, trial)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE figures (
+  run TEXT NOT NULL, trial INTEGER NOT NULL, link TEXT NOT NULL, figure TEXT NOT NULL, value REAL, PRIMARY KEY (run, trial, link, figure)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX runs_by_experiment ON runs (experiment, started);
+"""
+_COLUMNS = "name, experiment, testbed, lab, started, ended, planned, measured, failed, refused, status, modes, worst_doubt, fault"
+_GRADES = ("severe", "warning", "note")
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """A run as the index has it. `status`: finished, cut (no manifest), damaged (a file cannot be read), newer (of a newer dutlab)."""
+
+    name: str
+    experiment: str
+    testbed: str
+    lab: bool
+    started: str
+    ended: str
+    """ISO 8601, UTC; empty without a record."""
+    planned: int
+    measured: int
+    failed: int
+    refused: int
+    status: str
+    modes: tuple[str, ...]
+    worst_doubt: str
+    fault: str
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which runs to list; empty is any."""
+
+    experiment: str = ""
+    testbed: str = ""
+    mode: str = ""
+    status: str = ""
+    since: str = ""
+    """ISO 8601, or the beginning of it: `2026-11`."""
+
+
+@contextmanager
+def opened(runs: Path, *, rebuild: bool = False) -> Iterator[sqlite3.Connection]:
+    """The index of `runs`, up to date. In memory where `runs` cannot be written. Raises StoreError when `runs` cannot be read."""
+    names = run_names(runs)
+    connection = _connect(runs / INDEX, rebuild=rebuild)
+    connection.row_factory = sqlite3.Row
+    try:
+        _update(connection, runs, names)
+        yield connection
+    finally:
+        connection.close()
+
+
+def list_runs(connection: sqlite3.Connection, wanted: Wanted, *, limit: int = -1) -> tuple[RunLine, ...]:
+    """The newest `limit` runs (all without one) that are `wanted`, newest first."""
+    tests = {"experiment = ?": wanted.experiment, "testbed = ?": wanted.testbed, "status = ?": wanted.status, "started >= ?": wanted.since,
+             "EXISTS (SELECT 1 FROM json_each(modes) WHERE json_each.value = ?)": wanted.mode}  # fmt: skip
+    kept = {test: value for test, value in tests.items() if value}
+    where = f" WHERE {' AND '.join(kept)}" if kept else ""
+    select = f"SELECT {_COLUMNS} FROM runs{where} ORDER BY name DESC LIMIT ?"  # noqa: S608 - made of our own words
+    rows = connection.execute(select, (*kept.values(), limit))
+    return tuple(_line(row) for row in rows)
+
+
+def _line(row: sqlite3.Row) -> RunLine:
+    texts = {name: row[name] for name in row.keys() if name not in {"lab", "modes"}}  # noqa: SIM118 - a Row iterates over its values
+    return RunLine(**texts, lab=bool(row["lab"]), modes=tuple(json.loads(row["modes"])))
+
+
+def _connect(path: Path, *, rebuild: bool) -> sqlite3.Connection:
+    for _ in range(2):
+        try:
+            connection = sqlite3.connect(path, timeout=10)
+            connection.execute("PRAGMA journal_mode = WAL")
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            if version == _VERSION and not rebuild:
+                return connection
+            _make(connection)
+        except sqlite3.OperationalError:
+            break  # cannot be written here
+        except sqlite3.DatabaseError:
+            _discard(path)
+        else:
+            return connection
+    connection = sqlite3.connect(":memory:")
+    _make(connection)
+    return connection
+
+
+def _make(connection: sqlite3.Connection) -> None:
+    with connection:
+        for table in ("runs", "trials", "figures"):
+            connection.execute(f"DROP TABLE IF EXISTS {table}")
+    connection.executescript(f"{_TABLES} PRAGMA user_version = {_VERSION};")
+
+
+def _discard(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def _update(connection: sqlite3.Connection, runs: Path, names: Iterable[str]) -> None:
+    """Brings the index up to date. Ten thousand finished runs cost one stat(2) each, so paths are put together as texts."""
+    known = {row["name"]: row["seen"] for row in connection.execute("SELECT name, seen FROM runs")}
+    now: dict[str, str] = {}
+    for name in names:
+        seen = _signature(f"{runs}/{name}")
+        if known.get(name) == seen or os.path.exists(f"{runs}/{name}/plan.json"):  # noqa: PTH110 - see above
+            now[name] = seen
+    changed = [name for name, seen in now.items() if known.get(name) != seen]
+    gone = known.keys() - now.keys()
+    if not gone and not changed:
+        return
+    with connection:
+        for name in (*gone, *changed):
+            for table, column in (("runs", "name"), ("trials", "run"), ("figures", "run")):
+                connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (name,))  # noqa: S608 - our own words
+        for name in changed:
+            _insert(connection, runs / name, now[name])
+
+
+def _signature(path: str) -> str:
+    """What changes when a run goes on; a finished run's folder stays as it is but for its report."""
+    try:
+        return f"finished {os.stat(f'{path}/{MANIFEST}').st_mtime_ns}"  # noqa: PTH116 - called for every run of the folder
+    except OSError:
+        trials = Path(path, "trials")
+    try:
+        return f"open {trials.stat().st_mtime_ns} {sum(1 for _ in trials.glob('*/record.json'))}"
+    except OSError:
+        return "open"
+
+
+def _insert(connection: sqlite3.Connection, path: Path, seen: str) -> None:
+    records, faults, newer = [], [], False
+    resolved: dict[str, Any] = {}
+    plan: dict[str, Any] = {}
+    try:
+        run = RunFolder.open(path)
+        resolved, plan = run.resolved, run.plan
+        for trial in sorted(run.finished()):
+            try:
+                records.append(run.record(trial))
+            except NewerRun:
+                raise
+            except StoreError as error:
+                faults.append(str(error))
+    except NewerRun as error:
+        newer = True
+        faults.append(str(error))
+    except (StoreError, OSError) as error:
+        faults.append(str(error))
+    status = "newer" if newer else "damaged" if faults else "finished" if seen.startswith("finished") else "cut"
+    connection.execute(
+        f"INSERT INTO runs VALUES ({', '.join('?' * 15)})",  # noqa: S608 - question marks
+        (path.name, seen, *_about(resolved, plan, records), status, json.dumps(list(dict.fromkeys(r.cell.mode for r in records))),
+         _worst(records), "; ".join(faults)[:2000]),
+    )  # fmt: skip
+    connection.executemany(f"INSERT INTO trials VALUES ({', '.join('?' * 15)})", [_trial(path, r) for r in records])  # noqa: S608 - as above
+    figures = [
+        (path.name, r.trial, link, name, value) for r in records for link, of_link in r.figures.items() for name, value in of_link.items()
+    ]
+    connection.executemany("INSERT INTO figures VALUES (?, ?, ?, ?, ?)", figures)
+
+
+def _about(resolved: Mapping[str, Any], plan: Mapping[str, Any], records: list[TrialRecord]) -> tuple[str | int, ...]:
+    experiment, testbed = (found if isinstance(found := resolved.get(key), Mapping) else {} for key in ("experiment", "testbed"))
+    counts = [sum(r.status == status for r in records) for status in ("measured", "failed", "refused")]
+    lab = any(d.kind == "EMBEDDED_LAB" for r in records for d in r.doubts)
+    trials = plan.get("trials")
+    return (
+        str(experiment.get("name") or plan.get("experiment") or ""), str(testbed.get("name") or ""), int(lab or bool(testbed.get("lab"))),
+        min((r.started.isoformat() for r in records), default=""), max((r.ended.isoformat() for r in records), default=""),
+        len(trials) if isinstance(trials, list) else 0, *counts,
+    )  # fmt: skip
+
+
+def _trial(path: Path, r: TrialRecord) -> tuple[str | float | int, ...]:
+    size, has_samples = r.cell.params.get("frame_size"), (path / "trials" / f"{r.trial:04d}" / "samples.parquet").exists()
+    return (
+        path.name, r.trial, r.cell.mode, json.dumps(r.cell.factors), r.cell.workload, r.cell.tool, r.cell.link_label,
+        "" if size is None else str(size), r.cell.repeat, r.status, r.why, r.started.isoformat(), (r.ended - r.started).total_seconds(),
+        json.dumps(sorted({d.kind for d in r.doubts})), int(has_samples),
+    )  # fmt: skip
+
+
+def _worst(records: list[TrialRecord]) -> str:
+    grades = {d.grade for r in records for d in r.doubts}
+    return next((g for g in _GRADES if g in grades), "")

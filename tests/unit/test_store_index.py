@@ -1,0 +1,182 @@
+"""The index over run folders, and questions to all of them: good runs, half-written, damaged, newer and hostile ones."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dutlab.cli.runs import query, runs
+from dutlab.errors import DutlabError, InputError, StoreError
+from dutlab.store.ask import ask
+from dutlab.store.index import INDEX, Wanted, list_runs, opened
+from fake_run import Wanted as Made
+from fake_run import build
+
+FIRST, SECOND = "2026-11-01T0801Z-firewall-modes-0001", "2026-11-02T0801Z-firewall-modes-0002"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made")
+    build(folder, Made(repeats=1, sizes=(64, "imix"), seconds=5, cores=2)).rename(folder / FIRST)
+    build(folder, Made(repeats=1, sizes=(64,), seconds=5, cores=0, lab=True, modes={"nat": "nat"}, bad_luck=False)).rename(folder / SECOND)
+    return folder
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(made, tmp_path / "runs")
+
+
+def listed(folder: Path, **wanted: str) -> dict[str, str]:
+    with opened(folder) as index:
+        return {r.name: r.status for r in list_runs(index, Wanted(**wanted))}
+
+
+def answer(folder: Path, question: str) -> list[tuple[object, ...]]:
+    with opened(folder) as index:
+        return ask(index, folder, question).rows
+
+
+def test_runs_are_listed_newest_first_with_what_they_hold(folder: Path) -> None:
+    with opened(folder) as index:
+        newest, oldest = list_runs(index, Wanted())
+    assert (newest.name, newest.lab, newest.modes, newest.worst_doubt) == (SECOND, True, ("nat",), "note")
+    assert (oldest.status, oldest.planned, oldest.measured, oldest.failed + oldest.refused) == ("finished", 20, 17, 3)
+    assert oldest.testbed == "e302-9d"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ({"mode": "filter-default"}, [FIRST]), ({"testbed": "three-node"}, [SECOND]), ({"experiment": "firewall-modes"}, [SECOND, FIRST]),
+        ({"status": "cut"}, []), ({"since": "2026-11-21"}, [SECOND, FIRST]), ({"since": "2027"}, []), ({"mode": "' OR 1=1 --"}, []),
+    ],
+)  # fmt: skip
+def test_runs_are_found_by_what_they_are(folder: Path, wanted: dict[str, str], found: list[str]) -> None:
+    assert list(listed(folder, **wanted)) == found
+
+
+def test_the_index_follows_the_folders(folder: Path) -> None:
+    assert len(listed(folder)) == 2
+    shutil.rmtree(folder / FIRST)
+    assert list(listed(folder)) == [SECOND]
+    assert answer(folder, "SELECT count(DISTINCT run) FROM figures") == [(1,)]
+
+
+def test_a_run_that_goes_on_is_read_again(folder: Path) -> None:
+    (folder / FIRST / "MANIFEST.sha256").unlink()
+    late = folder / FIRST / "trials" / "0001"
+    late.rename(folder / "away")
+    assert listed(folder)[FIRST] == "cut"
+    before = answer(folder, f"SELECT count(*) FROM trials WHERE run = '{FIRST}'")
+    (folder / "away").rename(late)
+    assert answer(folder, f"SELECT count(*) FROM trials WHERE run = '{FIRST}'") == [(before[0][0] + 1,)]  # type: ignore[operator]
+
+
+def test_half_written_damaged_and_newer_runs_are_listed_as_such_and_the_rest_as_ever(folder: Path) -> None:
+    for name in ("no-run", "empty-plan", "newer", "torn"):
+        (folder / name).mkdir()
+    (folder / "no-run" / "something").write_text("")
+    (folder / "empty-plan" / "plan.json").write_text("")
+    shutil.copytree(folder / FIRST, folder / "newer", dirs_exist_ok=True)
+    (folder / "newer" / "plan.json").write_text('{"schema_version": 99}')
+    shutil.copytree(folder / FIRST, folder / "torn", dirs_exist_ok=True)
+    (folder / "torn" / "trials" / "0001" / "record.json").write_text('{"trial": ')
+    assert listed(folder) == {"torn": "damaged", "newer": "newer", "empty-plan": "damaged", FIRST: "finished", SECOND: "finished"}
+    with opened(folder) as index:
+        faults = {r.name: r.fault for r in list_runs(index, Wanted())}
+    assert "record.json" in faults["torn"]
+    assert "schema_version 99" in faults["newer"]
+
+
+@pytest.mark.parametrize("damage", [b"", b"no database at all, but long enough to be read as one" * 40])
+def test_a_damaged_index_is_made_anew(folder: Path, damage: bytes) -> None:
+    listed(folder)
+    for path in folder.glob(f"{INDEX}*"):
+        path.unlink()
+    (folder / INDEX).write_bytes(damage)
+    assert len(listed(folder)) == 2
+
+
+def test_an_index_of_another_version_is_made_anew(folder: Path) -> None:
+    with opened(folder) as index:
+        index.execute("PRAGMA user_version = 77")
+    assert len(listed(folder)) == 2
+
+
+def test_what_is_no_folder_of_runs_is_said(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="cannot be read"), opened(tmp_path / "absent"):
+        pass
+
+
+# ---- questions
+
+
+def test_figures_and_samples_of_all_runs_answer_in_sql(folder: Path) -> None:
+    rows = answer(folder, "SELECT mode, value FROM trials JOIN figures USING (run, trial) WHERE figure = 'goodput_bps' AND link = 'a' "
+                          f"AND links = 'a' AND run = '{FIRST}' AND mode = 'router'")  # fmt: skip
+    assert len(rows) == 1 and rows[0][0] == "router"
+    assert 9.2e9 < float(str(rows[0][1])) < 9.6e9
+    ((run, cores),) = answer(folder, "SELECT run, count(DISTINCT name) FROM samples WHERE name LIKE '%softirq%' GROUP BY run")
+    assert (run, cores) == (FIRST, 2)
+    joined = answer(folder, "SELECT DISTINCT workload FROM samples JOIN trials USING (run, trial) ORDER BY 1")
+    assert joined == [("iperf3",), ("sweep",)]
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["DROP TABLE runs", "SELECT 1; SELECT 2", "COPY (SELECT 1) TO 'x'", "SELEC", "", "SELECT * FROM nothing", "SELECT * FROM read_csv('/etc/passwd')",
+     "SELECT nonsense FROM runs", "ATTACH 'x.db'", "INSTALL httpfs"],
+)  # fmt: skip
+def test_what_is_no_question_is_refused(folder: Path, question: str) -> None:
+    with pytest.raises(InputError):
+        answer(folder, question)
+
+
+def test_damaged_samples_are_named(folder: Path) -> None:
+    listed(folder)
+    path = next((folder / FIRST).glob("trials/*/samples.parquet"))
+    path.write_bytes(b"PAR1 but no more")
+    with pytest.raises(DutlabError, match=r"samples\.parquet"):
+        answer(folder, "SELECT avg(value) FROM samples")
+
+
+def test_folders_with_quotes_and_brackets_in_their_names_are_read(folder: Path) -> None:
+    odd = folder.rename(folder.with_name("it's [odd]*"))
+    assert answer(odd, "SELECT count(DISTINCT run) FROM samples") == [(1,)]
+
+
+# ---- the command line
+
+
+def said(command: object, *words: object) -> Result:
+    return CliRunner().invoke(command, [str(w) for w in words])  # type: ignore[arg-type]
+
+
+def test_the_list_says_what_is_left_out_and_what_is_wrong(folder: Path) -> None:
+    (folder / "empty-plan").mkdir()
+    (folder / "empty-plan" / "plan.json").write_text("")
+    text = said(runs, "--runs", folder, "--limit", 2).output
+    assert "and older ones" in text
+    assert "note: empty-plan: " in text
+    assert json.loads(said(runs, "--runs", folder, "--json").output)["more"] is False
+    assert said(runs, "--runs", folder, "--mode", "none").output.startswith("no such run")
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    build(tmp_path, Made(repeats=1, sizes=(), seconds=5, cores=0, modes={"router": "\x1b[2J'; DROP"}, bad_luck=False))
+    text = said(runs, "--runs", tmp_path).output
+    assert "\x1b" not in text and "?[2J'; DROP" in text
+    assert "?[2J'; DROP" in said(query, "SELECT mode FROM trials LIMIT 1", "--runs", tmp_path).output
+
+
+def test_answers_come_as_table_csv_and_json(folder: Path) -> None:
+    question = "SELECT run, count(*) AS n FROM trials GROUP BY run ORDER BY run LIMIT 1"
+    assert said(query, question, "--runs", folder).output.splitlines()[1].split() == [FIRST, "20"]
+    assert said(query, question, "--runs", folder, "--format", "csv").output == f"run,n\n{FIRST},20\n"
+    assert json.loads(said(query, question, "--runs", folder, "--format", "json").output) == [{"run": FIRST, "n": 20}]
