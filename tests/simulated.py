@@ -8,13 +8,13 @@ is drawn before it may be stopped: a trial that is stopped early is the beginnin
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from dutlab.errors import ToolFailed
-from dutlab.methods.ports import Flow, FrameMix, Offer, Outcome
+from dutlab.methods.ports import Flow, FrameMix, Offer, Outcome, Reading
 from dutlab.units import Pps, Seconds
 
 POLL_S = 0.1
@@ -74,36 +74,37 @@ class Simulation:
         if self.dumb_from is not None and number >= self.dumb_from:
             raise ToolFailed("ended early", tool="simulation", host="source")
         deaf = self.deaf_from is not None and self.deaf_from <= number < self.deaf_until
-        rate = min(offer.rate or self.reach_pps, self.reach_pps)
-        asked = round((offer.rate or self.reach_pps) * offer.duration) or 1
-        polls, lost_at = self._losses(offer, number, rate)
-        if deaf:
-            lost_at = np.ceil(polls * rate)
+        polls = ends_of_polls(offer)
+        steps = np.diff(polls, prepend=0.0)
+        wanted = rates_of(offer, polls, self.reach_pps)
+        rates = np.minimum(wanted, self.reach_pps)
+        asked, sent_at = round(float(np.sum(wanted * steps))) or 1, np.cumsum(rates * steps)
+        lost_at = np.ceil(sent_at) if deaf else self._losses(rates, steps, number)
+        names = offer.flow_names
         allowed = None if not self.obeys else offer.stop_after_lost
-        shares = [1 / len(offer.links)] * len(offer.links)
-        beyond = np.nonzero(lost_at * len(shares) > allowed)[0] if allowed is not None else np.array([], dtype=int)
+        beyond = np.nonzero(lost_at * len(names) > allowed)[0] if allowed is not None else np.array([], dtype=int)
         at = int(beyond[0]) if len(beyond) else len(polls) - 1
         early = at < len(polls) - 1
         seconds = float(polls[at])
-        sent = round(rate * seconds) if early or rate < (offer.rate or rate) else asked
+        sent = round(float(sent_at[at])) if early or bool(np.any(rates < wanted)) else asked
         lost = min(int(lost_at[at]), sent)
-        flows = tuple(self.change(number, self._flow(link, offer, asked, sent, lost, seconds, early=early)) for link in offer.links)
+        flows = tuple(self.change(number, self._flow(name, offer, asked, sent, lost, seconds, early=early)) for name in names)
         self.sent_s += seconds
-        return Outcome(flows, stopped_early_s=Seconds(seconds) if early else None)
+        readings = [r for name in names for r in _readings(name, polls[: at + 1], sent_at, lost_at)]
+        return Outcome(flows, readings=readings, stopped_early_s=Seconds(seconds) if early else None)
 
-    def _losses(self, offer: Offer, number: int, rate: float) -> tuple[np.ndarray, np.ndarray]:
-        """Ends of the polls in seconds, and the frames of one link lost until then."""
+    def _losses(self, rates: np.ndarray, steps: np.ndarray, number: int) -> np.ndarray:
+        """The frames of one link lost until the end of each poll."""
         rng = np.random.default_rng(SEED([self.seed, number]))
-        dut, count = self.dut, max(int(np.ceil(offer.duration / POLL_S - 1e-9)), 1)
-        polls = np.minimum(np.arange(1, count + 1) * POLL_S, float(offer.duration))
+        dut, count = self.dut, len(steps)
         slow = rng.random() < dut.slow_share
         capacity = dut.capacity_pps * (dut.slow_capacity if slow else 1.0) * max(1 + dut.capacity_spread * rng.standard_normal(), 0.01)
-        lost = np.maximum((rate - capacity) * polls - dut.buffer_frames, 0.0)
+        lost = np.maximum(np.cumsum(np.maximum(rates - capacity, 0.0) * steps) - dut.buffer_frames, 0.0)
         if dut.random_loss:
-            lost += np.cumsum(rng.poisson(min(rate, capacity) * dut.random_loss * POLL_S, count))
+            lost += np.cumsum(rng.poisson(np.minimum(rates, capacity) * dut.random_loss * POLL_S, count))
         if dut.stalls_per_s:
-            lost += np.cumsum(rng.poisson(dut.stalls_per_s * POLL_S, count)) * rate * dut.stall_s
-        return polls, np.floor(lost)
+            lost += np.cumsum(rng.poisson(dut.stalls_per_s * POLL_S, count) * rates) * dut.stall_s
+        return np.floor(lost + 1e-3)  # what a long sum of fractions falls short of a whole frame
 
     def _flow(self, link: str, offer: Offer, asked: int, made: int, failed: int, seconds: float, *, early: bool) -> Flow:
         asked = made if early else max(asked, made)
@@ -123,6 +124,34 @@ class Simulation:
             mean_frame_bytes=offer.mix.mean,
             received_bytes=round((made - failed) * offer.mix.mean),
         )
+
+
+def ends_of_polls(offer: Offer) -> np.ndarray:
+    """When the generator looks, in seconds from the first frame."""
+    count = max(int(np.ceil(offer.duration / POLL_S - 1e-9)), 1)
+    return np.minimum(np.arange(1, count + 1) * POLL_S, float(offer.duration))
+
+
+def rates_of(offer: Offer, polls: np.ndarray, reach_pps: float) -> np.ndarray:
+    """The rate asked for in the middle of each poll: that of the offer, or as its profile goes."""
+    if not offer.profile:
+        return np.full(len(polls), offer.rate or reach_pps)
+    middle = polls - np.diff(polls, prepend=0.0) / 2
+    corners, rates, start = [], [], 0.0
+    for stretch in offer.profile:
+        corners += [start, start + stretch.duration - 1e-9]
+        rates += [float(stretch.from_rate), float(stretch.to_rate)]
+        start += stretch.duration
+    return np.interp(middle, corners, rates)
+
+
+def _readings(name: str, polls: np.ndarray, sent_at: np.ndarray, lost_at: np.ndarray) -> Iterator[Reading]:
+    """Once a second, as the engine tells them."""
+    every = round(1 / POLL_S)
+    for end in range(2 * every - 1, len(polls), every):
+        sent, lost = (float(count[end] - count[end - every]) for count in (sent_at, lost_at))
+        for what, value in (("sent_pps", sent), ("received_pps", sent - lost), ("lost_pps", lost), ("refused_by_peer_pps", 0.0)):
+            yield Reading(float(polls[end]), name, what, value)
 
 
 def in_flight(flow: Flow) -> Flow:

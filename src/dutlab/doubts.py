@@ -67,6 +67,16 @@ class DoubtKind(enum.Enum):
         "frames arrived so late that the receiver had to guess whether they came twice",
         "lower the rate, or see what holds frames back",
     )
+    NEGATIVE_LOSS = (
+        Grade.SEVERE,
+        "more frames arrived than were sent: counters were read while frames were on their way",
+        "raise the drain, and repeat the trial",
+    )
+    IMPORTED = (
+        Grade.NOTE,
+        "imported: another tool measured this, dutlab only read its file",
+        "see the raw file; what it does not say is not known here",
+    )
     CORRUPTED_FRAMES = (
         Grade.WARNING,
         "frames arrived damaged and count as lost",
@@ -76,6 +86,11 @@ class DoubtKind(enum.Enum):
         Grade.WARNING,
         "the links were not loaded at the same time throughout",
         "raise the duration, or give the generator more cores",
+    )
+    LATENCY_ROUGH = (
+        Grade.NOTE,
+        "latency is known no better than the offset between the clocks of sender and receiver",
+        "use one kernel clock or PTP",
     )
     LIMIT_OF_GENERATOR = (
         Grade.WARNING,
@@ -111,6 +126,11 @@ class DoubtKind(enum.Enum):
         Grade.NOTE,
         "the goal was met at rates above the upper bound: a DUT with several states, or chance",
         "see the trials; a goal with an exceed ratio above 0 depends less on chance",
+    )
+    RIG_LIMITED = (
+        Grade.WARNING,
+        "limited by the rig: without the DUT it does less than 1.1 times as much",
+        "use a faster generator or more cores for it; the DUT may be faster than this",
     )
     LATENCY_UNKNOWN = (
         Grade.NOTE,

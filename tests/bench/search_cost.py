@@ -1,10 +1,11 @@
 """What a search costs against plain bisection and against the library without early stop, over simulated devices with noise.
 
-    python tests/bench/search_cost.py [--duts 1000]
+    python tests/bench/search_cost.py [--duts 1000] [--preset rfc2544]
 
 Every device is searched three times with the same noise, trial by trial: by plain bisection with trials of 60 s, by the search with every
 trial in full, and by the search as it is. The last two must give the same answers, to the last bit. Costs are seconds of sending, and the
-same with 1 s and with 7 s (RFC 2544 section 23) around every trial. Needs nothing; prints Markdown. Exits 1 when a bound is broken.
+same with 1 s and with 7 s (RFC 2544 section 23) around every trial. The bounds are for sending and for 1 s around, over all 1,000 devices:
+the few that take a whole search of retries weigh too much in fewer. Needs nothing; prints Markdown. Exits 1 when a bound is broken.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ from simulated import LINE_PPS, NOISES, Bisected, Simulation, any_dut, noise_of,
 
 MIX = frame_mix(64)
 BISECTION_BOUND, LIBRARY_BOUND = 0.15, 0.75
+POPULATION = 1000
+BOUNDED_AROUND_S = (0.0, 1.0)
+"""Our own waits are 0.5 s before and after a trial; those of RFC 2544 section 23 cost a search of short trials more than a bisection."""
 
 
 @dataclass(frozen=True)
@@ -128,18 +132,23 @@ def print_saved(preset: str, all_of: Sequence[Compared]) -> None:
 async def main() -> int:
     """Prints, and says whether every bound holds."""
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("--duts", type=int, default=1000)
-    duts = arguments.parse_args().duts
-    broken = []
-    for preset in PRESETS:
+    arguments.add_argument("--duts", type=int, default=POPULATION)
+    arguments.add_argument("--preset", action="append", choices=list(PRESETS))
+    given = arguments.parse_args()
+    duts, broken = given.duts, []
+    for preset in given.preset or PRESETS:
         all_of = [await compare(seed, preset) for seed in range(duts)]
         print_saved(preset, all_of)
         if not all(c.same for c in all_of):
             broken.append(f"{preset}: stopping early changed {sum(not c.same for c in all_of)} answers")
         if preset == "rfc2544":
             print_bisection(all_of)
-            if to_bisection(all_of) > BISECTION_BOUND or to_library(all_of) > LIBRARY_BOUND:
-                broken.append(f"{preset}: costs {to_bisection(all_of):.3f} of bisection, {to_library(all_of):.3f} of the library")
+            for around in BOUNDED_AROUND_S if duts >= POPULATION else ():
+                costs = to_bisection(all_of, around), to_library(all_of, around)
+                if costs[0] > BISECTION_BOUND or costs[1] > LIBRARY_BOUND:
+                    broken.append(
+                        f"{preset}, {around:g} s around a trial: costs {costs[0]:.3f} of bisection, {costs[1]:.3f} of the library"
+                    )
     for fault in broken:
         print(fault)
     return 1 if broken else 0

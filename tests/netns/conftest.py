@@ -102,3 +102,4 @@ async def ssh_login(namespace: str, tmp_path_factory: pytest.TempPathFactory) ->
     yield Login("box", "box", (sshd.config_file(folder),))
     identity = inside.namespace_id(NAMESPACES / namespace)
     assert identity is not None and inside.kill_all(identity) == []
+    sshd.remove(folder)

@@ -6,12 +6,14 @@ import gzip
 import json
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from capability import have_netns, need
 from dutlab.analysis.rescore import points_of
 
+ROOT = Path(__file__).parents[2]
 GOALS = "goals: [{name: half, loss: 5%, exceed: 25%, final: 200ms, sum: 400ms, width: 25%, initial: 200ms, steps: 1}]"
 """Coarse and short: the limit is to be found on a busy machine, not to be exact."""
 EXPERIMENT = f"""
@@ -92,3 +94,25 @@ def test_a_router_without_a_limit_is_given_none(run, rule, kind, why):
     (doubt,) = [d for d in record["doubts"] if d["kind"] == kind]
     assert why in doubt["detail"]
     assert record["tables"]["trials"]
+
+
+def test_the_ready_experiment_and_the_command_find_limits_that_can_be_rescored(python, python_env, tmp_path):
+    short = {"preset": "quick", "frame_sizes": "1518", "warmup": "0s", "drain": "100ms", "budget": "6s"}
+    settings = [f"workloads.search.{key}={value}" for key, value in short.items()] + ["factors.mode=router", "repeats=1"]
+    example = ["run", str(ROOT / "examples" / "ndr-pdr" / "experiment.yaml"), *(word for s in settings for word in ("--set", s))]
+    command = ["search", "--preset", "quick", "--size", "1518", "--link", "a", "--drain", "100ms", "--budget", "6s"]
+    for nth, argv in enumerate((example, command), 1):
+        runs = tmp_path / f"runs-{nth}"
+        done = subprocess.run(
+            [python, "-m", "dutlab", *argv, "--runs", str(runs)], cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=180
+        )
+        assert done.returncode == 0, done.stderr
+        (folder,) = runs.iterdir()
+        assert "Goal ndr" in (folder / "report" / "report.md").read_text()
+        again = subprocess.run(
+            [python, "-m", "dutlab", "rescore", str(folder), "--json"], env=python_env, capture_output=True, text=True, timeout=60
+        )
+        (found,) = json.loads(again.stdout)["rescored"]
+        assert (found["workload"], found["size"], found["links"]) == ("search", "1518", "a")
+        assert found["points"] > 0
+        assert {a["definition"]["name"] for a in found["answers"]} >= {"rfc2544", "csit-ndr", "tst009", "ndr-0.001%", "pdr-0.1%"}

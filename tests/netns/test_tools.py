@@ -16,8 +16,9 @@ from dutlab.dut import family
 from dutlab.errors import HostError, PortRefused, ToolFailed, ToolMissing
 from dutlab.methods import sweep
 from dutlab.methods.mixes import frame_mix
-from dutlab.methods.ports import Offer
+from dutlab.methods.ports import Bench, Directions, Offer, Stretch
 from dutlab.plan.cell import Cell
+from dutlab.spec.traffic import Traffic
 from dutlab.tools import iperf3
 from dutlab.tools.engine import Engine, find_engine
 from dutlab.tools.iperf3 import Iperf3
@@ -90,7 +91,7 @@ def sweep_cell(*links, **params):
 
 
 async def test_tcp_goes_over_each_link_and_over_both_at_once_and_leaves_no_server(tcp, log):
-    assert await tcp.check() == (await tcp._source.run(["iperf3", "--version"])).text.split()[1]
+    assert await tcp.check() == (await tcp._hosts["source"].run(["iperf3", "--version"])).text.split()[1]
     for links in (("a",), ("b",), ("a", "b")):
         measured = await tcp.measure(iperf_cell(*links))
         for link in links:
@@ -171,7 +172,7 @@ async def test_a_test_that_is_cut_off_leaves_no_process(tcp):
 
 
 async def test_a_router_forwards_a_modest_load_without_losing_count_of_a_single_frame(engine):
-    measured = await sweep.measure(engine, sweep_cell("a", rate_pps=5000.0, duration_s=1.0))
+    measured = await sweep.measure(Bench(engine), sweep_cell("a", rate_pps=5000.0, duration_s=1.0))
     (flow,) = measured.flows
     assert flow.balances
     assert (flow.asked_frames, flow.sent_frames, flow.received_frames, flow.lost_frames, flow.duplicated_frames) == (5000, 5000, 5000, 0, 0)
@@ -183,7 +184,7 @@ async def test_a_router_forwards_a_modest_load_without_losing_count_of_a_single_
 
 @pytest.mark.parametrize("size", [64, 594, 1518, "imix", "aaafg"])
 async def test_at_full_speed_every_frame_is_received_or_lost_and_nothing_else(engine, size):
-    measured = await sweep.measure(engine, sweep_cell("a", frame_size=size))
+    measured = await sweep.measure(Bench(engine), sweep_cell("a", frame_size=size))
     (flow,) = measured.flows
     assert flow.balances and flow.sent_frames > 1000
     assert DoubtKind.LEDGER_OPEN not in {d.kind for d in measured.doubts}
@@ -191,7 +192,7 @@ async def test_at_full_speed_every_frame_is_received_or_lost_and_nothing_else(en
 
 
 async def test_two_links_at_once_have_an_account_each(engine):
-    measured = await sweep.measure(engine, sweep_cell("a", "b", rate_pps=2000.0))
+    measured = await sweep.measure(Bench(engine), sweep_cell("a", "b", rate_pps=2000.0))
     assert [(f.link, f.sent_frames, f.received_frames) for f in measured.flows] == [("a", 1000, 1000), ("b", 1000, 1000)]
     assert measured.figures["a+b"]["received_pps"] == pytest.approx(4000, rel=0.01)
 
@@ -200,7 +201,7 @@ async def test_what_the_dut_drops_is_lost_and_counted_exactly(engine, hosts):
     await hosts["dut"].run(
         ["nft", "add table ip odd; add chain ip odd c { type filter hook forward priority 0; }; add rule ip odd c numgen inc mod 4 0 drop"]
     )
-    measured = await sweep.measure(engine, sweep_cell("a", rate_pps=4000.0, duration_s=1.0, warmup_s=0))
+    measured = await sweep.measure(Bench(engine), sweep_cell("a", rate_pps=4000.0, duration_s=1.0, warmup_s=0))
     (flow,) = measured.flows
     assert (flow.sent_frames, flow.received_frames, flow.lost_frames, measured.figures["a"]["loss_ratio"]) == (4000, 3000, 1000, 0.25)
 
@@ -231,10 +232,68 @@ async def test_a_trial_that_loses_nothing_runs_to_its_end_although_it_may_be_sto
     assert outcome.stopped_early_s is None and outcome.flows[0].lost_frames == 0
 
 
+RAMP = (Stretch(Seconds(1.0), Pps(1000.0), Pps(1000.0)), Stretch(Seconds(2.0), Pps(1000.0), Pps(9000.0)))
+
+
+@pytest.mark.parametrize("backend", ["xdp", "af_packet"])
+async def test_a_ramp_is_followed_and_read_once_a_second_with_what_got_lost(engine, hosts, backend):
+    engine._backend = backend
+    await hosts["dut"].run(["nft", DROPS_EVERY_FOURTH])
+    outcome = await engine.offer(Offer(("a",), frame_mix(64), None, Seconds(4.5), drain=Seconds(0.2), profile=RAMP))
+    (flow,) = outcome.flows
+    # 1 s at 1 kpps, 2 s at 5 kpps in the mean, and 1.5 s at the 9 kpps that the ramp ends at
+    assert flow.balances and flow.asked_frames == pytest.approx(1000 + 10_000 + 13_500, rel=0.01)
+    assert flow.lost_frames == pytest.approx(flow.sent_frames / 4, abs=1)
+    of = {name: [r.value for r in outcome.readings if r.name == name] for name in ("sent_pps", "received_pps", "lost_pps")}
+    sent, received, lost = of.values()
+    assert len(sent) == len(received) >= 3 and len(lost) >= 2
+    assert sent[0] < sent[1] < sent[-1] * 1.02 and sent[-1] == pytest.approx(9000, rel=0.1)
+    assert sum(received) == pytest.approx(sum(sent) * 3 / 4, rel=0.15), "one end is read after the other, while the rate rises"
+    for got, missed in zip(received, lost, strict=False):
+        assert missed == pytest.approx(got / 3, rel=0.1), "of one second, by one clock"
+
+
+@pytest.mark.parametrize("backend", ["xdp", "af_packet"])
+async def test_both_ways_at_once_have_an_account_each(engine, hosts, backend):
+    engine._backend = backend
+    count = "add table ip odd; add chain ip odd c { type filter hook forward priority 0; }; add rule ip odd c iifname out-a numgen inc mod 5 0 drop"
+    await hosts["dut"].run(["nft", count])
+    offer = Offer(("a",), frame_mix(128), Pps(2000.0), Seconds(1.0), drain=Seconds(0.2), directions=Directions.BOTH)
+    outcome = await engine.offer(offer)
+    there, back = outcome.flows
+    assert (there.link, back.link) == offer.flow_names == ("a", "a.back")
+    assert (there.sent_frames, there.received_frames, there.lost_frames) == (2000, 2000, 0)
+    assert (back.sent_frames, back.received_frames, back.lost_frames) == (2000, 1600, 400)
+    assert there.balances and back.balances and there.foreign_frames < 20 and back.foreign_frames < 20
+
+
+@pytest.mark.parametrize("transport", ["tcp", "icmp-echo"])
+async def test_many_flows_of_another_transport_are_forwarded_and_tracked_as_such(engine, hosts, transport):
+    await hosts["dut"].run(
+        ["nft", "add table ip odd; add chain ip odd c { type filter hook forward priority 0; }; add rule ip odd c ct state new counter"]
+    )
+    traffic = Traffic.model_validate({"transport": transport, "flows": {"count": 200, "source_addresses": 20, "source_ports": 10}})
+    outcome = await engine.offer(Offer(("a",), frame_mix(128), Pps(2000.0), Seconds(0.5), drain=Seconds(0.2), traffic=traffic))
+    (flow,) = outcome.flows
+    assert flow.balances and (flow.sent_frames, flow.received_frames) == (1000, 1000)
+    entries = (await hosts["dut"].run(["cat", "/proc/net/nf_conntrack"])).text.splitlines()
+    assert len([e for e in entries if f" {transport.split('-')[0]} " in e and "dst=172.16.10.2" in e]) == 200
+
+
+async def test_clocks_that_nobody_knows_to_be_one_are_measured_to_be_apart_by_nothing(engine):
+    engine._clock_is_one = False
+    outcome = await engine.offer(Offer(("a",), frame_mix(64), Pps(2000.0), Seconds(0.5), drain=Seconds(0.2)))
+    (flow,) = outcome.flows
+    ahead_ns, error_ns = int(outcome.facts["sink_clock_ahead_ns"]), int(outcome.facts["clock_error_ns"])
+    assert abs(ahead_ns) <= error_ns < 50_000_000
+    assert (flow.received_frames, flow.latency_error_ns) == (1000, error_ns)
+    assert flow.latency is None or flow.latency.p50_ns < 50_000_000 + error_ns
+
+
 async def test_the_routers_own_counters_agree_with_the_ledger(engine, hosts):
     count = "add table ip odd; add chain ip odd c { type filter hook forward priority 0; }; add rule ip odd c udp dport 7 counter"
     await hosts["dut"].run(["nft", count])
-    measured = await sweep.measure(engine, sweep_cell("a", rate_pps=3000.0, duration_s=1.0, warmup_s=0))
+    measured = await sweep.measure(Bench(engine), sweep_cell("a", rate_pps=3000.0, duration_s=1.0, warmup_s=0))
     rules = json.loads((await hosts["dut"].run(["nft", "-j", "list", "table", "ip", "odd"])).text)["nftables"]
     (counter,) = [e["counter"] for r in rules for e in r.get("rule", {}).get("expr", []) if "counter" in e]
     assert counter["packets"] == measured.flows[0].sent_frames == 3000
@@ -254,7 +313,7 @@ async def test_probes_see_each_way_and_never_the_same_flow_twice(engine, hosts):
 async def test_nothing_of_the_engine_is_on_the_ports_between_trials(engine, hosts):
     packet_sockets = ["cat", "/proc/net/packet"]
     before = {role: (await hosts[role].run(packet_sockets)).text for role in ("source", "sink")}
-    await sweep.measure(engine, sweep_cell("a", "b", rate_pps=1000.0))
+    await sweep.measure(Bench(engine), sweep_cell("a", "b", rate_pps=1000.0))
     assert {role: (await hosts[role].run(packet_sockets)).text for role in ("source", "sink")} == before
     links = (await hosts["sink"].run(["ip", "-d", "link"])).text
     assert "xdp" not in links

@@ -93,3 +93,13 @@ def test_an_interface_name_that_nft_would_read_as_something_else_is_refused(name
     for rules in (nft_rules.filter_default, nft_rules.nat):
         with pytest.raises(InputError, match="cannot stand in an nftables rule"):
             rules(bed)
+
+
+@pytest.mark.parametrize("count", [1, 25])
+def test_filters_are_as_many_as_asked_for_and_the_last_permits_both_ways(count):
+    rules = [line.strip() for line in nft_rules.filters(description("three-node").testbed, count).splitlines() if line.endswith(" accept")]
+    assert len(rules) == count
+    assert "172.16.0.0/24 . 172.16.10.0/24" in rules[-1]
+    assert "172.16.10.0/24 . 172.16.0.0/24" in rules[-1]
+    assert len(set(rules)) == count
+    assert all("saddr 203.0.113." in rule and "daddr 203.0.113.0 " in rule for rule in rules[:-1])

@@ -18,7 +18,8 @@ from dutlab.hosts.host import Done
 from dutlab.hosts.local import LocalHost
 from dutlab.labs import description
 from dutlab.methods.mixes import frame_mix
-from dutlab.methods.ports import Offer
+from dutlab.methods.ports import Directions, Offer, Stretch
+from dutlab.spec.traffic import Traffic
 from dutlab.tools import agent as agent_module
 from dutlab.tools.engine import Engine
 from dutlab.tools.find_engine import find_engine
@@ -45,13 +46,19 @@ def answer(op, q):
         return dict(armed=q["port"], streams=[])
     if op == "start":
         return dict(at_monotonic_ns=6_000)
+    if op == "clock":
+        return dict(received_monotonic_ns=time.monotonic_ns() + ahead, replied_monotonic_ns=time.monotonic_ns() + ahead, realtime_ns=1)
     if op == "status":  # a tenth of the frames is lost, at 1 kpps
         t = round((time.monotonic() - born) * 1000)
-        if "send" in plans[q["port"]]:
-            (s,) = plans[q["port"]]["send"]["streams"]
-            return dict(port=q["port"], sending=dict(age_ns=0, streams=[dict(stream=s["stream"], sent=t, numbered=t, refused_by_peer=0)]))
-        (s,) = plans[q["port"]]["receive"]["streams"]
-        return dict(port=q["port"], receiving=dict(age_ns=0, streams=[dict(stream=s, received=t - t // 10, duplicated=0, reordered=0, next_sequence=t)]))
+        when, plan, reply = dict(monotonic_ns=t * 10**6, age_ns=0), plans[q["port"]], dict(port=q["port"])
+        if "send" in plan:
+            (s,) = plan["send"]["streams"]
+            reply["sending"] = when | dict(streams=[dict(stream=s["stream"], sent=t, numbered=t, refused_by_peer=0)])
+        if "receive" in plan:
+            (s,) = plan["receive"]["streams"]
+            reply["receiving"] = when | dict(streams=[dict(stream=s, received=t - t // 10, duplicated=0, reordered=0, next_sequence=t,
+                latency_count=t, latency_sum_ns=t * 50)])
+        return reply
     if op == "wait":
         send = plans[q["port"]]["send"]
         (s,) = send["streams"]
@@ -62,16 +69,12 @@ def answer(op, q):
     if op == "settle":
         (s,) = q["sent"]
         n = s["frames"]
-        if plans[q["port"]].get("events"):
-            for second in range(1, 4):
-                out(json.dumps(dict(event="second", port=q["port"], monotonic_ns=second * 10**9, sent=0, sent_bytes=0, received=second * 250,
-                    received_bytes=0, duplicated=0, reordered=0, kernel_dropped=0)))
         latency = dict(count=n, negative=0, min_ns=1, p50_ns=2, p90_ns=3, p99_ns=4, p999_ns=5, max_ns=6, mean_ns=2.5, histogram=[[6, n]])
         return dict(port=q["port"], foreign=0, stale=0, kernel_dropped=0, streams=[dict(stream=s["stream"], sent=n, received=n + 2, received_bytes=64 * (n + 2),
             lost=0, duplicated=2, reordered=1, reorder_extent_max=1, guessed=0, corrupted=0, balances=True, latency=latency,
             sources=[dict(address="172.16.10.1", port=1)])])
     return dict()
-plans, waiting, born = dict(), [], time.monotonic()
+plans, waiting, born, ahead = dict(), [], time.monotonic(), {ahead}
 for line in sys.stdin:
     q = json.loads(line)
     op = q["op"]
@@ -106,9 +109,9 @@ async def engine(tmp_path):
     """Makes an engine whose agents have a twist."""
     made = []
 
-    def make(twist="pass", *, binary=None, cpus=None, sink=NeighbourlyHost, **words):
+    def make(twist="pass", *, binary=None, cpus=None, sink=NeighbourlyHost, ahead=0, **words):
         path = tmp_path / "dutlab-engine"
-        path.write_text(AGENT.format(python=sys.executable, twist=twist, log=str(tmp_path / "asked")))
+        path.write_text(AGENT.format(python=sys.executable, twist=twist, log=str(tmp_path / "asked"), ahead=ahead))
         path.chmod(0o755)
         hosts = {"source": NeighbourlyHost("source"), "sink": sink("sink")}
         made.append(Engine(hosts, BED, cpus or {"source": (0,), "sink": (1,)}, binary or str(path), **words))
@@ -172,12 +175,8 @@ async def test_an_offer_becomes_flows_facts_raw_and_readings(engine):
         "engine_ports": "source:eth-a: af_packet; source:eth-a: no GRO; sink:eth-a: af_packet; sink:eth-a: no GRO",
         "frame_sizes": "64/60/46 × 1 (bytes with FCS/without/IP)",
     }
-    assert [(r.link, r.name, r.value, r.at_s) for r in outcome.readings] == [
-        ("a", "received_pps", 250.0, 3.0),
-        ("a", "received_pps", 250.0, 4.0),
-    ]
     lines = [json.loads(line) for line in outcome.raw["engine-sink.jsonl"].splitlines()]
-    assert {line.get("op") for line in lines} >= {"open", "arm", "start", "settle"} and any("event" in line for line in lines)
+    assert {line.get("op") for line in lines} >= {"open", "arm", "start", "settle"}
 
 
 async def test_the_raw_file_of_a_trial_holds_that_trial_alone(engine):
@@ -276,12 +275,59 @@ class OtherMachine(NeighbourlyHost):
     boot = b"another\n"
 
 
-async def test_machines_with_clocks_of_their_own_yield_no_latency_and_judge_nothing_by_send_time(engine, tmp_path):
-    outcome = await engine(sink=OtherMachine).offer(offer())
-    assert outcome.flows[0].latency is None
-    assert [d.kind for d in outcome.doubts] == [DoubtKind.LATENCY_UNKNOWN]
-    starts = [q for log in asked(tmp_path) for q in log if q["op"] == "start"]
-    assert sorted((q["ports"], q.get("at_monotonic_ns")) for q in starts) == [(["sink:eth-a"], 0), (["source:eth-a"], None)]
+async def test_between_machines_the_offset_of_their_clocks_is_measured_and_bounds_the_latency(engine, tmp_path):
+    outcome = await engine(sink=OtherMachine, ahead=f"0 if list(Path({str(tmp_path)!r}).glob('asked-*')) else 10**15").offer(offer())
+    receive = next(q["receive"] for log in asked(tmp_path) for q in log if "receive" in q)
+    source_ahead_ns, error_ns = receive["sender_clock"]["ahead_ns"], int(outcome.facts["clock_error_ns"])
+    assert abs(abs(source_ahead_ns) - 10**15) <= error_ns < 10**8, "in one machine an exchange takes well below 0.1 s"
+    assert int(outcome.facts["sink_clock_ahead_ns"]) == -source_ahead_ns
+    assert outcome.flows[0].latency_error_ns == error_ns
+    assert [d.kind for d in outcome.doubts] == [DoubtKind.LATENCY_ROUGH], "a median of 2 ns is not known by such clocks"
+
+
+async def test_on_one_machine_latency_has_no_error(engine):
+    outcome = await engine().offer(offer())
+    assert outcome.flows[0].latency_error_ns == 0 and "clock_error_ns" not in outcome.facts
+
+
+async def test_a_profile_is_sent_in_stretches_and_warmed_up_for_at_its_first_rate(engine, tmp_path):
+    stretches = (Stretch(Seconds(1.0), Pps(100.0), Pps(100.0)), Stretch(Seconds(4.0), Pps(100.0), Pps(9000.0)))
+    await engine().offer(replace(offer(rate=None, warmup=0.5), profile=stretches))
+    rates = [q["send"]["streams"][0]["rate"] for log in asked(tmp_path) for q in log if "send" in q]
+    pieces = [
+        {"from_pps": 100.0, "to_pps": 100.0, "duration_ns": 1_000_000_000},
+        {"from_pps": 100.0, "to_pps": 9000.0, "duration_ns": 4_000_000_000},
+    ]
+    assert rates == [{"pps": 100.0}, {"profile": pieces}]
+
+
+async def test_traffic_says_transport_tags_and_flows_in_the_protocols_words(engine, tmp_path):
+    flows = {"count": 5000, "source_addresses": 4, "seed": 7}
+    traffic = Traffic.model_validate({"transport": "tcp-syn", "vlans": [100, 200], "flows": flows})
+    await engine().offer(replace(offer(size=128), traffic=traffic))
+    request = next(q for log in asked(tmp_path) for q in log if "send" in q)
+    jsonschema.Draft202012Validator({"$ref": "#/$defs/Request", "$defs": SCHEMA["$defs"]}).validate(request)
+    (stream,) = request["send"]["streams"]
+    assert (stream["transport"], stream["vlans"]) == ("tcp_syn", [{"id": 100}, {"id": 200}])
+    assert (stream["source_port"], stream["destination_port"]) == (1024, 1), "where the ranges of RFC 4814 begin"
+    ranges = {"source_addresses": 4, "destination_addresses": 1, "source_ports": 64512, "destination_ports": 49151}
+    assert stream["flows"] == {"count": 5000, "seed": 7, **ranges}
+
+
+async def test_both_ways_at_once_each_port_sends_and_receives_and_all_begin_at_one_instant(engine, tmp_path):
+    outcome = await engine().offer(replace(offer("a", "b"), directions=Directions.BOTH))
+    assert [f.link for f in outcome.flows] == ["a", "a.back", "b", "b.back"]
+    logs = asked(tmp_path)
+    arms = [q for log in logs for q in log if q["op"] == "arm"]
+    assert sorted(q["port"] for q in arms) == ["sink:eth-a", "sink:eth-b", "source:eth-a", "source:eth-b"]
+    assert all({"send", "receive"} <= q.keys() for q in arms)
+    sent, heard = {q["send"]["streams"][0]["stream"] for q in arms}, {q["receive"]["streams"][0] for q in arms}
+    assert len(sent) == 4 and sent == heard
+    starts = [q for log in logs for q in log if q["op"] == "start"]
+    instants = {q.get("at_monotonic_ns") for q in starts if q["half"] == "send"}
+    assert [q["half"] for log in logs for q in log if q["op"] == "start"] == ["receive", "send"] * 2
+    assert len(instants) == 1 and min(instants) > time.monotonic_ns() - 10**9
+    assert sum(q["op"] == "open" for log in logs for q in log) == 4
 
 
 @pytest.mark.parametrize(

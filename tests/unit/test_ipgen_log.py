@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from dutlab.interop.ipgen_log import parse_answer, parse_log
-
-
-def line(*, tx=1000, rx=990, dup=0, latency=0.25, size=46):
-    common = {"packetsize": size, "TXppsconfig": 1000, "TXunderrun": 0}
-    receiver = common | {"interface": "ix0", "TX": 0, "RX": rx, "TXpps": 0, "RXpps": 990, "RXdup": dup, "RXreorder": 2,
-                         "latency-min": 0.01, "latency-avg": 0.05, "latency-max": latency}  # fmt: skip
-    sender = common | {"interface": "ix1", "TX": tx, "RX": 0, "TXpps": 1000, "RXpps": 0}
-    return json.dumps({"apiversion": "1.2", "time": 123.5, "statistics": [receiver, sender]})
+from ipgen_files import line
 
 
 def test_a_second_has_frames_with_fcs_and_loss_by_sent_less_received():

@@ -24,7 +24,7 @@ class Trial:
     def sent(self, at: float) -> SentSoFar:
         numbered = min(int(at * self.pps) + 1, len(self.fates))
         refused = self.fates[:numbered].count("refused")
-        return SentSoFar(at, at, numbered - refused, numbered, refused)
+        return SentSoFar(at, at, round(at * 1e9), numbered - refused, numbered, refused)
 
     def arrived(self, at: float) -> ArrivedSoFar:
         times = sorted((n / self.pps + f, n) for n, f in enumerate(self.fates) if isinstance(f, float) and n / self.pps + f <= at)
@@ -32,7 +32,7 @@ class Trial:
         for _, n in times:
             reordered += n < following
             following = max(following, n + 1)
-        return ArrivedSoFar(at, at, len(times), reordered, following)
+        return ArrivedSoFar(at, at, round(at * 1e9), len(times), reordered, following)
 
     def watched(self, until: float, *, every: float = 0.2, skew: float = 0.0, watch: LossWatch | None = None) -> LossWatch:
         watch = watch or LossWatch(DRAIN)
@@ -92,5 +92,5 @@ def test_readings_that_nobody_can_order_say_nothing(age):
     watch = LossWatch(DRAIN)
     for i in range(1, 20):
         at = i * 0.05
-        watch.see(SentSoFar(at - 10, at, 1000 * i, 1000 * i, 0), ArrivedSoFar(at - 10 - age, at, 0, 0, 0))
+        watch.see(SentSoFar(at - 10, at, 0, 1000 * i, 1000 * i, 0), ArrivedSoFar(at - 10 - age, at, 0, 0, 0, 0))
     assert watch.lost == 0

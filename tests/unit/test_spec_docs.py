@@ -13,6 +13,7 @@ from dutlab.spec.known import FAMILY_MODES, LABS, WATCHES
 from dutlab.spec.loader import load_experiment, load_testbed
 from dutlab.spec.mixes import NAMED_MIXES
 from dutlab.spec.testbed import HostSpec, Link, Sensor, Testbed
+from dutlab.spec.traffic import FlowSet, Traffic
 from dutlab.spec.workloads import KINDS
 from dutlab.spec.workloads.search import SearchGoal
 from dutlab.spec.workloads.steps import Step
@@ -43,7 +44,7 @@ def test_every_experiment_of_the_reference_loads_and_can_be_planned(tmp_path, te
 @pytest.mark.parametrize(
     ("page", "model"),
     [(TESTBED_PAGE, m) for m in (Testbed, HostSpec, Link, Sensor)]
-    + [(EXPERIMENT_PAGE, m) for m in (Experiment, *KINDS.values(), SearchGoal, Step, CustomMode)],
+    + [(EXPERIMENT_PAGE, m) for m in (Experiment, *KINDS.values(), SearchGoal, Step, Traffic, FlowSet, CustomMode)],
 )
 def test_every_key_has_its_row(page, model):
     rows = set(re.findall(r"^\| `([a-z0-9_]+)` \|", page, re.MULTILINE))
@@ -53,7 +54,7 @@ def test_every_key_has_its_row(page, model):
 def test_no_row_explains_a_key_that_is_none():
     for page, models in (
         (TESTBED_PAGE, (Testbed, HostSpec, Link, Sensor)),
-        (EXPERIMENT_PAGE, (Experiment, *KINDS.values(), SearchGoal, Step, CustomMode)),
+        (EXPERIMENT_PAGE, (Experiment, *KINDS.values(), SearchGoal, Step, Traffic, FlowSet, CustomMode)),
     ):
         known = {key for model in models for key in model.file_keys()}
         assert set(re.findall(r"^\| `([a-z0-9_]+)` \|", page, re.MULTILINE)) <= known
@@ -72,7 +73,8 @@ def test_the_design_example_of_a_testbed_is_the_ready_one():
     assert load_testbed(ROOT / "examples" / "testbeds" / "e302-9d.yaml").links["b"].speed == 10e9
 
 
-def test_the_published_figures_stand_in_the_examples_readme():
-    folder = ROOT / "examples" / "firewall-modes"
+@pytest.mark.parametrize("name", ["firewall-modes", "loadtest"])
+def test_the_published_figures_stand_in_the_examples_readme(name):
+    folder = ROOT / "examples" / name
     for line in (folder / "published.csv").read_text().splitlines()[1:]:
         assert "| " + line.replace(",", " | ") + " |" in (folder / "README.md").read_text()

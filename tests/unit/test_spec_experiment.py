@@ -12,6 +12,7 @@ from dutlab.errors import SpecRefused
 from dutlab.spec.experiment import Experiment, LabRef, TestbedPath
 from dutlab.spec.loader import load_experiment, path_of_testbed
 from dutlab.spec.mixes import Mix, parse_mix_text
+from dutlab.spec.rates import AskedRate, RateUnit
 from dutlab.spec.workloads import KINDS
 from dutlab.spec.workloads.iperf3 import Iperf3Workload
 from dutlab.spec.workloads.sweep import SweepWorkload
@@ -67,7 +68,11 @@ def test_an_experiment_file_becomes_an_experiment(tmp_path):
     assert experiment.factors == {"mode": ("router", "own"), "mtu": ("1500", "9000")}
     assert experiment.hand_factors == ("mtu",)
     assert isinstance(iperf3, Iperf3Workload) and (iperf3.tool, iperf3.streams, iperf3.omit, iperf3.duration) == ("iperf3", 4, 5.0, 30.0)
-    assert isinstance(sweep, SweepWorkload) and (sweep.tool, sweep.rates, sweep.duration) == ("engine", (None, 100e3), 1.5)
+    assert isinstance(sweep, SweepWorkload) and (sweep.tool, sweep.rates, sweep.duration) == (
+        "engine",
+        (None, AskedRate(100e3, RateUnit.PPS)),
+        1.5,
+    )
     assert sweep.frame_sizes[1].parts == ((64, 7), (594, 4), (1518, 1))
     assert (experiment.repeats, experiment.order, experiment.seed, experiment.watch) == (2, "as-written", 7, ("cpu",))
     assert experiment.modes["own"].restore == ("sysctl -w x=0",)
@@ -91,7 +96,7 @@ def test_what_is_left_out_has_its_documented_default(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("router, own", "ruter, own", ":4:10: factors.mode.0: no mode 'ruter' for the DUT of lab three-node, of family linux (known: filter-default, filter-empty, nat, own, router; did you mean router?)"),
+        ("router, own", "ruter, own", ":4:10: factors.mode.0: no mode 'ruter' for the DUT of lab three-node, of family linux (known: filter-1, filter-25, filter-default, filter-empty, nat, own, router; did you mean router?)"),
         ("router, own", "router, router", ":4:18: factors.mode.1: 'router' stands twice; `repeats` repeats trials"),
         ("[router, own]", "[]", ":4:3: factors.mode: empty; a factor has at least one level"),
         ("[router, own]", "router", ":4:3: factors.mode: must be a list, as in [a, b]"),
@@ -99,7 +104,7 @@ def test_what_is_left_out_has_its_documented_default(tmp_path):
         ("[1500, 9000]", "[1500, ~]", ":5:15: factors.mtu.1: must be text"),
         ("  mtu:", "  MTU size:", ":5:3: factors.MTU size: 'MTU size' is no name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names"),
         ("  mode: [router, own]\n", "", ":3:1: factors.mode: missing; write the modes to measure, as in [router, nat]; a mode with no commands can be written under `modes:`"),
-        ("lab: three-node", "lab: three-nodes", ":2:11: testbed.lab: there is no lab 'three-nodes' (known: three-node; did you mean three-node?)"),
+        ("lab: three-node", "lab: three-nodes", ":2:11: testbed.lab: there is no lab 'three-nodes' (known: three-node, three-node-ssh; did you mean three-node?)"),
         ("lab: three-node", "lab: three-node, path: x", ":2:28: testbed.path: unknown key (known: lab)"),
         ("{lab: three-node}", "7", ":2:1: testbed: must be {lab: NAME} or the path of a testbed file"),
         ("{lab: three-node}", "nosuch.yaml", ":2:1: testbed: nosuch.yaml cannot be read: No such file or directory"),
@@ -128,8 +133,8 @@ def test_what_is_left_out_has_its_documented_default(tmp_path):
         ("[64, imix]", "[{name: web, parts: {64: 7, 594: x}}]", ":8:27: workloads.1.sweep.frame_sizes.0: weight of 594 must be a whole number, not 'x'"),
         ("[64, imix]", "[{name: imix, parts: {64: 7}}]", ":8:28: workloads.1.sweep.frame_sizes.0.name: 'imix' already means something else; give the mix a name of its own"),
         ("[64, imix]", "[{name: web, parts: {64: 7, 0x40: 1}}]", ":8:27: workloads.1.sweep.frame_sizes.0: frame size must be a whole number, not '0x40'"),
-        ("100kpps", "100k", ":8:51: workloads.1.sweep.rates.1: '100k' is no frame rate; write a number and pps, kpps, Mpps or Gpps, as in 100kpps"),
-        ("100kpps", "100", ":8:51: workloads.1.sweep.rates.1: 100 has no unit; write it as in 100kpps"),
+        ("100kpps", "100k", ":8:51: workloads.1.sweep.rates.1: '100k' does not say its layer; write 100k-l1 (with preamble and gap) or 100k-l2 (frames with FCS)"),
+        ("100kpps", "100", ":8:51: workloads.1.sweep.rates.1: 100 has no unit; write max, 100kpps, 80%, 5Gbit/s-l1 (with preamble and gap) or 5Gbit/s-l2 (frames with FCS)"),
         ("duration: 1.5s", "duration: 10ms", ":8:61: workloads.1.sweep.duration: must be 0.1s to 86400s, not 0.01s"),
         ("duration: 1.5s", "drain: 1h", ":8:61: workloads.1.sweep.drain: must be 0s to 600s, not 3600s"),
         ("repeats: 2", "repeats: 0", ":9:1: repeats: must be at least 1"),
@@ -162,10 +167,10 @@ workloads:
 """
     assert faults(tmp_path, text) == [
         ":1:1: experiment: 'Bad' is no name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names",
-        ":3:18: factors.mode.0: no mode 'ruter' for the DUT of lab three-node, of family linux (known: filter-default, filter-empty, nat, router; did you mean router?)",
+        ":3:18: factors.mode.0: no mode 'ruter' for the DUT of lab three-node, of family linux (known: filter-1, filter-25, filter-default, filter-empty, nat, router; did you mean router?)",
         ":5:14: workloads.0.iperf3.duration: 10 has no unit; write it as in 30s",
         ":5:37: workloads.0.iperf3.links.0.0: lab three-node has no link 'z' (known: a, b)",
-        ":6:34: workloads.1.sweep.colour: unknown key (known: drain, duration, frame_sizes, links, rates, warmup)",
+        ":6:34: workloads.1.sweep.colour: unknown key (known: directions, drain, duration, frame_sizes, links, rates, traffic, warmup)",
     ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from dutlab.errors import SpecRefused
@@ -23,7 +25,7 @@ def load(tmp_path):
 
 
 def cells(experiment):
-    return [t.cell for t in make_plan(experiment, bed_of(experiment), seed=1).trials]
+    return [t.cell for t in make_plan(experiment, bed_of(experiment, Path()), seed=1).trials]
 
 
 def test_a_search_without_a_word_is_csit_over_the_sizes_of_rfc2544(load):
@@ -45,7 +47,7 @@ def test_goals_of_ones_own_reach_the_method_as_they_were_written(load):
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_the_plan_is_given_about_what_a_search_takes(load, preset):
-    (trial,) = make_plan(experiment := load(f"preset: {preset}, frame_sizes: [64], links: [[a]]"), bed_of(experiment)).trials
+    (trial,) = make_plan(experiment := load(f"preset: {preset}, frame_sizes: [64], links: [[a]]"), bed_of(experiment, Path())).trials
     simulated_s = {"rfc2544": 93, "csit": 39, "tst009": 115, "quick": 6}[preset]  # of sending alone; docs/method/search.md
     assert simulated_s < trial.estimate_s < 20 * simulated_s
 
@@ -87,3 +89,9 @@ def test_a_rate_above_the_line_is_refused_before_anything_is_touched(tmp_path, l
     )
     with pytest.raises(SpecRefused, match=r"2 Mpps of frame size 64 is more than link a carries .1.49 Mpps."):
         load("highest: 2Mpps, frame_sizes: [64]", testbed="bed.yaml")
+
+
+def test_the_ready_experiment_searches_every_mode_and_size():
+    found = cells(load_experiment(Path(__file__).parents[2] / "examples" / "ndr-pdr" / "experiment.yaml"))
+    assert {(c.mode, c.params["preset"]) for c in found} == {("router", "csit"), ("filter-default", "csit")}
+    assert len(found) == 2 * 4 * 3

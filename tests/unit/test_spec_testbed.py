@@ -128,7 +128,7 @@ def test_a_testbed_file_becomes_a_testbed(tmp_path):
         (
             "ssh: root@192.0.2.11, ",
             "",
-            ":3:3: hosts.source.ssh: missing; write how to reach the host, as in root@192.0.2.11 (only embedded labs do without)",
+            ":3:3: hosts.source.ssh: missing; write how to reach the host, as in root@192.0.2.11, or `local: true` for this machine",
         ),
         (
             "family: freebsd}",
@@ -183,7 +183,7 @@ colour: red
     assert faults(tmp_path, text) == [
         ":2:1: hosts.sink: missing; a testbed has the hosts source, dut and sink",
         ":3:12: hosts.source.ssh: '-v' is no ssh target; write [user@]host[:port], as in root@192.0.2.11",
-        ":3:21: hosts.source.famly: unknown key (known: family, ssh; did you mean family?)",
+        ":3:21: hosts.source.famly: unknown key (known: family, local, ssh; did you mean family?)",
         ":7:5: links.a.speed: '10 Gb' is an amount, not a rate: per what time? Write 10 Gbit/s",
         ":11:46: links.b.path.3: nosuch:eth0: there is no host 'nosuch' (known: dut, source)",
         ":13:1: colour: unknown key (known: hosts, links, sensors, testbed)",

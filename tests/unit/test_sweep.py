@@ -15,6 +15,7 @@ from dutlab.methods import sweep
 from dutlab.methods.mixes import frame_mix, mix_of
 from dutlab.methods.ports import Bench, Flow, Latency, Outcome, Reading
 from dutlab.plan.cell import Cell
+from dutlab.units import BpsL1
 
 LATENCY = Latency(count=1000, min_ns=8, p50_ns=10, p90_ns=20, p99_ns=30, p999_ns=40, max_ns=50, mean_ns=12.5)
 
@@ -28,7 +29,7 @@ class SimulatedDut:
 
     async def offer(self, offer):
         self.offers.append(offer)
-        flows = tuple(self.change(self._flow(offer, name)) for name in offer.links)
+        flows = tuple(self.change(self._flow(offer, name)) for name in offer.flow_names)
         return Outcome(flows, self.doubts, {"raw.json": b"{}"}, {"engine_version": "1"}, (Reading(1.0, "a", "received_pps", 5.0),))
 
     def _flow(self, offer, link):
@@ -95,6 +96,28 @@ async def test_a_rate_that_was_asked_for_is_in_the_figures_and_in_the_offer():
     assert figures["asked_pps"] == figures["sent_pps"] == figures["received_pps"] == 1e5
     assert figures["loss_ratio"] == 0.0
     assert (dut.offers[0].rate, dut.offers[0].duration, dut.offers[0].warmup, dut.offers[0].drain) == (1e5, 60.0, 0.5, 0.5)
+
+
+async def test_a_share_of_the_links_speed_is_one_of_its_line_rate():
+    dut = SimulatedDut()
+    share = cell(links=("a", "b"), rate_percent=80.0)
+    await sweep.measure(Bench(dut, {"a": BpsL1(1e9), "b": BpsL1(1e9)}), share)
+    assert dut.offers[0].rate == pytest.approx(0.8 * 1_488_095.238), "RFC 5180 appendix A"
+    with pytest.raises(InputError, match=r"80% of links with different speeds: a, b"):
+        await sweep.measure(Bench(dut, {"a": BpsL1(1e9), "b": BpsL1(1e10)}), share)
+    with pytest.raises(InputError, match=r"80% of a speed that is not known: link b"):
+        await sweep.measure(Bench(dut, {"a": BpsL1(1e9)}), share)
+
+
+async def test_traffic_and_directions_are_what_the_cell_says():
+    dut = SimulatedDut()
+    measured = await measured_by(dut, cell(traffic='{"transport":"tcp"}', directions="both", rate_pps=1e5))
+    (offer,) = dut.offers
+    assert (offer.traffic.transport, offer.flow_names) == ("tcp", ("a", "a.back"))
+    assert set(measured.figures) == {"a", "a.back", "a+a.back"}
+    assert measured.figures["a+a.back"]["received_pps"] == 2e5
+    with pytest.raises(InputError, match="is no traffic"):
+        await measured_by(dut, cell(traffic='{"transport":"smoke"}'))
 
 
 async def test_warmup_and_drain_are_what_the_cell_says_even_nought():

@@ -88,10 +88,12 @@ impl Live {
     #[must_use]
     pub fn status(&self, port: &str, now: Nanos, sent: &[u16], received: &[u16]) -> Status {
         let sending = lock(&self.sent).clone().map(|r| SendingSoFar {
+            monotonic_ns: r.at.0,
             age_ns: now.since(r.at).0,
             streams: sent.iter().zip(&r.streams).map(|(stream, t)| sending(*stream, t)).collect(),
         });
         let receiving = lock(&self.arrived).clone().map(|r| ReceivingSoFar {
+            monotonic_ns: r.at.0,
             age_ns: now.since(r.at).0,
             streams: received.iter().zip(&r.streams).map(|(stream, a)| receiving(*stream, a)).collect(),
         });
@@ -110,6 +112,8 @@ const fn receiving(stream: u16, a: &StreamArrivals) -> StreamReceivingSoFar {
         duplicated: a.duplicated,
         reordered: a.reordered,
         next_sequence: a.next,
+        latency_count: a.latency_count,
+        latency_sum_ns: a.latency_sum,
     }
 }
 

@@ -6,7 +6,7 @@ mod raw;
 mod replay;
 mod sizes;
 
-pub use rate::{lower_rate, pace};
+pub use rate::pace;
 
 use dutlab_port as port;
 use dutlab_port::iface::Interface;
@@ -145,7 +145,8 @@ fn lower_raw(s: &RawStream, iface: &Interface) -> Result<One, Vec<String>> {
     Ok(One { stream, profile, link, mean, sizes: stated })
 }
 
-fn rate_of(rate: &Rate, mean: f64, iface: &Interface) -> Result<(Profile, Option<f64>), String> {
+/// A rate for frames of `mean` bytes with FCS on `iface`, and the link's speed if the rate is a share of it.
+pub fn rate_of(rate: &Rate, mean: f64, iface: &Interface) -> Result<(Profile, Option<f64>), String> {
     rate::lower_on(rate, mean, &|| speed::of(&iface.name)).map_err(|e| format!("rate: {e}"))
 }
 

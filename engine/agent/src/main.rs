@@ -7,7 +7,6 @@
 //! - [`lower`]: from plans to templates and paces
 //! - [`write`]: from templates to frames
 //! - [`send`], [`receive`]: the threads of a trial; [`held`]: why frames were not sent; [`live`]: what is told meanwhile
-//! - [`memory_bench`]: what the writer's path can do on this CPU
 //! - [`report`]: from counters to the words of the protocol
 #![forbid(unsafe_code)]
 
@@ -17,7 +16,6 @@ mod held;
 mod kernel_speed;
 mod live;
 mod lower;
-mod memory_bench;
 mod ports;
 mod receive;
 mod replay;

@@ -114,7 +114,8 @@ pub fn run(mut receiver: Receiver, job: &Job) -> Done {
     }
     let (tally, (dropped, passed), error) = match &mut receiver {
         Receiver::Burst(rx) => {
-            let mut account = Account::new(job.watch.begin, &job.watch.streams);
+            let mut account =
+                Account::new(job.watch.begin, &job.watch.streams).with_sender_clock_ahead(job.watch.clock_offset);
             let error = frames(rx.as_mut(), job, &mut account).err();
             let counters = (rx.dropped().unwrap_or(0), rx.passed().unwrap_or(0));
             (Tally::Here(Box::new(account)), counters, error)

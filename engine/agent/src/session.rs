@@ -5,7 +5,7 @@ use crate::report::fault;
 use crate::trial::{Port, wrong_state};
 use dutlab_port::{clock, cpu};
 use dutlab_protocol::event::Failed;
-use dutlab_protocol::reply::{Answer, Done, Hello, Outcome, Started};
+use dutlab_protocol::reply::{Answer, Clock, Done, Hello, Outcome, Started};
 use dutlab_protocol::request::{Op, Settle, Start};
 use dutlab_protocol::{ErrorKind, Event, Fault, PROTOCOL, Reply, Request};
 use dutlab_units::Nanos;
@@ -79,6 +79,7 @@ impl<W: Write> Session<W> {
     }
 
     fn line(&mut self, line: &str) {
+        let received = clock::monotonic();
         if line.trim().is_empty() {
             return;
         }
@@ -96,16 +97,17 @@ impl<W: Write> Session<W> {
                 self.drains.push((now + Nanos(settle.drain_ns), id, settle));
             }
             Ok(Request { id, op }) => {
-                let answer = self.operation(op);
+                let answer = self.operation(op, received);
                 self.reply(Some(id), answer);
             }
         }
     }
 
-    fn operation(&mut self, op: Op) -> Answered {
+    fn operation(&mut self, op: Op, received: Nanos) -> Answered {
         let done = Ok(Answer::Done(Done {}));
         match op {
             Op::Hello(_) => Ok(Answer::Hello(hello())),
+            Op::Clock(_) => Ok(Answer::Clock(time(received))),
             Op::Probe(p) => ports::probe(&p.iface).map(Answer::Probed),
             Op::Open(o) => {
                 if self.ports.contains_key(&o.port) {
@@ -166,30 +168,31 @@ impl<W: Write> Session<W> {
     fn start(&mut self, start: &Start) -> Answered {
         let mut names = self.named(&start.ports)?;
         if start.ports.is_empty() {
-            names.retain(|n| self.ports[n].is_armed());
+            names.retain(|n| self.ports[n].is_armed(start.half));
         }
-        if let Some(name) = names.iter().find(|n| !self.ports[*n].is_armed()) {
+        if let Some(name) = names.iter().find(|n| !self.ports[*n].is_armed(start.half)) {
             return Err(wrong_state(format!("{name} is not armed"), "arm it first"));
         }
         if names.is_empty() {
             return Err(wrong_state("no port is armed".into(), "arm one first"));
         }
+        let given = instant_of(start)?;
         // Receivers first, so that no frame comes too early. To attach one may take longer than LEAD.
-        let begin = start.at_monotonic_ns.map_or_else(clock::monotonic, Nanos);
+        let begin = given.unwrap_or_else(clock::monotonic);
         for (i, name) in names.iter().enumerate() {
-            if let Err(fault) = self.port(name)?.begin_receiver(begin) {
+            if let Err(fault) = self.port(name)?.begin_receiver(start.half, begin) {
                 for begun in &names[..i] {
-                    self.port(begun)?.abandon_receiver();
+                    self.port(begun)?.abandon_receiver(start.half);
                 }
                 return Err(fault);
             }
         }
-        let lead = names.iter().filter_map(|n| self.ports.get(n)).map(Port::lead).fold(LEAD, Nanos::max);
-        let at = start.at_monotonic_ns.map_or_else(|| clock::monotonic() + lead, Nanos);
+        let lead = names.iter().filter_map(|n| self.ports.get(n)).map(|p| p.lead(start.half)).fold(LEAD, Nanos::max);
+        let at = given.unwrap_or_else(|| clock::monotonic() + lead);
         for name in &names {
             let (inputs, ended) = (self.inputs.clone(), Input::Sent(name.clone()));
             // The session ends only after its threads, so it hears this or needs it no more.
-            self.port(name)?.start(at, move || drop(inputs.send(ended)));
+            self.port(name)?.start(start.half, at, move || drop(inputs.send(ended)));
         }
         if self.tick == Nanos::NEVER && names.iter().any(|n| self.ports[n].has_events()) {
             self.tick = at + Nanos(1_000_000_000);
@@ -256,6 +259,31 @@ impl<W: Write> Drop for Session<W> {
         for port in self.ports.values_mut() {
             port.stop_sending();
         }
+    }
+}
+
+/// When a start is to happen; `None`: now.
+fn instant_of(start: &Start) -> Result<Option<Nanos>, Fault> {
+    match (start.at_monotonic_ns, start.at_realtime_ns) {
+        (Some(_), Some(_)) => {
+            Err(fault(ErrorKind::BadRequest, "start: give at_monotonic_ns or at_realtime_ns, not both", None))
+        }
+        (at, None) => Ok(at.map(Nanos)),
+        (None, Some(at)) => {
+            // Read one right after the other: what lies between them is below a microsecond, unless this thread loses its CPU.
+            let (wall, now) = (clock::realtime(), clock::monotonic());
+            Ok(Some(Nanos(now.0.saturating_add_signed(
+                i64::try_from(at).unwrap_or(i64::MAX).saturating_sub(i64::try_from(wall.0).unwrap_or(i64::MAX)),
+            ))))
+        }
+    }
+}
+
+fn time(received: Nanos) -> Clock {
+    Clock {
+        received_monotonic_ns: received.0,
+        realtime_ns: clock::realtime().0,
+        replied_monotonic_ns: clock::monotonic().0,
     }
 }
 
@@ -341,6 +369,6 @@ mod tests {
         );
         assert!(reply["err"]["message"].as_str().unwrap().contains("BPF_LINK_CREATE"), "{reply}");
         assert_eq!(begun.load(Ordering::Relaxed), 0, "what had begun was ended");
-        assert!(session.ports.values().all(Port::is_armed), "nothing was changed");
+        assert!(session.ports.values().all(|p| p.is_armed(None)), "nothing was changed");
     }
 }

@@ -10,9 +10,9 @@ use crate::{receive, send};
 use dutlab_port::af_packet::Absorb;
 use dutlab_port::{Receiver, Sender, Watch, clock};
 use dutlab_protocol::event::Second;
-use dutlab_protocol::plan::{Rate, ReceivePlan, SendPlan};
+use dutlab_protocol::plan::{Rate, ReceivePlan, SendPlan, SenderClock};
 use dutlab_protocol::reply::Armed;
-use dutlab_protocol::request::StreamSent;
+use dutlab_protocol::request::{Half, StreamSent};
 use dutlab_protocol::status::Status;
 use dutlab_protocol::totals::{Received, Sent};
 use dutlab_protocol::{ErrorKind, Fault};
@@ -33,13 +33,13 @@ pub struct Port {
 
 struct Trial {
     events: bool,
-    begun: bool,
     live: Arc<Live>,
     send: Option<Sending>,
     receive: Option<Receiving>,
 }
 
 struct Sending {
+    begun: bool,
     plan: Lowered,
     stop: Arc<AtomicBool>,
     changes: Option<mpsc::Sender<send::Change>>,
@@ -48,6 +48,7 @@ struct Sending {
 }
 
 struct Receiving {
+    begun: bool,
     plan: ReceivePlan,
     end: Arc<receive::End>,
     thread: Option<JoinHandle<receive::Done>>,
@@ -57,9 +58,18 @@ struct Receiving {
 impl Trial {
     /// Whether a thread of this trial still runs, or has not been settled.
     fn is_running(&self) -> bool {
-        self.begun
-            && (self.send.as_ref().is_some_and(|s| s.thread.is_some())
-                || self.receive.as_ref().is_some_and(|r| r.thread.is_some()))
+        self.send.as_ref().is_some_and(|s| s.thread.is_some())
+            || self.receive.as_ref().is_some_and(|r| r.thread.is_some())
+    }
+
+    /// What it is to send, if that is part of `half` and has not begun.
+    fn to_send(&self, half: Option<Half>) -> Option<&Sending> {
+        self.send.as_ref().filter(|s| half != Some(Half::Receive) && !s.begun)
+    }
+
+    /// What it is to receive, likewise.
+    fn to_receive(&self, half: Option<Half>) -> Option<&Receiving> {
+        self.receive.as_ref().filter(|r| half != Some(Half::Send) && !r.begun)
     }
 }
 
@@ -72,11 +82,16 @@ impl Receiving {
             .then(|| Absorb::open(&port.iface.name, &plan.absorb_udp_ports))
             .transpose()
             .map_err(|e| port_fault(&e))?;
-        Ok(Self { plan: plan.clone(), end: Arc::default(), thread: None, _absorb: absorb })
+        Ok(Self { begun: false, plan: plan.clone(), end: Arc::default(), thread: None, _absorb: absorb })
     }
 
     fn watch(&self, begin: Nanos) -> Watch {
-        Watch { streams: self.plan.streams.clone(), begin, unverified: self.plan.unverified }
+        let (begin, clock_offset) = match self.plan.sender_clock {
+            SenderClock::Same => (begin, 0),
+            SenderClock::AheadNs(offset) => (Nanos::ZERO, offset),
+            SenderClock::Unknown => (Nanos::ZERO, 0),
+        };
+        Watch { streams: self.plan.streams.clone(), begin, unverified: self.plan.unverified, clock_offset }
     }
 }
 
@@ -107,7 +122,14 @@ impl Port {
         let send = send
             .map(|plan| lower::lower(plan, &self.open.iface).map_err(|what| fault(ErrorKind::BadPlan, what, None)))
             .transpose()?
-            .map(|plan| Sending { plan, stop: Arc::default(), changes: None, thread: None, outcome: None });
+            .map(|plan| Sending {
+                begun: false,
+                plan,
+                stop: Arc::default(),
+                changes: None,
+                thread: None,
+                outcome: None,
+            });
         // The finished trial lets its UDP ports go, before the new one takes them.
         if let Some(trial) = &mut self.trial {
             trial.receive = None;
@@ -117,14 +139,14 @@ impl Port {
             return Err(fault(ErrorKind::BadPlan, "arm: give `send`, `receive` or both", None));
         }
         let armed = Armed { armed: name.clone(), streams: send.as_ref().map_or_else(Vec::new, |s| s.plan.armed()) };
-        self.trial = Some(Trial { events, begun: false, live: Arc::default(), send, receive });
+        self.trial = Some(Trial { events, live: Arc::default(), send, receive });
         Ok(armed)
     }
 
-    /// Whether it is armed and not yet started.
+    /// Whether it is armed and this half, or either, is not yet started.
     #[must_use]
-    pub fn is_armed(&self) -> bool {
-        self.trial.as_ref().is_some_and(|t| !t.begun)
+    pub fn is_armed(&self, half: Option<Half>) -> bool {
+        self.trial.as_ref().is_some_and(|t| t.to_send(half).is_some() || t.to_receive(half).is_some())
     }
 
     /// Whether its trial asked for events.
@@ -135,8 +157,8 @@ impl Port {
 
     /// Throws away what the receiver holds from before the trial; one that counts in the kernel counts from now on.
     /// Probes sent before `begin` will be stale.
-    pub fn begin_receiver(&mut self, begin: Nanos) -> Result<(), Fault> {
-        let Some(receiving) = self.trial.as_ref().and_then(|t| t.receive.as_ref()) else { return Ok(()) };
+    pub fn begin_receiver(&mut self, half: Option<Half>, begin: Nanos) -> Result<(), Fault> {
+        let Some(receiving) = self.trial.as_ref().and_then(|t| t.to_receive(half)) else { return Ok(()) };
         match &mut self.open.receiver {
             Some(Receiver::Burst(rx)) => rx.begin(),
             Some(Receiver::Counting(rx)) => rx.begin(&receiving.watch(begin)),
@@ -146,8 +168,9 @@ impl Port {
     }
 
     /// Undoes [`begin_receiver`](Self::begin_receiver) when another port of the same start failed.
-    pub fn abandon_receiver(&mut self) {
-        if let (true, Some(Receiver::Counting(rx))) = (self.is_armed(), &mut self.open.receiver) {
+    pub fn abandon_receiver(&mut self, half: Option<Half>) {
+        let begun = self.trial.as_ref().is_some_and(|t| t.to_receive(half).is_some());
+        if let (true, Some(Receiver::Counting(rx))) = (begun, &mut self.open.receiver) {
             // The failure that brought us here is what the controller hears.
             let _ = rx.end();
         }
@@ -155,16 +178,18 @@ impl Port {
 
     /// The least time from `start` to the first frame.
     #[must_use]
-    pub fn lead(&self) -> Nanos {
-        let sends = self.trial.as_ref().is_some_and(|t| t.send.is_some());
+    pub fn lead(&self, half: Option<Half>) -> Nanos {
+        let sends = self.trial.as_ref().is_some_and(|t| t.to_send(half).is_some());
         if sends && matches!(self.open.sender, Some(Sender::Plan(_))) { KERNEL_LEAD } else { Nanos::ZERO }
     }
 
     /// Starts the threads; the first frame is due at `at`. `ended` is called when sending is through.
-    pub fn start(&mut self, at: Nanos, ended: impl FnOnce() + Send + 'static) {
+    pub fn start(&mut self, half: Option<Half>, at: Nanos, ended: impl FnOnce() + Send + 'static) {
         let Some(trial) = &mut self.trial else { return };
-        trial.begun = true;
-        if let (Some(receiving), Some(receiver)) = (&mut trial.receive, self.open.receiver.take()) {
+        let receives = trial.to_receive(half).is_some().then(|| self.open.receiver.take()).flatten();
+        let sends = trial.to_send(half).is_some().then(|| self.open.sender.take()).flatten();
+        if let (Some(receiving), Some(receiver)) = (&mut trial.receive, receives) {
+            receiving.begun = true;
             let job = receive::Job {
                 watch: receiving.watch(at),
                 cpu: self.open.receive_cpu,
@@ -173,7 +198,8 @@ impl Port {
             };
             receiving.thread = Some(std::thread::spawn(move || receive::run(receiver, &job)));
         }
-        if let (Some(sending), Some(sender)) = (&mut trial.send, self.open.sender.take()) {
+        if let (Some(sending), Some(sender)) = (&mut trial.send, sends) {
+            sending.begun = true;
             sending.plan.plan.start = at;
             sending.plan.plan.end = at + sending.plan.duration;
             let (tell, changes) = mpsc::channel();
@@ -202,8 +228,8 @@ impl Port {
         let index = sending.plan.plan.streams.iter().position(|s| s.stream == stream);
         let index =
             index.ok_or_else(|| fault(ErrorKind::BadRequest, format!("{name} sends no stream {stream}"), None))?;
-        let profile = lower::lower_rate(rate, sending.plan.means[index])
-            .map_err(|what| fault(ErrorKind::BadRequest, format!("rate: {what}"), None))?;
+        let (profile, _) = lower::rate_of(rate, sending.plan.means[index], &self.open.iface)
+            .map_err(|what| fault(ErrorKind::BadRequest, what, None))?;
         match &sending.changes {
             Some(changes) if changes.send(send::Change { index, profile }).is_ok() => Ok(()),
             _ => Err(wrong_state(format!("{name} is not sending"), "start it first")),
@@ -212,7 +238,7 @@ impl Port {
 
     /// What was sent; `None` while it is still being sent.
     pub fn outcome(&self) -> Result<Option<&Sent>, Fault> {
-        let sending = self.trial.as_ref().filter(|t| t.begun).and_then(|t| t.send.as_ref());
+        let sending = self.trial.as_ref().and_then(|t| t.send.as_ref()).filter(|s| s.begun);
         sending.map(|s| s.outcome.as_ref()).ok_or_else(|| {
             let what = format!("{} is not sending", self.open.name);
             wrong_state(what, "arm it with `send` and start it first")
@@ -240,7 +266,7 @@ impl Port {
     /// counters would not be true any more.
     pub fn settle(&mut self, sent: &[StreamSent]) -> Result<Received, Fault> {
         let name = &self.open.name;
-        let receiving = self.trial.as_mut().filter(|t| t.begun).and_then(|t| t.receive.as_mut());
+        let receiving = self.trial.as_mut().and_then(|t| t.receive.as_mut());
         let Some((thread, receiving)) = receiving.and_then(|r| Some((r.thread.take()?, r))) else {
             let remedy = "arm it with `receive` and start it first";
             return Err(wrong_state(format!("{name} is not receiving"), remedy));

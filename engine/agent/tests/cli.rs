@@ -213,6 +213,74 @@ fn frames_from_before_the_receiver_began_are_missing_and_ctrl_c_is_its_usual_end
 }
 
 #[test]
+fn ramps_bursts_sweeps_and_frames_given_whole_are_sent_as_they_were_asked_for() {
+    if !netns_or_skip() {
+        return;
+    }
+    let lab = Lab::direct();
+    let send = |more: &[&str]| {
+        let argv = [&["send", "eth-a", "--backend", "af_packet", "--json", "--quiet"], more].concat();
+        let out = lab.engine(&[], &argv).output().unwrap();
+        assert!([0, 1].contains(&code(&out)), "{more:?}: {} {}", text(&out.stdout), text(&out.stderr));
+        let said = result(&out);
+        let stream = &said["sent"]["streams"][0];
+        (stream["asked"].as_u64().unwrap(), stream["sent_bytes"].as_u64().unwrap(), stream["sent"].as_u64().unwrap())
+    };
+    let to = ["--to", "172.16.0.3", "--size", "64"];
+    // 0.2 s at 1 kpps, then 0.4 s at 2 kpps in the mean; the time follows from the rate.
+    let (asked, ..) = send(&[&to[..], &["--rate", "1kpps:200ms,1kpps..3kpps:400ms"]].concat());
+    assert_eq!(asked, 200 + 800);
+    let (asked, ..) = send(&[&to[..], &["--rate", "1.6kpps", "--burst", "16", "--duration", "95ms"]].concat());
+    assert_eq!(asked, 160, "ten bursts begin within 95 ms");
+    let swept = ["--to", "172.16.0.3", "--size", "64..70/2", "--rate", "1kpps", "--frames", "4"];
+    assert_eq!(send(&swept), (4, 64 + 66 + 68 + 70, 4));
+    let share = [&to[..], &["--rate", "80%", "--speed", "672000bit/s", "--duration", "500ms"]].concat();
+    assert_eq!(send(&share).0, 400, "(64 + 20) * 8 bits a frame: 80 % of 1000 frames a second");
+
+    let frame = format!("{}{}0800{}", "02".repeat(6), "04".repeat(6), "00".repeat(60));
+    let raw = ["--raw", &frame, "--probe-at", "20", "--rate", "1kpps", "--frames", "5"];
+    assert_eq!(send(&raw), (5, 5 * (14 + 60 + 4), 5));
+    let file = std::env::temp_dir().join(format!("dutlab-cli-{}.pcap", std::process::id()));
+    let path = file.to_str().unwrap();
+    let written = lab.engine(
+        &[],
+        &[
+            "send",
+            path,
+            "--backend",
+            "pcap",
+            "--isolated",
+            "--raw",
+            &frame,
+            "--probe-at",
+            "20",
+            "--rate",
+            "1kpps",
+            "--frames",
+            "7",
+            "--quiet",
+        ],
+    );
+    assert_eq!(code(&{ written }.output().unwrap()), 0);
+    let replay = send(&["--replay", path, "--replay-speed", "max", "--rounds", "3"]);
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(replay, (21, 21 * 78, 21));
+
+    for (wrong, why) in [
+        (&["--rate", "1kpps"][..], "--to"),
+        (&["--to", "172.16.0.3"], "--rate"),
+        (&["--to", "172.16.0.3", "--rate", "max", "--burst", "16"], "frames per second"),
+        (&["--raw", "00", "--rate", "1kpps"], "--probe-at"),
+        (&["--replay", "x", "--rate", "1kpps"], "--rate"),
+        (&["--replay", "/nowhere"], "/nowhere"),
+    ] {
+        let out = lab.engine(&[], &[&["send", "eth-a"], wrong].concat()).output().unwrap();
+        assert_eq!(code(&out), 2, "{wrong:?}: {}", text(&out.stderr));
+        assert!(text(&out.stderr).contains(why), "{wrong:?}: {}", text(&out.stderr));
+    }
+}
+
+#[test]
 fn ports_that_cannot_be_used_are_refused_with_a_remedy() {
     if !netns_or_skip() {
         return;

@@ -174,9 +174,10 @@ fn a_rate_that_rises_pauses_and_is_changed_while_running_is_followed() {
     let _alone = lab::alone();
     let lab = Lab::direct();
     let (mut source, mut sink) = both(&lab);
-    let ramp = json!({"ramp": {"from_pps": 0.0, "to_pps": 20_000.0, "duration_ns": 400_000_000}});
-    let steps = json!({"steps": [{"pps": 5000.0, "duration_ns": 100_000_000}, {"pps": 0.0, "duration_ns": 200_000_000},
-                                 {"pps": 10_000.0, "duration_ns": 100_000_000}]});
+    let stretch = |from: f64, to: f64, ns: u64| json!({"from_pps": from, "to_pps": to, "duration_ns": ns});
+    let ramp = json!({"profile": [stretch(0.0, 20_000.0, 400_000_000)]});
+    let steps = [(5000.0, 100_000_000), (0.0, 200_000_000), (10_000.0, 100_000_000)];
+    let steps = json!({"profile": steps.map(|(pps, ns)| stretch(pps, pps, ns))});
     let streams =
         [lab.stream(1, &json!({"fixed_bytes": 64}), &ramp), lab.stream(2, &json!({"fixed_bytes": 64}), &steps)];
     let plan = json!({"duration_ns": 400_000_000, "streams": streams});

@@ -18,6 +18,7 @@ const FUTURE: Nanos = Nanos(3_600_000_000_000);
 #[derive(Debug, Clone)]
 pub struct Account {
     begin: Nanos,
+    sender_ahead: i64,
     late_from: Nanos,
     streams: Vec<StreamAccount>,
     foreign: u64,
@@ -88,16 +89,24 @@ impl Account {
     #[must_use]
     pub fn new(begin: Nanos, streams: &[u16]) -> Self {
         let streams = streams.iter().map(|s| StreamAccount::new(*s)).collect();
-        Self { begin, late_from: Nanos::NEVER, streams, foreign: 0, stale: 0 }
+        Self { begin, sender_ahead: 0, late_from: Nanos::NEVER, streams, foreign: 0, stale: 0 }
+    }
+
+    /// The senders' clock shows so many nanoseconds more than ours.
+    #[must_use]
+    pub const fn with_sender_clock_ahead(mut self, nanoseconds: i64) -> Self {
+        self.sender_ahead = nanoseconds;
+        self
     }
 
     /// Enters a frame without FCS, `length` bytes long, that arrived at `at`. `frame` may be cut short.
     #[inline]
     pub fn arrive(&mut self, frame: &[u8], length: u32, at: Nanos) {
-        let Seen::Probe(found) = Seen::parse(frame) else {
+        let Seen::Probe(mut found) = Seen::parse(frame) else {
             self.foreign += 1;
             return;
         };
+        found.probe.sent.0 = found.probe.sent.0.wrapping_sub_signed(self.sender_ahead);
         let Some(stream) = self.streams.iter_mut().find(|s| s.stream == found.probe.stream) else {
             self.foreign += 1;
             return;
@@ -190,6 +199,18 @@ mod tests {
         assert_eq!((account.streams()[0].late, account.streams()[0].ledger.received()), (1, 3));
         assert_eq!(account.take_latency_max(), Nanos(20));
         assert_eq!(account.take_latency_max(), Nanos(0));
+    }
+
+    #[test]
+    fn send_times_of_another_clock_are_brought_to_ours_before_anything_is_made_of_them() {
+        let mut account = Account::new(Nanos(100), &[1]).with_sender_clock_ahead(1_000);
+        account.arrive(&frame(1, 0, 1_099), 60, Nanos(200));
+        account.arrive(&frame(1, 1, 1_150), 60, Nanos(200));
+        assert_eq!((account.stale(), account.streams()[0].ledger.received()), (1, 1));
+        assert_eq!(account.streams()[0].latency.max(), Nanos(50));
+        let mut account = Account::new(Nanos(100), &[1]).with_sender_clock_ahead(-1_000);
+        account.arrive(&frame(1, 0, 20), 60, Nanos(1_100));
+        assert_eq!(account.streams()[0].latency.max(), Nanos(80));
     }
 
     #[test]

@@ -153,6 +153,8 @@ pub struct Watch {
     pub begin: Nanos,
     /// Checksums are not looked at.
     pub unverified: bool,
+    /// The senders' clock minus ours, in nanoseconds; `begin` is of ours.
+    pub clock_offset: i64,
 }
 
 /// Accounts for frames by itself.

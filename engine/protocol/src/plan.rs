@@ -294,10 +294,8 @@ pub enum Rate {
     BpsL2(f64),
     /// A share of the link's speed, preamble and gap counted.
     Percent(Percent),
-    /// One constant rate after another; the last goes on.
-    Steps(Vec<Step>),
-    /// Linear change, then constant at `to_pps`.
-    Ramp(Ramp),
+    /// A rate over time: stretches one after another; the last goes on at its `to_pps`.
+    Profile(Vec<Stretch>),
     /// Bursts as fast as the port takes them, at a constant distance (RFC 2544 section 21).
     Bursts(Bursts),
     /// Bursts at a mean rate.
@@ -315,25 +313,15 @@ pub struct Percent {
     pub of_bps: Option<f64>,
 }
 
-/// A constant rate for a while.
+/// A while of linearly changing rate; of constant rate, if it begins as it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Step {
-    /// Frames per second; 0 is a pause.
-    pub pps: f64,
-    /// How long.
-    pub duration_ns: u64,
-}
-
-/// A linear change of rate.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Ramp {
-    /// Frames per second at the start.
+pub struct Stretch {
+    /// Frames per second at its start; 0 at both ends is a pause.
     pub from_pps: f64,
-    /// Frames per second at the end, and from then on.
+    /// Frames per second at its end.
     pub to_pps: f64,
-    /// How long the change takes.
+    /// How long it lasts.
     pub duration_ns: u64,
 }
 
@@ -371,4 +359,28 @@ pub struct ReceivePlan {
     /// Checksums are taken on trust: `corrupted` stays 0, and the `xdp` back end takes half as many frames again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unverified: bool,
+    /// What the send times in the probes are read by.
+    #[serde(default, skip_serializing_if = "SenderClock::is_same")]
+    pub sender_clock: SenderClock,
+}
+
+/// How a sender's `CLOCK_MONOTONIC` is to the receiver's. Unless it is the same, no probe is stale by its send time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SenderClock {
+    /// It is the same: both run on one kernel.
+    #[default]
+    Same,
+    /// Nobody knows: latencies mean nothing but by their differences.
+    Unknown,
+    /// It shows so much more than the receiver's; latencies are as true as this number.
+    AheadNs(i64),
+}
+
+impl SenderClock {
+    /// Whether it is the receiver's own.
+    #[must_use]
+    pub fn is_same(&self) -> bool {
+        *self == Self::Same
+    }
 }

@@ -32,6 +32,8 @@ pub enum Outcome {
 pub enum Answer {
     /// To `hello`.
     Hello(Hello),
+    /// To `clock`.
+    Clock(Clock),
     /// To `probe`.
     Probed(Probed),
     /// To `open`.
@@ -66,6 +68,18 @@ pub struct Hello {
     pub kernel: String,
     /// CPUs that the agent may run on.
     pub cpus: Vec<u32>,
+}
+
+/// Reply to `clock`: the middle two of the four time stamps of NTP (RFC 5905 section 8); the controller has the others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Clock {
+    /// `CLOCK_MONOTONIC` when the request was read.
+    pub received_monotonic_ns: u64,
+    /// `CLOCK_MONOTONIC` when this reply was written.
+    pub replied_monotonic_ns: u64,
+    /// `CLOCK_REALTIME` at the same moment as the second.
+    pub realtime_ns: u64,
 }
 
 /// Reply to `probe`.

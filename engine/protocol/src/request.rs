@@ -20,6 +20,8 @@ pub struct Request {
 pub enum Op {
     /// Who are you, what is your time? Replied with [`crate::reply::Hello`].
     Hello(Hello),
+    /// What time is it? Replied with [`crate::reply::Clock`].
+    Clock(Clock),
     /// What can each back end do on this interface? Replied with [`crate::reply::Probed`].
     Probe(Probe),
     /// Take a port. Replied with [`crate::reply::Opened`].
@@ -46,6 +48,11 @@ pub enum Op {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Hello {}
+
+/// Arguments of `clock`: none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Clock {}
 
 /// Arguments of `probe`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -134,9 +141,25 @@ pub struct Start {
     /// The ports to start; absent or empty: all that are armed.
     #[serde(default)]
     pub ports: Vec<String>,
+    /// Only this half of them; absent: both. Where ports send to one another, all receive before the first one sends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub half: Option<Half>,
     /// When the trial begins; absent: now. Probes with an earlier send time count as stale.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_monotonic_ns: Option<u64>,
+    /// The same as wall clock (`CLOCK_REALTIME`), which agents on different hosts can share. One of the two at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_realtime_ns: Option<u64>,
+}
+
+/// Half of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Half {
+    /// What it receives.
+    Receive,
+    /// What it sends.
+    Send,
 }
 
 /// Arguments of `rate`.

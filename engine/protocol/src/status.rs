@@ -24,7 +24,9 @@ pub struct Status {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SendingSoFar {
-    /// Time since the counters were read.
+    /// When the counters were read.
+    pub monotonic_ns: u64,
+    /// Time from then to this reply.
     pub age_ns: u64,
     /// Each stream's share.
     pub streams: Vec<StreamSendingSoFar>,
@@ -48,7 +50,9 @@ pub struct StreamSendingSoFar {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReceivingSoFar {
-    /// Time since the counters were read.
+    /// When the counters were read.
+    pub monotonic_ns: u64,
+    /// Time from then to this reply.
     pub age_ns: u64,
     /// Each stream's share.
     pub streams: Vec<StreamReceivingSoFar>,
@@ -68,4 +72,8 @@ pub struct StreamReceivingSoFar {
     pub reordered: u64,
     /// One above the highest number that arrived; never later than `received`.
     pub next_sequence: u64,
+    /// Frames whose latency is known.
+    pub latency_count: u64,
+    /// The sum of their latencies.
+    pub latency_sum_ns: u64,
 }

@@ -193,11 +193,17 @@ class RampSecond:
     at_s: float
     sent_pps: float
     received_pps: float
+    lost_pps: float | None = None
+    """Certainly lost, where it was counted; None: it follows from the two rates, whose counters may be read at different instants."""
+    refused_pps: float = 0.0
+    """Refused by the DUT: what a device behind a cable would have lost."""
 
     @property
     def loss_ratio(self) -> float:
-        """Of what was sent; more received than sent (counters read at different instants) is no loss."""
-        return max(self.sent_pps - self.received_pps, 0.0) / self.sent_pps if self.sent_pps > 0 else 0.0
+        """Of what was offered to the DUT; more received than sent (counters read at different instants) is no loss."""
+        offered = self.sent_pps + self.refused_pps
+        lost = max(self.sent_pps - self.received_pps, 0.0) if self.lost_pps is None else self.lost_pps
+        return (lost + self.refused_pps) / offered if offered > 0 else 0.0
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dutlab.plan.trials import Plan, Trial
 from dutlab.store.record import TrialRecord
 from dutlab.units import si
 
-_HEADLINES = (("goodput_bps", "bit/s"), ("received_pps", "pps"))
+_HEADLINES = (("goodput_bps", "bit/s"), ("received_pps", "pps"), ("max_received_pps", "pps"))
 
 
 class Console:
@@ -58,8 +58,10 @@ class Console:
 def _headline(record: TrialRecord) -> str:
     if record.status != "measured":
         return f"{record.status}: {record.why}"
-    figures = record.figures.get(record.cell.link_label, {})
+    whole = max(record.figures, key=lambda name: name.count("+"), default="")  # all links and ways together
+    figures = record.figures.get(whole, {})
     found = [si(figures[name], unit) for name, unit in _HEADLINES if name in figures]
+    found += [f"{name.removesuffix('_lower_pps')} {si(value, 'pps')}" for name, value in figures.items() if name.endswith("_lower_pps")]
     if "loss_ratio" in figures:
         found.append(f"loss {figures['loss_ratio']:.3%}")
     severe = [d.text for d in record.doubts if d.grade == "severe"]

@@ -17,13 +17,23 @@ COMMANDS = {
     "undo": "dutlab.cli.run:undo",
     "report": "dutlab.cli.report:report",
     "plot": "dutlab.cli.report:plot",
+    "loadtest": "dutlab.cli.loadtest:loadtest",
+    "import": "dutlab.cli.import_files:import_files",
     "lab": "dutlab.cli.lab:lab",
     "compare": "dutlab.cli.compare:compare",
+    "effects": "dutlab.cli.effects:effects",
+    "cost": "dutlab.cli.effects:cost",
+    "claims": "dutlab.cli.claims:claims",
+    "verify-claim": "dutlab.cli.claims:verify_claim",
     "check": "dutlab.cli.compare:check",
+    "rfc2544": "dutlab.cli.rfc2544:rfc2544",
     "conductor": "dutlab.cli.conductor:conductor",
+    "search": "dutlab.cli.search:search",
+    "rescore": "dutlab.cli.rescore:rescore",
     "runs": "dutlab.cli.runs:runs",
     "query": "dutlab.cli.runs:query",
     "limits": "dutlab.cli.limits:limits",
+    "calibrate": "dutlab.cli.calibrate:calibrate",
 }
 INTERRUPTED = 130
 

@@ -34,9 +34,19 @@ def testbed_options(command: _F) -> _F:
 
 
 def measure_workload(
-    name: str, workload: Mapping[str, Any], *, lab: str | None, testbed: Path | None, modes: Sequence[str], runs: Path, repeats: int = 1
+    name: str,
+    workload: Mapping[str, Any],
+    *,
+    lab: str | None,
+    testbed: Path | None,
+    modes: Sequence[str],
+    runs: Path,
+    repeats: int = 1,
+    then: Callable[[Path], None] = lambda _: None,
 ) -> None:
     """Runs an experiment called `name` of this one workload (`{kind: body}`) and ends the command with the run's exit status.
+
+    `then` is called with the run's folder before its report is written.
 
     Raises SpecRefused, whose lines then point into the text that the options made, and what runner.run raises.
     """
@@ -53,7 +63,9 @@ def measure_workload(
     if testbed is None:
         become_root()
     options = runner.RunOptions(runs=runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]))
-    finish(run_in_order(runner.run(experiment, text, options, Console())))
+    result = run_in_order(runner.run(experiment, text, options, Console()))
+    then(result.folder)
+    finish(result)
 
 
 def _text(experiment: Mapping[str, Any]) -> bytes:

@@ -52,8 +52,8 @@ def run(*, experiment: Path, overrides: tuple[str, ...], runs: Path, lab: str | 
     Example:
       dutlab run examples/firewall-modes/experiment.yaml --set factors.mode=router,nat
     """  # noqa: D301
-    load_experiment(experiment, overrides)  # a wrong file is refused before anything else happens
-    if lab is None:
+    loaded = load_experiment(experiment, overrides)  # a wrong file is refused before anything else happens
+    if lab is None and runner.testbed_of(loaded, experiment.parent).lab is not None:
         become_root()
     _run(experiment, overrides, runs, unattended=unattended, lab=lab)
 
@@ -61,7 +61,7 @@ def run(*, experiment: Path, overrides: tuple[str, ...], runs: Path, lab: str | 
 def _run(path: Path, overrides: tuple[str, ...], runs: Path, *, unattended: bool, lab: str | None) -> None:
     experiment = load_experiment(path, overrides)
     options = runner.RunOptions(runs=runs, engine_binary=find_engine(), command=_COMMAND, unattended=unattended, standing_lab=lab)
-    finish(run_in_order(runner.run(experiment, path.read_bytes(), options, Console())))
+    finish(run_in_order(runner.run(experiment, path.read_bytes(), options, Console(), beside=path.parent)))
 
 
 @click.command()
@@ -74,7 +74,7 @@ def resume(*, run_folder: Path) -> None:
       dutlab resume runs/2026-11-21T0801Z-firewall-modes-3f2a
     """  # noqa: D301
     standing = runner.standing_lab_of(run_folder)
-    if standing is None:
+    if runner.builds_its_lab(run_folder):
         become_root()
     options = runner.RunOptions(runs=run_folder.parent, engine_binary=find_engine(), command=_COMMAND, standing_lab=standing)
     finish(run_in_order(runner.resume(run_folder, options, Console())))
@@ -107,7 +107,7 @@ def plan(*, experiment: Path, overrides: tuple[str, ...], as_json: bool) -> None
     from dutlab.cli.plan_text import plan_lines  # noqa: PLC0415 -- only this command needs it
 
     loaded = load_experiment(experiment, overrides)
-    testbed = runner.testbed_of(loaded)
+    testbed = runner.testbed_of(loaded, experiment.parent)
     made = make_plan(loaded, testbed)
     if as_json:
         click.echo(json.dumps(made.to_json(), indent=2))

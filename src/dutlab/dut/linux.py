@@ -93,6 +93,8 @@ def _words(seen: SeenProbe) -> str:
 _MODES = (
     LinuxMode("router", lambda _: nft_rules.no_ruleset(), tracks=False, admits_unsolicited=True),
     LinuxMode("filter-empty", lambda _: nft_rules.filter_empty(), tracks=True, admits_unsolicited=True),
+    LinuxMode("filter-1", lambda testbed: nft_rules.filters(testbed, 1), tracks=False, admits_unsolicited=True),
+    LinuxMode("filter-25", lambda testbed: nft_rules.filters(testbed, 25), tracks=False, admits_unsolicited=True),
     LinuxMode("filter-default", nft_rules.filter_default, tracks=True, admits_unsolicited=False),
     LinuxMode("nat", nft_rules.nat, tracks=True, admits_unsolicited=False, translates=True),
 )

@@ -7,12 +7,13 @@ the change from any other ruleset is atomic, and there is no moment with half of
 from __future__ import annotations
 
 from collections.abc import Iterable
-from ipaddress import IPv4Network, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Network
 
 from dutlab.errors import InputError
 from dutlab.spec.testbed import Testbed
 
 TABLE = "dutlab"
+_ELSEWHERE = IPv4Address("203.0.113.0")  # RFC 5737: for documentation, so never on a test link
 _STATE = "ct state vmap { established : accept, related : accept, invalid : drop }"
 
 
@@ -28,6 +29,16 @@ def filter_empty() -> str:
     a hook and track nothing.
     """
     return _ruleset(_forward("accept", ["ct state established,related accept"]))
+
+
+def filters(testbed: Testbed, count: int) -> str:
+    """`count` address filters before each packet that passes, stateless (RFC 2544 section 11.4: 1 and 25).
+
+    All but the last are about an address that no test frame has; the last one of each pair of networks permits it, both ways. The section
+    wants what is not permitted dropped, so that is the policy.
+    """
+    unmatched = [f"ip saddr {_ELSEWHERE + i} ip daddr {_ELSEWHERE} accept" for i in range(1, count)]
+    return _ruleset(_forward("drop", [*unmatched, *_permitted_networks(testbed)]))
 
 
 def filter_default(testbed: Testbed) -> str:
@@ -72,6 +83,26 @@ def _pass_rules(testbed: Testbed) -> list[str]:
         for outer in links
         if (source := inner.dut_in_address.network).version == (sink := outer.dut_out_address.network).version
     ]
+
+
+def _permitted_networks(testbed: Testbed) -> list[str]:
+    """One rule over a set of pairs a version of IP, so that every packet meets the same number of rules."""
+    links = testbed.links.values()
+    pairs = [
+        (near.version, f"{near} . {far}")
+        for inner in links
+        for outer in links
+        for near, far in (
+            (inner.dut_in_address.network, outer.dut_out_address.network),
+            (outer.dut_out_address.network, inner.dut_in_address.network),
+        )
+        if near.version == far.version
+    ]
+    rules = []
+    for version, family in ((4, "ip"), (6, "ip6")):
+        if of_version := list(dict.fromkeys(pair for v, pair in pairs if v == version)):
+            rules.append(f"{family} saddr . {family} daddr {{ {', '.join(of_version)} }} accept")
+    return rules
 
 
 def _family(network: IPv4Network | IPv6Network) -> str:

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from dutlab.labs.direct import direct_links
 from dutlab.labs.lab import Lab, StandingLab, attach, down, standing, up
 from dutlab.labs.labfile import LabDescription, description, lab_names
 from dutlab.labs.state import new_label
 
-__all__ = ["Lab", "LabDescription", "StandingLab", "attach", "description", "down", "lab_names", "new_label", "standing", "up"]
+__all__ = [
+    "Lab",
+    "LabDescription",
+    "StandingLab",
+    "attach",
+    "description",
+    "direct_links",
+    "down",
+    "lab_names",
+    "new_label",
+    "standing",
+    "up",
+]

@@ -7,17 +7,23 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import IPv4Interface, IPv4Network
+from pathlib import Path
 
 from dutlab.errors import HostError, LabError
 from dutlab.hosts.host import CommandLog, Host
 from dutlab.hosts.local import LocalHost
 from dutlab.hosts.netns import NAMESPACES, NetnsHost
-from dutlab.labs import inside, napi, recipe
-from dutlab.labs.labfile import LabDescription, description
-from dutlab.labs.state import LabState, Owner, StateFolder, check_label, namespaces_of, new_label
+from dutlab.hosts.ssh import SshHost
+from dutlab.hosts.ssh_login import Login
+from dutlab.labs import inside, napi, recipe, sshd
+from dutlab.labs.labfile import ROLES, LabDescription, description
+from dutlab.labs.state import CONDUCTOR, LabState, Owner, StateFolder, check_label, namespaces_of, new_label
 from dutlab.spec.testbed import Testbed
 
 _LAST_CALL_S = 0.1
+_MANAGEMENT = IPv4Network("198.51.100.0/24")
+"""TEST-NET-2 of RFC 5737: no network that anybody routes, and none of the links."""
 _REMEDY = "labs need root, or `unshare -Urnm` with a tmpfs on /run, and the programs ip and ethtool"
 
 
@@ -35,9 +41,13 @@ class Lab:
     layout: str
     notes: tuple[str, ...] = ()
     """What is not as described, in words for the user."""
+    ssh_config: Path | None = None
+    """By which its hosts are reached over ssh, each under the name of its role; None where namespaces are entered."""
 
     def hosts(self, log: CommandLog | None = None) -> dict[str, Host]:
         """Role → host, made anew at each call."""
+        if self.ssh_config is not None:
+            return {role: SshHost(Login(role, role, (self.ssh_config,)), log) for role in self.namespaces}
         return {role: NetnsHost(role, namespace, log) for role, namespace in self.namespaces.items()}
 
 
@@ -62,7 +72,8 @@ async def up(name: str, *, label: str | None = None, layout: str | None = None) 
     layout_name, spread = plan.layout(layout)
     cpus, watch_cpu = spread.on(sorted(os.sched_getaffinity(0)))
     label = check_label(label or new_label())
-    namespaces, folder = namespaces_of(label), StateFolder()
+    roles = ROLES if plan.settings.reach == "netns" else (*ROLES, CONDUCTOR)
+    namespaces, folder = namespaces_of(label, roles), StateFolder()
     if folder.read(label) is None and (taken := [n for n in namespaces.values() if (NAMESPACES / n).exists()]):
         remedy = f"`dutlab lab down {label}`, or choose another label"
         raise LabError(f"network namespace {taken[0]} is there already", remedy=remedy)
@@ -102,6 +113,7 @@ async def down(label: str) -> bool:
         done = await machine.run(["ip", "netns", "del", namespace], check=False)
         if done.status != 0 and path.exists():
             raise LabError(f"network namespace {namespace} cannot be removed: {done.stderr.decode(errors='replace').strip()}")
+    await asyncio.to_thread(sshd.remove, folder.ssh_folder(label))
     folder.forget(label)
     return True
 
@@ -144,9 +156,10 @@ def _lab(state: LabState, plan: LabDescription) -> Lab:
         testbed=plan.testbed,
         cpus=dict(state.cpus),
         watch_cpu=state.watch_cpu,
-        namespaces=dict(state.namespaces),
+        namespaces={role: state.namespaces[role] for role in ROLES},
         layout=state.layout,
         notes=state.notes,
+        ssh_config=sshd.config_file(StateFolder().ssh_folder(state.label)) if plan.settings.reach == "ssh" else None,
     )
 
 
@@ -155,7 +168,7 @@ async def _build(machine: LocalHost, plan: LabDescription, state: LabState, fold
     for namespace in state.namespaces.values():
         await machine.run(["ip", "netns", "add", namespace])
     await machine.run(["ip", "-batch", "-"], stdin=recipe.veth_batch(plan.testbed, state.namespaces).encode())
-    hosts = {role: NetnsHost(role, namespace) for role, namespace in state.namespaces.items()}
+    hosts = {role: NetnsHost(role, state.namespaces[role]) for role in ROLES}
     await asyncio.gather(*(_sh(host, recipe.setup_script(plan, role)) for role, host in hosts.items()))
     notes = []
     threaded = [role for role in hosts if role in plan.settings.layouts[state.layout].napi_threads]
@@ -167,7 +180,23 @@ async def _build(machine: LocalHost, plan: LabDescription, state: LabState, fold
                 new = {pid: port for pid, port in napi.napi_threads().items() if pid not in before}
                 notes += napi.pin(new, plan.testbed, role, state.cpus[role])
     await asyncio.gather(*(_sh(host, recipe.carrier_script(plan.testbed, role)) for role, host in hosts.items()))
+    if plan.settings.reach == "ssh":
+        await _open_doors(machine, state, folder)
     return notes
+
+
+async def _open_doors(machine: LocalHost, state: LabState, folder: StateFolder) -> None:
+    """An ssh server in the namespace of each role, reached from the conductor's over a link of its own. Raises HostError, LabError."""
+    far = state.namespaces[CONDUCTOR]
+    ours = {role: IPv4Interface((_MANAGEMENT[4 * i + 2], 30)) for i, role in enumerate(ROLES)}
+    theirs = {f"m-{role}": IPv4Interface((address.ip - 1, 30)) for role, address in ours.items()}
+    await machine.run(["ip", "-batch", "-"], stdin=recipe.management_batch(ours, state.namespaces, far).encode())
+    await _sh(NetnsHost(CONDUCTOR, far), recipe.management_script(theirs))
+    for role, address in ours.items():
+        await _sh(NetnsHost(role, state.namespaces[role]), recipe.management_script({"mgmt": address}))
+    doors = [sshd.Door(role, state.namespaces[role], str(address.ip), far) for role, address in ours.items()]
+    await asyncio.to_thread(sshd.write_files, folder.ssh_folder(state.label), doors)
+    await sshd.start(folder.ssh_folder(state.label), doors)
 
 
 async def _sh(host: NetnsHost, script: str) -> None:

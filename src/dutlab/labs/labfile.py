@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from ruamel.yaml import YAML
@@ -64,6 +64,8 @@ class LabSettings(_Strict):
 
     gro: bool
     tso: bool
+    reach: Literal["netns", "ssh"] = "netns"
+    """How its hosts are reached: by entering their namespaces, or through an ssh server in each."""
     layout: str
     layouts: dict[str, Layout]
 
@@ -100,13 +102,26 @@ def description(name: str) -> LabDescription:
     """The lab called `name`. Raises LabError; touches nothing."""
     if name not in lab_names():
         raise LabError(f"there is no embedded lab {name!r}", remedy=f"choose one of {', '.join(lab_names())}")
-    return parse(name, files("dutlab.labs").joinpath(f"{name}.yaml").read_text(encoding="utf-8"))
+    return parse(name, _text(name))
+
+
+def _text(name: str) -> str:
+    return files("dutlab.labs").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def _load(text: str) -> dict[str, Any]:
+    """A lab's data; what it does not say itself is that of the lab it is `like`."""
+    data: dict[str, Any] = YAML(typ="safe", pure=True).load(text)
+    if (other := data.pop("like", None)) is None:
+        return data
+    base = _load(_text(other))
+    return {**base, **data, "lab": {**base["lab"], **data.get("lab", {})}}
 
 
 def parse(name: str, text: str) -> LabDescription:
     """A lab's file. Raises LabError when it is none: the files are ours, so that is a fault of this release."""
-    data = YAML(typ="safe", pure=True).load(text)
     try:
+        data = _load(text)
         settings = LabSettings.model_validate(data.pop("lab"))
         return LabDescription(name, Testbed.model_validate({**data, "lab": name}), settings)
     except (ValidationError, KeyError, AttributeError) as e:

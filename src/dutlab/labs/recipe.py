@@ -7,7 +7,7 @@ on a link is not ours. IPv6 says nothing on its own for the same reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv4Interface
 
 from dutlab.labs.labfile import ROLES, LabDescription
@@ -41,6 +41,18 @@ def veth_batch(testbed: Testbed, namespaces: Mapping[str, str]) -> str:
             ]
             lines.append(f"link add {ends[0]} type veth peer {ends[1]}")
     return "\n".join(lines) + "\n"
+
+
+def management_batch(roles: Iterable[str], namespaces: Mapping[str, str], far: str) -> str:
+    """For `ip -batch -`: a management link between each role and the namespace `far`."""
+    return "".join(f"link add name mgmt netns {namespaces[role]} type veth peer name m-{role} netns {far}\n" for role in roles)
+
+
+def management_script(ends: Mapping[str, IPv4Interface]) -> str:
+    """For `sh -e` inside a namespace: its ends of management links, interface → address."""
+    lines = ["ip -batch - <<'END'", "link set dev lo up"]
+    lines += [line for end, address in ends.items() for line in (f"addr add {address} dev {end}", f"link set dev {end} up")]
+    return "\n".join([*lines, "END"]) + "\n"
 
 
 def setup_script(description: LabDescription, role: str) -> str:

@@ -7,6 +7,7 @@ there, so the machine's own namespace gets no interface and no port. The folder 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 import sys
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ PORT = 22
 STARTS_S = 10.0
 _PRIVSEP = Path("/run/sshd")
 """Where Debian's sshd locks its unprivileged half in (sshd(8), --with-privsep-path); made by its service, which need not run."""
+_MADE = "made-privsep"
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ async def start(folder: Path, doors: Sequence[Door]) -> None:
     program = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin")
     if program is None:
         raise LabError("sshd is not there", remedy="install openssh-server")
-    await asyncio.to_thread(_PRIVSEP.mkdir, mode=0o755, exist_ok=True)
+    await asyncio.to_thread(_make_privsep, folder)
     machine = LocalHost("lab")
     for door in doors:
         where = ["ip", "netns", "exec", door.namespace]
@@ -77,6 +79,30 @@ async def _listening(folder: Path, door: Door) -> None:
     except TimeoutError:
         said = (folder / f"{door.role}.log").read_text(encoding="utf-8", errors="replace")[-300:]
         raise LabError(f"sshd of {door.role} does not listen: {said.strip() or 'it said nothing'}") from None
+
+
+def remove(folder: Path) -> None:
+    """The files of servers that have ended, and sshd's own folder if start() made it and no server runs any more."""
+    if not folder.is_dir():
+        return
+    if (folder / _MADE).exists() and not _any_sshd():
+        with contextlib.suppress(OSError):  # somebody keeps something there
+            _PRIVSEP.rmdir()
+    shutil.rmtree(folder)
+
+
+def _make_privsep(folder: Path) -> None:
+    with contextlib.suppress(FileExistsError):
+        _PRIVSEP.mkdir(mode=0o755)
+        (folder / _MADE).touch()
+
+
+def _any_sshd() -> bool:
+    for comm in Path("/proc").glob("[0-9]*/comm"):
+        with contextlib.suppress(OSError):  # ended meanwhile
+            if comm.read_text(encoding="utf-8").strip() == "sshd":
+                return True
+    return False
 
 
 def _server_config(folder: Path, door: Door) -> str:

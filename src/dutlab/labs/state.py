@@ -9,7 +9,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -33,9 +33,13 @@ def check_label(label: str) -> str:
     return label
 
 
-def namespaces_of(label: str) -> dict[str, str]:
+CONDUCTOR = "conductor"
+"""Beside the roles, in a lab that is reached over ssh: the namespace at the far end of the management links."""
+
+
+def namespaces_of(label: str, roles: Iterable[str] = ROLES) -> dict[str, str]:
     """Role → name of the network namespace."""
-    return {role: f"dutlab-{label}-{role}" for role in ROLES}
+    return {role: f"dutlab-{label}-{role}" for role in roles}
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,10 @@ class StateFolder:
     def file(self, label: str) -> Path:
         return self.path / f"{check_label(label)}.json"
 
+    def ssh_folder(self, label: str) -> Path:
+        """Keys and configurations of a lab that is reached over ssh."""
+        return self.path / f"{check_label(label)}.ssh"
+
     def claim(self, state: LabState) -> None:
         """Writes the file of a lab that is about to be built. Raises LabError when the label is taken."""
         path = self.file(state.label)
@@ -125,7 +133,7 @@ class StateFolder:
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError):
-            return LabState(label, "", "", namespaces_of(label), Owner(0, 0), 0.0)
+            return LabState(label, "", "", namespaces_of(label, (*ROLES, CONDUCTOR)), Owner(0, 0), 0.0)
 
     def labels(self) -> list[str]:
         """Of every lab that has a file, built to the end or not."""

@@ -34,6 +34,8 @@ def doubts_of(offer: Offer, flow: Flow) -> list[Doubt]:
         reached = made_frames(flow) / flow.sent_seconds
         if reached < offer.rate * (1 - RATE_TOLERANCE):
             doubts.append(Doubt(DoubtKind.TX_STARVED, f"asked {si(offer.rate, 'pps')}, made {si(reached, 'pps')}", flow.link))
+    elif offer.profile and made_frames(flow) < flow.asked_frames * (1 - RATE_TOLERANCE):
+        doubts.append(Doubt(DoubtKind.TX_STARVED, f"asked {flow.asked_frames} frames, made {made_frames(flow)}", flow.link))
     if flow.foreign_frames:
         doubts.append(Doubt(DoubtKind.FOREIGN_FRAMES, f"{flow.foreign_frames} frames", flow.link))
     return doubts
@@ -42,3 +44,10 @@ def doubts_of(offer: Offer, flow: Flow) -> list[Doubt]:
 def doubts_of_length(offer: Offer) -> list[Doubt]:
     """SHORT_TRIAL below the 60 s of RFC 2544 section 24."""
     return [Doubt(DoubtKind.SHORT_TRIAL, f"{offer.duration:g} s")] if offer.duration < RFC2544_TRIAL_S else []
+
+
+def negative_loss(flow: Flow) -> list[Doubt]:
+    """NEGATIVE_LOSS when more frames arrived than had been sent: counters were read while frames were on their way."""
+    if flow.lost_frames >= 0:
+        return []
+    return [Doubt(DoubtKind.NEGATIVE_LOSS, f"sent {flow.sent_frames}, received {flow.received_frames}", flow.link)]

@@ -1,4 +1,4 @@
-"""Frame mixes as the generator takes them, from what the spec understood."""
+"""Frame mixes and traffic as the generator takes them, from what the spec understood."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dutlab.errors import InputError
 from dutlab.methods.ports import FrameMix
 from dutlab.plan.cell import Cell
 from dutlab.spec.mixes import Mix, parse_mix_text, parse_order
+from dutlab.spec.traffic import Traffic
 
 
 def frame_mix(size: str | float) -> FrameMix:
@@ -33,3 +34,12 @@ def mix_of(cell: Cell) -> FrameMix:
         return FrameMix(str(size), parse_mix_text(str(parts)), parse_order(str(parts)))
     except (ValueError, TypeError) as e:
         raise InputError(f"{parts!r} is no frame mix: {e}", remedy="write weights by size, as in 64:7,594:4,1518:1") from e
+
+
+def traffic_of(cell: Cell) -> Traffic:
+    """The cell's `traffic`; without it one UDP flow. Raises InputError."""
+    text = cell.params.get("traffic")
+    try:
+        return Traffic.parse(None if text is None else str(text))
+    except ValidationError as e:
+        raise InputError(f"{text!r} is no traffic: {e.errors()[0]['msg']}", remedy='write as in {"transport":"tcp"}') from e

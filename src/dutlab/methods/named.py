@@ -7,6 +7,9 @@ import importlib
 from dutlab.methods.ports import Method
 
 METHODS = {
+    "latency": "dutlab.methods.latency",
+    "loadtest": "dutlab.methods.loadtest",
+    "rfc2544": "dutlab.methods.rfc2544.suite",
     "search": "dutlab.methods.search",
     "sweep": "dutlab.methods.sweep",
 }

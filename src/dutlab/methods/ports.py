@@ -5,14 +5,18 @@ Each method runs against a simulated DUT in a unit test, because these protocols
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address
 from typing import Protocol
 
 from dutlab.doubts import Doubt
 from dutlab.plan.cell import Cell
+from dutlab.spec.traffic import Traffic
 from dutlab.units import BpsL1, FrameBytes, Pps, Seconds
 
+IPAddress = IPv4Address | IPv6Address
 NO_TIME = Seconds(0.0)
 DRAIN = Seconds(0.5)
 """Enough for what a software router buffers; RFC 2544 section 23 waits 2 s."""
@@ -34,8 +38,26 @@ class FrameMix:
 
 
 @dataclass(frozen=True)
+class Stretch:
+    """A while of linearly changing rate; of constant rate if it begins as it ends."""
+
+    duration: Seconds
+    from_rate: Pps
+    to_rate: Pps
+
+
+class Directions(enum.Enum):
+    """Which ways frames go on each link."""
+
+    FORWARD = "forward"
+    """From source to sink."""
+    BOTH = "both"
+    """And at the same time from sink to source, at the same rate (RFC 2544 section 14)."""
+
+
+@dataclass(frozen=True)
 class Offer:
-    """One trial's load: what is asked of the generator. `rate` is per link; None is as fast as it can."""
+    """One trial's load: what is asked of the generator. `rate` is per link and direction; None is as fast as it can."""
 
     links: tuple[str, ...]
     mix: FrameMix
@@ -47,6 +69,29 @@ class Offer:
     """The trial may be stopped at once when more frames than this, of all links together, are certainly lost or were refused by the peer
     (`Flow.refused_by_peer_frames`). Frames in flight are not lost; the drain is waited for as ever. A generator that cannot look
     meanwhile sends to the end: that costs time, nothing else."""
+
+    profile: tuple[Stretch, ...] = ()
+    """Instead of `rate`, which is None then: the rate over time from the first frame on, for a ramp or steps. After the last stretch its
+    `to_rate` goes on until `duration` is over. `warmup` is sent at the rate that the profile begins with."""
+    directions: Directions = Directions.FORWARD
+    traffic: Traffic = field(default_factory=Traffic)
+
+    def __post_init__(self) -> None:
+        """Raises ValueError when rate and profile are both given."""
+        if self.profile and self.rate is not None:
+            raise ValueError("an offer has a rate or a profile, not both")
+
+    @property
+    def flow_names(self) -> tuple[str, ...]:
+        """What its flows are called, in the order of an outcome: the links, each followed by its way back if frames go both ways."""
+        if self.directions is Directions.FORWARD:
+            return self.links
+        return tuple(name for link in self.links for name in (link, back_of(link)))
+
+
+def back_of(link: str) -> str:
+    """The name of the flow from sink to source."""
+    return f"{link}.back"
 
 
 Histogram = tuple[tuple[int, int], ...]
@@ -93,6 +138,7 @@ class Flow:
     """What became of one link's frames in one trial. asked = sent + refused; sent + duplicated = received + lost."""
 
     link: str
+    """With `.back` behind it where frames went from sink to source."""
     asked_frames: int
     sent_frames: int
     refused_frames: int
@@ -106,6 +152,8 @@ class Flow:
     received_bytes: int
     """Bytes with FCS of the received frames."""
     latency: Latency | None = None
+    latency_error_ns: int | None = None
+    """The latencies are true to within this; 0 where sender and receiver read one clock. None: there are none."""
     gaps: Gaps | None = None
     late_frames: int | None = None
     """Arrived within the drain, after sending had ended (RFC 2544 section 23's residual frames); they are among the received."""
@@ -142,8 +190,10 @@ class Reading:
 
     at_s: float
     link: str
+    """As its flow is called."""
     name: str
-    """With unit suffix, as figures have."""
+    """With unit suffix, as figures have. Frames a second since the reading before: `sent_pps`, `received_pps` (different frames),
+    `lost_pps` (certainly lost by then), `refused_by_peer_pps`; and the mean latency of those that came, `latency_mean_ns`."""
     value: float
 
 
@@ -160,6 +210,8 @@ class Outcome:
     readings: Sequence[Reading] = ()
     stopped_early_s: Seconds | None = None
     """The trial was stopped because of `Offer.stop_after_lost`, so long after its first frame; `asked_frames` is of that time."""
+    began_s: float | None = None
+    """Wall clock of the first frame, in seconds since the epoch, where the generator tells."""
 
 
 class Generator(Protocol):
@@ -190,6 +242,26 @@ class Measured:
     """What a method found step by step: the trials of a search, the points of a curve."""
 
 
+class ResetKind(enum.Enum):
+    """What of a DUT is reset (RFC 6201 section 4)."""
+
+    PROCESS = "process"
+    """Its forwarding alone."""
+    SOFTWARE = "software"
+    """Its whole network configuration: forwarding, rules, addresses, routes."""
+
+
+class Device(Protocol):
+    """What a method may do to the DUT beside loading it. Whatever it changes is undone at the end of the trial, and after a crash."""
+
+    @property
+    def resets(self) -> tuple[ResetKind, ...]:
+        """The kinds of reset that it can be told to make."""
+
+    async def reset(self, kind: ResetKind) -> float:
+        """Resets it; returns how many seconds the command took. Raises HostError."""
+
+
 @dataclass(frozen=True)
 class Bench:
     """All that a method is given to measure with."""
@@ -197,6 +269,10 @@ class Bench:
     generator: Generator
     speeds: Mapping[str, BpsL1 | None] = field(default_factory=dict)
     """Line rate of each link, None where it is not known."""
+    device: Device | None = None
+    """None: nothing can be done to the DUT."""
+    addresses: Mapping[str, tuple[IPAddress, IPAddress]] = field(default_factory=dict)
+    """Of each link: the source's and the sink's."""
 
 
 Method = Callable[[Bench, Cell], Awaitable[Measured]]

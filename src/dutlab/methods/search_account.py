@@ -49,7 +49,7 @@ def _goal_row(found: Found, result: GoalResult) -> Row:
         "lower_pps": result.lower_pps,
         "upper_pps": result.upper_pps,
         "conditional_pps": result.conditional_pps,
-        "irregular": "; ".join(why.value for why in result.irregular),
+        "irregular": "; ".join(why.mark for why in result.irregular),
         "inversions": result.inversions,
         "lowest_pps": found.lowest_pps,
         "highest_pps": found.highest_pps,

@@ -23,6 +23,21 @@ class Irregular(enum.Enum):
     GENERATOR = "the generator did not reach the rates above the lower bound: the limit is the generator's, that of the DUT lies higher"
     UNLIKE = "the trials do not bear out what the search made of them"
 
+    @property
+    def mark(self) -> str:
+        """In a few words, for tables."""
+        return _MARKS[self]
+
+
+_MARKS = {
+    Irregular.ENDED: "ended early",
+    Irregular.NO_LOWER: "no lower bound",
+    Irregular.SILENT: "not one frame came back",
+    Irregular.NO_UPPER: "no upper bound",
+    Irregular.GENERATOR: "the generator's limit",
+    Irregular.UNLIKE: "not borne out",
+}
+
 
 @dataclass(frozen=True)
 class GoalResult:

@@ -13,34 +13,38 @@ Figures of a link, all over the time that was sent in:
 
 Frames that arrive during the drain count as received: they were sent in the trial. At an overload this adds what the DUT had buffered.
 Several links at once give these figures for each and, under `a+b`, their sum; there loss is of all frames together and latency only the
-worst one, because percentiles of different links do not add.
+worst one, because percentiles of different links do not add. Both ways of link a at once have `a`, `a.back` and `a+a.back`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.ledger import doubts_of, doubts_of_length
-from dutlab.methods.mixes import mix_of
-from dutlab.methods.ports import DRAIN, Bench, Flow, Latency, Measured, Offer
+from dutlab.methods.mixes import mix_of, traffic_of
+from dutlab.methods.ports import DRAIN, Bench, Directions, Flow, FrameMix, Latency, Measured, Offer
 from dutlab.plan.cell import Cell
-from dutlab.units import ETH_L1_OVERHEAD_BYTES, Pps, Seconds, l1_rate
+from dutlab.spec.rates import AskedRate, RateUnit
+from dutlab.units import ETH_L1_OVERHEAD_BYTES, BpsL1, Pps, Seconds, l1_rate
 
 WARMUP = Seconds(0.5)
 _ADDS = ("asked_pps", "sent_pps", "sent_bps_l1", "received_pps", "received_bps_l1", "received_bps_l2")
 
 
-def offer_of(cell: Cell) -> Offer:
-    """What `cell` asks of the generator: frame_size, frame_mix, duration_s, rate_pps (of each link; none is the most), warmup_s, drain_s.
+def offer_of(cell: Cell, speeds: Mapping[str, BpsL1 | None] | None = None) -> Offer:
+    """What `cell` asks of the generator; `speeds` are those of the links.
 
-    Raises InputError.
+    Its params: frame_size, frame_mix, duration_s, warmup_s, drain_s, rate_pps (of each link; none is the most) or rate_percent, traffic,
+    directions. Raises InputError.
     """
-    rate = cell.params.get("rate_pps")
+    mix = mix_of(cell)
     return Offer(
         links=cell.links,
-        mix=mix_of(cell),
-        rate=None if rate is None else Pps(float(rate)),
+        mix=mix,
+        rate=_rate(cell, mix, speeds or {}),
+        traffic=traffic_of(cell),
+        directions=Directions(cell.params.get("directions") or Directions.FORWARD.value),
         duration=Seconds(float(cell.params.get("duration_s") or 0)),
         warmup=_seconds(cell, "warmup_s", WARMUP),
         drain=_seconds(cell, "drain_s", DRAIN),
@@ -49,17 +53,19 @@ def offer_of(cell: Cell) -> Offer:
 
 async def measure(bench: Bench, cell: Cell) -> Measured:
     """Offers the cell's load once. Raises ToolFailed, HostError, and MeasurementError when a link sent nothing."""
-    offer = offer_of(cell)
+    offer = offer_of(cell, bench.speeds)
     if offer.duration <= 0:
         raise InputError(f"workload {cell.workload} has no duration_s above 0", remedy="write a duration, as in 30s")
     outcome = await bench.generator.offer(offer)
     by_link = {flow.link: flow for flow in outcome.flows}
-    if idle := [name for name in offer.links if name not in by_link or by_link[name].sent_frames == 0 or by_link[name].sent_seconds <= 0]:
+    if idle := [
+        name for name in offer.flow_names if name not in by_link or by_link[name].sent_frames == 0 or by_link[name].sent_seconds <= 0
+    ]:
         raise MeasurementError(f"the generator sent nothing on link {' and '.join(idle)}")
-    flows = [by_link[name] for name in offer.links]
+    flows = [by_link[name] for name in offer.flow_names]
     figures = {flow.link: figures_of(offer, flow) for flow in flows}
     if len(flows) > 1:
-        figures[cell.link_label] = sum_of(figures, flows)
+        figures["+".join(offer.flow_names)] = sum_of(figures, flows)
     doubts = (*outcome.doubts, *(d for flow in flows for d in doubts_of(offer, flow)), *doubts_of_length(offer))
     return Measured(figures=figures, flows=tuple(flows), doubts=doubts, raw=outcome.raw, facts=outcome.facts, readings=outcome.readings)
 
@@ -102,6 +108,20 @@ def _latency(latency: Latency | None) -> dict[str, float]:
         "latency_p999_ns": latency.p999_ns,
         "latency_max_ns": latency.max_ns,
     } | {name: value for name, value in (("pdv_p999_ns", latency.pdv_p999_ns), ("ipdv_p99_ns", latency.ipdv_p99_ns)) if value is not None}
+
+
+def _rate(cell: Cell, mix: FrameMix, speeds: Mapping[str, BpsL1 | None]) -> Pps | None:
+    """Frames a second on each link; None is as fast as the generator can."""
+    if (percent := cell.params.get("rate_percent")) is None:
+        rate = cell.params.get("rate_pps")
+        return None if rate is None else Pps(float(rate))
+    asked = AskedRate(float(percent), RateUnit.PERCENT)
+    rates = {name: asked.pps(mix.mean, speeds.get(name)) for name in cell.links}
+    if unknown := [name for name, rate in rates.items() if rate is None]:
+        raise InputError(f"{asked} of a speed that is not known: link {unknown[0]}", remedy="write the link's speed in the testbed file")
+    if len(set(rates.values())) > 1:
+        raise InputError(f"{asked} of links with different speeds: {', '.join(cell.links)}", remedy="drive them in sets of their own")
+    return next(iter(rates.values()))
 
 
 def _seconds(cell: Cell, name: str, default: Seconds) -> Seconds:

@@ -99,7 +99,7 @@ def compare_modes(
 
     Raises InputError for a baseline that the run has not, or a single mode.
     """
-    modes = list(dict.fromkeys(r.cell.mode for r in sorted(run.records, key=lambda r: _first_mode(run, r.cell.mode))))
+    modes = list(dict.fromkeys(r.cell.mode for r in sorted(run.records, key=lambda r: mode_order(run, r.cell.mode))))
     base = baseline or (modes[0] if modes else "")
     others = [m for m in modes if m != base]
     if base not in modes or not others:
@@ -171,7 +171,7 @@ def _without_mode(record: TrialRecord) -> TrialRecord:
     return record.model_copy(update={"cell": record.cell.model_copy(update={"mode": "", "factors": factors})})
 
 
-def _first_mode(run: ComparedRun, mode: str) -> int:
+def mode_order(run: ComparedRun, mode: str) -> int:
     """Modes in the order of the experiment file; one that it does not name comes last."""
     experiment = run.facts.get("experiment")
     factors = experiment.get("factors") if isinstance(experiment, Mapping) else None

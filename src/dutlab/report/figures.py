@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dutlab.analysis.statistics import summarise
 from dutlab.report.groups import Group
 from dutlab.report.model import Figure, Missing, Value
 from dutlab.report.notes import NoteBook
+from dutlab.store.record import TrialRecord
 
 
 def value_of(group: Group | None, link: str, figure: str, book: NoteBook) -> Value:
     """The median of `figure` on `link` over the group's repeats with its spread and its doubts, or why there is none."""
     if group is None:
         return Missing("not part of the plan")
-    have = [r for r in group.measured if figure in r.figures.get(link, {})]
-    if not have:
+    return computed_value(group, link, figure, lambda r: r.figures.get(link, {}).get(figure), book)
+
+
+def computed_value(group: Group, link: str, figure: str, of: Callable[[TrialRecord], float | None], book: NoteBook) -> Value:
+    """The same of what `of` makes of each record; it has the doubts of `figure`."""
+    values = {r.trial: value for r in group.measured if (value := of(r)) is not None}
+    if not values:
         why = f"not measured: no {figure} in the records" if group.measured else group.why_missing
         return Missing(why, tuple(group.planned))
-    found = summarise([r.figures[link][figure] for r in have])
+    have = [r for r in group.measured if r.trial in values]
+    found = summarise(list(values.values()))
     marks = tuple(sorted(set().union(*(book.touching(r, link, figure) for r in have))))
     return Figure(
         median=found.median,

@@ -159,7 +159,7 @@ def _deviations(cells: Sequence[Cell], experiment: Mapping[str, Any]) -> tuple[s
     sizes = {str(c.params["frame_size"]) for c in cells if c.params.get("frame_size") is not None}
     if sizes and (absent := sorted(RFC2544_SIZES - sizes, key=int)):
         out.append(f"frame sizes {', '.join(absent)} of RFC 2544 section 9.1 were not measured")
-    if any(c.workload == SWEEP and c.params.get("rate_pps") is None for c in cells):
+    if any(c.workload == SWEEP and c.params.get("rate_pps") is None and c.params.get("rate_percent") is None for c in cells):
         out.append(
             "the sweep offers as much as the generator can and reports what came through; it searches for no rate without loss, "
             "so its figures are forwarding rates (RFC 2285 section 3.6), not throughput (RFC 2544 section 26.1)"

@@ -37,7 +37,7 @@ def of_matrix(matrix: Matrix) -> Headline | None:
     for i in order:
         named = [(row.label, row.values[i]) for row in matrix.rows]
         figures = [v.median for _, v in named if isinstance(v, Figure)]
-        if (found := _headline(f"{matrix.workload} through {_way(matrix.columns[i])}", named, bit_rate_unit(figures))) is not None:
+        if (found := compared(f"{matrix.workload} through {_way(matrix.columns[i])}", named, bit_rate_unit(figures))) is not None:
             return found
     return None
 
@@ -48,7 +48,7 @@ def of_sweep(sweep: Sweep) -> Headline | None:
         named = [(s.label, p.values["received_pps"]) for s in sweep.series for p in s.points if p.size == size]
         what = f"{size}-byte frames" if size.isdigit() else size
         way = _way(Column(sweep.links, sweep.link))
-        if (found := _headline(f"{sweep.workload}, {what} through {way}", named, KPPS)) is not None:
+        if (found := compared(f"{sweep.workload}, {what} through {way}", named, KPPS)) is not None:
             return found
     return None
 
@@ -73,7 +73,8 @@ def _way(column: Column) -> str:
     return f"links {links} at once, their sum" if column.sum else f"link {column.link} while {links} are driven"
 
 
-def _headline(about: str, named: Sequence[tuple[str, Value]], unit: Unit) -> Headline | None:
+def compared(about: str, named: Sequence[tuple[str, Value]], unit: Unit) -> Headline | None:
+    """The fastest and the slowest of what is named, and whether their repeats bear the difference out. None with fewer than two figures."""
     have = [(label, v) for label, v in named if isinstance(v, Figure)]
     if len(have) < 2:  # noqa: PLR2004 - one figure compares with nothing
         return None

@@ -199,6 +199,16 @@ class Line:
 
     label: str
     points: tuple[tuple[float, float], ...]
+    role: Literal["found", "asked"] = "found"
+    """What was measured, or what it is measured against: that is drawn faint and broken."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """An upright line across a curve: where on its x axis, and what was there."""
+
+    x: float
+    words: str
 
 
 @dataclass(frozen=True)
@@ -214,7 +224,13 @@ class Curve:
     lines: tuple[Line, ...]
     limits: tuple[tuple[str, float], ...] = ()
     """Horizontal lines, with their words."""
+    moments: tuple[Moment, ...] = ()
+    scale: Literal["linear", "log"] = "linear"
+    """Of the upright axis; a logarithmic one leaves out what is not above 0."""
     note: str = ""
+    x_span: tuple[float, float] | None = None
+    """The ends of the axis where a standard prescribes them; None follows the points. Likewise `y_span`."""
+    y_span: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)

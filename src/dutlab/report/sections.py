@@ -15,7 +15,11 @@ Builder = Callable[[RunFolder, Sequence[Group], Sequence[str], NoteBook], Sectio
 
 SECTIONS: Mapping[str, str] = {
     "matrix": "dutlab.report.matrix_section",
+    "rfc2544": "dutlab.report.rfc2544_section",
     "path-mtu": "dutlab.report.path_mtu_section",
+    "latency": "dutlab.report.latency_section",
+    "loadtest": "dutlab.report.loadtest_section",
+    "search": "dutlab.report.search_section",
     "steps": "dutlab.report.steps_section",
 }
 """Workload → the module whose `section` is its Builder."""

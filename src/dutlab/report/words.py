@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -51,10 +52,22 @@ _WORDS = {
     "omit_s": "first {} s left out",
     "warmup_s": "{} s warm-up",
     "drain_s": "{} s drain",
+    "warmup_pps": "warm-up at {} pps",
+    "warmup_mult": "warm-up at {}",
+    "rampup_s": "ramp of {} s",
+    "target_percent": "to {} % of line rate",
+    "hold_s": "{} s hold",
+    "shares_percent": "loads of {} %",
+    "idle_pps": "{} pps at 0 %",
+    "threshold_percent": "saturated above {} % loss",
+    "directions": "direction: {}",
+    "lowest_pps": "from {} pps",
+    "highest_pps": "up to {} pps",
+    "budget_s": "{} s at most",
 }
 _ORDER = (*_WORDS, "streams")
 _TOLD_ELSEWHERE = ("frame_mix", "steps")
-_NOTHING = {("omit_s", 0), ("warmup_s", 0), ("drain_s", 0)}
+_NOTHING = {("omit_s", 0), ("warmup_s", 0), ("drain_s", 0), ("early_stop", "at-once")}
 
 
 def bit_rate_unit(values: Iterable[float]) -> Unit:
@@ -74,10 +87,17 @@ def asked_words(params: Mapping[str, str | float | int | None], tool: str, *, wi
     """`4 streams, 30 s, first 5 s left out`: what a workload asked for."""
     left = {k: v for k, v in params.items() if v is not None and k not in {*without, *_TOLD_ELSEWHERE} and (k, v) not in _NOTHING}
     words = []
-    if "rate_pps" in params and "rate_pps" not in set(without):
+    if "shares_percent" in params:
+        rate = left.pop("rate_pps", None)
+        words.append("of a rate that a search finds" if rate is None else f"of {KPPS.text(float(rate))} a link")
+    elif "rate_pps" in params and "rate_pps" not in set(without):
         rate = left.pop("rate_pps", None)
         words.append("as fast as the generator can" if rate is None else f"at {KPPS.text(float(rate))} a link")
-    elif "frame_size" in params:
+    elif "rate_percent" in left:
+        words.append(f"at {left.pop('rate_percent'):g} % of a link's speed")
+    elif "early_stop" in params:
+        words.append(f"search for {_goals_words(left)}")
+    elif "frame_size" in params and "target_percent" not in params:
         words.append("as fast as the generator can")
     for key in sorted(left, key=lambda k: (_ORDER.index(k) if k in _ORDER else len(_ORDER), k)):
         value = f"{left[key]:g}" if isinstance(left[key], (int, float)) else str(left[key])
@@ -86,6 +106,17 @@ def asked_words(params: Mapping[str, str | float | int | None], tool: str, *, wi
             continue
         words.append(_WORDS[key].format(value) if key in _WORDS else f"{key.replace('_', ' ')} {value}")
     return ", ".join([tool, *words])
+
+
+def _goals_words(left: dict[str, str | float | int]) -> str:
+    """Takes the goals of a search out of `left`: their preset, or the names that they were given."""
+    preset, goals = left.pop("preset", None), left.pop("goals", None)
+    if goals is None:
+        return str(preset)
+    try:
+        return ", ".join(str(goal["name"]) for goal in json.loads(str(goals)))
+    except (ValueError, TypeError, KeyError):
+        return str(goals)
 
 
 def mix_words(mix: str) -> str:

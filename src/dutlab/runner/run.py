@@ -7,24 +7,31 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 
 from dutlab import labs
 from dutlab.dut.mode import Check, Mode
-from dutlab.errors import DutlabError, InputError, TestbedError
+from dutlab.errors import DutlabError, InputError, LabError, MeasurementError
 from dutlab.hosts.facts import collect_facts
+from dutlab.hosts.reach import hosts_of
 from dutlab.plan.trials import Plan, Trial, make_plan, needs_hand
 from dutlab.runner.journal import Journal, pending_undo, read_journal, standing_lab, undo_to_json
 from dutlab.runner.progress import Progress
-from dutlab.runner.stage import Stage, lab_stage
+from dutlab.runner.rig import calibrated, loads_of
+from dutlab.runner.stage import Stage, open_stage
 from dutlab.runner.trial import CommandBook, carry_out, refused
 from dutlab.runner.undo import carry_out as carry_out_undo
 from dutlab.spec.experiment import Experiment, LabRef
+from dutlab.spec.loader import load_testbed
 from dutlab.spec.testbed import Testbed
+from dutlab.store.calibration import cache_folder
 from dutlab.store.run_folder import RunFolder
+
+HERE = Path()
+"""The working directory, as the folder that a testbed's path is relative to."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +62,12 @@ class RunResult:
         return 0 if self.failed + self.refused == 0 else 1
 
 
-async def run(experiment: Experiment, experiment_yaml: bytes, options: RunOptions, progress: Progress) -> RunResult:
-    """Plans the experiment, makes its run folder and carries it out. `experiment_yaml` is the file as given.
+async def run(experiment: Experiment, experiment_yaml: bytes, options: RunOptions, progress: Progress, *, beside: Path = HERE) -> RunResult:
+    """Plans the experiment, makes its run folder and carries it out. `experiment_yaml` is the file as given, `beside` its folder.
 
     Raises InputError, TestbedError, StoreError; a trial that fails is no exception but a record.
     """
-    testbed = testbed_of(experiment)
+    testbed = testbed_of(experiment, beside)
     plan = make_plan(experiment, testbed)
     if options.unattended and (by_hand := needs_hand(plan)):
         raise InputError(
@@ -70,7 +77,7 @@ async def run(experiment: Experiment, experiment_yaml: bytes, options: RunOption
         options.runs,
         experiment=experiment.name,
         experiment_yaml=experiment_yaml,
-        testbed_yaml=None,
+        testbed_yaml=None if testbed.lab else await asyncio.to_thread(_testbed_file(experiment, beside).read_bytes),
         resolved={
             "experiment": experiment.model_dump(mode="json"),
             "testbed": testbed.model_dump(mode="json"),
@@ -82,7 +89,7 @@ async def run(experiment: Experiment, experiment_yaml: bytes, options: RunOption
     journal = Journal(folder.journal)
     try:
         journal.write("run-started", experiment=experiment.name, trials=len(plan.trials), seed=plan.seed, standing_lab=options.standing_lab)
-        return await _Execution(experiment, plan, folder, journal, progress).to_its_end(options)
+        return await _Execution(experiment, testbed, plan, folder, journal, progress).to_its_end(options)
     finally:
         journal.close()
 
@@ -93,13 +100,13 @@ async def resume(path: Path, options: RunOptions, progress: Progress) -> RunResu
     Raises as run() does, and InputError when another process has the run.
     """
     folder = RunFolder.open(path)
-    experiment = Experiment.model_validate(folder.resolved["experiment"])
+    experiment, testbed = Experiment.model_validate(folder.resolved["experiment"]), _testbed_in(folder)
     plan = Plan.from_json(folder.plan)
     journal = Journal(folder.journal)
     try:
         await _undo(folder, journal)
         journal.write("run-resumed")
-        return await _Execution(experiment, plan, folder, journal, progress).to_its_end(options)
+        return await _Execution(experiment, testbed, plan, folder, journal, progress).to_its_end(options)
     finally:
         journal.close()
 
@@ -122,6 +129,11 @@ def standing_lab_of(path: Path) -> str | None:
     return None
 
 
+def builds_its_lab(path: Path) -> bool:
+    """Whether a run has an embedded lab of its own, which needs root."""
+    return _testbed_in(RunFolder.open(path)).lab is not None and standing_lab_of(path) is None
+
+
 async def _undo(folder: RunFolder, journal: Journal) -> int:
     entries = read_journal(folder.journal)
     pending = pending_undo(entries)
@@ -130,8 +142,8 @@ async def _undo(folder: RunFolder, journal: Journal) -> int:
         await labs.down(own)
         journal.write("lab-down", label=own)
     elif pending:
-        lab = await labs.attach(standing_lab_of(folder.path) or "")
-        hosts = lab.hosts(None)
+        testbed = _testbed_in(folder)
+        hosts = hosts_of(testbed) if testbed.lab is None else (await labs.attach(standing_lab_of(folder.path) or "")).hosts()
         try:
             for application, steps in pending:
                 await carry_out_undo(steps, hosts)
@@ -145,18 +157,23 @@ async def _undo(folder: RunFolder, journal: Journal) -> int:
     return len(pending)
 
 
-def testbed_of(experiment: Experiment) -> Testbed:
-    """The testbed that an experiment names, without touching it. Raises TestbedError, LabError."""
-    return labs.description(_lab_name(experiment)).testbed
+def testbed_of(experiment: Experiment, beside: Path) -> Testbed:
+    """The testbed that an experiment names, without touching it; `beside` is the folder of the experiment's file.
+
+    Raises SpecRefused, LabError.
+    """
+    if isinstance(experiment.testbed, LabRef):
+        return labs.description(experiment.testbed.lab).testbed
+    return load_testbed(_testbed_file(experiment, beside))
 
 
-def _lab_name(experiment: Experiment) -> str:
-    if not isinstance(experiment.testbed, LabRef):
-        raise TestbedError(
-            f"testbed {experiment.testbed}: this version reaches hosts of embedded labs only",
-            remedy="write `testbed: {lab: three-node}`",
-        )
-    return experiment.testbed.lab
+def _testbed_file(experiment: Experiment, beside: Path) -> Path:
+    return beside / str(experiment.testbed)
+
+
+def _testbed_in(folder: RunFolder) -> Testbed:
+    """The testbed as the run took it; its file may have changed since."""
+    return Testbed.model_validate(folder.resolved["testbed"])
 
 
 @dataclass(frozen=True)
@@ -164,6 +181,7 @@ class _Execution:
     """One process's work on a run: everything that has no record yet."""
 
     experiment: Experiment
+    testbed: Testbed
     plan: Plan
     folder: RunFolder
     journal: Journal
@@ -181,17 +199,18 @@ class _Execution:
         return RunResult(self.folder.path, status.count("measured"), status.count("failed"), status.count("refused"))
 
     async def _measure(self, done: set[int], options: RunOptions) -> None:
-        async with lab_stage(
+        async with open_stage(
             self.experiment,
-            _lab_name(self.experiment),
+            self.testbed,
             standing=options.standing_lab,
             journal=self.journal,
             log=self.book.note,
             engine_binary=options.engine_binary,
-        ) as stage:
-            for text in stage.notes:
+        ) as bare:
+            for text in bare.notes:
                 self.progress.note(text)
-            await self._store_facts(stage)
+            await self._store_facts(bare)
+            stage = await self._calibrated(bare, options)
             set_by_hand: dict[str, str] = {}
             for _, group in groupby((t for t in self.plan.trials if t.number not in done), key=lambda t: t.group):
                 trials = list(group)
@@ -216,6 +235,19 @@ class _Execution:
         found = await asyncio.gather(*(collect_facts(host, interfaces[name]) for name, host in stage.hosts.items()))
         for name, facts in zip(stage.hosts, found, strict=True):
             self.folder.write_host(name, {**facts, "tools": dict(stage.versions)})
+
+    async def _calibrated(self, stage: Stage, options: RunOptions) -> Stage:
+        """The stage with what its rig does without the DUT. Where that fails, results have no headroom, and the user is told."""
+        loads = loads_of(trial.cell for trial in self.plan.trials)
+        if stage.lab is None or not loads:
+            return stage
+        try:
+            calibration, _ = await calibrated(stage.lab, str(options.engine_binary), loads, cache_folder())
+        except (LabError, MeasurementError) as e:
+            self.progress.note(f"no headroom: the rig could not be measured without the DUT: {e}")
+            return stage
+        self.folder.write_calibration(calibration.model_dump(mode="json"))
+        return replace(stage, calibration=calibration)
 
     async def _group(self, stage: Stage, trials: Sequence[Trial]) -> None:
         """One application of a mode and the trials measured in it."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,16 +13,23 @@ from dutlab.dut import family
 from dutlab.dut.custom import custom_mode
 from dutlab.dut.mode import Mode
 from dutlab.hosts.host import CommandLog, Host
+from dutlab.hosts.reach import hosts_of
 from dutlab.methods.named import METHODS, method_of
 from dutlab.methods.ports import Bench, Measured
 from dutlab.plan.cell import Cell
 from dutlab.runner.journal import Journal
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.testbed import Testbed
+from dutlab.store.calibration import Calibration
 from dutlab.tools.engine import Engine
+from dutlab.tools.engine_copy import engine_on
 from dutlab.tools.iperf3 import Iperf3
+from dutlab.tools.linux_device import LinuxDevice
 from dutlab.tools.ping import Ping
 from dutlab.tools.steps import Steps
+
+ENDS = ("source", "sink")
+"""The hosts that need the engine."""
 
 Driver = Callable[[Cell], Awaitable[Measured]]
 """Carries one trial's workload out. Raises MeasurementError, HostError."""
@@ -41,46 +48,95 @@ class Stage:
     watch_cpu: int | None
     marks: tuple[Doubt, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    lab: labs.Lab | None = None
+    """The embedded lab that this is; its rig can be measured without the DUT."""
+    calibration: Calibration | None = None
+    """What the rig does without the DUT, as far as it is known."""
+
+
+@dataclass(frozen=True)
+class _Ground:
+    """What a stage stands on: machines, or a lab."""
+
+    testbed: Testbed
+    hosts: Mapping[str, Host]
+    cpus: Mapping[str, Sequence[int]]
+    """Role → cores for the programs that send and receive; a role that is not there is not pinned."""
+    engine: str | Mapping[str, str]
+    watch_cpu: int | None = None
+    marks: tuple[Doubt, ...] = ()
+    notes: tuple[str, ...] = ()
+    lab: labs.Lab | None = None
+    """A lab whose hosts are namespaces of this machine."""
 
 
 @asynccontextmanager
-async def lab_stage(
-    experiment: Experiment, lab_name: str, *, standing: str | None, journal: Journal, log: CommandLog, engine_binary: Path
+async def open_stage(
+    experiment: Experiment, testbed: Testbed, *, standing: str | None, journal: Journal, log: CommandLog, engine_binary: Path
 ) -> AsyncIterator[Stage]:
-    """An embedded lab as stage: the lab labelled `standing`, or one of its own that is taken down at the end.
+    """The testbed as stage. Of an embedded lab, the one labelled `standing`, or one of the run's own that is taken down at the end.
 
     Raises LabError, ToolMissing, HostError.
     """
-    if standing is None:
-        label = labs.new_label()
-        journal.write("lab-up", label=label, lab=lab_name)
-        try:
-            lab = await labs.up(lab_name, label=label)
-            async with _stage_of(experiment, lab, log=log, engine_binary=engine_binary) as stage:
-                yield stage
-        finally:
-            await labs.down(label)
-            journal.write("lab-down", label=label)
-    else:
-        lab = await labs.attach(standing)
-        async with _stage_of(experiment, lab, log=log, engine_binary=engine_binary) as stage:
-            yield stage
+    async with AsyncExitStack() as undo:
+        if testbed.lab is None:
+            hosts = await undo.enter_async_context(_closing(hosts_of(testbed, log)))
+            ground = _Ground(testbed, hosts, {}, await _engines(undo, hosts, engine_binary))
+        else:
+            lab = await labs.attach(standing) if standing else await undo.enter_async_context(_own_lab(testbed.lab, journal))
+            hosts = await undo.enter_async_context(_closing(lab.hosts(log)))
+            engine = str(engine_binary) if lab.ssh_config is None else await _engines(undo, hosts, engine_binary)
+            ground = _Ground(
+                lab.testbed, hosts, lab.cpus, engine, lab.watch_cpu, (Doubt(DoubtKind.EMBEDDED_LAB),), tuple(lab.notes),
+                lab if lab.ssh_config is None else None,
+            )  # fmt: skip
+        yield await undo.enter_async_context(_set_up(experiment, ground))
 
 
 @asynccontextmanager
-async def _stage_of(experiment: Experiment, lab: labs.Lab, *, log: CommandLog, engine_binary: Path) -> AsyncIterator[Stage]:
-    hosts = lab.hosts(log)
-    engine = Engine(hosts, lab.testbed, lab.cpus, str(engine_binary))
-    iperf3 = Iperf3(hosts, lab.testbed, lab.cpus)
-    bench = Bench(engine, {link.name: link.speed for link in lab.testbed.links.values()})
-    ping = Ping(hosts, lab.testbed)
+async def _own_lab(name: str, journal: Journal) -> AsyncIterator[labs.Lab]:
+    label = labs.new_label()
+    journal.write("lab-up", label=label, lab=name)
+    try:
+        yield await labs.up(name, label=label)
+    finally:
+        await labs.down(label)
+        journal.write("lab-down", label=label)
+
+
+@asynccontextmanager
+async def _closing(hosts: Mapping[str, Host]) -> AsyncIterator[Mapping[str, Host]]:
+    try:
+        yield hosts
+    finally:
+        for host in hosts.values():
+            await host.close()
+
+
+async def _engines(undo: AsyncExitStack, hosts: Mapping[str, Host], binary: Path) -> dict[str, str]:
+    """Role → where the engine lies on that host; one host after the other, since they may share a disk."""
+    return {role: await undo.enter_async_context(engine_on(hosts[role], binary)) for role in ENDS}
+
+
+@asynccontextmanager
+async def _set_up(experiment: Experiment, ground: _Ground) -> AsyncIterator[Stage]:
+    hosts, testbed = ground.hosts, ground.testbed
+    engine = Engine(hosts, testbed, ground.cpus, ground.engine)
+    iperf3 = Iperf3(hosts, testbed, ground.cpus)
+    bench = Bench(
+        engine,
+        {link.name: link.speed for link in testbed.links.values()},
+        device=LinuxDevice(hosts["dut"], testbed) if testbed.hosts["dut"].family == "linux" else None,
+        addresses={link.name: (link.source_address.ip, link.sink_address.ip) for link in testbed.links.values()},
+    )
+    ping = Ping(hosts, testbed)
     checks = {"ping": ping.check, "iperf3": iperf3.check, "engine": engine.check}
     try:
         wanted = {"engine", *(w.tool for w in experiment.workloads)}  # the engine also verifies modes
         versions = {name: await check() for name, check in checks.items() if name in wanted}
-        dut_family = family(lab.testbed.hosts["dut"].family)
+        dut_family = family(testbed.hosts["dut"].family)
         yield Stage(
-            testbed=lab.testbed,
+            testbed=testbed,
             hosts=hosts,
             modes={**dut_family.modes, **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}},
             drivers={
@@ -92,14 +148,13 @@ async def _stage_of(experiment: Experiment, lab: labs.Lab, *, log: CommandLog, e
             },
             engine=engine,
             versions=versions,
-            watch_cpu=lab.watch_cpu,
-            marks=(Doubt(DoubtKind.EMBEDDED_LAB),),
-            notes=tuple(lab.notes),
+            watch_cpu=ground.watch_cpu,
+            marks=ground.marks,
+            notes=ground.notes,
+            lab=ground.lab,
         )
     finally:
         await engine.close()
-        for host in hosts.values():
-            await host.close()
 
 
 def _by_method(kind: str, bench: Bench) -> Driver:

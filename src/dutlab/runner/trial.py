@@ -12,6 +12,7 @@ from dutlab.errors import MeasurementError
 from dutlab.hosts.host import Done
 from dutlab.methods.ports import Measured
 from dutlab.plan.trials import Trial
+from dutlab.runner.rig import with_headroom
 from dutlab.runner.stage import Stage
 from dutlab.sensors import Sample, Sampler, difference, read_counters
 from dutlab.store.record import CommandRecord, DoubtRecord, FlowRecord, TrialRecord
@@ -66,7 +67,7 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
         await sampler.start()
     measured, why = Measured(figures={}), ""
     try:
-        measured = await stage.drivers[trial.cell.workload](trial.cell)
+        measured = with_headroom(await stage.drivers[trial.cell.workload](trial.cell), trial.cell, stage.calibration)
     except MeasurementError as e:
         measured, why = Measured(figures={}, raw=e.raw), str(e)
     finally:
@@ -82,7 +83,7 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
         figures={link: dict(of_link) for link, of_link in measured.figures.items()},
         ceilings=trial.ceilings,
         flows=[FlowRecord.of(f) for f in measured.flows],
-        doubts=[doubt_record(d) for d in (*measured.doubts, *stage.marks, *_stolen(samples))],
+        doubts=[DoubtRecord.of(d) for d in (*measured.doubts, *stage.marks, *_stolen(samples))],
         checks=[asdict(c) for c in checks],
         commands=book.take(),
         counters={name: difference(before[name], after[name]) for name in stage.hosts},
@@ -110,18 +111,12 @@ def refused(stage: Stage, trial: Trial, checks: Sequence[Check], book: CommandBo
         started=now,
         ended=now,
         figures={},
-        doubts=[doubt_record(d) for d in stage.marks],
+        doubts=[DoubtRecord.of(d) for d in stage.marks],
         checks=[asdict(c) for c in checks],
         commands=book.take(),
         tool_facts=dict(stage.versions),
     )
     return Carried(record, {}, [])
-
-
-def doubt_record(doubt: Doubt) -> DoubtRecord:
-    """For the record, with all the words that its kind stands for."""
-    kind = doubt.kind
-    return DoubtRecord(kind=kind.name, grade=kind.grade.value, text=kind.text, remedy=kind.remedy, detail=doubt.detail, about=doubt.about)
 
 
 def _stolen(samples: Sequence[Sample]) -> list[Doubt]:

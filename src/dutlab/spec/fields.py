@@ -76,7 +76,7 @@ FrameRate = Annotated[
     Pps, BeforeValidator(_quantity(parse_pps, "100kpps")), AfterValidator(_positive), PlainSerializer(lambda v: text_of(v, "pps"))
 ]
 """Frames per second; written `100kpps`."""
-Share = Annotated[float, BeforeValidator(_quantity(parse_share, "0.5%")), PlainSerializer(lambda v: text_of(v * 100, "%"))]
+Share = Annotated[float, BeforeValidator(_quantity(parse_share, "0.5%")), PlainSerializer(lambda v: text_of(round(v * 100, 12), "%"))]
 """A share of a whole, 0.005; written `0.5%`."""
 
 

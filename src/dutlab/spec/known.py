@@ -14,7 +14,7 @@ ROLES = ("source", "dut", "sink")
 
 FAMILY_MODES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "linux": ("router", "filter-empty", "filter-default", "nat"),
+        "linux": ("router", "filter-empty", "filter-1", "filter-25", "filter-default", "nat"),
         # Can be described; every mode has to be written out in the experiment.
         "freebsd": (),
         "freebsd-pf": (),
@@ -35,5 +35,7 @@ class KnownLab:
     links: tuple[str, ...]
 
 
-LABS: Mapping[str, KnownLab] = MappingProxyType({"three-node": KnownLab(family="linux", links=("a", "b"))})
+LABS: Mapping[str, KnownLab] = MappingProxyType(
+    {name: KnownLab(family="linux", links=("a", "b")) for name in ("three-node", "three-node-ssh")}
+)
 """Embedded labs by name."""

@@ -40,7 +40,9 @@ class HostSpec(SpecModel):
     name: Name
     family: str = "linux"
     ssh: str | None = None
-    """`[user@]host[:port]`; None only in an embedded lab."""
+    """`[user@]host[:port]`; None for the machine that dutlab runs on, and in an embedded lab."""
+    local: Annotated[bool, Strict()] = False
+    """True for the machine that dutlab runs on, in place of `ssh`."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
@@ -52,6 +54,8 @@ class HostSpec(SpecModel):
             faults.append(fault(("family",), f"{family!r} is no family {did_you_mean(family, FAMILY_MODES)}"))
         if isinstance(ssh, str) and (what := ssh_fault(ssh)):
             faults.append(fault(("ssh",), what))
+        if ssh is not None and data.get("local") is True:
+            faults.append(fault(("local",), "stands beside ssh; a host is either this machine or reached over ssh"))
         return faults
 
 
@@ -233,9 +237,9 @@ def _host_faults(hosts: Mapping[str, Any], *, in_lab: bool) -> Iterator[InitErro
     for name, host in hosts.items():
         if name not in ROLES:
             yield fault(("hosts", name), f"unknown role {did_you_mean(name, ROLES)}")
-        ssh = host.get("ssh") if isinstance(host, Mapping) else getattr(host, "ssh", None)
-        if ssh is None and not in_lab and isinstance(host, Mapping | HostSpec):
-            what = "missing; write how to reach the host, as in root@192.0.2.11 (only embedded labs do without)"
+        ways = [host.get(way) if isinstance(host, Mapping) else getattr(host, way, None) for way in ("ssh", "local")]
+        if not any(ways) and not in_lab and isinstance(host, Mapping | HostSpec):
+            what = "missing; write how to reach the host, as in root@192.0.2.11, or `local: true` for this machine"
             yield fault(("hosts", name, "ssh"), what)
 
 

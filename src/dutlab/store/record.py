@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
+from dutlab.doubts import Doubt
 from dutlab.methods.ports import Flow
 from dutlab.plan.cell import Cell
 
@@ -31,6 +32,13 @@ class DoubtRecord(_Strict):
     remedy: str
     detail: str = ""
     about: str = ""
+
+    @classmethod
+    def of(cls, doubt: Doubt) -> Self:
+        """The record of a doubt."""
+        kind = doubt.kind
+        words = {"kind": kind.name, "grade": kind.grade.value, "text": kind.text, "remedy": kind.remedy}
+        return cls.model_validate({**words, "detail": doubt.detail, "about": doubt.about})
 
 
 @dataclass(frozen=True)

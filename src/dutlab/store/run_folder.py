@@ -114,11 +114,11 @@ class RunFolder:
 
     def write_host(self, name: str, facts: Mapping[str, Any]) -> Path:
         """Keeps a host's facts. A later call for the same host writes NAME~2.json: what a resumed run found. Raises StoreError."""
-        folder, name = self.path / "hosts", checked_component(name)
-        earlier = len(list(folder.glob(f"{name}~*.json"))) + (folder / f"{name}.json").exists()
-        path = folder / (f"{name}~{earlier + 1}.json" if earlier else f"{name}.json")
-        write_once(path, as_json(facts))
-        return path
+        return _write_next(self.path / "hosts", checked_component(name), facts)
+
+    def write_calibration(self, calibration: Mapping[str, Any]) -> Path:
+        """Keeps what the rig did without the DUT; a resumed run's goes to calibration~2.json. Raises StoreError."""
+        return _write_next(self.path, "calibration", calibration)
 
     def hosts(self) -> dict[str, dict[str, Any]]:
         """Facts by the name of their file: `dut`, and `dut~2` of a resumed run. Raises StoreError."""
@@ -221,6 +221,14 @@ class RunFolder:
     def _trials(self) -> Iterator[tuple[int, Path]]:
         found = ((trial_of(p), p) for p in (self.path / "trials").iterdir() if p.is_dir())
         return iter(sorted((n, p) for n, p in found if n is not None))
+
+
+def _write_next(folder: Path, name: str, value: Mapping[str, Any]) -> Path:
+    """NAME.json, or NAME~2.json and so on where earlier ones are."""
+    earlier = len(list(folder.glob(f"{name}~*.json"))) + (folder / f"{name}.json").exists()
+    path = folder / (f"{name}~{earlier + 1}.json" if earlier else f"{name}.json")
+    write_once(path, as_json(value))
+    return path
 
 
 def _object(path: Path) -> dict[str, Any]:

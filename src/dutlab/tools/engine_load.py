@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dutlab.methods.ports import FrameMix
+from dutlab.methods.ports import FrameMix, Stretch
 from dutlab.spec.testbed import Port
+from dutlab.spec.traffic import RFC4814_DESTINATION_PORTS, RFC4814_SOURCE_PORTS, Traffic
 from dutlab.units import Pps, Seconds
 
 SOURCE_PORT = 49152
 """UDP source port of a measured flow: constant, so that a card's hash puts it onto the same queue in every trial."""
 DESTINATION_PORT = 7  # echo (RFC 862); RFC 2544 appendix C.2.6.4 has test frames go there
 NS = 1_000_000_000
+_LAST_PORT = 65535
 
 
 @dataclass(frozen=True)
 class Way:
-    """One direction of one link."""
+    """One direction of one link. `name` is what its flow is called."""
 
+    name: str
     link: str
     sender: str
     """Role that sends: source or sink."""
@@ -31,7 +34,13 @@ class Way:
     isolated: bool
 
     @property
+    def is_back(self) -> bool:
+        """Whether frames go from sink to source."""
+        return self.sender == "sink"
+
+    @property
     def receiver(self) -> str:
+        """The role at the other end."""
         return "sink" if self.sender == "source" else "source"
 
 
@@ -44,6 +53,13 @@ class Load:
     drain: Seconds
     duration: Seconds | None = None
     frames: int | None = None
+    profile: tuple[Stretch, ...] = ()
+    traffic: Traffic = field(default_factory=Traffic)
+
+    def warming_up(self, duration: Seconds, drain: Seconds) -> Load:
+        """The same at the rate that it begins with, for another time."""
+        rate = self.profile[0].from_rate if self.profile else self.rate
+        return replace(self, rate=rate, profile=(), duration=duration, drain=drain)
 
     def send_plan(self, way: Way, stream: int) -> dict[str, Any]:
         """As the protocol's SendPlan."""
@@ -61,11 +77,36 @@ class Load:
             "source_port": way.source_port,
             "destination_port": DESTINATION_PORT,
             "sizes": sizes,
-            "rate": {"max": True} if self.rate is None else {"pps": self.rate},
+            "rate": self._rate(),
+            **self._headers(),
         }
         if self.frames is not None:
             plan["frames"] = self.frames
         return {"streams": [plan]} | ({} if self.duration is None else {"duration_ns": round(self.duration * NS)})
+
+    def _headers(self) -> dict[str, Any]:
+        """What differs from one UDP flow without tags."""
+        t, headers = self.traffic, dict[str, Any]()
+        if t.transport != "udp":
+            headers["transport"] = t.transport.replace("-", "_")
+        if t.vlans:
+            headers["vlans"] = [{"id": number} for number in t.vlans]
+        if t.flows.count > 1:
+            headers["flows"] = t.flows.model_dump(exclude_none=True)
+            # Each range begins at the stream's own: high enough that none reaches past the last port.
+            source, destination = t.flows.source_ports, t.flows.destination_ports
+            if source > 1:
+                headers["source_port"] = min(RFC4814_SOURCE_PORTS[0], _LAST_PORT + 1 - source)
+            if destination > 1:
+                headers["destination_port"] = RFC4814_DESTINATION_PORTS[0]
+        return headers
+
+    def _rate(self) -> dict[str, Any]:
+        if self.profile:
+            return {
+                "profile": [{"from_pps": s.from_rate, "to_pps": s.to_rate, "duration_ns": round(s.duration * NS)} for s in self.profile]
+            }
+        return {"max": True} if self.rate is None else {"pps": self.rate}
 
     @property
     def longest_s(self) -> float:

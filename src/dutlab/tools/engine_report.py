@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.methods.ports import Flow, Gaps, Histogram, Latency, Reading
+from dutlab.methods.ports import Flow, Gaps, Histogram, Latency
 from dutlab.tools.loss_watch import ArrivedSoFar, SentSoFar
 
 _NS = 1e9
 
 
-def flow_of(link: str, sent: Mapping[str, Any], received: Mapping[str, Any], port: Mapping[str, Any], *, one_clock: bool) -> Flow:
+def flow_of(link: str, sent: Mapping[str, Any], received: Mapping[str, Any], port: Mapping[str, Any]) -> Flow:
     """A link's flow from the protocol's SentStream, ReceivedStream and, for the port, Received. Raises KeyError, TypeError, ValueError."""
     frames = int(sent["sent"])
     return Flow(
@@ -29,7 +29,7 @@ def flow_of(link: str, sent: Mapping[str, Any], received: Mapping[str, Any], por
         sent_seconds=float(sent["seconds"]),
         mean_frame_bytes=int(sent["sent_bytes"]) / frames if frames else 0.0,
         received_bytes=int(received["received_bytes"]),
-        latency=_latency(received.get("latency")) if one_clock else None,
+        latency=_latency(received.get("latency")),
         gaps=_gaps(sent.get("gaps")),
         late_frames=None if (late := received.get("late")) is None else int(late),
         stale_frames=int(port["stale"]),
@@ -38,7 +38,7 @@ def flow_of(link: str, sent: Mapping[str, Any], received: Mapping[str, Any], por
     )
 
 
-def doubts_of(link: str, received: Mapping[str, Any], port: Mapping[str, Any], *, one_clock: bool) -> Iterator[Doubt]:
+def doubts_of(link: str, received: Mapping[str, Any], port: Mapping[str, Any]) -> Iterator[Doubt]:
     """What only the engine can know; what every ledger shows is left to methods.ledger."""
     if dropped := int(port["kernel_dropped"]):
         yield Doubt(DoubtKind.RX_DROPPED, f"{dropped} frames", link)
@@ -46,26 +46,8 @@ def doubts_of(link: str, received: Mapping[str, Any], port: Mapping[str, Any], *
         yield Doubt(DoubtKind.LEDGER_GUESSED, f"{guessed} frames", link)
     if corrupted := int(received["corrupted"]):
         yield Doubt(DoubtKind.CORRUPTED_FRAMES, f"{corrupted} frames", link)
-    if not one_clock:
-        yield Doubt(DoubtKind.LATENCY_UNKNOWN, "source and sink are different machines", link)
-    elif negative := int((received.get("latency") or {}).get("negative", 0)):
+    if negative := int((received.get("latency") or {}).get("negative", 0)):
         yield Doubt(DoubtKind.LATENCY_UNKNOWN, f"{negative} frames arrived before they were sent", link)
-
-
-def readings_of(link: str, events: Sequence[Mapping[str, Any]], *, port: str, counter: str, clock_offset_ns: int) -> Iterator[Reading]:
-    """Rates between the `second` events of `port`, from its running `counter`: sent or received.
-
-    The offset makes wall clock of monotonic time. Raises KeyError, TypeError, ValueError.
-    """
-    before: tuple[int, int] | None = None
-    for event in events:
-        if event.get("event") != "second" or event.get("port") != port:
-            continue
-        now = (int(event["monotonic_ns"]), int(event[counter]))
-        if before is not None and now[0] > before[0]:
-            rate = (now[1] - before[1]) / ((now[0] - before[0]) / _NS)
-            yield Reading((now[0] + clock_offset_ns) / _NS, link, f"{counter}_pps", rate)
-        before = now
 
 
 def of_stream(reply: Mapping[str, Any], stream: int) -> Mapping[str, Any]:
@@ -79,14 +61,22 @@ def of_stream(reply: Mapping[str, Any], stream: int) -> Mapping[str, Any]:
 def sent_so_far(sending: Mapping[str, Any], stream: int, *, since_s: float, until_s: float) -> SentSoFar:
     """A `status` reply's `sending`, for which was asked and which came at these instants. Raises KeyError, TypeError, ValueError."""
     part, since_s = of_stream(sending, stream), since_s - int(sending["age_ns"]) / _NS
-    return SentSoFar(since_s, until_s, int(part["sent"]), int(part["numbered"]), int(part["refused_by_peer"]))
+    return SentSoFar(since_s, until_s, int(sending["monotonic_ns"]), int(part["sent"]), int(part["numbered"]), int(part["refused_by_peer"]))
 
 
 def arrived_so_far(receiving: Mapping[str, Any], stream: int, *, since_s: float, until_s: float) -> ArrivedSoFar:
     """The same of its `receiving`."""
     part, since_s = of_stream(receiving, stream), since_s - int(receiving["age_ns"]) / _NS
-    unique = int(part["received"]) - int(part["duplicated"])
-    return ArrivedSoFar(since_s, until_s, unique, int(part["reordered"]), int(part["next_sequence"]))
+    return ArrivedSoFar(
+        since_s,
+        until_s,
+        int(receiving["monotonic_ns"]),
+        unique=int(part["received"]) - int(part["duplicated"]),
+        reordered=int(part["reordered"]),
+        next_sequence=int(part["next_sequence"]),
+        latency_count=int(part["latency_count"]),
+        latency_sum_ns=int(part["latency_sum_ns"]),
+    )
 
 
 def _latency(latency: Mapping[str, Any] | None) -> Latency | None:

@@ -28,10 +28,17 @@ class SentSoFar:
 
     since_s: float
     until_s: float
+    at_ns: int
+    """The same instant by the sender's clock."""
     sent: int
     numbered: int
     """Sequence numbers used; `numbered` - `sent` frames were refused after they had got one."""
     refused_by_peer: int
+
+    @property
+    def refused_numbers(self) -> int:
+        """Numbers of frames that were not sent."""
+        return self.numbered - self.sent
 
 
 @dataclass(frozen=True)
@@ -40,12 +47,15 @@ class ArrivedSoFar:
 
     since_s: float
     until_s: float
+    at_ns: int
     unique: int
     """Different frames."""
     reordered: int
     """Of these, those that came after a frame with a higher number."""
     next_sequence: int
     """One above the highest number."""
+    latency_count: int = 0
+    latency_sum_ns: int = 0
 
 
 @dataclass
@@ -55,32 +65,37 @@ class LossWatch:
     drain: Seconds
     lost: int = 0
     """Frames certainly lost so far; never falls."""
+    lost_by: ArrivedSoFar | None = None
+    """The reading that `lost` is as old as: what got lost later is not in it yet."""
     refused_by_peer: int = 0
     """Frames so far that the port behind the sender's did not take, because its ring was full."""
     _sent: deque[SentSoFar] = field(default_factory=deque)
     _arrived: deque[ArrivedSoFar] = field(default_factory=deque)
     """Readings that have not settled yet."""
-    _settled: ArrivedSoFar | None = None
-    """The newest that has."""
     _gaps: int = 0
-    """Numbers that had been skipped until then, whether they came later or not."""
+    """Numbers of frames that were sent and had been skipped by then, whether they came later or not."""
 
     def see(self, sent: SentSoFar, arrived: ArrivedSoFar) -> None:
         """Enters a reading of both ends; each must have been read after the one before."""
         self.refused_by_peer = sent.refused_by_peer
         self._sent.append(sent)
         self._arrived.append(arrived)
-        refused = sent.numbered - sent.sent
-        waited = max(self.drain, OVERTAKEN_S)
-        while len(self._sent) > 1 and self._sent[1].until_s <= arrived.since_s - waited:
-            self._sent.popleft()
-        if self._sent[0].until_s <= arrived.since_s - waited:
-            self.lost = max(self.lost, self._sent[0].numbered - refused - arrived.unique)
-        settled = min(arrived.since_s - OVERTAKEN_S, sent.since_s)
-        while self._arrived and self._arrived[0].until_s <= settled:
+        self._gaps_until(min(arrived.since_s - OVERTAKEN_S, sent.since_s))
+        self.lost = max(self.lost, self._gaps - arrived.reordered, self._silence(arrived))
+
+    def _gaps_until(self, settled_s: float) -> None:
+        while self._arrived and self._arrived[0].until_s <= settled_s:
             then = self._arrived.popleft()
             # Of two counters that change together, one may be read a frame before the other: the older `reordered` is the safe one.
-            reordered = 0 if self._settled is None else self._settled.reordered
-            self._gaps = max(self._gaps, then.next_sequence - then.unique + reordered)
-            self._settled = then
-        self.lost = max(self.lost, self._gaps - arrived.reordered - refused)
+            reordered = 0 if self.lost_by is None else self.lost_by.reordered
+            refused = next(s.refused_numbers for s in self._sent if s.since_s >= then.until_s)
+            self._gaps = max(self._gaps, then.next_sequence - then.unique + reordered - refused)
+            self.lost_by = then
+
+    def _silence(self, arrived: ArrivedSoFar) -> int:
+        waited_s = arrived.since_s - max(self.drain, OVERTAKEN_S)
+        while len(self._sent) > 1 and self._sent[1].until_s <= waited_s:
+            self._sent.popleft()
+        if self._sent[0].until_s > waited_s:
+            return 0
+        return self._sent[0].numbered - self._sent[-1].refused_numbers - arrived.unique

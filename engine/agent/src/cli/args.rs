@@ -1,9 +1,10 @@
 //! What people may say on the command line.
 
-use super::quantity::{self, Asked};
+use super::quantity;
+use super::rate::{self, Asked};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use dutlab_port::iface::Network;
-use dutlab_protocol::plan::{self, Sizes};
+use dutlab_protocol::plan::{self, ReplayTiming, Sizes};
 use dutlab_protocol::request::Backend;
 use dutlab_units::Nanos;
 use dutlab_wire::Mac;
@@ -54,9 +55,11 @@ pub struct Send {
     /// The port to send from
     #[arg(value_name = "IFACE")]
     pub iface: String,
-    /// Where the frames go
-    #[arg(long, value_name = "IP")]
-    pub to: IpAddr,
+    /// Where the frames go; not needed for frames that are given whole
+    #[arg(long, value_name = "IP", required_unless_present_any = ["raw", "replay"])]
+    pub to: Option<IpAddr>,
+    #[command(flatten)]
+    pub given: Given,
     #[command(flatten)]
     pub traffic: Traffic,
     #[command(flatten)]
@@ -153,16 +156,21 @@ pub struct Traffic {
     /// The next hop [default: what the routing table says]
     #[arg(long, value_name = "IP", conflicts_with = "mac")]
     pub gateway: Option<IpAddr>,
-    /// Bytes with FCS: 64, 64,594,1518 (in this order), 64:7,594:4 (by weight), aaafg (RFC 6985), imix, imix-csit, …
+    /// Bytes with FCS: 64, 64,594,1518 (in this order), 64:7,594:4 (by weight), 64..1518/2 (one of each, in steps), aaafg (RFC 6985),
+    /// imix, imix-csit, …
     #[arg(long, value_name = "SIZE", default_value = "64", value_parser = quantity::sizes)]
     pub size: Sizes,
-    /// 100kpps, 1Gbit/s-l1 (with preamble and gap), 1Gbit/s-l2, 50% of the link's speed, max; of all streams together
-    #[arg(long, value_name = "RATE", value_parser = quantity::rate)]
-    pub rate: Asked,
+    /// 100kpps, 1Gbit/s-l1 (with preamble and gap), 1Gbit/s-l2, 80% of the link's speed, max; of all streams together. Over time, in
+    /// steps and ramps: 100kpps:2s,100kpps..1Mpps:10s,1Mpps:30s
+    #[arg(long, value_name = "RATE", value_parser = rate::rate)]
+    pub rate: Option<Asked>,
+    /// Send so many frames at once, at a mean of --rate (RFC 2544 section 21)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub burst: Option<u32>,
     /// The link's speed, where the interface does not say the true one
     #[arg(long, value_name = "SPEED", value_parser = quantity::speed)]
     pub speed: Option<f64>,
-    /// How long to send [default: 10s, or as long as --frames takes]
+    /// How long to send [default: 10s, or as long as --frames or a rate over time takes]
     #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
     pub duration: Option<Nanos>,
     /// How many frames to send, of all streams together
@@ -192,6 +200,27 @@ pub struct Traffic {
     /// Time to live, or hop limit
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub ttl: u8,
+}
+
+/// Frames that are given whole.
+#[derive(Args)]
+#[command(next_help_heading = "Frames given whole")]
+pub struct Given {
+    /// A frame without FCS in hexadecimal, from its destination MAC on; several are sent in turn. The probe is written into it
+    #[arg(long, value_name = "HEX", requires = "probe_at", conflicts_with = "replay")]
+    pub raw: Vec<String>,
+    /// Where in each of them the probe stands: an even number of bytes from the start
+    #[arg(long, value_name = "BYTES", requires = "raw")]
+    pub probe_at: Option<u16>,
+    /// Send the frames of a capture (pcap, of Ethernet) as they are, in their own time; they carry no probe
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "frames", "streams", "burst", "size"])]
+    pub replay: Option<String>,
+    /// So many times as fast as captured, or max
+    #[arg(long, value_name = "TIMES", requires = "replay", value_parser = rate::replay, default_value = "1")]
+    pub replay_speed: ReplayTiming,
+    /// How often the capture is sent
+    #[arg(long, value_name = "N", requires = "replay", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
 }
 
 /// How ports are used.

@@ -88,29 +88,15 @@ fn sending(what: &'static str, sizes: Sizes, flows: u32, time: Nanos, cpu: Optio
         source_port: 1024,
         destination_port: 5001,
         ttl: 64,
-        flows: (flows > 1).then_some(Flows {
-            count: flows,
-            source_addresses: 1,
-            destination_addresses: 1,
-            source_ports: flows,
-            destination_ports: 1,
-            seed: None,
-            source_macs: 1,
-            destination_macs: 1,
-            mac_ports: (1, 2),
-        }),
+        flows: (flows > 1).then_some(Flows { count: flows, source_ports: flows, ..Flows::default() }),
         sizes,
         rate: Rate::Max(true),
         frames: None,
     };
     let mut port = Port::new(ports::open(&ask)?.0);
-    port.arm(
-        Some(&SendPlan { streams: vec![stream], raw_streams: Vec::new(), replay: None, duration_ns: Some(time.0) }),
-        None,
-        false,
-    )?;
+    port.arm(Some(&SendPlan { streams: vec![stream], duration_ns: Some(time.0), ..SendPlan::default() }), None, false)?;
     let (tell, told) = mpsc::channel();
-    port.start(clock::monotonic() + LEAD.max(port.lead()), move || {
+    port.start(None, clock::monotonic() + LEAD.max(port.lead(None)), move || {
         let _ = tell.send(());
     });
     let _ = told.recv();

@@ -3,7 +3,7 @@
 use super::args;
 use super::drive::{Clocks, Drive, Why};
 use super::exit::{Exit, Refused};
-use super::quantity::Asked;
+use super::rate::Asked;
 use super::verdict::{self, Doubt, Verdict};
 use super::{print, send, traffic, words};
 use crate::ports;
@@ -82,6 +82,7 @@ pub fn run(a: &args::ForwardTest) -> Result<Exit, Refused> {
             "name the port where the frames come out of the DUT",
         ));
     }
+    traffic::asked(&a.traffic)?;
     let mut drive = Drive::new(&a.output, Clocks::Shared)?;
     let (source, opened) = ports::open(&traffic::open("source", &a.input, &a.port, a.port.backend, a.port.cpu))?;
     let back = a.receive_backend.unwrap_or(a.port.backend);
@@ -94,10 +95,10 @@ pub fn run(a: &args::ForwardTest) -> Result<Exit, Refused> {
     let (mut source, mut sink) = (Port::new(source), Port::new(sink));
     source.arm(Some(&plan), None, false)?;
     sink.arm(None, Some(&receive_plan(&plan, &sink_opened)), false)?;
-    sink.begin_receiver(clock::monotonic())?;
-    let at = clock::monotonic() + LEAD.max(source.lead());
-    sink.start(at, || ());
-    source.start(at, drive.when_sent());
+    sink.begin_receiver(None, clock::monotonic())?;
+    let at = clock::monotonic() + LEAD.max(source.lead(None));
+    sink.start(None, at, || ());
+    source.start(None, at, drive.when_sent());
     let why = drive.wait(&[&source, &sink], at, send::end_of(&plan, at));
     let sent = send::finish(&mut source, &mut drive, why)?;
     let ended = clock::monotonic();
@@ -111,7 +112,7 @@ pub fn run(a: &args::ForwardTest) -> Result<Exit, Refused> {
     let told: Vec<_> =
         sent.streams.iter().map(|s| StreamSent { stream: s.stream, frames: s.sent, numbered: s.numbered }).collect();
     let received = sink.settle(&told)?;
-    let mut doubts = verdict::of_sender(&sent, a.traffic.rate == Asked::Max);
+    let mut doubts = verdict::of_sender(&sent, a.traffic.rate == Some(Asked::Max));
     doubts.extend(verdict::of_receiver(&received, true));
     doubts.extend(verdict::of_ledger(&received));
     let ledger = Ledger::new(&sent, &received);
@@ -143,7 +144,7 @@ fn receive_plan(plan: &SendPlan, sink: &Opened) -> ReceivePlan {
     let own = sink.addresses.iter().any(|a| a.split('/').next() == Some(&first.destination.to_string()));
     let absorb_udp_ports =
         if own && first.transport == Transport::Udp { vec![first.destination_port] } else { Vec::new() };
-    ReceivePlan { streams: plan.streams.iter().map(|s| s.stream).collect(), absorb_udp_ports, unverified: false }
+    ReceivePlan { streams: plan.streams.iter().map(|s| s.stream).collect(), absorb_udp_ports, ..ReceivePlan::default() }
 }
 
 fn in_words(r: &Report) -> String {

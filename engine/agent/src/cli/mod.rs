@@ -16,6 +16,7 @@ mod exit;
 mod forward_test;
 mod probe;
 mod quantity;
+mod rate;
 mod receive;
 mod send;
 mod table;

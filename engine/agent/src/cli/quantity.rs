@@ -1,36 +1,21 @@
 //! Quantities as people write them on the command line, and as they are shown to people.
 
-use dutlab_protocol::plan::{Genome, Sizes, WeightedSize};
+use dutlab_protocol::plan::{Genome, Sizes, Swept, WeightedSize};
 use dutlab_traffic::NamedMix;
 use dutlab_traffic::mixes::MIXES;
 use dutlab_units::Nanos;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// A rate that was asked for.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Asked {
-    /// As fast as the port takes frames.
-    Max,
-    /// Frames per second.
-    Pps(f64),
-    /// Bits per second with preamble and gap.
-    BpsL1(f64),
-    /// Bits per second of frames with FCS.
-    BpsL2(f64),
-    /// Share of the link's speed on the wire, from 0 to 1.
-    Share(f64),
-}
-
 /// A number and the unit behind it.
-fn split(text: &str) -> Option<(f64, &str)> {
+pub fn split(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     Some((text[..end].parse().ok()?, text[end..].trim()))
 }
 
 /// What the prefix in front of `unit` stands for; decimal.
-fn scale(text: &str, unit: &str) -> Option<f64> {
+pub fn scale(text: &str, unit: &str) -> Option<f64> {
     match text.strip_suffix(unit)? {
         "" => Some(1.0),
         "k" => Some(1e3),
@@ -38,45 +23,6 @@ fn scale(text: &str, unit: &str) -> Option<f64> {
         "G" => Some(1e9),
         "T" => Some(1e12),
         _ => None,
-    }
-}
-
-/// `100kpps`, `1Gbit/s-l1`, `1Gbit/s-l2`, `50%`, `max`.
-pub fn rate(text: &str) -> Result<Asked, String> {
-    let bad = || {
-        format!(
-            "{text:?} is no rate; write 100kpps, 1Gbit/s-l1 (with preamble and gap), 1Gbit/s-l2 (without), 50% or max"
-        )
-    };
-    if text == "max" {
-        return Ok(Asked::Max);
-    }
-    let (n, unit) = split(text).ok_or_else(bad)?;
-    if !(n > 0.0 && n.is_finite()) {
-        return Err(format!("{text:?}: a rate is above 0"));
-    }
-    if unit == "%" {
-        return if n <= 100.0 {
-            Ok(Asked::Share(n / 100.0))
-        } else {
-            Err(format!("{text:?}: 100% is all that a link carries"))
-        };
-    }
-    if let Some(by) = scale(unit, "pps") {
-        return Ok(Asked::Pps(n * by));
-    }
-    let (bits, layer) = match unit.rsplit_once(['-', '_', ' ']) {
-        Some((bits, layer)) => (bits.trim(), layer),
-        None => (unit, ""),
-    };
-    let Some(by) = ["bit/s", "b/s", "bps"].iter().find_map(|u| scale(bits, u)) else { return Err(bad()) };
-    match layer {
-        "l1" | "L1" => Ok(Asked::BpsL1(n * by)),
-        "l2" | "L2" => Ok(Asked::BpsL2(n * by)),
-        "" => Err(format!(
-            "{text:?} does not say its layer: write {text}-l1 (with preamble and gap) or {text}-l2 (frames with FCS)"
-        )),
-        _ => Err(bad()),
     }
 }
 
@@ -108,7 +54,8 @@ pub fn duration(text: &str) -> Result<Nanos, String> {
     Ok(Nanos(ns as u64))
 }
 
-/// `64`, `64,594,1518` (in this order), `64:7,594:4` (by weight), a mix by name, an IMIX genome (RFC 6985). Bytes with FCS.
+/// `64`, `64,594,1518` (in this order), `64:7,594:4` (by weight), `64..1518/2` (one of each, in steps), a mix by name, an IMIX genome
+/// (RFC 6985). Bytes with FCS.
 pub fn sizes(text: &str) -> Result<Sizes, String> {
     if NamedMix::find(text).is_ok() {
         return Ok(Sizes::Mix(text.to_owned()));
@@ -122,11 +69,15 @@ pub fn sizes(text: &str) -> Result<Sizes, String> {
         let names: Vec<_> = MIXES.iter().map(|m| m.name).collect();
         format!(
             "{part:?} is no frame size; write bytes with FCS as in 64, an order as in 64,594, weights as in 64:7,594:4, a \
-             genome as in aaafg, or one of {}",
+             sweep as in 64..1518/2, a genome as in aaafg, or one of {}",
             names.join(", ")
         )
     };
     let number = |part: &str| part.trim().parse::<u32>().map_err(|_| bad(part));
+    if let Some((from, to)) = text.split_once("..") {
+        let (to, step) = to.split_once('/').unwrap_or((to, "1"));
+        return Ok(Sizes::SweptBytes(Swept { from: number(from)?, to: number(to)?, step: number(step)? }));
+    }
     let parts: Vec<_> = text.split(',').collect();
     if parts.iter().any(|p| p.contains(':')) {
         let part = |p: &&str| {
@@ -203,21 +154,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_have_a_unit_and_bit_rates_a_layer() {
-        assert_eq!(rate("100kpps"), Ok(Asked::Pps(1e5)));
-        assert_eq!(rate("1.5Gbit/s-l1"), Ok(Asked::BpsL1(1.5e9)));
-        assert_eq!(rate("100 Mbit/s l2"), Ok(Asked::BpsL2(1e8)));
-        assert_eq!(rate("50%"), Ok(Asked::Share(0.5)));
-        assert_eq!(rate("max"), Ok(Asked::Max));
-        assert!(rate("1Gbit/s").unwrap_err().contains("1Gbit/s-l1"));
-        for bad in
-            ["", "100", "pps", "-1pps", "0pps", "101%", "1Gbit", "1Gbit/s-l3", "1e3pps", "1Xpps", "ümax", "1µpps"]
-        {
-            assert!(rate(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
     fn durations_have_a_unit() {
         assert_eq!(duration("1.5s"), Ok(Nanos(1_500_000_000)));
         assert_eq!(duration("2min"), Ok(Nanos(120_000_000_000)));
@@ -232,10 +168,12 @@ mod tests {
         assert_eq!(sizes("64,1518"), Ok(Sizes::SequenceBytes(vec![64, 1518])));
         let two = vec![WeightedSize { bytes: 64, weight: 7 }, WeightedSize { bytes: 594, weight: 4 }];
         assert_eq!(sizes("64:7,594:4"), Ok(Sizes::Weighted(two)));
+        assert_eq!(sizes("64..1518/2"), Ok(Sizes::SweptBytes(Swept { from: 64, to: 1518, step: 2 })));
+        assert_eq!(sizes("64..66"), Ok(Sizes::SweptBytes(Swept { from: 64, to: 66, step: 1 })));
         assert_eq!(sizes("imix"), Ok(Sizes::Mix("imix".into())));
         assert!(matches!(sizes("aaafg"), Ok(Sizes::Genome(g)) if g.letters == "aaafg"));
         assert!(matches!(sizes("40a20fg"), Ok(Sizes::Genome(_))));
-        for bad in ["", "x", "64b", "64:", "64,x", "64:7,594", "jmix"] {
+        for bad in ["", "x", "64b", "64:", "64,x", "64:7,594", "jmix", "64..", "64../2", "64..70/x"] {
             assert!(sizes(bad).unwrap_err().contains("imix"), "{bad}");
         }
     }

@@ -47,11 +47,12 @@ pub fn run(a: &args::Receive) -> Result<Exit, Refused> {
     let mut drive = Drive::new(&a.output, clocks)?;
     let (open, opened) = ports::open(&traffic::open("sink", &a.iface, &a.port, a.port.backend, a.port.cpu))?;
     let mut port = Port::new(open);
-    port.arm(None, Some(&ReceivePlan { streams, absorb_udp_ports: a.absorb.clone(), unverified: false }), false)?;
+    let plan = ReceivePlan { streams, absorb_udp_ports: a.absorb.clone(), ..ReceivePlan::default() };
+    port.arm(None, Some(&plan), false)?;
     // From any clock: the sender may have been started long after this machine, or before.
-    port.begin_receiver(Nanos::ZERO)?;
+    port.begin_receiver(None, Nanos::ZERO)?;
     let begin = clock::monotonic();
-    port.start(Nanos::ZERO, || ());
+    port.start(None, Nanos::ZERO, || ());
     let end = a.duration.map_or(Nanos::NEVER, |d| begin + d);
     let why = drive.wait(&[&port], begin, end);
     drive.end();

@@ -3,7 +3,7 @@
 use super::args;
 use super::drive::{Clocks, Drive, Why};
 use super::exit::{Exit, Refused};
-use super::quantity::Asked;
+use super::rate::Asked;
 use super::verdict::{self, Doubt, Verdict};
 use super::{print, traffic, words};
 use crate::ports;
@@ -25,23 +25,33 @@ struct Report {
     verdict: Verdict,
     doubts: Vec<Doubt>,
     port: Opened,
-    next_hop: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_hop: Option<String>,
     plan: SendPlan,
     sent: Sent,
 }
 
 /// Sends, and says what was sent.
 pub fn run(a: &args::Send) -> Result<Exit, Refused> {
+    if a.given.replay.is_none() {
+        traffic::asked(&a.traffic)?;
+    }
     let mut drive = Drive::new(&a.output, Clocks::Unknown)?;
     let (open, opened) = ports::open(&traffic::open("source", &a.iface, &a.port, a.port.backend, a.port.cpu))?;
-    let (plan, next_hop) = traffic::plan(&a.traffic, &opened, a.to, None)?;
+    let (plan, next_hop) = match (traffic::given(&a.given, &a.traffic)?, a.to) {
+        (Some(plan), _) => (plan, None),
+        (None, Some(to)) => traffic::plan(&a.traffic, &opened, to, None).map(|(plan, hop)| (plan, Some(hop)))?,
+        (None, None) => return Err(Refused::input("where to? --to is missing", "give --to, --raw or --replay")),
+    };
     let mut port = Port::new(open);
     port.arm(Some(&plan), None, false)?;
-    let at = clock::monotonic() + LEAD.max(port.lead());
-    port.start(at, drive.when_sent());
+    let at = clock::monotonic() + LEAD.max(port.lead(None));
+    port.start(None, at, drive.when_sent());
     let why = drive.wait(&[&port], at, end_of(&plan, at));
     let sent = finish(&mut port, &mut drive, why)?;
-    let doubts = verdict::of_sender(&sent, a.traffic.rate == Asked::Max);
+    // A capture that is not sent in its own time goes as fast as it can.
+    let at_maximum = a.traffic.rate.as_ref().is_none_or(|rate| *rate == Asked::Max);
+    let doubts = verdict::of_sender(&sent, at_maximum);
     let verdict = Verdict::of(why, sent.err.is_some(), &doubts);
     let result = Report { command: "send", verdict, doubts, port: opened, next_hop, plan, sent };
     print(&a.output, &result, || in_words(&result));
@@ -66,11 +76,14 @@ pub fn finish(port: &mut Port, drive: &mut Drive, why: Why) -> Result<Sent, Refu
 }
 
 fn in_words(r: &Report) -> String {
+    let to = match (&r.plan.replay, r.plan.streams.first(), &r.next_hop) {
+        (Some(replay), ..) => format!("the frames of {}", replay.path),
+        (None, Some(stream), Some(hop)) => format!("{} by {hop}", stream.destination),
+        _ => "frames as given".into(),
+    };
     format!(
-        "{} → {} by {}, {}\n{}{}",
+        "{} → {to}, {}\n{}{}",
         r.port.iface,
-        r.plan.streams[0].destination,
-        r.next_hop,
         words::backend(r.port.backend),
         words::sent(&r.sent),
         words::verdict(r.verdict, &r.doubts)

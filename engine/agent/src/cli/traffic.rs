@@ -1,11 +1,12 @@
 //! From the command line's traffic to a plan of the protocol, with addresses and the next hop's MAC filled in.
 
-use super::args::{self, Traffic};
+use super::args::{self, Given, Traffic};
 use super::exit::Refused;
-use super::quantity::{Asked, same_family};
+use super::quantity::same_family;
+use super::rate::Asked;
 use dutlab_port::iface::{Interface, Network};
 use dutlab_port::neighbour;
-use dutlab_protocol::plan::{Flows, Percent, Rate, SendPlan, Stream, Vlan};
+use dutlab_protocol::plan::{Flows, RawFrame, RawStream, Replay, SendPlan, Stream, Vlan};
 use dutlab_protocol::reply::Opened;
 use dutlab_protocol::request::{Guard, Open};
 use dutlab_wire::Mac;
@@ -128,26 +129,9 @@ pub fn plan(t: &Traffic, opened: &Opened, to: IpAddr, beside: Option<&Opened>) -
             "make --from and --to both IPv4 or both IPv6",
         ));
     }
-    let parts = f64::from(n);
-    let rate = match t.rate {
-        Asked::Max => Rate::Max(true),
-        Asked::Pps(pps) => Rate::Pps(pps / parts),
-        Asked::BpsL1(bps) => Rate::BpsL1(bps / parts),
-        Asked::BpsL2(bps) => Rate::BpsL2(bps / parts),
-        Asked::Share(share) => Rate::Percent(Percent { percent: share * 100.0 / parts, of_bps: t.speed }),
-    };
+    let rate = asked(t)?.of_each(n, t.speed, t.burst)?;
     let (mac, hop) = next_hop(t, opened, to, beside)?;
-    let flows = (t.flows > 1).then_some(Flows {
-        count: t.flows,
-        source_addresses: 1,
-        destination_addresses: 1,
-        source_ports: t.flows,
-        destination_ports: 1,
-        seed: None,
-        source_macs: 1,
-        destination_macs: 1,
-        mac_ports: (1, 2),
-    });
+    let flows = (t.flows > 1).then_some(Flows { count: t.flows, source_ports: t.flows, ..Flows::default() });
     let stream = |i: u16| Stream {
         stream: t.first_stream + i,
         source_mac: None,
@@ -171,6 +155,30 @@ pub fn plan(t: &Traffic, opened: &Opened, to: IpAddr, beside: Option<&Opened>) -
             "raise --frames, or lower --streams",
         ));
     }
-    let duration_ns = t.duration.map(|d| d.0).or_else(|| t.frames.is_none().then_some(USUAL_NS));
-    Ok((SendPlan { streams: (0..n).map(stream).collect(), raw_streams: Vec::new(), replay: None, duration_ns }, hop))
+    let streams = (0..n).map(stream).collect();
+    Ok((SendPlan { streams, duration_ns: duration_ns(t), ..SendPlan::default() }, hop))
+}
+
+/// A plan of frames that are given whole; `None` where none are.
+pub fn given(g: &Given, t: &Traffic) -> Result<Option<SendPlan>, Refused> {
+    if let Some(path) = g.replay.clone() {
+        let replay = Replay { path, stream: t.first_stream, timing: g.replay_speed, rounds: g.rounds };
+        let duration_ns = t.duration.map(|d| d.0);
+        return Ok(Some(SendPlan { replay: Some(replay), duration_ns, ..SendPlan::default() }));
+    }
+    let (Some(probe_at), false) = (g.probe_at, g.raw.is_empty()) else { return Ok(None) };
+    let templates = g.raw.iter().map(|hex| RawFrame { hex: hex.clone(), probe_at }).collect();
+    let rate = asked(t)?.of_each(1, t.speed, t.burst)?;
+    let raw = RawStream { stream: t.first_stream, templates, rate, frames: t.frames };
+    Ok(Some(SendPlan { raw_streams: vec![raw], duration_ns: duration_ns(t), ..SendPlan::default() }))
+}
+
+/// The rate, which all but a replay need.
+pub fn asked(t: &Traffic) -> Result<&Asked, Refused> {
+    t.rate.as_ref().ok_or_else(|| Refused::input("how fast? --rate is missing", "give --rate, as in 100kpps or max"))
+}
+
+fn duration_ns(t: &Traffic) -> Option<u64> {
+    let usual = || t.rate.as_ref().and_then(Asked::span_ns).unwrap_or(USUAL_NS);
+    t.duration.map(|d| d.0).or_else(|| t.frames.is_none().then(usual))
 }

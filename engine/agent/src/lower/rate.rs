@@ -9,11 +9,6 @@ use dutlab_units::{L1Bits, L2Bits, Nanos};
 /// How far bursts at a mean rate may miss it, because their period is whole nanoseconds.
 const RATE_ERROR: f64 = 0.001;
 
-/// A rate for frames of `mean` bytes with FCS on a link whose speed nobody asked for.
-pub fn lower_rate(rate: &Rate, mean: f64) -> Result<Profile, String> {
-    lower_on(rate, mean, &|| Speed::Unknown("it was not asked for".into())).map(|(profile, _)| profile)
-}
-
 /// A rate for frames of `mean` bytes with FCS, and the link's speed if the rate is a share of it.
 pub fn lower_on(rate: &Rate, mean: f64, speed: &dyn Fn() -> Speed) -> Result<(Profile, Option<f64>), String> {
     let constant = |pps: f64| Ok((Profile::constant(positive(pps)?), None));
@@ -36,20 +31,10 @@ pub fn lower_on(rate: &Rate, mean: f64, speed: &dyn Fn() -> Speed) -> Result<(Pr
             let pps = positive(L1Bits(link * p.percent / 100.0).frames(mean).0)?;
             Ok((Profile::constant(pps), Some(link)))
         }
-        Rate::Steps(steps) if steps.is_empty() => Err("steps: give at least one".into()),
-        Rate::Steps(steps) => {
-            let piece = |s: &plan::Step| {
-                let pps = not_negative(s.pps)?;
-                Ok(Piece { from_pps: pps, to_pps: pps, span: Nanos(s.duration_ns) })
-            };
-            Ok((Profile::Linear(steps.iter().map(piece).collect::<Result<_, String>>()?), None))
-        }
-        Rate::Ramp(r) => {
-            if r.duration_ns == 0 {
-                return Err("ramp.duration_ns: must be above 0".into());
-            }
-            let (from_pps, to_pps) = (not_negative(r.from_pps)?, not_negative(r.to_pps)?);
-            Ok((Profile::Linear(vec![Piece { from_pps, to_pps, span: Nanos(r.duration_ns) }]), None))
+        Rate::Profile(stretches) if stretches.is_empty() => Err("profile: give at least one stretch".into()),
+        Rate::Profile(stretches) => {
+            let pieces = stretches.iter().enumerate().map(|(i, s)| piece(s).map_err(|e| format!("profile[{i}].{e}")));
+            Ok((Profile::Linear(pieces.collect::<Result<_, String>>()?), None))
         }
         Rate::Bursts(b) if b.frames == 0 || b.period_ns == 0 => {
             Err("bursts: frames and period_ns must be above 0".into())
@@ -57,6 +42,14 @@ pub fn lower_on(rate: &Rate, mean: f64, speed: &dyn Fn() -> Speed) -> Result<(Pr
         Rate::Bursts(b) => Ok((Profile::Bursts { frames: b.frames, period: Nanos(b.period_ns) }, None)),
         Rate::BurstsAt(b) => Ok((bursts_at(*b)?, None)),
     }
+}
+
+fn piece(s: &plan::Stretch) -> Result<Piece, String> {
+    if s.duration_ns == 0 {
+        return Err("duration_ns: must be above 0".into());
+    }
+    let (from_pps, to_pps) = (not_negative(s.from_pps)?, not_negative(s.to_pps)?);
+    Ok(Piece { from_pps, to_pps, span: Nanos(s.duration_ns) })
 }
 
 fn bursts_at(b: plan::BurstsAt) -> Result<Profile, String> {
@@ -132,8 +125,21 @@ mod tests {
     }
 
     #[test]
+    fn a_stretch_without_time_or_with_a_negative_rate_is_refused_by_its_place() {
+        let of = |from_pps, to_pps, duration_ns| plan::Stretch { from_pps, to_pps, duration_ns };
+        let lower = |all: &[plan::Stretch]| pps(&Rate::Profile(all.to_vec()), 64.0, &Speed::Bps(1e9));
+        assert_eq!(lower(&[of(5.0, 5.0, 1), of(5.0, 0.0, 1)]), Ok(5.0));
+        assert_eq!(lower(&[]).unwrap_err(), "profile: give at least one stretch");
+        assert_eq!(lower(&[of(5.0, 5.0, 1), of(5.0, 0.0, 0)]).unwrap_err(), "profile[1].duration_ns: must be above 0");
+        assert!(lower(&[of(-5.0, 5.0, 1)]).unwrap_err().starts_with("profile[0].-5 frames per second"));
+    }
+
+    #[test]
     fn bursts_at_a_mean_rate_have_the_period_that_gives_it_or_are_refused() {
-        let bursts = |frames, pps| lower_rate(&Rate::BurstsAt(plan::BurstsAt { frames, pps }), 64.0);
+        let nobody = || Speed::Unknown("it was not asked for".into());
+        let bursts = |frames, pps| {
+            lower_on(&Rate::BurstsAt(plan::BurstsAt { frames, pps }), 64.0, &nobody).map(|(profile, _)| profile)
+        };
         // RFC 2544 section 21: 16 frames, here at 1 Mpps, every 16 us.
         assert_eq!(bursts(16, 1e6), Ok(Profile::Bursts { frames: 16, period: Nanos(16_000) }));
         assert!(bursts(1, 7e8).unwrap_err().contains("longer bursts"), "1.43 ns apart");

@@ -33,6 +33,7 @@ impl CountingReceiver for XdpCounter {
         let plan = XdpReceivePlan {
             streams: watch.streams.clone(),
             verify_checksums: !watch.unverified,
+            clock_offset_ns: watch.clock_offset,
             ..XdpReceivePlan::default()
         };
         let receiver = XdpReceiver::attach(&self.iface, &plan)?;

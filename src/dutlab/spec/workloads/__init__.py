@@ -18,8 +18,11 @@ from pydantic import BeforeValidator, PlainSerializer, ValidationError, Validati
 from dutlab.spec.model import Loc, did_you_mean, fault, faults_of, refuse
 from dutlab.spec.workloads.base import Setting, Wire, WorkloadModel
 from dutlab.spec.workloads.iperf3 import Iperf3Workload
+from dutlab.spec.workloads.latency import LatencyWorkload
+from dutlab.spec.workloads.loadtest import LoadtestWorkload
 from dutlab.spec.workloads.matrix import MatrixWorkload
 from dutlab.spec.workloads.path_mtu import PathMtuWorkload
+from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
 from dutlab.spec.workloads.search import SearchWorkload
 from dutlab.spec.workloads.steps import StepsWorkload
 from dutlab.spec.workloads.sweep import SweepWorkload
@@ -29,9 +32,12 @@ __all__ = ["KINDS", "Setting", "Wire", "Workload", "WorkloadModel"]
 _MODELS: tuple[type[WorkloadModel], ...] = (
     Iperf3Workload,
     SweepWorkload,
+    LoadtestWorkload,
+    LatencyWorkload,
     SearchWorkload,
     StepsWorkload,
     PathMtuWorkload,
+    Rfc2544Workload,
     MatrixWorkload,
 )
 KINDS: Mapping[str, type[WorkloadModel]] = {model.kind: model for model in _MODELS}

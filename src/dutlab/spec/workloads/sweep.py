@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer
+from pydantic import Field
 from pydantic_core import InitErrorDetails
 
-from dutlab.spec.fields import Duration, FrameRate, text_of
+from dutlab.spec.fields import Duration
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
+from dutlab.spec.rates import AskedRate, Rate, RateUnit
+from dutlab.spec.traffic import Traffic
 from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting, Wire, WorkloadModel, too_long
 from dutlab.units import RFC2544_FRAME_SIZES, Seconds, line_rate, si
 
 SHORTEST_SWEEP = Seconds(0.1)
-
-
-def _rate(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
-    return None if value == "max" else value
-
-
-Rate = Annotated[FrameRate | None, BeforeValidator(_rate), PlainSerializer(lambda v: "max" if v is None else text_of(v, "pps"))]
+_ROUNDING = 1e-9  # of a bit rate that is the line rate itself
 
 
 class SweepWorkload(WorkloadModel):
@@ -32,7 +28,10 @@ class SweepWorkload(WorkloadModel):
 
     frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in RFC2544_FRAME_SIZES))
     rates: tuple[Rate, ...] = (None,)
-    """Frames a second on each link; None, written `max`, is as fast as the generator can."""
+    """On each link; None, written `max`, is as fast as the generator can."""
+    traffic: Traffic = Field(default_factory=Traffic)
+    directions: Literal["forward", "both"] = "forward"
+    """From source to sink, or at the same time and rate also back."""
     duration: Duration = Seconds(30.0)
     warmup: Duration = Seconds(1.0)
     """Sent before the trial and not counted."""
@@ -55,6 +54,11 @@ class SweepWorkload(WorkloadModel):
             ("drain", made.drain, 0, LONGEST_WAIT),
         )
         faults += [fault((k,), f"must be {low:g}s to {high:g}s, not {v:g}s") for k, v, low, high in limits if not low <= v <= high]
+        least = made.traffic.shortest_over_ipv4
+        short = [(i, mix) for i, mix in enumerate(made.frame_sizes) if min(size for size, _ in mix.parts) < least]
+        faults += [
+            fault(("frame_sizes", i), f"{mix.name}: a frame of this traffic has at least {least} bytes with FCS") for i, mix in short
+        ]
         return faults
 
     def count(self, every_link: Iterable[str]) -> int:
@@ -69,22 +73,37 @@ class SweepWorkload(WorkloadModel):
                     params: Params = {
                         "frame_size": mix.size or mix.name,
                         "frame_mix": mix.text,
-                        "rate_pps": rate,
+                        **_rate_params(rate, mix),
                         "duration_s": self.duration,
                         "warmup_s": self.warmup,
                         "drain_s": self.drain,
                     }
+                    more = {"traffic": self.traffic.text(), "directions": None if self.directions == "forward" else self.directions}
+                    params |= {name: value for name, value in more.items() if value is not None}
                     yield Setting(links, params, Seconds(self.warmup + self.duration + self.drain), mix)
 
     def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
-        """Frames longer than an MTU, and rates above a line rate."""
+        """Frames longer than an MTU, rates above a line rate, and shares of a speed that nobody knows."""
         names = sorted({name for links in self.link_sets(wires) for name in links})
         yield from too_long(self.frame_sizes, "frame_sizes", names, wires)
         for name in names:
-            if (speed := wires[name].speed) is None:
-                continue
+            speed = wires[name].speed
             for i, rate in enumerate(self.rates):
-                slow = [mix for mix in self.frame_sizes if rate is not None and rate > line_rate(speed, mix.mean)]
-                if slow and rate is not None:
+                if rate is None:
+                    continue
+                if speed is None:
+                    if rate.unit is RateUnit.PERCENT:
+                        yield ("rates", i), f"{rate} of what? Link {name} has no speed; write it in the testbed, or frames a second here"
+                    continue
+                slow = [mix for mix in self.frame_sizes if (rate.pps(mix.mean, speed) or 0) > line_rate(speed, mix.mean) * (1 + _ROUNDING)]
+                if slow:
                     ceiling = si(line_rate(speed, slow[0].mean), "pps")
-                    yield ("rates", i), f"{si(rate, 'pps')} of frame size {slow[0].name} is more than link {name} carries ({ceiling})"
+                    asked = si(rate.pps(slow[0].mean, speed) or 0, "pps")
+                    yield ("rates", i), f"{asked} of frame size {slow[0].name} is more than link {name} carries ({ceiling})"
+
+
+def _rate_params(rate: AskedRate | None, mix: Mix) -> Params:
+    """A share stays one: what it is a share of may differ from link to link."""
+    if rate is not None and rate.unit is RateUnit.PERCENT:
+        return {"rate_percent": rate.value}
+    return {"rate_pps": None if rate is None else rate.pps(mix.mean, None)}

@@ -1,0 +1,53 @@
+"""Rates that were read now and then, over any stretch of time: pure functions."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A rate that held, on average, from one instant to another; seconds of any clock."""
+
+    from_s: float
+    to_s: float
+    rate: float
+
+    def amount(self, from_s: float, to_s: float) -> float:
+        """How much of it falls between two instants."""
+        return max(min(self.to_s, to_s) - max(self.from_s, from_s), 0.0) * self.rate
+
+
+def pieces(points: Iterable[tuple[float, float]], begin_s: float) -> tuple[Piece, ...]:
+    """Readings (instant, rate since the reading before) as pieces; the first holds since `begin_s`, and none is before it."""
+    ordered = [p for p in sorted(points) if p[0] > begin_s]
+    starts = [begin_s, *(at for at, _ in ordered)]
+    return tuple(Piece(start, at, rate) for start, (at, rate) in zip(starts, ordered, strict=False))
+
+
+def mean_rate(of: Sequence[Piece], from_s: float, to_s: float) -> float | None:
+    """The mean rate between two instants; None where they are not wholly covered."""
+    if not of or to_s <= from_s or from_s < of[0].from_s - _SLACK_S or to_s > of[-1].to_s + _SLACK_S:
+        return None
+    inside = max(min(to_s, of[-1].to_s) - max(from_s, of[0].from_s), 0.0)
+    return sum(p.amount(from_s, to_s) for p in of) / inside if inside > 0 else None
+
+
+def ramp_mean(stretches: Sequence[tuple[float, float, float]], from_s: float, to_s: float) -> float:
+    """The mean rate that a profile of (seconds, from, to) asks for between two instants from its beginning; its last rate goes on."""
+    if to_s <= from_s or not stretches:
+        return 0.0
+    ends = list(itertools.accumulate(seconds for seconds, _, _ in stretches))
+    total = max(to_s - max(from_s, ends[-1]), 0.0) * stretches[-1][2]
+    for end, (seconds, low, high) in zip(ends, stretches, strict=True):
+        first, last = max(from_s, end - seconds), min(to_s, end)
+        if last > first:
+            middle = ((first + last) / 2 - (end - seconds)) / seconds
+            total += (last - first) * (low + (high - low) * middle)
+    return total / (to_s - from_s)
+
+
+_SLACK_S = 0.25
+"""Two counters of one second are read at instants that differ by less than this."""

@@ -1,0 +1,85 @@
+"""effects, cost."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from dutlab.analysis.cost import costs
+from dutlab.analysis.factors import analyse
+from dutlab.cli.quantities import AMOUNT
+from dutlab.cli.text_table import printable, table
+from dutlab.errors import InputError
+from dutlab.report.cells import cells_of_run, cells_of_table, rates_by_mode
+from dutlab.report.compared import open_run
+from dutlab.report.tables import size_order
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
+
+
+@click.command()
+@click.argument("source", metavar="RUN|FILE.csv", type=click.Path(path_type=Path, exists=True))
+@click.option(
+    "--figure", metavar="NAME", default="received_pps", show_default=True, help="Of a run; of a file: the column with the values."
+)
+@_JSON
+def effects(*, source: Path, figure: str, as_json: bool) -> None:
+    """What each factor does, and which effects the cells cannot tell apart.
+
+    \b
+    Example:
+      dutlab effects apu2-openbsd-factors.csv --figure mbytes_per_s
+    """  # noqa: D301
+    cells = cells_of_run(open_run(source), figure) if source.is_dir() else cells_of_table(source, figure)
+    try:
+        found = analyse(cells)
+    except ValueError as error:
+        raise InputError(f"{source}: {error}") from None
+    if as_json:
+        click.echo(json.dumps({"schema_version": 1, "figure": figure, **asdict(found), "sentences": found.sentences}, indent=1))
+        return
+    rows = []
+    for e in found.effects:
+        change, spread = f"{' + '.join(e.before)} → {' + '.join(e.after)}", f"{e.over.low:.3f} to {e.over.high:.3f}"
+        rows.append((e.name, change, f"{e.ratio:.3f}", spread, str(e.over.n), ", ".join(e.only_at)))
+    for line in table(("factor", "change", "ratio", "range over pairs", "pairs", "seen only at"), rows, right={2, 4}):
+        click.echo(line)
+    click.echo()
+    for sentence in found.sentences:
+        click.echo(printable(sentence))
+
+
+@click.command()
+@click.argument("run", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("--barest", metavar="MODE", help="The mode that the others are set against.  [the fastest]")
+@click.option("--hertz", type=AMOUNT, help="The processor's frequency, as in 2.2G: costs in cycles too.")
+@_JSON
+def cost(*, run: Path, barest: str | None, hertz: float | None, as_json: bool) -> None:
+    """What each mode adds to a packet, in nanoseconds and cycles, by frame size.
+
+    \b
+    Example:
+      dutlab cost runs/2026-11-21T0801Z-firewall-modes-3f2a --hertz 2.2G
+    """  # noqa: D301
+    by_place = rates_by_mode(open_run(run))
+    try:
+        found = {place: costs(rates, barest=barest, hertz=hertz) for place, rates in by_place.items()}
+    except ValueError as error:
+        raise InputError(f"{run}: {error}") from None
+    ordered = sorted(found.items(), key=lambda item: (item[0][1], size_order(item[0][0])))
+    if as_json:
+        said = [{"frame_size": size, "links": links, **asdict(c)} for (size, links), of in ordered for c in of]
+        click.echo(json.dumps({"schema_version": 1, "costs": said}, indent=1))
+        return
+    rows = [
+        (size, links, c.mode, f"{c.ns:.1f}", f"{c.added_ns:+.1f}",
+         f"{c.interval.low:+.1f} to {c.interval.high:+.1f}" if c.interval else "none: fewer than 4 repeats",
+         "" if c.cycles is None else f"{c.cycles:+.0f}")
+        for (size, links), of in ordered for c in of
+    ]  # fmt: skip
+    for line in table(("frame size", "link", "mode", "ns a packet", "added ns", "95 % interval", "cycles"), rows, right={3, 4, 6}):
+        click.echo(line)
+    click.echo("Of the whole box, at the rate that came through: where a link or the generator was the limit, a mode costs less than this.")

@@ -1,0 +1,119 @@
+"""loadtest: a ramp of load without an experiment file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dutlab.cli.one_workload import measure_workload, testbed_options
+from dutlab.errors import InputError
+
+PROFILES: dict[str, str | int] = {"imix": "imix-trex", "64b": 64, "1514b": 1518}
+"""Profiles as trex-loadtest names them → ours, with FCS: its imix and its 1514 bytes count none."""
+
+
+_AS_MIX = "write a mix, as in {name: web, parts: {64: 5, 1518: 6}}"
+
+
+class _Seconds(click.ParamType[str]):
+    """A duration; a bare number is seconds, as in trex-loadtest."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ANN401 click's signature
+        del param, ctx
+        return f"{value}s" if str(value).replace(".", "", 1).isdigit() else str(value)
+
+
+class _Percent(click.ParamType[str]):
+    """A share in percent; the sign may be left out."""
+
+    name = "PERCENT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ANN401 click's signature
+        del param, ctx
+        return f"{str(value).removesuffix('%')}%"
+
+
+@click.command()
+@click.option("-s", "--server", "generator", type=click.Choice(["engine"]), default="engine", help="Which generator.  [engine]")
+@click.option(
+    "-p", "--profile", default="imix", metavar="NAME|FILE", help="imix, 64b, 1514b, any frame size or mix, or a YAML file of one.  [imix]"
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Also write trex-loadtest's JSON here.")
+@click.option("-wm", "--warmup_mult", "warmup_rate", default="1kpps", metavar="RATE", help="Rate of the warm-up, each way.  [1kpps]")
+@click.option("-wd", "--warmup_duration", "warmup", type=_Seconds(), default="30s", help="[30s]")
+@click.option("-rt", "--rampup_target", "target", type=_Percent(), default="100%", help="Of line rate, each way.  [100%]")
+@click.option("-rd", "--rampup_duration", "rampup", type=_Seconds(), default="600s", help="[600s]")
+@click.option("-hd", "--hold_duration", "hold", type=_Seconds(), default="30s", help="[30s]")
+@click.option("--line-rate", metavar="RATE", help="What percentages are of.  [the link's speed; 1G where it has none]")
+@click.option("--threshold", type=_Percent(), default="0.1%", help="Loss above which a second has failed.  [0.1%]")
+@click.option("--unidirectional", is_flag=True, help="From source to sink only; both ways without it.")
+@click.option("--link", default="a", help="The link of the testbed that is loaded.  [a]")
+@testbed_options
+def loadtest(
+    *,
+    generator: str,
+    profile: str,
+    output: Path | None,
+    unidirectional: bool,
+    line_rate: str | None,
+    link: str,
+    lab: str | None,
+    testbed: Path | None,
+    modes: tuple[str, ...],
+    runs: Path,
+    **times: str,
+) -> None:
+    """Ramp the load up and find where the DUT saturates: warm-up, linear ramp from 0 to a share of line rate, hold.
+
+    \b
+    Example:
+      dutlab loadtest -p 64b -rt 50 -rd 60 -o router.json
+    """  # noqa: D301
+    del generator  # there is one so far
+    if output is not None and (len(modes) > 1 or output.exists()):
+        why = "-o writes one ramp: give one --mode" if len(modes) > 1 else f"{output} exists"
+        raise click.UsageError(why)
+    body = {
+        "frame_sizes": [_mix(profile)],
+        "links": [[link]],
+        "directions": "forward" if unidirectional else "both",
+        **times,
+        **({} if line_rate is None else {"line_rate": line_rate}),
+    }
+    measure_workload("loadtest", {"loadtest": body}, lab=lab, testbed=testbed, modes=modes, runs=runs, then=lambda run: _write(run, output))
+
+
+def _mix(profile: str) -> Any:  # noqa: ANN401 whatever stands in the file is checked with the rest
+    if profile in PROFILES:
+        return PROFILES[profile]
+    path = Path(profile)
+    if not path.is_file():
+        return profile
+    if path.suffix == ".py":
+        raise InputError(f"{path}: a TRex profile is a program", remedy=_AS_MIX)
+    from ruamel.yaml import YAML  # noqa: PLC0415 -- only such a profile needs it
+    from ruamel.yaml.error import YAMLError  # noqa: PLC0415
+
+    try:
+        return YAML(typ="safe", pure=True).load(path)
+    except (YAMLError, UnicodeDecodeError, OSError) as e:
+        raise InputError(f"{path}: cannot be read as YAML: {e}", remedy=_AS_MIX) from e
+
+
+def _write(run: Path, output: Path | None) -> None:
+    """trex-loadtest's file of the one trial, if it has a result."""
+    if output is None:
+        return
+    from dutlab.interop.loadtest_json import to_bytes  # noqa: PLC0415 -- only -o needs them
+    from dutlab.interop.loadtest_run import file_of  # noqa: PLC0415
+    from dutlab.store.run_folder import RunFolder  # noqa: PLC0415
+    from dutlab.store.write import write_once  # noqa: PLC0415
+
+    for record in RunFolder.open(run).records():
+        if record.status == "measured":
+            write_once(output, to_bytes(file_of(record)))
+            click.echo(f"trex-loadtest: {output}")

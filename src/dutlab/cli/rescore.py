@@ -1,0 +1,57 @@
+"""rescore."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from dutlab.analysis.rescore import Answer, Saturation
+from dutlab.cli.text_table import table
+from dutlab.report.rescored import Ramp, Rescored, ramps, rescored_run
+from dutlab.report.words import KPPS, numbers_words, plural
+
+
+@click.command()
+@click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("--json", "as_json", is_flag=True, help="The answers as JSON, rates in frames a second of each link.")
+def rescore(*, run_folder: Path, as_json: bool) -> None:
+    """Say what the trials of a run come to under each definition of a limit; measures nothing.
+
+    \b
+    Example:
+      dutlab rescore runs/2026-11-21T0801Z-ndr-pdr-3f2a
+    """  # noqa: D301
+    found, risen = rescored_run(run_folder), ramps(run_folder)
+    if as_json:
+        click.echo(json.dumps({"rescored": [asdict(r) for r in found], "ramps": [asdict(r) for r in risen]}, indent=2))
+        return
+    if not found and not risen:
+        click.echo("no search, sweep or ramp of this run has a result")
+    for line in _lines(found, risen):
+        click.echo(line)
+
+
+def _lines(found: Sequence[Rescored], risen: Sequence[Ramp]) -> Iterator[str]:
+    head = ("definition", "lower, kpps", "upper, kpps", "conditional, kpps", "what these trials cannot tell")
+    for r in found:
+        of = f"trial {numbers_words(r.trials)}: {plural(r.points, 'load trial')}"
+        yield f"{r.label}, {r.workload}, frame size {r.size}, link {r.links}, {of}"
+        yield from (f"  {line}" for line in table(head, [_row(a) for a in r.answers], right={1, 2, 3}))
+    for ramp in risen:
+        yield f"{ramp.label}, ramp, frame size {ramp.size}, way {ramp.way}, trial {ramp.trial}: {_saturated(ramp.saturation)}"
+
+
+def _row(answer: Answer) -> list[str]:
+    rates = (answer.lower_pps, answer.upper_pps, answer.conditional_pps)
+    return [answer.definition.name, *("-" if rate is None else KPPS.number(rate) for rate in rates), answer.why]
+
+
+def _saturated(found: Saturation) -> str:
+    if found.saturated is None:
+        return f"no saturation: {found.why}"
+    at = f"{KPPS.text(found.saturated.received_pps)} received at {found.saturated.at_s:g} s"
+    return f"saturated with {at}: loss stays above {found.threshold:.1%} from there"

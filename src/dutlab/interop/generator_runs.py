@@ -1,0 +1,93 @@
+"""Logs of pkt-gen and ipgen as trials of ours: frames of one size on one link, as a sweep would have found them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.errors import InputError
+from dutlab.interop import ipgen_log, pktgen_log
+from dutlab.interop.imported_run import Imported, ImportOptions
+from dutlab.methods.ports import Measured, Row
+from dutlab.plan.cell import Cell
+from dutlab.units import Pps, l1_rate
+
+LINK = "a"
+FCS_BYTES = 4
+
+
+def pktgen(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
+    """One log, of a sender or a receiver: its rate over the whole, and of each report. Raises InputError."""
+    del options
+    log = pktgen_log.parse(data.decode("utf-8", "replace"))
+    if log.total is None and not log.reports:
+        raise InputError(f"{name}: no line of it is one of pkt-gen's", remedy="keep both standard output and standard error of pkt-gen")
+    what = "received" if log.total is not None and log.total.way == "Received" else "sent"
+    frame = None if log.total is None or not log.total.packets else log.total.bytes / log.total.packets + FCS_BYTES
+    seconds = sum(r.seconds for r in log.reports)
+    rate = Pps(log.total.pps if log.total is not None else sum(r.packets for r in log.reports) / seconds if seconds else 0.0)
+    figures = {f"{what}_pps": float(rate)} | ({} if frame is None else {f"{what}_bps_l1": float(l1_rate(rate, frame))})
+    doubts = [f"line {n} is like a report and cannot be read" for n in log.unread]
+    doubts += ["it has no closing account: it was cut, and its rate is that of its reports"] if log.total is None else []
+    rows: list[Row] = [{"at_s": r.end_s, f"{what}_pps": r.pps} for r in log.reports]
+    measured = Measured(figures={LINK: figures}, doubts=_incomplete(doubts), tables={"seconds": rows})
+    size = round(frame) if frame is not None else None
+    return [Imported(_cell(name, "pkt-gen", size, log.total.seconds if log.total else seconds), measured, {PurePath(name).name: data})]
+
+
+def ipgen(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
+    """A log of `-L` as one trial, or the answer of `--rfc2544-output-json` as one a frame size. Raises InputError."""
+    del options
+    text = data.decode("utf-8", "replace")
+    if '"framesize"' in text[:200]:
+        try:
+            answers = ipgen_log.parse_answer(text)
+        except ValueError as error:
+            raise InputError(f"{name}: {error}") from error
+        return [_answered(name, data, answer) for answer in answers]
+    seconds, faults = ipgen_log.parse_log(text)
+    if not seconds:
+        raise InputError(f"{name}: no line of it is one of ipgen's{f'; {faults[0]}' if faults else ''}", remedy="import what -L wrote")
+    return [_logged(name, data, seconds, faults)]
+
+
+def _logged(name: str, data: bytes, seconds: Sequence[ipgen_log.Second], faults: Sequence[str]) -> Imported:
+    last, lasted = seconds[-1], seconds[-1].at_s - seconds[0].at_s or 1.0
+    sent, received = Pps((last.sent - seconds[0].sent) / lasted), Pps((last.received - seconds[0].received) / lasted)
+    figures = {
+        "sent_pps": float(sent),
+        "received_pps": float(received),
+        "sent_bps_l1": float(l1_rate(sent, last.frame_bytes)),
+        "received_bps_l1": float(l1_rate(received, last.frame_bytes)),
+        "loss_ratio": max(0, last.lost) / last.sent if last.sent else 0.0,
+    }
+    latency = {"min": last.latency_min_ns, "mean": last.latency_avg_ns, "max": last.latency_max_ns}
+    figures |= {f"latency_{word}_ns": value for word, value in latency.items() if value is not None}
+    doubts = list(faults)
+    if last.lost < 0:
+        doubts.append(f"it counts {-last.lost} frames more received than sent")
+    rows: list[Row] = [{"at_s": s.at_s, "sent_pps": s.sent_pps, "received_pps": s.received_pps} for s in seconds]
+    measured = Measured(figures={LINK: figures}, doubts=_incomplete(doubts), tables={"seconds": rows})
+    return Imported(_cell(name, "ipgen", last.frame_bytes, round(lasted, 3)), measured, {PurePath(name).name: data})
+
+
+def _answered(name: str, data: bytes, answer: ipgen_log.Answer) -> Imported:
+    rate = Pps(answer.pps)
+    figures = {"received_pps": answer.pps, "received_bps_l1": float(l1_rate(rate, answer.frame_bytes))}
+    notes = (
+        f"{answer.frame_bytes} bytes: ipgen's throughput, {answer.pps / answer.ceiling_pps:.1%} of the line rate"
+        if answer.ceiling_pps
+        else "",
+    )
+    return Imported(_cell(name, "ipgen", answer.frame_bytes, None), Measured({LINK: figures}, notes=notes), {PurePath(name).name: data})
+
+
+def _incomplete(why: Sequence[str]) -> tuple[Doubt, ...]:
+    return (Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(why), LINK),) if why else ()
+
+
+def _cell(name: str, tool: str, frame: int | None, seconds: float | None) -> Cell:
+    device = PurePath(name).stem
+    params = {"frame_size": frame if frame is not None else "not told", "duration_s": seconds}
+    return Cell(mode=device, factors={"mode": device}, workload="sweep", tool=tool, links=(LINK,), params=params, repeat=1)

@@ -1,0 +1,172 @@
+"""The JSON of the trex-loadtest tools, both ways: one ramp, one sample a second, as their graphs (trex-loadtest-viz) read it.
+
+    {"vars":  {"warmup_mult": "1kpps", "warmup_duration": 30, "rampup_target": 100, "rampup_duration": 600, "hold_duration": 30,
+               "profile_file": "imix.py", "unidirectional": false},
+     "stats": {"1000.5": {"0": {"tx_pps": 1e5, "rx_pps": 1e5, "tx_util": 6.7, "rx_util": 6.7}, "1": {…}}, …}}
+
+Channel 0 is the port that sends there, channel 1 the one behind the DUT: frames there are `tx` of 0 and `rx` of 1. The order of
+the samples in the file is their order in time. Rates must be written as floats, or the graphs divide them as whole
+numbers; a sample without traffic in it breaks them, so none is written. `tx_bps_L1` and `rx_bps_L1` are as TRex's own statistics call
+them; the graphs pass them over.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dutlab.errors import InputError
+from dutlab.units import parse_duration
+
+CHANNELS = ("0", "1")
+REQUIRED = ("warmup_mult", "warmup_duration", "rampup_target", "rampup_duration", "hold_duration", "profile_file")
+_RATES = ("tx_pps", "rx_pps", "tx_util", "rx_util")
+_BITS = ("tx_bps_L1", "rx_bps_L1")
+_MOST_FAULTS = 20
+_PROFILES = {"64": "udp_1pkt_simple_bdir.py"}
+"""Names under which the graphs know a profile; every other name is taken as it stands."""
+
+
+@dataclass(frozen=True)
+class Channel:
+    """A port in one second. Rates in frames and bits a second, utilisation in percent of its line rate."""
+
+    tx_pps: float
+    rx_pps: float
+    tx_util: float
+    rx_util: float
+    tx_bps_l1: float | None = None
+    rx_bps_l1: float | None = None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One second. `key` is whatever the file calls it, a time stamp as a rule."""
+
+    key: str
+    ports: tuple[Channel, Channel]
+
+
+@dataclass(frozen=True)
+class LoadtestFile:
+    """What such a file says. Durations in seconds, `rampup_target` in percent of line rate."""
+
+    warmup_mult: str
+    warmup_duration: float
+    rampup_target: float
+    rampup_duration: float
+    hold_duration: float
+    profile_file: str
+    samples: tuple[Sample, ...]
+    unidirectional: bool = False
+
+    @property
+    def profile(self) -> str:
+        """As the graphs call it: `imix`, `64B`, else the file's name without `.py`."""
+        name = self.profile_file.rsplit("/", 1)[-1]
+        return "64B" if name == _PROFILES["64"] else name.removesuffix(".py")
+
+    @property
+    def line_bps_l1(self) -> float | None:
+        """The line rate that bits and utilisation together tell, by the busiest second; None without both."""
+        told = [(c.rx_util, c.rx_bps_l1) for s in self.samples for c in s.ports if c.rx_bps_l1 and c.rx_util > 0]
+        util, bits = max(told, default=(0.0, None))
+        return None if bits is None else bits / util * 100
+
+
+def profile_file(frame_size: str) -> str:
+    """The name under which a frame size or mix of ours stands in such a file."""
+    return _PROFILES.get(frame_size, f"{frame_size}.py")
+
+
+def to_bytes(of: LoadtestFile) -> bytes:
+    """The file. Samples in which nothing was sent are left out."""
+    ways = CHANNELS[:1] if of.unidirectional else CHANNELS
+    samples = [s for s in of.samples if all(s.ports[int(c)].tx_pps > 0 for c in ways)]
+    data = {
+        "vars": {
+            "warmup_mult": of.warmup_mult,
+            "warmup_duration": _short(of.warmup_duration),
+            "rampup_target": _short(of.rampup_target),
+            "rampup_duration": _short(of.rampup_duration),
+            "hold_duration": _short(of.hold_duration),
+            "profile_file": of.profile_file,
+            "unidirectional": of.unidirectional,
+        },
+        "stats": {s.key: {c: _channel(port) for c, port in zip(CHANNELS, s.ports, strict=True)} for s in samples},
+    }
+    return json.dumps(data, indent=1, allow_nan=False).encode() + b"\n"
+
+
+def from_bytes(data: bytes, name: str) -> LoadtestFile:
+    """What a file called `name` says. Raises InputError with all that is wrong with it, to a limit."""
+    try:
+        found = json.loads(data)
+    except ValueError as e:
+        raise _refused(name, [f"is no JSON: {e}"]) from e
+    parts = {key: found.get(key) if isinstance(found, dict) else None for key in ("vars", "stats")}
+    faults = [f"{key}: missing, or no object" for key, value in parts.items() if not isinstance(value, dict)]
+    said, stats = (value if isinstance(value, dict) else {} for value in parts.values())
+    if not faults:
+        faults += [f"vars.{key}: missing" for key in REQUIRED if key not in said]
+        faults += [] if stats else ["stats: empty"]
+        faults += _faults_of(stats)
+    if faults:
+        raise _refused(name, faults)
+    try:
+        return LoadtestFile(
+            warmup_mult=str(said["warmup_mult"]),
+            warmup_duration=_seconds(said["warmup_duration"]),
+            rampup_target=float(str(said["rampup_target"]).strip().removesuffix("%")),
+            rampup_duration=_seconds(said["rampup_duration"]),
+            hold_duration=_seconds(said["hold_duration"]),
+            profile_file=str(said["profile_file"]),
+            samples=tuple(Sample(key, (_port(of["0"]), _port(of["1"]))) for key, of in stats.items()),
+            unidirectional=bool(said.get("unidirectional")),
+        )
+    except ValueError as e:
+        raise _refused(name, [f"vars: {e}"]) from e
+
+
+def _faults_of(stats: Mapping[str, Any]) -> Iterator[str]:
+    for key, of in stats.items():
+        for channel in CHANNELS:
+            port = of.get(channel) if isinstance(of, dict) else None
+            if not isinstance(port, dict):
+                yield f"stats.{key}.{channel}: missing, or no object"
+                continue
+            for field in _RATES:
+                if not _is_rate(port.get(field)):
+                    yield f"stats.{key}.{channel}.{field}: {'missing' if field not in port else f'{port[field]!r} is no rate'}"
+
+
+def _is_rate(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+
+
+def _refused(name: str, faults: Sequence[str]) -> InputError:
+    more = len(faults) - _MOST_FAULTS
+    said = [*faults[:_MOST_FAULTS], *([f"and {more} more"] if more > 0 else [])]
+    return InputError(f"{name} is no trex-loadtest file: {'; '.join(said)}", remedy="give the JSON that trex-loadtest writes with -o")
+
+
+def _port(of: Mapping[str, Any]) -> Channel:
+    bits = [float(of[k]) if _is_rate(of.get(k)) else None for k in _BITS]
+    return Channel(*(float(of[k]) for k in _RATES), *bits)
+
+
+def _channel(port: Channel) -> dict[str, float]:
+    rates = {k: float(v) for k, v in zip(_RATES, (port.tx_pps, port.rx_pps, port.tx_util, port.rx_util), strict=True)}
+    bits = {k: float(v) for k, v in zip(_BITS, (port.tx_bps_l1, port.rx_bps_l1), strict=True) if v is not None}
+    return rates | bits
+
+
+def _seconds(value: object) -> float:
+    return parse_duration(value) if isinstance(value, str) and not value.strip().replace(".", "", 1).isdigit() else float(str(value))
+
+
+def _short(value: float) -> float | int:
+    return int(value) if float(value).is_integer() else value

@@ -1,0 +1,139 @@
+"""Between trex-loadtest's file and a trial of ours: the same ramp in either form."""
+
+from __future__ import annotations
+
+import itertools
+
+from dutlab.analysis.rescore import LOSS_THRESHOLD, RampSecond
+from dutlab.errors import InputError
+from dutlab.interop.imported_run import Imported, ImportOptions
+from dutlab.interop.loadtest_json import Channel, LoadtestFile, Sample, from_bytes, profile_file
+from dutlab.methods.loadtest import REFERENCE_LINE, Ramp, Second, figures_of, notes_of, rows_of, together
+from dutlab.methods.ports import Measured, back_of
+from dutlab.plan.cell import Cell
+from dutlab.store.record import TrialRecord
+from dutlab.units import BpsL1, Pps, Seconds, parse_pps, si
+
+LINK = "a"
+"""What the one link of such a file is called here."""
+
+
+def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
+    """A file called `name` as a trial: its name without `.json` stands for the device. Raises InputError."""
+    of = from_bytes(data, name)
+    ramp = _ramp(of, options)
+    ways = {LINK: _seconds(of, 0, ramp.line)} | ({} if of.unidirectional else {back_of(LINK): _seconds(of, 1, ramp.line)})
+    seconds = dict(ways)
+    if len(ways) > 1:
+        seconds["+".join(ways)] = together(list(ways.values()))
+    figures = {name: figures_of(found, ramp, LOSS_THRESHOLD) | _loss(found) for name, found in seconds.items()}
+    notes = [*notes_of(seconds, ramp, LOSS_THRESHOLD), "loss is of the rates of each second: frames were not counted one by one"]
+    measured = Measured(
+        figures=figures, notes=notes, tables={"seconds": [row for way, found in ways.items() for row in rows_of(way, found, ramp)]}
+    )
+    return [Imported(_cell(of, ramp, name.rsplit("/", 1)[-1].removesuffix(".json")), measured, {name.rsplit("/", 1)[-1]: data})]
+
+
+def file_of(record: TrialRecord) -> LoadtestFile:
+    """A trial of a ramp on one link as such a file. Raises InputError for any other trial."""
+    rows, params = record.tables.get("seconds", []), record.cell.params
+    if record.cell.workload != "loadtest" or not rows or len(record.cell.links) != 1:
+        what = f"trial {record.trial} is no ramp on one link with a result"
+        raise InputError(what, remedy="trex-loadtest's file has two channels: those of one link")
+    (link,) = record.cell.links
+    there, back = ([row for row in rows if row["way"] == way] for way in (link, back_of(link)))
+    both = zip(there, back or [{}] * len(there), strict=False)  # as far as both ways were read
+    begun = record.started.timestamp()
+
+    def port(sends: dict[str, int | float | str | None], receives: dict[str, int | float | str | None]) -> Channel:
+        tx, rx = ({k: float(row.get(k) or 0.0) for k in _COLUMNS} for row in (sends, receives))
+        return Channel(
+            tx["sent_pps"],
+            rx["received_pps"],
+            tx["sent_line_ratio"] * 100,
+            rx["received_line_ratio"] * 100,
+            tx["sent_bps_l1"],
+            rx["received_bps_l1"],
+        )
+
+    return LoadtestFile(
+        warmup_mult=si(float(params["warmup_pps"] or 0.0), "pps", 6).replace(" ", ""),
+        warmup_duration=float(params["warmup_s"] or 0.0),
+        rampup_target=float(params["target_percent"] or 0.0),
+        rampup_duration=float(params["rampup_s"] or 0.0),
+        hold_duration=float(params["hold_s"] or 0.0),
+        profile_file=profile_file(str(params["frame_size"])),
+        samples=tuple(Sample(f"{begun + float(a['at_s'] or 0.0):.3f}", (port(a, b), port(b, a))) for a, b in both),
+        unidirectional=params.get("directions") != "both",
+    )
+
+
+_COLUMNS = ("sent_pps", "received_pps", "sent_line_ratio", "received_line_ratio", "sent_bps_l1", "received_bps_l1")
+
+
+def _ramp(of: LoadtestFile, options: ImportOptions) -> Ramp:
+    told = of.line_bps_l1
+    line, said = (
+        (options.line_rate, "the line rate that was given")
+        if options.line_rate is not None
+        else (BpsL1(told), "the line rate that bits and utilisation in the file tell")
+        if told is not None
+        else (REFERENCE_LINE, "a reference, since the file has no bits and no line rate was given")
+    )
+    try:
+        warmup = parse_pps(of.warmup_mult)
+    except ValueError:
+        warmup = Pps(0.0)  # a share, or bits: it is told in the file's own words, and nothing follows from it here
+    return Ramp(warmup, Seconds(of.warmup_duration), Pps(0.0), Seconds(of.rampup_duration), Seconds(of.hold_duration), line, said)
+
+
+def _seconds(of: LoadtestFile, sender: int, line: BpsL1) -> list[Second]:
+    """Of frames that leave port `sender` and arrive at the other."""
+    found = []
+    for at, sample in zip(_instants(of), of.samples, strict=True):
+        tx, rx = sample.ports[sender], sample.ports[1 - sender]
+        bits = [
+            BpsL1(known if known is not None else util / 100 * line)
+            for known, util in ((tx.tx_bps_l1, tx.tx_util), (rx.rx_bps_l1, rx.rx_util))
+        ]
+        found.append(Second(at, None, RampSecond(at, tx.tx_pps, rx.rx_pps), *bits))
+    return found
+
+
+def _instants(of: LoadtestFile) -> list[float]:
+    """Ends of the samples, from the first frame on: by their keys where these are time stamps that rise, else one a second."""
+    try:
+        stamps = [float(s.key) for s in of.samples]
+    except ValueError:
+        stamps = []
+    if not stamps or any(b <= a for a, b in itertools.pairwise(stamps)):
+        return [float(n) for n in range(1, len(of.samples) + 1)]
+    return [round(stamp - stamps[0] + 1.0, 3) for stamp in stamps]
+
+
+def _loss(seconds: list[Second]) -> dict[str, float]:
+    sent = sum(s.counted.sent_pps for s in seconds)
+    lost = sum(s.counted.loss_ratio * s.counted.sent_pps for s in seconds)
+    return {"loss_ratio": lost / sent} if sent > 0 else {}
+
+
+def _cell(of: LoadtestFile, ramp: Ramp, device: str) -> Cell:
+    return Cell(
+        mode=device,
+        factors={"mode": device},
+        workload="loadtest",
+        tool="trex-loadtest",
+        links=(LINK,),
+        params={
+            "frame_size": of.profile,
+            "directions": "forward" if of.unidirectional else "both",
+            "warmup_mult": of.warmup_mult,
+            "warmup_s": of.warmup_duration,
+            "target_percent": of.rampup_target,
+            "rampup_s": of.rampup_duration,
+            "hold_s": of.hold_duration,
+            "line_rate_bps_l1": ramp.line,
+            "threshold_percent": LOSS_THRESHOLD * 100,
+        },
+        repeat=1,
+    )

@@ -1,0 +1,115 @@
+"""The rig without the DUT, inside a lab that stands: for each link a second cable, from source straight to sink.
+
+The addresses are those of RFC 2544's appendix C (198.18.0.0/15), so nothing that the lab itself uses is touched. What the sink does with a
+frame happens on the DUT's cores, as in the lab, where the DUT's NAPI threads carry each frame on into the sink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+from dutlab.errors import HostError, LabError
+from dutlab.hosts.host import Host
+from dutlab.hosts.local import LocalHost
+from dutlab.labs import napi, recipe
+from dutlab.labs.lab import Lab
+from dutlab.labs.labfile import description
+from dutlab.labs.state import StateFolder
+from dutlab.spec.testbed import Link, Testbed
+
+_SOURCE, _SINK = "source", "sink"
+
+
+@asynccontextmanager
+async def direct_links(lab: Lab) -> AsyncIterator[Testbed]:
+    """The lab's links without the DUT, under the same names, while the context lasts. Raises LabError.
+
+    The ports of the DUT in the testbed's paths are those of the lab: nothing is sent there.
+    """
+    testbed = direct_testbed(lab.testbed)
+    machine, hosts = LocalHost("lab"), lab.hosts()
+    try:
+        await _remove(machine, lab, testbed)
+        await machine.run(["ip", "-batch", "-"], stdin=_cables(testbed, lab.namespaces).encode())
+        for role in (_SOURCE, _SINK):
+            await hosts[role].run(["sh", "-e"], stdin=_setup(testbed, role).encode())
+        await _threads(lab, testbed, hosts[_SINK])
+        for role in (_SOURCE, _SINK):
+            await hosts[role].run(["sh", "-e"], stdin=recipe.carrier_script(testbed, role).encode())
+        yield testbed
+    except HostError as e:
+        raise LabError(f"lab {lab.label}: the rig without the DUT cannot be used: {e}") from e
+    finally:
+        await _remove(machine, lab, testbed)
+        for host in hosts.values():
+            await host.close()
+
+
+def direct_testbed(testbed: Testbed) -> Testbed:
+    """The same with every link from source straight to sink, over ports and networks of its own."""
+    links = {name: _direct(link, number) for number, (name, link) in enumerate(testbed.links.items())}
+    return testbed.model_copy(update={"links": links})
+
+
+def _direct(link: Link, number: int) -> Link:
+    here, there = f"198.18.{number}", f"198.19.{number}"
+    return Link.model_validate({
+        "name": link.name,
+        "path": [f"{_SOURCE}:rig-{link.name}", str(link.dut_in), str(link.dut_out), f"{_SINK}:rig-{link.name}"],
+        "addresses": [f"{here}.2/24", f"{here}.1/24", f"{there}.1/24", f"{there}.2/24"],
+        "mtu": link.mtu,
+    })  # fmt: skip
+
+
+def mac(link: int, role: str) -> str:
+    """Address of a role's end of the `link`th cable."""
+    return f"02:00:00:01:{link:02x}:{1 if role == _SOURCE else 2:02x}"
+
+
+def _cables(testbed: Testbed, namespaces: Mapping[str, str]) -> str:
+    lines = []
+    for number, link in enumerate(testbed.links.values()):
+        ends = [
+            f"name {port.interface} netns {namespaces[port.host]} numrxqueues 1 numtxqueues 1"
+            f" mtu {link.mtu} address {mac(number, port.host)}"
+            for port in (link.source, link.sink)
+        ]
+        lines.append(f"link add {ends[0]} type veth peer {ends[1]}")
+    return "\n".join(lines) + "\n"
+
+
+def _setup(testbed: Testbed, role: str) -> str:
+    """Addressed and up; the other end answers for the gateway that a frame is sent to."""
+    lines = []
+    for number, link in enumerate(testbed.links.values()):
+        here = role == _SOURCE
+        port, address, gateway = (
+            (link.source, link.source_address, link.dut_in_address) if here else (link.sink, link.sink_address, link.dut_out_address)
+        )
+        other = mac(number, _SINK if here else _SOURCE)
+        lines += [
+            f"ip addr add {address} dev {port.interface}",
+            f"ethtool -K {port.interface} gro on tso off tx-udp-segmentation off",
+            f"ip link set dev {port.interface} up",
+            f"ip neigh replace {gateway.ip} lladdr {other} dev {port.interface} nud permanent",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+async def _threads(lab: Lab, testbed: Testbed, sink: Host) -> None:
+    """The sink's ports served as the DUT's are, on the DUT's cores."""
+    _, layout = description(lab.testbed.lab or "").layout(lab.layout)
+    if "dut" not in layout.napi_threads:
+        return
+    async with StateFolder().lock():
+        before = napi.napi_threads()
+        await sink.run(["sh", "-e"], stdin=recipe.threads_script(testbed, _SINK).encode())
+        new = {pid: port for pid, port in napi.napi_threads().items() if pid not in before}
+        napi.pin(new, testbed, _SINK, lab.cpus["dut"])
+
+
+async def _remove(machine: Host, lab: Lab, testbed: Testbed) -> None:
+    """Of a process that was killed something may be left; where nothing is, this does nothing."""
+    for link in testbed.links.values():
+        await machine.run(["ip", "-n", lab.namespaces[_SOURCE], "link", "del", "dev", link.source.interface], check=False)

@@ -1,0 +1,140 @@
+"""What the rig does without the DUT: the same generator and sink, looped. No result can be better than this.
+
+Each mix is sent as fast as the generator can, then at 90, 50 and 10 % of what came back. Of each load the point says
+
+    sent_pps, received_pps        what the generator made, what the sink counted
+    failed_ratio                  of the frames made, those that were lost or not taken: the loss floor
+    rate_error_ratio              made ÷ asked - 1; None at full speed
+    gap_error_ns                  median gap between frames as sent, less the asked gap; None where the back end keeps no gaps
+    latency_min_ns, latency_p99_ns  the latency floor; None where the clocks do not agree
+
+A result's headroom is what the rig does with the same frames on the same links ÷ the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.errors import MeasurementError
+from dutlab.methods.ledger import failed_frames, made_frames
+from dutlab.methods.ports import Flow, FrameMix, Generator, Offer
+from dutlab.units import Pps, Seconds, si
+
+LOADS = (None, 0.9, 0.5, 0.1)
+"""None is full speed, the rest are shares of what came back then."""
+LEAST_HEADROOM = 1.1
+"""Below this a result may be the rig's, not the DUT's."""
+CLEAN_RATIO = 0.001
+"""Frames that may fail in a load that the rig is said to carry."""
+DURATION = Seconds(0.25)
+_WARMUP, _DRAIN = Seconds(0.05), Seconds(0.2)
+HEADROOM = "headroom_ratio"
+
+
+@dataclass(frozen=True)
+class RigPoint:
+    """One load on one link of the rig; `links` were loaded at once."""
+
+    links: tuple[str, ...]
+    link: str
+    mix: str
+    """As mix_key() says it."""
+    asked_pps: float | None
+    sent_pps: float
+    received_pps: float
+    failed_ratio: float
+    rate_error_ratio: float | None
+    gap_error_ns: float | None
+    latency_min_ns: int | None
+    latency_p99_ns: int | None
+
+
+def mix_key(mix: FrameMix) -> str:
+    """The sizes themselves: two mixes of one name may differ."""
+    if mix.sequence is not None:
+        return ">".join(str(size) for size in mix.sequence)
+    return str(mix.parts[0][0]) if len(mix.parts) == 1 else ",".join(f"{size}:{weight}" for size, weight in mix.parts)
+
+
+async def calibrate(generator: Generator, links: tuple[str, ...], mix: FrameMix, *, duration: Seconds = DURATION) -> list[RigPoint]:
+    """Every load on `links` at once. Raises ToolFailed, HostError, and MeasurementError when nothing comes back."""
+    points: list[RigPoint] = []
+    carried = 0.0
+    for share in LOADS:
+        rate = None if share is None else Pps(carried * share)
+        outcome = await generator.offer(Offer(links, mix, rate, duration, _WARMUP, _DRAIN))
+        if silent := [f.link for f in outcome.flows if f.sent_seconds <= 0 or f.received_frames == 0]:
+            raise MeasurementError(f"of the frames on link {' and '.join(silent)} of the rig without the DUT, none came back")
+        found = [_point(links, mix, rate, flow) for flow in outcome.flows]
+        if rate is None:
+            carried = min(p.received_pps for p in found)
+        points += found
+    return points
+
+
+def _point(links: tuple[str, ...], mix: FrameMix, rate: Pps | None, flow: Flow) -> RigPoint:
+    made = made_frames(flow)
+    gap_ns = None if rate is None or flow.gaps is None else flow.gaps.p50_ns - 1e9 / rate
+    known = flow.latency if flow.latency is not None and flow.latency.count else None
+    return RigPoint(
+        links=links,
+        link=flow.link,
+        mix=mix_key(mix),
+        asked_pps=rate,
+        sent_pps=flow.sent_frames / flow.sent_seconds,
+        received_pps=flow.received_frames / flow.sent_seconds,
+        failed_ratio=failed_frames(flow) / made if made else 1.0,
+        rate_error_ratio=None if rate is None else made / flow.sent_seconds / rate - 1,
+        gap_error_ns=gap_ns,
+        latency_min_ns=known.min_ns if known else None,
+        latency_p99_ns=known.p99_ns if known else None,
+    )
+
+
+def headroom(figures: Mapping[str, Mapping[str, float]], points: Iterable[RigPoint], links: tuple[str, ...], mix: str) -> dict[str, float]:
+    """Link (or `a+b` for their sum) → rig ÷ result; links of which either is unknown are absent.
+
+    A forwarding rate is held against the highest rate that the rig received, the lower bound of a search against the highest load of
+    which at most CLEAN_RATIO failed.
+    """
+    same = [p for p in points if p.links == links and p.mix == mix]
+    return {
+        label: rig / result
+        for label, of_link in figures.items()
+        for result, clean in [_result(of_link)]
+        if result > 0 and (rig := _rig(same, label.split("+"), [p for p in same if p.failed_ratio <= CLEAN_RATIO] if clean else same)) > 0
+    }
+
+
+def doubts_of_headroom(ratios: Mapping[str, float]) -> list[Doubt]:
+    """RIG_LIMITED for each link whose headroom is below LEAST_HEADROOM."""
+    return [Doubt(DoubtKind.RIG_LIMITED, f"headroom {ratio:.2f}", link) for link, ratio in ratios.items() if ratio < LEAST_HEADROOM]
+
+
+def floors(points: Sequence[RigPoint]) -> str:
+    """What the points of one mix come to, in words."""
+    best = max(points, key=lambda p: p.received_pps)
+    lost = min(p.failed_ratio for p in points)
+    latency = [p.latency_min_ns for p in points if p.latency_min_ns is not None]
+    rates = [abs(p.rate_error_ratio) for p in points if p.rate_error_ratio is not None]
+    return ", ".join([
+        f"receives {si(best.received_pps, 'pps')}",
+        f"loses at least {lost:.2%}",
+        f"latency at least {min(latency) / 1000:.1f} µs" if latency else "latency unknown",
+        f"rate off by at most {max(rates):.2%}" if rates else "rates not checked",
+    ])  # fmt: skip
+
+
+def _result(of_link: Mapping[str, float]) -> tuple[float, bool]:
+    """The highest rate among a link's figures, and whether it is one without loss; 0 when it has none."""
+    bounds = [value for name, value in of_link.items() if name.endswith("_lower_pps")]
+    return (max(bounds), True) if bounds else (of_link.get("received_pps", 0.0), False)
+
+
+def _rig(same: Sequence[RigPoint], links: Sequence[str], carried: Sequence[RigPoint]) -> float:
+    """Sum over `links` of the highest rate received; 0 when the rig was not measured on each."""
+    if not set(links) <= {p.link for p in same}:
+        return 0.0
+    return sum(max((p.received_pps for p in carried if p.link == link), default=0.0) for link in links)

@@ -1,0 +1,187 @@
+"""Method `latency`: one-way latency over the whole load axis, in shares of one rate, with every histogram kept.
+
+The rate is given, or found first by a short search of rates without loss. Each share of it is one trial.
+A share of 0 is a trickle that waits for nothing but the DUT's own way. Figures of a link, by share (`at_90` is 90 % of the rate):
+
+    reference_pps                            the rate that shares are of
+    at_90_tl_ns, at_90_wcl_ns                typical and worst-case latency: median and 99.9th percentile (RFC 8219 section 7.2)
+    at_90_pdv_ns                             packet delay variation: 99.9th percentile less the least (RFC 8219 section 7.3.1)
+    at_90_loss_ratio                         lost, or not taken by the DUT
+    knee_percent                             the share after which the typical latency rises steeply; absent where none does
+
+The record's table `points` has a row a link and share; `latency-histograms.json` has the buckets.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dutlab.analysis.knee import knee
+from dutlab.doubts import Doubt
+from dutlab.errors import InputError, MeasurementError
+from dutlab.methods.ledger import doubts_of, doubts_of_length, failed_frames, made_frames, negative_loss
+from dutlab.methods.mixes import mix_of
+from dutlab.methods.ports import DRAIN, Bench, Flow, FrameMix, Latency, Measured, Offer, Outcome, Row
+from dutlab.methods.search import find
+from dutlab.methods.search_asked import Search
+from dutlab.plan.cell import Cell
+from dutlab.spec.goals import PRESETS
+from dutlab.units import Pps, Seconds, line_rate, si
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The rate of each link that shares are of, and where it comes from."""
+
+    rate: Pps
+    said: str
+
+
+@dataclass(frozen=True)
+class Point:
+    """One share: what was offered, and what came of it."""
+
+    percent: float
+    offer: Offer
+    outcome: Outcome
+
+    def flow(self, link: str) -> Flow:
+        """Raises MeasurementError when nothing was sent on it."""
+        found = next((f for f in self.outcome.flows if f.link == link and f.sent_frames), None)
+        if found is None:
+            raise MeasurementError(f"the generator sent nothing on link {link} at {self.percent:g} % of the rate")
+        return found
+
+
+def shares_of(cell: Cell) -> tuple[float, ...]:
+    """Percentages of the rate, from `shares_percent`: `0,10,50,90,100,110`. Raises InputError."""
+    try:
+        found = tuple(float(part) for part in str(cell.params.get("shares_percent") or "").split(","))
+    except ValueError as e:
+        raise InputError("shares are percentages, by commas, as in 0,10,50,90,100,110") from e
+    if any(not 0 <= share < float("inf") for share in found):
+        raise InputError("a share is 0 % or more")
+    return found
+
+
+async def reference_of(bench: Bench, cell: Cell, mix: FrameMix) -> tuple[Reference, tuple[Doubt, ...]]:
+    """`rate_pps`, or what a short search finds. Raises MeasurementError when it finds no rate without loss."""
+    if (given := cell.params.get("rate_pps")) is not None:
+        return Reference(Pps(float(given)), "as given"), ()
+    speeds = [bps for link in cell.links if (bps := bench.speeds.get(link)) is not None]
+    highest = line_rate(min(speeds), mix.mean) if speeds else None
+    goal = next(goal for goal in PRESETS["quick"] if goal.loss_ratio == 0)
+    found = await find(bench.generator, Search(cell.links, mix, (goal,), highest))
+    lower = found.results[goal.name].lower_pps
+    if lower is None:
+        raise MeasurementError(f"no rate without loss was found to take shares of: {'; '.join(found.notes)}")
+    said = f"found by {len(found.trials)} trials of a quick search without loss"
+    return Reference(lower, "; ".join((said, *found.notes))), ()
+
+
+async def measure(bench: Bench, cell: Cell) -> Measured:
+    """One trial a share. Raises InputError, ToolFailed, HostError, MeasurementError: nothing was sent, or no latency is known at all."""
+    shares, mix = shares_of(cell), mix_of(cell)
+    reference, doubts = await reference_of(bench, cell, mix)
+    points, notes = [], [f"the rate is {si(reference.rate, 'pps', 4)} a link, {reference.said}"]
+    for percent in shares:
+        rate = Pps(reference.rate * percent / 100) if percent else Pps(float(cell.params.get("idle_pps") or 0.0))
+        if above := _above_line(bench, cell, mix, rate):
+            notes.append(f"{percent:g} % was left out: it is more than link {above} carries")
+            continue
+        offer = _offer(cell, mix, rate)
+        points.append(Point(percent, offer, await bench.generator.offer(offer)))
+    if not any(f.latency is not None for p in points for f in p.outcome.flows):
+        raise MeasurementError("no latency is known: the clocks of sender and receiver are not known to agree")
+    found = {link: _figures(points, link, reference) for link in cell.links}
+    notes += [f"link {link}: no knee, the median latency does not double" for link, of in found.items() if "knee_percent" not in of]
+    flows = [(p, p.flow(link)) for p in points for link in cell.links]
+    said = [d for p in points for d in p.outcome.doubts] + [d for p, f in flows for d in (*doubts_of(p.offer, f), *negative_loss(f))]
+    return Measured(
+        figures=found,
+        flows=tuple(f for _, f in flows),
+        doubts=tuple(dict.fromkeys((*doubts, *said, *(d for p in points[:1] for d in doubts_of_length(p.offer))))),
+        raw={f"at-{p.percent:g}-{name}": data for p in points for name, data in p.outcome.raw.items()}
+        | {"latency-histograms.json": _buckets(points)},
+        facts=points[0].outcome.facts,
+        notes=notes,
+        tables={"points": [_row(p, link) for p in points for link in cell.links]},
+    )
+
+
+def _offer(cell: Cell, mix: FrameMix, rate: Pps) -> Offer:
+    seconds = {name: cell.params.get(name) for name in ("duration_s", "warmup_s", "drain_s")}
+    duration = float(seconds["duration_s"] or 0.0)
+    if duration <= 0 or rate <= 0:
+        raise InputError("a trial needs a duration and a rate above 0", remedy="write duration and idle_rate, as in 30s and 1kpps")
+    drain = seconds["drain_s"]
+    return Offer(
+        links=cell.links,
+        mix=mix,
+        rate=rate,
+        duration=Seconds(duration),
+        warmup=Seconds(float(seconds["warmup_s"] or 0.0)),
+        drain=DRAIN if drain is None else Seconds(float(drain)),
+    )
+
+
+def _above_line(bench: Bench, cell: Cell, mix: FrameMix, rate: Pps) -> str:
+    """The link that does not carry `rate`, or nothing."""
+    known = ((link, bench.speeds.get(link)) for link in cell.links)
+    return next((link for link, bps in known if bps is not None and rate > line_rate(bps, mix.mean) * (1 + 1e-9)), "")
+
+
+def _loss(flow: Flow) -> float:
+    return failed_frames(flow) / made_frames(flow) if made_frames(flow) else 0.0
+
+
+def _pdv(latency: Latency) -> int:
+    return latency.pdv_p999_ns if latency.pdv_p999_ns is not None else latency.p999_ns - latency.min_ns
+
+
+def _figures(points: Sequence[Point], link: str, reference: Reference) -> dict[str, float]:
+    figures: dict[str, float] = {"reference_pps": reference.rate}
+    typical = []
+    for point in points:
+        flow = point.flow(link)
+        at = f"at_{point.percent:g}"
+        figures[f"{at}_loss_ratio"] = _loss(flow)
+        if (latency := flow.latency) is not None and latency.count:
+            figures |= {f"{at}_tl_ns": latency.p50_ns, f"{at}_wcl_ns": latency.p999_ns, f"{at}_pdv_ns": _pdv(latency)}
+            typical.append((point.percent, float(latency.p50_ns)))
+    bend = knee(typical)
+    return figures if bend is None else figures | {"knee_percent": bend}
+
+
+def _row(point: Point, link: str) -> Row:
+    flow = point.flow(link)
+    row: dict[str, float | str | None] = {
+        "link": link,
+        "load_percent": point.percent,
+        "asked_pps": point.offer.rate,
+        "sent_pps": flow.sent_frames / flow.sent_seconds if flow.sent_seconds else None,
+        "received_pps": flow.received_frames / flow.sent_seconds if flow.sent_seconds else None,
+        "loss_ratio": _loss(flow),
+    }
+    latency = flow.latency
+    names = ("min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns", "mean_ns")
+    return row | {f"latency_{n}": None if latency is None else getattr(latency, n) for n in names} | {
+        "pdv_p999_ns": None if latency is None else _pdv(latency)
+    }  # fmt: skip
+
+
+def _buckets(points: Sequence[Point]) -> bytes:
+    """Link → share in percent → [upper end of the bucket in ns, frames in it]."""
+    links = dict.fromkeys(f.link for p in points for f in p.outcome.flows)
+    by_link = {
+        link: {
+            f"{p.percent:g}": [list(b) for b in f.latency.histogram]
+            for p in points
+            for f in p.outcome.flows
+            if f.link == link and f.latency
+        }
+        for link in links
+    }
+    return json.dumps(by_link, separators=(",", ":")).encode() + b"\n"

@@ -1,0 +1,284 @@
+"""Method `loadtest`: a ramp of load through the DUT, watched once a second, and the second in which it had enough.
+
+A warm-up at a low rate, a linear ramp from 0 to a share of the line rate, a hold at that share; both ways of each link at once, or one.
+The ramp is one offer of the generator, which reads its counters while it goes on. Saturation is the first second from which the loss stays
+above a threshold (0.1 % unless asked otherwise). In it count frames certainly lost and frames that the DUT refused to take; where the
+generator knows neither, what was sent less what was received.
+
+Figures of a way (`a` there, `a.back` back) and, under `a+a.back`, of all ways together:
+
+    max_sent_pps, max_received_pps, max_received_bps_l1    the best second
+    max_line_ratio                                         its bits on the wire as a share of one link's line rate: up to 2 for both ways
+    saturation_pps, saturation_bps_l1, saturation_line_ratio, saturation_s
+                                                           received in the saturated second, and when it began, from the start of the ramp;
+                                                           absent when the ramp ended without
+    loss_ratio                                             of all frames that were sent
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dutlab.analysis.rescore import LOSS_THRESHOLD, RampSecond, saturation
+from dutlab.analysis.series import mean_rate, pieces, ramp_mean
+from dutlab.errors import InputError, MeasurementError
+from dutlab.methods.ledger import doubts_of, negative_loss
+from dutlab.methods.mixes import mix_of
+from dutlab.methods.ports import DRAIN, Bench, Directions, Flow, Measured, Offer, Outcome, Reading, Row, Stretch
+from dutlab.plan.cell import Cell
+from dutlab.units import BpsL1, Pps, Seconds, l1_rate, line_rate, si
+
+REFERENCE_LINE = BpsL1(1e9)
+"""What percentages are of where a link has no speed and nobody said one: 1 Gbit/s, as in the review that the ramp comes from."""
+SECOND = Seconds(1.0)
+_LEAST_COVERED = 0.5
+"""A piece of time shorter than this is no second."""
+
+
+@dataclass(frozen=True)
+class Ramp:
+    """What is asked for, from a cell's params."""
+
+    warmup_rate: Pps
+    warmup: Seconds
+    target_rate: Pps
+    rampup: Seconds
+    hold: Seconds
+    line: BpsL1
+    line_said: str
+    """Where `line` comes from, in words."""
+
+    @property
+    def stretches(self) -> tuple[Stretch, ...]:
+        """Warm-up, ramp and hold; those of no length are left out."""
+        every = (
+            Stretch(self.warmup, self.warmup_rate, self.warmup_rate),
+            Stretch(self.rampup, Pps(0.0), self.target_rate),
+            Stretch(self.hold, self.target_rate, self.target_rate),
+        )
+        return tuple(s for s in every if s.duration > 0)
+
+    @property
+    def duration(self) -> Seconds:
+        """Of all three."""
+        return Seconds(self.warmup + self.rampup + self.hold)
+
+    def asked(self, from_s: float, to_s: float) -> float:
+        """The mean rate asked for between two instants after the first frame."""
+        return ramp_mean([(s.duration, s.from_rate, s.to_rate) for s in self.stretches], from_s, to_s)
+
+
+@dataclass(frozen=True)
+class Second:
+    """A second of one way, or of all of them. `at_s` is its end, from the first frame."""
+
+    at_s: float
+    asked_pps: float | None
+    """None of a file that does not say."""
+    counted: RampSecond
+    sent_bps_l1: BpsL1
+    received_bps_l1: BpsL1
+
+
+def ramp_of(bench: Bench, cell: Cell) -> Ramp:
+    """Raises InputError: a ramp of no length, a target of 0, links of different line rates, a target above what a port can do."""
+    lines = {name: _line_of(bench, cell, name) for name in cell.links}
+    if len({bps for bps, _ in lines.values()}) > 1:
+        said = ", ".join(f"{name} {si(bps, 'bit/s')}" for name, (bps, _) in lines.items())
+        raise InputError(
+            f"links of one ramp have different line rates: {said}", remedy="drive them in sets of their own, or say a line_rate"
+        )
+    line, said = next(iter(lines.values()))
+    share, rampup = _number(cell, "target_percent") / 100, _number(cell, "rampup_s")
+    if rampup <= 0 or share <= 0:
+        raise InputError("a ramp needs time to rise and a target above 0", remedy="write rampup and target, as in 600s and 100%")
+    for name in cell.links:
+        if (speed := bench.speeds.get(name)) is not None and line * share > speed * (1 + 1e-9):
+            most = f"{share * 100:g} % of {si(line, 'bit/s')} is more than link {name} carries ({si(speed, 'bit/s')})"
+            raise InputError(most, remedy="lower the target")
+    return Ramp(
+        warmup_rate=Pps(_number(cell, "warmup_pps")),
+        warmup=Seconds(_number(cell, "warmup_s")),
+        target_rate=Pps(line_rate(line, mix_of(cell).mean) * share),
+        rampup=Seconds(rampup),
+        hold=Seconds(_number(cell, "hold_s")),
+        line=line,
+        line_said=said,
+    )
+
+
+async def measure(bench: Bench, cell: Cell) -> Measured:
+    """Carries one ramp out. Raises InputError, ToolFailed, HostError, MeasurementError: nothing was sent, or read meanwhile."""
+    ramp = ramp_of(bench, cell)
+    directions = Directions(str(cell.params.get("directions") or Directions.FORWARD.value))
+    drain = cell.params.get("drain_s")
+    offer = Offer(
+        links=cell.links,
+        mix=mix_of(cell),
+        rate=None,
+        duration=ramp.duration,
+        drain=DRAIN if drain is None else Seconds(float(drain)),
+        profile=ramp.stretches,
+        directions=directions,
+    )
+    outcome = await bench.generator.offer(offer)
+    by_name = {flow.link: flow for flow in outcome.flows}
+    if idle := [name for name in offer.flow_names if name not in by_name or by_name[name].sent_frames == 0]:
+        raise MeasurementError(f"the generator sent nothing on {' and '.join(idle)}")
+    flows = tuple(by_name[name] for name in offer.flow_names)
+    began = began_s(outcome.readings) if outcome.began_s is None else outcome.began_s
+    seconds = {flow.link: seconds_of(outcome, flow, ramp, began) for flow in flows}
+    if blind := [name for name, of in seconds.items() if not of]:
+        raise MeasurementError(f"no counters of {' and '.join(blind)} were read while it was sent: a ramp needs them once a second")
+    if len(flows) > 1:
+        seconds["+".join(offer.flow_names)] = together(list(seconds.values()))
+    asked = cell.params.get("threshold_percent")
+    threshold = LOSS_THRESHOLD if asked is None else float(asked) / 100
+    of_name = {name: [f for f in flows if f.link in name.split("+")] for name in seconds}
+    return Measured(
+        figures={name: figures_of(of, ramp, threshold) | _loss(of_name[name]) for name, of in seconds.items()},
+        flows=flows,
+        doubts=(*outcome.doubts, *(d for f in flows for d in (*doubts_of(offer, f), *negative_loss(f)))),
+        raw=outcome.raw,
+        facts=outcome.facts,
+        notes=notes_of(seconds, ramp, threshold),
+        readings=[*outcome.readings, *(r for f in flows for r in _readings(f.link, seconds[f.link], ramp, began))],
+        tables={"seconds": [row for f in flows for row in rows_of(f.link, seconds[f.link], ramp)]},
+    )
+
+
+def began_s(readings: Sequence[Reading]) -> float:
+    """When sending began, by the first reading of what was sent: a second before it."""
+    return min((r.at_s for r in readings if r.name == "sent_pps"), default=0.0) - SECOND
+
+
+def seconds_of(outcome: Outcome, flow: Flow, ramp: Ramp, began: float) -> list[Second]:
+    """One a second of the trial in which both ends were read; bits of the mean frame that was sent, and of the mean one that arrived."""
+    of = {
+        name: pieces([(r.at_s - began, r.value) for r in outcome.readings if r.link == flow.link and r.name == name], 0.0)
+        for name in ("sent_pps", "received_pps", "lost_pps", "refused_by_peer_pps")
+    }
+    mean_received = flow.received_bytes / flow.received_frames if flow.received_frames else flow.mean_frame_bytes
+    found = []
+    for piece in of["sent_pps"]:
+        span = (piece.from_s, piece.to_s)
+        received = mean_rate(of["received_pps"], *span)
+        if received is None or piece.to_s - piece.from_s < _LEAST_COVERED:
+            continue
+        refused = mean_rate(of["refused_by_peer_pps"], *span) or 0.0
+        # Refused frames have used up numbers, and how many at one instant is not known: what is certain then says far too little.
+        lost = None if refused else mean_rate(of["lost_pps"], *span)
+        counted = RampSecond(piece.to_s, piece.rate, received, lost, refused)
+        bits = l1_rate(Pps(piece.rate), flow.mean_frame_bytes), l1_rate(Pps(received), mean_received)
+        found.append(Second(piece.to_s, ramp.asked(*span), counted, *bits))
+    return found
+
+
+def together(ways: Sequence[Sequence[Second]]) -> list[Second]:
+    """All ways added up, second by second, as far as all of them were read."""
+    return [_sum(of) for of in zip(*ways, strict=False)]
+
+
+def _sum(of: Sequence[Second]) -> Second:
+    counted = [s.counted for s in of]
+    lost = None if any(c.lost_pps is None for c in counted) else sum(c.lost_pps or 0.0 for c in counted)
+    return Second(
+        at_s=max(s.at_s for s in of),
+        asked_pps=None if any(s.asked_pps is None for s in of) else sum(s.asked_pps or 0.0 for s in of),
+        counted=RampSecond(
+            max(c.at_s for c in counted),
+            sum(c.sent_pps for c in counted),
+            sum(c.received_pps for c in counted),
+            lost,
+            sum(c.refused_pps for c in counted),
+        ),
+        sent_bps_l1=BpsL1(sum(s.sent_bps_l1 for s in of)),
+        received_bps_l1=BpsL1(sum(s.received_bps_l1 for s in of)),
+    )
+
+
+def figures_of(seconds: Sequence[Second], ramp: Ramp, threshold: float) -> dict[str, float]:
+    """The best second, and the saturated one if there is one. The warm-up is no part of the ramp."""
+    best = max(seconds, key=lambda s: s.counted.received_pps)
+    bits = max(s.received_bps_l1 for s in seconds)
+    figures = {
+        "max_sent_pps": max(s.counted.sent_pps for s in seconds),
+        "max_received_pps": best.counted.received_pps,
+        "max_received_bps_l1": bits,
+        "max_line_ratio": bits / ramp.line,
+    }
+    found = saturation([s.counted for s in of_ramp(seconds, ramp)], threshold).saturated
+    if found is None:
+        return figures
+    second = next(s for s in seconds if s.at_s == found.at_s)
+    return figures | {
+        "saturation_pps": found.received_pps,
+        "saturation_bps_l1": second.received_bps_l1,
+        "saturation_line_ratio": second.received_bps_l1 / ramp.line,
+        "saturation_s": max(second.at_s - ramp.warmup - SECOND, 0.0),
+    }
+
+
+def of_ramp(seconds: Sequence[Second], ramp: Ramp) -> list[Second]:
+    """Those that lie wholly after the warm-up."""
+    return [s for s in seconds if s.at_s - SECOND >= ramp.warmup - _LEAST_COVERED]
+
+
+def notes_of(seconds: dict[str, list[Second]], ramp: Ramp, threshold: float) -> list[str]:
+    """What percentages are of, and for all ways together whether the ramp came to an end before the DUT did."""
+    every = list(seconds)[-1]
+    found = saturation([s.counted for s in of_ramp(seconds[every], ramp)], threshold)
+    said = [f"percentages are of {si(ramp.line, 'bit/s')}: {ramp.line_said}"]
+    if found.saturated is None:
+        most = f"{found.most_received_pps:,.0f} frames a second were received at most"
+        said.append(f"no saturation: {found.why or 'the loss never stayed above the threshold'}; {most}")
+    return said
+
+
+def _loss(flows: Sequence[Flow]) -> dict[str, float]:
+    return {"loss_ratio": sum(f.lost_frames for f in flows) / sum(f.sent_frames for f in flows)}
+
+
+def rows_of(name: str, seconds: Sequence[Second], ramp: Ramp) -> list[Row]:
+    """Rows of the table `seconds`: those of one way."""
+    return [
+        {
+            "way": name,
+            "at_s": round(s.at_s, 3),
+            "asked_pps": s.asked_pps,
+            "sent_pps": s.counted.sent_pps,
+            "received_pps": s.counted.received_pps,
+            "lost_pps": s.counted.lost_pps,
+            "refused_by_peer_pps": s.counted.refused_pps,
+            "sent_bps_l1": s.sent_bps_l1,
+            "received_bps_l1": s.received_bps_l1,
+            "sent_line_ratio": s.sent_bps_l1 / ramp.line,
+            "received_line_ratio": s.received_bps_l1 / ramp.line,
+        }
+        for s in seconds
+    ]
+
+
+def _readings(name: str, seconds: Sequence[Second], ramp: Ramp, began: float) -> list[Reading]:
+    """What the generator did not read itself: bits and utilisation of the port that sends and of the one that receives."""
+    return [
+        Reading(began + float(row["at_s"] or 0.0), name, column, float(row[column] or 0.0))
+        for row in rows_of(name, seconds, ramp)
+        for column in ("asked_pps", "sent_bps_l1", "received_bps_l1", "sent_line_ratio", "received_line_ratio")
+    ]
+
+
+def _line_of(bench: Bench, cell: Cell, name: str) -> tuple[BpsL1, str]:
+    if (given := cell.params.get("line_rate_bps_l1")) is not None:
+        return BpsL1(float(given)), "the line rate that was asked for"
+    if (speed := bench.speeds.get(name)) is not None:
+        return speed, f"the speed of link {name}"
+    return REFERENCE_LINE, "a reference, since the link has no speed of its own and no line rate was given"
+
+
+def _number(cell: Cell, name: str) -> float:
+    value = cell.params.get(name)
+    if value is None:
+        raise InputError(f"workload {cell.workload} has no {name}", remedy="write it, or leave the whole key out for its default")
+    return float(value)

@@ -1,0 +1,48 @@
+"""Latency (RFC 2544 section 26.2): a stream at the throughput, frames timed after half of it, the mean of the repeats.
+
+The text tags one frame after 60 s of a stream of 120 s. Here every frame of the second 60 s is timed, which is more than the 500 tagged
+frames that RFC 8219 section 7.2 asks for; so a repeat has a mean, a median (typical latency) and a 99.9th percentile (worst case latency).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from dutlab.errors import MeasurementError
+from dutlab.methods.ports import Latency, Row
+from dutlab.methods.rfc2544.stand import Result, Stand, failed, made
+from dutlab.units import Pps
+
+UNTIMED_S = 60.0
+TIMED_S = 60.0
+
+
+async def measure(stand: Stand, rate: Pps) -> Result:
+    """One row a repeat; of several ways the worst. Raises MeasurementError when the clocks allow no latency."""
+    asked, rows = stand.asked, list[Row]()
+    for repeat in range(1, asked.latency_repeats + 1):
+        outcome = await stand.offer(rate, asked.seconds(TIMED_S), warmup=asked.seconds(UNTIMED_S))
+        timed = [flow.latency for flow in outcome.flows if flow.latency is not None and flow.latency.count]
+        if len(timed) < len(outcome.flows):
+            raise MeasurementError("no frame could be timed: see the doubts of the record", raw=dict(outcome.raw))
+        rows.append({"repeat": repeat, **_worst(timed), "loss_ratio": failed(outcome.flows) / max(1, made(outcome.flows))})
+    figures = {name: fmean(float(row[name] or 0) for row in rows) for name in _WORST}
+    figures["latency_min_ns"] = min(float(row["latency_min_ns"] or 0) for row in rows)
+    figures["latency_max_ns"] = max(float(row["latency_max_ns"] or 0) for row in rows)
+    lossy = sum(1 for row in rows if row["loss_ratio"])
+    notes = [f"in {lossy} of {len(rows)} repeats at the throughput frames were lost"] if lossy else []
+    return Result(rows, figures, notes)
+
+
+_WORST = ("latency_mean_ns", "latency_p50_ns", "latency_p999_ns")
+
+
+def _worst(of: Sequence[Latency]) -> dict[str, float]:
+    return {
+        "latency_min_ns": min(one.min_ns for one in of),
+        "latency_mean_ns": max(one.mean_ns for one in of),
+        "latency_p50_ns": max(one.p50_ns for one in of),
+        "latency_p999_ns": max(one.p999_ns for one in of),
+        "latency_max_ns": max(one.max_ns for one in of),
+    }

@@ -1,0 +1,82 @@
+"""System recovery (RFC 2544 section 26.5): after an overload the load drops to half; how long are frames still lost?
+
+Both instants are read from what the generator counts in time, so the answer is only as fine as its readings lie apart. The drop is found
+in them too: in the reading that it falls into, the rate lies between the two.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from dutlab.errors import MeasurementError
+from dutlab.methods.ports import Reading, Stretch
+from dutlab.methods.rfc2544.stand import Result, Stand
+from dutlab.units import Pps, Seconds
+
+OVERLOAD = 1.1
+OVERLOAD_S = 60.0
+AFTER_S = 30.0
+"""Long enough for the slowest recovery that is worth the name; the text has no length."""
+LEAST_S = 5.0
+"""However short a scaled stretch would be: it must hold some readings, which come once a second."""
+SETTLED = 0.5
+"""A reading with less than this share of the drop in rate behind it is one of the overload still."""
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """Seconds from the drop to the end of the last reading with loss, and how far readings lay apart."""
+
+    seconds: float
+    resolution_s: float
+    ongoing: bool
+    """Frames were lost to the very end."""
+
+
+async def measure(stand: Stand, throughput: Pps) -> Result:
+    """Raises MeasurementError when the generator told too little in time."""
+    high = Pps(min(throughput * OVERLOAD, stand.maximum))
+    low = Pps(high / 2)
+    before, after = (Seconds(max(stand.asked.seconds(s), LEAST_S)) for s in (OVERLOAD_S, AFTER_S))
+    profile = (Stretch(before, high, high), Stretch(after, low, low))
+    outcome = await stand.offer(None, Seconds(before + after), profile=profile)
+    found = recovered(outcome.readings, high=high, low=low)
+    row = {
+        "overload_pps": high,
+        "after_pps": low,
+        "overload_s": float(before),
+        "recovery_ns": found.seconds * 1e9,
+        "resolution_ns": found.resolution_s * 1e9,
+    }
+    if found.ongoing:
+        return Result([{**row, "recovery_ns": None}], {}, [f"the DUT had not recovered {after:g} s after the overload"])
+    return Result([row], {"recovery_ns": found.seconds * 1e9})
+
+
+def recovered(readings: Sequence[Reading], *, high: Pps, low: Pps) -> Recovered:
+    """From the readings of one trial; of several ways the slowest. Raises MeasurementError."""
+    by_link: dict[str, dict[float, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    for reading in readings:
+        by_link[reading.link][reading.at_s][reading.name] = reading.value
+    if not by_link:
+        raise MeasurementError("the generator told nothing in time, so there is no recovery to be read")
+    found = [_of_link(sorted(times.items()), high, low) for times in by_link.values()]
+    return max(found, key=lambda one: (one.ongoing, one.seconds))
+
+
+def _of_link(series: Sequence[tuple[float, dict[str, float]]], high: Pps, low: Pps) -> Recovered:
+    made = [(at, row["sent_pps"] + row.get("refused_by_peer_pps", 0.0)) for at, row in series if "sent_pps" in row]
+    edge = low + (high - low) * SETTLED
+    dropped = next((i for i in range(1, len(made)) if made[i - 1][1] > edge and made[i][1] <= high * 0.98), None)
+    if dropped is None:
+        raise MeasurementError("the drop of the rate is not to be seen in the generator's readings")
+    start, end = made[dropped - 1][0], made[dropped][0]
+    share = min(max((made[dropped][1] - low) / (high - low), 0.0), 1.0)
+    instant = start + share * (end - start)
+    failing = [at for at, row in series if at > instant and row.get("lost_pps", 0.0) + row.get("refused_by_peer_pps", 0.0) > 0]
+    apart = max(b[0] - a[0] for a, b in pairwise(made))
+    ongoing = bool(failing) and failing[-1] >= series[-1][0]
+    return Recovered(failing[-1] - instant if failing else 0.0, apart, ongoing)

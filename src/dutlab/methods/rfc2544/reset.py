@@ -1,0 +1,59 @@
+"""Reset (RFC 2544 section 26.6, RFC 6201): load goes on while the DUT is reset; lost frames ÷ offered rate is the time out of service."""
+
+from __future__ import annotations
+
+import asyncio
+
+from dutlab.methods.ports import Outcome, ResetKind, Row
+from dutlab.methods.rfc2544.stand import LEARNING_S, Result, Stand, failed, made
+from dutlab.units import Pps, Seconds
+
+BEFORE_S = 15.0  # RFC 6201 section 4: forwarding without loss for at least 15 s
+AFTER_S = 45.0
+"""Long enough for a software router to be back; a DUT that is not is said to be so."""
+LEAST_S = 4.0
+"""However short a scaled stretch would be: the reset must fall into the load, and a generator takes its time to begin."""
+
+
+async def measure(stand: Stand, throughput: Pps) -> Result:
+    """One row a kind of reset that the DUT knows; none is a sentence. Raises ToolFailed, HostError."""
+    if stand.device is None or not stand.device.resets:
+        return Result([], {}, ["reset is left out: this DUT cannot be reset by command"])
+    rows, figures, notes = list[Row](), dict[str, float](), list[str]()
+    for kind in stand.device.resets:
+        row, note = await _one(stand, throughput, kind)
+        rows.append(row)
+        notes += [note] if note else []
+        if isinstance(took := row["reset_ns"], float):
+            figures[f"reset_{kind.value}_ns"] = took
+    return Result(rows, figures, notes)
+
+
+async def _one(stand: Stand, rate: Pps, kind: ResetKind) -> tuple[Row, str]:
+    assert stand.device is not None  # noqa: S101 -- the caller looked
+    before, after = (Seconds(max(stand.asked.seconds(s), LEAST_S)) for s in (BEFORE_S, AFTER_S))
+    offering: asyncio.Task[Outcome] = asyncio.create_task(stand.offer(rate, Seconds(before + after)))
+    try:
+        await stand.generator.sleep(stand.asked.seconds(LEARNING_S) + before)
+        command_s = await stand.device.reset(kind)
+    except BaseException:
+        offering.cancel()
+        await asyncio.gather(offering, return_exceptions=True)
+        raise
+    outcome = await offering
+    lost, offered = failed(outcome.flows), made(outcome.flows)
+    row = {
+        "kind": kind.value,
+        "offered_pps": rate,
+        "lost_frames": lost,
+        "reset_ns": lost / (rate * len(outcome.flows)) * 1e9,
+        "command_ns": command_s * 1e9,
+    }
+    if offered and lost / offered > after / (before + after) * 0.95:
+        return {**row, "reset_ns": None}, f"after the {kind.value} reset the DUT did not forward again within {after:g} s"
+    if not lost:
+        return {
+            **row,
+            "reset_ns": None,
+        }, f"in the {kind.value} reset no frame was lost: it was shorter than the gap between two, or missed the load"
+    return row, ""

@@ -1,0 +1,115 @@
+"""What each test of the suite works with: a generator that keeps the waits of RFC 2544 section 23, and what earlier tests have found."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.methods.ledger import doubts_of, failed_frames, made_frames
+from dutlab.methods.ports import Device, Directions, Flow, Generator, Offer, Outcome, Row, Stretch, back_of
+from dutlab.methods.rfc2544.asked import Asked
+from dutlab.units import Pps, Seconds
+
+LEARNING_S = 2.0
+"""Sent before each trial and not counted: learning frames (section 23), and caches that fill."""
+RESIDUAL_S = 2.0  # RFC 2544 section 23: for residual frames to be received
+RESTABILISE_S = 5.0  # RFC 2544 section 23: for the DUT to restabilise
+LEAST_DRAIN_S = 0.2
+"""However short a scaled wait would be: what a software router holds back must be able to arrive."""
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class Paced:
+    """A generator of which ways (`a`, `a.back`) can be asked for as links, and that rests after each trial."""
+
+    def __init__(self, generator: Generator, rest: Seconds, sleep: Sleep = asyncio.sleep) -> None:
+        self._generator, self._rest, self.sleep = generator, rest, sleep
+        self.facts: dict[str, str] = {}
+        self._doubted, self._trials = Counter[DoubtKind](), 0
+        self.raw: Mapping[str, bytes] = {}
+        """Of the last trial."""
+
+    async def offer(self, offer: Offer) -> Outcome:
+        """As the port asks. Raises ToolFailed, HostError."""
+        forward = tuple(way for way in offer.links if not _is_back(way, offer.links))
+        directions = Directions.FORWARD if len(forward) == len(offer.links) else Directions.BOTH
+        offer = replace(offer, links=forward, directions=directions)
+        outcome = await self._generator.offer(offer)
+        self.facts.update(outcome.facts)
+        self._trials += 1
+        self._doubted.update({doubt.kind for doubt in (*outcome.doubts, *(d for flow in outcome.flows for d in doubts_of(offer, flow)))})
+        self.raw = outcome.raw
+        await self.sleep(self._rest)
+        return outcome
+
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """What was to be said against trials, each kind once."""
+        return tuple(Doubt(kind, f"in {count} of {self._trials} trials") for kind, count in self._doubted.items())
+
+
+def _is_back(way: str, ways: Sequence[str]) -> bool:
+    return any(way == back_of(link) for link in ways)
+
+
+@dataclass(frozen=True)
+class Stand:
+    """Rates are frames a second of each way."""
+
+    asked: Asked
+    generator: Paced
+    maximum: Pps
+    """The highest rate of the medium, or, where its speed is not known, what stands for it."""
+    maximum_is: str
+    """What the highest rate is, in words."""
+    throughput: Pps | None = None
+    device: Device | None = None
+
+    async def offer(
+        self,
+        rate: Pps | None,
+        duration: Seconds,
+        *,
+        profile: tuple[Stretch, ...] = (),
+        warmup: Seconds | None = None,
+    ) -> Outcome:
+        """One trial with the waits of the text."""
+        return await self.generator.offer(
+            Offer(
+                links=self.asked.ways,
+                mix=self.asked.mix,
+                rate=rate,
+                duration=duration,
+                warmup=self.asked.seconds(LEARNING_S) if warmup is None else warmup,
+                drain=Seconds(max(self.asked.seconds(RESIDUAL_S), LEAST_DRAIN_S)),
+                profile=profile,
+            )
+        )
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one test found: rows for its table, figures of all ways together, sentences."""
+
+    rows: Sequence[Row]
+    figures: Mapping[str, float] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+
+def failed(flows: Sequence[Flow]) -> int:
+    """Frames of all ways that the DUT did not forward: lost, or not taken by its port."""
+    return sum(failed_frames(flow) for flow in flows)
+
+
+def made(flows: Sequence[Flow]) -> int:
+    """Frames of all ways that the DUT was offered in time."""
+    return sum(made_frames(flow) for flow in flows)
+
+
+def made_pps(flows: Sequence[Flow]) -> float:
+    """What the slowest way's generator had ready in a second."""
+    return min((made_frames(f) / f.sent_seconds if f.sent_seconds > 0 else 0.0 for f in flows), default=0.0)

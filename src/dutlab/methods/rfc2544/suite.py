@@ -1,0 +1,92 @@
+"""Method `rfc2544`: the tests of RFC 2544 section 26 for one frame size, in order, because each uses the throughput that the first finds.
+
+Figures are of all ways together, under the cell's link label: throughput_pps, throughput_bps_l1, throughput_share_ratio (of the highest
+rate), max_pps; latency_*_ns; loss_at_max_ratio; burst_*_frames, buffer_implied_ns, buffer_corrected_ns; recovery_ns; reset_KIND_ns. The
+record's tables have the rows of each test (rates there are of each way), and `deviations` from the text.
+
+A test that fails leaves the others as they are, and says why in the notes. A run that is cut does the frame size again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterator
+from dataclasses import replace
+
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.errors import MeasurementError
+from dutlab.methods.ledger import RFC2544_TRIAL_S
+from dutlab.methods.ports import Bench, Measured, Table
+from dutlab.methods.rfc2544 import back_to_back, frame_loss, latency, recovery, reset, throughput
+from dutlab.methods.rfc2544.asked import Asked, Benchmark, asked_of
+from dutlab.methods.rfc2544.deviations import deviations
+from dutlab.methods.rfc2544.stand import RESTABILISE_S, Paced, Result, Sleep, Stand
+from dutlab.plan.cell import Cell
+from dutlab.units import Pps, line_rate
+
+
+async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> Measured:
+    """Carries the cell's tests out. Raises InputError, HostError, and MeasurementError when no test found anything."""
+    asked = asked_of(cell)
+    paced = Paced(bench.generator, asked.seconds(RESTABILISE_S), sleep)
+    speeds = [bench.speeds.get(link) for link in cell.links]
+    known = [speed for speed in speeds if speed is not None]
+    line_known = len(known) == len(speeds)
+    stand = Stand(asked, paced, Pps(0.0), throughput.LINE_RATE, device=bench.device)
+    highest, words = (line_rate(min(known), asked.mix.mean), throughput.LINE_RATE) if line_known else await throughput.reach(stand)
+    stand = replace(stand, maximum=highest, maximum_is=words)
+    results, notes = await _in_order(stand)
+    if not results:
+        raise MeasurementError("no test found anything: " + "; ".join(notes), raw=dict(paced.raw))
+    addresses = [address for link in cell.links for address in bench.addresses.get(link, ())]
+    said = deviations(asked, maximum_is=words, addresses=addresses)
+    tables: dict[str, Table] = {test.value.replace("-", "_"): result.rows for test, result in results.items()}
+    tables["deviations"] = [{"text": text} for text in said]
+    return Measured(
+        figures={cell.link_label: {name: value for result in results.values() for name, value in result.figures.items()}},
+        doubts=(*paced.doubts, *_short(asked)),
+        raw=dict(paced.raw),
+        facts=paced.facts,
+        notes=[*notes, *(note for result in results.values() for note in result.notes)],
+        tables=tables,
+    )
+
+
+async def _in_order(stand: Stand) -> tuple[dict[Benchmark, Result], list[str]]:
+    """The result of each test that could be carried out, and why others could not."""
+    results, notes = dict[Benchmark, Result](), list[str]()
+    for test in stand.asked.tests:
+        work = _work(test, stand)
+        if work is None:
+            notes.append(f"{test.value} needs the throughput, and none was found")
+            continue
+        try:
+            results[test] = await work
+        except MeasurementError as e:
+            notes.append(f"{test.value}: {e}")
+            continue
+        if test is Benchmark.THROUGHPUT and (found := results[test].rows[0]["lower_pps"]) is not None:
+            stand = replace(stand, throughput=Pps(float(found)))
+    return results, notes
+
+
+def _work(test: Benchmark, stand: Stand) -> Awaitable[Result] | None:
+    """The test's measurement; None for one that cannot be without a throughput."""
+    if test is Benchmark.THROUGHPUT:
+        return throughput.measure(stand)
+    if test is Benchmark.FRAME_LOSS:
+        return frame_loss.measure(stand)
+    if stand.throughput is None:
+        return None
+    needing = {
+        Benchmark.LATENCY: latency.measure,
+        Benchmark.BACK_TO_BACK: back_to_back.measure,
+        Benchmark.RECOVERY: recovery.measure,
+        Benchmark.RESET: reset.measure,
+    }
+    return needing[test](stand, stand.throughput)
+
+
+def _short(asked: Asked) -> Iterator[Doubt]:
+    if (seconds := asked.seconds(RFC2544_TRIAL_S)) < RFC2544_TRIAL_S:
+        yield Doubt(DoubtKind.SHORT_TRIAL, f"{seconds:g} s, at a scale of {asked.scale:g}")

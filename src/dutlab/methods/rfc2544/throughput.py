@@ -1,0 +1,74 @@
+"""Throughput (RFC 2544 section 26.1): the fastest rate at which not one frame is lost, by the search of `methods.search`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dutlab.errors import MeasurementError
+from dutlab.methods.rfc2544.stand import LEARNING_S, LEAST_DRAIN_S, RESIDUAL_S, Result, Stand, made, made_pps
+from dutlab.methods.search import find
+from dutlab.methods.search_asked import Search
+from dutlab.spec.goals import Goal, goals_named
+from dutlab.units import Pps, Seconds, l1_rate
+
+REACH_S = 5.0
+"""How long the generator is asked for all it can, where the medium's rate is not known."""
+SHORTEST_S = 0.2
+
+
+HELD_BACK_MARGIN = 2.0
+"""At full speed a DUT takes less than it could: refusing costs it time."""
+LINE_RATE = "the line rate"
+
+
+async def reach(stand: Stand) -> tuple[Pps, str]:
+    """What stands for the highest rate of a medium without one, of each way, in words too. Raises MeasurementError."""
+    outcome = await stand.offer(None, Seconds(max(stand.asked.seconds(REACH_S), SHORTEST_S)))
+    rate, sent = made_pps(outcome.flows), sum(flow.sent_frames for flow in outcome.flows)
+    if rate <= 0 or not sent:
+        raise MeasurementError("the generator sent nothing at full speed", raw=dict(outcome.raw))
+    if (taken := sent / made(outcome.flows)) < 1:
+        return Pps(rate * taken * HELD_BACK_MARGIN), "twice what the DUT's port took at full speed"
+    return Pps(rate), "what the generator makes at full speed"
+
+
+def goal_of(stand: Stand) -> Goal:
+    """The preset `rfc2544`, its trials scaled."""
+    (goal,) = goals_named("rfc2544")
+    final = Seconds(goal.final_s * stand.asked.scale)
+    return replace(goal, final_s=final, sum_s=final, initial_s=Seconds(min(goal.initial_s, final)), width=stand.asked.width)
+
+
+async def measure(stand: Stand) -> Result:
+    """The lower bound is the throughput. Raises MeasurementError when no trial told anything, InputError."""
+    asked, goal = stand.asked, goal_of(stand)
+    search = Search(
+        links=asked.ways,
+        mix=asked.mix,
+        goals=(goal,),
+        highest=stand.maximum,
+        highest_is=stand.maximum_is,
+        warmup=Seconds(min(asked.seconds(LEARNING_S), goal.final_s)),
+        drain=Seconds(max(asked.seconds(RESIDUAL_S), LEAST_DRAIN_S)),
+    )
+    found = await find(stand.generator, search)
+    result = found.results[goal.name]
+    row = {
+        "lower_pps": result.lower_pps,
+        "upper_pps": result.upper_pps,
+        "max_pps": stand.maximum,
+        "max_is": stand.maximum_is,
+        "trials": len(found.trials),
+        "trial_s": float(goal.final_s),
+        "sent_s": found.sent_s,
+    }
+    if result.lower_pps is None:
+        return Result([row], {}, found.notes)
+    total = Pps(result.lower_pps * len(asked.ways))
+    figures = {
+        "throughput_pps": total,
+        "throughput_bps_l1": l1_rate(total, asked.mix.mean),
+        "throughput_share_ratio": result.lower_pps / stand.maximum,
+        "max_pps": stand.maximum * len(asked.ways),
+    }
+    return Result([row], figures, found.notes)

@@ -1,0 +1,101 @@
+"""Workload `loadtest`: a ramp of load from nothing to a share of the line rate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import Field
+from pydantic_core import InitErrorDetails
+
+from dutlab.spec.fields import BitRate, Duration, FrameRate, Share
+from dutlab.spec.mixes import Mix
+from dutlab.spec.model import Loc, fault
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting, Wire, WorkloadModel, too_long
+from dutlab.units import Pps, Seconds, si
+
+SHORTEST_RAMP = Seconds(2.0)
+"""A ramp is read once a second."""
+MOST_TARGET = 10.0
+_ROUNDING = 1 + 1e-9
+
+
+class LoadtestWorkload(WorkloadModel):
+    """Warm-up at a low rate, linear ramp from 0 to a target, hold; read once a second."""
+
+    kind: ClassVar[str] = "loadtest"
+    tool: ClassVar[str] = "engine"
+
+    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate("imix"),))
+    warmup_rate: FrameRate = Pps(1000.0)
+    warmup: Duration = Seconds(30.0)
+    target: Share = 1.0
+    """Share of the line rate that the ramp ends at, each way."""
+    rampup: Duration = Seconds(600.0)
+    hold: Duration = Seconds(30.0)
+    directions: Literal["both", "forward"] = "both"
+    line_rate: BitRate | None = None
+    """What shares are of. None: the link's speed, and 1 Gbit/s where it has none."""
+    threshold: Share = 0.001
+    """Of frames lost, above which a second has failed."""
+    drain: Duration = Seconds(0.5)
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether sizes are there, each once, and the ramp rises in a time that can be kept."""
+        faults = super().cross_faults(data, made)
+        if made is None:
+            return faults
+        names = [m.name for m in made.frame_sizes]
+        if not names:
+            faults.append(fault(("frame_sizes",), "empty; a ramp needs at least one"))
+        faults += [fault(("frame_sizes", i), "stands twice; `repeats` repeats trials") for i, n in enumerate(names) if n in names[:i]]
+        limits: tuple[tuple[str, float, float, float], ...] = (
+            ("rampup", made.rampup, SHORTEST_RAMP, LONGEST_TRIAL),
+            ("hold", made.hold, 0, LONGEST_TRIAL),
+            ("warmup", made.warmup, 0, LONGEST_WAIT),
+            ("drain", made.drain, 0, LONGEST_WAIT),
+        )
+        faults += [fault((k,), f"must be {low:g}s to {high:g}s, not {v:g}s") for k, v, low, high in limits if not low <= v <= high]
+        if not 0 < made.target <= MOST_TARGET:
+            faults.append(fault(("target",), f"must be more than 0 and at most {MOST_TARGET * 100:g}%"))
+        if made.threshold >= 1:
+            faults.append(fault(("threshold",), "must be below 100%: more than everything cannot be lost"))
+        return faults
+
+    def count(self, every_link: Iterable[str]) -> int:
+        """How many settings there are."""
+        return len(self.link_sets(every_link)) * len(self.frame_sizes)
+
+    def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
+        """One a set of links and frame size."""
+        for links in self.link_sets(every_link):
+            for mix in self.frame_sizes:
+                params: Params = {
+                    "frame_size": mix.size or mix.name,
+                    "frame_mix": mix.text,
+                    "directions": self.directions,
+                    "warmup_pps": self.warmup_rate,
+                    "warmup_s": self.warmup,
+                    "target_percent": round(self.target * 100, 9),
+                    "rampup_s": self.rampup,
+                    "hold_s": self.hold,
+                    "line_rate_bps_l1": self.line_rate,
+                    "threshold_percent": round(self.threshold * 100, 9),
+                    "drain_s": self.drain,
+                }
+                yield Setting(links, params, Seconds(self.warmup + self.rampup + self.hold + self.drain))
+
+    def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
+        """Frames longer than an MTU, a target above a link's speed, links of different speeds in one set."""
+        sets = self.link_sets(wires)
+        names = sorted({name for links in sets for name in links})
+        yield from too_long(self.frame_sizes, "frame_sizes", names, wires)
+        for name in names:
+            speed = wires[name].speed
+            wanted = (self.line_rate or speed or 0.0) * self.target
+            if speed is not None and wanted > speed * _ROUNDING:
+                yield ("target",), f"{si(wanted, 'bit/s')} is more than link {name} carries ({si(speed, 'bit/s')})"
+        for i, links in enumerate(sets):
+            if self.line_rate is None and len({wires[name].speed for name in links}) > 1:
+                yield ("links", i) if self.links is not None else (), "links of different speeds; write a line_rate, or a set for each"

@@ -1,0 +1,103 @@
+"""Workload `rfc2544`: the benchmarks of RFC 2544, one trial a frame size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import Field
+from pydantic_core import InitErrorDetails
+
+from dutlab.spec.mixes import Mix
+from dutlab.spec.model import Loc, fault
+from dutlab.spec.workloads.base import Params, Setting, Wire, WorkloadModel, too_long
+from dutlab.units import RFC2544_FRAME_SIZES, Seconds
+
+TestName = Literal["throughput", "latency", "frame-loss", "back-to-back", "recovery", "reset"]
+ALL_TESTS: tuple[TestName, ...] = ("throughput", "latency", "frame-loss", "back-to-back", "recovery", "reset")
+NEEDS_THROUGHPUT = frozenset(ALL_TESTS) - {"throughput", "frame-loss"}
+SMALLEST_SCALE = 0.001
+MOST_REPEATS = 1000
+_AROUND_S = 1.5
+"""What the generator takes to begin and end a trial."""
+_SEARCH_S, _SEARCH_TRIALS = 120.0, 14
+"""Of a throughput: about two long trials, and the short ones before."""
+_LATENCY_S, _LOSS_S, _LOSS_TRIALS, _BURST_TRIALS, _RECOVERY_S, _RESETS_S = 120.0, 300.0, 6, 14, 90.0, 120.0
+_WAITS_S = 9.0
+"""Learning frames, residual frames, restabilising: 2 s, 2 s and 5 s."""
+
+
+class Rfc2544Workload(WorkloadModel):
+    """Throughput, latency, frame loss rate, back-to-back frames, system recovery and reset (RFC 2544 section 26) at each frame size."""
+
+    kind: ClassVar[str] = "rfc2544"
+    tool: ClassVar[str] = "engine"
+
+    tests: tuple[TestName, ...] = ALL_TESTS
+    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in RFC2544_FRAME_SIZES))
+    scale: float = 1.0
+    """All durations are this share of the prescribed ones."""
+    directions: Literal["forward", "both"] = "forward"
+    width: float = 0.005
+    """Of the throughput, as a share."""
+    latency_repeats: int = 20
+    burst_repeats: int = 50
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether tests and sizes are there, each once, and the numbers make sense."""
+        faults = super().cross_faults(data, made)
+        if made is None:
+            return faults
+        for key, names in (("frame_sizes", [m.name for m in made.frame_sizes]), ("tests", list(made.tests))):
+            if not names:
+                faults.append(fault((key,), "empty; the suite needs at least one"))
+            faults += [fault((key, i), "stands twice; `repeats` repeats trials") for i, n in enumerate(names) if n in names[:i]]
+        if "throughput" not in made.tests and (needing := [t for t in made.tests if t in NEEDS_THROUGHPUT]):
+            faults.append(fault(("tests",), f"{', '.join(needing)}: needs the throughput; add the test throughput"))
+        limits: tuple[tuple[str, float, float, float], ...] = (
+            ("scale", made.scale, SMALLEST_SCALE, 1),
+            ("width", made.width, 0.0001, 0.5),
+            ("latency_repeats", made.latency_repeats, 1, MOST_REPEATS),
+            ("burst_repeats", made.burst_repeats, 1, MOST_REPEATS),
+        )
+        faults += [fault((k,), f"must be {low:g} to {high:g}, not {v:g}") for k, v, low, high in limits if not low <= v <= high]
+        return faults
+
+    def count(self, every_link: Iterable[str]) -> int:
+        """How many settings there are."""
+        return len(self.link_sets(every_link)) * len(self.frame_sizes)
+
+    def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
+        """One a set of links and size; the tests of a size follow one another inside it, whatever the order of the file."""
+        for links in self.link_sets(every_link):
+            for mix in self.frame_sizes:
+                params: Params = {
+                    "frame_size": mix.size or mix.name,
+                    "frame_mix": mix.text,
+                    "tests": ",".join(name for name in ALL_TESTS if name in self.tests),
+                    "scale": self.scale,
+                    "directions": self.directions,
+                    "width_ratio": self.width,
+                    "latency_repeats": self.latency_repeats,
+                    "burst_repeats": self.burst_repeats,
+                }
+                yield Setting(links, params, self._seconds(), mix)
+
+    def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
+        """Frames longer than an MTU."""
+        names = sorted({name for links in self.link_sets(wires) for name in links})
+        yield from too_long(self.frame_sizes, "frame_sizes", names, wires)
+
+    def _seconds(self) -> Seconds:
+        """About what a frame size takes; searches cannot be known before."""
+        around = _AROUND_S + _WAITS_S * self.scale
+        of_test = {
+            "throughput": _SEARCH_S * self.scale + _SEARCH_TRIALS * around,
+            "latency": self.latency_repeats * (_LATENCY_S * self.scale + around),
+            "frame-loss": _LOSS_S * self.scale + _LOSS_TRIALS * around,
+            "back-to-back": self.burst_repeats * _BURST_TRIALS * around,
+            "recovery": _RECOVERY_S * self.scale + around,
+            "reset": _RESETS_S * self.scale + 2 * around,
+        }
+        return Seconds(sum(of_test[name] for name in self.tests))

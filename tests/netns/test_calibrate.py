@@ -1,0 +1,37 @@
+"""The rig of a real lab without its DUT: measured, cached, found again, gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from dutlab import labs
+from dutlab.methods.mixes import frame_mix
+from dutlab.runner.rig import Load, calibrated
+from dutlab.tools.find_engine import find_engine
+
+
+@pytest.fixture
+async def lab(label):
+    lab = await labs.up("three-node", label=label)
+    yield lab
+    await labs.down(label)
+
+
+async def ports(lab):
+    hosts = lab.hosts()
+    found = [(await host.run(["ls", "/sys/class/net"])).text.split() for host in hosts.values()]
+    for host in hosts.values():
+        await host.close()
+    return found
+
+
+async def test_the_rig_is_measured_once_then_found_in_the_cache_and_leaves_the_lab_as_it_was(lab, tmp_path):
+    before = await ports(lab)
+    found, where = await calibrated(lab, str(find_engine()), [Load(("a", "b"), frame_mix(512))], tmp_path)
+    assert where is not None
+    assert where.parent == tmp_path
+    assert {p.link for p in found.points} == {"a", "b"}
+    assert all(0 < p.received_pps <= p.sent_pps for p in found.points)
+    again, _ = await calibrated(lab, str(find_engine()), [Load(("a", "b"), frame_mix(512))], tmp_path)
+    assert again == found
+    assert await ports(lab) == before

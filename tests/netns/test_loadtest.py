@@ -1,0 +1,91 @@
+"""A ramp of a few seconds as a user runs it: real namespaces, real frames, the file of trex-loadtest, and the way back."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from conftest import have_netns, need
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _machine(no_leak):
+    need("netns", have_netns())
+
+
+@pytest.fixture
+def dutlab(python, python_env, tmp_path):
+    def run(*args):
+        return subprocess.run([python, "-m", "dutlab", *args], cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=90)
+
+    return run
+
+
+def record_of(folder):
+    (path,) = folder.glob("runs/*-loadtest-????/trials/0001/record.json")
+    return json.loads(path.read_text())
+
+
+def test_a_short_ramp_both_ways_is_measured_written_and_read_back(dutlab, tmp_path):
+    done = dutlab(
+        "loadtest", "-p", "imix", "-wm", "500pps", "-wd", "2", "-rt", "0.5", "-rd", "4s", "-hd", "2", "--line-rate", "1G", "-o", "r.json"
+    )
+    assert done.returncode == 0, done.stderr
+    record = record_of(tmp_path)
+    assert record["status"] == "measured"
+    assert set(record["figures"]) == {"a", "a.back", "a+a.back"}
+    # 0.5 % of 1 Gbit/s of frames of 361.83 bytes, with 20 bytes around each (RFC 5180 appendix A), is 1637 frames a second each way
+    target = 0.005 * 1e9 / (8 * (4342 / 12 + 20))
+    for flow in record["flows"]:
+        assert flow["balances"] and flow["asked_frames"] == pytest.approx(2 * 500 + 4 * target / 2 + 2 * target, abs=3)
+        assert flow["sent_frames"] + flow["refused_frames"] == flow["asked_frames"]
+    rows = record["tables"]["seconds"]
+    assert {r["way"] for r in rows} == {"a", "a.back"}
+    there = [r for r in rows if r["way"] == "a"]
+    assert 6 <= len(there) <= 9
+    assert there[0]["asked_pps"] == pytest.approx(500, rel=0.02) and there[-1]["asked_pps"] == pytest.approx(target, rel=0.02)
+    samples = next(tmp_path.glob("runs/*-loadtest-????/trials/0001/samples.parquet"))
+    assert samples.stat().st_size > 0
+
+    data = json.loads((tmp_path / "r.json").read_text())
+    assert (data["vars"]["warmup_mult"], data["vars"]["rampup_target"], data["vars"]["unidirectional"]) == ("500pps", 0.5, False)
+    assert [s["0"]["tx_pps"] for s in data["stats"].values()] == pytest.approx([r["sent_pps"] for r in there][: len(data["stats"])])
+    assert len(data["stats"]) >= len(there) - 1, "a second that only one way was read in is left out"
+    again = dutlab("import", "loadtest", "r.json", "--line-rate", "1G")
+    assert again.returncode == 0, again.stderr
+    (imported,) = tmp_path.glob("runs/*-loadtest-r-*/trials/0001/record.json")
+    back = json.loads(imported.read_text())
+    for way in ("a", "a.back", "a+a.back"):
+        for figure in ("max_received_pps", "max_line_ratio"):
+            assert back["figures"][way][figure] == pytest.approx(record["figures"][way][figure])
+    assert (imported.parent / "raw" / "r.json").read_bytes() == (tmp_path / "r.json").read_bytes()
+    page = next(tmp_path.glob("runs/*-loadtest-r-*/report/report.html")).read_text()
+    assert "Load test: the ramp" in page and "imported" in page
+
+
+def test_the_example_runs_with_its_times_cut_short(dutlab, tmp_path):
+    short = {"warmup": "1s", "rampup": "3s", "hold": "1s", "frame_sizes": "[64]", "target": "1%"}
+    sets = [word for key, value in short.items() for word in ("--set", f"workloads.0.loadtest.{key}={value}")]
+    done = dutlab("run", str(ROOT / "examples" / "loadtest" / "experiment.yaml"), *sets)
+    assert done.returncode == 0, done.stderr
+    assert record_of(tmp_path)["figures"]["a+a.back"]["max_received_pps"] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["-rd", "0"], "rampup: must be 2s"),
+        (["-rt", "0"], "must be more than 0"),
+        (["-rt", "2000"], "at most 1000%"),
+        (["-wm", "fast"], "no frame rate"),
+        (["-p", "nonsense"], "nonsense"),
+        (["--link", "z"], "z"),
+    ],
+)
+def test_a_wrong_option_is_refused_before_a_lab_is_built(dutlab, tmp_path, options, words):
+    done = dutlab("loadtest", *options)
+    assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,135 @@
+"""The main job over ssh: the embedded lab with an OpenSSH server in each namespace, and testbed files of machines reached over ssh."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from capability import have_sshd, need
+from dutlab.labs.state import StateFolder
+from processes import eventually
+
+ROOT = Path(__file__).parents[2]
+WORKLOADS = """
+repeats: 1
+workloads:
+  - iperf3: {streams: 2, omit: 0s, duration: 1s, links: [[a]]}
+  - sweep: {frame_sizes: [64], duration: 300ms, warmup: 100ms, links: [[a]]}
+"""
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(autouse=True)
+def _machine() -> None:
+    need("sshd", have_sshd())
+    need("iperf3", shutil.which("iperf3") is not None)
+    need("nft", shutil.which("nft") is not None)
+
+
+@pytest.fixture
+def env(python_env: dict[str, str], tmp_path: Path) -> dict[str, str]:
+    return {**python_env, "HOME": str(tmp_path)}
+
+
+@pytest.fixture
+def dutlab(python: str, env: dict[str, str], tmp_path: Path) -> Command:
+    def run(*args: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([python, "-m", "dutlab", *args], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=150)
+
+    return run
+
+
+@pytest.fixture
+def machines(dutlab: Command, label: str, tmp_path: Path) -> Iterator[Path]:
+    """A testbed file of machines reached over ssh, which stand in a lab of the test's own; the user's ssh_config says how to log in."""
+    assert dutlab("lab", "up", "three-node-ssh", "--label", label).returncode == 0
+    (tmp_path / ".ssh").mkdir()
+    shutil.copy(StateFolder().ssh_folder(label) / "config", tmp_path / ".ssh" / "config")
+    lab = (ROOT / "src" / "dutlab" / "labs" / "three-node.yaml").read_text()
+    links = lab[lab.index("links:") : lab.index("\nlab:")]
+    file = tmp_path / "bench.yaml"
+    file.write_text("testbed: bench\nhosts:\n" + "".join(f"  {h}: {{ssh: root@{h}}}\n" for h in ("source", "dut", "sink")) + links)
+    yield file
+    assert dutlab("lab", "down", label).returncode == 0
+
+
+def experiment(tmp_path: Path, testbed: str, modes: str) -> str:
+    (tmp_path / "experiment.yaml").write_text(f"experiment: over-ssh\ntestbed: {testbed}\nfactors: {{mode: [{modes}]}}\n{WORKLOADS}")
+    return "experiment.yaml"
+
+
+def only_run(tmp_path: Path) -> Path:
+    (run,) = (tmp_path / "runs").iterdir()
+    return run
+
+
+def statuses(run: Path) -> list[str]:
+    return [json.loads(p.read_text())["status"] for p in sorted(run.glob("trials/*/record.json"))]
+
+
+def rules_of(label: str) -> str:
+    return subprocess.run(["ip", "netns", "exec", f"dutlab-{label}-dut", "nft", "list", "ruleset"], capture_output=True, text=True).stdout
+
+
+def test_an_experiment_runs_over_ssh_and_leaves_nothing_behind(dutlab: Command, tmp_path: Path) -> None:
+    done = dutlab("run", experiment(tmp_path, "{lab: three-node-ssh}", "router, nat"))
+    assert done.returncode == 0, done.stderr
+    assert statuses(only_run(tmp_path)) == ["measured"] * 4
+    figures = [json.loads(p.read_text())["figures"]["a"] for p in sorted(only_run(tmp_path).glob("trials/*/record.json"))]
+    assert all(figures)
+    assert list(Path("/var/tmp").glob("dutlab-engine-*")) == []
+    assert list(StateFolder().path.glob("*.ssh/made-privsep")) == []
+
+
+def test_a_run_on_a_testbed_file_that_is_killed_is_undone_and_resumed_over_ssh(
+    python: str, env: dict[str, str], dutlab: Command, machines: Path, label: str, tmp_path: Path
+) -> None:
+    command = [python, "-m", "dutlab", "run", experiment(tmp_path, machines.name, "nat")]
+    before = rules_of(label)
+    with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
+        assert eventually(lambda: list(tmp_path.glob("runs/*/trials/0001/record.json")) != [], within_s=60)
+        assert rules_of(label) != before
+        run.send_signal(signal.SIGKILL)
+    assert eventually(lambda: no_commands_in(label)), "what ran there ended with the controller"
+    run_folder = str(only_run(tmp_path))
+    undone = dutlab("undo", run_folder)
+    assert (undone.stdout, undone.returncode) == ("1 modes undone\n", 0), undone.stderr
+    assert rules_of(label) == before
+    resumed = dutlab("resume", run_folder)
+    assert resumed.returncode == 0, resumed.stderr
+    assert statuses(only_run(tmp_path)) == ["measured"] * 2
+    assert (only_run(tmp_path) / "testbed.yaml").read_text() == machines.read_text()
+    assert no_commands_in(label)
+
+
+def no_commands_in(label: str) -> bool:
+    """Whether the lab's machines run nothing but their ssh servers."""
+    pids = [
+        pid
+        for role in ("source", "dut", "sink")
+        for pid in subprocess.run(
+            ["ip", "netns", "pids", f"dutlab-{label}-{role}"], capture_output=True, text=True, check=True
+        ).stdout.split()
+    ]
+    return all(_name(pid) in {"sshd", ""} for pid in pids)
+
+
+def _name(pid: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def test_a_host_that_cannot_be_reached_ends_the_run_with_what_to_do(dutlab: Command, machines: Path, tmp_path: Path) -> None:
+    machines.write_text(machines.read_text().replace("root@sink", "root@127.0.0.1:1"))
+    done = dutlab("run", experiment(tmp_path, machines.name, "router"))
+    assert done.returncode == 3
+    assert "sink: ssh root@127.0.0.1:1: refused: nothing listens there; start sshd on it" in done.stderr
+    assert list((only_run(tmp_path) / "trials").iterdir()) == []

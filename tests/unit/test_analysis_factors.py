@@ -1,0 +1,113 @@
+"""Effects from cells as they are, against a published table whose answers can be checked by hand."""
+
+from __future__ import annotations
+
+import csv
+from itertools import product
+from math import nan, prod
+from pathlib import Path
+
+import pytest
+
+from dutlab.analysis.cost import costs
+from dutlab.analysis.factors import Analysis, Cell, analyse
+
+DATA = Path(__file__).parents[1] / "data" / "apu2-openbsd-factors.csv"
+
+
+def apu2() -> Analysis:
+    with DATA.open() as f:
+        rows = list(csv.DictReader(f))
+    return analyse([Cell({k: v for k, v in r.items() if k != "mbytes_per_s"}, (float(r["mbytes_per_s"]),)) for r in rows])
+
+
+def test_boost_and_pcie_power_management_were_only_changed_together() -> None:
+    found = apu2()
+    assert found.together == (("cpb", "pcie_power_mgmt"),)
+    assert "cpb and pcie_power_mgmt were only changed together: which of them does it cannot be told" in found.sentences
+
+
+def test_effects_are_the_geometric_means_of_pairs_that_differ_in_nothing_else() -> None:
+    of = {e.name: e for e in apu2().effects}
+    assert of["setperf"].over.n == 6
+    assert of["setperf"].ratio == pytest.approx(prod([33.5 / 32.6, 36.5 / 32.5, 46.8 / 30, 55.7 / 38.9, 111 / 107, 111 / 109]) ** (1 / 6))
+    assert of["setperf"].over.interval is not None  # six pairs: their whole range
+    both = of["cpb + pcie_power_mgmt"]
+    assert both.ratio == pytest.approx(prod([30 / 32.6, 38.9 / 32.5, 46.8 / 33.5, 55.7 / 36.5]) ** (1 / 4))
+    assert both.only_at == ("mtu 1500",)
+    assert of["mtu"].ratio == pytest.approx(prod([107 / 30, 109 / 38.9, 111 / 46.8, 111 / 55.7]) ** (1 / 4))
+    assert of["mtu"].only_at == ("cpb enabled", "pcie_power_mgmt disabled")
+
+
+def test_interactions_are_ratios_of_ratios() -> None:
+    of = {(i.effect, i.by): i.ratio for i in apu2().interactions}
+    at = (46.8 / 30) / (33.5 / 32.6), (55.7 / 38.9) / (36.5 / 32.5)
+    assert of["setperf", "cpb + pcie_power_mgmt enabled + disabled"] == pytest.approx((at[0] * at[1]) ** 0.5)
+    assert of["mtu", "setperf 100"] < 1  # jumbo frames gain less where the processor is fast
+
+
+def test_every_effect_is_a_sentence() -> None:
+    said = apu2().sentences
+    assert said[0].startswith("mtu 9000 instead of 1500: 2.62 times (1.99 to 3.57 over 4 pairs of cells), seen only at cpb enabled")
+    assert any(s.startswith("setperf 100 instead of 0: 1.18 times (95 % interval 1.02 to 1.56 over 6 pairs of cells)") for s in said)
+
+
+def test_a_full_design_gives_back_what_it_was_made_of() -> None:
+    true = {"a": 1.5, "b": 0.8, "c": 1.0}
+    cells = [
+        Cell(
+            dict(zip("abc", levels, strict=True)), (100.0 * prod(true[f] for f, level in zip("abc", levels, strict=True) if level == "on"),)
+        )
+        for levels in product(("off", "on"), repeat=3)
+    ]
+    found = analyse(cells)
+    assert {e.name: round(e.ratio, 9) for e in found.effects} == true
+    assert all(i.ratio == pytest.approx(1) for i in found.interactions)
+    assert found.together == found.unseparated == ()
+
+
+def test_a_factor_without_a_pair_of_its_own_says_what_else_changes() -> None:
+    cells = [
+        Cell({"x": "0", "y": "0", "z": "0"}, (1.0,)),
+        Cell({"x": "1", "y": "1", "z": "0"}, (2.0,)),
+        Cell({"x": "1", "y": "0", "z": "1"}, (3.0,)),
+    ]
+    found = analyse(cells)
+    assert found.effects == ()
+    assert len(found.unseparated) == 3
+
+
+def test_three_levels_are_two_steps_and_one_level_is_none() -> None:
+    found = analyse([Cell({"size": s, "os": "x"}, (v, v * 1.01, v * 0.99)) for s, v in (("64", 1.0), ("512", 2.0), ("1518", 8.0))])
+    assert [(e.before, e.after, round(e.ratio, 6)) for e in found.effects] == [(("64",), ("512",), 2.0), (("512",), ("1518",), 4.0)]
+    assert found.constant == ("os",)
+
+
+@pytest.mark.parametrize(
+    ("cells", "why"),
+    [
+        ([], "at least two cells"),
+        ([Cell({"a": "0"}, (0.0,)), Cell({"a": "1"}, (nan,))], "at least two cells"),
+        ([Cell({"a": "0"}, (1.0,)), Cell({"a": "0"}, (2.0,))], "same levels"),
+        ([Cell({"a": "0"}, (1.0,)), Cell({"b": "1"}, (2.0,))], "some have none of a, b"),
+    ],
+)
+def test_cells_that_tell_nothing_are_refused(cells: list[Cell], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        analyse(cells)
+
+
+def test_a_mode_costs_the_time_that_it_adds_to_each_packet() -> None:
+    found = costs({"nat": [0.5e6] * 4, "router": [1e6] * 4}, hertz=2e9)
+    assert [(c.mode, c.ns, c.added_ns, c.cycles) for c in found] == [("router", 1000.0, 0.0, 0.0), ("nat", 2000.0, 1000.0, 2000.0)]
+    assert found[1].interval is not None
+    assert costs({"a": [1e6] * 3, "b": [2e6] * 3})[1].interval is None
+    assert [c.added_ns for c in costs({"a": [1e6], "b": [2e6]}, barest="a")] == [-500.0, 0.0]
+
+
+@pytest.mark.parametrize("bad", [[], [0.0], [-1.0], [nan]])
+def test_a_mode_without_a_rate_has_no_cost(bad: list[float]) -> None:
+    with pytest.raises(ValueError, match="above zero in dead"):
+        costs({"dead": bad, "alive": [1.0]})
+    with pytest.raises(ValueError, match="no mode nowhere"):
+        costs({"alive": [1.0]}, barest="nowhere")

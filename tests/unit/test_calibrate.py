@@ -1,0 +1,137 @@
+"""The rig without a DUT against a simulation whose limits are known, and headroom from it."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from dutlab.doubts import DoubtKind
+from dutlab.errors import MeasurementError
+from dutlab.labs.direct import direct_testbed
+from dutlab.labs.labfile import description
+from dutlab.methods.calibrate import HEADROOM, LOADS, calibrate, floors, headroom, mix_key
+from dutlab.methods.mixes import frame_mix
+from dutlab.methods.ports import FrameMix, Measured
+from dutlab.plan.cell import Cell
+from dutlab.runner.rig import loads_of, with_headroom
+from dutlab.store.calibration import Calibration, cache_file, cache_folder, cached, keep
+from simulated import Dut, Simulation
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+SHORT = frame_mix(64)
+
+
+def cell(workload="sweep", links=("a",), **params):
+    return Cell(mode="router", factors={}, workload=workload, tool="engine", links=links, params={"frame_size": "64", **params}, repeat=1)
+
+
+def points(capacity_pps=1e6, *, reach_pps=2e6, links=("a",), random_loss=0.0):
+    rig = Simulation(Dut(capacity_pps, random_loss=random_loss), reach_pps=reach_pps)
+    return asyncio.run(calibrate(rig, links, SHORT))
+
+
+def calibration(found):
+    return Calibration(measured=NOW, facts={"kernel": "6.18"}, points=found)
+
+
+def test_full_speed_says_what_the_sink_takes_and_the_other_loads_are_shares_of_it():
+    found = points(capacity_pps=1e6, reach_pps=2e6)
+    assert [p.asked_pps for p in found] == [None, *(pytest.approx(1e6 * share) for share in LOADS[1:])]
+    assert found[0].received_pps == pytest.approx(1e6)
+    assert found[0].failed_ratio == pytest.approx(0.5)
+    assert [p.failed_ratio for p in found[1:]] == [0, 0, 0]
+    assert [p.rate_error_ratio for p in found[1:]] == pytest.approx([0, 0, 0], abs=1e-9)
+
+
+def test_a_rig_of_which_nothing_comes_back_is_an_error_not_a_figure():
+    with pytest.raises(MeasurementError, match="link a of the rig"):
+        asyncio.run(calibrate(Simulation(Dut(1e6), deaf_from=0), ("a",), SHORT))
+
+
+def test_the_loss_floor_is_the_least_of_all_loads():
+    found = points(random_loss=0.01)
+    least = min(p.failed_ratio for p in found)
+    assert 0.005 < least < 0.02
+    assert f"loses at least {least:.2%}" in floors(found)
+
+
+def test_a_forwarding_rate_is_held_against_what_the_rig_received():
+    assert headroom({"a": {"received_pps": 4e5}}, points(1e6), ("a",), "64") == {"a": pytest.approx(2.5)}
+
+
+def test_a_bound_without_loss_is_held_against_the_highest_load_that_the_rig_carried():
+    assert headroom({"a": {"ndr_lower_pps": 4.5e5}}, points(1e6), ("a",), "64") == {"a": pytest.approx(2.0)}
+
+
+def test_the_sum_of_links_is_held_against_the_sum_of_the_rigs():
+    figures = {"a": {"received_pps": 5e5}, "a+b": {"received_pps": 1e6}}
+    found = headroom(figures, points(1e6, links=("a", "b")), ("a", "b"), "64")
+    assert found["a+b"] == pytest.approx(found["a"])
+
+
+@pytest.mark.parametrize(("links", "mix"), [(("b",), "64"), (("a",), "128"), (("a", "b"), "64")])
+def test_where_the_rig_was_not_measured_there_is_no_headroom(links, mix):
+    assert headroom({"a": {"received_pps": 4e5}}, points(), links, mix) == {}
+
+
+@pytest.mark.parametrize(("result", "doubted"), [(0.95e6, True), (0.90e6, False)])
+def test_below_1_1_a_result_is_marked_as_limited_by_the_rig(result, doubted):
+    measured = with_headroom(Measured({"a": {"received_pps": result}}), cell(), calibration(points(1e6)))
+    assert measured.figures["a"][HEADROOM] == pytest.approx(1e6 / result)
+    assert [(d.kind, d.about) for d in measured.doubts] == ([(DoubtKind.RIG_LIMITED, "a")] if doubted else [])
+
+
+def test_without_a_calibration_and_for_other_tools_a_result_stays_as_it_is():
+    measured = Measured({"a": {"received_pps": 1.0}})
+    assert with_headroom(measured, cell(), None) is measured
+    assert with_headroom(measured, cell("iperf3"), calibration(points())) is measured
+
+
+def test_each_mix_on_each_set_of_links_is_calibrated_once():
+    found = loads_of([cell(), cell(rate_pps=5.0), cell(links=("a", "b")), cell("iperf3"), cell(frame_size="imix")])
+    assert [(load.links, mix_key(load.mix)) for load in found] == [(("a",), "64"), (("a", "b"), "64"), (("a",), "64:7,594:4,1518:1")]
+
+
+def test_two_mixes_of_one_name_are_two():
+    assert mix_key(FrameMix("x", ((64, 1), (128, 2)))) != mix_key(FrameMix("x", ((64, 2), (128, 1))))
+
+
+def test_a_calibration_is_found_again_by_the_same_facts_and_by_no_others(tmp_path):
+    made = calibration(points())
+    assert keep(made, tmp_path) == cache_file(made.facts, tmp_path)
+    assert cached({"kernel": "6.18"}, tmp_path) == made
+    assert cached({"kernel": "6.19"}, tmp_path) is None
+
+
+def test_a_file_that_was_cut_is_measured_again(tmp_path):
+    made = calibration(points())
+    cache_file(made.facts, tmp_path).write_bytes(keep(made, tmp_path).read_bytes()[:40])
+    assert cached(made.facts, tmp_path) is None
+
+
+def test_newer_points_replace_those_of_the_same_load():
+    made = calibration(points(1e6)).with_points(points(2e6, reach_pps=4e6), NOW)
+    assert len(made.points) == len(LOADS)
+    assert made.points[0].received_pps == pytest.approx(2e6)
+
+
+def test_a_cache_that_cannot_be_written_is_no_fault_of_the_rig(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert keep(calibration(points()), tmp_path / "file") is None
+
+
+def test_the_cache_lies_where_the_xdg_specification_puts_it():
+    assert str(cache_folder({"XDG_CACHE_HOME": "/var/c"})) == "/var/c/dutlab/calibrations"
+    assert cache_folder({"XDG_CACHE_HOME": "relative"}) == cache_folder({})
+
+
+def test_the_rig_has_the_links_of_the_lab_but_ports_and_networks_of_its_own():
+    lab = description("three-node").testbed
+    rig = direct_testbed(lab)
+    assert list(rig.links) == list(lab.links)
+    networks = {str(a.network) for link in rig.links.values() for a in link.addresses}
+    assert len(networks) == 2 * len(lab.links)
+    assert not networks & {str(a.network) for link in lab.links.values() for a in link.addresses}
+    assert {link.sink.interface for link in rig.links.values()}.isdisjoint({link.sink.interface for link in lab.links.values()})

@@ -1,0 +1,69 @@
+"""effects and cost, of runs and of tables made by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dutlab.cli.effects import cost, effects
+from dutlab.errors import InputError
+from fake_run import Wanted, build
+
+APU2 = Path(__file__).parents[1] / "data" / "apu2-openbsd-factors.csv"
+
+
+def said(command: object, *words: object) -> Result:
+    return CliRunner().invoke(command, [str(w) for w in words])  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("runs"), Wanted(repeats=4, sizes=(64, 1518), cores=0, bad_luck=False))
+
+
+def test_a_published_table_names_what_it_cannot_separate() -> None:
+    text = said(effects, APU2, "--figure", "mbytes_per_s").output
+    assert "cpb and pcie_power_mgmt were only changed together" in text
+    assert "2.622" in text
+
+
+def test_modes_and_frame_sizes_of_a_run_are_factors(run: Path) -> None:
+    found = json.loads(said(effects, run, "--json").output)
+    of = {(tuple(e["factors"]), tuple(e["after"])): e["ratio"] for e in found["effects"]}
+    assert of[("mode",), ("nat",)] == pytest.approx(0.35 / 0.61, rel=0.05)
+    assert (("frame_size",), ("1518",)) in of
+
+
+def test_costs_are_by_frame_size_against_the_fastest(run: Path) -> None:
+    found = json.loads(said(cost, run, "--hertz", "2.2G", "--json").output)["costs"]
+    nat = next(c for c in found if (c["mode"], c["frame_size"]) == ("nat", "64"))
+    assert nat["added_ns"] == pytest.approx((1e9 / 0.35e6 - 1e9 / 0.61e6) / (1 - 64 / 12000), rel=0.05)
+    assert nat["interval"]["low"] < nat["added_ns"] < nat["interval"]["high"]
+    assert nat["cycles"] == pytest.approx(nat["added_ns"] * 2.2)
+    assert "router" in said(cost, run).output.splitlines()[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "has no column 'v'"), ("a,b\n1,2\n", "has no column 'v'"), ("a,v\n1,x\n", ":2: 'x' in column v is no number"),
+        ("a,v\n1\n", ":2: has another number"), ("a,v\n1,2,3\n", ":2: has another number"), ("a,v\n1,2\n", "at least two cells"),
+        ("a,v\n1,nan\n2,inf\n", "at least two cells"),
+    ],
+)  # fmt: skip
+def test_a_table_that_cannot_be_used_is_refused_with_its_line(tmp_path: Path, text: str, why: str) -> None:
+    path = tmp_path / "made.csv"
+    path.write_text(text)
+    error = said(effects, path, "--figure", "v").exception
+    assert isinstance(error, InputError)
+    assert why in str(error)
+
+
+def test_a_figure_that_a_run_has_not_is_refused_with_those_it_has(run: Path) -> None:
+    error = said(effects, run, "--figure", "watts").exception
+    assert isinstance(error, InputError)
+    assert "goodput_bps" in str(error)
+    assert "no mode bare" in str(said(cost, run, "--barest", "bare").exception)

@@ -1,0 +1,89 @@
+"""Curves: every point where it belongs, moments and limits with their words inside the picture, nothing drawn of nothing."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dutlab.report.curve_plot import ABOVE, HEIGHT, WIDTH, curve_plot
+from dutlab.report.model import Curve, Line, Moment
+from dutlab.report.palette import QUIET, series_colour
+from dutlab.report.svg import text_width
+
+RAMP = tuple((float(n), 1e3 * n) for n in range(101))
+
+
+def curve(*lines, **more):
+    return Curve("c", "A ramp", "after the first frame", "at_s", "frames a second", "rate_pps", lines, **more)
+
+
+def drawn(plot):
+    return ET.fromstring(plot.svg())
+
+
+def words_of(plot):
+    return [t.text for t in drawn(plot).iter("{http://www.w3.org/2000/svg}text")]
+
+
+def path_of(plot, colour, width="2"):
+    (d,) = re.findall(rf'<path d="([^"]+)" fill="none" stroke="{colour}" stroke-width="{width}"', plot.svg().decode())
+    return [tuple(float(v) for v in p.split()) for p in d.lstrip("M").split("L")]
+
+
+def test_a_line_runs_from_corner_to_corner_in_the_units_of_the_axes():
+    plot = curve_plot(curve(Line("sent", RAMP)), [])
+    points = path_of(plot, series_colour(0))
+    assert points[0] == (0.0, HEIGHT) and points[-1] == pytest.approx((WIDTH, HEIGHT * (1 - 1 / ABOVE)), abs=0.01)
+    assert points[50] == pytest.approx((WIDTH / 2, HEIGHT * (1 - 0.5 / ABOVE)), abs=0.01)
+    assert "frames a second, kpps" in words_of(plot) and "after the first frame, s" in words_of(plot) and "sent" in words_of(plot)
+
+
+def test_what_was_asked_is_faint_and_takes_no_colour_from_what_was_found():
+    plot = curve_plot(curve(Line("asked", RAMP, "asked"), Line("received", RAMP)), [])
+    assert len(path_of(plot, QUIET, "1.5")) == len(RAMP) == len(path_of(plot, series_colour(0)))
+    assert "stroke-dasharray" in plot.svg().decode()
+
+
+def test_a_label_of_the_run_keeps_its_colour_and_others_come_after():
+    plot = curve_plot(curve(Line("nat", RAMP), Line("sum", RAMP)), ["router", "nat"])
+    assert path_of(plot, series_colour(1)) == path_of(plot, series_colour(2))
+
+
+@pytest.mark.parametrize(("at", "anchor"), [(10.0, None), (90.0, "end")])
+def test_a_moment_stands_upright_with_its_words_on_the_side_where_there_is_room(at, anchor):
+    plot = curve_plot(curve(Line("sent", RAMP), moments=(Moment(at, "saturated: 12.0 kpps"),)), [])
+    (words,) = [t for t in drawn(plot).iter("{http://www.w3.org/2000/svg}text") if t.text == "saturated: 12.0 kpps"]
+    assert words.get("text-anchor") == anchor
+    left, top, width, _height = plot.box
+    reach = text_width("saturated: 12.0 kpps", 12.5)
+    x = float(words.get("x"))
+    assert left <= x - (reach if anchor else 0) and x + (0 if anchor else reach) <= left + width
+    assert top <= float(words.get("y")) - 12.5 <= 0
+    assert "saturated: 12.0 kpps" in plot.described
+
+
+def test_a_limit_within_the_plot_is_drawn_and_one_beyond_is_not():
+    plot = curve_plot(curve(Line("sent", RAMP), limits=(("line rate", 90e3), ("far", 900e3))), [])
+    assert "line rate" in words_of(plot) and "far" not in words_of(plot)
+
+
+def test_nothing_is_drawn_of_nothing():
+    assert curve_plot(curve(), []) is None
+    assert curve_plot(curve(Line("sent", ())), []) is None
+
+
+FLOATS = st.floats(-1e12, 1e12)
+
+
+@given(st.lists(st.lists(st.tuples(st.floats(0, 1e6), FLOATS), min_size=1, max_size=50), min_size=1, max_size=5))
+def test_any_curve_has_finite_places_inside_its_box(points):
+    plot = curve_plot(curve(*(Line(f"line {n}", tuple(p)) for n, p in enumerate(points))), [])
+    assert plot is not None
+    left, top, width, height = plot.box
+    for d in re.findall(r' d="M([^"]+)"', plot.svg().decode()):
+        for x, y in (map(float, p.split()) for p in d.split("L")):
+            assert left - 1 <= x <= left + width + 1 and top - 1 <= y <= top + height + 1

@@ -1,0 +1,47 @@
+"""Readings once a second out of what both ends have counted."""
+
+from __future__ import annotations
+
+from dutlab.tools.engine_watch import WayWatch
+from dutlab.tools.loss_watch import ArrivedSoFar, LossWatch, SentSoFar
+from dutlab.units import Seconds
+
+S = 1_000_000_000
+
+
+def watched(every_s: float, count: int) -> WayWatch:
+    """1000 frames a second, of which every tenth is lost and 50 more are refused; latencies of 7 ns."""
+    watch = WayWatch("a.back", LossWatch(Seconds(0.5)))
+    for i in range(count):
+        t = i * every_s
+        sent, numbered = round(1000 * t), round(1050 * t)
+        arrived = sent - sent // 10
+        watch.see(
+            SentSoFar(t + 0.01, t + 0.01, round((t + 0.01) * S), sent, numbered, numbered - sent),
+            ArrivedSoFar(t, t, 5 * S + round(t * S), arrived, 0, numbered, latency_count=arrived, latency_sum_ns=7 * arrived),
+        )
+    return watch
+
+
+def told(watch: WayWatch, *, latency: bool = True) -> dict[str, list[tuple[float, float]]]:
+    found: dict[str, list[tuple[float, float]]] = {}
+    for r in watch.readings(lambda ns: ns / S, lambda ns: ns / S - 5, latency=latency):
+        assert r.link == "a.back"
+        found.setdefault(r.name, []).append((round(r.at_s, 2), round(r.value, 3)))
+    return found
+
+
+def test_rates_between_looks_once_a_second_and_losses_as_old_as_they_are_certain():
+    assert told(watched(1.0, 4)) == {
+        "sent_pps": [(1.01, 1000.0), (2.01, 1000.0), (3.01, 1000.0)],
+        "refused_by_peer_pps": [(1.01, 50.0), (2.01, 50.0), (3.01, 50.0)],
+        "received_pps": [(1.0, 900.0), (2.0, 900.0), (3.0, 900.0)],
+        "lost_pps": [(1.0, 100.0), (2.0, 100.0)],
+        "latency_mean_ns": [(1.0, 7.0), (2.0, 7.0), (3.0, 7.0)],
+    }
+
+
+def test_looks_in_between_give_no_readings_and_unknown_clocks_no_latency():
+    often = told(watched(0.2, 16), latency=False)
+    assert often["received_pps"] == [(1.0, 900.0), (2.0, 900.0), (3.0, 900.0)]
+    assert "latency_mean_ns" not in often

@@ -1,0 +1,123 @@
+"""Files of iperf3, pkt-gen and ipgen as runs of ours."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from dutlab.errors import InputError
+from dutlab.interop.imported_run import ImportOptions, write_imported
+from dutlab.interop.importers import IMPORTERS, importer
+from dutlab.report import write_report
+from ipgen_files import line as ipgen_line
+
+IPERF3 = Path(__file__).parents[1] / "data" / "iperf3"
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+SENT = (
+    "870.571509 main_thread [1418] 1400000 pps (1400000 pkts in 1000000 usec)\n"
+    "Sent 14000000 packets 840000000 bytes 27350 events 60 bytes each in 10.00 seconds.\n"
+)
+
+
+def read(kind, name, data):
+    return importer(kind)(name, data, ImportOptions())
+
+
+def test_every_kind_has_its_importer():
+    assert all(callable(importer(kind)) for kind in IMPORTERS)
+
+
+def test_an_iperf3_file_keeps_its_figures_its_time_and_itself():
+    data = (IPERF3 / "ok.json").read_bytes()
+    (trial,) = read("iperf3", "runs/asus-intel.json", data)
+    said = json.loads(data)
+    assert trial.cell.mode == "asus-intel"
+    assert trial.measured.figures["a"]["goodput_bps"] == said["end"]["sum_received"]["bits_per_second"]
+    assert trial.cell.params["streams"] == said["start"]["test_start"]["num_streams"]
+    assert trial.started.timestamp() == said["start"]["timestamp"]["timesecs"]
+    assert trial.raw == {"asus-intel.json": data}
+
+
+@pytest.mark.parametrize("name", ["nan.json", "trailing-text.json"])
+def test_a_mended_file_is_marked(name):
+    (trial,) = read("iperf3", name, (IPERF3 / name).read_bytes())
+    assert [d.kind.name for d in trial.measured.doubts] == ["TOOL_INCOMPLETE"]
+
+
+@pytest.mark.parametrize("name", ["truncated.json", "error-refused.json"])
+def test_a_file_without_a_result_is_refused_by_its_name(name):
+    with pytest.raises(InputError, match=name):
+        read("iperf3", name, (IPERF3 / name).read_bytes())
+
+
+def test_a_stream_of_events_is_read_as_the_object_would_be():
+    said = json.loads((IPERF3 / "ok.json").read_bytes())
+    events = [("start", said["start"]), *(("interval", i) for i in said["intervals"]), ("end", said["end"])]
+    stream = "".join(json.dumps({"event": e, "data": d}) + "\n" for e, d in events) + '{"event":"interv'
+    (trial,) = read("iperf3", "s.json", stream.encode())
+    (whole,) = read("iperf3", "s.json", (IPERF3 / "ok.json").read_bytes())
+    assert trial.measured.figures == whole.measured.figures
+    assert "no event: 1" in trial.measured.doubts[0].detail
+
+
+def test_udp_has_loss_and_jitter():
+    said = json.loads((IPERF3 / "ok.json").read_bytes())
+    said["start"]["test_start"]["protocol"] = "UDP"
+    said["end"]["sum"] = {"packets": 2000, "lost_packets": 10, "jitter_ms": 0.25}
+    (trial,) = read("iperf3", "u.json", json.dumps(said).encode())
+    assert trial.measured.figures["a"]["loss_ratio"] == 0.005
+    assert trial.measured.figures["a"]["jitter_ns"] == 250_000
+    assert trial.cell.params["protocol"] == "udp"
+
+
+def test_a_pkt_gen_log_has_its_rate_and_frames_with_fcs():
+    (trial,) = read("pkt-gen", "tx.log", SENT.encode())
+    assert trial.cell.params["frame_size"] == 64
+    assert trial.measured.figures["a"] == {"sent_pps": 1.4e6, "sent_bps_l1": 1.4e6 * 84 * 8}
+
+
+def test_a_pkt_gen_log_that_was_cut_says_so():
+    (trial,) = read("pkt-gen", "tx.log", SENT.splitlines()[0].encode())
+    assert trial.measured.figures["a"]["sent_pps"] == 1.4e6
+    assert "was cut" in trial.measured.doubts[0].detail
+
+
+def test_an_ipgen_log_has_loss_by_sent_less_received():
+    log = ipgen_line(tx=1000, rx=1000) + "\n" + ipgen_line(tx=3000, rx=2900).replace("123.5", "125.5") + "\nbroken\n"
+    (trial,) = read("ipgen", "e302.log", log.encode())
+    figures = trial.measured.figures["a"]
+    assert (figures["sent_pps"], figures["received_pps"], figures["loss_ratio"]) == (1000.0, 950.0, 100 / 3000)
+    assert trial.cell.params["frame_size"] == 64
+    assert "line 3" in trial.measured.doubts[0].detail
+
+
+def test_more_received_than_sent_is_no_negative_loss_but_a_doubt():
+    (trial,) = read("ipgen", "x.log", ipgen_line(tx=100, rx=105).encode())
+    assert trial.measured.figures["a"]["loss_ratio"] == 0
+    assert "5 frames more received than sent" in trial.measured.doubts[0].detail
+
+
+def test_ipgens_answer_is_a_trial_a_frame_size():
+    text = '{"framesize":{"64":{"bps":"5","curpps":"744048","limitpps":"1488095"},"1518":{"bps":"5","curpps":"81274","limitpps":"81274"}}}'
+    trials = read("ipgen", "answer.json", text.encode())
+    assert [(t.cell.params["frame_size"], t.measured.figures["a"]["received_pps"]) for t in trials] == [(64, 744048), (1518, 81274)]
+
+
+@pytest.mark.parametrize("kind", sorted(IMPORTERS))
+@pytest.mark.parametrize("data", [b"", b"\xff\xfe\x00", b"{}", b"[1, 2", b"a\nb\n"])
+def test_what_is_none_of_a_kind_is_refused_by_name(kind, data):
+    with pytest.raises(InputError, match=r"odd\.txt"):
+        read(kind, "odd.txt", data)
+
+
+def test_imported_files_make_a_report(tmp_path):
+    trials = read("iperf3", "before.json", (IPERF3 / "ok.json").read_bytes()) + read("pkt-gen", "tx.log", SENT.encode())
+    run = write_imported(tmp_path, "mixed", trials, command=["dutlab", "import"], now=NOW)
+    assert run.verify_manifest().none
+    written = write_report([run.path], formats=("html", "json"), out=None)
+    (report,) = json.loads(next(p for p in written if p.suffix == ".json").read_text())["runs"]
+    assert report["labels"] == ["before", "tx"]
+    assert all(any(n["kind"] == "IMPORTED" for n in report["notes"]) for _ in trials)

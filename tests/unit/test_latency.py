@@ -1,0 +1,97 @@
+"""Latency over load: shares of a rate, figures as RFC 8219 states them, the knee, and what is said where nothing can be."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dutlab.analysis.knee import knee
+from dutlab.doubts import DoubtKind
+from dutlab.errors import InputError, MeasurementError
+from dutlab.units import BpsL1
+from queueing import OWN_WAY_NS, Queueing, cell, run
+from simulated import Dut, in_flight
+
+
+def test_each_share_is_offered_once_and_has_its_figures():
+    generator = Queueing(Dut(capacity_pps=105_000.0))
+    found = run(generator)
+    assert [o.rate for o in generator.seen] == pytest.approx([1000.0, 10e3, 50e3, 90e3, 100e3, 110e3])
+    assert {(o.duration, o.warmup, o.drain) for o in generator.seen} == {(120.0, 1.0, 0.5)}
+    figures = found.figures["a"]
+    assert figures["reference_pps"] == 100_000.0
+    # M/D/1 at a load of 90/105: 0.857 / (2 * 0.143) services of 9524 ns are 28 571 ns
+    assert figures["at_90_tl_ns"] == pytest.approx(OWN_WAY_NS + 28_571, abs=2)
+    assert figures["at_90_wcl_ns"] == figures["at_90_tl_ns"] + 2000
+    assert figures["at_90_pdv_ns"] == figures["at_90_wcl_ns"] - (OWN_WAY_NS - 1000)
+    assert figures["at_100_loss_ratio"] == 0.0 and figures["at_110_loss_ratio"] == pytest.approx(5 / 110, rel=1e-3)
+    assert figures["knee_percent"] == 100.0, "the queue is full at 110 %"
+    assert [row["load_percent"] for row in found.tables["points"]] == [0, 10, 50, 90, 100, 110]
+    assert not found.doubts
+
+
+def test_histograms_are_kept_whole():
+    found = run(Queueing(Dut(capacity_pps=1e9)), cell(shares_percent="0,50"))
+    kept = json.loads(found.raw["latency-histograms.json"])
+    assert set(kept["a"]) == {"0", "50"} and kept["a"]["0"] == [[OWN_WAY_NS, 999], [OWN_WAY_NS + 9000, 1]]
+
+
+def test_a_rate_that_is_not_given_is_searched_first():
+    generator = Queueing(Dut(capacity_pps=200_000.0))
+    found = run(generator, cell(rate_pps=None), BpsL1(1e9))
+    assert found.figures["a"]["reference_pps"] == pytest.approx(200_000, rel=0.03)
+    assert len(generator.seen) > 6 and any("found by" in note for note in found.notes)
+
+
+def test_a_dut_that_loses_everything_has_no_rate_to_take_shares_of():
+    with pytest.raises(MeasurementError, match="no rate without loss was found"):
+        run(Queueing(Dut(capacity_pps=0.0)), cell(rate_pps=None), BpsL1(1e9))
+
+
+def test_a_share_that_the_link_does_not_carry_is_left_out_and_said():
+    found = run(Queueing(Dut(capacity_pps=1e9)), cell(rate_pps=1_488_095.0), BpsL1(1e9))
+    assert "at_100_tl_ns" in found.figures["a"] and "at_110_tl_ns" not in found.figures["a"]
+    assert any("110 % was left out" in note for note in found.notes)
+
+
+def test_without_a_common_clock_there_is_no_result():
+    with pytest.raises(MeasurementError, match="clocks"):
+        run(Queueing(Dut(capacity_pps=1e9), clocks=False))
+
+
+def test_counters_read_in_flight_are_marked():
+    found = run(Queueing(Dut(capacity_pps=1e9), change=lambda _, flow: in_flight(flow)))
+    assert DoubtKind.NEGATIVE_LOSS in {d.kind for d in found.doubts}
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"shares_percent": "0,x"}, "percentages"),
+        ({"shares_percent": "-5"}, "0 % or more"),
+        ({"duration_s": 0.0}, "above 0"),
+        ({"idle_pps": None}, "above 0"),
+        ({"shares_percent": ""}, "percentages"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_before_anything_is_sent(params, words):
+    generator = Queueing(Dut(capacity_pps=1e9))
+    with pytest.raises(InputError, match=words):
+        run(generator, cell(**params))
+    assert not generator.seen
+
+
+def test_a_flat_curve_has_no_knee_and_a_bent_one_has_it_where_it_bends():
+    assert knee([(0, 10), (50, 11), (100, 12)]) is None
+    assert knee([(0, 10), (100, 1000)]) is None, "two points are a chord"
+    assert knee([(0, 10), (10, 10), (50, 12), (90, 20), (100, 30), (110, 5000)]) == 100
+    assert knee([(0, 10), (50, 20), (100, 30)]) is None, "a straight line bends nowhere"
+
+
+@given(st.lists(st.tuples(st.floats(0, 200), st.floats(0, 1e9)), max_size=12))
+def test_a_knee_is_one_of_the_loads_that_were_measured(points):
+    found = knee(points)
+    assert found is None or found in {x for x, _ in points}

@@ -1,0 +1,210 @@
+"""The ramp: what it asks for, what its seconds say, and what becomes of bad luck, on simulated devices."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dutlab.analysis.series import Piece, mean_rate, pieces, ramp_mean
+from dutlab.doubts import DoubtKind
+from dutlab.errors import InputError, MeasurementError
+from dutlab.methods.loadtest import measure, ramp_of
+from dutlab.methods.ports import Bench, Directions, Flow, Offer, Outcome, Reading
+from dutlab.plan.cell import Cell
+from dutlab.units import BpsL1, Pps, line_rate
+
+GIGABIT = BpsL1(1e9)
+WALL_S = 1_795_266_456.25
+
+
+def cell(**params):
+    given_params = {
+        "frame_size": 64, "frame_mix": "64:1", "directions": "both", "warmup_pps": 1000.0, "warmup_s": 5.0, "target_percent": 100.0,
+        "rampup_s": 50.0, "hold_s": 5.0, "line_rate_bps_l1": None, "threshold_percent": 0.1, "drain_s": 0.5, **params,
+    }  # fmt: skip
+    links = tuple(given_params.pop("links", ("a",)))
+    return Cell(mode="router", factors={"mode": "router"}, workload="loadtest", tool="engine", links=links, params=given_params, repeat=1)
+
+
+@dataclass
+class Ramped:
+    """A generator that follows a profile, and a DUT behind it that forwards `capacity_pps` each way and loses or refuses the rest.
+
+    Counters are read `skew_s` apart at both ends, so what was received in a second is not what was sent in it.
+    """
+
+    capacity_pps: float
+    refuses: bool = False
+    skew_s: float = 0.0
+    counts_losses: bool = True
+    silent: bool = False
+    reach_pps: float = 1e12
+    lost_shift: int = 0
+    offers: list[Offer] = field(default_factory=list)
+
+    async def offer(self, offer: Offer) -> Outcome:
+        self.offers.append(offer)
+        readings, flows = [], []
+        for name in offer.flow_names:
+            seconds = [self._second(offer, n) for n in range(int(offer.duration))]
+            for n, (asked, sent, received) in enumerate(seconds, 1):
+                at = WALL_S + n
+                refused = max(min(asked, self.reach_pps) - sent, 0.0)
+                readings += [Reading(at, name, "sent_pps", sent), Reading(at + self.skew_s, name, "received_pps", received)]
+                readings.append(Reading(at, name, "refused_by_peer_pps", refused))
+                readings += [Reading(at + self.skew_s, name, "lost_pps", sent - received)] if self.counts_losses else []
+            flows.append(self._flow(name, offer, seconds))
+        return Outcome(tuple(flows), readings=[] if self.silent else readings, began_s=WALL_S)
+
+    def _second(self, offer: Offer, n: int) -> tuple[float, float, float]:
+        asked = ramp_mean([(s.duration, s.from_rate, s.to_rate) for s in offer.profile], n, n + 1)
+        made = min(asked, self.reach_pps)
+        taken = min(made, self.capacity_pps)
+        return asked, taken if self.refuses else made, taken
+
+    def _flow(self, name: str, offer: Offer, seconds: list[tuple[float, float, float]]) -> Flow:
+        asked, sent, received = (round(sum(column)) for column in zip(*seconds, strict=True))
+        made = round(sum(min(s[0], self.reach_pps) for s in seconds))
+        received += self.lost_shift
+        return Flow(
+            link=name, asked_frames=asked, sent_frames=sent, refused_frames=asked - sent, refused_by_peer_frames=max(made - sent, 0),
+            received_frames=received, lost_frames=sent - received, duplicated_frames=0, reordered_frames=0, foreign_frames=0,
+            sent_seconds=float(offer.duration), mean_frame_bytes=offer.mix.mean, received_bytes=round(received * offer.mix.mean),
+        )  # fmt: skip
+
+
+def run(generator, of=None, speed=GIGABIT):
+    return asyncio.run(measure(Bench(generator, {"a": speed, "b": speed}), of or cell()))
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+@pytest.mark.parametrize("skew_s", [0.0, 0.03])
+def test_the_ramp_saturates_in_the_first_second_of_more_than_the_dut_forwards(refuses, skew_s):
+    # 1 Gbit/s of 64-byte frames is 1 488 095 pps (RFC 5180 appendix A): a ramp of 50 s rises by 29 762 pps a second, so the mean of the
+    # second that begins after 16 s is 491 071 pps, that of the next one 520 833 pps
+    found = run(Ramped(500_000.0, refuses=refuses, skew_s=skew_s))
+    of_sum = found.figures["a+a.back"]
+    assert of_sum["saturation_s"] == pytest.approx(17.0, abs=0.05)
+    assert of_sum["max_received_pps"] == pytest.approx(1_000_000)
+    assert of_sum["max_received_bps_l1"] == pytest.approx(2 * 500_000 * 84 * 8)
+    assert of_sum["max_line_ratio"] == pytest.approx(0.672), "both ways of one link, as a share of its line rate"
+    assert found.figures["a"]["max_line_ratio"] == pytest.approx(0.336)
+    assert not found.doubts
+
+
+def test_one_way_has_one_flow_and_no_sum():
+    generator = Ramped(500_000.0)
+    found = run(generator, cell(directions="forward"))
+    assert list(found.figures) == ["a"]
+    assert generator.offers[0].directions is Directions.FORWARD
+
+
+def test_the_profile_is_warm_up_ramp_and_hold_and_a_warm_up_of_no_length_is_left_out():
+    generator = Ramped(1e9)
+    run(generator)
+    run(generator, cell(warmup_s=0.0, hold_s=0.0, target_percent=50.0))
+    target = line_rate(GIGABIT, 64)
+    first, second = ([(s.duration, s.from_rate, s.to_rate) for s in o.profile] for o in generator.offers)
+    assert first == [(5.0, 1000.0, 1000.0), (50.0, 0.0, target), (5.0, target, target)]
+    assert second == [(50.0, 0.0, target / 2)]
+    assert [o.duration for o in generator.offers] == [60.0, 50.0]
+
+
+def test_a_ramp_that_ends_before_the_dut_does_has_no_saturation_and_says_so():
+    found = run(Ramped(1e9))
+    assert not any(name.startswith("saturation") for name in found.figures["a+a.back"])
+    assert any("no saturation" in note and "2,976,190" in note for note in found.notes)
+
+
+def test_a_loss_in_the_warm_up_alone_is_no_saturation():
+    found = run(Ramped(1e9, counts_losses=False), cell(warmup_pps=2e9))
+    assert "saturation_s" not in found.figures["a"]
+
+
+def test_every_second_of_both_ports_is_in_the_table_and_in_the_samples():
+    found = run(Ramped(500_000.0))
+    rows = [r for r in found.tables["seconds"] if r["way"] == "a.back"]
+    assert len(rows) == 60 and rows[-1]["at_s"] == 60.0
+    hold = rows[-1]
+    assert (hold["asked_pps"], hold["sent_pps"], hold["received_pps"]) == pytest.approx((1_488_095.24, 1_488_095.24, 500_000))
+    assert hold["sent_line_ratio"] == pytest.approx(1.0)
+    named = {(r.link, r.name) for r in found.readings}
+    for name in ("sent_pps", "received_pps", "sent_bps_l1", "received_bps_l1", "sent_line_ratio", "received_line_ratio"):
+        assert {("a", name), ("a.back", name)} <= named
+    assert all(WALL_S < r.at_s <= WALL_S + 61 for r in found.readings)
+
+
+def test_links_without_a_speed_are_measured_against_a_gigabit_and_it_is_said():
+    found = run(Ramped(500_000.0), speed=None)
+    assert found.figures["a"]["max_line_ratio"] == pytest.approx(0.336)
+    assert any("1 Gbit/s" in note and "reference" in note for note in found.notes)
+    other = run(Ramped(500_000.0), cell(line_rate_bps_l1=2e9), speed=None)
+    assert other.figures["a"]["max_line_ratio"] == pytest.approx(0.168)
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"rampup_s": 0.0}, "needs time to rise"),
+        ({"target_percent": 0.0}, "target above 0"),
+        ({"target_percent": 101.0}, "more than link a carries"),
+        ({"line_rate_bps_l1": 10e9}, "more than link a carries"),
+        ({"target_percent": None}, "no target_percent"),
+    ],
+)
+def test_a_ramp_that_cannot_be_is_refused_before_anything_is_sent(params, words):
+    generator = Ramped(1.0)
+    with pytest.raises(InputError, match=words):
+        run(generator, cell(**params))
+    assert not generator.offers
+
+
+def test_links_of_different_speeds_are_not_ramped_together():
+    with pytest.raises(InputError, match="different line rates"):
+        ramp_of(Bench(Ramped(1.0), {"a": BpsL1(1e9), "b": BpsL1(10e9)}), cell(links=("a", "b")))
+
+
+def test_a_generator_that_reads_nothing_meanwhile_gives_no_result():
+    with pytest.raises(MeasurementError, match="once a second"):
+        run(Ramped(1.0, silent=True))
+
+
+def test_more_received_than_sent_is_marked_and_is_no_negative_loss_of_a_second():
+    found = run(replace(Ramped(1e9), lost_shift=7))
+    assert DoubtKind.NEGATIVE_LOSS in {d.kind for d in found.doubts}
+    assert "saturation_s" not in found.figures["a"]
+
+
+def test_a_generator_that_makes_too_few_frames_is_marked_and_a_dut_that_refuses_is_not():
+    assert {d.kind for d in run(Ramped(1e9, reach_pps=1e6)).doubts} == {DoubtKind.TX_STARVED}
+    assert not run(Ramped(1e6, refuses=True)).doubts
+
+
+def test_a_dut_that_loses_everything_is_saturated_from_the_start_of_the_ramp():
+    found = run(Ramped(0.0)).figures["a+a.back"]
+    assert (found["saturation_s"], found["max_received_pps"], found["loss_ratio"]) == (0.0, 0.0, 1.0)
+
+
+RATES = st.floats(0, 1e9)
+TIMES = st.floats(0.1, 1e3)
+
+
+@given(st.lists(st.tuples(TIMES, RATES, RATES), min_size=1, max_size=4), st.floats(0.01, 0.99))
+def test_the_mean_of_a_profile_is_that_of_its_parts(stretches, share):
+    end = sum(s for s, _, _ in stretches)
+    whole = ramp_mean(stretches, 0.0, end)
+    split = ramp_mean(stretches, 0.0, end * share) * share + ramp_mean(stretches, end * share, end) * (1 - share)
+    assert split == pytest.approx(whole, rel=1e-9, abs=1e-3)
+    assert whole == pytest.approx(sum(s * (a + b) / 2 for s, a, b in stretches) / end, rel=1e-9, abs=1e-6)
+
+
+def test_rates_are_taken_over_any_stretch_that_was_read():
+    read = pieces([(1.0, 10.0), (3.0, 20.0)], 0.0)
+    assert read == (Piece(0.0, 1.0, 10.0), Piece(1.0, 3.0, 20.0))
+    assert mean_rate(read, 0.5, 2.0) == pytest.approx((0.5 * 10 + 1.0 * 20) / 1.5)
+    assert mean_rate(read, 2.0, 4.0) is None and mean_rate((), 0.0, 1.0) is None
+    assert ramp_mean([(10.0, 0.0, 100.0)], 10.0, 12.0) == Pps(100.0), "the last rate goes on"
