@@ -34,6 +34,7 @@ COMMANDS = {
     "query": "dutlab.cli.runs:query",
     "limits": "dutlab.cli.limits:limits",
     "calibrate": "dutlab.cli.calibrate:calibrate",
+    "verify": "dutlab.cli.verify:verify",
 }
 INTERRUPTED = 130
 
