@@ -80,7 +80,14 @@ def build(runs: Path, wanted: Wanted | None = None) -> Path:
         "estimate_s": 1.2 * w.seconds * len(cells),
         "trials": [{"number": n, "cell": c.model_dump(mode="json"), "group": 1} for n, c in enumerate(cells, 1)],
     }
-    links = {"a": {"speed": None if w.lab else 10e9, "mtu": 1500}, "b": {"speed": None if w.lab else 10e9, "mtu": 1500}}
+    links = {
+        name: {
+            "speed": None if w.lab else 10e9,
+            "mtu": 1500,
+            "path": [f"source:eth-{name}", f"dut:in-{name}", f"dut:out-{name}", f"sink:eth-{name}"],
+        }
+        for name in "ab"
+    }
     resolved = {
         "experiment": {"name": w.experiment, "order": "shuffled", "repeats": w.repeats, "factors": {"mode": list(w.modes.values())}},
         "testbed": {"name": "three-node" if w.lab else "e302-9d", "lab": "three-node" if w.lab else None, "links": links},

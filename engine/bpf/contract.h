@@ -129,6 +129,7 @@ struct ledger {
 	__u64 window[WINDOW_WORDS]; /* high half: which round of the window; low half: one bit a sequence number */
 };
 
+#define RECENT 4 /* a power of two */
 #define SOURCES 16
 #define SOURCE_FRAMES 1024
 
@@ -160,6 +161,8 @@ struct tally {
 	__u64 stale;		/* sent before this trial began; not among the arrivals */
 	__u64 corrupted;	/* checksum wrong; not among the arrivals */
 	__u64 negative;		/* arrived before they were sent, by the clocks */
+	__u64 by_three;		/* RFC 4737 5.3: reordered, and the three arrivals before have higher numbers; one CPU only */
+	__u64 recent[RECENT];	/* numbers of the last arrivals, in turn; one CPU only */
 	__u32 sources_seen;
 	__u32 unused;
 	struct source sources[SOURCES]; /* the different ones among the first SOURCE_FRAMES frames */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words for checksums and histograms that both programs use. */
+/* Words for checksums and histograms that several programs use. */
 #ifndef DUTLAB_PACKET_H
 #define DUTLAB_PACKET_H
 

@@ -7,6 +7,7 @@ DutlabError                 a sentence for the user: what happened, where, what 
 │   ├── HostError           a host cannot be reached, or vanished
 │   │   └── CommandFailed   a command ended with a status that it must not
 │   │       └── CommandTimedOut
+│   ├── InUse               another run has a host (hosts/lease.py)
 │   ├── LabError            an embedded lab cannot be built or taken down
 │   ├── ToolMissing         a program that measures is absent or too old
 │   └── PortRefused         a port that must not be loaded (RFC 6815)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import shutil
 import signal
 import subprocess
@@ -95,9 +96,15 @@ def test_a_run_on_a_testbed_file_that_is_killed_is_undone_and_resumed_over_ssh(
     with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
         assert eventually(lambda: list(tmp_path.glob("runs/*/trials/0001/record.json")) != [], within_s=60)
         assert rules_of(label) != before
+        other = dutlab("run", "experiment.yaml", "--runs", "others")
+        assert other.returncode == 3
+        assert f"dut: in use by root@{platform.node()} (process {run.pid}) for {only_run(tmp_path)} since" in other.stderr
         run.send_signal(signal.SIGKILL)
     assert eventually(lambda: no_commands_in(label)), "what ran there ended with the controller"
     run_folder = str(only_run(tmp_path))
+    other = dutlab("run", "experiment.yaml", "--runs", "others")
+    assert other.returncode == 3
+    assert f"which has ended; `dutlab undo {run_folder}` there restores and frees it" in other.stderr
     undone = dutlab("undo", run_folder)
     assert (undone.stdout, undone.returncode) == ("1 modes undone\n", 0), undone.stderr
     assert rules_of(label) == before

@@ -89,6 +89,7 @@ def test_a_flat_curve_has_no_knee_and_a_bent_one_has_it_where_it_bends():
     assert knee([(0, 10), (100, 1000)]) is None, "two points are a chord"
     assert knee([(0, 10), (10, 10), (50, 12), (90, 20), (100, 30), (110, 5000)]) == 100
     assert knee([(0, 10), (50, 20), (100, 30)]) is None, "a straight line bends nowhere"
+    assert knee([(0, 60), (10, 69), (50, 152), (90, 246), (100, 312), (110, 255)]) is None, "nor does a noisy one"
 
 
 @given(st.lists(st.tuples(st.floats(0, 200), st.floats(0, 1e9)), max_size=12))

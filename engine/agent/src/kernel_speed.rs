@@ -1,7 +1,7 @@
 //! Whether the `xdp` back end works on an interface, and its halves.
 
 use dutlab_port::iface::Interface;
-use dutlab_port::xdp::{self, XdpCounter, XdpTransmitter};
+use dutlab_port::xdp::{self, Why, XdpCounter, XdpTransmitter};
 use dutlab_port::{PortError, Receiver, Sender};
 use dutlab_protocol::reply::BackendAbility;
 use dutlab_protocol::request::Backend;
@@ -9,29 +9,37 @@ use dutlab_units::FCS;
 
 /// What `open` got.
 pub struct Halves {
-    /// Sends whole plans.
-    pub sender: Sender,
+    /// Sends whole plans; `None`: the driver takes no redirected frames, so the port can only receive.
+    pub sender: Option<Sender>,
     /// Counts in the kernel.
     pub receiver: Receiver,
     /// What the user should know.
     pub notes: Vec<String>,
 }
 
-/// Both halves, if both work here. Nothing is attached before a trial begins.
+const GENERIC: &str = "the driver has no XDP: receiving goes through the kernel's generic XDP, several times slower";
+
+/// Both halves, or the receiving one alone where the driver can never send. What the user can mend (a veth's peer without
+/// NAPI, a permission) is an error. Nothing is attached before a trial begins.
 pub fn open(iface: &Interface) -> Result<Halves, PortError> {
     let can = xdp::probe(&iface.name)?;
-    can.send?;
     let mut notes = Vec::new();
+    let sends = match can.send {
+        Ok(()) => true,
+        Err(e) if matches!(e.why, Why::NoRedirect { .. }) => {
+            notes.push(format!("this port can only receive: {e}"));
+            false
+        }
+        Err(e) => return Err(e.into()),
+    };
     if !can.receive? {
-        notes.push(
-            "the driver has no XDP: receiving goes through the kernel's generic XDP, several times slower".into(),
-        );
+        notes.push(GENERIC.into());
     }
     if !can.refusals_known {
         notes.push("this kernel tells no BTF: frames that the driver refuses count as lost on the way".into());
     }
     Ok(Halves {
-        sender: Sender::Plan(Box::new(XdpTransmitter::new(&iface.name))),
+        sender: sends.then(|| Sender::Plan(Box::new(XdpTransmitter::new(&iface.name)))),
         receiver: Receiver::Counting(Box::new(XdpCounter::new(&iface.name))),
         notes,
     })
@@ -60,8 +68,8 @@ pub fn ability(iface: &Interface) -> BackendAbility {
             [send.err(), receive.err()].into_iter().flatten().for_each(&mut refuse);
             (ability.can_send, ability.can_receive) = able;
             ability.max_frame_bytes = u32::try_from(can.longest_frame).ok().map(|n| n + u32::from(FCS));
-            if generic && ability.reason.is_none() {
-                ability.reason = Some("the driver has no XDP: receiving is generic, several times slower".into());
+            if generic {
+                ability.reason = Some(ability.reason.map_or(GENERIC.into(), |why| format!("{why}; {GENERIC}")));
             }
         }
     }

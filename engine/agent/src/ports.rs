@@ -114,12 +114,7 @@ fn remedy(e: &PortError) -> String {
 /// Live frames and counting in the kernel.
 fn xdp(iface: &Interface) -> Result<Taken, PortError> {
     let halves = kernel_speed::open(iface)?;
-    Ok(Taken {
-        backend: Backend::Xdp,
-        sender: Some(halves.sender),
-        receiver: Some(halves.receiver),
-        notes: halves.notes,
-    })
+    Ok(Taken { backend: Backend::Xdp, sender: halves.sender, receiver: Some(halves.receiver), notes: halves.notes })
 }
 
 fn af_xdp(iface: &Interface) -> Result<Taken, PortError> {

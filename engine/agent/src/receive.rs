@@ -4,8 +4,9 @@ use crate::live::{Live, StreamArrivals};
 use dutlab_measure::Account;
 use dutlab_port::{BurstReceiver, Counted, CountingReceiver, PortError, Receiver, Watch, clock, cpu};
 use dutlab_units::Nanos;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::Thread;
 use std::time::Duration;
 
 /// How long a wait for frames lasts at most, so that a stop is heard.
@@ -35,11 +36,13 @@ pub struct Job {
 pub struct End {
     late_from: AtomicU64,
     stop: AtomicBool,
+    /// Who sleeps meanwhile.
+    sleeper: Mutex<Option<Thread>>,
 }
 
 impl Default for End {
     fn default() -> Self {
-        Self { late_from: AtomicU64::new(u64::MAX), stop: AtomicBool::new(false) }
+        Self { late_from: AtomicU64::new(u64::MAX), stop: AtomicBool::new(false), sleeper: Mutex::default() }
     }
 }
 
@@ -47,11 +50,24 @@ impl End {
     /// Frames that arrive at `now` or after it are late.
     pub fn drain(&self, now: Nanos) {
         self.late_from.store(now.0, Ordering::Relaxed);
+        self.wake();
     }
 
     /// Ends receiving soon.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+        self.wake();
+    }
+
+    fn sleeper(&self) -> MutexGuard<'_, Option<Thread>> {
+        // A thread that panicked while it held the lock left a whole value behind.
+        self.sleeper.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self) {
+        if let Some(thread) = &*self.sleeper() {
+            thread.unpark();
+        }
     }
 
     fn late_from(&self) -> Nanos {
@@ -68,7 +84,12 @@ pub enum Tally {
     /// Frame by frame, by us.
     Here(Box<Account>),
     /// By the back end.
-    Kernel(Counted),
+    Kernel {
+        /// All of it.
+        counted: Counted,
+        /// As it stood a moment after frames began to be late; `None`: they never did.
+        before_late: Option<Counted>,
+    },
 }
 
 /// What a receiving thread leaves behind.
@@ -100,11 +121,11 @@ pub fn run(mut receiver: Receiver, job: &Job) -> Done {
             (Tally::Here(Box::new(account)), counters, error)
         }
         Receiver::Counting(rx) => match counts(rx.as_mut(), job) {
-            Ok(counted) => {
+            Ok((counted, before_late)) => {
                 let dropped = counted.dropped;
-                (Tally::Kernel(counted), (dropped, 0), None)
+                (Tally::Kernel { counted, before_late }, (dropped, 0), None)
             }
-            Err(e) => (Tally::Kernel(Counted::default()), (0, 0), Some(e)),
+            Err(e) => (Tally::Kernel { counted: Counted::default(), before_late: None }, (0, 0), Some(e)),
         },
     };
     Done { receiver, tally, dropped, passed, error }
@@ -149,10 +170,16 @@ fn publish(live: &Live, now: Nanos, account: &mut Account, dropped: u64) {
     live.arrived(now, streams);
 }
 
-fn counts(rx: &mut dyn CountingReceiver, job: &Job) -> Result<Counted, PortError> {
+/// What was counted in all, and what had been when frames began to be late.
+fn counts(rx: &mut dyn CountingReceiver, job: &Job) -> Result<(Counted, Option<Counted>), PortError> {
     let mut rounds = 0_u32;
+    let mut before_late = None;
+    *job.end.sleeper() = Some(std::thread::current());
     while !job.end.is_stopped() {
-        std::thread::sleep(Duration::from_nanos(WAIT.0));
+        std::thread::park_timeout(Duration::from_nanos(WAIT.0));
+        if before_late.is_none() && job.end.late_from() != Nanos(u64::MAX) {
+            before_late = Some(rx.read()?);
+        }
         // Reading all maps costs more than a look at a flag.
         rounds += 1;
         if rounds.is_multiple_of(READ_ROUNDS) {
@@ -162,7 +189,7 @@ fn counts(rx: &mut dyn CountingReceiver, job: &Job) -> Result<Counted, PortError
     }
     let counted = rx.end()?;
     publish_counted(&job.live, clock::monotonic(), &counted);
-    Ok(counted)
+    Ok((counted, before_late))
 }
 
 fn publish_counted(live: &Live, now: Nanos, c: &Counted) {

@@ -5,7 +5,7 @@ use crate::send;
 use dutlab_measure::{Histogram, StreamAccount};
 use dutlab_port::iface::InUse;
 use dutlab_port::xdp::Why;
-use dutlab_port::{CountedStream, PortError};
+use dutlab_port::{CountedStream, PortError, Variation};
 use dutlab_protocol::request::StreamSent;
 use dutlab_protocol::totals::{Ended, Gaps, Ipdv, Latency, Received, ReceivedStream, Sent, SentStream, Source};
 use dutlab_protocol::{ErrorKind, Fault};
@@ -114,10 +114,21 @@ fn quantile(buckets: &[(u64, u64)], count: u64, max: Nanos, share: f64) -> u64 {
 fn ipdv(h: &Histogram) -> Option<Ipdv> {
     (h.count() > 0).then(|| Ipdv {
         count: h.count(),
-        p50_ns: h.quantile(0.5).0,
-        p99_ns: h.quantile(0.99).0,
+        p50_ns: Some(h.quantile(0.5).0),
+        p99_ns: Some(h.quantile(0.99).0),
         max_ns: h.max().0,
         mean_ns: h.mean_ns(),
+    })
+}
+
+/// The kernel keeps no distribution of it: a second histogram would cost each frame a twentieth of its time.
+fn variation(v: &Variation) -> Option<Ipdv> {
+    (v.count > 0).then(|| Ipdv {
+        count: v.count,
+        p50_ns: None,
+        p99_ns: None,
+        max_ns: v.max.0,
+        mean_ns: v.sum as f64 / v.count as f64,
     })
 }
 
@@ -146,8 +157,13 @@ pub fn received(port: &str, streams: &[u16], sent: &[StreamSent], done: &receive
             account.foreign(),
             account.stale(),
         ),
-        Tally::Kernel(counted) => (
-            streams.iter().zip(&counted.streams).map(|(n, s)| in_kernel(*n, s, sent_of(*n))).collect(),
+        Tally::Kernel { counted, before_late } => (
+            streams
+                .iter()
+                .zip(&counted.streams)
+                .enumerate()
+                .map(|(i, (n, s))| in_kernel(*n, s, before_late.as_ref().and_then(|b| b.streams.get(i)), sent_of(*n)))
+                .collect(),
             counted.foreign,
             counted.stale,
         ),
@@ -203,7 +219,7 @@ fn here(s: &StreamAccount, sent: u64, numbered: u64) -> ReceivedStream {
     }
 }
 
-fn in_kernel(stream: u16, s: &CountedStream, sent: u64) -> ReceivedStream {
+fn in_kernel(stream: u16, s: &CountedStream, before_late: Option<&CountedStream>, sent: u64) -> ReceivedStream {
     let unique = s.received - s.duplicated;
     let count: u64 = s.latency.iter().map(|(_, n)| n).sum();
     let quantile = |share| quantile(&s.latency, count, s.latency_max, share);
@@ -217,9 +233,9 @@ fn in_kernel(stream: u16, s: &CountedStream, sent: u64) -> ReceivedStream {
         reordered: s.reordered,
         reorder_extent_max: s.reorder_extent_max,
         reordered_ratio: ratio(s.reordered, unique),
-        reorder_extent_mean: None,
-        reordered_by_three: None,
-        late: None,
+        reorder_extent_mean: ratio(s.reorder_extent_sum, s.reorder_extents),
+        reordered_by_three: s.reordered_by_three,
+        late: before_late.map(|b| s.received - b.received),
         next_sequence: Some(s.next),
         guessed: s.guessed,
         corrupted: s.corrupted,
@@ -238,7 +254,7 @@ fn in_kernel(stream: u16, s: &CountedStream, sent: u64) -> ReceivedStream {
             mean_ns: if count > 0 { s.latency_sum as f64 / count as f64 } else { 0.0 },
             pdv_p99_ns: (count > 0).then(|| quantile(0.99).saturating_sub(s.latency_min.0)),
             pdv_p999_ns: (count > 0).then(|| quantile(0.999).saturating_sub(s.latency_min.0)),
-            ipdv: None,
+            ipdv: variation(&s.ipdv),
             histogram: s.latency.clone(),
         }),
         sources: s.sources.iter().map(|(address, port)| Source { address: *address, port: *port }).collect(),

@@ -113,6 +113,12 @@ impl Port {
         if self.trial.as_ref().is_some_and(Trial::is_running) {
             return Err(wrong_state(format!("{name} is in a trial"), "wait and settle, or close the port"));
         }
+        if send.is_some() && self.open.sender.is_none() {
+            return Err(wrong_state(
+                format!("{name} can only receive"),
+                "open it with a back end that `probe` says can send",
+            ));
+        }
         let send = send
             .map(|plan| lower::lower(plan, &self.open.iface).map_err(|what| fault(ErrorKind::BadPlan, what, None)))
             .transpose()?

@@ -56,6 +56,24 @@ fn at_full_speed_over_a_cable_nothing_is_lost_and_nothing_is_unaccounted_for() {
 }
 
 #[test]
+fn checksums_of_frames_of_any_length_are_found_right() {
+    if !netns_or_skip() {
+        return;
+    }
+    let _alone = lab::alone();
+    let lab = Lab::direct();
+    let (mut source, mut sink) = both(&lab);
+    // Behind 64 bytes the sum is taken in pieces of 512, 256, … 1 bytes: all of them, and an odd end.
+    let sizes = json!({"sequence_bytes": [64, 65, 66, 68, 95, 128, 575, 1087, 1517, 1518]});
+    let stream = lab.stream(7, &sizes, &json!({"pps": 20_000.0}));
+    let plan = json!({"duration_ns": 100_000_000, "streams": [stream]});
+    let (sent, received) = lab::trial(&mut source, &mut sink, &plan);
+    let (s, r) = (&sent["streams"][0], &received["streams"][0]);
+    assert_conserved(s, r);
+    assert_eq!((n(&s["asked"]), n(&r["lost"])), (2000, 0), "{sent}\n{received}");
+}
+
+#[test]
 fn a_paced_mix_with_many_flows_through_a_router_arrives_whole_and_in_the_asked_number() {
     if !netns_or_skip() {
         return;

@@ -36,5 +36,5 @@ pub use error::PortError;
 pub use plan::{Counter, Field, FlowSet, Pace, PlanStream, SendPlan, Template};
 pub use port::{
     Arrived, BurstReceiver, BurstSender, Counted, CountedStream, CountingReceiver, Gaps, Handed, PlanControl,
-    PlanSender, Receiver, Sender, StreamTotals, Watch,
+    PlanSender, Receiver, Sender, StreamTotals, Variation, Watch,
 };

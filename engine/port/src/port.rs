@@ -182,6 +182,17 @@ pub struct Counted {
     pub dropped: u64,
 }
 
+/// Inter-packet delay variation (RFC 5481 section 4.1), as absolute values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Variation {
+    /// Pairs of frames that follow each other in number and arrived so.
+    pub count: u64,
+    /// The sum, in nanoseconds.
+    pub sum: u128,
+    /// The greatest.
+    pub max: Nanos,
+}
+
 /// What a [`CountingReceiver`] counted of one stream.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CountedStream {
@@ -195,6 +206,14 @@ pub struct CountedStream {
     pub reordered: u64,
     /// The largest reordering extent (RFC 4737 section 4.2.1).
     pub reorder_extent_max: u64,
+    /// The sum of all extents that are known.
+    pub reorder_extent_sum: u64,
+    /// How many of `reordered` have a known extent.
+    pub reorder_extents: u64,
+    /// Frames that are 3-reordered (RFC 4737 section 5.3); `None` where the arrivals of several CPUs have no common order.
+    pub reordered_by_three: Option<u64>,
+    /// How latency changed from each frame to the next.
+    pub ipdv: Variation,
     /// One above the highest number that arrived.
     pub next: u64,
     /// Arrivals so late that it was guessed whether they were duplicates.

@@ -219,10 +219,12 @@ pub struct Latency {
 pub struct Ipdv {
     /// Pairs measured.
     pub count: u64,
-    /// Median.
-    pub p50_ns: u64,
-    /// 99th percentile.
-    pub p99_ns: u64,
+    /// Median; absent where the back end keeps no distribution.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p50_ns: Option<u64>,
+    /// 99th percentile; absent where the back end keeps no distribution.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99_ns: Option<u64>,
     /// Greatest.
     pub max_ns: u64,
     /// Arithmetic mean.

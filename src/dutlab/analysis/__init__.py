@@ -1,1 +1,1 @@
-"""What records mean: ceilings and statistics. Pure functions; nothing here reads a file, a clock or a network."""
+"""What records mean: ceilings, statistics, comparisons, factors, what limited a result. Pure: nothing here reads a file or a clock."""

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 LEAST_RISE = 2.0
 """A curve that does not even double has no knee: what it does then is noise."""
+LEAST_DEPTH = 0.1
+"""So far below its chord, as a share of its height, a bend must lie: the noise of an almost straight line lies nearer."""
 LEAST_POINTS = 3
 
 
-def knee(points: Sequence[tuple[float, float]], least_rise: float = LEAST_RISE) -> float | None:
+def knee(points: Sequence[tuple[float, float]], least_rise: float = LEAST_RISE, least_depth: float = LEAST_DEPTH) -> float | None:
     """The x after which y rises steeply; None for too few points, or where y does not rise.
 
     It is the point of a convex, rising curve that lies farthest below its chord (Satopaa et al., Finding a "Kneedle" in a Haystack, 2011),
@@ -23,4 +25,4 @@ def knee(points: Sequence[tuple[float, float]], least_rise: float = LEAST_RISE) 
         return None
     below = [((x - x0) / (x1 - x0) - (y - y0) / (y1 - y0), x) for x, y in ordered]
     most, at = max(below)
-    return at if most > 0 else None
+    return at if most >= least_depth else None

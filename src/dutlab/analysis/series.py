@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -32,7 +33,12 @@ def mean_rate(of: Sequence[Piece], from_s: float, to_s: float) -> float | None:
     if not of or to_s <= from_s or from_s < of[0].from_s - _SLACK_S or to_s > of[-1].to_s + _SLACK_S:
         return None
     inside = max(min(to_s, of[-1].to_s) - max(from_s, of[0].from_s), 0.0)
-    return sum(p.amount(from_s, to_s) for p in of) / inside if inside > 0 else None
+    return sum(p.amount(from_s, to_s) for p in between(of, from_s, to_s)) / inside if inside > 0 else None
+
+
+def between(of: Sequence[Piece], from_s: float, to_s: float) -> Sequence[Piece]:
+    """The pieces that have a part of the time between two instants; `of` follow one another."""
+    return of[bisect_right(of, from_s, key=lambda p: p.to_s) : bisect_left(of, to_s, key=lambda p: p.from_s)]
 
 
 def ramp_mean(stretches: Sequence[tuple[float, float, float]], from_s: float, to_s: float) -> float:

@@ -21,6 +21,10 @@ COMMANDS = {
     "import": "dutlab.cli.import_files:import_files",
     "lab": "dutlab.cli.lab:lab",
     "compare": "dutlab.cli.compare:compare",
+    "effects": "dutlab.cli.effects:effects",
+    "cost": "dutlab.cli.effects:cost",
+    "claims": "dutlab.cli.claims:claims",
+    "verify-claim": "dutlab.cli.claims:verify_claim",
     "check": "dutlab.cli.compare:check",
     "rfc2544": "dutlab.cli.rfc2544:rfc2544",
     "conductor": "dutlab.cli.conductor:conductor",
@@ -28,10 +32,9 @@ COMMANDS = {
     "rescore": "dutlab.cli.rescore:rescore",
     "runs": "dutlab.cli.runs:runs",
     "query": "dutlab.cli.runs:query",
-    "effects": "dutlab.cli.effects:effects",
-    "cost": "dutlab.cli.effects:cost",
     "limits": "dutlab.cli.limits:limits",
     "calibrate": "dutlab.cli.calibrate:calibrate",
+    "verify": "dutlab.cli.verify:verify",
 }
 INTERRUPTED = 130
 

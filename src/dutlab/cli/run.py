@@ -45,7 +45,8 @@ def demo(*, quick: bool, runs: Path) -> None:
 @RUNS
 @click.option("--lab", metavar="LABEL", help="Use a lab that `dutlab lab up` built; without it the run builds one of its own.")
 @click.option("--unattended", is_flag=True, help="Refuse a plan that needs a person, before it starts.")
-def run(*, experiment: Path, overrides: tuple[str, ...], runs: Path, lab: str | None, unattended: bool) -> None:
+@click.option("--take-over", is_flag=True, help="Use hosts that a run which has died left in use, as they are.")
+def run(*, experiment: Path, overrides: tuple[str, ...], runs: Path, lab: str | None, unattended: bool, take_over: bool) -> None:
     """Carry an experiment out and write its report.
 
     \b
@@ -55,12 +56,14 @@ def run(*, experiment: Path, overrides: tuple[str, ...], runs: Path, lab: str | 
     loaded = load_experiment(experiment, overrides)  # a wrong file is refused before anything else happens
     if lab is None and runner.testbed_of(loaded, experiment.parent).lab is not None:
         become_root()
-    _run(experiment, overrides, runs, unattended=unattended, lab=lab)
+    _run(experiment, overrides, runs, unattended=unattended, lab=lab, take_over=take_over)
 
 
-def _run(path: Path, overrides: tuple[str, ...], runs: Path, *, unattended: bool, lab: str | None) -> None:
+def _run(path: Path, overrides: tuple[str, ...], runs: Path, *, unattended: bool, lab: str | None, take_over: bool = False) -> None:
     experiment = load_experiment(path, overrides)
-    options = runner.RunOptions(runs=runs, engine_binary=find_engine(), command=_COMMAND, unattended=unattended, standing_lab=lab)
+    options = runner.RunOptions(
+        runs=runs, engine_binary=find_engine(), command=_COMMAND, unattended=unattended, standing_lab=lab, take_over=take_over
+    )
     finish(run_in_order(runner.run(experiment, path.read_bytes(), options, Console(), beside=path.parent)))
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dutlab.hosts.host import Host
+from dutlab.hosts.optics import of_ethtool
 
 _CPU0 = "/sys/devices/system/cpu/cpu0/cpufreq"
 _FILES = {
@@ -197,6 +198,9 @@ async def _ethtool(host: Host, facts: _Facts, name: str, at: str) -> None:
     facts.put(f"{at}/rings", ring_sizes(said) if said else None, why or "the driver has no rings to set")
     said, why = await _say(host, ["ethtool", "-l", name])
     facts.put(f"{at}/channels", ring_sizes(said) if said else None, why or "the driver has no channels to set")
+    said, why = await _say(host, ["ethtool", "-m", name])
+    optic = of_ethtool(said) if said else None
+    facts.put(f"{at}/optic", optic.to_json() if optic else None, why or "ethtool tells of no module")
 
 
 def os_name(os_release: str) -> str | None:

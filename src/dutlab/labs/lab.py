@@ -12,6 +12,7 @@ from pathlib import Path
 
 from dutlab.errors import HostError, LabError
 from dutlab.hosts.host import CommandLog, Host
+from dutlab.hosts.lease import PLACE
 from dutlab.hosts.local import LocalHost
 from dutlab.hosts.netns import NAMESPACES, NetnsHost
 from dutlab.hosts.ssh import SshHost
@@ -108,6 +109,7 @@ async def down(label: str) -> bool:
         # The name without its mount is a plain file of another file system: it has no processes, only a name to remove.
         if (identity := inside.namespace_id(path)) is None:
             continue
+        await asyncio.to_thread(Path(f"{PLACE}{identity[1]}").unlink, missing_ok=True)  # the number will be another namespace's
         if left := await asyncio.to_thread(inside.kill_all, identity):
             raise LabError(f"processes {left} in {namespace} do not end", remedy=f"end them, then `dutlab lab down {label}` again")
         done = await machine.run(["ip", "netns", "del", namespace], check=False)

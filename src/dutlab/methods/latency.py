@@ -96,7 +96,11 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
     if not any(f.latency is not None for p in points for f in p.outcome.flows):
         raise MeasurementError("no latency is known: the clocks of sender and receiver are not known to agree")
     found = {link: _figures(points, link, reference) for link in cell.links}
-    notes += [f"link {link}: no knee, the median latency does not double" for link, of in found.items() if "knee_percent" not in of]
+    notes += [
+        f"link {link}: no knee: the median latency does not double, or rises evenly"
+        for link, of in found.items()
+        if "knee_percent" not in of
+    ]
     flows = [(p, p.flow(link)) for p in points for link in cell.links]
     said = [d for p in points for d in p.outcome.doubts] + [d for p, f in flows for d in (*doubts_of(p.offer, f), *negative_loss(f))]
     return Measured(

@@ -7,6 +7,7 @@ import importlib
 from dutlab.methods.ports import Method
 
 METHODS = {
+    "soak": "dutlab.methods.soak",
     "latency": "dutlab.methods.latency",
     "loadtest": "dutlab.methods.loadtest",
     "rfc2544": "dutlab.methods.rfc2544.suite",

@@ -18,6 +18,7 @@ from dutlab.report.words import (
     MBPS,
     MICROSECONDS,
     PERCENT,
+    TIMES,
     Unit,
     bit_rate_unit,
     duration_words,
@@ -71,7 +72,7 @@ def html(runs: Sequence[RunReport], plots: Mapping[str, Sequence[Plot]]) -> str:
         "column_groups": _column_groups, "grid_units": grid_units,
         "sweep_plot_names": sweep_plot_names, "has": _has, "one_repeat": _one_repeat, "same": _same,
         "numbers_words": numbers_words, "duration_words": duration_words, "plural": plural,
-        "limit_value": _limit_value, "kpps": KPPS, "mbps": MBPS, "percent": PERCENT, "us": MICROSECONDS, "count": COUNT,
+        "limit_value": _limit_value, "kpps": KPPS, "mbps": MBPS, "percent": PERCENT, "us": MICROSECONDS, "count": COUNT, "times": TIMES,
     }  # fmt: skip
     return environment.get_template("report.html.j2").render(runs=runs, plots=plots, style=_style())
 

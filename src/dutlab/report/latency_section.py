@@ -83,9 +83,13 @@ def _words(group: Group, link: str, book: NoteBook) -> Iterator[str]:
     rate, bend = (value_of(group, link, figure, book) for figure in ("reference_pps", "knee_percent"))
     lowest = _value(group, link, _shares(group)[0], "tl_ns", book)
     said = [f"at {_shares(group)[0]} % load the median is {latency_text(lowest.median)}"] if isinstance(lowest, Figure) else []
-    said += [f"it rises steeply after {bend.median:g} %"] if isinstance(bend, Figure) else ["no knee: the median does not double"]
+    said += (
+        [f"it rises steeply after {bend.median:g} %"]
+        if isinstance(bend, Figure)
+        else ["no knee: the median does not double, or rises evenly"]
+    )
     if isinstance(rate, Figure):
-        yield f"{about}: {', '.join(said)} of {KPPS.text(rate.median)}."
+        yield f"{about}, shares of {KPPS.text(rate.median)}: {', '.join(said)}."
     yield from dict.fromkeys(f"{about}: {note}." for r in group.measured for note in r.notes if "knee" not in note)
 
 

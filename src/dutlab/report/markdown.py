@@ -9,7 +9,19 @@ from collections.abc import Iterable, Sequence
 from dutlab.report.html import grid_units, matrix_unit
 from dutlab.report.model import Figure, Grid, Matrix, RunReport, Section, Sweep, TrialLine, Value
 from dutlab.report.row_plots import matrix_words
-from dutlab.report.words import KPPS, MBPS, MICROSECONDS, PERCENT, Unit, column_words, duration_words, mix_words, numbers_words, plural
+from dutlab.report.words import (
+    KPPS,
+    MBPS,
+    MICROSECONDS,
+    PERCENT,
+    TIMES,
+    Unit,
+    column_words,
+    duration_words,
+    mix_words,
+    numbers_words,
+    plural,
+)
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~])")
 _COLUMNS = (
@@ -17,6 +29,7 @@ _COLUMNS = (
     ("sent_pps", "sent, kpps", KPPS), ("received_pps", "received, kpps", KPPS),
     ("received_bps_l1", "L1, Mb/s", MBPS), ("received_bps_l2", "L2, Mb/s", MBPS), ("loss_ratio", "loss, %", PERCENT),
     ("latency_p50_ns", "p50, µs", MICROSECONDS), ("latency_p99_ns", "p99, µs", MICROSECONDS), ("latency_max_ns", "max, µs", MICROSECONDS),
+    ("headroom_ratio", "headroom, ×", TIMES),
 )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ SECTIONS: Mapping[str, str] = {
     "path-mtu": "dutlab.report.path_mtu_section",
     "latency": "dutlab.report.latency_section",
     "loadtest": "dutlab.report.loadtest_section",
+    "soak": "dutlab.report.soak_section",
     "search": "dutlab.report.search_section",
     "steps": "dutlab.report.steps_section",
 }

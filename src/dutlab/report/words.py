@@ -34,6 +34,7 @@ MICROSECONDS = Unit("µs", 1e3, 1)
 PERCENT = Unit("%", 0.01, 2)
 PERCENT_WHOLE = Unit("%", 1.0, 0)
 COUNT = Unit("", 1.0, 0)
+TIMES = Unit("×", 1.0, 2)
 SECONDS = Unit("s", 1.0, 2)
 _GBPS = Unit("Gb/s", 1e9, 2)
 _MILLISECONDS = Unit("ms", 1e6, 2)
@@ -57,6 +58,7 @@ _WORDS = {
     "rampup_s": "ramp of {} s",
     "target_percent": "to {} % of line rate",
     "hold_s": "{} s hold",
+    "share_percent": "{} % of it",
     "shares_percent": "loads of {} %",
     "idle_pps": "{} pps at 0 %",
     "threshold_percent": "saturated above {} % loss",
@@ -78,6 +80,8 @@ def bit_rate_unit(values: Iterable[float]) -> Unit:
 
 def unit_of(figure: str) -> Unit:
     """The unit that a figure's name ends with."""
+    if figure == "headroom_ratio":  # rig ÷ result: a factor, no share
+        return TIMES
     if figure.endswith("_ratio"):
         return PERCENT
     return next((unit for suffix, unit in _UNITS if figure.endswith(suffix)), COUNT)

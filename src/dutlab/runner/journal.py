@@ -94,3 +94,9 @@ def standing_lab(entries: Iterable[Entry]) -> str | None:
         elif entry["event"] == "lab-down":
             label = None
     return label
+
+
+def leased_hosts(entries: Iterable[Entry]) -> bool:
+    """Whether the run has taken leases and not given them back."""
+    last = [entry["event"] for entry in entries if entry["event"] in {"leasing", "lease-ended"}][-1:]
+    return last == ["leasing"]

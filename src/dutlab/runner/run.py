@@ -6,7 +6,8 @@ Per application of a mode: undo steps into the journal → apply → verify → 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby
@@ -14,11 +15,13 @@ from pathlib import Path
 
 from dutlab import labs
 from dutlab.dut.mode import Check, Mode
-from dutlab.errors import DutlabError, InputError, LabError, MeasurementError
+from dutlab.errors import DutlabError, HostError, InputError, LabError, MeasurementError
 from dutlab.hosts.facts import collect_facts
+from dutlab.hosts.host import Host
+from dutlab.hosts.lease import Holder, leased
 from dutlab.hosts.reach import hosts_of
 from dutlab.plan.trials import Plan, Trial, make_plan, needs_hand
-from dutlab.runner.journal import Journal, pending_undo, read_journal, standing_lab, undo_to_json
+from dutlab.runner.journal import Journal, leased_hosts, pending_undo, read_journal, standing_lab, undo_to_json
 from dutlab.runner.progress import Progress
 from dutlab.runner.rig import calibrated, loads_of
 from dutlab.runner.stage import Stage, open_stage
@@ -45,6 +48,8 @@ class RunOptions:
     unattended: bool = False
     standing_lab: str | None = None
     """Label of a lab that stands already; None builds one for the run."""
+    take_over: bool = False
+    """Use hosts that a run which has died left in use, as they are."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +134,21 @@ def standing_lab_of(path: Path) -> str | None:
     return None
 
 
+@asynccontextmanager
+async def _leased(hosts: Mapping[str, Host], folder: RunFolder, journal: Journal, *, take_over: bool = False) -> AsyncIterator[None]:
+    """Holds `hosts` for this run alone, and lets the journal tell so. Raises InUse, HostError."""
+    journal.write("leasing", hosts=sorted(hosts))
+    try:
+        async with leased(hosts, Holder.this_process(folder.path, datetime.now(UTC)), take_over=take_over):
+            yield
+    except HostError:  # a lease may have stayed where nobody can be reached: undo or resume frees it
+        raise
+    except BaseException:
+        journal.write("lease-ended")
+        raise
+    journal.write("lease-ended")
+
+
 def builds_its_lab(path: Path) -> bool:
     """Whether a run has an embedded lab of its own, which needs root."""
     return _testbed_in(RunFolder.open(path)).lab is not None and standing_lab_of(path) is None
@@ -141,13 +161,14 @@ async def _undo(folder: RunFolder, journal: Journal) -> int:
     if own is not None:  # the lab was the run's own: with it goes everything that was changed in it
         await labs.down(own)
         journal.write("lab-down", label=own)
-    elif pending:
+    elif pending or leased_hosts(entries):
         testbed = _testbed_in(folder)
         hosts = hosts_of(testbed) if testbed.lab is None else (await labs.attach(standing_lab_of(folder.path) or "")).hosts()
         try:
-            for application, steps in pending:
-                await carry_out_undo(steps, hosts)
-                journal.write("mode-restored", application=application)
+            async with _leased(hosts, folder, journal):
+                for application, steps in pending:
+                    await carry_out_undo(steps, hosts)
+                    journal.write("mode-restored", application=application)
         finally:
             for host in hosts.values():
                 await host.close()
@@ -206,6 +227,7 @@ class _Execution:
             journal=self.journal,
             log=self.book.note,
             engine_binary=options.engine_binary,
+            lease=lambda hosts: _leased(hosts, self.folder, self.journal, take_over=options.take_over),
         ) as bare:
             for text in bare.notes:
                 self.progress.note(text)

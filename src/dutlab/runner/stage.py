@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,6 +30,9 @@ from dutlab.tools.steps import Steps
 
 ENDS = ("source", "sink")
 """The hosts that need the engine."""
+
+Lease = Callable[[Mapping[str, Host]], AbstractAsyncContextManager[None]]
+"""Holds the hosts for this run alone. Raises InUse."""
 
 Driver = Callable[[Cell], Awaitable[Measured]]
 """Carries one trial's workload out. Raises MeasurementError, HostError."""
@@ -72,19 +75,22 @@ class _Ground:
 
 @asynccontextmanager
 async def open_stage(
-    experiment: Experiment, testbed: Testbed, *, standing: str | None, journal: Journal, log: CommandLog, engine_binary: Path
+    experiment: Experiment, testbed: Testbed, *, standing: str | None, journal: Journal, log: CommandLog, engine_binary: Path, lease: Lease
 ) -> AsyncIterator[Stage]:
     """The testbed as stage. Of an embedded lab, the one labelled `standing`, or one of the run's own that is taken down at the end.
 
-    Raises LabError, ToolMissing, HostError.
+    Machines that others can reach too are leased meanwhile. Raises InUse, LabError, ToolMissing, HostError.
     """
     async with AsyncExitStack() as undo:
         if testbed.lab is None:
             hosts = await undo.enter_async_context(_closing(hosts_of(testbed, log)))
+            await undo.enter_async_context(lease(hosts))
             ground = _Ground(testbed, hosts, {}, await _engines(undo, hosts, engine_binary))
         else:
             lab = await labs.attach(standing) if standing else await undo.enter_async_context(_own_lab(testbed.lab, journal))
             hosts = await undo.enter_async_context(_closing(lab.hosts(log)))
+            if standing:
+                await undo.enter_async_context(lease(hosts))
             engine = str(engine_binary) if lab.ssh_config is None else await _engines(undo, hosts, engine_binary)
             ground = _Ground(
                 lab.testbed, hosts, lab.cpus, engine, lab.watch_cpu, (Doubt(DoubtKind.EMBEDDED_LAB),), tuple(lab.notes),

@@ -99,7 +99,8 @@ pub fn latency(streams: &[&ReceivedStream], clocks: Clocks) -> String {
             row.push(or_dash(l.pdv_p999_ns.filter(|_| one_clock || l.negative == 0), ns));
             let ipdv = l.ipdv.as_ref();
             row.extend(
-                [ipdv.map(|i| i.p50_ns), ipdv.map(|i| i.p99_ns), ipdv.map(|i| i.max_ns)].map(|n| or_dash(n, ns)),
+                [ipdv.and_then(|i| i.p50_ns), ipdv.and_then(|i| i.p99_ns), ipdv.map(|i| i.max_ns)]
+                    .map(|n| or_dash(n, ns)),
             );
             row
         })

@@ -105,6 +105,24 @@ impl Lab {
         lab
     }
 
+    /// source → sink, over a cable whose ends have two queues each: a frame lands on the queue of the CPU that sent it.
+    #[must_use]
+    pub fn direct_with_two_queues() -> Self {
+        let lab = Self { source: unique("source"), dut: String::new(), sink: unique("sink"), routed: false };
+        for name in [&lab.source, &lab.sink] {
+            ip(&["netns", "add", name]);
+        }
+        let two = ["numrxqueues", "2", "numtxqueues", "2"];
+        let near = ["-n", &lab.source, "link", "add", "name", "eth-a", two[0], two[1], two[2], two[3], "type", "veth"];
+        let far = ["peer", "name", "eth-a", "netns", &lab.sink, two[0], two[1], two[2], two[3]];
+        ip(&[&near[..], &far[..]].concat());
+        for (ns, address) in [(&lab.source, "172.16.0.2/24"), (&lab.sink, "172.16.0.3/24")] {
+            ip(&["-n", ns, "addr", "add", address, "dev", "eth-a"]);
+            ip(&["-n", ns, "link", "set", "dev", "eth-a", "up"]);
+        }
+        lab
+    }
+
     /// source → cable → a namespace that forwards nothing by itself → cable → sink: room for a [`Device`].
     #[must_use]
     pub fn bridged() -> Self {

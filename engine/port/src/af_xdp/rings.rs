@@ -8,6 +8,21 @@ use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// Where a ring of a socket lies.
+#[derive(Clone, Copy)]
+pub struct Place<'a> {
+    /// Interface of the socket, for errors.
+    pub iface: &'a str,
+    /// The socket.
+    pub fd: &'a OwnedFd,
+    /// Which of its rings: an offset for `mmap`.
+    pub page: libc::off_t,
+    /// Where indices and entries lie in the mapping.
+    pub offsets: libc::xdp_ring_offset,
+    /// Entries; a power of two.
+    pub size: u32,
+}
+
 /// A ring of `T`, mapped.
 struct Ring<T> {
     mapping: Mapping,
@@ -22,13 +37,8 @@ impl Entry for u64 {}
 impl Entry for libc::xdp_desc {}
 
 impl<T: Entry> Ring<T> {
-    fn map(
-        iface: &str,
-        fd: &OwnedFd,
-        page: libc::off_t,
-        offsets: libc::xdp_ring_offset,
-        size: u32,
-    ) -> Result<Self, PortError> {
+    fn map(place: Place<'_>) -> Result<Self, PortError> {
+        let Place { iface, fd, page, offsets, size } = place;
         assert!(size.is_power_of_two(), "the size of a ring");
         let length = usize::try_from(offsets.desc).unwrap_or(usize::MAX) + size as usize * size_of::<T>();
         let mapping = Mapping::new(iface, length, Some((fd, page)))?;
@@ -76,15 +86,9 @@ pub struct Producer<T> {
 }
 
 impl<T: Entry> Producer<T> {
-    /// Maps it. `page` says which ring it is.
-    pub fn map(
-        iface: &str,
-        fd: &OwnedFd,
-        page: libc::off_t,
-        offsets: libc::xdp_ring_offset,
-        size: u32,
-    ) -> Result<Self, PortError> {
-        let ring = Ring::map(iface, fd, page, offsets, size)?;
+    /// Maps it.
+    pub fn map(place: Place<'_>) -> Result<Self, PortError> {
+        let ring = Ring::map(place)?;
         let next = ring.producer().load(Ordering::Relaxed);
         Ok(Self { ring, next })
     }
@@ -124,15 +128,9 @@ pub struct Consumer<T> {
 }
 
 impl<T: Entry> Consumer<T> {
-    /// Maps it. `page` says which ring it is.
-    pub fn map(
-        iface: &str,
-        fd: &OwnedFd,
-        page: libc::off_t,
-        offsets: libc::xdp_ring_offset,
-        size: u32,
-    ) -> Result<Self, PortError> {
-        let ring = Ring::map(iface, fd, page, offsets, size)?;
+    /// Maps it.
+    pub fn map(place: Place<'_>) -> Result<Self, PortError> {
+        let ring = Ring::map(place)?;
         let next = ring.consumer().load(Ordering::Relaxed);
         Ok(Self { ring, next })
     }

@@ -2,7 +2,7 @@
 
 use super::memory::Umem;
 use super::receive::Queue;
-use super::rings::{Consumer, Producer};
+use super::rings::{Consumer, Place, Producer};
 use super::{HEADROOM, RECEIVE_FRAMES};
 use crate::error::PortError;
 use crate::iface::Interface;
@@ -86,11 +86,12 @@ impl Socket {
         #[expect(clippy::cast_possible_wrap, reason = "constants of the kernel, made for this field")]
         let (fill_page, completion_page) =
             (libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t, libc::XDP_UMEM_PGOFF_COMPLETION_RING as libc::off_t);
-        let mut fill = Producer::map(name, &fd, fill_page, at.fr, RECEIVE_FRAMES)?;
-        let completion = Consumer::map(name, &fd, completion_page, at.cr, completions)?;
-        let rx = Consumer::map(name, &fd, libc::XDP_PGOFF_RX_RING, at.rx, RECEIVE_FRAMES)?;
+        let place = |page, offsets, size| Place { iface: name, fd: &fd, page, offsets, size };
+        let mut fill = Producer::map(place(fill_page, at.fr, RECEIVE_FRAMES))?;
+        let completion = Consumer::map(place(completion_page, at.cr, completions))?;
+        let rx = Consumer::map(place(libc::XDP_PGOFF_RX_RING, at.rx, RECEIVE_FRAMES))?;
         let tx = if sends > 0 {
-            Some((Producer::map(name, &fd, libc::XDP_PGOFF_TX_RING, at.tx, sends)?, completion, sends))
+            Some((Producer::map(place(libc::XDP_PGOFF_TX_RING, at.tx, sends))?, completion, sends))
         } else {
             None
         };

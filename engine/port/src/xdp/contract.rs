@@ -7,6 +7,7 @@ pub(super) const MAX_LANES: usize = 32;
 pub(super) const HEAD_MAX: usize = 128;
 pub(super) const PAYLOAD_MAX: usize = 3400;
 pub(super) const SENT_LOG: usize = 4096;
+pub(super) const RECENT: usize = 4;
 pub(super) const SOURCES: usize = 16;
 pub(super) const GAP_STEPS_LOG2: u32 = 7;
 pub(super) const WINDOW_WORDS: usize = 4096;
@@ -173,6 +174,8 @@ pub(super) struct Tally {
     pub(super) stale: u64,
     pub(super) corrupted: u64,
     pub(super) negative: u64,
+    pub(super) by_three: u64,
+    pub(super) recent: [u64; RECENT],
     pub(super) sources_seen: u32,
     pub(super) unused: u32,
     pub(super) sources: [Source; SOURCES],
@@ -213,6 +216,6 @@ const _: () = {
     assert!(size_of::<Flow6>() == 40);
     assert!(size_of::<Refusals>() == 24);
     assert!(size_of::<Ledger>() == 24 + JUMPS * 24 + WINDOW_WORDS * 8);
-    assert!(size_of::<Tally>() == 22 * 8 + 8 + SOURCES * 40);
+    assert!(size_of::<Tally>() == (23 + RECENT) * 8 + 8 + SOURCES * 40);
     assert!(size_of::<Others>() == 64);
 };

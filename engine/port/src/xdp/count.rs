@@ -3,7 +3,7 @@
 use super::error::XdpError;
 use super::receiver::{ReceivedStream, XdpReceivePlan, XdpReceiver};
 use crate::error::PortError;
-use crate::port::{Counted, CountedStream, CountingReceiver, Watch};
+use crate::port::{Counted, CountedStream, CountingReceiver, Variation, Watch};
 use dutlab_units::{FCS, Nanos};
 
 /// Counts on one interface. The program is attached while a trial lasts, and no longer.
@@ -75,6 +75,10 @@ fn stream(s: &ReceivedStream) -> CountedStream {
         duplicated: s.duplicates + s.too_old,
         reordered: s.reordered,
         reorder_extent_max: s.extent_max,
+        reorder_extent_sum: s.extent_sum,
+        reorder_extents: s.reordered - s.extent_unknown,
+        reordered_by_three: s.by_three,
+        ipdv: Variation { count: s.ipdv_count, sum: u128::from(s.ipdv_sum_ns), max: Nanos(s.ipdv_max_ns) },
         next: s.next,
         guessed: s.too_old,
         corrupted: s.corrupted,

@@ -44,6 +44,11 @@ impl Drive {
         Self { profile: profile(pace), since: start, before: 0, steered, frames }
     }
 
+    /// Whether the gap must be set again and again.
+    pub(super) fn is_steered(&self) -> bool {
+        self.steered
+    }
+
     /// The lane ends after this many.
     pub(super) fn frames(&self) -> u64 {
         self.frames

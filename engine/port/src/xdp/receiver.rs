@@ -81,6 +81,9 @@ pub struct ReceivedStream {
     pub extent_sum: u64,
     /// Greatest reordering extent.
     pub extent_max: u64,
+    /// Frames that are 3-reordered (RFC 4737 section 5.3); `None` where several CPUs receive, whose arrivals have no common
+    /// order.
+    pub by_three: Option<u64>,
     /// Reordered frames whose extent is unknown, because more than 64 gaps opened since theirs.
     pub extent_unknown: u64,
     /// Frames sent before the trial began; not in `frames`.
@@ -319,6 +322,7 @@ impl XdpReceiver {
             next,
             extent_sum: sum(|t| t.extent_sum),
             extent_max: max(|t| t.extent_max),
+            by_three: (self.cpus == 1).then(|| sum(|t| t.by_three)),
             extent_unknown: sum(|t| t.extent_unknown),
             stale: sum(|t| t.stale),
             corrupted: sum(|t| t.corrupted),

@@ -14,8 +14,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How often the thread is looked at and changing rates are steered.
+/// How often changing rates are steered.
 const STEP: Duration = Duration::from_millis(2);
+/// How often the thread is looked at where there is nothing to steer: each look costs a wake-up and two system calls. Less
+/// than [`Drive`] steers ahead, so that a rate that begins to change is steered in time.
+const LOOK: Duration = Duration::from_millis(6);
 
 /// Sends plans on one interface.
 pub struct XdpTransmitter {
@@ -71,7 +74,7 @@ impl PlanSender for XdpTransmitter {
                 return Ok(());
             }
             trial.steer(clock::monotonic());
-            std::thread::sleep(STEP);
+            std::thread::sleep(trial.pause(clock::monotonic()));
         }
     }
 }
@@ -84,6 +87,13 @@ impl Trial {
 
     fn drives(&self) -> MutexGuard<'_, Vec<Drive>> {
         self.drives.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long nothing needs to be done.
+    fn pause(&self, now: Nanos) -> Duration {
+        let left = Duration::from_nanos(self.end.since(now).0);
+        let look = if self.drives().iter().any(Drive::is_steered) { STEP } else { LOOK };
+        look.min(left.max(STEP))
     }
 
     fn steer(&self, now: Nanos) {

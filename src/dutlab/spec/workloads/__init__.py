@@ -24,6 +24,7 @@ from dutlab.spec.workloads.matrix import MatrixWorkload
 from dutlab.spec.workloads.path_mtu import PathMtuWorkload
 from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
 from dutlab.spec.workloads.search import SearchWorkload
+from dutlab.spec.workloads.soak import SoakWorkload
 from dutlab.spec.workloads.steps import StepsWorkload
 from dutlab.spec.workloads.sweep import SweepWorkload
 
@@ -34,6 +35,7 @@ _MODELS: tuple[type[WorkloadModel], ...] = (
     SweepWorkload,
     LoadtestWorkload,
     LatencyWorkload,
+    SoakWorkload,
     SearchWorkload,
     StepsWorkload,
     PathMtuWorkload,

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When a frame is due. */
+#ifndef DUTLAB_PACE_H
+#define DUTLAB_PACE_H
+
+#include "tables.h"
+
+#define SPIN_NS 20000 /* softirqs of this CPU wait meanwhile */
+#define SPIN_STEPS 1024
+#define GRACE_NS (10 * 1000 * 1000)
+
+/* What a program can do. Each program of sender.bpf.c is `send` with other constants, so that the simplest trial, one
+ * stream of equal frames at full speed, pays for nothing else. */
+struct mode {
+	__u32 lanes;
+	__u8 paced, one_stream, one_shape, flows, log, gaps, bursts;
+};
+
+struct wait {
+	__u64 due, until, now;
+};
+
+static long one_look(__u32 step, struct wait *w)
+{
+	w->now = bpf_ktime_get_ns();
+	return w->now >= w->until;
+}
+
+/* Passes the time until `due`, or a while; returns the time then. */
+static __always_inline __u64 spin(__u64 due, __u64 now)
+{
+	struct wait w = {.due = due, .until = now + SPIN_NS, .now = now};
+
+	if (due < w.until)
+		w.until = due;
+	bpf_loop(SPIN_STEPS, one_look, &w, 0);
+	return w.now;
+}
+
+static __always_inline int halt(struct control *c, __u32 why, __u64 now)
+{
+	if (!c->halt)
+		c->halt = why;
+	if (!c->ended_ns)
+		c->ended_ns = now;
+	return XDP_DROP;
+}
+
+/* When the lane's next frame is due. A burst that has begun is due at once. */
+static __always_inline __u64 due_of(const struct mode m, const struct lane *l)
+{
+	if (!l->frames_left)
+		return ~0ULL;
+	if (!m.paced || (m.bursts && l->burst_left))
+		return l->last_ns;
+	return l->last_ns + ((l->gap_q24 + l->last_frac) >> 24);
+}
+
+/* Moves the lane past the frame that is sent now. What is later than max_lag_ns is skipped and counted as missed. */
+static __always_inline void advance(const struct mode m, struct lane *l, __u64 due, __u64 now)
+{
+	l->frames_left--;
+	if (!m.paced && m.lanes == 1)
+		return;
+	if (m.bursts && l->burst_left) {
+		l->burst_left--;
+	} else if (!l->gap_q24) {
+		l->last_ns = now;
+	} else {
+		if (now - due > l->late_max_ns)
+			l->late_max_ns = now - due;
+		if (unlikely(now - due > max_lag_ns)) {
+			__u64 gap = (l->gap_q24 >> 24) ?: 1;
+			__u64 skipped = (now - due) / gap;
+
+			l->missed += skipped * l->burst;
+			due += skipped * gap;
+		}
+		l->last_frac = (__u32)(l->gap_q24 + l->last_frac) & 0xffffff;
+		l->last_ns = due;
+		if (m.bursts)
+			l->burst_left = l->burst - 1;
+	}
+}
+
+static __always_inline void note_gap(struct lane *l, __u32 lane, __u64 now)
+{
+	__u32 row;
+	__u64 *n;
+
+	if (l->sent_at_ns) {
+		row = lane * BUCKETS(GAP_STEPS_LOG2) + bucket_of(now - l->sent_at_ns, GAP_STEPS_LOG2);
+		n = bpf_map_lookup_elem(&gaps, &row);
+		if (n)
+			*n += 1;
+	}
+	l->sent_at_ns = now;
+}
+
+/* The time: paced lanes read the clock for each frame, others now and then, because reading costs a fifth of a frame. */
+static __always_inline __u64 time_now(const struct mode m, struct control *c)
+{
+	if (m.paced)
+		return bpf_ktime_get_ns();
+	if (c->clock_age == 0) {
+		c->now_ns = bpf_ktime_get_ns();
+		c->clock_age = clock_every;
+	}
+	c->clock_age--;
+	return c->now_ns;
+}
+
+#endif

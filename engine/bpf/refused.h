@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the device took, and which frames it refused. */
+#ifndef DUTLAB_REFUSED_H
+#define DUTLAB_REFUSED_H
+
+#include "tables.h"
+
+struct ns_common {
+	unsigned int inum;
+} __attribute__((preserve_access_index));
+
+struct net {
+	struct ns_common ns;
+} __attribute__((preserve_access_index));
+
+typedef struct {
+	struct net *net;
+} __attribute__((preserve_access_index)) possible_net_t;
+
+struct net_device {
+	int ifindex;
+	possible_net_t nd_net;
+} __attribute__((preserve_access_index));
+
+const volatile __u32 egress_netns; /* inode of the network namespace that egress_ifindex means */
+const volatile __u64 pidns_device, pidns_inode; /* of the sender's pid namespace */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct refusals);
+} refusals SEC(".maps");
+
+struct blame {
+	__u32 at;
+};
+
+static long blame_one(__u32 i, struct blame *b)
+{
+	__u32 at = (b->at + i) & (SENT_LOG - 1);
+	__u32 *number = bpf_map_lookup_elem(&sent_log, &at);
+	struct stream *s = number ? bpf_map_lookup_elem(&streams, number) : NULL;
+
+	if (s)
+		s->refused++;
+	return 0;
+}
+
+/* Whether the calling thread is the sender: others may redirect to the same interface. */
+static __always_inline struct refusals *ours(void)
+{
+	struct bpf_pidns_info who = {};
+	__u32 zero = 0;
+	struct refusals *r = bpf_map_lookup_elem(&refusals, &zero);
+
+	if (!r || bpf_get_ns_current_pid_tgid(pidns_device, pidns_inode, &who, sizeof(who)) || who.pid != r->tid)
+		return NULL;
+	return r;
+}
+
+static __always_inline int is_egress(const struct net_device *dev)
+{
+	return dev->nd_net.net->ns.inum == egress_netns && dev->ifindex == (int)egress_ifindex;
+}
+
+/* Runs on the sender's CPU each time the kernel hands a bulk of at most 16 frames to the driver. The driver takes them
+ * in order and stops at the first that does not fit, so the refused ones are the last. A bulk goes out at the end of a
+ * batch, or when the frame after it has been written already: in the middle of a batch, which then is full (paced
+ * batches are no longer than a bulk). */
+SEC("tp_btf/xdp_devmap_xmit")
+int note_refused(__u64 *args)
+{
+	int drops = (int)args[3];
+	struct refusals *r;
+
+	if (likely(drops <= 0))
+		return 0;
+	if (!is_egress((const struct net_device *)args[1]))
+		return 0;
+	r = ours();
+	if (!r)
+		return 0;
+	r->by_driver += drops;
+	r->last_error = (int)args[4] < 0 ? -(int)args[4] : 0;
+	if (keep_log) {
+		__u32 zero = 0;
+		struct control *c = bpf_map_lookup_elem(&control, &zero);
+		struct blame b = {};
+
+		if (!c)
+			return 0;
+		b.at = c->log_head - drops - (c->slot != 0);
+		bpf_loop(drops, blame_one, &b, 0);
+	}
+	return 0;
+}
+
+/* Runs for a frame that the kernel could not even queue. It is the last one that was written. */
+SEC("tp_btf/xdp_redirect_err")
+int note_unreached(__u64 *args)
+{
+	struct refusals *r = ours();
+
+	if (!r)
+		return 0;
+	r->before++;
+	r->last_error = (int)args[3] < 0 ? -(int)args[3] : 0;
+	if (keep_log) {
+		__u32 zero = 0;
+		struct control *c = bpf_map_lookup_elem(&control, &zero);
+		struct blame b = {};
+
+		if (!c)
+			return 0;
+		b.at = c->log_head - 1;
+		blame_one(0, &b);
+	}
+	return 0;
+}
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a sender is told and what it counts: constants that are set before loading, and maps. */
+#ifndef DUTLAB_TABLES_H
+#define DUTLAB_TABLES_H
+
+#include "packet.h"
+
+const volatile __u32 egress_ifindex;
+const volatile __u32 batch = 16;
+const volatile __u32 lane_count = 1;
+const volatile __u32 head_len;	    /* bytes of a head to copy: headers and probe of the longest, a multiple of 4 */
+const volatile __u32 data_len;	    /* of the pages: the longest frame */
+const volatile __u8 paced;	    /* any lane has a gap */
+const volatile __u8 fixed_probe_at; /* the same in all shapes, or 0 */
+const volatile __u8 fixed_sum_at;
+const volatile __u8 keep_log;	    /* remember the stream of each frame, for the places of refusals */
+const volatile __u8 rewrite_payload; /* the receiver of a page may write to it: veth */
+const volatile __u8 keep_gaps;	    /* fill the gap histogram */
+const volatile __u32 clock_every = 1; /* unpaced: read the clock for each n-th frame */
+const volatile __u64 max_lag_ns = 100 * 1000 * 1000;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct control);
+} control SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct stream);
+} streams SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} orders SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct shape);
+} shapes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct flow4);
+} flows4 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct flow6);
+} flows6 SEC(".maps");
+
+/* What follows the head in every frame. */
+struct payload {
+	__u8 bytes[PAYLOAD_MAX];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct payload);
+} payloads SEC(".maps");
+
+/* One row of BUCKETS a lane. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, BUCKETS(GAP_STEPS_LOG2));
+	__type(key, __u32);
+	__type(value, __u64);
+} gaps SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SENT_LOG);
+	__type(key, __u32);
+	__type(value, __u32);
+} sent_log SEC(".maps");
+
+#endif

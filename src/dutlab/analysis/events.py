@@ -1,0 +1,49 @@
+"""Stretches of time in which frames were lost, and clean ones between them: pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dutlab.analysis.rescore import RampSecond
+
+CONTIGUOUS_S = 1.5
+"""Readings that follow one another closer than this belong to one event: they come once a second, give or take."""
+
+
+@dataclass(frozen=True)
+class LossEvent:
+    """Seconds in a row in which more than the threshold was lost. `from_s` and `to_s` count from the first frame."""
+
+    from_s: float
+    to_s: float
+    lost_frames: float
+    """Lost or not taken, as the rates of its seconds tell."""
+
+    @property
+    def lasted_s(self) -> float:
+        """Its length."""
+        return self.to_s - self.from_s
+
+
+def loss_events(seconds: Sequence[RampSecond], threshold: float = 0.0) -> tuple[LossEvent, ...]:
+    """Every event, in time. Each second of `seconds` ends at its `at_s` and begins where the one before ended, or a second earlier."""
+    out: list[LossEvent] = []
+    before = None
+    for second in seconds:
+        begins = second.at_s - 1.0 if before is None or second.at_s - before > CONTIGUOUS_S else before
+        before = second.at_s
+        if second.loss_ratio <= threshold:
+            continue
+        lost = second.loss_ratio * (second.sent_pps + second.refused_pps) * (second.at_s - begins)
+        if out and out[-1].to_s == begins:
+            begins, lost = out[-1].from_s, lost + out.pop().lost_frames
+        out.append(LossEvent(max(begins, 0.0), second.at_s, lost))
+    return tuple(out)
+
+
+def longest_clean(events: Sequence[LossEvent], whole_s: float) -> float:
+    """The longest stretch without an event, of a trial that lasted `whole_s`."""
+    starts = [0.0, *(e.to_s for e in events)]
+    ends = [*(e.from_s for e in events), whole_s]
+    return max((end - start for start, end in zip(starts, ends, strict=True)), default=whole_s)

@@ -1,0 +1,107 @@
+"""claims, verify-claim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from dutlab.cli.text_table import printable
+from dutlab.errors import StoreError
+from dutlab.report.claims import ClaimCard, ClaimedCell, as_text, cards, manifest_hash, read_card, same, summary_of
+from dutlab.store.names import checked_relative, trial_folder
+from dutlab.store.record import TrialRecord
+from dutlab.store.run_folder import RunFolder
+from dutlab.tools.raw_figures import CannotRecompute, Ends, rates_of
+
+
+@click.command()
+@click.argument("run", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("-o", "--output", "out", type=click.Path(path_type=Path, file_okay=False), help="Folder; report/ in the run without it.")
+def claims(*, run: Path, out: Path | None) -> None:
+    """Write a card for each headline of a run: claim, figures, what limited it, conditions, and the hash that it rests on.
+
+    \b
+    Example:
+      dutlab claims runs/2026-11-21T0801Z-firewall-modes-3f2a
+    """  # noqa: D301
+    folder = out or run / "report"
+    for name, card in cards(run, folder).items():
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(as_text(card), encoding="utf-8")
+        click.echo(folder / name)
+
+
+@click.command("verify-claim")
+@click.argument("card", metavar="CARD", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option(
+    "--run", "run", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Where the run lies now.  [as the card says]"
+)
+@click.pass_context
+def verify_claim(ctx: click.Context, *, card: Path, run: Path | None) -> None:
+    """Work a claim out again from the raw files of its run; exit 1 where anything differs.
+
+    \b
+    Example:
+      dutlab verify-claim runs/2026-11-21T0801Z-firewall-modes-3f2a/report/claim-1-iperf3-through-link-a.json
+    """  # noqa: D301
+    claim = read_card(card)
+    folder = RunFolder.open(run or card.parent / claim.folder)
+    found = list(_differences(claim, folder))
+    click.echo(printable(claim.claim))
+    for line in found:
+        click.echo(f"differs: {printable(line)}")
+    trials = sorted({t for c in claim.cells for t in c.trials})
+    if not found:
+        click.echo(f"holds: {len(claim.cells)} figures worked out again from the raw files of {len(trials)} trials")
+    ctx.exit(1 if found else 0)
+
+
+def _differences(claim: ClaimCard, run: RunFolder) -> Iterator[str]:
+    if run.name != claim.run:
+        yield f"the run is {run.name}, the card is of {claim.run}"
+    if manifest_hash(run) != claim.manifest_sha256:
+        yield "the manifest is not the one that the card rests on"
+    fresh = next((c for c in cards(run.path, run.path).values() if c.about == claim.about), None)
+    if fresh is None or fresh.claim != claim.claim:
+        yield f"the records say: {fresh.claim if fresh else 'nothing of ' + claim.about}"
+    changed = run.verify_manifest()
+    if not changed.none:
+        yield f"files are not as the manifest says: {changed}"
+    for cell in claim.cells:
+        values = []
+        for trial in cell.trials:
+            try:
+                record = run.record(trial)
+                value = _again(run, record, cell)
+            except (StoreError, CannotRecompute) as error:
+                yield f"trial {trial}: {error}"
+                continue
+            values.append(value)
+            if not same(value, said := record.figures.get(cell.link, {}).get(cell.figure, float("nan"))):
+                yield f"trial {trial}: {cell.figure} is {value:.10g} by its raw files, {said:.10g} by its record"
+        if len(values) == len(cell.trials):
+            yield from summary_of(cell, values)
+
+
+def _again(run: RunFolder, record: TrialRecord, cell: ClaimedCell) -> float:
+    folder = trial_folder(run.path, record.trial)
+    raw = {}
+    for name in record.raw:
+        try:
+            raw[name.removeprefix("raw/")] = (folder / checked_relative(name)).read_bytes()
+        except OSError as error:
+            raise CannotRecompute(f"{name} cannot be read: {error.strerror}") from error
+    rates = rates_of(record.cell.tool, _ends(run, record), raw)
+    if cell.link not in rates:
+        raise CannotRecompute(f"it did not drive link {cell.link}")
+    return rates[cell.link]
+
+
+def _ends(run: RunFolder, record: TrialRecord) -> Ends:
+    try:
+        links = run.resolved["testbed"]["links"]
+        return {link: (str(links[link]["path"][0]), str(links[link]["path"][-1])) for link in record.cell.links}
+    except (KeyError, TypeError, IndexError) as error:
+        raise CannotRecompute(f"resolved.json does not say where link {error} runs") from error

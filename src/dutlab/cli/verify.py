@@ -1,0 +1,57 @@
+"""verify: the methods against devices whose answers are known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+
+import click
+
+from dutlab import labs
+from dutlab.cli.loop import run_in_order
+from dutlab.cli.text_table import table
+from dutlab.cli.userns import become_root
+from dutlab.methods.known import CASES, Case, Known
+from dutlab.runner.verify import verify as verify_in
+from dutlab.tools.find_engine import find_engine
+
+_HEAD = ("device", "by", "figure", "expected", "found", "error", "allowed", "")
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="Without the search, which takes about a minute.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def verify(*, quick: bool, as_json: bool) -> None:
+    """Measure devices whose answers are known; exit 1 when a figure is off.
+
+    Stands in for the DUT of the embedded lab: programs that drop, double, swap, damage, hold and police frames by rule.
+
+    \b
+    Example:
+      dutlab verify --quick
+    """  # noqa: D301
+    become_root()
+    cases = [case for case in CASES if case.quick or not quick]
+    tell: Callable[[Known], None] = (lambda _: None) if as_json else (lambda known: click.echo(f"… {known.device}", err=True))
+    found = run_in_order(_verify(cases, tell))
+    if as_json:
+        click.echo(json.dumps([{**asdict(k), "error": k.error, "holds": k.holds} for k in found], indent=2))
+    else:
+        for line in table(_HEAD, [_row(k) for k in found], right=range(3, 7)):
+            click.echo(line)
+    click.get_current_context().exit(0 if all(k.holds for k in found) else 1)
+
+
+async def _verify(cases: Sequence[Case], tell: Callable[[Known], None]) -> list[Known]:
+    label = labs.new_label()
+    try:
+        return await verify_in(await labs.up("three-node", label=label), cases, str(find_engine()), tell)
+    finally:
+        await labs.down(label)
+
+
+def _row(k: Known) -> list[str]:
+    found, error = ("none", "") if k.found is None or k.error is None else (f"{k.found:.0f}", f"{k.error:+.0f}")
+    allowed = f"±{k.tolerance:.0f}" if k.tolerance else "exact"
+    return [k.device, k.method, k.figure, f"{k.expected:.0f}", found, error, allowed, "holds" if k.holds else f"OFF {k.why}".strip()]

@@ -1,0 +1,163 @@
+"""Method `soak`: one rate for hours, and every second of it in which frames were lost.
+
+Figures of a link:
+
+    asked_pps, sent_pps, received_pps        over the whole trial
+    loss_ratio                               lost, or not taken by the DUT, of the frames that the generator made
+    loss_events                              stretches of seconds in which more than the threshold was lost
+    longest_clean_s                          the longest time between two of them
+    latency_p50_ns, latency_p999_ns          of the whole trial, where the clocks allow it
+    latency_first_ns, latency_last_ns        mean latency of the first and the last tenth: how far the DUT drifts
+
+The record's table `events` has each event; `course` has the trial in at most 600 pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dutlab.analysis.events import LossEvent, longest_clean, loss_events
+from dutlab.analysis.rescore import RampSecond
+from dutlab.analysis.series import Piece, between, mean_rate, pieces
+from dutlab.errors import InputError, MeasurementError
+from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, negative_loss
+from dutlab.methods.mixes import mix_of
+from dutlab.methods.ports import DRAIN, Bench, Flow, Measured, Offer, Outcome, Row
+from dutlab.plan.cell import Cell
+from dutlab.units import Pps, Seconds, line_rate, si
+
+MOST_PIECES = 600
+GUESSED_THRESHOLD = 0.001
+"""Where lost frames are not counted second by second, less than this share may be two counters that were not read at one instant."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """What was read of one link while it was loaded."""
+
+    seconds: tuple[RampSecond, ...]
+    latency: tuple[Piece, ...]
+    counted: bool
+    """Whether losses were counted, or follow from rates."""
+
+
+async def measure(bench: Bench, cell: Cell) -> Measured:
+    """Offers the rate once. Raises InputError, ToolFailed, HostError, MeasurementError: nothing was sent, or read meanwhile."""
+    offer = offer_of(bench, cell)
+    outcome = await bench.generator.offer(offer)
+    flows = {f.link: f for f in outcome.flows if f.sent_frames}
+    if idle := [link for link in cell.links if link not in flows]:
+        raise MeasurementError(f"the generator sent nothing on link {' and '.join(idle)}")
+    courses = {link: course_of(outcome, link) for link in cell.links}
+    if blind := [link for link, course in courses.items() if not course.seconds]:
+        raise MeasurementError(f"no counters of {' and '.join(blind)} were read while it was sent: loss cannot be placed in time")
+    asked = float(cell.params.get("threshold_percent") or 0.0) / 100
+    limits = {link: asked if course.counted else max(asked, GUESSED_THRESHOLD) for link, course in courses.items()}
+    events = {link: loss_events(course.seconds, limits[link]) for link, course in courses.items()}
+    return Measured(
+        figures={link: figures_of(offer, flows[link], courses[link], events[link]) for link in cell.links},
+        flows=tuple(flows[link] for link in cell.links),
+        doubts=(*outcome.doubts, *(d for link in cell.links for d in (*doubts_of(offer, flows[link]), *negative_loss(flows[link])))),
+        raw=outcome.raw,
+        facts=outcome.facts,
+        notes=[
+            f"link {link}: a second has lost frames above {limit:.3%}, by rates: the generator counts no losses meanwhile"
+            for link, limit in limits.items()
+            if not courses[link].counted
+        ],
+        readings=outcome.readings,
+        tables={
+            "events": [_event_row(link, event) for link, of in events.items() for event in of],
+            "course": [row for link, course in courses.items() for row in _course_rows(link, course, offer.duration)],
+        },
+    )
+
+
+def offer_of(bench: Bench, cell: Cell) -> Offer:
+    """The load: `rate_pps` times `share_percent`. Raises InputError, also for a rate that a link does not carry."""
+    mix, params = mix_of(cell), cell.params
+    rate = Pps(float(params.get("rate_pps") or 0.0) * float(params.get("share_percent") or 0.0) / 100)
+    duration = float(params.get("duration_s") or 0.0)
+    if rate <= 0 or duration <= 0:
+        raise InputError("a soak needs a rate, a share and a duration above 0", remedy="write them, as in 50kpps, 90% and 4h")
+    for link in cell.links:
+        speed = bench.speeds.get(link)
+        if speed is not None and rate > line_rate(speed, mix.mean) * (1 + 1e-9):
+            most = si(line_rate(speed, mix.mean), "pps", 4)
+            raise InputError(f"{si(rate, 'pps', 4)} is more than link {link} carries, {most}", remedy="lower the rate or the share")
+    drain = params.get("drain_s")
+    return Offer(
+        links=cell.links,
+        mix=mix,
+        rate=rate,
+        duration=Seconds(duration),
+        warmup=Seconds(float(params.get("warmup_s") or 0.0)),
+        drain=DRAIN if drain is None else Seconds(float(drain)),
+    )
+
+
+def course_of(outcome: Outcome, link: str) -> Course:
+    """The seconds in which both ends were read, from the first frame on."""
+    by_name: dict[str, list[tuple[float, float]]] = {}
+    for reading in outcome.readings:
+        if reading.link == link:
+            by_name.setdefault(reading.name, []).append((reading.at_s, reading.value))
+    sent = by_name.get("sent_pps", [])
+    began = outcome.began_s if outcome.began_s is not None else min((at for at, _ in sent), default=0.0) - 1.0
+    of = {name: pieces([(at - began, value) for at, value in points], 0.0) for name, points in by_name.items()}
+    found = []
+    for piece in of.get("sent_pps", ()):
+        received = mean_rate(of.get("received_pps", ()), piece.from_s, piece.to_s)
+        if received is None:
+            continue
+        refused = mean_rate(of.get("refused_by_peer_pps", ()), piece.from_s, piece.to_s) or 0.0
+        lost = None if refused else mean_rate(of.get("lost_pps", ()), piece.from_s, piece.to_s)
+        found.append(RampSecond(piece.to_s, piece.rate, received, lost, refused))
+    return Course(tuple(found), of.get("latency_mean_ns", ()), counted=bool(of.get("lost_pps")))
+
+
+def figures_of(offer: Offer, flow: Flow, course: Course, events: Sequence[LossEvent]) -> dict[str, float]:
+    """Of one link."""
+    figures = {
+        "asked_pps": float(offer.rate or 0.0),
+        "sent_pps": flow.sent_frames / flow.sent_seconds,
+        "received_pps": flow.received_frames / flow.sent_seconds,
+        "loss_ratio": failed_frames(flow) / made_frames(flow),
+        "loss_events": float(len(events)),
+        "longest_clean_s": longest_clean(events, course.seconds[-1].at_s),
+    }
+    if flow.latency is not None and flow.latency.count:
+        figures |= {"latency_p50_ns": flow.latency.p50_ns, "latency_p999_ns": flow.latency.p999_ns}
+    tenth = offer.duration / 10
+    spans = {"latency_first_ns": (0.0, tenth), "latency_last_ns": (offer.duration - tenth, float(offer.duration))}
+    return figures | {name: mean for name, span in spans.items() if (mean := _mean(course.latency, *span)) is not None}
+
+
+def _mean(of: Sequence[Piece], from_s: float, to_s: float) -> float | None:
+    """Of the values read in a span, each as long as it held."""
+    inside = [(min(p.to_s, to_s) - max(p.from_s, from_s), p.rate) for p in between(of, from_s, to_s)]
+    total = sum(seconds for seconds, _ in inside)
+    return sum(seconds * value for seconds, value in inside) / total if total > 0 else None
+
+
+def _event_row(link: str, event: LossEvent) -> Row:
+    return {"link": link, "at_s": round(event.from_s, 3), "lasted_s": round(event.lasted_s, 3), "lost_frames": round(event.lost_frames)}
+
+
+def _course_rows(link: str, course: Course, duration: Seconds) -> list[Row]:
+    """The trial in pieces of whole seconds, so long that there are at most MOST_PIECES."""
+    each = max(1, -(-int(duration) // MOST_PIECES))
+    rows: list[Row] = []
+    for first in range(0, len(course.seconds), each):
+        of = course.seconds[first : first + each]
+        offered = sum(s.sent_pps + s.refused_pps for s in of)
+        rows.append({
+            "link": link,
+            "at_s": round(of[-1].at_s, 3),
+            "sent_pps": sum(s.sent_pps for s in of) / len(of),
+            "received_pps": sum(s.received_pps for s in of) / len(of),
+            "loss_ratio": sum(s.loss_ratio * (s.sent_pps + s.refused_pps) for s in of) / offered if offered else 0.0,
+            "latency_mean_ns": _mean(course.latency, of[0].at_s - 1.0, of[-1].at_s),
+        })  # fmt: skip
+    return rows

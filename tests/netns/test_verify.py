@@ -1,0 +1,35 @@
+"""The methods against devices whose answers are known, in a real lab."""
+
+from __future__ import annotations
+
+import pytest
+
+from dutlab import labs
+from dutlab.methods.known import CASES
+from dutlab.runner.verify import verify
+from dutlab.tools.find_engine import find_engine
+
+EXACT = [case for case in CASES if case.name in {"drops", "duplicates", "swaps", "corrupts", "burst"}]
+
+
+@pytest.fixture
+async def lab(label):
+    lab = await labs.up("three-node", label=label)
+    yield lab
+    await labs.down(label)
+
+
+async def test_what_is_exact_by_rule_is_found_exactly(lab):
+    told = []
+    found = await verify(lab, EXACT, str(find_engine()), told.append)
+    assert told == found
+    assert {k.figure for k in found} == {
+        "lost_frames", "duplicated_frames", "reordered_frames", "corrupted_frames", "wronged_frames", "burst_frames",
+    }  # fmt: skip
+    assert [k for k in found if not k.holds] == []
+
+
+async def test_a_delay_is_never_found_shorter_than_it_is(lab):
+    (known,) = await verify(lab, [case for case in CASES if case.name == "holds"], str(find_engine()), lambda _: None)
+    assert known.found is not None
+    assert known.found >= known.expected

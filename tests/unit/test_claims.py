@@ -1,0 +1,142 @@
+"""Claim cards hold against their raw files, and say where they do not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dutlab.cli.claims import claims, verify_claim
+from dutlab.errors import DutlabError
+from dutlab.store.record import TrialRecord
+from dutlab.store.run_folder import RunFolder
+from dutlab.tools.raw_figures import CannotRecompute, rates_of
+from fake_run import Wanted, build
+
+
+def raw_of(record: TrialRecord) -> dict[str, bytes]:
+    """Tool outputs as iperf3 3.12 and the engine print them, cut down to what a rate follows from."""
+    if record.cell.tool == "iperf3":
+        return {f"iperf3-{link}-client.json": iperf3(record.figures[link]["goodput_bps"]) for link in record.cell.links}
+    flow = record.flows[0]
+    sent = {"port": "source:eth-a", "ended": "finished", "streams": [{"stream": 7, "sent": flow.sent_frames, "seconds": flow.sent_seconds}]}
+    warm = {"port": "source:eth-a", "ended": "finished", "streams": [{"stream": 6, "sent": 1, "seconds": 0.2}]}
+    got = {"port": "sink:eth-a", "streams": [{"stream": 7, "received": flow.received_frames}]}
+    return {
+        "engine-source.jsonl": exchange((1, "wait", "source:eth-a", warm), (2, "wait", "source:eth-a", sent)),
+        "engine-sink.jsonl": exchange((3, "settle", "sink:eth-a", got)),
+    }
+
+
+def iperf3(bps: float) -> bytes:
+    start = {"version": "iperf 3.12", "test_start": {"protocol": "TCP", "num_streams": 4, "duration": 30}}
+    rates = {"bytes": int(bps * 30 / 8), "seconds": 30, "bits_per_second": bps}
+    return json.dumps({"start": start, "intervals": [], "end": {"sum_sent": rates, "sum_received": rates}}).encode()
+
+
+def exchange(*said: tuple[int, str, str, dict[str, object]]) -> bytes:
+    lines = [
+        line for n, op, port, reply in said for line in ({"id": n, "op": op, "port": port}, {"event": "second"}, {"id": n, "ok": reply})
+    ]
+    return "\n".join(map(json.dumps, lines)).encode()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = build(
+        tmp_path_factory.mktemp("runs"), Wanted(repeats=3, sizes=(64,), cores=0, bad_luck=False, modes={"router": "router", "nat": "nat"})
+    )
+    run = RunFolder.open(path)
+    for record in list(run.records()):
+        shutil.rmtree(path / "trials" / f"{record.trial:04d}")
+        run.write_trial(record.model_copy(update={"raw": []}), raw_of(record))
+    (path / "MANIFEST.sha256").unlink()
+    run.write_manifest()
+    return path
+
+
+@pytest.fixture
+def run(whole: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(whole, tmp_path / whole.name)
+
+
+def said(command: object, *words: object) -> Result:
+    return CliRunner().invoke(command, [str(w) for w in words])  # type: ignore[arg-type]
+
+
+def made(run: Path) -> list[Path]:
+    return [Path(line) for line in said(claims, run).output.splitlines()]
+
+
+def test_each_headline_has_a_card_that_holds(run: Path) -> None:
+    cards = made(run)
+    assert len(cards) == 2
+    for card in cards:
+        found = said(verify_claim, card)
+        assert found.exit_code == 0, found.output
+        assert "holds: 2 figures worked out again from the raw files of 6 trials" in found.output
+    first = json.loads(cards[0].read_text())
+    assert first["cells"][0]["median"] == pytest.approx(17.44e9)  # both links of the published table: 8.77 and 8.67 Gb/s
+    assert first["conditions"]["dut"]["kernel"] == "6.1.0-28-amd64"
+
+
+def test_a_card_made_better_than_it_is_differs(run: Path) -> None:
+    card = made(run)[0]
+    card.write_text(card.read_text().replace("router is the fastest at 17", "router is the fastest at 71"))
+    found = said(verify_claim, card)
+    assert found.exit_code == 1
+    assert "differs: the records say: router is the fastest at 17" in found.output
+    number = json.loads(card.read_text())
+    number["cells"][0]["median"] *= 1.01
+    card.write_text(json.dumps(number))
+    assert "median of router is" in said(verify_claim, card).output
+
+
+def test_a_tampered_raw_file_is_named_with_the_trial_it_belongs_to(run: Path) -> None:
+    card = made(run)[0]
+    trial = json.loads(card.read_text())["cells"][0]["trials"][0]
+    (run / "trials" / f"{trial:04d}" / "raw" / "iperf3-a-client.json").write_bytes(iperf3(9.9e9))
+    found = said(verify_claim, card).output
+    assert f"changed: trials/{trial:04d}/raw/iperf3-a-client.json" in found
+    assert f"trial {trial}: goodput_bps is" in found
+
+
+def test_a_tampered_record_and_a_lost_raw_file_are_told(run: Path) -> None:
+    card = made(run)[1]
+    first, second, *_ = json.loads(card.read_text())["cells"][0]["trials"]
+    record = run / "trials" / f"{first:04d}" / "record.json"
+    record.write_text(record.read_text().replace('"received_pps": ', '"received_pps": 1'))
+    (run / "trials" / f"{second:04d}" / "raw" / "engine-sink.jsonl").unlink()
+    found = said(verify_claim, card)
+    assert found.exit_code == 1
+    assert "by its raw files" in found.output
+    assert f"trial {second}: raw/engine-sink.jsonl cannot be read" in found.output
+
+
+def test_a_moved_run_is_found_where_it_lies_now(run: Path, tmp_path: Path) -> None:
+    card = shutil.copy(made(run)[0], tmp_path / "card.json")
+    assert isinstance(said(verify_claim, card).exception, DutlabError)
+    assert said(verify_claim, card, "--run", run).exit_code == 0
+
+
+def test_an_unfinished_run_has_no_card_and_nonsense_is_none(run: Path, tmp_path: Path) -> None:
+    (run / "MANIFEST.sha256").unlink()
+    assert "no manifest" in str(said(claims, run).exception)
+    nonsense = tmp_path / "card.json"
+    nonsense.write_text('{"schema_version": 1}')
+    assert "is no claim card" in str(said(verify_claim, nonsense).exception)
+
+
+@pytest.mark.parametrize(
+    ("tool", "raw", "why"),
+    [
+        ("fio", {}, "raw files of fio"), ("iperf3", {}, "cannot be read"), ("iperf3", {"iperf3-a-client.json": b"garbage"}, "cannot be read"),
+        ("engine", {"engine-source.jsonl": b"", "engine-sink.jsonl": b""}, "no reply to wait"), ("engine", {"engine-source.jsonl": b"{"}, "cannot be read"),
+    ],
+)  # fmt: skip
+def test_raw_files_that_do_not_hold_a_rate_say_so(tool: str, raw: dict[str, bytes], why: str) -> None:
+    with pytest.raises(CannotRecompute, match=why):
+        rates_of(tool, {"a": ("source:eth-a", "sink:eth-a")}, raw)
