@@ -129,7 +129,7 @@ def test_what_is_left_out_has_its_documented_default(tmp_path):
         ("[64, imix]", "[64, imax]", ":8:31: workloads.1.sweep.frame_sizes.1: 'imax' is no frame size, no genome and no mix (known: imix, imix-csit, imix-csit-v6, imix-ip, imix-spirent, imix-trex, imix-trex-4-rates, imix-trex-bench, imix-trex-hlt, imix-web; did you mean imix?)"),
         ("[64, imix]", "[64, 64]", ":8:31: workloads.1.sweep.frame_sizes.1: stands twice; `repeats` repeats trials"),
         ("[64, imix]", "[64, 1519]", ":8:31: workloads.1.sweep.frame_sizes.1: 1519 bytes with FCS do not pass link a: its MTU of 1500 carries 1518"),
-        ("[64, imix]", "[]", ":8:13: workloads.1.sweep.frame_sizes: empty; a sweep needs at least one"),
+        ("[64, imix]", "[]", ":8:13: workloads.1.sweep.frame_sizes: empty; write at least one"),
         ("[64, imix]", "[{name: web, parts: {64: 7, 594: x}}]", ":8:27: workloads.1.sweep.frame_sizes.0: weight of 594 must be a whole number, not 'x'"),
         ("[64, imix]", "[{name: imix, parts: {64: 7}}]", ":8:28: workloads.1.sweep.frame_sizes.0.name: 'imix' already means something else; give the mix a name of its own"),
         ("[64, imix]", "[{name: web, parts: {64: 7, 0x40: 1}}]", ":8:27: workloads.1.sweep.frame_sizes.0: frame size must be a whole number, not '0x40'"),

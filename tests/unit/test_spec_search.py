@@ -66,7 +66,7 @@ def test_the_plan_is_given_about_what_a_search_takes(load, preset):
             "a and b ask the same",
         ),
         ("goals: [{name: a, loss: 0%, exceed: 50%, final: 1s, total: 21s}]", "unknown key"),
-        ("frame_sizes: []", "a search needs at least one"),
+        ("frame_sizes: []", "write at least one"),
         ("frame_sizes: [64, 64]", "stands twice"),
         ("frame_sizes: [9000]", "do not pass link a"),
         ("lowest: 2kpps, highest: 1kpps", "2 kpps is not below highest, 1 kpps"),

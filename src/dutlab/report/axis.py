@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -79,6 +80,8 @@ def spread(wanted: Sequence[float], gap: float, end: float) -> list[float]:
 
 def _linear_ticks(low: float, high: float) -> list[float]:
     rough = (high - low) / 5
+    if rough < sys.float_info.min:  # so short that its fifth has no full precision any more
+        return [low]
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough * 0.8)
     first = math.ceil(low / step - 1e-9)

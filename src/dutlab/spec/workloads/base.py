@@ -91,14 +91,6 @@ class WorkloadModel(SpecModel):
         return tuple((name,) for name in every_link) if self.links is None else self.links
 
 
-def too_long(mixes: Iterable[Mix], key: str, links: Iterable[str], wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
-    """The frame sizes under `key` that a link's MTU does not carry."""
-    for name in links:
-        for i, mix in enumerate(mixes):
-            if mix.longest > (most := wires[name].longest_frame):
-                yield (key, i), f"{mix.longest} bytes with FCS do not pass link {name}: its MTU of {wires[name].mtu} carries {most}"
-
-
 def _link_set_faults(raw: object) -> Iterator[InitErrorDetails]:
     if not isinstance(raw, list | tuple):
         return

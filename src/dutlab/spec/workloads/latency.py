@@ -11,8 +11,9 @@ from pydantic_core import InitErrorDetails
 from dutlab.spec.fields import Duration, FrameRate, Share
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting, Wire, WorkloadModel, too_long
-from dutlab.units import Pps, Seconds, line_rate, si
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting, Wire
+from dutlab.spec.workloads.frames import FrameWorkload, each_once, outside
+from dutlab.units import Pps, Seconds
 
 SEARCH_S = Seconds(30.0)
 """What the short search takes, to count with."""
@@ -20,7 +21,7 @@ AROUND_TRIAL_S = Seconds(1.0)
 MOST_SHARE = 10.0
 
 
-class LatencyWorkload(WorkloadModel):
+class LatencyWorkload(FrameWorkload):
     """Latency over the load axis (RFC 8219 section 7): one trial a share of a rate."""
 
     kind: ClassVar[str] = "latency"
@@ -38,51 +39,36 @@ class LatencyWorkload(WorkloadModel):
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
-        """Whether sizes and shares are there, each once, and the times can be kept."""
+        """Whether shares are there, each once, and the times can be kept."""
         faults = super().cross_faults(data, made)
         if made is None:
             return faults
-        for key, names in (("frame_sizes", [m.name for m in made.frame_sizes]), ("shares", [f"{s:g}" for s in made.shares])):
-            if not names:
-                faults.append(fault((key,), "empty; write at least one"))
-            faults += [fault((key, i), "stands twice; `repeats` repeats trials") for i, n in enumerate(names) if n in names[:i]]
+        faults += each_once("shares", [f"{s:g}" for s in made.shares])
         faults += [fault(("shares", i), f"must be 0% to {MOST_SHARE:.0%}") for i, s in enumerate(made.shares) if not 0 <= s <= MOST_SHARE]
-        limits: tuple[tuple[str, float, float, float], ...] = (
+        faults += outside([
             ("duration", made.duration, 0.1, LONGEST_TRIAL),
             ("warmup", made.warmup, 0, LONGEST_WAIT),
             ("drain", made.drain, 0, LONGEST_WAIT),
-        )
-        return faults + [fault((k,), f"must be {low:g}s to {high:g}s, not {v:g}s") for k, v, low, high in limits if not low <= v <= high]
-
-    def count(self, every_link: Iterable[str]) -> int:
-        """How many settings there are: all shares are one trial."""
-        return len(self.link_sets(every_link)) * len(self.frame_sizes)
+        ])  # fmt: skip
+        return faults
 
     def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
         """One a set of links and frame size."""
         each = self.warmup + self.duration + self.drain + AROUND_TRIAL_S
         seconds = Seconds(len(self.shares) * each + (SEARCH_S if self.rate is None else 0.0))
-        for links in self.link_sets(every_link):
-            for mix in self.frame_sizes:
-                params: Params = {
-                    "frame_size": mix.size or mix.name,
-                    "frame_mix": mix.text,
-                    "rate_pps": self.rate,
-                    "shares_percent": ",".join(f"{round(s * 100, 9):g}" for s in self.shares),
-                    "idle_pps": self.idle_rate,
-                    "duration_s": self.duration,
-                    "warmup_s": self.warmup,
-                    "drain_s": self.drain,
-                }
-                yield Setting(links, params, seconds)
+        for links, _, sized in self.sized(every_link):
+            params: Params = {
+                **sized,
+                "rate_pps": self.rate,
+                "shares_percent": ",".join(f"{round(s * 100, 9):g}" for s in self.shares),
+                "idle_pps": self.idle_rate,
+                "duration_s": self.duration,
+                "warmup_s": self.warmup,
+                "drain_s": self.drain,
+            }
+            yield Setting(links, params, seconds)
 
     def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, and a rate above a line rate."""
-        names = sorted({name for links in self.link_sets(wires) for name in links})
-        yield from too_long(self.frame_sizes, "frame_sizes", names, wires)
-        for name in names:
-            speed = wires[name].speed
-            slow = [m for m in self.frame_sizes if speed is not None and self.rate is not None and self.rate > line_rate(speed, m.mean)]
-            if slow and speed is not None and self.rate is not None:
-                ceiling = si(line_rate(speed, slow[0].mean), "pps")
-                yield ("rate",), f"{si(self.rate, 'pps')} of frame size {slow[0].name} is more than link {name} carries ({ceiling})"
+        yield from super().misfits(wires)
+        yield from self.above_line_rate(("rate",), self.rate, wires)

@@ -11,16 +11,16 @@ from pydantic_core import InitErrorDetails
 from dutlab.spec.fields import BitRate, Duration, FrameRate, Share
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting, Wire, WorkloadModel, too_long
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting, Wire
+from dutlab.spec.workloads.frames import ROUNDING, FrameWorkload, outside
 from dutlab.units import Pps, Seconds, si
 
 SHORTEST_RAMP = Seconds(2.0)
 """A ramp is read once a second."""
 MOST_TARGET = 10.0
-_ROUNDING = 1 + 1e-9
 
 
-class LoadtestWorkload(WorkloadModel):
+class LoadtestWorkload(FrameWorkload):
     """Warm-up at a low rate, linear ramp from 0 to a target, hold; read once a second."""
 
     kind: ClassVar[str] = "loadtest"
@@ -42,60 +42,47 @@ class LoadtestWorkload(WorkloadModel):
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
-        """Whether sizes are there, each once, and the ramp rises in a time that can be kept."""
+        """Whether the ramp rises in a time that can be kept."""
         faults = super().cross_faults(data, made)
         if made is None:
             return faults
-        names = [m.name for m in made.frame_sizes]
-        if not names:
-            faults.append(fault(("frame_sizes",), "empty; a ramp needs at least one"))
-        faults += [fault(("frame_sizes", i), "stands twice; `repeats` repeats trials") for i, n in enumerate(names) if n in names[:i]]
-        limits: tuple[tuple[str, float, float, float], ...] = (
+        faults += outside([
             ("rampup", made.rampup, SHORTEST_RAMP, LONGEST_TRIAL),
             ("hold", made.hold, 0, LONGEST_TRIAL),
             ("warmup", made.warmup, 0, LONGEST_WAIT),
             ("drain", made.drain, 0, LONGEST_WAIT),
-        )
-        faults += [fault((k,), f"must be {low:g}s to {high:g}s, not {v:g}s") for k, v, low, high in limits if not low <= v <= high]
+        ])  # fmt: skip
         if not 0 < made.target <= MOST_TARGET:
             faults.append(fault(("target",), f"must be more than 0 and at most {MOST_TARGET * 100:g}%"))
         if made.threshold >= 1:
             faults.append(fault(("threshold",), "must be below 100%: more than everything cannot be lost"))
         return faults
 
-    def count(self, every_link: Iterable[str]) -> int:
-        """How many settings there are."""
-        return len(self.link_sets(every_link)) * len(self.frame_sizes)
-
     def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
         """One a set of links and frame size."""
-        for links in self.link_sets(every_link):
-            for mix in self.frame_sizes:
-                params: Params = {
-                    "frame_size": mix.size or mix.name,
-                    "frame_mix": mix.text,
-                    "directions": self.directions,
-                    "warmup_pps": self.warmup_rate,
-                    "warmup_s": self.warmup,
-                    "target_percent": round(self.target * 100, 9),
-                    "rampup_s": self.rampup,
-                    "hold_s": self.hold,
-                    "line_rate_bps_l1": self.line_rate,
-                    "threshold_percent": round(self.threshold * 100, 9),
-                    "drain_s": self.drain,
-                }
-                yield Setting(links, params, Seconds(self.warmup + self.rampup + self.hold + self.drain))
+        for links, _, sized in self.sized(every_link):
+            params: Params = {
+                **sized,
+                "directions": self.directions,
+                "warmup_pps": self.warmup_rate,
+                "warmup_s": self.warmup,
+                "target_percent": round(self.target * 100, 9),
+                "rampup_s": self.rampup,
+                "hold_s": self.hold,
+                "line_rate_bps_l1": self.line_rate,
+                "threshold_percent": round(self.threshold * 100, 9),
+                "drain_s": self.drain,
+            }
+            yield Setting(links, params, Seconds(self.warmup + self.rampup + self.hold + self.drain))
 
     def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, a target above a link's speed, links of different speeds in one set."""
-        sets = self.link_sets(wires)
-        names = sorted({name for links in sets for name in links})
-        yield from too_long(self.frame_sizes, "frame_sizes", names, wires)
-        for name in names:
+        yield from super().misfits(wires)
+        for name in self.driven(wires):
             speed = wires[name].speed
             wanted = (self.line_rate or speed or 0.0) * self.target
-            if speed is not None and wanted > speed * _ROUNDING:
+            if speed is not None and wanted > speed * (1 + ROUNDING):
                 yield ("target",), f"{si(wanted, 'bit/s')} is more than link {name} carries ({si(speed, 'bit/s')})"
-        for i, links in enumerate(sets):
+        for i, links in enumerate(self.link_sets(wires)):
             if self.line_rate is None and len({wires[name].speed for name in links}) > 1:
                 yield ("links", i) if self.links is not None else (), "links of different speeds; write a line_rate, or a set for each"

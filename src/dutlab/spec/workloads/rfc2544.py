@@ -9,8 +9,9 @@ from pydantic import Field
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.mixes import Mix
-from dutlab.spec.model import Loc, fault
-from dutlab.spec.workloads.base import Params, Setting, Wire, WorkloadModel, too_long
+from dutlab.spec.model import fault
+from dutlab.spec.workloads.base import Params, Setting
+from dutlab.spec.workloads.frames import FrameWorkload, each_once, outside
 from dutlab.units import RFC2544_FRAME_SIZES, Seconds
 
 TestName = Literal["throughput", "latency", "frame-loss", "back-to-back", "recovery", "reset"]
@@ -27,7 +28,7 @@ _WAITS_S = 9.0
 """Learning frames, residual frames, restabilising: 2 s, 2 s and 5 s."""
 
 
-class Rfc2544Workload(WorkloadModel):
+class Rfc2544Workload(FrameWorkload):
     """Throughput, latency, frame loss rate, back-to-back frames, system recovery and reset (RFC 2544 section 26) at each frame size."""
 
     kind: ClassVar[str] = "rfc2544"
@@ -45,49 +46,34 @@ class Rfc2544Workload(WorkloadModel):
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
-        """Whether tests and sizes are there, each once, and the numbers make sense."""
+        """Whether tests are there, each once, and the numbers make sense."""
         faults = super().cross_faults(data, made)
         if made is None:
             return faults
-        for key, names in (("frame_sizes", [m.name for m in made.frame_sizes]), ("tests", list(made.tests))):
-            if not names:
-                faults.append(fault((key,), "empty; the suite needs at least one"))
-            faults += [fault((key, i), "stands twice; `repeats` repeats trials") for i, n in enumerate(names) if n in names[:i]]
+        faults += each_once("tests", made.tests)
         if "throughput" not in made.tests and (needing := [t for t in made.tests if t in NEEDS_THROUGHPUT]):
             faults.append(fault(("tests",), f"{', '.join(needing)}: needs the throughput; add the test throughput"))
-        limits: tuple[tuple[str, float, float, float], ...] = (
+        numbers = [
             ("scale", made.scale, SMALLEST_SCALE, 1),
             ("width", made.width, 0.0001, 0.5),
             ("latency_repeats", made.latency_repeats, 1, MOST_REPEATS),
             ("burst_repeats", made.burst_repeats, 1, MOST_REPEATS),
-        )
-        faults += [fault((k,), f"must be {low:g} to {high:g}, not {v:g}") for k, v, low, high in limits if not low <= v <= high]
-        return faults
-
-    def count(self, every_link: Iterable[str]) -> int:
-        """How many settings there are."""
-        return len(self.link_sets(every_link)) * len(self.frame_sizes)
+        ]
+        return [*faults, *outside(numbers, unit="")]
 
     def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
         """One a set of links and size; the tests of a size follow one another inside it, whatever the order of the file."""
-        for links in self.link_sets(every_link):
-            for mix in self.frame_sizes:
-                params: Params = {
-                    "frame_size": mix.size or mix.name,
-                    "frame_mix": mix.text,
-                    "tests": ",".join(name for name in ALL_TESTS if name in self.tests),
-                    "scale": self.scale,
-                    "directions": self.directions,
-                    "width_ratio": self.width,
-                    "latency_repeats": self.latency_repeats,
-                    "burst_repeats": self.burst_repeats,
-                }
-                yield Setting(links, params, self._seconds(), mix)
-
-    def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
-        """Frames longer than an MTU."""
-        names = sorted({name for links in self.link_sets(wires) for name in links})
-        yield from too_long(self.frame_sizes, "frame_sizes", names, wires)
+        for links, mix, sized in self.sized(every_link):
+            params: Params = {
+                **sized,
+                "tests": ",".join(name for name in ALL_TESTS if name in self.tests),
+                "scale": self.scale,
+                "directions": self.directions,
+                "width_ratio": self.width,
+                "latency_repeats": self.latency_repeats,
+                "burst_repeats": self.burst_repeats,
+            }
+            yield Setting(links, params, self._seconds(), mix)
 
     def _seconds(self) -> Seconds:
         """About what a frame size takes; searches cannot be known before."""

@@ -13,8 +13,9 @@ from dutlab.spec.fields import Duration, FrameRate, Share
 from dutlab.spec.goals import FIRST_TRIALS, WIDTH, Goal, checked, goal_faults, goals_named, goals_text
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, SpecModel, fault
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting, Wire, WorkloadModel, too_long
-from dutlab.units import RFC2544_FRAME_SIZES, Seconds, line_rate, si
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting, Wire
+from dutlab.spec.workloads.frames import FrameWorkload, outside
+from dutlab.units import RFC2544_FRAME_SIZES, Seconds, si
 
 DEFAULT_PRESET = "csit"
 AROUND_TRIAL_S = Seconds(0.5)
@@ -56,7 +57,7 @@ class SearchGoal(SpecModel):
         return Goal(self.name, self.loss, self.exceed, self.final, self.sum, self.width, self.initial, self.steps)
 
 
-class SearchWorkload(WorkloadModel):
+class SearchWorkload(FrameWorkload):
     """The highest rates at which the DUT meets goals, all goals in one search (RFC 9971; RFC 2544 section 26.1)."""
 
     kind: ClassVar[str] = "search"
@@ -78,24 +79,19 @@ class SearchWorkload(WorkloadModel):
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
-        """Whether there are goals that one search can serve, sizes each once, and a range of rates."""
+        """Whether there are goals that one search can serve, and a range of rates."""
         faults = super().cross_faults(data, made)
         if made is None:
             return faults
         faults += made.faults_of_goals()
-        names = [m.name for m in made.frame_sizes]
-        if not names:
-            faults.append(fault(("frame_sizes",), "empty; a search needs at least one"))
-        faults += [fault(("frame_sizes", i), "stands twice; `repeats` repeats trials") for i, n in enumerate(names) if n in names[:i]]
         if made.lowest is not None and made.highest is not None and made.lowest >= made.highest:
             faults.append(fault(("lowest",), f"{si(made.lowest, 'pps')} is not below highest, {si(made.highest, 'pps')}"))
-        limits: tuple[tuple[str, float | None, float, float], ...] = (
+        limits = [
             ("warmup", made.warmup, 0, LONGEST_WAIT),
             ("drain", made.drain, 0, LONGEST_WAIT),
             ("budget", made.budget, 1, LONGEST_TRIAL),
-        )
-        faults += [fault((k,), f"must be {a:g}s to {b:g}s, not {v:g}s") for k, v, a, b in limits if v is not None and not a <= v <= b]
-        return faults
+        ]
+        return [*faults, *outside(limits)]
 
     def faults_of_goals(self) -> list[InitErrorDetails]:
         """Goals and preset that exclude one another, and goals that no one search can serve."""
@@ -114,27 +110,21 @@ class SearchWorkload(WorkloadModel):
             return checked([entry.goal for entry in self.goals])
         return goals_named(self.preset or DEFAULT_PRESET)
 
-    def count(self, every_link: Iterable[str]) -> int:
-        """How many settings there are."""
-        return len(self.link_sets(every_link)) * len(self.frame_sizes)
-
     def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
         """One a set of links and size."""
-        for links in self.link_sets(every_link):
-            for mix in self.frame_sizes:
-                params: Params = {
-                    "frame_size": mix.size or mix.name,
-                    "frame_mix": mix.text,
-                    "preset": (self.preset or DEFAULT_PRESET) if self.goals is None else None,
-                    "goals": None if self.goals is None else goals_text(self.wanted),
-                    "lowest_pps": self.lowest,
-                    "highest_pps": self.highest,
-                    "warmup_s": self.warmup,
-                    "drain_s": self.drain,
-                    "budget_s": self.budget,
-                    "early_stop": self.early_stop,
-                }
-                yield Setting(links, params, self._seconds(), mix)
+        for links, mix, sized in self.sized(every_link):
+            params: Params = {
+                **sized,
+                "preset": (self.preset or DEFAULT_PRESET) if self.goals is None else None,
+                "goals": None if self.goals is None else goals_text(self.wanted),
+                "lowest_pps": self.lowest,
+                "highest_pps": self.highest,
+                "warmup_s": self.warmup,
+                "drain_s": self.drain,
+                "budget_s": self.budget,
+                "early_stop": self.early_stop,
+            }
+            yield Setting(links, params, self._seconds(), mix)
 
     def _seconds(self) -> Seconds:
         """About what a search takes; it cannot be known before."""
@@ -146,13 +136,6 @@ class SearchWorkload(WorkloadModel):
 
     def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, and rates above a line rate."""
-        names = sorted({name for links in self.link_sets(wires) for name in links})
-        yield from too_long(self.frame_sizes, "frame_sizes", names, wires)
-        for name in names:
-            if (speed := wires[name].speed) is None:
-                continue
-            for key, rate in (("lowest", self.lowest), ("highest", self.highest)):
-                slow = [mix for mix in self.frame_sizes if rate is not None and rate > line_rate(speed, mix.mean)]
-                if slow and rate is not None:
-                    ceiling = si(line_rate(speed, slow[0].mean), "pps")
-                    yield (key,), f"{si(rate, 'pps')} of frame size {slow[0].name} is more than link {name} carries ({ceiling})"
+        yield from super().misfits(wires)
+        for key, rate in (("lowest", self.lowest), ("highest", self.highest)):
+            yield from self.above_line_rate((key,), rate, wires)

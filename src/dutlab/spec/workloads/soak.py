@@ -11,14 +11,15 @@ from pydantic_core import InitErrorDetails
 from dutlab.spec.fields import Duration, FrameRate, Share
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting, Wire, WorkloadModel, too_long
-from dutlab.units import Seconds, line_rate, si
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting, Wire
+from dutlab.spec.workloads.frames import FrameWorkload, outside
+from dutlab.units import Pps, Seconds
 
 SHORTEST_SOAK = Seconds(3.0)
 """Counters are read once a second; fewer readings place nothing in time."""
 
 
-class SoakWorkload(WorkloadModel):
+class SoakWorkload(FrameWorkload):
     """A share of a rate for hours, with every second that lost frames."""
 
     kind: ClassVar[str] = "soak"
@@ -40,48 +41,32 @@ class SoakWorkload(WorkloadModel):
         faults = super().cross_faults(data, made)
         if made is None:
             return faults
-        names = [m.name for m in made.frame_sizes]
-        faults += [] if names else [fault(("frame_sizes",), "empty; write at least one")]
-        faults += [fault(("frame_sizes", i), "stands twice; `repeats` repeats trials") for i, n in enumerate(names) if n in names[:i]]
         if made.share <= 0:
             faults.append(fault(("share",), "must be more than 0"))
         if not 0 <= made.threshold < 1:
             faults.append(fault(("threshold",), "must be 0% to less than 100%"))
-        limits: tuple[tuple[str, float, float, float], ...] = (
+        faults += outside([
             ("duration", made.duration, SHORTEST_SOAK, LONGEST_TRIAL),
             ("warmup", made.warmup, 0, LONGEST_WAIT),
             ("drain", made.drain, 0, LONGEST_WAIT),
-        )
-        return faults + [fault((k,), f"must be {low:g}s to {high:g}s, not {v:g}s") for k, v, low, high in limits if not low <= v <= high]
-
-    def count(self, every_link: Iterable[str]) -> int:
-        """How many settings there are."""
-        return len(self.link_sets(every_link)) * len(self.frame_sizes)
+        ])  # fmt: skip
+        return faults
 
     def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
         """One a set of links and frame size."""
-        for links in self.link_sets(every_link):
-            for mix in self.frame_sizes:
-                params: Params = {
-                    "frame_size": mix.size or mix.name,
-                    "frame_mix": mix.text,
-                    "rate_pps": self.rate,
-                    "share_percent": round(self.share * 100, 9),
-                    "duration_s": self.duration,
-                    "threshold_percent": round(self.threshold * 100, 9),
-                    "warmup_s": self.warmup,
-                    "drain_s": self.drain,
-                }
-                yield Setting(links, params, Seconds(self.warmup + self.duration + self.drain), mix)
+        for links, mix, sized in self.sized(every_link):
+            params: Params = {
+                **sized,
+                "rate_pps": self.rate,
+                "share_percent": round(self.share * 100, 9),
+                "duration_s": self.duration,
+                "threshold_percent": round(self.threshold * 100, 9),
+                "warmup_s": self.warmup,
+                "drain_s": self.drain,
+            }
+            yield Setting(links, params, Seconds(self.warmup + self.duration + self.drain), mix)
 
     def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, and a load above a line rate."""
-        names = sorted({name for links in self.link_sets(wires) for name in links})
-        yield from too_long(self.frame_sizes, "frame_sizes", names, wires)
-        wanted = self.rate * self.share
-        for name in names:
-            speed = wires[name].speed
-            slow = [m for m in self.frame_sizes if speed is not None and wanted > line_rate(speed, m.mean) * (1 + 1e-9)]
-            if slow and speed is not None:
-                ceiling = si(line_rate(speed, slow[0].mean), "pps")
-                yield ("rate",), f"{si(wanted, 'pps')} of frame size {slow[0].name} is more than link {name} carries ({ceiling})"
+        yield from super().misfits(wires)
+        yield from self.above_line_rate(("rate",), Pps(self.rate * self.share), wires)

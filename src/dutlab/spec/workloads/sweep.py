@@ -13,14 +13,14 @@ from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.rates import AskedRate, Rate, RateUnit
 from dutlab.spec.traffic import Traffic
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting, Wire, WorkloadModel, too_long
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting, Wire
+from dutlab.spec.workloads.frames import ROUNDING, FrameWorkload, each_once, outside
 from dutlab.units import RFC2544_FRAME_SIZES, Seconds, line_rate, si
 
 SHORTEST_SWEEP = Seconds(0.1)
-_ROUNDING = 1e-9  # of a bit rate that is the line rate itself
 
 
-class SweepWorkload(WorkloadModel):
+class SweepWorkload(FrameWorkload):
     """Frames of each size at each rate, counted and timed by the engine (throughput at a given load, RFC 2544 section 26.3's trial)."""
 
     kind: ClassVar[str] = "sweep"
@@ -40,20 +40,16 @@ class SweepWorkload(WorkloadModel):
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
-        """Whether sizes and rates are there, each once, and the times can be kept."""
+        """Whether rates are there, each once, and the times can be kept."""
         faults = super().cross_faults(data, made)
         if made is None:
             return faults
-        for key, names in (("frame_sizes", [m.name for m in made.frame_sizes]), ("rates", [str(r) for r in made.rates])):
-            if not names:
-                faults.append(fault((key,), "empty; a sweep needs at least one"))
-            faults += [fault((key, i), "stands twice; `repeats` repeats trials") for i, n in enumerate(names) if n in names[:i]]
-        limits: tuple[tuple[str, float, float, float], ...] = (
+        faults += each_once("rates", [str(r) for r in made.rates])
+        faults += outside([
             ("duration", made.duration, SHORTEST_SWEEP, LONGEST_TRIAL),
             ("warmup", made.warmup, 0, LONGEST_WAIT),
             ("drain", made.drain, 0, LONGEST_WAIT),
-        )
-        faults += [fault((k,), f"must be {low:g}s to {high:g}s, not {v:g}s") for k, v, low, high in limits if not low <= v <= high]
+        ])  # fmt: skip
         least = made.traffic.shortest_over_ipv4
         short = [(i, mix) for i, mix in enumerate(made.frame_sizes) if min(size for size, _ in mix.parts) < least]
         faults += [
@@ -63,30 +59,21 @@ class SweepWorkload(WorkloadModel):
 
     def count(self, every_link: Iterable[str]) -> int:
         """How many settings there are."""
-        return len(self.link_sets(every_link)) * len(self.frame_sizes) * len(self.rates)
+        return super().count(every_link) * len(self.rates)
 
     def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
         """One a set of links, size and rate."""
-        for links in self.link_sets(every_link):
-            for mix in self.frame_sizes:
-                for rate in self.rates:
-                    params: Params = {
-                        "frame_size": mix.size or mix.name,
-                        "frame_mix": mix.text,
-                        **_rate_params(rate, mix),
-                        "duration_s": self.duration,
-                        "warmup_s": self.warmup,
-                        "drain_s": self.drain,
-                    }
-                    more = {"traffic": self.traffic.text(), "directions": None if self.directions == "forward" else self.directions}
-                    params |= {name: value for name, value in more.items() if value is not None}
-                    yield Setting(links, params, Seconds(self.warmup + self.duration + self.drain), mix)
+        more = {"traffic": self.traffic.text(), "directions": None if self.directions == "forward" else self.directions}
+        for links, mix, sized in self.sized(every_link):
+            for rate in self.rates:
+                times: Params = {"duration_s": self.duration, "warmup_s": self.warmup, "drain_s": self.drain}
+                params = sized | _rate_params(rate, mix) | times | {name: value for name, value in more.items() if value is not None}
+                yield Setting(links, params, Seconds(self.warmup + self.duration + self.drain), mix)
 
     def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, rates above a line rate, and shares of a speed that nobody knows."""
-        names = sorted({name for links in self.link_sets(wires) for name in links})
-        yield from too_long(self.frame_sizes, "frame_sizes", names, wires)
-        for name in names:
+        yield from super().misfits(wires)
+        for name in self.driven(wires):
             speed = wires[name].speed
             for i, rate in enumerate(self.rates):
                 if rate is None:
@@ -95,7 +82,7 @@ class SweepWorkload(WorkloadModel):
                     if rate.unit is RateUnit.PERCENT:
                         yield ("rates", i), f"{rate} of what? Link {name} has no speed; write it in the testbed, or frames a second here"
                     continue
-                slow = [mix for mix in self.frame_sizes if (rate.pps(mix.mean, speed) or 0) > line_rate(speed, mix.mean) * (1 + _ROUNDING)]
+                slow = [mix for mix in self.frame_sizes if (rate.pps(mix.mean, speed) or 0) > line_rate(speed, mix.mean) * (1 + ROUNDING)]
                 if slow:
                     ceiling = si(line_rate(speed, slow[0].mean), "pps")
                     asked = si(rate.pps(slow[0].mean, speed) or 0, "pps")

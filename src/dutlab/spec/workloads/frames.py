@@ -1,0 +1,79 @@
+"""What every workload says that sends frames of its own: their sizes, and how fast a link takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Self
+
+from pydantic_core import InitErrorDetails
+
+from dutlab.spec.mixes import Mix
+from dutlab.spec.model import Loc, fault
+from dutlab.spec.workloads.base import LinkSet, Params, Wire, WorkloadModel
+from dutlab.units import Pps, line_rate, si
+
+ROUNDING = 1e-9
+"""Of a rate that is the line rate itself."""
+
+
+class FrameWorkload(WorkloadModel):
+    """Sizes of frames (bytes with FCS) or mixes; each with each set of links is a setting."""
+
+    frame_sizes: tuple[Mix, ...]
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether sizes are there, each once."""
+        faults = super().cross_faults(data, made)
+        return faults if made is None else [*faults, *each_once("frame_sizes", [mix.name for mix in made.frame_sizes])]
+
+    def count(self, every_link: Iterable[str]) -> int:
+        """How many settings there are."""
+        return len(self.link_sets(every_link)) * len(self.frame_sizes)
+
+    def sized(self, every_link: Iterable[str]) -> Iterator[tuple[LinkSet, Mix, Params]]:
+        """Each set of links with each size, and the parameters that say so."""
+        for links in self.link_sets(every_link):
+            for mix in self.frame_sizes:
+                yield links, mix, {"frame_size": mix.size or mix.name, "frame_mix": mix.text}
+
+    def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
+        """Frames longer than an MTU."""
+        for name in self.driven(wires):
+            for i, mix in enumerate(self.frame_sizes):
+                if mix.longest > (most := wires[name].longest_frame):
+                    yield (
+                        ("frame_sizes", i),
+                        f"{mix.longest} bytes with FCS do not pass link {name}: its MTU of {wires[name].mtu} carries {most}",
+                    )
+
+    def driven(self, every_link: Iterable[str]) -> list[str]:
+        """The links that any trial drives, by name."""
+        return sorted({name for links in self.link_sets(every_link) for name in links})
+
+    def above_line_rate(self, at: Loc, rate: Pps | None, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
+        """A fault at `at` for each link that does not carry so many frames a second of some size."""
+        for name in self.driven(wires):
+            speed = wires[name].speed
+            slow = [
+                m for m in self.frame_sizes if speed is not None and rate is not None and rate > line_rate(speed, m.mean) * (1 + ROUNDING)
+            ]
+            if slow and speed is not None and rate is not None:
+                ceiling = si(line_rate(speed, slow[0].mean), "pps")
+                yield at, f"{si(rate, 'pps')} of frame size {slow[0].name} is more than link {name} carries ({ceiling})"
+
+
+def each_once(key: str, names: Sequence[str]) -> Iterator[InitErrorDetails]:
+    """What is wrong with a list that must not be empty and says nothing twice."""
+    if not names:
+        yield fault((key,), "empty; write at least one")
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            yield fault((key, i), "stands twice; `repeats` repeats trials")
+
+
+def outside(limits: Iterable[tuple[str, float | None, float, float]], unit: str = "s") -> Iterator[InitErrorDetails]:
+    """A fault for each (key, value, least, most) whose value is given and not between the two."""
+    for key, value, low, high in limits:
+        if value is not None and not low <= value <= high:
+            yield fault((key,), f"must be {low:g}{unit} to {high:g}{unit}, not {value:g}{unit}")
