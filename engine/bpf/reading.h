@@ -15,7 +15,8 @@ struct {
 } readings SEC(".maps");
 
 /* Reading the clock costs about as much as accounting for a frame. Within one poll of the queue, frames are handled at
- * most some hundred nanoseconds apart, so a few of them share a reading; the first of each poll makes a new one. */
+ * most some hundred nanoseconds apart, so a few of them share a reading; the first of each poll makes a new one, and so
+ * does a frame that was sent after it. */
 SEC("tp_btf/napi_poll")
 int end_of_poll(void *ctx)
 {
@@ -27,7 +28,7 @@ int end_of_poll(void *ctx)
 	return 0;
 }
 
-static __always_inline __u64 read_clock(void)
+static __always_inline __u64 read_clock(__u64 sent_ns)
 {
 	__u32 zero = 0;
 	struct reading *r;
@@ -37,7 +38,7 @@ static __always_inline __u64 read_clock(void)
 	r = bpf_map_lookup_elem(&readings, &zero);
 	if (!r)
 		return bpf_ktime_get_ns();
-	if (r->uses_left == 0) {
+	if (r->uses_left == 0 || (__s64)(r->now_ns - sent_ns) < 0) {
 		r->now_ns = bpf_ktime_get_ns();
 		r->uses_left = clock_uses;
 	}

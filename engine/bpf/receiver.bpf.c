@@ -139,7 +139,7 @@ int account(struct xdp_md *ctx)
 	head = bpf_be64_to_cpu(*(__u64 *)(probe + 2));
 	sequence = head & 0xffffffffffffULL;
 	sent = bpf_be64_to_cpu(*(__u64 *)(probe + PROBE_TIME_AT)) - clock_offset_ns;
-	now = read_clock();
+	now = read_clock(sent);
 	/* From a day ago until a moment ahead. */
 	if (now + FUTURE_NS - sent > DAY_NS)
 		return pass();

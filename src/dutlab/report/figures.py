@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from dutlab.analysis.statistics import summarise
 from dutlab.report.groups import Group
@@ -25,18 +26,21 @@ def computed_value(group: Group, link: str, figure: str, of: Callable[[TrialReco
         why = f"not measured: no {figure} in the records" if group.measured else group.why_missing
         return Missing(why, tuple(group.planned))
     have = [r for r in group.measured if r.trial in values]
-    found = summarise(list(values.values()))
     marks = tuple(sorted(set().union(*(book.touching(r, link, figure) for r in have))))
+    return replace(figure_of(values, len(group.planned)), marks=marks, severe=book.severe(marks))
+
+
+def figure_of(values: Mapping[int, float], planned: int) -> Figure:
+    """The figure of what was found by trial, of so many planned; without doubts."""
+    found = summarise(list(values.values()))
     return Figure(
         median=found.median,
         low=found.interval.low if found.interval else found.low,
         high=found.interval.high if found.interval else found.high,
         interval=found.interval is not None,
         n=found.n,
-        planned=len(group.planned),
-        trials=tuple(r.trial for r in have),
-        marks=marks,
-        severe=book.severe(marks),
+        planned=planned,
+        trials=tuple(values),
     )
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from dutlab.report.figures import value_of
+from dutlab.analysis.statistics import median
+from dutlab.report.figures import figure_of, value_of
 from dutlab.report.groups import Group
 from dutlab.report.model import Curve, Figure, Grid, GridColumn, GridRow, Line, Section
 from dutlab.report.notes import NoteBook
-from dutlab.report.words import plural
+from dutlab.report.words import KPPS, plural
 from dutlab.store.run_folder import RunFolder
 
 _K = TypeVar("_K")
@@ -92,9 +93,21 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         lead="Rates and frames are of all links and directions of a row together. Frames that the DUT's port did not take count as lost.",
         grids=tuple(grids),
         curves=(*_throughput_curves(groups), *_loss_curves(groups)),
-        words=tuple(dict.fromkeys(f"{g.label}, {_size(g)} bytes: {note}" for g in groups for r in g.measured for note in r.notes)),
+        words=tuple(dict.fromkeys(said for g in groups for said in _words(g, book))),
         deviations=_deviations(groups),
     )
+
+
+def _words(group: Group, book: NoteBook) -> Iterator[str]:
+    """The throughput as section 26.1 wants a single value stated, and what the tests noted."""
+    about = f"{group.label}, {_size(group)} bytes, {_place(group)}"
+    found = value_of(group, group.cell.link_label, "throughput_pps", book)
+    most = value_of(group, group.cell.link_label, "max_pps", book)
+    if isinstance(found, Figure) and isinstance(most, Figure) and most.median:
+        share = f"{found.median / most.median:.1%} of the highest rate, {KPPS.text(most.median)}"
+        yield f"{about}: throughput {KPPS.text(found.median)}, {share}."
+    for record in group.measured:
+        yield from (f"{about}: {note}" for note in record.notes)
 
 
 def _asked(groups: Sequence[Group], test: str) -> bool:
@@ -143,24 +156,18 @@ def _how(group: Group, table: str) -> str:
 
 
 def _losses(groups: Sequence[Group], scaled: str) -> Grid:
-    """One row a rate. Of repeats the first is shown: each may have ended at another rate, and the curve has them all."""
+    """One row a rate; a rate that only some repeats came to has as many."""
     rows = []
     for g in groups:
-        for record in g.measured[:1]:
-            for row in record.tables.get("frame_loss", ()):
-                ratio, made = row["loss_ratio"], row["made_pps"]
-                if not isinstance(ratio, int | float) or not isinstance(made, int | float):
-                    continue
-                values = (_single(float(row["offered_share_ratio"] or 0), record.trial), _single(made, record.trial))
-                rows.append(
-                    GridRow(
-                        g.label,
-                        (_place(g), _size(g), *values, _single(ratio, record.trial)),
-                        links=g.cell.link_label,
-                        link=g.cell.link_label,
-                        size=_size(g),
-                    )
-                )
+        for share, found in _by_share(g).items():
+            planned = len(g.planned)
+            made, lost = (
+                figure_of({t: m for t, (m, _) in found.items()}, planned),
+                figure_of({t: r for t, (_, r) in found.items()}, planned),
+            )
+            offered = figure_of(dict.fromkeys(found, share), planned)
+            link = g.cell.link_label
+            rows.append(GridRow(g.label, (_place(g), _size(g), offered, made, lost), links=link, link=link, size=_size(g)))
     columns = (
         GridColumn("links"),
         GridColumn("frame size"),
@@ -171,8 +178,15 @@ def _losses(groups: Sequence[Group], scaled: str) -> Grid:
     return Grid("rfc2544-frame-loss", "Frame loss rate (§26.3), from the highest rate down" + scaled, columns, tuple(rows))
 
 
-def _single(value: float, trial: int) -> Figure:
-    return Figure(value, value, value, interval=False, n=1, planned=1, trials=(trial,))
+def _by_share(group: Group) -> dict[float, dict[int, tuple[float, float]]]:
+    """Share of the highest rate → trial → rate that was made and ratio that was lost, from the highest share down."""
+    out: dict[float, dict[int, tuple[float, float]]] = {}
+    for record in group.measured:
+        for row in record.tables.get("frame_loss", ()):
+            share, made, lost = row["offered_share_ratio"], row["made_pps"], row["loss_ratio"]
+            if isinstance(share, int | float) and isinstance(made, int | float) and isinstance(lost, int | float):
+                out.setdefault(float(share), {})[record.trial] = (made, lost)
+    return dict(sorted(out.items(), reverse=True))
 
 
 def _throughput_curves(groups: Sequence[Group]) -> list[Curve]:
@@ -226,12 +240,7 @@ def _loss_curves(groups: Sequence[Group]) -> list[Curve]:
 
 
 def _loss_points(group: Group) -> tuple[tuple[float, float], ...]:
-    return tuple(
-        (float(share), float(ratio))
-        for record in group.measured[:1]
-        for row in record.tables.get("frame_loss", ())
-        if isinstance(share := row["offered_share_ratio"], int | float) and isinstance(ratio := row["loss_ratio"], int | float)
-    )
+    return tuple((share, median([lost for _, lost in found.values()])) for share, found in _by_share(group).items())
 
 
 def _by(groups: Sequence[Group], key: Callable[[Group], _K]) -> dict[_K, list[Group]]:

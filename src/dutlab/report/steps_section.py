@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dutlab.analysis.statistics import summarise
+from dutlab.report.figures import figure_of
 from dutlab.report.groups import Group
-from dutlab.report.model import Figure, Grid, GridColumn, GridRow, Missing, Section, Value
+from dutlab.report.model import Figure, Grid, GridColumn, GridRow, Section
 from dutlab.report.notes import NoteBook
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
@@ -38,23 +38,17 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
 
 
 def _rows(group: Group) -> list[GridRow]:
-    found: dict[_Key, list[tuple[TrialRecord, dict[str, float | str | None]]]] = {}
+    found: dict[_Key, list[tuple[TrialRecord, dict[str, int | float | str | None]]]] = {}
     for record in group.records:
         for row in record.tables.get("steps", ()):
             found.setdefault((str(row["host"]), str(row["phase"]), str(row["step"]), str(row["command"])), []).append((record, row))
     return [GridRow(group.label, (*key, _ends(rows), _took(rows))) for key, rows in found.items()]
 
 
-def _ends(rows: Sequence[tuple[TrialRecord, dict[str, float | str | None]]]) -> str:
+def _ends(rows: Sequence[tuple[TrialRecord, dict[str, int | float | str | None]]]) -> str:
     said = dict.fromkeys(str(row["why"] or f"{row['status']}") for _, row in rows)
     return "; ".join(said)
 
 
-def _took(rows: Sequence[tuple[TrialRecord, dict[str, float | str | None]]]) -> Value:
-    seconds = [float(row["duration_s"] or 0) for _, row in rows]
-    trials = tuple(dict.fromkeys(record.trial for record, _ in rows))
-    if not seconds:
-        return Missing("never begun", trials)
-    s = summarise(seconds)
-    low, high = (s.interval.low, s.interval.high) if s.interval else (s.low, s.high)
-    return Figure(s.median, low, high, s.interval is not None, s.n, len(rows), trials)
+def _took(rows: Sequence[tuple[TrialRecord, dict[str, int | float | str | None]]]) -> Figure:
+    return figure_of({record.trial: float(row["duration_s"] or 0) for record, row in rows}, len(rows))

@@ -30,5 +30,5 @@ async def measure(stand: Stand) -> Result:
         if clean == CLEAN:
             break
     figures = {"loss_at_max_ratio": first} if isinstance(first := rows[0]["loss_ratio"], float) else {}
-    notes = [] if clean == CLEAN else ["frames were lost at a tenth of the highest rate too: no two rates in a row without loss"]
+    notes = [] if clean == CLEAN else ["down to a tenth of the highest rate no two rates in a row were without loss"]
     return Result(rows, figures, notes)
