@@ -78,7 +78,7 @@ async def test_frame_loss_follows_the_formula_and_ends_after_two_clean_rates(hel
 async def test_a_dut_that_always_loses_is_tried_down_to_a_tenth_and_said_so():
     found = await frame_loss.measure(stand(Simulation(Dut(50_000))))
     assert len(found.rows) == 10
-    assert found.notes == ["frames were lost at a tenth of the highest rate too: no two rates in a row without loss"]
+    assert found.notes == ["down to a tenth of the highest rate no two rates in a row were without loss"]
 
 
 @settings(max_examples=25, deadline=None)
