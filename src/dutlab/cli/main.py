@@ -33,6 +33,7 @@ COMMANDS = {
     "runs": "dutlab.cli.runs:runs",
     "query": "dutlab.cli.runs:query",
     "limits": "dutlab.cli.limits:limits",
+    "facts": "dutlab.cli.facts:facts",
     "calibrate": "dutlab.cli.calibrate:calibrate",
     "verify": "dutlab.cli.verify:verify",
 }

@@ -1,0 +1,89 @@
+"""facts: what a machine is, as every run folder keeps it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dutlab.cli.loop import run_in_order
+from dutlab.errors import InputError
+from dutlab.hosts.facts import collect_facts
+from dutlab.hosts.host import Host
+from dutlab.hosts.local import LocalHost
+from dutlab.hosts.reach import hosts_of
+from dutlab.hosts.ssh import SshHost
+from dutlab.hosts.ssh_login import Login
+from dutlab.report.facts import fact_rows
+from dutlab.spec.fields import ssh_fault
+from dutlab.spec.loader import load_testbed
+
+HERE = "this-machine"
+MOST_PORTS = 64
+
+
+@click.command()
+@click.argument("wanted", metavar="[HOST]…", nargs=-1)
+@click.option(
+    "--testbed", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="HOST is one of this file; all of them by default."
+)
+@click.option("--port", "ports", multiple=True, help="Only these interfaces.  [all, or those of the testbed's links]")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def facts(*, wanted: tuple[str, ...], testbed: Path | None, ports: tuple[str, ...], as_json: bool) -> None:
+    """Tell what hosts are: processor, kernel, mitigations, cards, offloads, rings, optics.
+
+    Without HOST this machine; a HOST is [user@]host by ssh, or a host of the testbed file.
+
+    \b
+    Example:
+      dutlab facts --port eth1
+    """  # noqa: D301
+    hosts, links = _hosts(wanted, testbed)
+    found = run_in_order(_collect(hosts, ports, links))
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    for row in fact_rows(found):
+        values = dict.fromkeys(row.by_host.values())
+        said = (
+            next(iter(values))
+            if len(values) == 1 and len(row.by_host) == len(found)
+            else "; ".join(f"{h}: {v}" for h, v in row.by_host.items())
+        )
+        click.echo(f"{row.name}: {said}")
+
+
+def _hosts(wanted: Sequence[str], testbed: Path | None) -> tuple[dict[str, Host], Mapping[str, list[str]]]:
+    """The hosts, and the interfaces of the testbed's links by host. Raises InputError, SpecRefused."""
+    if testbed is None:
+        if wrong := [what for target in wanted if (what := ssh_fault(target))]:
+            raise InputError("; ".join(wrong))
+        return {target: SshHost(Login(target, target)) for target in wanted} or {HERE: LocalHost(HERE)}, {}
+    read = load_testbed(testbed)
+    if unknown := [name for name in wanted if name not in read.hosts]:
+        raise InputError(f"testbed {read.name} has no host {', '.join(unknown)}", remedy=f"it has {', '.join(read.hosts)}")
+    links: dict[str, list[str]] = {name: [] for name in read.hosts}
+    for link in read.links.values():
+        for port in link.path:
+            links[port.host].append(port.interface)
+    return {name: host for name, host in hosts_of(read).items() if not wanted or name in wanted}, links
+
+
+async def _collect(hosts: Mapping[str, Host], ports: Sequence[str], links: Mapping[str, list[str]]) -> dict[str, dict[str, Any]]:
+    async def of(name: str, host: Host) -> dict[str, Any]:
+        try:
+            return await collect_facts(host, ports or links.get(name) or await _interfaces(host))
+        finally:
+            await host.close()
+
+    return dict(zip(hosts, await asyncio.gather(*(of(name, host) for name, host in hosts.items())), strict=True))
+
+
+async def _interfaces(host: Host) -> list[str]:
+    """All but the loopback, as Linux lists them; another system names none."""
+    listed = await host.run(["ls", "/sys/class/net"], check=False)
+    return [name for name in listed.text.split() if name not in ("lo", "bonding_masters")][:MOST_PORTS]
