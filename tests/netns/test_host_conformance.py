@@ -304,3 +304,15 @@ async def test_a_namespace_shows_its_own_network_and_the_files_of_the_machine(na
     assert (await host.run(["ls", "/sys/class/net"])).text.split() == ["lo"]
     await host.put(b"here", str(tmp_path / "f"))
     assert (tmp_path / "f").read_bytes() == b"here"
+
+
+async def test_who_is_cancelled_while_closing_the_input_leaves_it_closed_for_the_next(host: Host) -> None:
+    process = await host.spawn(["sh", "-c", "trap '' TERM; exec cat >/dev/null"])
+    for _ in range(3):
+        closing = asyncio.ensure_future(process.close_stdin())
+        await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.gather(closing, return_exceptions=True)
+    await process.close_stdin()
+    assert (await process.wait(10.0)).status == 0
+    await process.close_stdin()

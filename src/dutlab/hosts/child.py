@@ -38,7 +38,8 @@ class ChildCarrier:
     async def close_stdin(self) -> None:
         self._stdin.close()
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            await self._stdin.wait_closed()
+            # Shielded: asyncio has one future for all who wait, so who is cancelled here would cancel it for the others, and for asyncio.
+            await asyncio.shield(asyncio.ensure_future(self._stdin.wait_closed()))
 
     async def exited(self) -> None:
         # Some Python releases wake wait() only once all pipes are closed, which a child of the command can prevent:
