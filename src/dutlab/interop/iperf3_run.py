@@ -14,6 +14,7 @@ from dutlab.interop.imported_run import Imported, ImportOptions
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.tools import iperf3_json
+from dutlab.tools.iperf3 import figures_of
 from dutlab.tools.iperf3_json import Result, UnreadableError
 
 LINK = "a"
@@ -77,18 +78,12 @@ def _document(data: bytes) -> tuple[dict[str, Any], list[str]]:
 
 
 def _figures(result: Result, udp: Mapping[str, Any]) -> dict[str, float]:
-    found = {
-        "goodput_bps": result.received_bps,
-        "sent_bps": result.sent_bps,
-        "retransmits": result.retransmits,
-        "sender_cpu_percent": result.sender_cpu_percent,
-        "receiver_cpu_percent": result.receiver_cpu_percent,
-    }
+    found = figures_of(result)
     packets, lost, jitter = (udp.get(key) for key in ("packets", "lost_packets", "jitter_ms"))
     if isinstance(packets, int) and isinstance(lost, int) and packets > 0:
         found |= {"loss_ratio": lost / packets}
         found |= {"jitter_ns": float(jitter) * 1e6} if isinstance(jitter, int | float) else {}
-    return {name: float(value) for name, value in found.items() if value is not None}
+    return found
 
 
 def _row(at_s: float, goodput_bps: float, retransmits: int | None) -> Row:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dutlab.hosts.host import Host
+from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
 from dutlab.plan.trials import Plan, Trial
 from dutlab.runner.progress import Progress
@@ -73,16 +74,16 @@ async def conduct(
             await Steps(hosts).carry_out(what.work, account, what.phases)
         finally:
             out.append(Conducted(started, datetime.now(UTC), account))
-            record = _record(trial, out[-1], book)
-            folder.write_trial(record, account.measured().raw)
+            measured = account.measured()
+            record = _record(trial, out[-1], measured, book)
+            folder.write_trial(record, measured.raw)
             progress.trial(trial, record)
     folder.write_manifest()
     failed = sum(1 for o in out if o.account.failed)
     return RunResult(folder.path, len(out) - failed, failed, 0), out
 
 
-def _record(trial: Trial, done: Conducted, book: CommandBook) -> TrialRecord:
-    measured = done.account.measured()
+def _record(trial: Trial, done: Conducted, measured: Measured, book: CommandBook) -> TrialRecord:
     return TrialRecord(
         trial=trial.number,
         status="failed" if done.account.failed else "measured",

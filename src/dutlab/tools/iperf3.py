@@ -243,7 +243,7 @@ def _test_of(cell: Cell) -> _Test:
 
 
 def _measured(cell: Cell, test: _Test, ran: Sequence[_Ran]) -> Measured:
-    figures = {r.link: _figures(r.result) for r in ran}
+    figures = {r.link: figures_of(r.result) for r in ran}
     if len(ran) > 1:
         each = list(figures.values())
         figures[cell.link_label] = {name: sum(f[name] for f in each) for name in _ADDS if all(name in f for f in each)}
@@ -267,7 +267,8 @@ def _measured(cell: Cell, test: _Test, ran: Sequence[_Ran]) -> Measured:
     )
 
 
-def _figures(result: Result) -> dict[str, float]:
+def figures_of(result: Result) -> dict[str, float]:
+    """What a test found, under the names of figures; what this iperf3 does not tell is absent."""
     known = {
         "goodput_bps": result.received_bps,
         "sent_bps": result.sent_bps,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -77,9 +78,9 @@ class WorkloadModel(SpecModel):
         """How many settings there are."""
         return len(self.link_sets(every_link))
 
+    @abstractmethod
     def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
         """Each way to drive it; one is a trial, times the factors, times the repeats."""
-        raise NotImplementedError
 
     def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
         """Every reason why links with these `wires` cannot carry it, by the place in its own body."""
