@@ -10,11 +10,11 @@ from typing import Any
 
 from dutlab.analysis.compare import Comparison, Pair, Together, compare, together
 from dutlab.analysis.differences import Difference, differences
-from dutlab.errors import InputError, StoreError
+from dutlab.errors import InputError
 from dutlab.plan.cell import Cell
 from dutlab.report.groups import GroupKey, key_of
 from dutlab.store.record import TrialRecord
-from dutlab.store.run_folder import NewerRun, RunFolder
+from dutlab.store.run_folder import RunFolder
 
 _MAIN = (re.compile(r"goodput_bps"), re.compile(r"\w+_lower_pps|max_ok_pps"), re.compile(r"received_pps"))
 """What a cell is compared by: the first of these that it has."""
@@ -51,14 +51,8 @@ class ComparedPair:
 def open_run(path: Path) -> ComparedRun:
     """A run, finished or not. Raises NewerRun, StoreError when it is none."""
     run = RunFolder.open(path)
-    records, faults, tools = [], [], dict[str, str]()
-    for trial in sorted(run.finished()):
-        try:
-            records.append(run.record(trial))
-        except NewerRun:
-            raise
-        except StoreError as error:
-            faults.append(str(error))
+    faults, tools = list[str](), dict[str, str]()
+    records = list(run.readable_records(faults))
     for record in records:
         tools |= record.tool_facts
     if short := len(run.plan.get("trials", ())) - len(records):

@@ -39,7 +39,7 @@ def gather(path: Path, base: Path, *, first_note: int = 1) -> RunReport:
     """
     run = RunFolder.open(path)
     faults: list[str] = []
-    records = _records(run, faults)
+    records = list(run.readable_records(faults))
     resolved = run.resolved
     experiment, testbed = _mapping(resolved.get("experiment")), _mapping(resolved.get("testbed"))
     plan = run.plan
@@ -93,18 +93,6 @@ def gather(path: Path, base: Path, *, first_note: int = 1) -> RunReport:
         spread=spread_sentence(found_matrices, found_sweeps) if records else "",
         faults=tuple(faults),
     )
-
-
-def _records(run: RunFolder, faults: list[str]) -> list[TrialRecord]:
-    out = []
-    for trial in sorted(run.finished()):
-        try:
-            out.append(run.record(trial))
-        except NewerRun:
-            raise
-        except StoreError as error:
-            faults.append(str(error))
-    return out
 
 
 def _hosts(run: RunFolder, faults: list[str]) -> dict[str, dict[str, Any]]:

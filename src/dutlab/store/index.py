@@ -168,19 +168,13 @@ def _signature(path: str) -> str:
 
 
 def _insert(connection: sqlite3.Connection, path: Path, seen: str) -> None:
-    records, faults, newer = [], [], False
+    records, faults, newer = list[TrialRecord](), list[str](), False
     resolved: dict[str, Any] = {}
     plan: dict[str, Any] = {}
     try:
         run = RunFolder.open(path)
         resolved, plan = run.resolved, run.plan
-        for trial in sorted(run.finished()):
-            try:
-                records.append(run.record(trial))
-            except NewerRun:
-                raise
-            except StoreError as error:
-                faults.append(str(error))
+        records.extend(run.readable_records(faults))
     except NewerRun as error:
         newer = True
         faults.append(str(error))

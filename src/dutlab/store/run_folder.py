@@ -198,6 +198,16 @@ class RunFolder:
         for trial in sorted(self.finished()):
             yield self.record(trial)
 
+    def readable_records(self, faults: list[str]) -> Iterator[TrialRecord]:
+        """The same, but a damaged record is passed over and told in `faults`. Raises NewerRun."""
+        for trial in sorted(self.finished()):
+            try:
+                yield self.record(trial)
+            except NewerRun:
+                raise
+            except StoreError as error:
+                faults.append(str(error))
+
     def samples_path(self, trial: int) -> Path | None:
         """The trial's time series, or None when nothing was watched."""
         path = trial_folder(self.path, trial) / "samples.parquet"
