@@ -70,6 +70,19 @@ def test_the_reference_names_everything_that_can_be_named():
         assert f"{{lab: {name}}}" in EXPERIMENT_PAGE
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "examples" / "testbeds").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_ready_testbed_fits_an_experiment_with_every_mode_of_its_family(path, tmp_path):
+    modes = FAMILY_MODES[load_testbed(path).hosts["dut"].family]
+    text = f"experiment: all\ntestbed: {path}\nfactors: {{mode: [{', '.join(modes)}]}}\nworkloads: [{{sweep: {{rates: [1kpps], frame_sizes: [64]}}}}]\n"
+    (tmp_path / "e.yaml").write_text(text)
+    assert load_experiment(tmp_path / "e.yaml").factors["mode"] == modes
+
+
+def test_every_family_with_modes_has_a_ready_testbed():
+    shown = {load_testbed(path).hosts["dut"].family for path in (ROOT / "examples" / "testbeds").glob("*.yaml")}
+    assert shown >= {name for name, modes in FAMILY_MODES.items() if modes} - {"linux"}
+
+
 def test_the_design_example_of_a_testbed_is_the_ready_one():
     assert load_testbed(ROOT / "examples" / "testbeds" / "e302-9d.yaml").links["b"].speed == 10e9
 

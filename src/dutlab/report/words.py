@@ -45,6 +45,7 @@ _UNITS = (
     ("_bps", MBPS),
     ("_ns", MICROSECONDS),
     ("_percent", PERCENT_WHOLE),
+    ("watts", Unit("W", 1.0, 1)),
     ("_s", SECONDS),
 )
 
@@ -101,8 +102,6 @@ def asked_words(params: Mapping[str, str | float | int | None], tool: str, *, wi
         words.append(f"at {left.pop('rate_percent'):g} % of a link's speed")
     elif "early_stop" in params:
         words.append(f"search for {_goals_words(left)}")
-    elif "frame_size" in params and "target_percent" not in params:
-        words.append("as fast as the generator can")
     for key in sorted(left, key=lambda k: (_ORDER.index(k) if k in _ORDER else len(_ORDER), k)):
         value = f"{left[key]:g}" if isinstance(left[key], (int, float)) else str(left[key])
         if key == "streams":

@@ -2,8 +2,8 @@
 
     testbed: e302-9d
     hosts:
-      source: {ssh: root@192.0.2.11, family: freebsd}
-      dut:    {ssh: admin@192.0.2.1, family: freebsd-pf}
+      source: {ssh: root@192.0.2.11, family: linux}
+      dut:    {ssh: admin@192.0.2.1, family: pfsense}
       sink:   {ssh: root@192.0.2.12, family: linux}
     links:
       a: {speed: 10G, path: [source:ixl2, dut:ixl2, dut:ixl0, sink:ix0],

@@ -46,6 +46,10 @@ class SweepWorkload(FrameWorkload):
         if made is None:
             return faults
         faults += each_once("rates", [str(r) for r in made.rates])
+        if made.traffic.elsewhere and (made.directions == "both" or any(len(links) > 1 for links in made.links or ())):
+            faults.append(
+                fault(("traffic", "flows"), "networks of their own belong to one way of one link; drive each link alone, forward")
+            )
         faults += outside([
             ("duration", made.duration, SHORTEST_SWEEP, LONGEST_TRIAL),
             ("warmup", made.warmup, 0, LONGEST_WAIT),
