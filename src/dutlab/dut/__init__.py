@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dutlab.dut import black_box
 from dutlab.dut.linux import LINUX
 from dutlab.dut.mode import Family
 from dutlab.errors import InputError
 
-_FAMILIES: dict[str, Family] = {LINUX.name: LINUX}
+_FAMILIES: dict[str, Family] = {made.name: made for made in (LINUX, black_box.FAMILY)}
 
 
 def family(name: str) -> Family:

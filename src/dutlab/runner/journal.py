@@ -75,12 +75,12 @@ def undo_to_json(steps: Sequence[UndoStep]) -> list[dict[str, object]]:
 
 
 def pending_undo(entries: Iterable[Entry]) -> list[tuple[str, list[UndoStep]]]:
-    """(application, its steps) of every mode that was begun and never restored, the newest first."""
+    """(application, its steps) of every mode and preparation of ports that was begun and never restored, the newest first."""
     begun: dict[str, list[UndoStep]] = {}
     for entry in entries:
-        if entry["event"] == "mode-applying":
+        if entry["event"] in {"mode-applying", "ports-preparing"}:
             begun[entry["application"]] = [UndoStep(s["host"], tuple(s["argv"]), s["stdin"], s["why"]) for s in entry["undo"]]
-        elif entry["event"] == "mode-restored":
+        elif entry["event"] in {"mode-restored", "ports-restored"}:
             begun.pop(entry["application"], None)
     return list(reversed(begun.items()))
 

@@ -12,6 +12,7 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut import family
 from dutlab.dut.custom import custom_mode
 from dutlab.dut.mode import Mode
+from dutlab.hosts.black_box import BlackBox
 from dutlab.hosts.host import CommandLog, Host
 from dutlab.hosts.reach import hosts_of
 from dutlab.methods.named import METHODS, method_of
@@ -28,6 +29,7 @@ from dutlab.tools.linux_device import LinuxDevice
 from dutlab.tools.ping import Ping
 from dutlab.tools.steps import Steps
 
+DUT = "dut"
 ENDS = ("source", "sink")
 """The hosts that need the engine."""
 
@@ -55,6 +57,11 @@ class Stage:
     """The embedded lab that this is; its rig can be measured without the DUT."""
     calibration: Calibration | None = None
     """What the rig does without the DUT, as far as it is known."""
+
+    @property
+    def dut(self) -> Host:
+        """The DUT, if only to be told that there is no way into it: a black box is not among the hosts."""
+        return self.hosts.get(DUT) or BlackBox(DUT)
 
 
 @dataclass(frozen=True)
@@ -85,7 +92,8 @@ async def open_stage(
         if testbed.lab is None:
             hosts = await undo.enter_async_context(_closing(hosts_of(testbed, log)))
             await undo.enter_async_context(lease(hosts))
-            ground = _Ground(testbed, hosts, {}, await _engines(undo, hosts, engine_binary))
+            cpus = {role: spec.cpus for role, spec in testbed.hosts.items() if spec.cpus}
+            ground = _Ground(testbed, hosts, cpus, await _engines(undo, hosts, engine_binary))
         else:
             lab = await labs.attach(standing) if standing else await undo.enter_async_context(_own_lab(testbed.lab, journal))
             hosts = await undo.enter_async_context(_closing(lab.hosts(log)))

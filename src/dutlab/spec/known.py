@@ -14,6 +14,8 @@ ROLES = ("source", "dut", "sink")
 
 FAMILY_MODES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
+        # Nobody logs into it: it is measured as it is found.
+        "black-box": ("as-found",),
         "linux": ("router", "filter-empty", "filter-1", "filter-25", "filter-default", "nat"),
         # Can be described; every mode has to be written out in the experiment.
         "freebsd": (),
@@ -23,6 +25,8 @@ FAMILY_MODES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 """Family → the modes that it brings along."""
+
+BLACK_BOX = "black-box"
 
 WATCHES = ("cpu", "nic")
 
