@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dutlab.dut import black_box
+from dutlab.dut.black_box import BLACK_BOX
+from dutlab.dut.freebsd_pf import FREEBSD_PF
 from dutlab.dut.linux import LINUX
 from dutlab.dut.mode import Family
+from dutlab.dut.openbsd_pf import OPENBSD_PF
+from dutlab.dut.pfsense import PFSENSE
 from dutlab.errors import InputError
 
-_FAMILIES: dict[str, Family] = {made.name: made for made in (LINUX, black_box.FAMILY)}
+_FAMILIES: dict[str, Family] = {known.name: known for known in (LINUX, FREEBSD_PF, PFSENSE, OPENBSD_PF, BLACK_BOX)}
 
 
 def family(name: str) -> Family:

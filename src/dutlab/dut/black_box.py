@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from dutlab.dut.linux import everything_came, passed
 from dutlab.dut.mode import Check, Mode, Prober, UndoStep
 from dutlab.hosts.host import Host
-from dutlab.spec.known import BLACK_BOX, FAMILY_MODES
+from dutlab.spec.known import BLACK_BOX as NAME
+from dutlab.spec.known import FAMILY_MODES
 from dutlab.spec.testbed import Link, Testbed
 
 
@@ -16,7 +17,7 @@ from dutlab.spec.testbed import Link, Testbed
 class AsFound:
     """Nothing is changed; frames show whether it forwards at all, and whether it translates addresses."""
 
-    name: str = FAMILY_MODES[BLACK_BOX][0]
+    name: str = FAMILY_MODES[NAME][0]
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
         """There is nothing to undo."""
@@ -48,8 +49,8 @@ async def _of_link(name: str, link: Link, prober: Prober) -> list[Check]:
 class BlackBoxFamily:
     """A device without a way in."""
 
-    name: str = BLACK_BOX
+    name: str = NAME
     modes: Mapping[str, Mode] = field(default_factory=lambda: {mode.name: mode for mode in (AsFound(),)})
 
 
-FAMILY = BlackBoxFamily()
+BLACK_BOX = BlackBoxFamily()

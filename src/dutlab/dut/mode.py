@@ -60,10 +60,9 @@ class Mode(Protocol):
         """What real frames show. A mode with a check that did not pass measures nothing."""
 
 
-class Family(Protocol):
-    """A kind of DUT."""
+@dataclass(frozen=True)
+class Family:
+    """A kind of DUT, and the modes that it brings along by name."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def modes(self) -> Mapping[str, Mode]: ...
+    name: str
+    modes: Mapping[str, Mode]
