@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dutlab.hosts.host import Host
 from dutlab.errors import HostError
+from dutlab.hosts.host import Host
 from dutlab.hosts.lease import PLACE, Holder, InUse, leased
 from dutlab.hosts.netns import NetnsHost
 from dutlab.hosts.ssh import SshHost

@@ -150,7 +150,7 @@ def test_a_testbed_file_becomes_a_testbed(tmp_path):
             "testbed: ../x",
             ":1:1: testbed: '../x' is no name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names",
         ),
-        ("testbed: e302-9d", "lab: three-node", ":1:1: lab: unknown key (known: hosts, links, sensors, testbed)"),
+        ("testbed: e302-9d", "lab: three-node", ":1:1: lab: unknown key (known: generator, hosts, links, sensors, testbed)"),
         (
             '"http://192.0.2.40"',
             "file:///etc/passwd",
@@ -187,10 +187,10 @@ colour: red
     assert faults(tmp_path, text) == [
         ":2:1: hosts.sink: missing; a testbed has the hosts source, dut and sink",
         ":3:12: hosts.source.ssh: '-v' is no ssh target; write [user@]host[:port], as in root@192.0.2.11",
-        ":3:21: hosts.source.famly: unknown key (known: family, local, ssh; did you mean family?)",
+        ":3:21: hosts.source.famly: unknown key (known: cpus, family, local, ssh; did you mean family?)",
         ":7:5: links.a.speed: '10 Gb' is an amount, not a rate: per what time? Write 10 Gbit/s",
         ":11:46: links.b.path.3: nosuch:eth0: there is no host 'nosuch' (known: dut, source)",
-        ":13:1: colour: unknown key (known: hosts, links, sensors, testbed)",
+        ":13:1: colour: unknown key (known: generator, hosts, links, sensors, testbed)",
     ]
 
 
@@ -209,7 +209,7 @@ def test_a_black_box_has_no_way_in_and_is_the_dut_alone(tmp_path):
     (tmp_path / "box.yaml").write_text(box)
     assert load_testbed(tmp_path / "box.yaml").hosts["dut"].ssh is None
     assert faults(tmp_path, RIGHT.replace("family: freebsd-pf", "family: black-box")) == [
-        ":4:47: hosts.dut.family: black-box stands beside a way in; leave ssh and local out, or name the family"
+        ":4:45: hosts.dut.family: black-box stands beside a way in; leave ssh and local out, or name the family"
     ]
     assert faults(tmp_path, box.replace("{ssh: sink.example}", "{family: black-box}")) == [
         ":5:12: hosts.sink.family: only the DUT may be a black-box: frames are sent and counted on the others"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from dutlab.dut.linux import everything_came, passed
-from dutlab.dut.mode import Check, Mode, Prober, UndoStep
+from dutlab.dut.frames import everything_came, passed
+from dutlab.dut.mode import Check, Family, Prober, UndoStep
 from dutlab.hosts.host import Host
 from dutlab.spec.known import BLACK_BOX as NAME
 from dutlab.spec.known import FAMILY_MODES
@@ -45,12 +45,4 @@ async def _of_link(name: str, link: Link, prober: Prober) -> list[Check]:
     return [*found, Check(f"link {name}: a new flow from the sink's side", passed=True, found=came_back)]
 
 
-@dataclass(frozen=True)
-class BlackBoxFamily:
-    """A device without a way in."""
-
-    name: str = NAME
-    modes: Mapping[str, Mode] = field(default_factory=lambda: {mode.name: mode for mode in (AsFound(),)})
-
-
-BLACK_BOX = BlackBoxFamily()
+BLACK_BOX = Family(NAME, {mode.name: mode for mode in (AsFound(),)})

@@ -25,13 +25,8 @@ from dutlab.plan.trials import Plan, Trial, make_plan, needs_hand
 from dutlab.runner.journal import Journal, leased_hosts, pending_undo, read_journal, standing_lab, undo_to_json
 from dutlab.runner.ports import prepared
 from dutlab.runner.progress import Progress
-<<<<<<< HEAD
-from dutlab.runner.rig import calibrated, loads_of
-from dutlab.runner.stage import ENDS, Stage, open_stage
-=======
 from dutlab.runner.rig import Load, calibrated, loads_of
-from dutlab.runner.stage import Stage, open_stage
->>>>>>> main
+from dutlab.runner.stage import ENDS, Stage, open_stage
 from dutlab.runner.trial import CommandBook, carry_out, refused
 from dutlab.runner.undo import carry_out as carry_out_undo
 from dutlab.spec.experiment import Experiment, LabRef
