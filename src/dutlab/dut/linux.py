@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from dutlab.dut import linux_state as state
 from dutlab.dut import nft_rules
-from dutlab.dut.mode import Check, Mode, Prober, SeenProbe, UndoStep
+from dutlab.dut.linux_reset import RESETS
+from dutlab.dut.mode import Check, Mode, Prober, Reset, SeenProbe, UndoStep
 from dutlab.hosts.host import Host
 from dutlab.spec.testbed import Link, Testbed
 
@@ -106,6 +107,7 @@ class LinuxFamily:
 
     name: str
     modes: Mapping[str, Mode]
+    resets: Mapping[str, Reset]
 
 
-LINUX = LinuxFamily("linux", {mode.name: mode for mode in _MODES})
+LINUX = LinuxFamily("linux", {mode.name: mode for mode in _MODES}, RESETS)

@@ -60,6 +60,16 @@ class Mode(Protocol):
         """What real frames show. A mode with a check that did not pass measures nothing."""
 
 
+class Reset(Protocol):
+    """A restart of the DUT, or of a part of it, in two halves: everything away, everything back as it was."""
+
+    async def undo(self, dut: Host, testbed: Testbed) -> UndoStep:
+        """The second half, read from the DUT as it is now. Changes nothing. Raises HostError when something could not be put back."""
+
+    async def carry_out(self, dut: Host, testbed: Testbed, back: UndoStep) -> None:
+        """Both halves, in one command. Raises CommandFailed."""
+
+
 class Family(Protocol):
     """A kind of DUT."""
 
@@ -67,3 +77,6 @@ class Family(Protocol):
     def name(self) -> str: ...
     @property
     def modes(self) -> Mapping[str, Mode]: ...
+    @property
+    def resets(self) -> Mapping[str, Reset]:
+        """By the words of methods.ports.ResetKind; empty if it cannot be reset by command."""

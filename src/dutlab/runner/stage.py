@@ -17,6 +17,7 @@ from dutlab.hosts.reach import hosts_of
 from dutlab.methods.named import METHODS, method_of
 from dutlab.methods.ports import Bench, Measured
 from dutlab.plan.cell import Cell
+from dutlab.runner.device import JournaledDevice
 from dutlab.runner.journal import Journal
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.testbed import Testbed
@@ -24,7 +25,6 @@ from dutlab.store.calibration import Calibration
 from dutlab.tools.engine import Engine
 from dutlab.tools.engine_copy import engine_on
 from dutlab.tools.iperf3 import Iperf3
-from dutlab.tools.linux_device import LinuxDevice
 from dutlab.tools.ping import Ping
 from dutlab.tools.steps import Steps
 
@@ -45,6 +45,8 @@ class Stage:
     testbed: Testbed
     hosts: Mapping[str, Host]
     modes: Mapping[str, Mode]
+    device: JournaledDevice
+    """The DUT, as methods may change it inside a trial."""
     drivers: Mapping[str, Driver]
     engine: Engine
     versions: Mapping[str, str]
@@ -96,7 +98,7 @@ async def open_stage(
                 lab.testbed, hosts, lab.cpus, engine, lab.watch_cpu, (Doubt(DoubtKind.EMBEDDED_LAB),), tuple(lab.notes),
                 lab if lab.ssh_config is None else None,
             )  # fmt: skip
-        yield await undo.enter_async_context(_set_up(experiment, ground))
+        yield await undo.enter_async_context(_set_up(experiment, ground, journal))
 
 
 @asynccontextmanager
@@ -125,14 +127,17 @@ async def _engines(undo: AsyncExitStack, hosts: Mapping[str, Host], binary: Path
 
 
 @asynccontextmanager
-async def _set_up(experiment: Experiment, ground: _Ground) -> AsyncIterator[Stage]:
+async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal) -> AsyncIterator[Stage]:
     hosts, testbed = ground.hosts, ground.testbed
     engine = Engine(hosts, testbed, ground.cpus, ground.engine)
     iperf3 = Iperf3(hosts, testbed, ground.cpus)
+    dut_family = family(testbed.hosts["dut"].family)
+    modes = {**dut_family.modes, **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}}
+    device = JournaledDevice(hosts["dut"], testbed, modes, dut_family.resets, engine, journal)
     bench = Bench(
         engine,
         {link.name: link.speed for link in testbed.links.values()},
-        device=LinuxDevice(hosts["dut"], testbed) if testbed.hosts["dut"].family == "linux" else None,
+        device=device,
         addresses={link.name: (link.source_address.ip, link.sink_address.ip) for link in testbed.links.values()},
     )
     ping = Ping(hosts, testbed)
@@ -140,11 +145,11 @@ async def _set_up(experiment: Experiment, ground: _Ground) -> AsyncIterator[Stag
     try:
         wanted = {"engine", *(w.tool for w in experiment.workloads)}  # the engine also verifies modes
         versions = {name: await check() for name, check in checks.items() if name in wanted}
-        dut_family = family(testbed.hosts["dut"].family)
         yield Stage(
             testbed=testbed,
             hosts=hosts,
-            modes={**dut_family.modes, **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}},
+            modes=modes,
+            device=device,
             drivers={
                 "iperf3": iperf3.measure,
                 "steps": Steps(hosts).measure,
