@@ -72,6 +72,16 @@ class DoubtKind(enum.Enum):
         "more frames arrived than were sent: counters were read while frames were on their way",
         "raise the drain, and repeat the trial",
     )
+    COUNTED_BY_PORTS = (
+        Grade.NOTE,
+        "sent and received are what the ports counted: this generator has no receiver, and frames of others are not told from its own",
+        "use the engine, which knows each of its frames",
+    )
+    SENT_IN_BURSTS = (
+        Grade.WARNING,
+        "the generator sent each second's frames in one burst: a DUT may lose some that it would forward if they came evenly",
+        "use the engine or another generator that spaces its frames",
+    )
     IMPORTED = (
         Grade.NOTE,
         "imported: another tool measured this, dutlab only read its file",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from dutlab.hosts.host import Host
@@ -70,13 +70,11 @@ class Reset(Protocol):
         """Both halves, in one command. Raises CommandFailed."""
 
 
-class Family(Protocol):
-    """A kind of DUT."""
+@dataclass(frozen=True)
+class Family:
+    """A kind of DUT, and the modes that it brings along by name."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def modes(self) -> Mapping[str, Mode]: ...
-    @property
-    def resets(self) -> Mapping[str, Reset]:
-        """By the words of methods.ports.ResetKind; empty if it cannot be reset by command."""
+    name: str
+    modes: Mapping[str, Mode]
+    resets: Mapping[str, Reset] = field(default_factory=dict)
+    """By the words of methods.ports.ResetKind; empty if it cannot be reset by command."""

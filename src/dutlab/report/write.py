@@ -8,13 +8,15 @@ from pathlib import Path
 
 from dutlab.errors import InputError
 from dutlab.report.csv_table import csv_table
-from dutlab.report.gather import gather
+from dutlab.report.gather import gather, read_run, report_of
 from dutlab.report.html import html
 from dutlab.report.json_data import json_data
 from dutlab.report.markdown import markdown
 from dutlab.report.model import RunReport
 from dutlab.report.plot import Plot
 from dutlab.report.plots import plots_of
+from dutlab.report.publication import publication
+from dutlab.report.publication_page import publication_html, publication_json, publication_markdown, table_csv
 from dutlab.store.manifest import DERIVED
 from dutlab.store.write import as_store_error
 
@@ -39,6 +41,21 @@ def write_report(runs: Sequence[Path], *, formats: Sequence[str], out: Path | No
         "json": lambda: json_data(found),
     }
     return [_replace(out if single and out else folder / f"report.{f}", makers[f]().encode()) for f in dict.fromkeys(formats)]
+
+
+def write_publication(runs: Sequence[Path], *, style: str, formats: Sequence[str], out: Path | None) -> list[Path]:
+    """Writes the runs as a publication: STYLE.html, .md and .json, and of CSV a file a table. Returns their paths.
+
+    Raises InputError for runs that have nothing of the style, StoreError.
+    """
+    _insist(formats, FORMATS)
+    folder = out or _folder(runs, None)
+    reads = [read_run(path) for path in dict.fromkeys(p.resolve() for p in runs)]
+    found = publication(style, reads, [report_of(read, folder.resolve()) for read in reads])
+    makers = {"html": publication_html, "md": publication_markdown, "json": publication_json}
+    written = [_replace(folder / f"{style}.{f}", makers[f](found).encode()) for f in dict.fromkeys(formats) if f in makers]
+    tables = found.contents.tables if "csv" in formats else ()
+    return [*written, *(_replace(folder / f"{style}-{t.slug}.csv", table_csv(t).encode()) for t in tables)]
 
 
 def write_plots(runs: Sequence[Path], *, format: str, out: Path | None) -> list[Path]:  # noqa: A002 - the word that users write

@@ -9,6 +9,7 @@ from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Duration, FrameRate, Name
+from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc
 from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting, Wire
@@ -77,6 +78,12 @@ class ReconfWorkload(FrameWorkload):
                 }
                 loads = 1 + self.changes * (1 if to == RELOAD else 2)
                 yield Setting(links, params, Seconds(loads * each), mix)
+
+    def asks(self) -> Iterator[tuple[Loc, Ask]]:
+        """A load, and word of when it has begun."""
+        yield from super().asks()
+        yield ("rate",), Ask.RATE
+        yield (), Ask.READINGS
 
     def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, and a rate above a line rate."""
