@@ -153,6 +153,12 @@ class DoubtKind(enum.Enum):
         "use one kernel clock or PTP",
     )
 
+    CLOCK_JUMPED = (
+        Grade.WARNING,
+        "a host's clock was set during the trial",
+        "let its time service slew (`chronyc makestep` before the run, not in it); a step may have begun at another instant than the rest",
+    )
+
     def __init__(self, grade: Grade, text: str, remedy: str) -> None:
         self.grade, self.text, self.remedy = grade, text, remedy
 
