@@ -142,6 +142,11 @@ class DoubtKind(enum.Enum):
         "the goal was met at rates above the upper bound: a DUT with several states, or chance",
         "see the trials; a goal with an exceed ratio above 0 depends less on chance",
     )
+    LOSS_WITHOUT_CHANGE = (
+        Grade.WARNING,
+        "frames were lost also while nothing was changed",
+        "lower the rate: what the DUT loses anyway counts as time out of service here",
+    )
     RIG_LIMITED = (
         Grade.WARNING,
         "limited by the rig: without the DUT it does less than 1.1 times as much",

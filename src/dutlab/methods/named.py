@@ -11,6 +11,7 @@ METHODS = {
     "latency": "dutlab.methods.latency",
     "loadtest": "dutlab.methods.loadtest",
     "quick-test": "dutlab.methods.quick_test",
+    "reconf": "dutlab.methods.reconf",
     "rfc2544": "dutlab.methods.rfc2544.suite",
     "search": "dutlab.methods.search",
     "sweep": "dutlab.methods.sweep",

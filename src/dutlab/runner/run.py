@@ -124,7 +124,7 @@ async def resume(path: Path, options: RunOptions, progress: Progress) -> RunResu
 
 
 async def undo(path: Path) -> int:
-    """Puts the DUT of a cut run back, measures nothing. Returns how many applications of a mode were undone."""
+    """Puts the DUT of a cut run back, measures nothing. Returns how many of its changes were undone."""
     folder = RunFolder.open(path)
     journal = Journal(folder.journal)
     try:
@@ -308,8 +308,13 @@ class _Execution:
                 self.folder.write_trial(carried.record, carried.raw, carried.samples)
                 self.journal.write("trial-finished", trial=trial.number, status=carried.record.status)
                 self.progress.trial(trial, carried.record)
+                if await stage.device.put_back() and trial is not trials[-1]:
+                    checks, why = await _into_mode(stage, mode)
         finally:
-            await carry_out_undo(steps, stage.hosts)
+            try:
+                await stage.device.put_back()
+            finally:
+                await carry_out_undo(steps, stage.hosts)
             self.journal.write("mode-restored", application=application)
 
 

@@ -18,6 +18,7 @@ from dutlab.hosts.reach import hosts_of
 from dutlab.methods.named import METHODS, method_of
 from dutlab.methods.ports import Bench, Measured
 from dutlab.plan.cell import Cell
+from dutlab.runner.device import JournaledDevice
 from dutlab.runner.journal import Journal
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.generators import generator_of
@@ -27,7 +28,6 @@ from dutlab.tools.engine import Engine
 from dutlab.tools.engine_copy import engine_on
 from dutlab.tools.generators import GeneratorTool, Place, make
 from dutlab.tools.iperf3 import Iperf3
-from dutlab.tools.linux_device import LinuxDevice
 from dutlab.tools.ping import Ping
 from dutlab.tools.steps import Steps
 
@@ -49,6 +49,8 @@ class Stage:
     testbed: Testbed
     hosts: Mapping[str, Host]
     modes: Mapping[str, Mode]
+    device: JournaledDevice
+    """The DUT, as methods may change it inside a trial."""
     drivers: Mapping[str, Driver]
     engine: Engine
     versions: Mapping[str, str]
@@ -63,7 +65,7 @@ class Stage:
     @property
     def dut(self) -> Host:
         """The DUT, if only to be told that there is no way into it: a black box is not among the hosts."""
-        return self.hosts.get(DUT) or BlackBox(DUT)
+        return _dut_among(self.hosts)
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,11 @@ async def open_stage(
                 lab.testbed, hosts, lab.cpus, engine, lab.watch_cpu, (Doubt(DoubtKind.EMBEDDED_LAB),), tuple(lab.notes),
                 lab if lab.ssh_config is None else None,
             )  # fmt: skip
-        yield await undo.enter_async_context(_set_up(experiment, ground, cells))
+        yield await undo.enter_async_context(_set_up(experiment, ground, journal, cells))
+
+
+def _dut_among(hosts: Mapping[str, Host]) -> Host:
+    return hosts.get(DUT) or BlackBox(DUT)
 
 
 @asynccontextmanager
@@ -144,14 +150,17 @@ async def _engines(undo: AsyncExitStack, hosts: Mapping[str, Host], binary: Path
 
 
 @asynccontextmanager
-async def _set_up(experiment: Experiment, ground: _Ground, cells: Sequence[Cell]) -> AsyncIterator[Stage]:
+async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cells: Sequence[Cell]) -> AsyncIterator[Stage]:
     hosts, testbed = ground.hosts, ground.testbed
     engine = Engine(hosts, testbed, ground.cpus, ground.engine)
     iperf3 = Iperf3(hosts, testbed, ground.cpus)
+    dut_family = family(testbed.hosts["dut"].family)
+    modes = {**dut_family.modes, **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}}
+    device = JournaledDevice(_dut_among(hosts), testbed, modes, dut_family.resets, engine, journal)
     bench = Bench(
         engine,
         {link.name: link.speed for link in testbed.links.values()},
-        device=LinuxDevice(hosts["dut"], testbed) if testbed.hosts["dut"].family == "linux" else None,
+        device=device,
         addresses={link.name: (link.source_address.ip, link.sink_address.ip) for link in testbed.links.values()},
     )
     ping = Ping(hosts, testbed)
@@ -162,11 +171,11 @@ async def _set_up(experiment: Experiment, ground: _Ground, cells: Sequence[Cell]
         versions = {name: await check() for name, check in checks.items() if name in wanted}
         for text, generator in generators.items():
             versions[generator_of(text).kind] = await generator.check()
-        dut_family = family(testbed.hosts["dut"].family)
         yield Stage(
             testbed=testbed,
             hosts=hosts,
-            modes={**dut_family.modes, **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}},
+            modes=modes,
+            device=device,
             drivers={
                 "iperf3": iperf3.measure,
                 "steps": Steps(hosts).measure,
