@@ -20,6 +20,7 @@ FAMILY_MODES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "freebsd-pf": _FIREWALL,
         "pfsense": _FIREWALL,
         "openbsd-pf": _FIREWALL,
+        "vyos": _FIREWALL,
         # Can be described; every mode has to be written out in the experiment.
         "freebsd": (),
         "vpp": (),
