@@ -7,10 +7,11 @@ from dutlab.dut.linux import LINUX
 from dutlab.dut.mode import Family
 from dutlab.dut.openbsd_pf import OPENBSD_PF
 from dutlab.dut.pfsense import PFSENSE
+from dutlab.dut.vpp import VPP
 from dutlab.dut.vyos import VYOS
 from dutlab.errors import InputError
 
-_FAMILIES: dict[str, Family] = {known.name: known for known in (LINUX, FREEBSD_PF, PFSENSE, OPENBSD_PF, VYOS)}
+_FAMILIES: dict[str, Family] = {known.name: known for known in (LINUX, FREEBSD_PF, PFSENSE, OPENBSD_PF, VYOS, VPP)}
 
 
 def family(name: str) -> Family:

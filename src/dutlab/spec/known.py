@@ -21,9 +21,9 @@ FAMILY_MODES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "pfsense": _FIREWALL,
         "openbsd-pf": _FIREWALL,
         "vyos": _FIREWALL,
+        "vpp": _FIREWALL,
         # Can be described; every mode has to be written out in the experiment.
         "freebsd": (),
-        "vpp": (),
     }
 )
 """Family → the modes that it brings along."""

@@ -22,7 +22,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import AfterValidator, BeforeValidator, Field, Strict, ValidationError, model_serializer
 from pydantic_core import InitErrorDetails
 
-from dutlab.spec.fields import Address, BitRate, Name, interface_fault, named, ssh_fault
+from dutlab.spec.fields import Address, BitRate, Name, interface_fault, named, ssh_fault, vpp_interface_fault
 from dutlab.spec.known import FAMILY_MODES, ROLES
 from dutlab.spec.model import FILE_CONTEXT, NAME_KEY, SpecModel, did_you_mean, fault
 
@@ -73,7 +73,7 @@ class Port(SpecModel):
         if not isinstance(data, str) or ":" not in data:
             raise ValueError(f"{data!r} is no port; write host:interface, as in source:eth1")
         host, _, interface = data.partition(":")
-        if what := interface_fault(interface):
+        if what := vpp_interface_fault(interface):  # the longest names; a testbed knows which host is no VPP
             raise ValueError(what)
         return {"host": host, "interface": interface}
 
@@ -243,11 +243,17 @@ def _host_faults(hosts: Mapping[str, Any], *, in_lab: bool) -> Iterator[InitErro
             yield fault(("hosts", name, "ssh"), what)
 
 
+def _family(host: object) -> object:
+    return host.get("family") if isinstance(host, Mapping) else getattr(host, "family", None)
+
+
 def _reference_faults(links: Mapping[str, Link], hosts: Mapping[str, Any], sensors: object) -> Iterator[InitErrorDetails]:
     for name, link in links.items():
         for i, port in enumerate(link.path):
             if port.host not in hosts:
                 yield fault(("links", name, "path", i), f"{port}: there is no host {port.host!r} {did_you_mean(port.host, hosts)}")
+            elif _family(hosts[port.host]) != "vpp" and (what := interface_fault(port.interface)):
+                yield fault(("links", name, "path", i), what)
     for name, sensor in sensors.items() if isinstance(sensors, Mapping) else ():
         measures = sensor.get("measures", "dut") if isinstance(sensor, Mapping) else getattr(sensor, "measures", None)
         if isinstance(measures, str) and measures not in hosts:
