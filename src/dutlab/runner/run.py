@@ -14,6 +14,7 @@ from itertools import groupby
 from pathlib import Path
 
 from dutlab import labs
+from dutlab.dut.manual import question
 from dutlab.dut.mode import Check, Mode
 from dutlab.errors import DutlabError, HostError, InputError, LabError, MeasurementError
 from dutlab.hosts.facts import collect_facts
@@ -239,22 +240,26 @@ class _Execution:
                 trials = list(group)
                 set_by_hand = self._ask(trials[0], set_by_hand)
                 await self._group(stage, trials)
+            if "mode" in set_by_hand:
+                self._ask_person("put the DUT back as it was before the run")
 
     def _ask(self, trial: Trial, stands: dict[str, str]) -> dict[str, str]:
         """Pauses for each factor set by hand whose level changes; a resumed run asks for all, since nobody knows how things stand."""
         wanted = {name: level for name, level in trial.cell.factors.items() if name in self.plan.hand_factors}
         for name, level in wanted.items():
             if stands.get(name) != level:
-                question = f"set {name} to {level}"
-                answer = self.progress.ask(question)
-                self.journal.write("answered", question=question, answer=answer, before_trial=trial.number)
+                self._ask_person(question(name, level), before_trial=trial.number)
         return wanted
+
+    def _ask_person(self, asked: str, **facts: object) -> None:
+        self.journal.write("answered", question=asked, answer=self.progress.ask(asked), **facts)
 
     async def _store_facts(self, stage: Stage) -> None:
         interfaces: dict[str, list[str]] = {name: [] for name in stage.hosts}
         for link in stage.testbed.links.values():
             for port in link.path:
-                interfaces[port.host].append(port.interface)
+                if port.host in interfaces:
+                    interfaces[port.host].append(port.interface)
         found = await asyncio.gather(*(collect_facts(host, interfaces[name]) for name, host in stage.hosts.items()))
         for name, facts in zip(stage.hosts, found, strict=True):
             self.folder.write_host(name, {**facts, "tools": dict(stage.versions)})
@@ -278,7 +283,7 @@ class _Execution:
 
     async def _group(self, stage: Stage, trials: Sequence[Trial]) -> None:
         """One application of a mode and the trials measured in it."""
-        mode, dut = stage.modes[trials[0].cell.mode], stage.hosts["dut"]
+        mode, dut = stage.modes[trials[0].cell.mode], stage.device.dut
         application = f"{trials[0].number}-{mode.name}"
         steps = await mode.undo(dut, stage.testbed)
         self.journal.write("mode-applying", application=application, mode=mode.name, undo=undo_to_json(steps))
@@ -311,7 +316,7 @@ async def _into_mode(stage: Stage, mode: Mode) -> tuple[Sequence[Check], str]:
 
     Raises HostError when a host is gone: then it is no fault of the mode, and the run ends to be resumed.
     """
-    dut = stage.hosts["dut"]
+    dut = stage.device.dut
     checks: Sequence[Check] = ()
     try:
         await mode.apply(dut, stage.testbed)

@@ -14,6 +14,7 @@ from dutlab.dut.custom import custom_mode
 from dutlab.dut.mode import Mode
 from dutlab.hosts.host import CommandLog, Host
 from dutlab.hosts.reach import hosts_of
+from dutlab.hosts.unreached import Unreached
 from dutlab.methods.named import METHODS, method_of
 from dutlab.methods.ports import Bench, Measured
 from dutlab.plan.cell import Cell
@@ -144,7 +145,7 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
     iperf3 = Iperf3(hosts, testbed, ground.cpus)
     dut_family = family(testbed.hosts["dut"].family)
     modes = {**dut_family.modes, **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}}
-    device = JournaledDevice(hosts["dut"], testbed, modes, dut_family.resets, engine, journal)
+    device = JournaledDevice(hosts.get("dut") or Unreached("dut"), testbed, modes, dut_family.resets, engine, journal)
     bench = Bench(
         engine,
         {link.name: link.speed for link in testbed.links.values()},

@@ -62,7 +62,7 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
     """
     started = datetime.now(UTC)
     before = {name: await read_counters(host) for name, host in stage.hosts.items()}
-    sampler = Sampler(stage.hosts["dut"], cpu=stage.watch_cpu) if "cpu" in watch else None
+    sampler = Sampler(stage.device.dut, cpu=stage.watch_cpu) if "cpu" in watch and "dut" in stage.hosts else None
     if sampler:
         await sampler.start()
     measured, why = Measured(figures={}), ""

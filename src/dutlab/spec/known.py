@@ -12,6 +12,9 @@ from types import MappingProxyType
 
 ROLES = ("source", "dut", "sink")
 
+MANUAL = "manual"
+"""The family of a DUT that a person sets; no command reaches it."""
+
 _FIREWALL = ("router", "filter-empty", "filter-default", "nat")
 
 FAMILY_MODES: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -22,6 +25,7 @@ FAMILY_MODES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "openbsd-pf": _FIREWALL,
         "vyos": _FIREWALL,
         "vpp": _FIREWALL,
+        MANUAL: _FIREWALL,
         # Can be described; every mode has to be written out in the experiment.
         "freebsd": (),
     }

@@ -24,7 +24,7 @@ from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Address, BitRate, Name, interface_fault, named, ssh_fault, vpp_interface_fault
 from dutlab.spec.generators import Generator
-from dutlab.spec.known import FAMILY_MODES, ROLES
+from dutlab.spec.known import FAMILY_MODES, MANUAL, ROLES
 from dutlab.spec.model import FILE_CONTEXT, NAME_KEY, SpecModel, did_you_mean, fault
 
 IPV6 = 6
@@ -74,7 +74,7 @@ class Port(SpecModel):
         if not isinstance(data, str) or ":" not in data:
             raise ValueError(f"{data!r} is no port; write host:interface, as in source:eth1")
         host, _, interface = data.partition(":")
-        if what := vpp_interface_fault(interface):  # the longest names; a testbed knows which host is no VPP
+        if what := vpp_interface_fault(interface):  # the longest names; a testbed knows which hosts have shorter ones
             raise ValueError(what)
         return {"host": host, "interface": interface}
 
@@ -240,8 +240,15 @@ def _host_faults(hosts: Mapping[str, Any], *, in_lab: bool) -> Iterator[InitErro
     for name, host in hosts.items():
         if name not in ROLES:
             yield fault(("hosts", name), f"unknown role {did_you_mean(name, ROLES)}")
+        manual = _family(host) == MANUAL
+        if manual and name != "dut":
+            yield fault(("hosts", name, "family"), f"only a DUT can be {MANUAL}; {name} runs the programs that measure")
         ways = [host.get(way) if isinstance(host, Mapping) else getattr(host, way, None) for way in ("ssh", "local")]
-        if not any(ways) and not in_lab and isinstance(host, Mapping | HostSpec):
+        if manual and any(ways):
+            yield fault(
+                ("hosts", name, "ssh"), f"stands beside family {MANUAL}, which a person sets; leave it out, or name the DUT's own family"
+            )
+        if not any(ways) and not in_lab and not manual and isinstance(host, Mapping | HostSpec):
             what = "missing; write how to reach the host, as in root@192.0.2.11, or `local: true` for this machine"
             yield fault(("hosts", name, "ssh"), what)
 
@@ -255,7 +262,7 @@ def _reference_faults(links: Mapping[str, Link], hosts: Mapping[str, Any], senso
         for i, port in enumerate(link.path):
             if port.host not in hosts:
                 yield fault(("links", name, "path", i), f"{port}: there is no host {port.host!r} {did_you_mean(port.host, hosts)}")
-            elif _family(hosts[port.host]) != "vpp" and (what := interface_fault(port.interface)):
+            elif _family(hosts[port.host]) not in ("vpp", MANUAL) and (what := interface_fault(port.interface)):
                 yield fault(("links", name, "path", i), what)
     for name, sensor in sensors.items() if isinstance(sensors, Mapping) else ():
         measures = sensor.get("measures", "dut") if isinstance(sensor, Mapping) else getattr(sensor, "measures", None)
