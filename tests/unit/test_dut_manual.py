@@ -10,8 +10,8 @@ from dut_families import EXAMPLES, MODES, ProberOf
 from dutlab.dut import family
 from dutlab.dut.manual import question
 from dutlab.errors import HostError, SpecRefused
+from dutlab.hosts.black_box import BlackBox
 from dutlab.hosts.reach import hosts_of
-from dutlab.hosts.unreached import Unreached
 from dutlab.plan.trials import make_plan, needs_hand
 from dutlab.spec.loader import load_experiment, load_testbed
 
@@ -48,7 +48,7 @@ def test_a_question_says_what_a_mode_means_and_leaves_other_factors_alone() -> N
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_frames_prove_what_a_person_set(mode: str) -> None:
-    made, nowhere = family("manual").modes[mode], Unreached("dut")
+    made, nowhere = family("manual").modes[mode], BlackBox("dut")
     assert await made.undo(nowhere, BED) == []
     await made.apply(nowhere, BED)
     assert all(c.passed for c in await made.verify(nowhere, BED, ProberOf(mode, BED)))
@@ -58,30 +58,26 @@ async def test_frames_prove_what_a_person_set(mode: str) -> None:
 
 async def test_nothing_reaches_it_by_commands() -> None:
     assert sorted(hosts_of(BED)) == ["sink", "source"]
-    nowhere = Unreached("dut")
+    nowhere = BlackBox("dut")
     for asked in (nowhere.run(["ls", "-l"]), nowhere.spawn(["ls"]), nowhere.put(b"", "/x"), nowhere.get("/x")):
-        with pytest.raises(HostError, match=r"dut: cannot .*: nothing reaches it by commands; give it a family with a login"):
+        with pytest.raises(HostError, match=r"dut: .* cannot be had of a black box; give it a family and a way in"):
             await asked
 
 
 def test_what_needs_commands_is_refused_before_the_run(tmp_path: Path) -> None:
     own = EXPERIMENT + "modes: {{mine: {{apply: [x], restore: [y]}}, bare: {{}}}}\n"
-    assert faults(tmp_path, own) == [
-        "e.yaml:7:9: modes.mine: has commands, but a person sets the DUT of testbed by-hand: family manual takes none"
-    ]
+    assert faults(tmp_path, own) == ["e.yaml:7:9: modes.mine: has commands, but none reaches the DUT of testbed by-hand, of family manual"]
     steps = EXPERIMENT.replace("{{sweep: {{rates: [1kpps], frame_sizes: [64]}}}}", "{{steps: {{run: {{dut: [ls]}}}}}}")
     assert faults(tmp_path, steps) == ["e.yaml:6:28: workloads.0.steps.run.dut: testbed by-hand has no host 'dut' (known: sink, source)"]
-    change = EXPERIMENT.replace(
-        "sweep: {{rates: [1kpps], frame_sizes: [64]}}", "reconf: {{to: [nat], rate: 1kpps}}"
-    )
-    assert "changes the mode within a trial, and a person sets the DUT" in faults(tmp_path, change)[0]
+    change = EXPERIMENT.replace("sweep: {{rates: [1kpps], frame_sizes: [64]}}", "reconf: {{to: [nat], rate: 1kpps}}")
+    assert "changes the mode within a trial, but no command reaches the DUT" in faults(tmp_path, change)[0]
 
 
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("{family: manual}", "{family: manual, ssh: root@192.0.2.1}", "hosts.dut.ssh: stands beside family manual, which a person sets; leave it out, or name the DUT's own family"),
-        ("sink:   {", "sink:   {family: manual, ", "hosts.sink.family: only a DUT can be manual; sink runs the programs that measure"),
+        ("{family: manual}", "{family: manual, ssh: root@192.0.2.1}", "hosts.dut.family: manual stands beside a way in; leave ssh and local out, or name the family"),
+        ("sink:   {", "sink:   {family: manual, ", "hosts.sink.family: only the DUT may be manual: frames are sent and counted on the others"),
         ("{family: manual}", "{family: linux}", "hosts.dut.ssh: missing; write how to reach the host, as in root@192.0.2.11, or `local: true` for this machine"),
     ],
 )  # fmt: skip

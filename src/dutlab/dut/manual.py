@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from dutlab.dut.frames import GUARDS, ROUTES, TRANSLATES, Behaviour, frame_checks
 from dutlab.dut.mode import Check, Family, Prober, UndoStep
 from dutlab.hosts.host import Host
-from dutlab.spec.known import MANUAL
+from dutlab.spec.known import MANUAL as NAME
 from dutlab.spec.testbed import Testbed
 
 
@@ -49,10 +49,10 @@ _MODES = (
     ManualMode("nat", "as filter-default, and flows leave with the address of the outer port", TRANSLATES),
 )
 
-MANUAL_FAMILY = Family(MANUAL, {mode.name: mode for mode in _MODES})
+MANUAL = Family(NAME, {mode.name: mode for mode in _MODES})
 
 
 def question(name: str, level: str) -> str:
     """What to ask a person of a factor and its level; a mode of this family says what it means."""
-    mode = MANUAL_FAMILY.modes.get(level) if name == "mode" else None
+    mode = MANUAL.modes.get(level) if name == "mode" else None
     return f"set {name} to {level}" + (f" ({mode.means})" if isinstance(mode, ManualMode) else "")
