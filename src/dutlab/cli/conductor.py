@@ -87,7 +87,7 @@ def run(
             "work": work.model_dump(mode="json"),
         },
         phases=chosen,
-        shared=_each_once(places),
+        shared=frozenset(name for name, place in places.items() if place.is_shared),
         take_over=take_over,
     )
     result, done = run_in_order(_conduct(what, places, runs))
@@ -177,11 +177,6 @@ def _places(file: Path, wanted: Sequence[str], maps: Sequence[str]) -> dict[str,
     if faults:
         raise SpecRefused(faults)
     return {name: read_place(given[name]) for name in wanted}
-
-
-def _each_once(places: Mapping[str, Place]) -> frozenset[str]:
-    """A name of each place that others may reach too; a machine that stands for two hosts is leased once."""
-    return frozenset({place.said: name for name, place in places.items() if place.is_shared}.values())
 
 
 async def _conduct(what: Conduct, places: Mapping[str, Place], runs: Path) -> tuple[RunResult, list[Conducted]]:
