@@ -16,7 +16,7 @@ from dutlab.report.groups import GroupKey, key_of
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 
-_MAIN = (re.compile(r"goodput_bps"), re.compile(r"\w+_lower_pps|max_ok_pps"), re.compile(r"received_pps"))
+_MAIN = tuple(map(re.compile, (r"goodput_bps", r"\w+_lower_pps|max_ok_pps", r"received_pps", r"\w+_iops", r"rtt_p50_ns", r"duration_s")))
 """What a cell is compared by: the first of these that it has."""
 
 
@@ -133,7 +133,7 @@ def _by_cell(records: Sequence[TrialRecord]) -> dict[GroupKey, list[TrialRecord]
 
 
 def _pairs(first: Sequence[TrialRecord], second: Sequence[TrialRecord], label: str, figures: Sequence[str]) -> list[Pair]:
-    link = first[0].cell.link_label
+    link = first[0].cell.link_label or next(iter(first[0].figures), "")  # steps have no link
     wanted = figures or _main_figures([*first, *second], link)
     pairs = [Pair(label, figure, _values(first, link, figure), _values(second, link, figure)) for figure in wanted]
     return [p for p in pairs if p.first or p.second]

@@ -52,7 +52,8 @@ def gather(path: Path, base: Path, *, first_note: int = 1) -> RunReport:
     found_sections = sections(run, groups, order, book)
     means, facts = core_means(run, groups), _hosts(run, faults)
     lab = _lab(testbed, records)
-    found_limits = limits(groups, means, facts, lab=lab is not None)
+    # Imported files tell of devices that did not stand in one testbed: none of them says anything of what limited another.
+    found_limits = () if experiment.get("imported") else limits(groups, means, facts, lab=lab is not None)
     started = min((r.started for r in records), default=None)
     ended = max((r.ended for r in records), default=None)
     of_trial = {r.trial: r for r in records}

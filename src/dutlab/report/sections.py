@@ -22,6 +22,8 @@ SECTIONS: Mapping[str, str] = {
     "soak": "dutlab.report.soak_section",
     "search": "dutlab.report.search_section",
     "steps": "dutlab.report.steps_section",
+    "fio": "dutlab.report.figures_section",
+    "flent": "dutlab.report.figures_section",
 }
 """Workload → the module whose `section` is its Builder."""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dutlab.report.figures import figure_of
 from dutlab.report.groups import Group
-from dutlab.report.model import Figure, Grid, GridColumn, GridRow, Section
+from dutlab.report.model import Grid, GridColumn, GridRow, Missing, Section, Value
 from dutlab.report.notes import NoteBook
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
@@ -50,5 +50,6 @@ def _ends(rows: Sequence[tuple[TrialRecord, dict[str, int | float | str | None]]
     return "; ".join(said)
 
 
-def _took(rows: Sequence[tuple[TrialRecord, dict[str, int | float | str | None]]]) -> Figure:
-    return figure_of({record.trial: float(row["duration_s"] or 0) for record, row in rows}, len(rows))
+def _took(rows: Sequence[tuple[TrialRecord, dict[str, int | float | str | None]]]) -> Value:
+    known = {record.trial: float(took) for record, row in rows if (took := row["duration_s"]) is not None}
+    return figure_of(known, len(rows)) if known else Missing("not told", tuple(record.trial for record, _ in rows))
