@@ -43,6 +43,8 @@ class Imported:
     ended: datetime | None = None
     why: str = ""
     """Why it has no result; empty when it has one."""
+    ceilings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """As in a record; what the user's line rate allows."""
 
 
 def imported_cell(device: str, *, workload: str, tool: str, link: str = LINK, params: Mapping[str, str | float | int | None]) -> Cell:
@@ -129,6 +131,7 @@ def _record(number: int, cell: Cell, trial: Imported, now: datetime) -> TrialRec
         started=trial.started or now,
         ended=trial.ended or trial.started or now,
         figures={link: dict(of) for link, of in measured.figures.items()},
+        ceilings={link: dict(of) for link, of in trial.ceilings.items()},
         flows=[FlowRecord.of(f) for f in measured.flows],
         doubts=[DoubtRecord.of(d) for d in (Doubt(DoubtKind.IMPORTED), *measured.doubts)],
         tool_facts=dict(measured.facts),

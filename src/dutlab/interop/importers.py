@@ -32,6 +32,7 @@ class Kind:
 
 KINDS: Mapping[str, Kind] = {
     "conductor": Kind("dutlab.interop.conductor_run:imported", "steps"),
+    "figures": Kind("dutlab.interop.figure_table:imported", "figures"),
     "fio": Kind("dutlab.interop.fio_run:imported", "fio"),
     "flent": Kind("dutlab.interop.flent_run:imported", "flent"),
     "iperf3": Kind("dutlab.interop.iperf3_run:imported", "iperf3"),

@@ -6,13 +6,14 @@ Seen in the wild and read here: `-nan` as a number (esnet/iperf#613), text befor
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
 LONGEST_OUTPUT = 64 * 2**20
 """Bytes; an hour of 32 streams of iperf3 stays below it. More is no report that should be taken apart in memory."""
+_LARGEST = 1e30
+"""No program counts beyond it; sums and units of more could leave what a float holds."""
 _NOT_JSON_NUMBER = re.compile(r"(?P<before>[:\[,]\s*)[-+]?(?:nan|inf(?:inity)?)(?:\([^)]*\))?(?=\s*[,}\]])", re.IGNORECASE)
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _TOKEN = re.compile(
@@ -47,7 +48,7 @@ def member(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def number(document: Mapping[str, Any], key: str) -> float | None:
-    """The number from 0 on that is `key` of `document`; None for anything else."""
+    """The number from 0 on that is `key` of `document`; None for anything else, and for one that nothing could have counted."""
     value = document.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
@@ -55,7 +56,7 @@ def number(document: Mapping[str, Any], key: str) -> float | None:
         found = float(value)
     except OverflowError:
         return None
-    return found if math.isfinite(found) and found >= 0 else None
+    return found if 0 <= found <= _LARGEST else None
 
 
 def _read(output: bytes, *, cut: Literal["refused", "kept"]) -> tuple[dict[str, Any], list[str]]:

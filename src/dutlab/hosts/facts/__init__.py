@@ -1,0 +1,32 @@
+"""What a host is: all that a reader of a figure must know of the machine, and nothing secret.
+
+Every fact is optional. One that cannot be read is None, and `absent` says why under the fact's path. All of them are read in one
+command of the host. Command line of the kernel, host names, addresses and users are left out on purpose: they say nothing of speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from dutlab.hosts.facts import card, firewall, machine, neighbours
+from dutlab.hosts.facts.questions import ask
+from dutlab.hosts.facts.tree import FactTree
+from dutlab.hosts.host import Host
+
+
+async def collect_facts(host: Host, interfaces: Iterable[str], *, root: str = "") -> dict[str, Any]:
+    """All facts of `host` and of its test `interfaces`, fit for JSON. Raises HostError only when the host itself is gone.
+
+    `root` is the folder that holds its /sys, /proc and /etc.
+    """
+    names = tuple(dict.fromkeys(interfaces))
+    of_cards = [q for name in names for q in (*card.questions(name, root), neighbours.question(name))]
+    answers = await ask(host, [*machine.questions(root), *firewall.questions(root), *of_cards])
+    facts = FactTree()
+    machine.put(facts, answers, root)
+    firewall.put(facts, answers, root)
+    for name in names:
+        card.put(facts, answers, name, root)
+        neighbours.put(facts, answers, name)
+    return {"host": host.name, **facts.to_json()}

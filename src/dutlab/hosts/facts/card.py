@@ -1,0 +1,77 @@
+"""An interface: its driver, queues and offloads, who is interrupted, and where its card sits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from dutlab.hosts.facts.pcie import pcie_path
+from dutlab.hosts.facts.questions import Answers, Question
+from dutlab.hosts.facts.text import coalescing, colon_pairs, first_of_json, irq_cores, pause_frames, ring_sizes
+from dutlab.hosts.facts.tree import FactTree
+from dutlab.hosts.optics import of_ethtool
+
+_FILES = {
+    "speed": "speed_mbps",
+    "duplex": "duplex",
+    "operstate": "operstate",
+    "threaded": "napi_threaded",
+    "device/numa_node": "numa_node",
+    "device/local_cpulist": "near_cores",
+}
+
+
+def questions(name: str, root: str) -> Iterator[Question]:
+    """What is asked of the interface `name`."""
+    yield ("ip", "-d", "-j", "link", "show", "dev", name)
+    yield from (("slurp", f"{root}/sys/class/net/{name}/{file}") for file in _FILES)
+    yield from (("ethtool", option, name) for option in ("-i", "-g", "-l", "-c", "-a", "-m"))
+    yield ("ethtool", "--json", "-k", name)
+    yield ("pcie", root, name)
+    yield ("irqs", root, name)
+
+
+def put(facts: FactTree, answers: Answers, name: str, root: str) -> None:
+    """Into `interfaces/NAME`."""
+    at = f"interfaces/{name}"
+    said, why = answers.said("ip", "-d", "-j", "link", "show", "dev", name)
+    link = first_of_json(said)
+    for key, field in (("mtu", "mtu"), ("mac", "address"), ("rx_queues", "num_rx_queues"), ("tx_queues", "num_tx_queues")):
+        facts.put(f"{at}/{key}", link.get(field), why if not said else "not in the output of ip")
+    virtual = link.get("linkinfo", {}).get("info_kind")
+    facts.put(f"{at}/kind", (virtual or "physical") if link else None, why)
+    for file, key in _FILES.items():
+        text, why = answers.of("slurp", f"{root}/sys/class/net/{name}/{file}")
+        if file == "speed" and text is not None and (text == "-1" or virtual):
+            # A veth pair claims 10 Gb/s and carries what the cores can; -1 is a link that is down, or a driver that does not know.
+            text, why = None, "no wire, so no speed" if virtual else "the link is down, or its driver does not know"
+        facts.put(f"{at}/{key}", int(text) if text and re.fullmatch(r"-?\d+", text) and key != "near_cores" else text, why)
+    _of_driver(facts, answers, name, at)
+    _of_slot(facts, answers, name, at, root)
+
+
+def _of_driver(facts: FactTree, answers: Answers, name: str, at: str) -> None:
+    said, why = answers.said("ethtool", "-i", name)
+    told = colon_pairs(said or "")
+    for key, field in (("driver", "driver"), ("driver_version", "version"), ("firmware", "firmware-version"), ("bus", "bus-info")):
+        facts.put(f"{at}/{key}", told.get(field) or None, "the driver does not tell" if said else why)
+    said, why = answers.said("ethtool", "--json", "-k", name)
+    features = {k: v["active"] for k, v in first_of_json(said).items() if isinstance(v, dict) and "active" in v}
+    facts.put(f"{at}/offloads", features or None, "this ethtool prints no JSON" if said else why)
+    free = [k for k, v in first_of_json(said).items() if isinstance(v, dict) and v.get("active") is False and v.get("fixed") is False]
+    facts.put(f"{at}/offloads_off_by_choice", free if features else None, "this ethtool prints no JSON" if said else why)
+    for key, option, reader in (
+        ("rings", "-g", ring_sizes), ("channels", "-l", ring_sizes), ("coalescing", "-c", coalescing), ("pause_frames", "-a", pause_frames),
+    ):  # fmt: skip
+        said, why = answers.said("ethtool", option, name)
+        facts.put(f"{at}/{key}", (reader(said) or None) if said else None, "the driver has none to set" if said else why)
+    said, why = answers.said("ethtool", "-m", name)
+    optic = of_ethtool(said) if said else None
+    facts.put(f"{at}/optic", optic.to_json() if optic else None, "ethtool tells of no module" if said else why)
+
+
+def _of_slot(facts: FactTree, answers: Answers, name: str, at: str, root: str) -> None:
+    said, why = answers.said("pcie", root, name)
+    facts.put(f"{at}/pcie", [step.to_json() for step in pcie_path(said)] if said else None, why)
+    said, why = answers.said("irqs", root, name)
+    facts.put(f"{at}/irqs", irq_cores(said) if said else None, why)

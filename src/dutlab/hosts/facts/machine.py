@@ -1,0 +1,156 @@
+"""The machine and its kernel: processor and what slows it down, clock source, sysctls, versions of programs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from dutlab.hosts.facts.questions import Answers, Question
+from dutlab.hosts.facts.text import chosen, lscpu_fields, os_name
+from dutlab.hosts.facts.tree import FactTree
+
+_CPUS = "/sys/devices/system/cpu"
+_FILES = {
+    "os": "/etc/os-release",
+    "memory_bytes": "/proc/meminfo",
+    "clocksource": "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+    "clocksources": "/sys/devices/system/clocksource/clocksource0/available_clocksource",
+    "pcie_aspm_policy": "/sys/module/pcie_aspm/parameters/policy",
+    "cpu.scaling_driver": f"{_CPUS}/cpu0/cpufreq/scaling_driver",
+    "cpu.min_khz": f"{_CPUS}/cpu0/cpufreq/cpuinfo_min_freq",
+    "cpu.max_khz": f"{_CPUS}/cpu0/cpufreq/cpuinfo_max_freq",
+    "cpu.base_khz": f"{_CPUS}/cpu0/cpufreq/base_frequency",
+    "cpu.boost": f"{_CPUS}/cpufreq/boost",
+    "cpu.no_turbo": f"{_CPUS}/intel_pstate/no_turbo",
+    "cpu.idle_driver": f"{_CPUS}/cpuidle/current_driver",
+    "cpu.smt": f"{_CPUS}/smt/control",
+    "cpu.isolated": f"{_CPUS}/isolated",
+    "machine.vendor": "/sys/class/dmi/id/sys_vendor",
+    "machine.product": "/sys/class/dmi/id/product_name",
+    "machine.bios": "/sys/class/dmi/id/bios_version",
+}
+_OF_EVERY_CORE = {
+    "cpu.governor": (f"{_CPUS}/cpufreq", "policy*/scaling_governor"),
+    "cpu.energy_preference": (f"{_CPUS}/cpufreq", "policy*/energy_performance_preference"),
+}
+_IDLE_STATES = (f"{_CPUS}/cpu0/cpuidle", "state*/latency state*/disable")
+_MITIGATIONS = (f"{_CPUS}/vulnerabilities", "*")
+_NUMBERS = ("cpu.min_khz", "cpu.max_khz", "cpu.base_khz", "cpu.boost", "cpu.no_turbo")
+_SYSCTLS = (
+    "net.ipv4.ip_forward",
+    "net.ipv4.conf.all.rp_filter",
+    "net.ipv4.tcp_congestion_control",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_wmem",
+    "net.ipv6.conf.all.forwarding",
+    "net.ipv6.conf.all.disable_ipv6",
+    "net.core.netdev_budget",
+    "net.core.netdev_budget_usecs",
+    "net.core.netdev_max_backlog",
+    "net.core.default_qdisc",
+    "net.core.rmem_max",
+    "net.core.wmem_max",
+    "net.core.bpf_jit_enable",
+    "net.netfilter.nf_conntrack_max",
+)
+_UNAME = (("kernel.name", "-s"), ("kernel.release", "-r"), ("kernel.version", "-v"), ("kernel.machine", "-m"))
+_LSCPU = {
+    "cpu.model": "Model name",
+    "cpu.cores": "CPU(s)",
+    "cpu.threads_per_core": "Thread(s) per core",
+    "cpu.sockets": "Socket(s)",
+    "cpu.numa_nodes": "NUMA node(s)",
+    "cpu.architecture": "Architecture",
+    "cpu.l2_cache": "L2",
+    "cpu.l3_cache": "L3",
+}
+_VERSIONS = {
+    "iperf3": ("iperf3", "--version"),
+    "nft": ("nft", "--version"),
+    "ip": ("ip", "-V"),
+    "ethtool": ("ethtool", "--version"),
+    "conntrack": ("conntrack", "--version"),
+}
+# systemd-detect-virt ends with 1 and says "none" on bare metal.
+_VIRTUAL = ("sh", "-c", "systemd-detect-virt --vm || true")
+_HYPERVISOR = 'grep -c -w hypervisor -- "$1" || [ $? = 1 ]'
+
+
+def questions(root: str) -> Iterator[Question]:
+    """What is asked."""
+    yield from (("uname", option) for _, option in _UNAME)
+    yield from (("slurp", root + file) for file in _FILES.values())
+    yield from (("every", root + folder, pattern) for folder, pattern in _OF_EVERY_CORE.values())
+    yield from (("lines", root + folder, pattern) for folder, pattern in (_IDLE_STATES, _MITIGATIONS))
+    yield from (("slurp", _sysctl_file(name, root)) for name in _SYSCTLS)
+    yield ("lscpu", "-J")
+    yield _VIRTUAL
+    yield _hypervisor(root)
+    yield from _VERSIONS.values()
+
+
+def put(facts: FactTree, answers: Answers, root: str) -> None:
+    """Into `kernel`, `cpu`, `machine`, `sysctls`, `versions` and beside them."""
+    for path, option in _UNAME:
+        facts.put(path, *answers.said("uname", option))
+    _files(facts, answers, root)
+    _lscpu(facts, answers)
+    said, why = answers.said("lines", root + _IDLE_STATES[0], _IDLE_STATES[1])
+    facts.put("cpu.idle_exit_latency_us", idle_exit_latency(said) if said else None, why)
+    said, why = answers.said("lines", root + _MITIGATIONS[0], _MITIGATIONS[1])
+    facts.put("mitigations", dict(line.split(":", 1) for line in said.splitlines() if ":" in line) if said else None, why)
+    said, _ = answers.said(*_VIRTUAL)
+    counted, _ = answers.said(*_hypervisor(root))
+    told = said or {None: None, "0": "none"}.get(counted, "of unknown kind")
+    facts.put("virtual", told, "neither systemd-detect-virt nor /proc/cpuinfo tells")
+    for name in _SYSCTLS:
+        text, why = answers.of("slurp", _sysctl_file(name, root))
+        facts.put(f"sysctls/{name}", " ".join(text.split()) if text is not None else None, why)
+    for name, argv in _VERSIONS.items():
+        said, why = answers.said(*argv)
+        facts.put(f"versions.{name}", said.splitlines()[0] if said else None, why)
+
+
+def idle_exit_latency(lines: str) -> int | None:
+    """Microseconds that a core needs at most to wake, from states that are not disabled (Documentation/admin-guide/pm/cpuidle)."""
+    told = dict(line.partition(":")[::2] for line in lines.splitlines())
+    states = {name.partition("/")[0] for name in told}
+    enabled = [told.get(f"{state}/latency", "") for state in states if told.get(f"{state}/disable", "0") == "0"]
+    return max((int(latency) for latency in enabled if latency.isdigit()), default=None)
+
+
+def _files(facts: FactTree, answers: Answers, root: str) -> None:
+    for path, file in _FILES.items():
+        text, why = answers.of("slurp", root + file)
+        value: object = text
+        if text is not None and path == "os":
+            value = os_name(text)
+        elif text is not None and path == "memory_bytes":
+            m = re.search(r"MemTotal:\s+(\d+) kB", text)
+            value = int(m[1]) * 1024 if m else None
+        elif text is not None and path == "pcie_aspm_policy":
+            value = chosen(text)
+        elif text is not None and path == "clocksources":
+            value = text.split()
+        elif text is not None and path in _NUMBERS:
+            value = int(text) if text.isdigit() else None
+        facts.put(path, value, why)
+    for path, (folder, pattern) in _OF_EVERY_CORE.items():
+        said, why = answers.said("every", root + folder, pattern)
+        facts.put(path, ", ".join(said.splitlines()) if said else None, why)
+
+
+def _lscpu(facts: FactTree, answers: Answers) -> None:
+    said, why = answers.said("lscpu", "-J")
+    fields = lscpu_fields(said) if said else {}
+    for path, field in _LSCPU.items():
+        text = next((v for k, v in fields.items() if k.rstrip(":").removesuffix(" cache") == field), None)
+        facts.put(path, int(text) if text and text.isdigit() else text, "not in the output of lscpu" if said else why)
+
+
+def _sysctl_file(name: str, root: str) -> str:
+    return f"{root}/proc/sys/{name.replace('.', '/')}"
+
+
+def _hypervisor(root: str) -> Question:
+    return ("sh", "-c", _HYPERVISOR, "grep", f"{root}/proc/cpuinfo")

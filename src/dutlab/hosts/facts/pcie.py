@@ -1,0 +1,95 @@
+"""The way from a card to the processor: each PCI Express link as it was trained and as it could be. Pure.
+
+Registers of the PCI Express capability (identifier 10h): PCI Express Base Specification 7.5.3; offsets and masks as in the kernel's
+include/uapi/linux/pci_regs.h. An ordinary user sees 64 bytes of a device's registers only, and then the capability is not known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+_CAPABILITY_LIST, _PCIE, _HEADER_BYTES = 0x34, 0x10, 64
+_DEVICE_CAN, _DEVICE_DOES, _LINK_DOES = 0x04, 0x08, 0x10
+_ASPM = ("off", "L0s", "L1", "L0s and L1")
+_MOST_CAPABILITIES = 48
+
+
+@dataclass(frozen=True)
+class PcieStep:
+    """One device on the way, and its link towards the processor. None is what it does not tell."""
+
+    address: str
+    link_gts: float | None
+    """Gigatransfers a second of one lane, as trained."""
+    link_width: int | None
+    link_gts_most: float | None
+    link_width_most: int | None
+    payload_bytes: int | None = None
+    """The largest packet it sends (MPS)."""
+    payload_bytes_most: int | None = None
+    read_request_bytes: int | None = None
+    aspm: str | None = None
+    """Power saving of the link: `off`, `L0s`, `L1`, `L0s and L1`."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For the facts of a host."""
+        return asdict(self)
+
+
+def pcie_path(text: str) -> list[PcieStep]:
+    """Blocks of lines `device ADDRESS`, `current_link_speed 8.0 GT/s PCIe` and so on, `config HEX`; the card first."""
+    return [_step(block) for block in re.split(r"^device ", text, flags=re.MULTILINE)[1:]]
+
+
+def _step(block: str) -> PcieStep:
+    address, *lines = block.splitlines()
+    told = dict(line.partition(" ")[::2] for line in lines)
+    return PcieStep(
+        address.strip(),
+        _gigatransfers(told, "current_link_speed"),
+        _lanes(told, "current_link_width"),
+        _gigatransfers(told, "max_link_speed"),
+        _lanes(told, "max_link_width"),
+        **_registers(told.get("config", "")),
+    )
+
+
+def _gigatransfers(told: Mapping[str, str], key: str) -> float | None:
+    m = re.match(r"(\d+(?:\.\d+)?) ?GT/s", told.get(key, ""))
+    return float(m[1]) if m else None
+
+
+def _lanes(told: Mapping[str, str], key: str) -> int | None:
+    """0 and 255 are what the kernel writes for a link that is none."""
+    value = told.get(key, "")
+    return int(value) if value.isdigit() and 0 < int(value) <= 32 else None  # noqa: PLR2004 the widest link
+
+
+def _registers(config: str) -> dict[str, Any]:
+    try:
+        registers = bytes.fromhex(config)
+    except ValueError:
+        return {}
+    at = next((at for at, kind in _capabilities(registers) if kind == _PCIE), None)
+    if at is None or at + _LINK_DOES + 2 > len(registers):
+        return {}
+    can, does, link = (int.from_bytes(registers[at + of : at + of + 2], "little") for of in (_DEVICE_CAN, _DEVICE_DOES, _LINK_DOES))
+    return {
+        "payload_bytes": 128 << (does >> 5 & 7),
+        "payload_bytes_most": 128 << (can & 7),
+        "read_request_bytes": 128 << (does >> 12 & 7),
+        "aspm": _ASPM[link & 3],
+    }
+
+
+def _capabilities(registers: bytes) -> Iterator[tuple[int, int]]:
+    """Place and identifier of each; a list that runs in a circle ends."""
+    at = registers[_CAPABILITY_LIST] if len(registers) > _HEADER_BYTES else 0
+    for _ in range(_MOST_CAPABILITIES):
+        if not _HEADER_BYTES <= at < len(registers) - 1:
+            return
+        yield at, registers[at]
+        at = registers[at + 1]

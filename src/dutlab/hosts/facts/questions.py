@@ -1,0 +1,94 @@
+"""Many questions to a host in one command: POSIX sh is all it needs, and a round trip is paid once."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from dutlab.hosts.host import Host
+
+Question = tuple[str, ...]
+"""A command, or one of the words that the script below defines: slurp, every, lines, pcie, irqs."""
+
+_ANSWER, _REFUSED = "\x1e", "\x1f"
+_LONGEST_WAIT_S = 60.0
+_LONGEST_WHY = 200
+
+# What is refused is asked a second time for its reason only, so that warnings never become part of an answer.
+_SCRIPT = r"""
+LC_ALL=C NO_COLOR=1 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; export LC_ALL NO_COLOR PATH
+answer() {
+  printf '\036%s\n' "$1"; shift
+  if said=$("$@" 2>/dev/null </dev/null); then printf '%s' "$said"
+  else printf '\037%s' "$("$@" 2>&1 >/dev/null </dev/null | tail -n 1)"; fi
+}
+slurp() {
+  [ -e "$1" ] || { echo 'no such file on this kernel' >&2; return 1; }
+  cat -- "$1" 2>/dev/null || { echo 'cannot be read' >&2; return 1; }
+}
+every() (  # FOLDER PATTERN: what the files that match hold, each text once
+  cd -- "$1" 2>/dev/null && cat -- $2 2>/dev/null | sort -u | grep . || { echo 'no such file on this kernel' >&2; exit 1; }
+)
+lines() (  # FOLDER PATTERN: name:text of each file that matches
+  cd -- "$1" 2>/dev/null && grep -H . $2 2>/dev/null || { echo 'no such file on this kernel' >&2; exit 1; }
+)
+device() {  # ROOT INTERFACE: where its device is
+  [ -e "$1/sys/class/net/$2/device" ] || { echo 'no device of its own' >&2; return 1; }
+  readlink -f "$1/sys/class/net/$2/device"
+}
+pcie() {  # ROOT INTERFACE: every PCI device from the card up to the root, the card first
+  at=$(device "$1" "$2") || return 1
+  while [ -n "$at" ] && [ "$at" != "$1/sys" ]; do
+    if [ -e "$at/vendor" ] && [ -e "$at/class" ]; then
+      echo "device ${at##*/}"
+      for file in current_link_speed current_link_width max_link_speed max_link_width; do
+        [ -e "$at/$file" ] && echo "$file $(cat "$at/$file" 2>/dev/null)"
+      done
+      echo "config $(od -An -v -tx1 -N 256 "$at/config" 2>/dev/null | tr -d ' \n')"
+    fi
+    at=${at%/*}
+  done
+}
+irqs() {  # ROOT INTERFACE: number, cores it may go to, cores it goes to, what the driver calls it
+  at=$(device "$1" "$2") || return 1
+  while [ -n "$at" ] && [ ! -d "$at/msi_irqs" ]; do at=${at%/*}; done
+  [ -n "$at" ] || { echo 'no message-signalled interrupts' >&2; return 1; }
+  for irq in "$at"/msi_irqs/*; do
+    of=$1/proc/irq/${irq##*/}; [ -d "$of" ] || continue
+    name=; for action in "$of"/*/; do [ -d "$action" ] && name=${action%/} && name=${name##*/}; done
+    may=$(cat "$of/smp_affinity_list" 2>/dev/null); now=$(cat "$of/effective_affinity_list" 2>/dev/null)
+    echo "${irq##*/} ${may:--} ${now:--} ${name:--}"
+  done
+}
+"""
+
+
+class Answers:
+    """What a host answered, by question."""
+
+    def __init__(self, by_question: dict[Question, tuple[str | None, str]], why: str) -> None:
+        self._by_question, self._why = by_question, why
+
+    def of(self, *question: str) -> tuple[str | None, str]:
+        """The answer without white space around it, or None and why; an empty file is an answer."""
+        return self._by_question.get(question, (None, self._why))
+
+    def said(self, *question: str) -> tuple[str | None, str]:
+        """The same of a command, for which nothing is no answer."""
+        text, why = self.of(*question)
+        return text or None, why or f"`{question[0]}` said nothing"
+
+
+async def ask(host: Host, questions: Sequence[Question]) -> Answers:
+    """All answers, in the order of the questions. Raises HostError when the host is gone."""
+    asked = [f"answer {n} {shlex.join(question)}" for n, question in enumerate(questions)]
+    done = await host.run(["sh", "-s"], stdin="\n".join([_SCRIPT, *asked, "exit 0", ""]).encode(), timeout_s=_LONGEST_WAIT_S, check=False)
+    found: dict[Question, tuple[str | None, str]] = {}
+    for part in done.text.split(_ANSWER)[1:]:
+        number, _, body = part.partition("\n")
+        text, refused, why = body.partition(_REFUSED)
+        if number.isdigit() and int(number) < len(questions):
+            question = questions[int(number)]
+            found[question] = (None, why.strip()[-_LONGEST_WHY:] or f"`{question[0]}` failed") if refused else (text.strip(), "")
+    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    return Answers(found, said[-1][-_LONGEST_WHY:] if said else "the host's sh did not answer")
