@@ -31,6 +31,7 @@ from dutlab.spec.experiment import Experiment, LabRef
 from dutlab.spec.loader import load_testbed
 from dutlab.spec.testbed import Testbed
 from dutlab.store.calibration import cache_folder
+from dutlab.store.needed import needless
 from dutlab.store.run_folder import RunFolder
 
 HERE = Path()
@@ -212,7 +213,7 @@ class _Execution:
     async def to_its_end(self, options: RunOptions) -> RunResult:
         done = self.folder.finished()
         self.progress.began(self.folder.path, self.plan, len(done))
-        if len(done) < len(self.plan.trials):
+        if self._needed([t for t in self.plan.trials if t.number not in done]):
             await self._measure(done, options)
             self.journal.write("run-finished")
         self.folder.write_manifest()
@@ -236,9 +237,17 @@ class _Execution:
             stage = await self._calibrated(bare, options)
             set_by_hand: dict[str, str] = {}
             for _, group in groupby((t for t in self.plan.trials if t.number not in done), key=lambda t: t.group):
-                trials = list(group)
-                set_by_hand = self._ask(trials[0], set_by_hand)
-                await self._group(stage, trials)
+                if trials := self._needed(list(group)):
+                    set_by_hand = self._ask(trials[0], set_by_hand)
+                    await self._group(stage, trials)
+
+    def _needed(self, trials: Sequence[Trial]) -> list[Trial]:
+        """Without those that the plan's rule for repeats has made needless by now; the report and the index ask the same."""
+        if self.plan.repeat_rule is None:
+            return list(trials)
+        cells = {t.number: t.cell for t in self.plan.trials}
+        out = needless(cells, self.folder.records(), self.plan.repeat_rule.rule)
+        return [t for t in trials if t.number not in out]
 
     def _ask(self, trial: Trial, stands: dict[str, str]) -> dict[str, str]:
         """Pauses for each factor set by hand whose level changes; a resumed run asks for all, since nobody knows how things stand."""
