@@ -37,6 +37,11 @@ class DoubtKind(enum.Enum):
         "embedded lab: relative figures",
         "compare modes with one another, not with real hardware",
     )
+    VIRTUAL_PORTS = (
+        Grade.NOTE,
+        "the test ports are virtual: relative figures",
+        "compare what was measured on this machine, not with real hardware",
+    )
     SHORT_TRIAL = (
         Grade.NOTE,
         "shorter than RFC 2544 section 24 asks (60 s)",
@@ -136,6 +141,11 @@ class DoubtKind(enum.Enum):
         Grade.NOTE,
         "the goal was met at rates above the upper bound: a DUT with several states, or chance",
         "see the trials; a goal with an exceed ratio above 0 depends less on chance",
+    )
+    LOSS_WITHOUT_CHANGE = (
+        Grade.WARNING,
+        "frames were lost also while nothing was changed",
+        "lower the rate: what the DUT loses anyway counts as time out of service here",
     )
     RIG_LIMITED = (
         Grade.WARNING,

@@ -17,6 +17,7 @@ COMMANDS = {
     "undo": "dutlab.cli.run:undo",
     "report": "dutlab.cli.report:report",
     "plot": "dutlab.cli.report:plot",
+    "test": "dutlab.cli.two_ports:test",
     "loadtest": "dutlab.cli.loadtest:loadtest",
     "import": "dutlab.cli.import_files:import_files",
     "lab": "dutlab.cli.lab:lab",

@@ -16,6 +16,8 @@ _FIREWALL = ("router", "filter-empty", "filter-default", "nat")
 
 FAMILY_MODES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
+        # Nobody logs into it: it is measured as it is found.
+        "black-box": ("as-found",),
         "linux": ("router", "filter-empty", "filter-1", "filter-25", "filter-default", "nat"),
         "freebsd-pf": _FIREWALL,
         "pfsense": _FIREWALL,
@@ -26,6 +28,8 @@ FAMILY_MODES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 """Family → the modes that it brings along."""
+
+BLACK_BOX = "black-box"
 
 WATCHES = ("cpu", "nic")
 
