@@ -170,7 +170,7 @@ workloads:
         ":3:18: factors.mode.0: no mode 'ruter' for the DUT of lab three-node, of family linux (known: filter-1, filter-25, filter-default, filter-empty, nat, router; did you mean router?)",
         ":5:14: workloads.0.iperf3.duration: 10 has no unit; write it as in 30s",
         ":5:37: workloads.0.iperf3.links.0.0: lab three-node has no link 'z' (known: a, b)",
-        ":6:34: workloads.1.sweep.colour: unknown key (known: directions, drain, duration, frame_sizes, links, rates, traffic, warmup)",
+        ":6:34: workloads.1.sweep.colour: unknown key (known: directions, drain, duration, frame_sizes, generator, links, rates, traffic, warmup)",
     ]
 
 
