@@ -26,6 +26,7 @@ from dutlab.plan.cell import Cell
 from dutlab.plan.timing import HAND_S, LAB_S, MODE_S, tool_overhead
 from dutlab.spec.experiment import LARGEST_SEED, Experiment, RepeatUntil
 from dutlab.spec.generators import ENGINE, generator_of
+from dutlab.spec.known import MANUAL
 from dutlab.spec.mixes import Mix
 from dutlab.spec.testbed import Link, Testbed
 from dutlab.spec.workloads import Setting, WorkloadModel
@@ -117,13 +118,14 @@ def make_plan(experiment: Experiment, testbed: Testbed, *, seed: int | None = No
                     ceilings=_ceilings(drive.setting, testbed),
                 )
             )
+    by_person = (*(("mode",) if testbed.hosts["dut"].family == MANUAL else ()), *experiment.hand_factors)
     return Plan(
         experiment=experiment.name,
         testbed=testbed.name,
         order=experiment.order,
         seed=seed,
-        estimate_s=_estimate(trials, experiment.hand_factors),
-        hand_factors=experiment.hand_factors,
+        estimate_s=_estimate(trials, by_person),
+        hand_factors=by_person,
         repeat_rule=None if isinstance(experiment.repeats, int) else experiment.repeats,
         trials=tuple(trials),
     )

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from dutlab import labs
 from dutlab.doubts import Doubt, DoubtKind
+from dutlab.dut.manual import question
 from dutlab.dut.mode import Check, Mode
 from dutlab.errors import DutlabError, HostError, InputError, LabError, MeasurementError
 from dutlab.hosts.facts import collect_facts
@@ -248,6 +249,8 @@ class _Execution:
                     if trials := self._needed(list(group)):
                         set_by_hand = self._ask(trials[0], set_by_hand)
                         await self._group(stage, trials)
+                if "mode" in set_by_hand:
+                    self._ask_person("put the DUT back as it was before the run")
 
     def _needed(self, trials: Sequence[Trial]) -> list[Trial]:
         """Without those that the plan's rule for repeats has made needless by now; the report and the index ask the same."""
@@ -262,10 +265,11 @@ class _Execution:
         wanted = {name: level for name, level in trial.cell.factors.items() if name in self.plan.hand_factors}
         for name, level in wanted.items():
             if stands.get(name) != level:
-                question = f"set {name} to {level}"
-                answer = self.progress.ask(question)
-                self.journal.write("answered", question=question, answer=answer, before_trial=trial.number)
+                self._ask_person(question(name, level), before_trial=trial.number)
         return wanted
+
+    def _ask_person(self, asked: str, **facts: object) -> None:
+        self.journal.write("answered", question=asked, answer=self.progress.ask(asked), **facts)
 
     async def _store_facts(self, stage: Stage) -> Stage:
         """Keeps what is known of the hosts. The stage with a mark if its ports are no hardware although it is no lab of ours."""
