@@ -21,6 +21,7 @@ from dutlab.report.limits import limits
 from dutlab.report.losses import losses
 from dutlab.report.model import RunReport, TrialLine
 from dutlab.report.notes import NoteBook
+from dutlab.report.optics import optics_section
 from dutlab.report.sections import sections
 from dutlab.report.tables import SWEEP, matrices, sweeps
 from dutlab.report.watched import checks, core_means, counters, cpus
@@ -102,7 +103,7 @@ def report_of(read: ReadRun, base: Path) -> RunReport:
         headlines=(*(h for s in found_sections for h in s.headlines), *headlines(found_matrices, found_sweeps, found_limits)),
         matrices=found_matrices,
         sweeps=found_sweeps,
-        sections=found_sections,
+        sections=(*found_sections, *optics_section(facts)),
         limits=found_limits,
         losses=losses(groups),
         cpus=cpus(means, groups, order),
