@@ -37,6 +37,11 @@ class DoubtKind(enum.Enum):
         "embedded lab: relative figures",
         "compare modes with one another, not with real hardware",
     )
+    VIRTUAL_PORTS = (
+        Grade.NOTE,
+        "the test ports are virtual: relative figures",
+        "compare what was measured on this machine, not with real hardware",
+    )
     SHORT_TRIAL = (
         Grade.NOTE,
         "shorter than RFC 2544 section 24 asks (60 s)",
