@@ -76,14 +76,14 @@ def _hosts(wanted: Sequence[str], testbed: Path | None) -> tuple[dict[str, Host]
 async def _collect(hosts: Mapping[str, Host], ports: Sequence[str], links: Mapping[str, list[str]]) -> dict[str, dict[str, Any]]:
     async def of(name: str, host: Host) -> dict[str, Any]:
         try:
-            return await collect_facts(host, ports or links.get(name) or await _interfaces(host))
+            return await collect_facts(host, ports or links.get(name) or await interfaces_of(host))
         finally:
             await host.close()
 
     return dict(zip(hosts, await asyncio.gather(*(of(name, host) for name, host in hosts.items())), strict=True))
 
 
-async def _interfaces(host: Host) -> list[str]:
+async def interfaces_of(host: Host) -> list[str]:
     """All but the loopback, as Linux lists them; another system names none."""
     listed = await host.run(["ls", "/sys/class/net"], check=False)
     return [name for name in listed.text.split() if name not in ("lo", "bonding_masters")][:MOST_PORTS]

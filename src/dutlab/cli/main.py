@@ -34,6 +34,7 @@ COMMANDS = {
     "query": "dutlab.cli.runs:query",
     "limits": "dutlab.cli.limits:limits",
     "facts": "dutlab.cli.facts:facts",
+    "doctor": "dutlab.cli.doctor:doctor",
     "calibrate": "dutlab.cli.calibrate:calibrate",
     "verify": "dutlab.cli.verify:verify",
 }

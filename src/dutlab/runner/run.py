@@ -16,11 +16,11 @@ from pathlib import Path
 from dutlab import labs
 from dutlab.dut.mode import Check, Mode
 from dutlab.errors import DutlabError, HostError, InputError, LabError, MeasurementError
-from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.host import Host
 from dutlab.hosts.lease import Holder, leased
 from dutlab.hosts.reach import hosts_of
 from dutlab.plan.trials import Plan, Trial, make_plan, needs_hand
+from dutlab.runner.examine import doubts_of, examine, streams_of
 from dutlab.runner.journal import Journal, leased_hosts, pending_undo, read_journal, standing_lab, undo_to_json
 from dutlab.runner.progress import Progress
 from dutlab.runner.rig import calibrated, loads_of
@@ -231,8 +231,7 @@ class _Execution:
         ) as bare:
             for text in bare.notes:
                 self.progress.note(text)
-            await self._store_facts(bare)
-            stage = await self._calibrated(bare, options)
+            stage = await self._calibrated(await self._examined(bare), options)
             set_by_hand: dict[str, str] = {}
             for _, group in groupby((t for t in self.plan.trials if t.number not in done), key=lambda t: t.group):
                 trials = list(group)
@@ -249,14 +248,15 @@ class _Execution:
                 self.journal.write("answered", question=question, answer=answer, before_trial=trial.number)
         return wanted
 
-    async def _store_facts(self, stage: Stage) -> None:
-        interfaces: dict[str, list[str]] = {name: [] for name in stage.hosts}
-        for link in stage.testbed.links.values():
-            for port in link.path:
-                interfaces[port.host].append(port.interface)
-        found = await asyncio.gather(*(collect_facts(host, interfaces[name]) for name, host in stage.hosts.items()))
-        for name, facts in zip(stage.hosts, found, strict=True):
-            self.folder.write_host(name, {**facts, "tools": dict(stage.versions)})
+    async def _examined(self, bare: Stage) -> Stage:
+        """The stage whose records carry what spoils measurements on it; facts and findings are stored, and the user is told."""
+        found = await examine(bare.testbed, bare.hosts, pinned=bare.cpus, loads=streams_of(self.experiment))
+        for name, facts in found.facts.items():
+            self.folder.write_host(name, {**facts, "tools": dict(bare.versions)})
+        self.folder.write_findings([f.to_json() for f in found.findings])
+        for finding in found.findings:
+            self.progress.note(f"{', '.join(finding.where)}: {finding.what}; expected cost: {finding.price.words}")
+        return replace(bare, marks=(*bare.marks, *doubts_of(found.findings)))
 
     async def _calibrated(self, stage: Stage, options: RunOptions) -> Stage:
         """The stage with what its rig does without the DUT. Where that fails, results have no headroom, and the user is told."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dutlab.errors import MeasurementError, ToolMissing
@@ -80,6 +80,17 @@ class Ping:
             figures[name] = {"path_mtu_bytes": least, "payload_bytes": least - HEADERS[version]}
         notes = [_narrow(name, rows) for name in cell.links]
         return Measured(figures=figures, tables={"path_mtu": rows}, notes=[n for n in notes if n])
+
+    async def wire(self, link: str, sender: str, sizes: Sequence[int]) -> int | None:
+        """The first of `sizes`, packets in bytes, that passes whole from `sender`, source or sink, to the DUT's port on the same wire.
+
+        None when none is answered.
+        """
+        hop = next(way[0] for way in _ways(self._testbed.links[link]) if way[0].sender == sender)
+        for size in sizes:
+            if await self._answers(hop, size) is None:
+                return size
+        return None
 
     async def _way(self, hops: tuple[_Hop, ...]) -> list[dict[str, float | str | None]]:
         out: list[dict[str, float | str | None]] = []
