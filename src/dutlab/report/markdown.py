@@ -66,6 +66,7 @@ def _parts(r: RunReport) -> Iterable[str]:
     yield from _limits(r)
     yield from _losses(r)
     yield from _cores(r)
+    yield from _findings(r)
     yield from _doubts(r)
     yield from _conditions(r)
 
@@ -138,6 +139,23 @@ def _cores(r: RunReport) -> Iterable[str]:
         yield f"## Cores of {_t(cpu.host)} during {_t(cpu.workload)}, % busy"
         rows = [[_t(row.label), str(row.core), f"{row.busy:.0f}", *(f"{row.shares.get(k, 0.0):.1f}" for k in kinds)] for row in cpu.rows]
         yield _table(["mode", "core", "busy", *kinds], rows)
+
+
+def _findings(r: RunReport) -> Iterable[str]:
+    if not r.findings:
+        return
+    yield "## What spoils measurements on this testbed"
+    rows = []
+    for f in r.findings:
+        steps = [_lines(f"{s.host}: {s.command}" for s in of) for of in (f.cure, f.undo)]
+        evidence = _lines(f"{e.host}: {e.read}: {e.said}" for e in f.evidence)
+        rows.append([_t(f"{f.price.words} ({f.price.source})"), _t(", ".join(f.where)), _t(f.what), evidence, *steps])
+    yield _table(["expected cost", "where", "what", "evidence", "cure", "undo"], rows)
+
+
+def _lines(texts: Iterable[str]) -> str:
+    """Several lines in one cell."""
+    return "<br>".join(_t(text) for text in texts)
 
 
 def _doubts(r: RunReport) -> Iterable[str]:

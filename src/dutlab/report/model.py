@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from dutlab.analysis.doctor import Finding
+
 GradeWord = Literal["note", "warning", "severe"]
 GRADES: tuple[GradeWord, ...] = ("severe", "warning", "note")
 
@@ -408,6 +410,8 @@ class RunReport:
     matrices: tuple[Matrix, ...]
     sweeps: tuple[Sweep, ...]
     sections: tuple[Section, ...]
+    findings: tuple[Finding, ...]
+    """What spoils measurements on the testbed, as it was examined before the trials; the dearest first."""
     limits: tuple[LimitRow, ...]
     losses: tuple[LossRow, ...]
     cpus: tuple[Cpu, ...]

@@ -28,6 +28,7 @@ __all__ = [
     "Step",
     "Streams",
     "Watched",
+    "by_price",
     "examine",
     "sizes_to_try",
 ]

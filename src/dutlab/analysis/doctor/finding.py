@@ -71,22 +71,14 @@ class Finding:
 
     def to_json(self) -> dict[str, Any]:
         """For programs and run folders."""
-        price = {"cost_percent": self.price.percent, "cost_of": self.price.of, "cost_source": self.price.source}
-        steps = {name: [asdict(s) for s in getattr(self, name)] for name in ("evidence", "cure", "undo")}
-        return {"kind": self.kind, "what": self.what, "where": list(self.where), **price, **steps}
+        return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Finding:
         """The inverse of to_json(). Raises KeyError, TypeError for what is none."""
-        return cls(
-            str(data["kind"]),
-            str(data["what"]),
-            Price(data["cost_percent"], str(data["cost_of"]), str(data["cost_source"])),
-            tuple(map(str, data["where"])),
-            tuple(Evidence(**e) for e in data["evidence"]),
-            tuple(Step(**s) for s in data["cure"]),
-            tuple(Step(**s) for s in data["undo"]),
-        )
+        evidence = tuple(Evidence(**e) for e in data["evidence"])
+        cure, undo = (tuple(Step(**s) for s in data[name]) for name in ("cure", "undo"))
+        return cls(str(data["kind"]), str(data["what"]), Price(**data["price"]), tuple(map(str, data["where"])), evidence, cure, undo)
 
 
 def by_price(findings: Iterable[Finding]) -> list[Finding]:
