@@ -39,7 +39,7 @@ HOSTILE = Finding(
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = build(tmp_path_factory.mktemp("runs"), Wanted(repeats=1, seconds=2, cores=0, sizes=(64,)))
+    folder: Path = build(tmp_path_factory.mktemp("runs"), Wanted(repeats=1, seconds=2, cores=0, sizes=(64,)))
     kept = RunFolder.open(folder)
     kept.write_findings([f.to_json() for f in (HOSTILE, FINDING)])
     kept.write_findings([FINDING.to_json()])  # what a resumed run found
