@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -213,6 +215,24 @@ def test_generator_and_dut_on_one_core_of_a_machine() -> None:
     assert found_on(cards, pinned=pinned) == []  # on two machines core 0 is not core 0
 
 
+def test_queues_served_by_another_node_than_the_cards() -> None:
+    facts = with_card("e0", near_cores="0,2-3")
+    facts["source"]["cpu"] = {**HOST["cpu"], "numa_nodes": 2}  # type: ignore[dict-item]
+    found = only(found_on(facts), "far-node")
+    assert [e.read for e in found.evidence] == ["/proc/irq/41/effective_affinity_list"]  # core 1; core 0 is near
+    assert (found.cure[0].command, found.undo[0].command) == (
+        "echo 0,2-3 > /proc/irq/41/smp_affinity_list",
+        "echo 0-3 > /proc/irq/41/smp_affinity_list",
+    )
+
+
+def test_flow_control_is_undone_as_it_was() -> None:
+    found = only(found_on(with_card("e0", pause_frames={"autonegotiate": True, "rx": True, "tx": False})), "flow-control")
+    assert found.cure[0].command == "ethtool -A e0 autoneg off rx off tx off"
+    assert found.undo[0].command == "ethtool -A e0 autoneg on rx on tx off"
+    assert found_on(with_card("e0", pause_frames={"autonegotiate": True, "rx": False, "tx": False})) == []
+
+
 def test_a_module_beyond_its_limits_is_told_in_its_own_words() -> None:
     said = "rx power of lane 0 is -12.40 dBm, below its low warning threshold -11.10 dBm"
     assert said in only(found_on(with_card("e1", optic={"findings": [said]})), "weak-optics").what
@@ -332,6 +352,14 @@ def test_a_name_that_is_a_command_is_quoted_in_cure_and_undo() -> None:
     for finding in examine(Patient(facts)):
         for step in (*finding.cure, *finding.undo):
             assert "'e0;reboot'" in step.command
+
+
+def test_every_kind_is_in_the_manual_and_no_other() -> None:
+    root = Path(__file__).parents[2]
+    source = "".join(p.read_text() for p in (root / "src/dutlab/analysis/doctor").glob("*.py"))
+    kinds = {kind for call in re.findall(r"Finding\(\s*([^,]+),", source) for kind in re.findall(r'"([a-z-]+)"', call)}
+    told = re.findall(r"^\| `([a-z-]+)` \|", (root / "docs/method/doctor.md").read_text(), re.MULTILINE)
+    assert sorted(told) == sorted(kinds)
 
 
 def test_a_finding_survives_json() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from dutlab.analysis.doctor import card, path, processor, slot, system
+from dutlab.analysis.doctor import card, path, processor, slot, system, wire
 from dutlab.analysis.doctor.finding import Evidence, Finding, Price, Step, by_price
 from dutlab.analysis.doctor.path import sizes_to_try
 from dutlab.analysis.doctor.patient import Carried, CoreShare, Link, Patient, Port, Streams, Watched
@@ -10,7 +10,8 @@ from dutlab.analysis.doctor.patient import Carried, CoreShare, Link, Patient, Po
 CHECKS: tuple[Callable[[Patient], Iterator[Finding]], ...] = (
     slot.narrow_slot, slot.small_payload, slot.link_power,
     path.mtu, path.carried, path.neighbours,
-    card.speed_and_duplex, card.offloads, card.small_ring, card.moderation, card.interrupts, card.shared_core, card.optics,
+    wire.speed_and_duplex, wire.flow_control, wire.optics,
+    card.offloads, card.small_ring, card.moderation, card.interrupts, card.far_node, card.shared_core,
     processor.governor, processor.setperf, processor.boost, processor.idle_states, processor.clock_source, processor.busy, processor.stolen,
     system.firewall, system.pf, system.pool_debug, system.kernel_relinking, system.one_stream,
 )  # fmt: skip

@@ -1,13 +1,13 @@
-"""Settings of a card: how it interrupts and whom, what it leaves to the processor, how much it holds, how it is linked."""
+"""Settings of a card: how it interrupts and whom, what it leaves to the processor, how much it holds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dutlab.analysis.ceilings.ethernet import frames
 from dutlab.analysis.doctor.finding import UNKNOWN_PRICE, Evidence, Finding, Price, Step, shell, write
-from dutlab.analysis.doctor.patient import DUT, Link, Patient, Port, whole
+from dutlab.analysis.doctor.patient import DUT, Patient, Port, cpus_of, whole
 from dutlab.units import SHORTEST_FRAME, BpsL1
 
 LONG_WAIT_US = 10
@@ -129,57 +129,24 @@ def shared_core(p: Patient) -> Iterator[Finding]:
             )
 
 
-def optics(p: Patient) -> Iterator[Finding]:
-    """Modules beyond the limits that they state themselves."""
+def far_node(p: Patient) -> Iterator[Finding]:
+    """Queues served by cores that reach the card's memory through another node."""
     for port, card in p.cards():
-        optic = card.get("optic")
-        told = optic.get("findings") if isinstance(optic, Mapping) else None
-        for said in told if isinstance(told, Sequence) and not isinstance(told, str) else ():
+        near, irqs = set(cpus_of(card.get("near_cores"))), card.get("irqs")
+        if not near or (whole(p.fact(port.host, "cpu", "numa_nodes")) or 1) <= 1 or not isinstance(irqs, Mapping):
+            continue
+        far = {n: of for n, of in irqs.items() if isinstance(of, Mapping) and _is_queue(of) and _cores(of) - near}
+        if far:
+            files = [f"/proc/irq/{n}/smp_affinity_list" for n in far]
             yield Finding(
-                "weak-optics",
-                f"the transceiver is outside its own limits: {said}",
+                "far-node",
+                f"{len(far)} queues of the card interrupt cores of another NUMA node; near it are {card.get('near_cores')}",
                 UNKNOWN_PRICE,
                 (str(port),),
-                (Evidence(port.host, shell("ethtool", "-m", port.interface), str(said)),),
-                (Step(port.host, "by hand: clean the connectors, look for tight bends, then try another module and another fibre"),),
-                (Step(port.host, "by hand: put the module back"),),
+                tuple(Evidence(port.host, f"/proc/irq/{n}/effective_affinity_list", str(of.get("cores_now"))) for n, of in far.items()),
+                tuple(Step(port.host, write(card.get("near_cores"), file)) for file in files),
+                tuple(Step(port.host, write(of.get("cores_allowed", ""), file)) for of, file in zip(far.values(), files, strict=True)),
             )
-
-
-def speed_and_duplex(p: Patient) -> Iterator[Finding]:
-    """A link slower than the testbed says or than its other end, or one that sends one way at a time."""
-    for link in p.links:
-        for n, port in enumerate(link.ports):
-            yield from _slower(p, link, port, link.ports[n ^ 1])
-    for port, card in p.cards():
-        if card.get("duplex") == "half":
-            yield Finding(
-                "half-duplex",
-                "the port sends or receives, never both at once",
-                Price(50.0, "both ways together", "computed: one way at a time (IEEE 802.3 clause 4); collisions cost more"),
-                (str(port),),
-                (Evidence(port.host, f"/sys/class/net/{port.interface}/duplex", "half"),),
-                (Step(port.host, shell("ethtool", "-s", port.interface, "autoneg", "on")),),
-                (Step(port.host, shell("ethtool", "-s", port.interface, "autoneg", "off", "duplex", "half")),),
-            )
-
-
-def _slower(p: Patient, link: Link, port: Port, other: Port) -> Iterator[Finding]:
-    now, there = whole(p.card(port).get("speed_mbps")), whole(p.card(other).get("speed_mbps"))
-    meant = max(link.speed_bps_l1 or 0.0, 1e6 * (there or 0))
-    if not now or now * 1e6 >= meant:
-        return
-    said = "the testbed says" if meant == link.speed_bps_l1 else f"its other end {other} has"
-    yield Finding(
-        "speed-mismatch",
-        f"the port runs at {now} Mb/s where {said} {meant / 1e6:g}",
-        Price(100 * (1 - now * 1e6 / meant), "line rate", f"computed: 1 - {now} / {meant / 1e6:g}"),
-        (str(port),),
-        (Evidence(port.host, f"/sys/class/net/{port.interface}/speed", str(now)),
-         Evidence(other.host, f"/sys/class/net/{other.interface}/speed", str(there))),
-        (Step(port.host, shell("ethtool", "-s", port.interface, "autoneg", "on")),),
-        (Step(port.host, shell("ethtool", "-s", port.interface, "autoneg", "off", "speed", now)),),
-    )  # fmt: skip
 
 
 def _on_one_core(port: Port, what: str, evidence: tuple[Evidence, ...], queues: Mapping[str, Any]) -> Finding:
@@ -199,5 +166,4 @@ def _is_queue(irq: Mapping[str, Any]) -> bool:
 
 
 def _cores(irq: Mapping[str, Any]) -> set[int]:
-    now = str(irq.get("cores_now", ""))
-    return {int(n) for n in now.split(",") if n.isdigit()}
+    return set(cpus_of(irq.get("cores_now")))

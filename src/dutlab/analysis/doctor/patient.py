@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -111,3 +112,11 @@ class Patient:
 def whole(value: object) -> int | None:
     """`value` if it is a number; facts of a damaged file may hold anything."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def cpus_of(text: object) -> tuple[int, ...]:
+    """`0-2,5` as numbers, as the kernel writes lists of cores. Empty for what is none."""
+    if not isinstance(text, str) or not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", text):
+        return ()
+    spans = [part.partition("-") for part in text.split(",")]
+    return tuple(n for low, _, high in spans for n in range(int(low), int(high or low) + 1))
