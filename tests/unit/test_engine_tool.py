@@ -11,6 +11,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from pydantic import ValidationError
 
 from dutlab.doubts import DoubtKind
 from dutlab.errors import HostError, PortRefused, ToolFailed, ToolMissing
@@ -312,6 +313,19 @@ async def test_traffic_says_transport_tags_and_flows_in_the_protocols_words(engi
     assert (stream["source_port"], stream["destination_port"]) == (1024, 1), "where the ranges of RFC 4814 begin"
     ranges = {"source_addresses": 4, "destination_addresses": 1, "source_ports": 64512, "destination_ports": 49151}
     assert stream["flows"] == {"count": 5000, "seed": 7, **ranges}
+
+
+async def test_flows_spread_over_networks_begin_in_the_first_part_of_each(engine, tmp_path):
+    flows = {"count": 512, "destinations": "198.18.0.0/15", "destination_addresses": 512, "sources": "2001:2::/48"}
+    with pytest.raises(ValidationError, match="different versions"):
+        Traffic.model_validate({"flows": flows})
+    flows |= {"sources": "203.0.113.0/24", "source_addresses": 256}
+    await engine().offer(replace(offer(size=128), traffic=Traffic.model_validate({"flows": flows})))
+    request = next(q for log in asked(tmp_path) for q in log if "send" in q)
+    jsonschema.Draft202012Validator({"$ref": "#/$defs/Request", "$defs": SCHEMA["$defs"]}).validate(request)
+    (stream,) = request["send"]["streams"]
+    assert (stream["source"], stream["destination"]) == ("203.0.113.0", "198.18.0.1")
+    assert (stream["flows"]["source_prefix_length"], stream["flows"]["destination_prefix_length"]) == (32, 24)
 
 
 async def test_both_ways_at_once_each_port_sends_and_receives_and_all_begin_at_one_instant(engine, tmp_path):

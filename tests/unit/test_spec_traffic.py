@@ -25,7 +25,15 @@ def test_a_seed_draws_ports_from_the_ranges_of_rfc_4814_unless_others_are_given(
 
 
 @pytest.mark.parametrize(
-    "data", [{}, {"transport": "tcp"}, {"vlans": [100, 200]}, {"flows": 7}, {"flows": {"count": 9, "seed": 3}, "transport": "icmp-echo"}]
+    "data",
+    [
+        {},
+        {"transport": "tcp"},
+        {"vlans": [100, 200]},
+        {"flows": 7},
+        {"flows": {"count": 9, "seed": 3}, "transport": "icmp-echo"},
+        {"flows": {"count": 2, "destinations": "2001:2::/48", "destination_addresses": 2}},
+    ],
 )
 def test_the_text_of_a_record_gives_back_the_same(data):
     traffic = read(data)
@@ -37,6 +45,10 @@ def test_the_text_of_a_record_gives_back_the_same(data):
     ("data", "says"),
     [
         ({"flows": {"count": 11, "source_ports": 5, "source_addresses": 2}}, "the ranges make 10 different flows, not 11"),
+        ({"flows": {"count": 2, "destinations": "198.18.0.0/31", "destination_addresses": 3}}, "has 2 addresses, not 3"),
+        ({"flows": {"count": 1, "destinations": "198.18.0.1/15"}}, "host bits set"),
+        ({"flows": {"count": 1, "sources": "224.0.0.0/8"}}, "routed to"),
+        ({"flows": {"count": 1, "sources": "198.18.0.0"}}, "prefix length"),
         ({"flows": 0}, "at least 1"),
         ({"flows": 70_000}, "65535"),
         ({"transport": "sctp"}, "udp"),

@@ -162,20 +162,25 @@ fn lower_stream(s: &Stream, iface: &Interface) -> Result<One, Vec<String>> {
     let source_mac = source_mac.map_err(|e| keep("source_mac", e.to_string())).unwrap_or_default();
     let destination_mac =
         s.destination_mac.parse().map_err(|e: dutlab_wire::ethernet::BadMac| keep("destination_mac", e.to_string()));
+    if s.answers && s.transport == plan::Transport::IcmpEcho {
+        keep("answers", "echo requests are answered by hosts; take another transport".into());
+    }
+    let (near, far) = ((s.source, s.source_port), (s.destination, s.destination_port));
+    let (from, to) = if s.answers { (far, near) } else { (near, far) };
     let repr = FrameRepr {
         source_mac,
         destination_mac: destination_mac.unwrap_or_default(),
         vlans: &tags,
-        source: s.source,
-        destination: s.destination,
+        source: from.0,
+        destination: to.0,
         transport: match s.transport {
             plan::Transport::Udp => Transport::Udp,
             plan::Transport::Tcp => Transport::Tcp(tcp::ACK),
             plan::Transport::TcpSyn => Transport::Tcp(tcp::SYN),
             plan::Transport::IcmpEcho => Transport::IcmpEcho,
         },
-        source_port: s.source_port,
-        destination_port: s.destination_port,
+        source_port: from.1,
+        destination_port: to.1,
         ttl: s.ttl,
     };
     let mean = sizes.as_ref().map_or(64.0, Sizes::mean);

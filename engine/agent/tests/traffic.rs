@@ -234,6 +234,43 @@ fn each_flow_of_a_seed_is_one_entry_in_the_routers_state_table() {
 }
 
 #[test]
+fn every_address_of_a_prefix_is_hit_by_each_back_end_with_right_checksums() {
+    if !netns_or_skip() {
+        return;
+    }
+    let lab = Lab::direct();
+    lab.exec("sink", &["ethtool", "-K", "eth-a", "gro", "on"]); // without NAPI a veth takes no redirected frames
+    let mut sink = lab.sink();
+    sink.open();
+    for backend in ["af_packet", "xdp"] {
+        let mut source = lab.source();
+        source.open_with(backend);
+        for (number, source_address, first, length) in
+            [(1, "198.18.0.1", "198.19.0.1", 24), (2, "2001:db8::1", "2001:2::1", 64)]
+        {
+            let mut stream = lab.stream(number, &json!({"fixed_bytes": 100}), &json!({"pps": 5000.0}));
+            (stream["source"], stream["destination"], stream["frames"]) =
+                (json!(source_address), json!(first), json!(256));
+            stream["flows"] = json!({"count": 256, "source_addresses": 4, "destination_addresses": 64,
+                "destination_prefix_length": length, "seed": 2});
+            let dump = Dump::start(&lab, 256, if first.contains(':') { "ip6 and udp" } else { "ip and udp" });
+            let (_, received) = send(&mut source, Some(&mut sink), &json!({"streams": [stream]}));
+            let r = &received["streams"][0];
+            assert_eq!((&r["received"], &r["corrupted"]), (&json!(256), &json!(0)), "{backend}: {received}");
+            let seen = dump.lines();
+            assert_eq!(seen.matches("udp sum ok").count(), 256, "{backend}:\n{seen}");
+            // As in `198.18.0.3.40000 > 198.19.7.1.5001: [udp sum ok] …`.
+            let pairs =
+                seen.lines().filter_map(|line| line.rsplit_once(" > ").filter(|(_, to)| to.contains("udp sum")));
+            let address = |s: &str| s.rsplit_once('.').unwrap().0.rsplit(' ').next().unwrap().to_owned();
+            let (from, to): (HashSet<_>, HashSet<_>) =
+                pairs.map(|(from, to)| (address(from), address(to.split(": ").next().unwrap()))).unzip();
+            assert_eq!((from.len(), to.len()), (4, 64), "{backend}: {to:?}");
+        }
+    }
+}
+
+#[test]
 fn a_million_flows_take_less_than_256_megabytes_and_keep_the_rate() {
     if !netns_or_skip() {
         return;

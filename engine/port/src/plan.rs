@@ -56,10 +56,10 @@ pub struct FlowSet {
     /// How many flows there are.
     pub count: u32,
     /// The fields that change: source address, destination address, source port, destination port (no ports but the
-    /// identifier with ICMP), then those of MACs.
+    /// identifier with ICMP), then higher words of IPv6 addresses where those change, then MACs.
     pub fields: Vec<Field>,
-    /// The values: `count` rows with one value for each field, in the order of `fields`. An IPv6 address changes in its
-    /// lowest 4 bytes only.
+    /// The values: `count` rows with one value for each field, in the order of `fields`. A field of an IPv6 address is
+    /// one of its words of 4 bytes.
     pub values: Vec<u32>,
 }
 

@@ -78,6 +78,10 @@ pub struct Stream {
     pub source: IpAddr,
     /// Destination address, of the same kind.
     pub destination: IpAddr,
+    /// The frames go the other way: each is the answer to a frame of the stream that these addresses and ports describe,
+    /// which change places in it. Not for ICMP.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub answers: bool,
     /// What the probe travels in.
     #[serde(default)]
     pub transport: Transport,
@@ -173,6 +177,13 @@ pub struct Flows {
     /// Destination addresses, from the stream's `destination` upwards.
     #[serde(default = "one")]
     pub destination_addresses: u32,
+    /// Length of the prefix that each source address stands for: each is in the prefix after that of the one before. 24:
+    /// one in each /24. Absent: each address is the next one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_prefix_length: Option<u8>,
+    /// The same of destination addresses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination_prefix_length: Option<u8>,
     /// Source ports, from `source_port` upwards.
     #[serde(default = "one")]
     pub source_ports: u32,
@@ -201,6 +212,8 @@ impl Default for Flows {
             count: 1,
             source_addresses: 1,
             destination_addresses: 1,
+            source_prefix_length: None,
+            destination_prefix_length: None,
             source_ports: 1,
             destination_ports: 1,
             source_macs: 1,

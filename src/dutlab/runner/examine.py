@@ -38,11 +38,13 @@ async def examine(
 ) -> Examined:
     """Takes about two seconds, and sends a ping over each wire. Raises HostError when a host is gone."""
     one_machine = testbed.lab is not None
-    watched = await _watch({"dut": hosts["dut"]} if one_machine else hosts)
+    first = next(iter(hosts))
+    watched = await _watch({first: hosts[first]} if one_machine else hosts)
     ports: dict[str, list[str]] = {name: [] for name in hosts}
     for link in testbed.links.values():
         for port in link.path:
-            ports[port.host].append(port.interface)
+            if port.host in hosts:  # there is no way into a black box
+                ports[port.host].append(port.interface)
     read = await asyncio.gather(*(collect_facts(host, ports[name]) for name, host in hosts.items()))
     patient = doctor.Patient(
         facts=dict(zip(hosts, read, strict=True)),

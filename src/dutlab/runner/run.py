@@ -14,6 +14,7 @@ from itertools import groupby
 from pathlib import Path
 
 from dutlab import labs
+from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut.mode import Check, Mode
 from dutlab.errors import DutlabError, HostError, InputError, LabError, MeasurementError
 from dutlab.hosts.host import Host
@@ -22,9 +23,10 @@ from dutlab.hosts.reach import hosts_of
 from dutlab.plan.trials import Plan, Trial, make_plan, needs_hand
 from dutlab.runner.examine import doubts_of, examine, streams_of
 from dutlab.runner.journal import Journal, leased_hosts, pending_undo, read_journal, standing_lab, undo_to_json
+from dutlab.runner.ports import prepared
 from dutlab.runner.progress import Progress
-from dutlab.runner.rig import calibrated, loads_of
-from dutlab.runner.stage import Stage, open_stage
+from dutlab.runner.rig import Load, calibrated, loads_of
+from dutlab.runner.stage import ENDS, Stage, open_stage
 from dutlab.runner.trial import CommandBook, carry_out, refused
 from dutlab.runner.undo import carry_out as carry_out_undo
 from dutlab.spec.experiment import Experiment, LabRef
@@ -33,6 +35,8 @@ from dutlab.spec.testbed import Testbed
 from dutlab.store.calibration import cache_folder
 from dutlab.store.run_folder import RunFolder
 
+VIRTUAL = "veth"
+"""The kind of port that namespaces and containers have."""
 HERE = Path()
 """The working directory, as the folder that a testbed's path is relative to."""
 
@@ -50,6 +54,8 @@ class RunOptions:
     """Label of a lab that stands already; None builds one for the run."""
     take_over: bool = False
     """Use hosts that a run which has died left in use, as they are."""
+    unknown: tuple[str, ...] = ()
+    """What could not be found out before, in sentences for the report."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,7 @@ async def run(experiment: Experiment, experiment_yaml: bytes, options: RunOption
             "experiment": experiment.model_dump(mode="json"),
             "testbed": testbed.model_dump(mode="json"),
             "command": list(options.command),
+            **({"unknown": list(options.unknown)} if options.unknown else {}),
         },
         plan=plan.to_json(),
         now=datetime.now(UTC),
@@ -117,7 +124,7 @@ async def resume(path: Path, options: RunOptions, progress: Progress) -> RunResu
 
 
 async def undo(path: Path) -> int:
-    """Puts the DUT of a cut run back, measures nothing. Returns how many applications of a mode were undone."""
+    """Puts the DUT of a cut run back, measures nothing. Returns how many of its changes were undone."""
     folder = RunFolder.open(path)
     journal = Journal(folder.journal)
     try:
@@ -223,6 +230,7 @@ class _Execution:
         async with open_stage(
             self.experiment,
             self.testbed,
+            [trial.cell for trial in self.plan.trials],
             standing=options.standing_lab,
             journal=self.journal,
             log=self.book.note,
@@ -231,12 +239,13 @@ class _Execution:
         ) as bare:
             for text in bare.notes:
                 self.progress.note(text)
-            stage = await self._calibrated(await self._examined(bare), options)
-            set_by_hand: dict[str, str] = {}
-            for _, group in groupby((t for t in self.plan.trials if t.number not in done), key=lambda t: t.group):
-                trials = list(group)
-                set_by_hand = self._ask(trials[0], set_by_hand)
-                await self._group(stage, trials)
+            async with prepared(bare.hosts, self.testbed, self.journal):
+                stage = await self._calibrated(await self._examined(bare), options)
+                set_by_hand: dict[str, str] = {}
+                for _, group in groupby((t for t in self.plan.trials if t.number not in done), key=lambda t: t.group):
+                    trials = list(group)
+                    set_by_hand = self._ask(trials[0], set_by_hand)
+                    await self._group(stage, trials)
 
     def _ask(self, trial: Trial, stands: dict[str, str]) -> dict[str, str]:
         """Pauses for each factor set by hand whose level changes; a resumed run asks for all, since nobody knows how things stand."""
@@ -249,14 +258,19 @@ class _Execution:
         return wanted
 
     async def _examined(self, bare: Stage) -> Stage:
-        """The stage whose records carry what spoils measurements on it; facts and findings are stored, and the user is told."""
+        """The stage whose records carry what spoils measurements on it; facts and findings are stored, and the user is told.
+
+        Ports that are no hardware although the testbed is no lab of ours are among the doubts too.
+        """
         found = await examine(bare.testbed, bare.hosts, pinned=bare.cpus, loads=streams_of(self.experiment))
         for name, facts in found.facts.items():
             self.folder.write_host(name, {**facts, "tools": dict(bare.versions)})
         self.folder.write_findings([f.to_json() for f in found.findings])
         for finding in found.findings:
             self.progress.note(f"{', '.join(finding.where)}: {finding.what}; expected cost: {finding.price.words}")
-        return replace(bare, marks=(*bare.marks, *doubts_of(found.findings)))
+        kinds = {card.get("kind") for end in ENDS for card in found.facts[end].get("interfaces", {}).values()}
+        virtual = [] if bare.marks or VIRTUAL not in kinds else [Doubt(DoubtKind.VIRTUAL_PORTS)]
+        return replace(bare, marks=(*bare.marks, *virtual, *doubts_of(found.findings)))
 
     async def _calibrated(self, stage: Stage, options: RunOptions) -> Stage:
         """The stage with what its rig does without the DUT. Where that fails, results have no headroom, and the user is told."""
@@ -264,16 +278,20 @@ class _Execution:
         if stage.lab is None or not loads:
             return stage
         try:
-            calibration, _ = await calibrated(stage.lab, str(options.engine_binary), loads, cache_folder())
+            calibration, _ = await calibrated(stage.lab, str(options.engine_binary), loads, cache_folder(), failed=self._no_headroom)
         except (LabError, MeasurementError) as e:
             self.progress.note(f"no headroom: the rig could not be measured without the DUT: {e}")
             return stage
         self.folder.write_calibration(calibration.model_dump(mode="json"))
         return replace(stage, calibration=calibration)
 
+    def _no_headroom(self, load: Load, why: MeasurementError) -> None:
+        what = f"{load.generator}, {load.mix.name} on {'+'.join(load.links)}"
+        self.progress.note(f"no headroom of {what}: the rig could not be measured without the DUT: {why}")
+
     async def _group(self, stage: Stage, trials: Sequence[Trial]) -> None:
         """One application of a mode and the trials measured in it."""
-        mode, dut = stage.modes[trials[0].cell.mode], stage.hosts["dut"]
+        mode, dut = stage.modes[trials[0].cell.mode], stage.dut
         application = f"{trials[0].number}-{mode.name}"
         steps = await mode.undo(dut, stage.testbed)
         self.journal.write("mode-applying", application=application, mode=mode.name, undo=undo_to_json(steps))
@@ -291,8 +309,13 @@ class _Execution:
                 self.folder.write_trial(carried.record, carried.raw, carried.samples)
                 self.journal.write("trial-finished", trial=trial.number, status=carried.record.status)
                 self.progress.trial(trial, carried.record)
+                if await stage.device.put_back() and trial is not trials[-1]:
+                    checks, why = await _into_mode(stage, mode)
         finally:
-            await carry_out_undo(steps, stage.hosts)
+            try:
+                await stage.device.put_back()
+            finally:
+                await carry_out_undo(steps, stage.hosts)
             self.journal.write("mode-restored", application=application)
 
 
@@ -301,7 +324,7 @@ async def _into_mode(stage: Stage, mode: Mode) -> tuple[Sequence[Check], str]:
 
     Raises HostError when a host is gone: then it is no fault of the mode, and the run ends to be resumed.
     """
-    dut = stage.hosts["dut"]
+    dut = stage.dut
     checks: Sequence[Check] = ()
     try:
         await mode.apply(dut, stage.testbed)

@@ -105,6 +105,24 @@ Address = Annotated[ipaddress.IPv4Interface | ipaddress.IPv6Interface, BeforeVal
 """An address of a port with its prefix length."""
 
 
+def _network(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+    if isinstance(value, ipaddress.IPv4Network | ipaddress.IPv6Network):
+        return value
+    if not isinstance(value, str) or "/" not in value:
+        raise ValueError("must be a network with its prefix length, as in 198.18.0.0/15")
+    try:
+        network = ipaddress.ip_network(value.strip())
+    except ValueError as error:
+        raise ValueError(f"{error}; write a network with its prefix length, as in 198.18.0.0/15") from error
+    if network.prefixlen == 0 or network.is_multicast or network.is_loopback or network.is_link_local:
+        raise ValueError(f"{value} is no network that packets are routed to")
+    return network
+
+
+Network = Annotated[ipaddress.IPv4Network | ipaddress.IPv6Network, BeforeValidator(_network), PlainSerializer(str)]
+"""A network of ordinary addresses, written `198.18.0.0/15`."""
+
+
 def interface_fault(text: str) -> str:
     """What is wrong with an interface name, or nothing (Linux: net/core/dev.c, dev_valid_name; 15 bytes)."""
     if _INTERFACE.fullmatch(text):

@@ -12,17 +12,24 @@ from types import MappingProxyType
 
 ROLES = ("source", "dut", "sink")
 
+_FIREWALL = ("router", "filter-empty", "filter-default", "nat")
+
 FAMILY_MODES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
+        # Nobody logs into it: it is measured as it is found.
+        "black-box": ("as-found",),
         "linux": ("router", "filter-empty", "filter-1", "filter-25", "filter-default", "nat"),
+        "freebsd-pf": _FIREWALL,
+        "pfsense": _FIREWALL,
+        "openbsd-pf": _FIREWALL,
         # Can be described; every mode has to be written out in the experiment.
         "freebsd": (),
-        "freebsd-pf": (),
-        "openbsd-pf": (),
         "vpp": (),
     }
 )
 """Family → the modes that it brings along."""
+
+BLACK_BOX = "black-box"
 
 WATCHES = ("cpu", "nic")
 

@@ -2,8 +2,8 @@
 
     testbed: e302-9d
     hosts:
-      source: {ssh: root@192.0.2.11, family: freebsd}
-      dut:    {ssh: admin@192.0.2.1, family: freebsd-pf}
+      source: {ssh: root@192.0.2.11, family: linux}
+      dut:    {ssh: admin@192.0.2.1, family: pfsense}
       sink:   {ssh: root@192.0.2.12, family: linux}
     links:
       a: {speed: 10G, path: [source:ixl2, dut:ixl2, dut:ixl0, sink:ix0],
@@ -23,12 +23,14 @@ from pydantic import AfterValidator, BeforeValidator, Field, Strict, ValidationE
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Address, BitRate, Name, interface_fault, named, ssh_fault
-from dutlab.spec.known import FAMILY_MODES, ROLES
+from dutlab.spec.generators import Generator
+from dutlab.spec.known import BLACK_BOX, FAMILY_MODES, ROLES
 from dutlab.spec.model import FILE_CONTEXT, NAME_KEY, SpecModel, did_you_mean, fault
 
 IPV6 = 6
 IPV6_LEAST_MTU = 1280  # RFC 8200 section 5
 _URL = re.compile(r"https?://[^\s/@]+(/[^\s@]*)?")
+_LAST_CPU = 8191  # CONFIG_NR_CPUS of x86 at most
 PATH_ROLES = ("source", "dut", "dut", "sink")
 
 
@@ -43,10 +45,12 @@ class HostSpec(SpecModel):
     """`[user@]host[:port]`; None for the machine that dutlab runs on, and in an embedded lab."""
     local: Annotated[bool, Strict()] = False
     """True for the machine that dutlab runs on, in place of `ssh`."""
+    cpus: tuple[Annotated[int, Strict(), Field(ge=0, le=_LAST_CPU)], ...] = ()
+    """Cores of the threads that send or receive there; none leaves them to the kernel."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
-        """Whether the family is known and the ssh target is one."""
+        """Whether the family is known and the ssh target is one, and whether a black box is left one."""
         del made
         faults = []
         family, ssh = data.get("family"), data.get("ssh")
@@ -56,6 +60,8 @@ class HostSpec(SpecModel):
             faults.append(fault(("ssh",), what))
         if ssh is not None and data.get("local") is True:
             faults.append(fault(("local",), "stands beside ssh; a host is either this machine or reached over ssh"))
+        if family == BLACK_BOX and (ssh is not None or data.get("local") is True):
+            faults.append(fault(("family",), f"{BLACK_BOX} stands beside a way in; leave ssh and local out, or name the family"))
         return faults
 
 
@@ -99,6 +105,8 @@ class Link(SpecModel):
     mtu: Annotated[int, Strict(), Field(ge=576, le=9216)] = 1500
     isolated: Annotated[bool, Strict()] = False
     """True asserts that nothing but the testbed is attached, which lets the generator load ports it would refuse (RFC 6815)."""
+    configure: Annotated[bool, Strict()] = False
+    """True lets a run put the addresses of source and sink on their ports, where they are not, and set the ports up; it undoes both."""
 
     @property
     def source(self) -> Port:
@@ -202,6 +210,8 @@ class Testbed(SpecModel):
     hosts: Annotated[dict[str, HostSpec], BeforeValidator(named)]
     links: Annotated[dict[str, Link], BeforeValidator(named)]
     sensors: Annotated[dict[str, Sensor], BeforeValidator(named), Field(default_factory=dict)]
+    generator: Generator | None = None
+    """What drives frames here where an experiment names none; None is the engine."""
     lab: str | None = None
     """Name of the embedded lab that this is; None for machines of your own."""
 
@@ -237,8 +247,11 @@ def _host_faults(hosts: Mapping[str, Any], *, in_lab: bool) -> Iterator[InitErro
     for name, host in hosts.items():
         if name not in ROLES:
             yield fault(("hosts", name), f"unknown role {did_you_mean(name, ROLES)}")
-        ways = [host.get(way) if isinstance(host, Mapping) else getattr(host, way, None) for way in ("ssh", "local")]
-        if not any(ways) and not in_lab and isinstance(host, Mapping | HostSpec):
+        ssh, local, kind = (host.get(key) if isinstance(host, Mapping) else getattr(host, key, None) for key in ("ssh", "local", "family"))
+        if kind == BLACK_BOX:
+            if name != PATH_ROLES[1]:
+                yield fault(("hosts", name, "family"), f"only the DUT may be a {BLACK_BOX}: frames are sent and counted on the others")
+        elif not (ssh or local) and not in_lab and isinstance(host, Mapping | HostSpec):
             what = "missing; write how to reach the host, as in root@192.0.2.11, or `local: true` for this machine"
             yield fault(("hosts", name, "ssh"), what)
 

@@ -2,8 +2,9 @@
 
     traffic: {transport: tcp, flows: 1024, vlans: [100]}
     traffic: {flows: {count: 1000000, source_addresses: 250, seed: 1}}
+    traffic: {flows: {count: 65536, destinations: 198.18.0.0/15, destination_addresses: 65536}}
 
-Addresses and their kind (IPv4, IPv6) are those of the links in the testbed.
+Addresses and their kind (IPv4, IPv6) are those of the links in the testbed, unless networks of their own are given.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
 
+from dutlab.spec.fields import Network
 from dutlab.spec.model import SpecModel, fault
+from dutlab.spec.spread import Spread
 
 MOST_FLOWS = 2_097_152
 """As many as the engine lays out (docs/reference/engine-protocol.md)."""
@@ -35,6 +38,10 @@ class FlowSet(SpecModel):
     """So many, from the link's source address upwards."""
     destination_addresses: _Range = 1
     """The DUT must know a way to each of them."""
+    sources: Network | None = None
+    """Given: the source addresses are spread over it evenly. The DUT's way back to it must be that to the source, if it looks."""
+    destinations: Network | None = None
+    """Given: the destination addresses are spread over it evenly. The DUT must have a route to it that leads to the sink."""
     source_ports: _Ports = 1
     destination_ports: _Ports = 1
     seed: Annotated[int, Strict(), Field(ge=0, le=2**53 - 1)] | None = None
@@ -51,11 +58,33 @@ class FlowSet(SpecModel):
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
-        """Whether the ranges hold as many different flows."""
+        """Whether the ranges hold as many different flows, and the networks as many addresses."""
         del data
-        if made is None or made.count <= made.members:
+        if made is None:
             return []
-        return [fault(("count",), f"the ranges make {made.members} different flows, not {made.count}; widen one, as in source_ports: 1024")]
+        faults = []
+        if made.count > made.members:
+            what = f"the ranges make {made.members} different flows, not {made.count}; widen one, as in source_ports: 1024"
+            faults.append(fault(("count",), what))
+        if made.sources and made.destinations and made.sources.version != made.destinations.version:
+            faults.append(fault(("sources",), f"{made.sources} and {made.destinations} are of different versions of IP"))
+        for key, network, count in (
+            ("sources", made.sources, made.source_addresses),
+            ("destinations", made.destinations, made.destination_addresses),
+        ):
+            if network is not None and count > network.num_addresses:
+                faults.append(fault((key,), f"{network} has {network.num_addresses} addresses, not {count}"))
+        return faults
+
+    @property
+    def spread_sources(self) -> Spread | None:
+        """The source addresses, if they have a network of their own."""
+        return None if self.sources is None else Spread.over(self.sources, self.source_addresses)
+
+    @property
+    def spread_destinations(self) -> Spread | None:
+        """The destination addresses, likewise."""
+        return None if self.destinations is None else Spread.over(self.destinations, self.destination_addresses)
 
     @property
     def members(self) -> int:
@@ -79,6 +108,11 @@ class Traffic(SpecModel):
     def parse(cls, text: str | None) -> Self:
         """What `text` gave. Raises pydantic.ValidationError."""
         return cls() if text is None else cls.model_validate_json(text)
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether frames have addresses that are not the link's."""
+        return self.flows.sources is not None or self.flows.destinations is not None
 
     @property
     def shortest_over_ipv4(self) -> int:

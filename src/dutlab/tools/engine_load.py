@@ -92,13 +92,17 @@ class Load:
         if t.vlans:
             headers["vlans"] = [{"id": number} for number in t.vlans]
         if t.flows.count > 1:
-            headers["flows"] = t.flows.model_dump(exclude_none=True)
+            headers["flows"] = t.flows.model_dump(exclude_none=True, exclude={"sources", "destinations"})
             # Each range begins at the stream's own: high enough that none reaches past the last port.
             source, destination = t.flows.source_ports, t.flows.destination_ports
             if source > 1:
                 headers["source_port"] = min(RFC4814_SOURCE_PORTS[0], _LAST_PORT + 1 - source)
             if destination > 1:
                 headers["destination_port"] = RFC4814_DESTINATION_PORTS[0]
+        for end, spread in (("source", t.flows.spread_sources), ("destination", t.flows.spread_destinations)):
+            if spread is not None:
+                headers[end] = str(spread.first)
+                headers.setdefault("flows", {"count": 1})[f"{end}_prefix_length"] = spread.length
         return headers
 
     def _rate(self) -> dict[str, Any]:

@@ -84,13 +84,18 @@ class Ping:
     async def wire(self, link: str, sender: str, sizes: Sequence[int]) -> int | None:
         """The first of `sizes`, packets in bytes, that passes whole from `sender`, source or sink, to the DUT's port on the same wire.
 
-        None when none is answered.
+        The last must be the smallest; None when that is not answered.
         """
         hop = next(way[0] for way in _ways(self._testbed.links[link]) if way[0].sender == sender)
-        for size in sizes:
+        most, *others = sizes
+        if await self._answers(hop, most) is None:
+            return most
+        if not others or await self._answers(hop, others[-1]) is not None:
+            return None
+        for size in others[:-1]:
             if await self._answers(hop, size) is None:
                 return size
-        return None
+        return others[-1]
 
     async def _way(self, hops: tuple[_Hop, ...]) -> list[dict[str, float | str | None]]:
         out: list[dict[str, float | str | None]] = []

@@ -84,6 +84,7 @@ fn sending(what: &'static str, sizes: Sizes, flows: u32, time: Nanos, cpu: Optio
         vlans: Vec::new(),
         source: [172, 16, 0, 2].into(),
         destination: [172, 16, 10, 2].into(),
+        answers: false,
         transport: Transport::Udp,
         source_port: 1024,
         destination_port: 5001,

@@ -139,6 +139,7 @@ pub fn plan(t: &Traffic, opened: &Opened, to: IpAddr, beside: Option<&Opened>) -
         vlans: t.vlan.iter().map(|id| Vlan { id: *id, priority: 0, tpid: None }).collect(),
         source,
         destination: to,
+        answers: false,
         transport: t.transport.into(),
         source_port: if t.flows > 1 { t.source_port } else { t.source_port.wrapping_add(i) },
         destination_port: t.destination_port,

@@ -1,10 +1,12 @@
 //! The flows of a stream as columns of values, from the controller's words.
 
+mod addresses;
+
+use addresses::Addresses;
 use dutlab_port as port;
 use dutlab_protocol::plan::{self, Stream};
 use dutlab_traffic::{Flow, Flows, macs};
 use dutlab_wire::{Layout, Mac};
-use std::net::IpAddr;
 
 /// The most flows of a stream: their values are laid out in memory before the trial.
 const MOST: u32 = 1 << 21;
@@ -38,6 +40,15 @@ impl Columns {
     }
 }
 
+/// One end of the flows: its addresses and ports, and which of a flow's numbers are added to the first of them.
+#[derive(Clone, Copy)]
+struct End {
+    addresses: Addresses,
+    number: fn(&Flow) -> u32,
+    port: u16,
+    add: fn(&Flow) -> u16,
+}
+
 /// The flows of stream `s`, whose fields stand as `layout` says.
 #[expect(clippy::cast_possible_truncation, reason = "places in a frame are below 9242")]
 pub fn lower(f: &plan::Flows, s: &Stream, layout: &Layout) -> Result<port::FlowSet, String> {
@@ -61,30 +72,43 @@ pub fn lower(f: &plan::Flows, s: &Stream, layout: &Layout) -> Result<port::FlowS
     if layout.destination_port_at.is_none() && f.destination_ports > 1 {
         return Err("ICMP has no destination ports; vary source_ports, which are its identifiers".into());
     }
-    let low = |a: IpAddr| match a {
-        IpAddr::V4(a) => a.to_bits(),
-        IpAddr::V6(a) => a.to_bits() as u32,
-    };
-    let (source, destination) = (low(s.source), low(s.destination));
-    for (first, count) in [(source, f.source_addresses), (destination, f.destination_addresses)] {
-        if first.checked_add(count - 1).is_none() {
-            return Err("the addresses reach past the end of their range; begin lower".into());
-        }
+    let source = Addresses::new(s.source, f.source_addresses, f.source_prefix_length)
+        .map_err(|e| format!("source_addresses: {e}"))?;
+    let destination = Addresses::new(s.destination, f.destination_addresses, f.destination_prefix_length)
+        .map_err(|e| format!("destination_addresses: {e}"))?;
+    let mut ends = [
+        End { addresses: source, number: |f| f.source, port: s.source_port, add: |f| f.source_port },
+        End {
+            addresses: destination,
+            number: |f| f.destination,
+            port: s.destination_port,
+            add: |f| f.destination_port,
+        },
+    ];
+    if s.answers {
+        ends.reverse();
     }
-    let address = |at: usize| port::Field {
-        at: (at + if layout.v6 { 12 } else { 0 }) as u16,
+    let address = |at: usize, word: usize| port::Field {
+        at: (at + if layout.v6 { 12 - 4 * word } else { 0 }) as u16,
         length: 4,
         in_checksum: layout.checksum_covers_addresses,
         in_ip_checksum: !layout.v6,
     };
     let number = |at: usize| port::Field { at: at as u16, length: 2, in_checksum: true, in_ip_checksum: false };
-    let (source_port, destination_port) = (u32::from(s.source_port), u32::from(s.destination_port));
+    let addresses_at = [layout.source_at, layout.destination_at];
     let mut columns = Columns { fields: Vec::new(), values: Vec::new() };
-    columns.add(address(layout.source_at), move |f| source + f.source);
-    columns.add(address(layout.destination_at), move |f| destination + f.destination);
-    columns.add(number(layout.source_port_at), move |f| source_port + u32::from(f.source_port));
-    if let Some(at) = layout.destination_port_at {
-        columns.add(number(at), move |f| destination_port + u32::from(f.destination_port));
+    for (end, at) in ends.into_iter().zip(addresses_at) {
+        columns.add(address(at, 0), move |f| end.addresses.word((end.number)(f), 0));
+    }
+    for (end, at) in ends.into_iter().zip([Some(layout.source_port_at), layout.destination_port_at]) {
+        if let Some(at) = at {
+            columns.add(number(at), move |f| u32::from(end.port) + u32::from((end.add)(f)));
+        }
+    }
+    for (end, at) in ends.into_iter().zip(addresses_at) {
+        for word in 1..end.addresses.changing_words() {
+            columns.add(address(at, word), move |f| end.addresses.word((end.number)(f), word));
+        }
     }
     let seed = f.seed.unwrap_or(0);
     if f.source_macs > 1 {

@@ -136,6 +136,57 @@ fn as_long_as_there_are_flows_every_frame_is_a_new_one() {
     assert_eq!(tuples.len(), 5000, "addresses and ports");
 }
 
+/// Source and destination of an untagged frame, and its ports.
+fn ends(frame: &[u8]) -> [(IpAddr, u16); 2] {
+    let l4 = transport(frame);
+    let port = |at| u16::from_be_bytes([l4[at], l4[at + 1]]);
+    let [source, destination]: [IpAddr; 2] = match ethernet::Packet::new(frame).unwrap().ethertype() {
+        ethernet::IPV4 => [26, 30].map(|at| <[u8; 4]>::try_from(&frame[at..at + 4]).unwrap().into()),
+        _ => [22, 38].map(|at| <[u8; 16]>::try_from(&frame[at..at + 16]).unwrap().into()),
+    };
+    [(source, port(0)), (destination, port(2))]
+}
+
+#[test]
+fn destinations_are_spread_over_all_prefixes_of_a_length_each_hit_once_in_a_round() {
+    for (first, length, count, last) in [
+        ("198.18.0.1", 24, 512, "198.19.255.1"),
+        ("198.18.0.0", 32, 4096, "198.18.15.255"),
+        ("2001:2::1", 64, 4096, "2001:2:0:fff::1"),
+        ("2001:db8::7", 40, 100, "2001:db8:6300::7"),
+    ] {
+        let first: IpAddr = first.parse().unwrap();
+        let source = if first.is_ipv4() { "198.51.100.1" } else { "2001:db8:ffff::1" };
+        let more = json!({"source": source, "destination": first, "flows":
+            {"count": count, "destination_addresses": count, "destination_prefix_length": length, "seed": 1}});
+        let all = frames(more, 2 * count);
+        assert!(all.iter().all(|f| found(f).intact), "{first}");
+        let seen: HashSet<_> = all[..count].iter().map(|f| ends(f)[1].0).collect();
+        assert_eq!(seen.len(), count, "{first}: in one round");
+        assert_eq!((seen.iter().min(), seen.iter().max()), (Some(&first), Some(&last.parse().unwrap())));
+        assert!(all.iter().all(|f| ends(f)[0].0.to_string() == source));
+    }
+}
+
+#[test]
+fn each_answer_has_the_addresses_and_ports_of_its_frame_exchanged() {
+    for (source, destination) in [("198.18.0.1", "198.19.0.1"), ("2001:db8::1", "2001:2::1")] {
+        let more = json!({"source": source, "destination": destination, "flows": {"count": 500, "source_ports": 100,
+            "destination_ports": 50, "destination_addresses": 9, "source_addresses": 3, "destination_prefix_length": 30,
+            "seed": 4}});
+        let mut back = more.clone();
+        back["answers"] = json!(true);
+        for (there, answer) in frames(more, 600).iter().zip(frames(back, 600)) {
+            let [from, to] = ends(there);
+            assert_eq!(ends(&answer), [to, from]);
+            assert!(found(&answer).intact);
+        }
+    }
+    let one = frames(json!({"answers": true}), 1);
+    assert_eq!(ends(&one[0]), [("198.19.0.1".parse().unwrap(), 1), ("198.18.0.1".parse().unwrap(), 1024)]);
+    assert!(lowered(json!({"answers": true, "transport": "icmp_echo"})).unwrap_err().contains("answers"));
+}
+
 #[test]
 fn macs_are_of_the_pattern_of_rfc_4814_with_the_numbers_of_the_testers_ports() {
     let more =

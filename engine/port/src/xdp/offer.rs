@@ -77,38 +77,42 @@ pub(super) fn profile(pace: &plan::Pace) -> Profile {
 fn flows(stream: &PlanStream, templates: &[Template]) -> Result<Vec<Flow>, Why> {
     let (Some(set), Some(template)) = (&stream.flows, templates.first()) else { return Ok(Vec::new()) };
     let places = template.flow_places();
-    let columns = |at: usize| set.fields.iter().position(|f| usize::from(f.at) == at);
-    let known = [places.source, places.destination, places.source_port, places.destination_port];
-    if let Some(field) = set.fields.iter().find(|f| !known.contains(&usize::from(f.at))) {
+    let column = |at: usize| set.fields.iter().position(|f| usize::from(f.at) == at);
+    let [source_port, destination_port] = [places.source_port, places.destination_port].map(column);
+    let words = if template.ip_version() == 6 { 4 } else { 1 };
+    let address = |lowest: usize| [0, 1, 2, 3].map(|word| (word < words).then(|| column(lowest - 4 * word)).flatten());
+    let (source, destination) = (address(places.source), address(places.destination));
+    let known: Vec<_> = source.iter().chain(&destination).chain([&source_port, &destination_port]).flatten().collect();
+    if let Some((_, field)) = set.fields.iter().enumerate().find(|(i, _)| !known.contains(&i)) {
         return Err(Why::Plan(format!("the xdp back end cannot change the field at byte {} of a frame", field.at)));
     }
-    let [source, destination, source_port, destination_port] = known.map(columns);
     let own = template.own_flow();
     let port = |row: &[u32], column: Option<usize>, own: u16| {
         column.map_or(own, |c| u16::try_from(row[c] & 0xffff).unwrap_or(own))
     };
     let rows = set.values.chunks_exact(set.fields.len().max(1)).take(set.count as usize);
     Ok(rows
-        .map(|row| {
-            let low = |column: Option<usize>| column.map(|c| row[c]);
-            match own {
-                Flow::V4 { source: s, destination: d, source_port: sp, destination_port: dp } => Flow::V4 {
-                    source: low(source).map_or(s, Ipv4Addr::from_bits),
-                    destination: low(destination).map_or(d, Ipv4Addr::from_bits),
-                    source_port: port(row, source_port, sp),
-                    destination_port: port(row, destination_port, dp),
-                },
-                Flow::V6 { source: s, destination: d, source_port: sp, destination_port: dp } => Flow::V6 {
-                    source: low(source).map_or(s, |n| with_low(s, n)),
-                    destination: low(destination).map_or(d, |n| with_low(d, n)),
-                    source_port: port(row, source_port, sp),
-                    destination_port: port(row, destination_port, dp),
-                },
-            }
+        .map(|row| match own {
+            Flow::V4 { source: s, destination: d, source_port: sp, destination_port: dp } => Flow::V4 {
+                source: source[0].map_or(s, |c| Ipv4Addr::from_bits(row[c])),
+                destination: destination[0].map_or(d, |c| Ipv4Addr::from_bits(row[c])),
+                source_port: port(row, source_port, sp),
+                destination_port: port(row, destination_port, dp),
+            },
+            Flow::V6 { source: s, destination: d, source_port: sp, destination_port: dp } => Flow::V6 {
+                source: with_words(s, row, source),
+                destination: with_words(d, row, destination),
+                source_port: port(row, source_port, sp),
+                destination_port: port(row, destination_port, dp),
+            },
         })
         .collect())
 }
 
-fn with_low(address: Ipv6Addr, low: u32) -> Ipv6Addr {
-    Ipv6Addr::from_bits(address.to_bits() & !u128::from(u32::MAX) | u128::from(low))
+/// The address with the words that `columns` of the row have, the lowest first.
+fn with_words(address: Ipv6Addr, row: &[u32], columns: [Option<usize>; 4]) -> Ipv6Addr {
+    let words = columns.into_iter().zip([0, 32, 64, 96]).filter_map(|(column, shift)| Some((row[column?], shift)));
+    Ipv6Addr::from_bits(words.fold(address.to_bits(), |bits, (word, shift)| {
+        bits & !(u128::from(u32::MAX) << shift) | u128::from(word) << shift
+    }))
 }
