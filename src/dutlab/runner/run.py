@@ -15,6 +15,7 @@ from pathlib import Path
 
 from dutlab import labs
 from dutlab.doubts import Doubt, DoubtKind
+from dutlab.dut.manual import question
 from dutlab.dut.mode import Check, Mode
 from dutlab.errors import DutlabError, HostError, InputError, LabError, MeasurementError
 from dutlab.hosts.host import Host
@@ -33,6 +34,7 @@ from dutlab.spec.experiment import Experiment, LabRef
 from dutlab.spec.loader import load_testbed
 from dutlab.spec.testbed import Testbed
 from dutlab.store.calibration import cache_folder
+from dutlab.store.needed import needless
 from dutlab.store.run_folder import RunFolder
 
 VIRTUAL = "veth"
@@ -219,7 +221,7 @@ class _Execution:
     async def to_its_end(self, options: RunOptions) -> RunResult:
         done = self.folder.finished()
         self.progress.began(self.folder.path, self.plan, len(done))
-        if len(done) < len(self.plan.trials):
+        if self._needed([t for t in self.plan.trials if t.number not in done]):
             await self._measure(done, options)
             self.journal.write("run-finished")
         self.folder.write_manifest()
@@ -243,19 +245,30 @@ class _Execution:
                 stage = await self._calibrated(await self._examined(bare), options)
                 set_by_hand: dict[str, str] = {}
                 for _, group in groupby((t for t in self.plan.trials if t.number not in done), key=lambda t: t.group):
-                    trials = list(group)
-                    set_by_hand = self._ask(trials[0], set_by_hand)
-                    await self._group(stage, trials)
+                    if trials := self._needed(list(group)):
+                        set_by_hand = self._ask(trials[0], set_by_hand)
+                        await self._group(stage, trials)
+                if "mode" in set_by_hand:
+                    self._ask_person("put the DUT back as it was before the run")
+
+    def _needed(self, trials: Sequence[Trial]) -> list[Trial]:
+        """Without those that the plan's rule for repeats has made needless by now; the report and the index ask the same."""
+        if self.plan.repeat_rule is None:
+            return list(trials)
+        cells = {t.number: t.cell for t in self.plan.trials}
+        out = needless(cells, self.folder.records(), self.plan.repeat_rule.rule)
+        return [t for t in trials if t.number not in out]
 
     def _ask(self, trial: Trial, stands: dict[str, str]) -> dict[str, str]:
         """Pauses for each factor set by hand whose level changes; a resumed run asks for all, since nobody knows how things stand."""
         wanted = {name: level for name, level in trial.cell.factors.items() if name in self.plan.hand_factors}
         for name, level in wanted.items():
             if stands.get(name) != level:
-                question = f"set {name} to {level}"
-                answer = self.progress.ask(question)
-                self.journal.write("answered", question=question, answer=answer, before_trial=trial.number)
+                self._ask_person(question(name, level), before_trial=trial.number)
         return wanted
+
+    def _ask_person(self, asked: str, **facts: object) -> None:
+        self.journal.write("answered", question=asked, answer=self.progress.ask(asked), **facts)
 
     async def _examined(self, bare: Stage) -> Stage:
         """The stage whose records carry what spoils measurements on it; facts and findings are stored, and the user is told.
