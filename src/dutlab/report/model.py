@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
+from dutlab.analysis.doctor import Finding
+
 GradeWord = Literal["note", "warning", "severe"]
 GRADES: tuple[GradeWord, ...] = ("severe", "warning", "note")
 
@@ -413,6 +415,8 @@ class RunReport:
     matrices: tuple[Matrix, ...]
     sweeps: tuple[Sweep, ...]
     sections: tuple[Section, ...]
+    findings: tuple[Finding, ...]
+    """What spoils measurements on the testbed, as it was examined before the trials; the dearest first."""
     limits: tuple[LimitRow, ...]
     losses: tuple[LossRow, ...]
     cpus: tuple[Cpu, ...]

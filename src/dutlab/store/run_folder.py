@@ -3,6 +3,7 @@
     experiment.yaml testbed.yaml      as given; resolved.json as understood
     plan.json                         trials in order, seed, estimate
     hosts/NAME.json                   facts; NAME~2.json is what a resumed run found
+    doctor.json                       what spoils measurements on the testbed; doctor~2.json of a resumed run
     journal.jsonl                     the runner's
     trials/0001/raw/…                 every tool's own output
     trials/0001/samples.parquet       time series; absent when nothing was watched
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
@@ -120,6 +121,15 @@ class RunFolder:
     def write_calibration(self, calibration: Mapping[str, Any]) -> Path:
         """Keeps what the rig did without the DUT; a resumed run's goes to calibration~2.json. Raises StoreError."""
         return _write_next(self.path, "calibration", calibration)
+
+    def write_findings(self, findings: Sequence[Mapping[str, Any]]) -> Path:
+        """Keeps what spoils measurements; what a resumed run found goes to doctor~2.json. Raises StoreError."""
+        return _write_next(self.path, "doctor", {"schema_version": SCHEMA_VERSION, "findings": list(findings)})
+
+    def findings(self) -> list[dict[str, Any]]:
+        """Of every time that the testbed was examined. Raises NewerRun, StoreError."""
+        files = [_object(p) for p in sorted(self.path.glob("doctor*.json"))]
+        return [f for file in files for f in file.get("findings", []) if isinstance(f, dict)]
 
     def hosts(self) -> dict[str, dict[str, Any]]:
         """Facts by the name of their file: `dut`, and `dut~2` of a resumed run. Raises StoreError."""
