@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from capability import have_sshd, need
+from dutlab.labs import inside
 from dutlab.labs.state import StateFolder
 from processes import eventually
 
@@ -140,3 +141,43 @@ def test_a_host_that_cannot_be_reached_ends_the_run_with_what_to_do(dutlab: Comm
     assert done.returncode == 3
     assert "sink: ssh root@127.0.0.1:1: refused: nothing listens there; start sshd on it" in done.stderr
     assert list((only_run(tmp_path) / "trials").iterdir()) == []
+
+
+def reboot(label: str, role: str) -> None:
+    """What a reboot does to a machine of the lab: all that ran is gone, and so are rules and settings; then its ssh server is back."""
+    name = f"dutlab-{label}-{role}"
+    identity = inside.namespace_id(Path("/run/netns", name))
+    assert identity is not None
+    assert inside.kill_all(identity) == []
+    enter = ["ip", "netns", "exec", name]
+    subprocess.run([*enter, "nft", "flush", "ruleset"], check=True)
+    subprocess.run([*enter, "sysctl", "-q", "-w", "net.ipv4.ip_forward=0"], check=True)
+    subprocess.run([*enter, "/usr/sbin/sshd", "-f", str(StateFolder().ssh_folder(label) / f"sshd-{role}.conf")], check=True)
+
+
+def test_a_dut_that_reboots_in_mid_trial_ends_the_run_and_is_restored_by_undo(
+    python: str, env: dict[str, str], dutlab: Command, machines: Path, label: str, tmp_path: Path
+) -> None:
+    before = rules_of(label)
+    text = (tmp_path / experiment(tmp_path, machines.name, "nat")).read_text()
+    (tmp_path / "experiment.yaml").write_text(text.replace("duration: 1s", "duration: 5s"))
+    command = [python, "-m", "dutlab", "run", "experiment.yaml"]
+    with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as run:
+        assert eventually(lambda: trial_runs(tmp_path), within_s=60)
+        reboot(label, "dut")
+        _, said = run.communicate(timeout=90)
+    assert run.returncode == 3, said
+    assert "dut: " in said
+    assert "connection was lost" in said
+    assert "Traceback" not in said
+    resumed = dutlab("resume", str(only_run(tmp_path)))
+    assert resumed.returncode == 0, resumed.stderr
+    assert statuses(only_run(tmp_path)) == ["measured"] * 2
+    assert rules_of(label) == before
+    assert no_commands_in(label)
+
+
+def trial_runs(tmp_path: Path) -> bool:
+    """Whether an iperf3 of the first trial is under way."""
+    journal = next(tmp_path.glob("runs/*/journal.jsonl"), None)
+    return journal is not None and "trial-started" in journal.read_text()
