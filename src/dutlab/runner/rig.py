@@ -22,8 +22,8 @@ from dutlab.tools.engine import Engine
 from dutlab.tools.generators import Place, make
 from dutlab.units import Seconds
 
-_FACTS = ("kernel", "cpu", "machine", "mitigations", "virtual", "memory_bytes", "clocksource")
-_ENGINE_WORKLOADS = frozenset({"sweep", "search"})
+FACTS = ("kernel", "cpu", "machine", "mitigations", "virtual", "memory_bytes", "clocksource")
+_ENGINE_WORKLOADS = frozenset({"sweep", "search", "quick-test"})
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ async def calibrated(
         engine = Engine(hosts, testbed, lab.cpus, engine_binary)
         try:
             facts = await _facts(lab, engine, testbed.links[next(iter(testbed.links))].source.interface)
-            known = cached(facts, cache) or Calibration(measured=datetime.now(UTC), facts=facts, points=[])
+            known = cached(facts, cache, now=datetime.now(UTC)) or Calibration(measured=datetime.now(UTC), facts=facts, points=[])
             for load in loads:
                 if anew is None and known.has(load.links, mix_key(load.mix), load.generator):
                     continue
@@ -111,7 +111,7 @@ async def _facts(lab: labs.Lab, engine: Engine, port: str) -> dict[str, Any]:
     finally:
         for host in hosts.values():
             await host.close()
-    told = {facts["host"]: {k: facts.get(k) for k in (*_FACTS, "interfaces")} for facts in found}
+    told = {facts["host"]: {k: facts.get(k) for k in (*FACTS, "interfaces")} for facts in found}
     return told | {
         "engine": await engine.check(),
         "lab": lab.testbed.lab,

@@ -120,6 +120,12 @@ class RunFolder:
         """Keeps what the rig did without the DUT; a resumed run's goes to calibration~2.json. Raises StoreError."""
         return _write_next(self.path, "calibration", calibration)
 
+    @property
+    def calibration(self) -> dict[str, Any]:
+        """calibration.json; empty when the rig was not measured. Raises StoreError."""
+        path = self.path / "calibration.json"
+        return _object(path) if path.exists() else {}
+
     def hosts(self) -> dict[str, dict[str, Any]]:
         """Facts by the name of their file: `dut`, and `dut~2` of a resumed run. Raises StoreError."""
         return {p.stem: _object(p) for p in sorted((self.path / "hosts").glob("*.json"))}
