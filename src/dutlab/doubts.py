@@ -37,6 +37,11 @@ class DoubtKind(enum.Enum):
         "embedded lab: relative figures",
         "compare modes with one another, not with real hardware",
     )
+    VIRTUAL_PORTS = (
+        Grade.NOTE,
+        "the test ports are virtual: relative figures",
+        "compare what was measured on this machine, not with real hardware",
+    )
     SHORT_TRIAL = (
         Grade.NOTE,
         "shorter than RFC 2544 section 24 asks (60 s)",
@@ -137,6 +142,11 @@ class DoubtKind(enum.Enum):
         "the goal was met at rates above the upper bound: a DUT with several states, or chance",
         "see the trials; a goal with an exceed ratio above 0 depends less on chance",
     )
+    LOSS_WITHOUT_CHANGE = (
+        Grade.WARNING,
+        "frames were lost also while nothing was changed",
+        "lower the rate: what the DUT loses anyway counts as time out of service here",
+    )
     RIG_LIMITED = (
         Grade.WARNING,
         "limited by the rig: without the DUT it does less than 1.1 times as much",
@@ -146,6 +156,12 @@ class DoubtKind(enum.Enum):
         Grade.NOTE,
         "no latency: the clocks of sender and receiver are not known to agree",
         "use one kernel clock or PTP",
+    )
+
+    CLOCK_JUMPED = (
+        Grade.WARNING,
+        "a host's clock was set during the trial",
+        "let its time service slew (`chronyc makestep` before the run, not in it); a step may have begun at another instant than the rest",
     )
 
     def __init__(self, grade: Grade, text: str, remedy: str) -> None:

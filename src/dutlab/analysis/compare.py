@@ -8,16 +8,24 @@ looked, and an interval of the ratio that lies wholly inside it; the interval is
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import exp, isfinite, log, prod
 
 from dutlab.analysis.flags import Flags, flags_of
-from dutlab.analysis.rank import RankTest, holm, mann_whitney, repeats_needed, stratified_p
+from dutlab.analysis.rank import RankTest, holm, mann_whitney, p_words, repeats_needed, stratified_p
 from dutlab.analysis.ratio import Ratio, ratio_of
 from dutlab.analysis.statistics import Summary, summarise
 
 LEVEL = 0.05
+_MAIN = (
+    re.compile(r"goodput_bps"),
+    re.compile(r"\w+_lower_pps|max_ok_pps|throughput_pps"),
+    re.compile(r"received_pps"),
+    re.compile(r"max_received_pps"),
+)
+"""What a cell is judged by: the first of these that it has."""
 _LESS_IS_BETTER = ("latency_", "pdv_", "ipdv_", "loss_", "refused_", "retransmits", "lost_", "watts", "jitter_")
 
 
@@ -115,6 +123,12 @@ def less_is_better(figure: str) -> bool:
     return figure.startswith(_LESS_IS_BETTER)
 
 
+def main_figures(names: Iterable[str]) -> list[str]:
+    """Of the figures of a cell those that it is judged by; several where a search had several goals."""
+    held = list(dict.fromkeys(names))
+    return next((found for pattern in _MAIN if (found := [n for n in held if pattern.fullmatch(n)])), [])
+
+
 def could_prove(found: Sequence[Comparison]) -> bool:
     """Whether these comparisons, one by one or together, had repeats enough to prove a difference, however large."""
     of_all = [c.test.least_p for c in found if c.test]
@@ -152,13 +166,13 @@ def _why(verdict: Verdict, test: RankTest, p: float, cells: int, ratio: Ratio | 
     if verdict is Verdict.EQUIVALENT:
         return "the whole 95 % interval of the ratio lies inside the margin"
     if verdict is not Verdict.NO_DIFFERENCE:
-        return f"p = {_p(p)}{among} (Mann-Whitney, Holm), Cliff's delta {test.delta:+.2f}"
+        return f"{p_words(p)}{among} (Mann-Whitney, Holm), Cliff's delta {test.delta:+.2f}"
     if test.least_p * cells > LEVEL:
         apart = "; no repeat of one side lies among the other's" if abs(test.delta) == 1 else ""
         return f"too few repeats to prove any{among}, {repeats_needed(LEVEL / cells)} a side would do{apart}"
     if ratio is None:
-        return f"p = {_p(p)}{among}; no ratio, because values are not above zero"
-    return f"p = {_p(p)}{among} (Mann-Whitney, Holm), Cliff's delta {test.delta:+.2f}"
+        return f"{p_words(p)}{among}; no ratio, because values are not above zero"
+    return f"{p_words(p)}{among} (Mann-Whitney, Holm), Cliff's delta {test.delta:+.2f}"
 
 
 def _missing(pair: Pair) -> Comparison:
@@ -182,7 +196,3 @@ def _flags(pair: Pair) -> list[tuple[str, Flags]]:
 
 def _finite(values: Sequence[float]) -> tuple[float, ...]:
     return tuple(v for v in values if isfinite(v))
-
-
-def _p(p: float) -> str:
-    return f"{p:.3f}" if p >= 0.001 else "< 0.001"  # noqa: PLR2004 - more digits say nothing

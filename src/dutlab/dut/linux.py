@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from dutlab.dut import linux_state as state
 from dutlab.dut import nft_rules
 from dutlab.dut.frames import GUARDS, ROUTES, TRACKS, TRANSLATES, Behaviour, frame_checks
+from dutlab.dut.linux_reset import RESETS
 from dutlab.dut.mode import Check, Family, Prober, UndoStep
 from dutlab.hosts.host import Host
 from dutlab.spec.testbed import Testbed
@@ -61,4 +62,4 @@ _MODES = (
 )
 
 
-LINUX = Family("linux", {mode.name: mode for mode in _MODES})
+LINUX = Family("linux", {mode.name: mode for mode in _MODES}, RESETS)

@@ -11,6 +11,8 @@ METHODS = {
     "soak": "dutlab.methods.soak",
     "latency": "dutlab.methods.latency",
     "loadtest": "dutlab.methods.loadtest",
+    "quick-test": "dutlab.methods.quick_test",
+    "reconf": "dutlab.methods.reconf",
     "rfc2544": "dutlab.methods.rfc2544.suite",
     "search": "dutlab.methods.search",
     "sweep": "dutlab.methods.sweep",

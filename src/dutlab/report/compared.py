@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dutlab.analysis.compare import Comparison, Pair, Together, compare, together
+from dutlab.analysis.compare import Comparison, Pair, Together, compare, main_figures, together
 from dutlab.analysis.differences import Difference, differences
 from dutlab.errors import InputError
 from dutlab.plan.cell import Cell
 from dutlab.report.groups import GroupKey, key_of
+from dutlab.store.needed import needed_cells
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
-
-_MAIN = (re.compile(r"goodput_bps"), re.compile(r"\w+_lower_pps|max_ok_pps"), re.compile(r"received_pps"))
-"""What a cell is compared by: the first of these that it has."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,7 @@ def open_run(path: Path) -> ComparedRun:
     records = list(run.readable_records(faults))
     for record in records:
         tools |= record.tool_facts
-    if short := len(run.plan.get("trials", ())) - len(records):
+    if short := len(needed_cells(run.plan, records)) - len(records):
         faults.append(f"{run.name}: {short} trials of the plan have no record that can be read")
     hosts = {name: {k: v for k, v in facts.items() if k != "host"} for name, facts in run.hosts().items()}
     return ComparedRun(run.name, tuple(records), {**run.resolved, "hosts": hosts, "tools": tools}, tuple(faults))
@@ -140,8 +137,7 @@ def _pairs(first: Sequence[TrialRecord], second: Sequence[TrialRecord], label: s
 
 
 def _main_figures(records: Sequence[TrialRecord], link: str) -> list[str]:
-    names = dict.fromkeys(name for r in records for name in r.figures.get(link, ()))
-    return next((found for pattern in _MAIN if (found := [n for n in names if pattern.fullmatch(n)])), [])
+    return main_figures(name for r in records for name in r.figures.get(link, ()))
 
 
 def _values(records: Sequence[TrialRecord], link: str, figure: str) -> tuple[float, ...]:
@@ -149,11 +145,13 @@ def _values(records: Sequence[TrialRecord], link: str, figure: str) -> tuple[flo
 
 
 def _label(cell: Cell) -> str:
-    factors = [f"{name} {level}" for name, level in cell.factors.items() if name != "mode"]
-    size = cell.params.get("frame_size")
-    return " · ".join(
-        [*([cell.mode] if cell.mode else []), *factors, f"{cell.workload}{f' {size}' if size else ''}", f"link {cell.link_label}"]
-    )
+    return cell_label(cell.mode, cell.factors, cell.workload, str(cell.params.get("frame_size") or ""), cell.link_label)
+
+
+def cell_label(mode: str, factors: Mapping[str, str], workload: str, frame_size: str, links: str) -> str:
+    """`nat · sweep 64 · link a`."""
+    varied = [f"{name} {level}" for name, level in factors.items() if name != "mode"]
+    return " · ".join([*([mode] if mode else []), *varied, f"{workload}{f' {frame_size}' if frame_size else ''}", f"link {links}"])
 
 
 def _labels(of: Mapping[GroupKey, Sequence[TrialRecord]], without: Mapping[GroupKey, Sequence[TrialRecord]]) -> tuple[str, ...]:

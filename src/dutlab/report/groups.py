@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import ValidationError
-
 from dutlab.plan.cell import Cell
 from dutlab.store.record import TrialRecord
 
@@ -36,18 +34,6 @@ class Group:
             if record.status != "measured":
                 return f"{record.status}: {record.why}"
         return "not measured: the run ended before it" if self.planned else "not part of the plan"
-
-
-def planned_cells(plan: Mapping[str, Any]) -> dict[int, Cell]:
-    """Trial → cell, of what plan.json holds. Entries that are none are left out: the records speak for themselves."""
-    out: dict[int, Cell] = {}
-    trials = plan.get("trials")
-    for entry in trials if isinstance(trials, list) else ():
-        try:
-            out[int(entry["number"])] = Cell.model_validate(entry["cell"])
-        except (KeyError, TypeError, ValueError, ValidationError):
-            continue
-    return out
 
 
 def group(planned: Mapping[int, Cell], records: Sequence[TrialRecord], labels: Mapping[GroupKey, str]) -> list[Group]:

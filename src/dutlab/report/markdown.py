@@ -179,6 +179,7 @@ def _conditions(r: RunReport) -> Iterable[str]:
     if rows := [[text(f.name), *(text(f.by_host.get(h, "")) for h in r.hosts)] for f in r.facts if f.key]:
         yield markdown_table(["fact", *(f"[{text(h)}]({r.folder}/hosts/{h}.json)" for h in r.hosts)], rows)
     yield "## Repeat it"
+    yield f"Each cell was {text(r.repeat_rule)}." if r.repeat_rule else ""
     yield "\n".join(f"    {line}" for line in r.command.splitlines())
     yield (
         f"[MANIFEST.sha256]({r.folder}/MANIFEST.sha256), whose own SHA-256 is {r.manifest}."

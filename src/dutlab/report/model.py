@@ -399,6 +399,9 @@ class RunReport:
     seed: str
     order: str
     repeats: int
+    """At most, of any cell."""
+    repeat_rule: str
+    """When a cell was repeated enough, in words; empty where all were repeated alike."""
     command: str
     manifest: str | None
     """SHA-256 of MANIFEST.sha256; None for a run that has not finished."""

@@ -15,12 +15,14 @@ Builder = Callable[[RunFolder, Sequence[Group], Sequence[str], NoteBook], Sectio
 
 SECTIONS: Mapping[str, str] = {
     "generators": "dutlab.report.generators_section",
+    "quick-test": "dutlab.report.quick_test_section",
     "matrix": "dutlab.report.matrix_section",
     "rfc2544": "dutlab.report.rfc2544_section",
     "path-mtu": "dutlab.report.path_mtu_section",
     "latency": "dutlab.report.latency_section",
     "loadtest": "dutlab.report.loadtest_section",
     "soak": "dutlab.report.soak_section",
+    "reconf": "dutlab.report.reconf_section",
     "search": "dutlab.report.search_section",
     "steps": "dutlab.report.steps_section",
 }

@@ -67,7 +67,23 @@ def write_plots(runs: Sequence[Path], *, format: str, out: Path | None) -> list[
     folder = out or _folder(runs, None) / "plots"
     found = _gather(runs, folder)
     named: Mapping[str, Plot] = {(f"{r.name}-{plot.name}" if len(found) > 1 else plot.name): plot for r in found for plot in plots_of(r)}
-    return [_replace(folder / f"{name}.{format}", plot.svg() if format == "svg" else plot.png()) for name, plot in named.items()]
+    return [_replace(folder / f"{name}.{format}", _image(plot, format)) for name, plot in named.items()]
+
+
+def write_images(plots: Sequence[Plot], folder: Path, *, format: str = "svg") -> list[Path]:  # noqa: A002 - as above
+    """Writes each plot as NAME.FORMAT into `folder` and returns the paths. Raises InputError, StoreError."""
+    _insist([format], IMAGES)
+    return [_replace(folder / f"{plot.name}.{format}", _image(plot, format)) for plot in plots]
+
+
+def write_image(plot: Plot, path: Path) -> Path:
+    """Writes a plot in the format that the name of the file ends in. Raises InputError, StoreError."""
+    _insist([path.suffix.removeprefix(".")], IMAGES)
+    return _replace(path, _image(plot, path.suffix.removeprefix(".")))
+
+
+def _image(plot: Plot, format: str) -> bytes:  # noqa: A002 - as above
+    return plot.svg() if format == "svg" else plot.png()
 
 
 def _gather(runs: Sequence[Path], base: Path) -> list[RunReport]:

@@ -12,11 +12,13 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut import family
 from dutlab.dut.custom import custom_mode
 from dutlab.dut.mode import Mode
+from dutlab.hosts.black_box import BlackBox
 from dutlab.hosts.host import CommandLog, Host
 from dutlab.hosts.reach import hosts_of
 from dutlab.methods.named import METHODS, method_of
 from dutlab.methods.ports import Bench, Measured
 from dutlab.plan.cell import Cell
+from dutlab.runner.device import JournaledDevice
 from dutlab.runner.journal import Journal
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.generators import generator_of
@@ -26,10 +28,10 @@ from dutlab.tools.engine import Engine
 from dutlab.tools.engine_copy import engine_on
 from dutlab.tools.generators import GeneratorTool, Place, make
 from dutlab.tools.iperf3 import Iperf3
-from dutlab.tools.linux_device import LinuxDevice
 from dutlab.tools.ping import Ping
 from dutlab.tools.steps import Steps
 
+DUT = "dut"
 ENDS = ("source", "sink")
 """The hosts that need the engine."""
 
@@ -47,6 +49,8 @@ class Stage:
     testbed: Testbed
     hosts: Mapping[str, Host]
     modes: Mapping[str, Mode]
+    device: JournaledDevice
+    """The DUT, as methods may change it inside a trial."""
     drivers: Mapping[str, Driver]
     engine: Engine
     versions: Mapping[str, str]
@@ -57,6 +61,11 @@ class Stage:
     """The embedded lab that this is; its rig can be measured without the DUT."""
     calibration: Calibration | None = None
     """What the rig does without the DUT, as far as it is known."""
+
+    @property
+    def dut(self) -> Host:
+        """The DUT, if only to be told that there is no way into it: a black box is not among the hosts."""
+        return _dut_among(self.hosts)
 
 
 @dataclass(frozen=True)
@@ -96,7 +105,8 @@ async def open_stage(
         if testbed.lab is None:
             hosts = await undo.enter_async_context(_closing(hosts_of(testbed, log)))
             await undo.enter_async_context(lease(hosts))
-            ground = _Ground(testbed, hosts, {}, await _engines(undo, hosts, engine_binary))
+            cpus = {role: spec.cpus for role, spec in testbed.hosts.items() if spec.cpus}
+            ground = _Ground(testbed, hosts, cpus, await _engines(undo, hosts, engine_binary))
         else:
             lab = await labs.attach(standing) if standing else await undo.enter_async_context(_own_lab(testbed.lab, journal))
             hosts = await undo.enter_async_context(_closing(lab.hosts(log)))
@@ -107,7 +117,11 @@ async def open_stage(
                 lab.testbed, hosts, lab.cpus, engine, lab.watch_cpu, (Doubt(DoubtKind.EMBEDDED_LAB),), tuple(lab.notes),
                 lab if lab.ssh_config is None else None,
             )  # fmt: skip
-        yield await undo.enter_async_context(_set_up(experiment, ground, cells))
+        yield await undo.enter_async_context(_set_up(experiment, ground, journal, cells))
+
+
+def _dut_among(hosts: Mapping[str, Host]) -> Host:
+    return hosts.get(DUT) or BlackBox(DUT)
 
 
 @asynccontextmanager
@@ -136,14 +150,17 @@ async def _engines(undo: AsyncExitStack, hosts: Mapping[str, Host], binary: Path
 
 
 @asynccontextmanager
-async def _set_up(experiment: Experiment, ground: _Ground, cells: Sequence[Cell]) -> AsyncIterator[Stage]:
+async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cells: Sequence[Cell]) -> AsyncIterator[Stage]:
     hosts, testbed = ground.hosts, ground.testbed
     engine = Engine(hosts, testbed, ground.cpus, ground.engine)
     iperf3 = Iperf3(hosts, testbed, ground.cpus)
+    dut_family = family(testbed.hosts["dut"].family)
+    modes = {**dut_family.modes, **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}}
+    device = JournaledDevice(_dut_among(hosts), testbed, modes, dut_family.resets, engine, journal)
     bench = Bench(
         engine,
         {link.name: link.speed for link in testbed.links.values()},
-        device=LinuxDevice(hosts["dut"], testbed) if testbed.hosts["dut"].family == "linux" else None,
+        device=device,
         addresses={link.name: (link.source_address.ip, link.sink_address.ip) for link in testbed.links.values()},
     )
     ping = Ping(hosts, testbed)
@@ -154,11 +171,11 @@ async def _set_up(experiment: Experiment, ground: _Ground, cells: Sequence[Cell]
         versions = {name: await check() for name, check in checks.items() if name in wanted}
         for text, generator in generators.items():
             versions[generator_of(text).kind] = await generator.check()
-        dut_family = family(testbed.hosts["dut"].family)
         yield Stage(
             testbed=testbed,
             hosts=hosts,
-            modes={**dut_family.modes, **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}},
+            modes=modes,
+            device=device,
             drivers={
                 "iperf3": iperf3.measure,
                 "steps": Steps(hosts).measure,

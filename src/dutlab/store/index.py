@@ -18,6 +18,7 @@ from typing import Any
 from dutlab.errors import StoreError
 from dutlab.store.find import run_names
 from dutlab.store.manifest import MANIFEST
+from dutlab.store.needed import needed_cells
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import NewerRun, RunFolder
 
@@ -96,6 +97,32 @@ def list_runs(connection: sqlite3.Connection, wanted: Wanted, *, limit: int = -1
     select = f"SELECT {_COLUMNS} FROM runs{where} ORDER BY name DESC LIMIT ?"  # noqa: S608 - made of our own words
     rows = connection.execute(select, (*kept.values(), limit))
     return tuple(_line(row) for row in rows)
+
+
+@dataclass(frozen=True)
+class Found:
+    """One figure of one trial, and its place in the experiment."""
+
+    run: str
+    mode: str
+    factors: Mapping[str, str]
+    workload: str
+    links: str
+    frame_size: str
+    figure: str
+    value: float
+
+
+def figures_of(connection: sqlite3.Connection, experiment: str) -> Iterator[Found]:
+    """Every figure of what was driven as a whole (not of one link of several) in all runs of an experiment, oldest run first."""
+    rows = connection.execute(
+        "SELECT t.run, t.mode, t.factors, t.workload, t.links, t.frame_size, f.figure, f.value FROM runs r JOIN trials t ON t.run = r.name "
+        "JOIN figures f ON f.run = t.run AND f.trial = t.trial AND f.link = t.links "
+        "WHERE r.experiment = ? AND t.status = 'measured' AND f.value IS NOT NULL ORDER BY t.run, t.trial",
+        (experiment,),
+    )
+    for row in rows:
+        yield Found(**{**row, "factors": json.loads(row["factors"])})
 
 
 def _line(row: sqlite3.Row) -> RunLine:
@@ -197,11 +224,10 @@ def _about(resolved: Mapping[str, Any], plan: Mapping[str, Any], records: list[T
     experiment, testbed = (found if isinstance(found := resolved.get(key), Mapping) else {} for key in ("experiment", "testbed"))
     counts = [sum(r.status == status for r in records) for status in ("measured", "failed", "refused")]
     lab = any(d.kind == "EMBEDDED_LAB" for r in records for d in r.doubts)
-    trials = plan.get("trials")
     return (
         str(experiment.get("name") or plan.get("experiment") or ""), str(testbed.get("name") or ""), int(lab or bool(testbed.get("lab"))),
         min((r.started.isoformat() for r in records), default=""), max((r.ended.isoformat() for r in records), default=""),
-        len(trials) if isinstance(trials, list) else 0, *counts,
+        len(needed_cells(plan, records)), *counts,
     )  # fmt: skip
 
 

@@ -80,7 +80,9 @@ class Engine:
             if offer.warmup > 0:
                 await self._part(ways, load.warming_up(offer.warmup, WARMUP_DRAIN), None).carry_out()
             clocks, before = await self._clocks(), await self._paths(ways)
-            heard = await self._part(ways, load, clocks).carry_out(watches=watches, stop_after_lost=offer.stop_after_lost)
+            heard = await self._part(ways, load, clocks).carry_out(
+                watches=watches, stop_after_lost=offer.stop_after_lost, begun=offer.begun
+            )
             after = await self._paths(ways)
             apart = None if clocks is None else _lasting(clocks, await self._clocks() or clocks)
         heard = [h.with_places(b, a).with_clocks(apart) for h, b, a in zip(heard, before, after, strict=True)]

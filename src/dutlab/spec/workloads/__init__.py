@@ -23,6 +23,8 @@ from dutlab.spec.workloads.latency import LatencyWorkload
 from dutlab.spec.workloads.loadtest import LoadtestWorkload
 from dutlab.spec.workloads.matrix import MatrixWorkload
 from dutlab.spec.workloads.path_mtu import PathMtuWorkload
+from dutlab.spec.workloads.quick_test import QuickTestWorkload
+from dutlab.spec.workloads.reconf import ReconfWorkload
 from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
 from dutlab.spec.workloads.search import SearchWorkload
 from dutlab.spec.workloads.soak import SoakWorkload
@@ -37,7 +39,9 @@ _MODELS: tuple[type[WorkloadModel], ...] = (
     LoadtestWorkload,
     LatencyWorkload,
     SoakWorkload,
+    ReconfWorkload,
     SearchWorkload,
+    QuickTestWorkload,
     StepsWorkload,
     PathMtuWorkload,
     Rfc2544Workload,

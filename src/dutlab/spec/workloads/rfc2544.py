@@ -90,10 +90,10 @@ class Rfc2544Workload(FrameWorkload):
         return Seconds(sum(of_test[name] for name in self.tests))
 
     def asks(self) -> Iterator[tuple[Loc, Ask]]:
-        """Loads; the time of each frame; a drop of the rate and what is lost after it."""
+        """Loads; the time of each frame; a drop of the rate and what is lost after it; word of when a load has begun."""
         yield from super().asks()
         yield (), Ask.RATE
-        of_test = {"latency": (Ask.LATENCY,), "recovery": (Ask.PROFILE, Ask.READINGS)}
+        of_test = {"latency": (Ask.LATENCY,), "recovery": (Ask.PROFILE, Ask.READINGS), "reset": (Ask.READINGS,)}
         for i, test in enumerate(self.tests):
             for ask in of_test.get(test, ()):
                 yield ("tests", i), ask
