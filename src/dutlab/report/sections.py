@@ -25,6 +25,8 @@ SECTIONS: Mapping[str, str] = {
     "reconf": "dutlab.report.reconf_section",
     "search": "dutlab.report.search_section",
     "steps": "dutlab.report.steps_section",
+    "fio": "dutlab.report.figures_section",
+    "flent": "dutlab.report.figures_section",
 }
 """Workload → the module whose `section` is its Builder."""
 

@@ -36,6 +36,8 @@ PERCENT_WHOLE = Unit("%", 1.0, 0)
 COUNT = Unit("", 1.0, 0)
 TIMES = Unit("×", 1.0, 2)
 SECONDS = Unit("s", 1.0, 2)
+IOPS = Unit("IOPS", 1.0, 0)
+BYTE_RATE = Unit("MB/s", 1e6, 1)
 _GBPS = Unit("Gb/s", 1e9, 2)
 _MILLISECONDS = Unit("ms", 1e6, 2)
 _UNITS = (
@@ -45,6 +47,8 @@ _UNITS = (
     ("_bps", MBPS),
     ("_ns", MICROSECONDS),
     ("_percent", PERCENT_WHOLE),
+    ("_iops", IOPS),
+    ("_bytes_per_s", BYTE_RATE),
     ("watts", Unit("W", 1.0, 1)),
     ("_s", SECONDS),
 )
