@@ -10,12 +10,11 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import Any
 
 from dutlab.errors import CommandTimedOut, ToolFailed, ToolMissing
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host
-from dutlab.tools import iperf3_json
 from dutlab.tools.iperf3_program import INSTALL, PROGRAM, TOOL, listen, pinned
+from dutlab.tools.json_text import UnreadableError, member
 
 GRACE_S = 15.0
 SERVER_ENDS_S = 5.0
@@ -78,28 +77,26 @@ async def send(near: End, far: End, datagrams: Datagrams, *, name: str, first_po
     raw = {f"iperf3-{name}-client.json": client.stdout, f"iperf3-{name}-server.json": served.stdout}
     try:
         return read_ends(client, served, datagrams.length, raw)
-    except iperf3_json.UnreadableError as e:
+    except UnreadableError as e:
         said = client.stderr.decode("utf-8", "replace").strip()[-200:]
         raise ToolFailed(f"{name}: {e}{f'; on stderr: {said}' if said else ''}", tool=TOOL, host=near.host.name, raw=raw) from e
 
 
 def read_ends(client: Done, server: Done, length: int, raw: Mapping[str, bytes]) -> Sent:
     """Out of the client's report, and the server's where the client's has nothing of what was received. Raises UnreadableError."""
-    document, repairs = iperf3_json.read_object(client.stdout)
+    document, repairs = read_object(client.stdout)
     if (error := document.get("error")) is not None:
-        raise iperf3_json.UnreadableError(f"it reports: {str(error).removeprefix('error - ')}")
-    end = _object(document, "end")
-    total, received = _object(end, "sum_sent") or _object(end, "sum"), _object(end, "sum_received")
+        raise UnreadableError(f"it reports: {str(error).removeprefix('error - ')}")
+    end = member(document, "end")
+    total, received = member(end, "sum_sent") or member(end, "sum"), member(end, "sum_received")
     if not received:  # before 3.7 only the server tells; its `bytes` are what it received
-        served, more = iperf3_json.read_object(server.stdout)
-        received, repairs = _object(_object(served, "end"), "sum"), [*repairs, *more]
+        served, more = read_object(server.stdout)
+        received, repairs = member(member(served, "end"), "sum"), [*repairs, *more]
     sent, came, seconds = total.get("packets"), received.get("bytes"), total.get("seconds")
     if not isinstance(sent, int) or not isinstance(came, int) or not isinstance(seconds, int | float) or seconds <= 0:
-        raise iperf3_json.UnreadableError(
-            "its report does not say what was sent and received (end.sum_sent.packets, end.sum_received.bytes)"
-        )
+        raise UnreadableError("its report does not say what was sent and received (end.sum_sent.packets, end.sum_received.bytes)")
     streams = end.get("streams")
-    ends = [_object(s, "udp") for s in streams if isinstance(s, Mapping)] if isinstance(streams, list) else []
+    ends = [member(s, "udp") for s in streams if isinstance(s, Mapping)] if isinstance(streams, list) else []
     out_of_order = sum(n for e in ends if isinstance(n := e.get("out_of_order"), int))
     return Sent(sent, came // length, out_of_order, float(seconds), raw, repairs)
 
@@ -107,8 +104,3 @@ def read_ends(client: Done, server: Done, length: int, raw: Mapping[str, bytes])
 def _bit_rate(datagrams: Datagrams) -> str:
     """Payload bits a second of one stream (`-b`); 0 is no limit."""
     return "0" if datagrams.rate is None else str(round(datagrams.rate * datagrams.length * 8 / datagrams.streams))
-
-
-def _object(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = document.get(key)
-    return value if isinstance(value, Mapping) else {}
