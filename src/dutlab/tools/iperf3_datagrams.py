@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from dutlab.errors import CommandTimedOut, ToolFailed, ToolMissing
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host
 from dutlab.tools.iperf3_program import INSTALL, PROGRAM, TOOL, listen, pinned
-from dutlab.tools.json_text import UnreadableError, member
+from dutlab.tools.json_text import UnreadableError, member, read_object
 
 GRACE_S = 15.0
 SERVER_ENDS_S = 5.0
