@@ -137,7 +137,7 @@ def test_a_testbed_file_becomes_a_testbed(tmp_path):
         (
             "family: freebsd}",
             "family: frebsd}",
-            ":3:34: hosts.source.family: 'frebsd' is no family (known: black-box, freebsd, freebsd-pf, linux, openbsd-pf, pfsense, vpp; did you mean freebsd?)",
+            ":3:34: hosts.source.family: 'frebsd' is no family (known: black-box, freebsd, freebsd-pf, linux, manual, openbsd-pf, pfsense, vpp, vyos; did you mean freebsd?)",
         ),
         ("  sink:   {", "  sunk:   {", ":5:3: hosts.sunk: unknown role (known: dut, sink, source; did you mean sink?)"),
         (
@@ -212,7 +212,7 @@ def test_a_black_box_has_no_way_in_and_is_the_dut_alone(tmp_path):
         ":4:45: hosts.dut.family: black-box stands beside a way in; leave ssh and local out, or name the family"
     ]
     assert faults(tmp_path, box.replace("{ssh: sink.example}", "{family: black-box}")) == [
-        ":5:12: hosts.sink.family: only the DUT may be a black-box: frames are sent and counted on the others"
+        ":5:12: hosts.sink.family: only the DUT may be black-box: frames are sent and counted on the others"
     ]
 
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import MeasurementError
 from dutlab.methods.ledger import failed_frames, made_frames
-from dutlab.methods.ports import Flow, FrameMix, Generator, Offer
+from dutlab.methods.ports import Directions, Flow, FrameMix, Generator, Offer
 from dutlab.units import Pps, Seconds, si
 
 
@@ -50,7 +50,7 @@ HEADROOM = "headroom_ratio"
 
 @dataclass(frozen=True)
 class RigPoint:
-    """One load on one link of the rig; `links` were loaded at once."""
+    """One load on one link of the rig; `links` were loaded at once, each as its flow is called."""
 
     links: tuple[str, ...]
     link: str
@@ -93,6 +93,7 @@ async def calibrate(
     loads: Sequence[float | None] = LOADS,
     name: str = "engine",
     rig: Rig = Rig.LOOPED,
+    directions: Directions = Directions.FORWARD,
 ) -> list[RigPoint]:
     """Every load on `links` at once; `name` is the generator's.
 
@@ -102,10 +103,11 @@ async def calibrate(
     carried = 0.0
     for share in loads:
         rate = None if share is None else Pps(carried * share)
-        outcome = await generator.offer(Offer(links, mix, rate, duration, _WARMUP, _DRAIN))
+        offer = Offer(links, mix, rate, duration, _WARMUP, _DRAIN, directions=directions)
+        outcome = await generator.offer(offer)
         if silent := [f.link for f in outcome.flows if f.sent_seconds <= 0 or (rig is Rig.LOOPED and f.received_frames == 0)]:
             raise MeasurementError(f"of the frames on link {' and '.join(silent)} of the rig without the DUT, none came back")
-        whole = [replace(_point(links, mix, rate, flow), generator=name) for flow in outcome.flows]
+        whole = [replace(_point(offer.flow_names, mix, rate, flow), generator=name) for flow in outcome.flows]
         found = whole if rig is Rig.LOOPED else [_alone(p, flow) for p, flow in zip(whole, outcome.flows, strict=True)]
         if rate is None:
             carried = min(p.carried_pps for p in found)
@@ -150,6 +152,21 @@ def headroom(figures: Mapping[str, Mapping[str, float]], points: Iterable[RigPoi
         for label, of_link in figures.items()
         for result, clean in [_result(of_link)]
         if result > 0 and (rig := _rig(same, label.split("+"), [p for p in same if p.clean] if clean else same)) > 0
+    }
+
+
+def full_speed(points: Iterable[RigPoint], links: tuple[str, ...], mix: FrameMix, label: str) -> dict[str, float]:
+    """What the rig did as fast as it could with these frames: `rig_sent_pps` and `rig_received_pps` of a link, or summed over `a+b`; of a generator alone
+    the former only.
+    """
+    same = {p.link: p for p in points if (p.links, p.mix, p.asked_pps) == (links, mix_key(mix), None)}
+    names = label.split("+")
+    if not set(names) <= same.keys():
+        return {}
+    received = [pps for name in names if (pps := same[name].received_pps) is not None]
+    return {
+        "rig_sent_pps": sum(same[name].sent_pps for name in names),
+        **({"rig_received_pps": sum(received)} if len(received) == len(names) else {}),
     }
 
 

@@ -14,25 +14,25 @@ from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any
 
-from dutlab.errors import HostError, MeasurementError, TestbedError
+from dutlab.errors import HostError, TestbedError
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.host import Host
 from dutlab.hosts.lease import Holder, leased
 from dutlab.hosts.reach import hosts_of
-from dutlab.methods.calibrate import DURATION, LOADS, LOADS_ALONE, Rig, calibrate, mix_key
-from dutlab.runner.rig import FACTS, Load
+from dutlab.methods.calibrate import Rig, mix_key
+from dutlab.runner.rig import FACTS, Failed, Load, with_loads
 from dutlab.spec.generators import ENGINE
 from dutlab.spec.testbed import Port, Testbed
 from dutlab.store.calibration import Calibration, cached, keep, superseded
 from dutlab.tools.engine import Engine
 from dutlab.tools.engine_copy import engine_on
+from dutlab.tools.generators import Place
 from dutlab.tools.neighbours import NextHop, next_hop_mac
 from dutlab.units import Seconds
 
 _PASSING = frozenset({"optic", "operstate", "absent"})
 """Facts of a port that change from minute to minute, or with what it is cabled to."""
 _ROLES = ("source", "sink")
-_LOADS = {Rig.LOOPED: LOADS, Rig.GENERATOR: LOADS_ALONE}
 
 
 @dataclass(frozen=True)
@@ -70,26 +70,18 @@ class RealRig:
         cache: Path,
         *,
         anew: Seconds | None = None,
-        failed: Callable[[Load, MeasurementError], None] | None = None,
+        failed: Failed | None = None,
     ) -> tuple[Calibration, Path | None]:
         """Those of `loads` that the cache has not, and where in the cache all are now. With `anew` every load is measured, for so long.
 
-        Generators other than the engine are left out. Where a load cannot be measured, `failed` is told and the others are; without it,
-        that is raised. Raises HostError, ToolMissing, MeasurementError.
+        In a loop other generators than the engine are left out: they look for the DUT. Where a load cannot be measured, `failed` is told
+        and the others are; without it, that is raised. Raises HostError, ToolMissing, MeasurementError.
         """
         facts = await self.facts(rig)
         found = cached(facts, cache, now=datetime.now(UTC)) or Calibration(measured=datetime.now(UTC), facts=facts, points=[])
-        for load in loads:
-            if load.generator != ENGINE.kind or (anew is None and found.has(load.links, mix_key(load.mix))):
-                continue
-            try:
-                points = await calibrate(self.engine, load.links, load.mix, duration=anew or DURATION, loads=_LOADS[rig], rig=rig)
-            except MeasurementError as e:
-                if failed is None:
-                    raise
-                failed(load, e)
-                continue
-            found = found.with_points(points, datetime.now(UTC))
+        cpus = {role: spec.cpus for role, spec in self.testbed.hosts.items() if spec.cpus}
+        able = loads if rig is Rig.GENERATOR else [load for load in loads if load.generator == ENGINE.kind]
+        found = await with_loads(found, able, Place(self.hosts, self.testbed, cpus, self.engine), anew=anew, failed=failed, rig=rig)
         return found, keep(found, cache)
 
     async def insist_on_loop(self) -> None:
@@ -103,15 +95,15 @@ class RealRig:
             raise TestbedError("; ".join(lost), remedy="cable the two ports of each link to one another, both up, and nothing else to them")
 
 
-async def of_machines(
-    rig: RealRig, loads: Sequence[Load], cache: Path, tell: Callable[[str], None], failed: Callable[[Load, MeasurementError], None]
-) -> Calibration:
+async def of_machines(rig: RealRig, loads: Sequence[Load], cache: Path, tell: Callable[[str], None], failed: Failed) -> Calibration:
     """What is known of the rig for `loads`: what it did looped, where that is known and true, else what its generator does alone, now.
 
     Raises HostError, ToolMissing.
     """
     looped = await rig.known(Rig.LOOPED, cache)
-    missing = [load for load in loads if looped is None or not looped.has(load.links, mix_key(load.mix), load.generator)]
+    missing = [
+        load for load in loads if looped is None or not looped.has(load.flows, mix_key(load.mix), load.generator, loads=len(load.loads))
+    ]
     if looped is not None and not missing:
         return looped
     tell(_why_alone(looped, superseded(await rig.facts(Rig.LOOPED), cache)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dutlab.hosts.host import Host
-from dutlab.methods.ports import Directions, Offer, back_of
+from dutlab.methods.ports import Offer, back_of
 from dutlab.spec.testbed import Link, Testbed
 from dutlab.tools.engine_load import SOURCE_PORT, Way
 from dutlab.tools.neighbours import NextHop, next_hop_mac
@@ -44,5 +44,4 @@ async def way_of(
 
 async def ways_of(hosts: Mapping[str, Host], testbed: Testbed, offer: Offer, *, next_hop: NextHop = next_hop_mac) -> list[Way]:
     """Every way of an offer, in the order of its `flow_names`. Raises as way_of()."""
-    backs = [False] if offer.directions is Directions.FORWARD else [False, True]
-    return [await way_of(hosts, testbed, name, reverse=back, next_hop=next_hop) for name in offer.links for back in backs]
+    return [await way_of(hosts, testbed, name, reverse=back, next_hop=next_hop) for name in offer.links for back in offer.directions.backs]
