@@ -156,8 +156,9 @@ def headroom(figures: Mapping[str, Mapping[str, float]], points: Iterable[RigPoi
 
 
 def full_speed(points: Iterable[RigPoint], links: tuple[str, ...], mix: FrameMix, label: str) -> dict[str, float]:
-    """What the rig did as fast as it could with these frames: `rig_sent_pps` and `rig_received_pps` of a link, or summed over `a+b`; of a generator alone
-    the former only.
+    """What the rig did as fast as it could with these frames: `rig_sent_pps`, `rig_received_pps`; of a link or summed over `a+b`.
+
+    Of a generator alone there is no second.
     """
     same = {p.link: p for p in points if (p.links, p.mix, p.asked_pps) == (links, mix_key(mix), None)}
     names = label.split("+")

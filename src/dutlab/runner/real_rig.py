@@ -19,7 +19,7 @@ from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.host import Host
 from dutlab.hosts.lease import Holder, leased
 from dutlab.hosts.reach import hosts_of
-from dutlab.methods.calibrate import Rig, mix_key
+from dutlab.methods.calibrate import Rig
 from dutlab.runner.rig import FACTS, Failed, Load, with_loads
 from dutlab.spec.generators import ENGINE
 from dutlab.spec.testbed import Port, Testbed
@@ -101,9 +101,7 @@ async def of_machines(rig: RealRig, loads: Sequence[Load], cache: Path, tell: Ca
     Raises HostError, ToolMissing.
     """
     looped = await rig.known(Rig.LOOPED, cache)
-    missing = [
-        load for load in loads if looped is None or not looped.has(load.flows, mix_key(load.mix), load.generator, loads=len(load.loads))
-    ]
+    missing = [load for load in loads if looped is None or not load.known_to(looped)]
     if looped is not None and not missing:
         return looped
     tell(_why_alone(looped, superseded(await rig.facts(Rig.LOOPED), cache)))

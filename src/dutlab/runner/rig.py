@@ -12,7 +12,19 @@ from typing import Any
 from dutlab import labs
 from dutlab.errors import InputError, MeasurementError
 from dutlab.hosts.facts import collect_facts
-from dutlab.methods.calibrate import DURATION, HEADROOM, LOADS, RigPoint, calibrate, doubts_of_headroom, full_speed, headroom, mix_key
+from dutlab.methods.calibrate import (
+    DURATION,
+    HEADROOM,
+    LOADS,
+    LOADS_ALONE,
+    Rig,
+    RigPoint,
+    calibrate,
+    doubts_of_headroom,
+    full_speed,
+    headroom,
+    mix_key,
+)
 from dutlab.methods.mixes import mix_of
 from dutlab.methods.ports import Directions, FrameMix, Measured, flow_names
 from dutlab.plan.cell import Cell
@@ -47,6 +59,10 @@ class Load:
     def under(self, rig: Rig) -> tuple[float | None, ...]:
         """Those of them that tell something of so much of the rig."""
         return self.loads if rig is Rig.LOOPED else tuple(share for share in self.loads if share in LOADS_ALONE)
+
+    def known_to(self, calibration: Calibration, rig: Rig = Rig.LOOPED) -> bool:
+        """Whether it is among what was measured."""
+        return calibration.has(self.flows, mix_key(self.mix), self.generator, loads=len(self.under(rig)))
 
     @property
     def flows(self) -> tuple[str, ...]:
@@ -119,7 +135,7 @@ async def with_loads(
 ) -> Calibration:
     """The same with those of `loads` that it lacks, or with all of them measured for `anew` each. Raises as calibrated()."""
     for load in loads:
-        if anew is None and known.has(load.flows, mix_key(load.mix), load.generator, loads=len(load.under(rig))):
+        if anew is None and load.known_to(known, rig):
             continue
         try:
             points = await _points(load, place, anew or DURATION, rig)
@@ -135,17 +151,11 @@ async def with_loads(
 async def _points(load: Load, place: Place, duration: Seconds, rig: Rig) -> list[RigPoint]:
     """Each load that the generator can be asked for."""
     generator = make(generator_of(load.generator), place)
+    shares, name = load.under(rig), load.generator
     try:
         await generator.check()
         return await calibrate(
-            generator,
-            load.links,
-            load.mix,
-            duration=duration,
-            loads=load.under(rig),
-            name=load.generator,
-            rig=rig,
-            directions=load.directions,
+            generator, load.links, load.mix, duration=duration, loads=shares, name=name, rig=rig, directions=load.directions
         )
     finally:
         if generator is not place.engine:
