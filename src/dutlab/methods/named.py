@@ -11,7 +11,9 @@ METHODS = {
     "latency": "dutlab.methods.latency",
     "loadtest": "dutlab.methods.loadtest",
     "rfc2544": "dutlab.methods.rfc2544.suite",
+    "routes": "dutlab.methods.routes",
     "search": "dutlab.methods.search",
+    "state": "dutlab.methods.state.suite",
     "sweep": "dutlab.methods.sweep",
 }
 """Workload → the module whose `measure` is its method."""

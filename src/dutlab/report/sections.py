@@ -21,6 +21,8 @@ SECTIONS: Mapping[str, str] = {
     "loadtest": "dutlab.report.loadtest_section",
     "soak": "dutlab.report.soak_section",
     "search": "dutlab.report.search_section",
+    "routes": "dutlab.report.routes_section",
+    "state": "dutlab.report.state_section",
     "steps": "dutlab.report.steps_section",
 }
 """Workload → the module whose `section` is its Builder."""

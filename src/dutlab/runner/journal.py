@@ -18,6 +18,8 @@ from dutlab.errors import InputError, StoreError
 
 Entry = Mapping[str, Any]
 
+_CHANGES, _RESTORES = {"mode-applying", "dut-changing"}, {"mode-restored", "dut-restored"}
+
 
 class Journal:
     """Appends to `journal.jsonl` of one run; holds a lock on it, so that two processes never carry out one run."""
@@ -75,12 +77,12 @@ def undo_to_json(steps: Sequence[UndoStep]) -> list[dict[str, object]]:
 
 
 def pending_undo(entries: Iterable[Entry]) -> list[tuple[str, list[UndoStep]]]:
-    """(application, its steps) of every mode that was begun and never restored, the newest first."""
+    """(application, its steps) of every mode, and of every change inside a trial, that was begun and never restored; the newest first."""
     begun: dict[str, list[UndoStep]] = {}
     for entry in entries:
-        if entry["event"] == "mode-applying":
+        if entry["event"] in _CHANGES:
             begun[entry["application"]] = [UndoStep(s["host"], tuple(s["argv"]), s["stdin"], s["why"]) for s in entry["undo"]]
-        elif entry["event"] == "mode-restored":
+        elif entry["event"] in _RESTORES:
             begun.pop(entry["application"], None)
     return list(reversed(begun.items()))
 

@@ -117,7 +117,7 @@ async def resume(path: Path, options: RunOptions, progress: Progress) -> RunResu
 
 
 async def undo(path: Path) -> int:
-    """Puts the DUT of a cut run back, measures nothing. Returns how many applications of a mode were undone."""
+    """Puts the DUT of a cut run back, measures nothing. Returns how many of its changes were undone."""
     folder = RunFolder.open(path)
     journal = Journal(folder.journal)
     try:

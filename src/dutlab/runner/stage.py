@@ -17,6 +17,7 @@ from dutlab.hosts.reach import hosts_of
 from dutlab.methods.named import METHODS, method_of
 from dutlab.methods.ports import Bench, Measured
 from dutlab.plan.cell import Cell
+from dutlab.runner.changes import Changes
 from dutlab.runner.journal import Journal
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.testbed import Testbed
@@ -25,6 +26,8 @@ from dutlab.tools.engine import Engine
 from dutlab.tools.engine_copy import engine_on
 from dutlab.tools.iperf3 import Iperf3
 from dutlab.tools.linux_device import LinuxDevice
+from dutlab.tools.linux_flows import LinuxFlows
+from dutlab.tools.linux_routes import LinuxRoutes
 from dutlab.tools.ping import Ping
 from dutlab.tools.steps import Steps
 
@@ -46,6 +49,8 @@ class Stage:
     hosts: Mapping[str, Host]
     modes: Mapping[str, Mode]
     drivers: Mapping[str, Driver]
+    changes: Changes
+    """What the trial that runs has changed on the DUT."""
     engine: Engine
     versions: Mapping[str, str]
     watch_cpu: int | None
@@ -96,7 +101,7 @@ async def open_stage(
                 lab.testbed, hosts, lab.cpus, engine, lab.watch_cpu, (Doubt(DoubtKind.EMBEDDED_LAB),), tuple(lab.notes),
                 lab if lab.ssh_config is None else None,
             )  # fmt: skip
-        yield await undo.enter_async_context(_set_up(experiment, ground))
+        yield await undo.enter_async_context(_set_up(experiment, ground, journal))
 
 
 @asynccontextmanager
@@ -125,15 +130,18 @@ async def _engines(undo: AsyncExitStack, hosts: Mapping[str, Host], binary: Path
 
 
 @asynccontextmanager
-async def _set_up(experiment: Experiment, ground: _Ground) -> AsyncIterator[Stage]:
+async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal) -> AsyncIterator[Stage]:
     hosts, testbed = ground.hosts, ground.testbed
     engine = Engine(hosts, testbed, ground.cpus, ground.engine)
     iperf3 = Iperf3(hosts, testbed, ground.cpus)
+    changes, linux = Changes(hosts, journal), testbed.hosts["dut"].family == "linux"
     bench = Bench(
         engine,
         {link.name: link.speed for link in testbed.links.values()},
-        device=LinuxDevice(hosts["dut"], testbed) if testbed.hosts["dut"].family == "linux" else None,
+        device=LinuxDevice(hosts["dut"], testbed) if linux else None,
         addresses={link.name: (link.source_address.ip, link.sink_address.ip) for link in testbed.links.values()},
+        routes=LinuxRoutes(hosts["dut"], testbed, changes.announce) if linux else None,
+        states=LinuxFlows(hosts["dut"], changes.announce) if linux else None,
     )
     ping = Ping(hosts, testbed)
     checks = {"ping": ping.check, "iperf3": iperf3.check, "engine": engine.check}
@@ -152,6 +160,7 @@ async def _set_up(experiment: Experiment, ground: _Ground) -> AsyncIterator[Stag
                 "matrix": iperf3.pair,
                 **{kind: _by_method(kind, bench) for kind in METHODS},
             },
+            changes=changes,
             engine=engine,
             versions=versions,
             watch_cpu=ground.watch_cpu,

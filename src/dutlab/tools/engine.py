@@ -70,12 +70,13 @@ class Engine:
 
     async def offer(self, offer: Offer) -> Outcome:
         """Raises ToolFailed, HostError, PortRefused."""
-        backs = [False] if offer.directions is Directions.FORWARD else [False, True]
+        backs = {Directions.FORWARD: [False], Directions.BOTH: [False, True], Directions.ANSWERS: [True]}[offer.directions]
         ways = [await self._way(name, source_port=SOURCE_PORT, reverse=back) for name in offer.links for back in backs]
         for agent in self._agents.values():
             agent.take_lines()
             agent.take_events()
-        load = Load(offer.mix, offer.rate, offer.drain, offer.duration, profile=offer.profile, traffic=offer.traffic)
+        answered = None if offer.directions is not Directions.ANSWERS else str(offer.answered or ways[0].destination)
+        load = Load(offer.mix, offer.rate, offer.drain, offer.duration, profile=offer.profile, traffic=offer.traffic, answered=answered)
         watches = watches_of(ways, load)
         async with self._opened(ways) as notes:
             if offer.warmup > 0:
@@ -110,7 +111,7 @@ class Engine:
         load = Load(FrameMix("probe", ((shortest, 1),)), PROBE_RATE, PROBE_DRAIN, frames=PROBE_FRAMES)
         async with self._opened([way]):
             (heard,) = await self._part([way], load, await self._clocks()).carry_out()
-        return SeenProbe(heard.flow.sent_frames, heard.flow.received_frames, " ".join(heard.sources) or None)
+        return SeenProbe(heard.flow.sent_frames, heard.flow.received_frames, " ".join(heard.flow.sources) or None)
 
     async def close(self) -> None:
         """Ends both agents. The engine can be used again after it."""
@@ -159,7 +160,7 @@ class Engine:
         try:
             for role in ("source", "sink"):
                 await self._agent(role)
-            for i, way in enumerate(way for way in ways if len(ways) == 1 or not way.is_back):  # its ports are those of the way there
+            for i, way in enumerate([way for way in ways if not way.is_back] or ways):  # ports are shared with the way back
                 for role, port in ((way.sender, way.sends_on), (way.receiver, way.receives_on)):
                     said = await self._agents[role].ask("open", **self._open_arguments(role, port, i, isolated=way.isolated))
                     opened.append((role, port))

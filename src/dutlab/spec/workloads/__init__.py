@@ -23,8 +23,10 @@ from dutlab.spec.workloads.loadtest import LoadtestWorkload
 from dutlab.spec.workloads.matrix import MatrixWorkload
 from dutlab.spec.workloads.path_mtu import PathMtuWorkload
 from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
+from dutlab.spec.workloads.routes import RoutesWorkload
 from dutlab.spec.workloads.search import SearchWorkload
 from dutlab.spec.workloads.soak import SoakWorkload
+from dutlab.spec.workloads.state import StateWorkload
 from dutlab.spec.workloads.steps import StepsWorkload
 from dutlab.spec.workloads.sweep import SweepWorkload
 
@@ -40,6 +42,8 @@ _MODELS: tuple[type[WorkloadModel], ...] = (
     StepsWorkload,
     PathMtuWorkload,
     Rfc2544Workload,
+    RoutesWorkload,
+    StateWorkload,
     MatrixWorkload,
 )
 KINDS: Mapping[str, type[WorkloadModel]] = {model.kind: model for model in _MODELS}
