@@ -72,6 +72,16 @@ class DoubtKind(enum.Enum):
         "more frames arrived than were sent: counters were read while frames were on their way",
         "raise the drain, and repeat the trial",
     )
+    COUNTED_BY_PORTS = (
+        Grade.NOTE,
+        "sent and received are what the ports counted: this generator has no receiver, and frames of others are not told from its own",
+        "use the engine, which knows each of its frames",
+    )
+    SENT_IN_BURSTS = (
+        Grade.WARNING,
+        "the generator sent each second's frames in one burst: a DUT may lose some that it would forward if they came evenly",
+        "use the engine or another generator that spaces its frames",
+    )
     IMPORTED = (
         Grade.NOTE,
         "imported: another tool measured this, dutlab only read its file",
@@ -127,6 +137,11 @@ class DoubtKind(enum.Enum):
         "the goal was met at rates above the upper bound: a DUT with several states, or chance",
         "see the trials; a goal with an exceed ratio above 0 depends less on chance",
     )
+    LOSS_WITHOUT_CHANGE = (
+        Grade.WARNING,
+        "frames were lost also while nothing was changed",
+        "lower the rate: what the DUT loses anyway counts as time out of service here",
+    )
     RIG_LIMITED = (
         Grade.WARNING,
         "limited by the rig: without the DUT it does less than 1.1 times as much",
@@ -136,6 +151,12 @@ class DoubtKind(enum.Enum):
         Grade.NOTE,
         "no latency: the clocks of sender and receiver are not known to agree",
         "use one kernel clock or PTP",
+    )
+
+    CLOCK_JUMPED = (
+        Grade.WARNING,
+        "a host's clock was set during the trial",
+        "let its time service slew (`chronyc makestep` before the run, not in it); a step may have begun at another instant than the rest",
     )
 
     def __init__(self, grade: Grade, text: str, remedy: str) -> None:

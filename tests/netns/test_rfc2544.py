@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 
 from capability import have_netns, need
 from dutlab import labs
+from dutlab.dut import family
+from dutlab.errors import CommandFailed
 from dutlab.methods.ports import ResetKind
-from dutlab.tools.linux_device import LinuxDevice
+from dutlab.runner.device import JournaledDevice
+from dutlab.runner.journal import Journal, pending_undo, read_journal, undo_to_json
+from dutlab.runner.undo import carry_out
 
 
 @pytest.fixture(autouse=True)
@@ -41,19 +46,77 @@ def test_tests_of_the_suite_have_their_tables_and_their_place_in_the_report(pyth
 
 
 async def state_of(dut):
-    commands = (["nft", "list", "ruleset"], ["ip", "address"], ["ip", "route"], ["ip", "neigh"], ["sysctl", "net.ipv4.ip_forward"])
-    found = [(await dut.run(argv)).text for argv in commands]
+    commands = ["nft list ruleset", "ip address", "ip route", "ip -6 route", "ip neigh", "sysctl -a -r forward"]
+    found = [(await dut.run(command.split())).text for command in commands]
     return [sorted(text.splitlines()) for text in found]
 
 
-@pytest.mark.parametrize("kind", list(ResetKind))
-async def test_a_reset_leaves_the_dut_as_it_was(label, kind):
-    lab = await labs.up("three-node", label=label)
+@pytest.fixture
+async def lab(label):
+    """A lab whose DUT has something to lose."""
+    something = [
+        "sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.in-b.forwarding=0",
+        "nft add table inet t",
+        "sysctl -qw net.ipv6.conf.in-a.addr_gen_mode=1 net.ipv6.conf.in-a.disable_ipv6=0",
+        "ip route add 203.0.113.0/24 via 172.16.10.2 metric 7",
+        "ip address add 2001:2::1/64 dev in-a nodad",
+        "ip -6 route add 2001:2:0:9::/64 via 2001:2::2",
+    ]
     try:
-        dut = lab.hosts()["dut"]
-        await dut.run(["sh", "-c", "sysctl -qw net.ipv4.ip_forward=1; nft add table inet t; ip route add 203.0.113.0/24 via 172.16.10.2"])
-        before = await state_of(dut)
-        assert await LinuxDevice(dut, lab.testbed).reset(kind) > 0
-        assert await state_of(dut) == before
+        lab = await labs.up("three-node", label=label)
+        await lab.hosts()["dut"].run(["sh", "-ec", "; ".join(something)])
+        yield lab
     finally:
         await labs.down(label)
+
+
+def device_of(lab, journal):
+    linux, hosts = family("linux"), lab.hosts()
+    return JournaledDevice(hosts["dut"], lab.testbed, linux.modes, linux.resets, prober=None, journal=journal)
+
+
+@pytest.mark.parametrize("kind", list(ResetKind))
+async def test_a_reset_leaves_the_dut_as_it_was_and_the_journal_closed(lab, tmp_path, kind):
+    dut, path = lab.hosts()["dut"], tmp_path / "journal.jsonl"
+    before = await state_of(dut)
+    journal = Journal(path)
+    assert await device_of(lab, journal).reset(kind) > 0
+    journal.close()
+    assert await state_of(dut) == before
+    assert [e["event"] for e in read_journal(path)] == ["dut-changing", "dut-restored"] and not pending_undo(read_journal(path))
+
+
+@pytest.mark.parametrize("kind", list(ResetKind))
+async def test_a_reset_that_was_killed_halfway_is_undone_from_the_journal(lab, tmp_path, kind):
+    dut, path = lab.hosts()["dut"], tmp_path / "journal.jsonl"
+    before = await state_of(dut)
+    reset = family("linux").resets[kind.value]
+    back = await reset.undo(dut, lab.testbed)
+    journal = Journal(path)
+    journal.write("dut-changing", application="reset", undo=undo_to_json([back]))
+    journal.close()
+    await reset.carry_out(dut, lab.testbed, replace(back, stdin=""))  # as far as the first half
+    assert await state_of(dut) != before
+    for _ in range(2):  # whether or not some of it was back already
+        ((_, steps),) = pending_undo(read_journal(path))
+        await carry_out(steps, lab.hosts())
+        assert await state_of(dut) == before
+
+
+async def test_a_reset_whose_command_fails_is_undone_at_once(lab, tmp_path):
+    dut, path = lab.hosts()["dut"], tmp_path / "journal.jsonl"
+    before = await state_of(dut)
+
+    class Breaks:
+        async def undo(self, dut, testbed):
+            return await family("linux").resets["software"].undo(dut, testbed)
+
+        async def carry_out(self, dut, testbed, back):
+            await dut.run(["sh", "-ec", "nft flush ruleset; ip address flush dev in-a; exit 3"])
+
+    journal = Journal(path)
+    device = replace(device_of(lab, journal), kinds={"software": Breaks()})
+    with pytest.raises(CommandFailed):
+        await device.reset(ResetKind.SOFTWARE)
+    journal.close()
+    assert await state_of(dut) == before and not pending_undo(read_journal(path))

@@ -196,15 +196,17 @@ class Resetting:
     resets = (ResetKind.PROCESS, ResetKind.SOFTWARE)
 
     def __init__(self, **out_s):
-        self.out_s, self.kinds = out_s, []
+        self.out_s, self.kinds, self.was_reset = out_s, [], asyncio.Event()
 
     async def reset(self, kind):
         self.kinds.append(kind)
+        self.was_reset.set()
         return 0.25
 
     async def offer(self, offer):
-        await asyncio.sleep(0)  # the reset happens meanwhile
-        await asyncio.sleep(0)
+        self.was_reset.clear()
+        offer.begun()
+        await self.was_reset.wait()
         outcome = await Simulation(Dut(1e9)).offer(offer)
         lost = round(offer.rate * min(self.out_s[self.kinds[-1].value], offer.duration - 15))
         return Outcome(tuple(replace(f, lost_frames=lost, received_frames=f.sent_frames - lost) for f in outcome.flows))

@@ -9,6 +9,7 @@ import pytest
 
 from dutlab.plan.trials import make_plan
 from dutlab.spec.experiment import CustomMode, Experiment
+from dutlab.spec.generators import GENERATORS
 from dutlab.spec.known import FAMILY_MODES, LABS, WATCHES
 from dutlab.spec.loader import load_experiment, load_testbed
 from dutlab.spec.mixes import NAMED_MIXES
@@ -44,7 +45,7 @@ def test_every_experiment_of_the_reference_loads_and_can_be_planned(tmp_path, te
 @pytest.mark.parametrize(
     ("page", "model"),
     [(TESTBED_PAGE, m) for m in (Testbed, HostSpec, Link, Sensor)]
-    + [(EXPERIMENT_PAGE, m) for m in (Experiment, *KINDS.values(), SearchGoal, Step, Traffic, FlowSet, CustomMode)],
+    + [(EXPERIMENT_PAGE, m) for m in (Experiment, *KINDS.values(), *GENERATORS.values(), SearchGoal, Step, Traffic, FlowSet, CustomMode)],
 )
 def test_every_key_has_its_row(page, model):
     rows = set(re.findall(r"^\| `([a-z0-9_]+)` \|", page, re.MULTILINE))
@@ -54,7 +55,7 @@ def test_every_key_has_its_row(page, model):
 def test_no_row_explains_a_key_that_is_none():
     for page, models in (
         (TESTBED_PAGE, (Testbed, HostSpec, Link, Sensor)),
-        (EXPERIMENT_PAGE, (Experiment, *KINDS.values(), SearchGoal, Step, Traffic, FlowSet, CustomMode)),
+        (EXPERIMENT_PAGE, (Experiment, *KINDS.values(), *GENERATORS.values(), SearchGoal, Step, Traffic, FlowSet, CustomMode)),
     ):
         known = {key for model in models for key in model.file_keys()}
         assert set(re.findall(r"^\| `([a-z0-9_]+)` \|", page, re.MULTILINE)) <= known
@@ -63,10 +64,23 @@ def test_no_row_explains_a_key_that_is_none():
 def test_the_reference_names_everything_that_can_be_named():
     for name in (*FAMILY_MODES, *FAMILY_MODES["linux"]):
         assert f"`{name}`" in TESTBED_PAGE
-    for name in (*NAMED_MIXES, *WATCHES):
+    for name in (*NAMED_MIXES, *WATCHES, *GENERATORS):
         assert f"`{name}`" in EXPERIMENT_PAGE
     for name in LABS:
         assert f"{{lab: {name}}}" in EXPERIMENT_PAGE
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples" / "testbeds").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_ready_testbed_fits_an_experiment_with_every_mode_of_its_family(path, tmp_path):
+    modes = FAMILY_MODES[load_testbed(path).hosts["dut"].family]
+    text = f"experiment: all\ntestbed: {path}\nfactors: {{mode: [{', '.join(modes)}]}}\nworkloads: [{{sweep: {{rates: [1kpps], frame_sizes: [64]}}}}]\n"
+    (tmp_path / "e.yaml").write_text(text)
+    assert load_experiment(tmp_path / "e.yaml").factors["mode"] == modes
+
+
+def test_every_family_with_modes_has_a_ready_testbed():
+    shown = {load_testbed(path).hosts["dut"].family for path in (ROOT / "examples" / "testbeds").glob("*.yaml")}
+    assert shown >= {name for name, modes in FAMILY_MODES.items() if modes} - {"linux"}
 
 
 def test_the_design_example_of_a_testbed_is_the_ready_one():

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import exp, isfinite, log, prod
 
 from dutlab.analysis.flags import Flags, flags_of
-from dutlab.analysis.rank import RankTest, holm, mann_whitney, repeats_needed, stratified_p
+from dutlab.analysis.rank import RankTest, holm, mann_whitney, p_words, repeats_needed, stratified_p
 from dutlab.analysis.ratio import Ratio, ratio_of
 from dutlab.analysis.statistics import Summary, summarise
 
@@ -152,13 +152,13 @@ def _why(verdict: Verdict, test: RankTest, p: float, cells: int, ratio: Ratio | 
     if verdict is Verdict.EQUIVALENT:
         return "the whole 95 % interval of the ratio lies inside the margin"
     if verdict is not Verdict.NO_DIFFERENCE:
-        return f"p = {_p(p)}{among} (Mann-Whitney, Holm), Cliff's delta {test.delta:+.2f}"
+        return f"{p_words(p)}{among} (Mann-Whitney, Holm), Cliff's delta {test.delta:+.2f}"
     if test.least_p * cells > LEVEL:
         apart = "; no repeat of one side lies among the other's" if abs(test.delta) == 1 else ""
         return f"too few repeats to prove any{among}, {repeats_needed(LEVEL / cells)} a side would do{apart}"
     if ratio is None:
-        return f"p = {_p(p)}{among}; no ratio, because values are not above zero"
-    return f"p = {_p(p)}{among} (Mann-Whitney, Holm), Cliff's delta {test.delta:+.2f}"
+        return f"{p_words(p)}{among}; no ratio, because values are not above zero"
+    return f"{p_words(p)}{among} (Mann-Whitney, Holm), Cliff's delta {test.delta:+.2f}"
 
 
 def _missing(pair: Pair) -> Comparison:
@@ -182,7 +182,3 @@ def _flags(pair: Pair) -> list[tuple[str, Flags]]:
 
 def _finite(values: Sequence[float]) -> tuple[float, ...]:
     return tuple(v for v in values if isfinite(v))
-
-
-def _p(p: float) -> str:
-    return f"{p:.3f}" if p >= 0.001 else "< 0.001"  # noqa: PLR2004 - more digits say nothing

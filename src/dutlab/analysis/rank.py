@@ -91,6 +91,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return out
 
 
+def p_words(p: float) -> str:
+    """`p = 0.012`; digits beyond the third say nothing."""
+    return f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"  # noqa: PLR2004 -- as above
+
+
 def u_quantile(n: int, m: int, share: float) -> tuple[int, float]:
     """The largest k with P(U < k) <= `share` for samples without ties and without a difference, and that probability; (0, 0) for none."""
     ways = _rank_sums(tuple(2 * rank for rank in range(1, n + m + 1)), m)

@@ -11,11 +11,13 @@ from typing import TypeVar
 import click
 
 from dutlab.analysis.compare import Comparison, Together, Verdict, could_prove, less_is_better
-from dutlab.analysis.rank import repeats_needed
+from dutlab.analysis.rank import p_words, repeats_needed
 from dutlab.cli.quantities import SHARE
 from dutlab.cli.text_table import printable, table
 from dutlab.errors import InputError
+from dutlab.report import write_image
 from dutlab.report.compared import ComparedPair, ComparedRun, compare_modes, compare_runs, open_run
+from dutlab.report.ratio_rows import compared_plot
 from dutlab.report.words import bit_rate_unit, unit_of
 from dutlab.store.find import newest_like
 
@@ -24,8 +26,10 @@ _FIGURE = click.option(
     "--figure", "figures", multiple=True, metavar="NAME", help="Compare this instead, as in latency_p99_ns; again for more."
 )
 _MARGIN = click.option("--margin", type=SHARE, help="Ask whether both are equivalent within this, as in 2%; choose it before you look.")
+_PLOT = click.option(
+    "--plot", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Draw the ratios: FILE.svg or FILE.png."
+)
 _JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
-SHOWN_P = 0.001
 _MOST_DIFFERENCES = 30
 
 
@@ -34,18 +38,23 @@ _MOST_DIFFERENCES = 30
 @click.option("--baseline", metavar="MODE", help="With one RUN: the mode that the others are compared with.  [the first]")
 @_MARGIN
 @_FIGURE
+@_PLOT
 @_JSON
-def compare(*, runs: tuple[Path, ...], baseline: str | None, margin: float | None, figures: tuple[str, ...], as_json: bool) -> None:
+def compare(
+    *, runs: tuple[Path, ...], baseline: str | None, margin: float | None, figures: tuple[str, ...], plot: Path | None, as_json: bool
+) -> None:
     """Compare runs with the first of them, cell by cell; or, of a single run, its modes.
 
     \b
     Example:
-      dutlab compare runs/2026-11-21T0801Z-firewall-modes-3f2a runs/2026-11-28T0801Z-firewall-modes-77c0 --margin 2%
+      dutlab compare runs/2026-11-21T0801Z-firewall-modes-3f2a runs/2026-11-28T0801Z-firewall-modes-77c0 --margin 2% --plot compared.svg
     """  # noqa: D301
     opened = [open_run(path) for path in runs]
     if baseline is not None and len(opened) > 1:
         raise InputError("--baseline names a mode of a single run", remedy="of several runs the first is the baseline")
     found = _computed(lambda: _all(opened, baseline, figures, margin))
+    if plot is not None:
+        write_image(compared_plot(found, margin), plot)
     if as_json:
         click.echo(json.dumps({"schema_version": 1, "margin": margin, "compared": [_plain(p) for p in found]}, indent=1))
         return
@@ -133,8 +142,7 @@ def _lines(pair: ComparedPair) -> Iterator[str]:
     rows = [_row(c) for c in pair.comparisons]
     yield from table(("cell", "first", "second", "ratio", "95 % interval", "verdict", "because"), rows, right={1, 2, 3})
     if (all_of := pair.together) is not None:
-        p = f"p = {all_of.p:.3f}" if all_of.p >= SHOWN_P else f"p < {SHOWN_P}"
-        yield f"all {all_of.cells} cells together: {all_of.words}, {all_of.ratio:.4f} times ({p}, rank test within cells)"
+        yield f"all {all_of.cells} cells together: {all_of.words}, {all_of.ratio:.4f} times ({p_words(all_of.p)}, rank test within cells)"
     for side, labels in ((pair.first, pair.only_first), (pair.second, pair.only_second)):
         if labels:
             yield f"only in {printable(side)}: {printable('; '.join(labels))}"

@@ -13,8 +13,10 @@ from dutlab.analysis.factors import analyse
 from dutlab.cli.quantities import AMOUNT
 from dutlab.cli.text_table import printable, table
 from dutlab.errors import InputError
+from dutlab.report import write_image
 from dutlab.report.cells import cells_of_run, cells_of_table, rates_by_mode
 from dutlab.report.compared import open_run
+from dutlab.report.ratio_rows import effects_plot
 from dutlab.report.tables import size_order
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
@@ -25,19 +27,22 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.option(
     "--figure", metavar="NAME", default="received_pps", show_default=True, help="Of a run; of a file: the column with the values."
 )
+@click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Draw them: FILE.svg or FILE.png.")
 @_JSON
-def effects(*, source: Path, figure: str, as_json: bool) -> None:
+def effects(*, source: Path, figure: str, plot: Path | None, as_json: bool) -> None:
     """What each factor does, and which effects the cells cannot tell apart.
 
     \b
     Example:
-      dutlab effects apu2-openbsd-factors.csv --figure mbytes_per_s
+      dutlab effects apu2-openbsd-factors.csv --figure mbytes_per_s --plot effects.svg
     """  # noqa: D301
     cells = cells_of_run(open_run(source), figure) if source.is_dir() else cells_of_table(source, figure)
     try:
         found = analyse(cells)
     except ValueError as error:
         raise InputError(f"{source}: {error}") from None
+    if plot is not None:
+        write_image(effects_plot(found, figure), plot)
     if as_json:
         click.echo(json.dumps({"schema_version": 1, "figure": figure, **asdict(found), "sentences": found.sentences}, indent=1))
         return

@@ -21,6 +21,7 @@ COMMANDS = {
     "import": "dutlab.cli.import_files:import_files",
     "lab": "dutlab.cli.lab:lab",
     "compare": "dutlab.cli.compare:compare",
+    "history": "dutlab.cli.history:history",
     "effects": "dutlab.cli.effects:effects",
     "cost": "dutlab.cli.effects:cost",
     "claims": "dutlab.cli.claims:claims",

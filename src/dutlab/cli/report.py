@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from dutlab.report import write_plots, write_report
+from dutlab.report import FORMATS, write_plots, write_publication, write_report
+from dutlab.report.publication import STYLES
 
 _RUNS = click.argument("runs", metavar="RUN…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
 _OUT = click.option("-o", "--output", "out", type=click.Path(path_type=Path), help="Where to write; beside the run without it.")
@@ -14,18 +15,22 @@ _OUT = click.option("-o", "--output", "out", type=click.Path(path_type=Path), he
 
 @click.command()
 @_RUNS
-@click.option(
-    "--format", "formats", multiple=True, type=click.Choice(["html", "md", "csv", "json"]), help="May be given again.  [all four]"
-)
+@click.option("--format", "formats", multiple=True, type=click.Choice(FORMATS), help="May be given again.  [all four]")
+@click.option("--style", type=click.Choice(list(STYLES)), help="Print it as a kind of review does: its tables and figures alone.")
 @_OUT
-def report(*, runs: tuple[Path, ...], formats: tuple[str, ...], out: Path | None) -> None:
+def report(*, runs: tuple[Path, ...], formats: tuple[str, ...], style: str | None, out: Path | None) -> None:
     """Write the report of runs: tables, plots, doubts and what was done.
 
     \b
     Example:
       dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --format html
+      dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --style review
     """  # noqa: D301
-    for path in write_report(runs, formats=formats or ("html", "md", "csv", "json"), out=out):
+    wanted = formats or FORMATS
+    written = (
+        write_report(runs, formats=wanted, out=out) if style is None else write_publication(runs, style=style, formats=wanted, out=out)
+    )
+    for path in written:
         click.echo(path)
 
 

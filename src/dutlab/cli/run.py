@@ -14,6 +14,7 @@ from dutlab.cli.loop import run_in_order
 from dutlab.cli.userns import become_root
 from dutlab.plan.trials import make_plan
 from dutlab.report import write_report
+from dutlab.report.words import plural
 from dutlab.runner import run as runner
 from dutlab.spec.loader import load_experiment
 from dutlab.tools.engine import find_engine
@@ -93,7 +94,7 @@ def undo(*, run_folder: Path) -> None:
       dutlab undo runs/2026-11-21T0801Z-firewall-modes-3f2a
     """  # noqa: D301
     count = run_in_order(runner.undo(run_folder))
-    click.echo(f"{count} modes undone" if count else "nothing to undo")
+    click.echo(f"{plural(count, 'change')} of the DUT undone" if count else "nothing to undo")
 
 
 @click.command()

@@ -15,14 +15,14 @@ from dutlab.store.ask import ask
 from dutlab.store.index import RunLine, Wanted, list_runs, opened
 
 _SHOWN = 50
-_FOLDER = click.option(
+FOLDER = click.option(
     "--runs", "folder", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), help="Where they lie.  [runs]"
 )
 _REBUILD = click.option("--rebuild", is_flag=True, help="Make the index anew from the folders.")
 
 
 @click.command()
-@_FOLDER
+@FOLDER
 @click.option("--experiment", default="", metavar="NAME", help="Of this experiment.")
 @click.option("--testbed", default="", metavar="NAME", help="On this testbed.")
 @click.option("--mode", default="", metavar="MODE", help="In which this mode was measured.")
@@ -60,7 +60,7 @@ def runs(
 
 @click.command()
 @click.argument("question", metavar="SQL")
-@_FOLDER
+@FOLDER
 @_REBUILD
 @click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True, help="How to print it.")
 def query(*, question: str, folder: Path, rebuild: bool, form: str) -> None:

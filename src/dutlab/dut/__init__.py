@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dutlab.dut.freebsd_pf import FREEBSD_PF
 from dutlab.dut.linux import LINUX
 from dutlab.dut.mode import Family
+from dutlab.dut.openbsd_pf import OPENBSD_PF
+from dutlab.dut.pfsense import PFSENSE
 from dutlab.errors import InputError
 
-_FAMILIES: dict[str, Family] = {LINUX.name: LINUX}
+_FAMILIES: dict[str, Family] = {known.name: known for known in (LINUX, FREEBSD_PF, PFSENSE, OPENBSD_PF)}
 
 
 def family(name: str) -> Family:

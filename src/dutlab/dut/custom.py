@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from dutlab.dut.linux import everything_came, passed
+from dutlab.dut.frames import everything_came, passed
 from dutlab.dut.mode import Check, Prober, UndoStep
 from dutlab.hosts.host import Host
 from dutlab.spec.testbed import Testbed

@@ -13,6 +13,7 @@ from dutlab.hosts.host import Host
 
 IP_FORWARD = "net/ipv4/ip_forward"
 IP6_FORWARD = "net/ipv6/conf/all/forwarding"
+EMPTY = "flush ruleset\n"
 
 # A change of ip_forward also rewrites `forwarding` of every interface and of `default`, and conf/all/accept_redirects
 # (inet_forward_change() in net/ipv4/devinet.c); IPv6's `all` does the same to its interfaces. The switch itself comes first, so that
@@ -45,11 +46,23 @@ async def need_nft(dut: Host) -> None:
 async def read_undo(dut: Host) -> list[UndoStep]:
     """Steps that put forwarding and ruleset back as they are now. Changes nothing.
 
-    Raises HostError when the present ruleset is one that nft itself would not take back (rules of iptables extensions, for instance):
-    what cannot be restored must not be flushed.
+    Raises HostError when the present ruleset is one that nft itself would not take back.
+    """
+    back, keys = await read_ruleset(dut), await read_forwarding(dut)
+    return [
+        UndoStep(dut.name, ("nft", "-f", "-"), back, "no ruleset, as it was found" if back == EMPTY else "the ruleset as it was found"),
+        UndoStep(dut.name, ("sysctl", "-q", "-e", "-w", *keys), "", "forwarding as it was found"),
+    ]
+
+
+async def read_ruleset(dut: Host) -> str:
+    """The ruleset in force, as text for `nft -f`.
+
+    Raises HostError when it is one that nft itself would not take back (rules of iptables extensions, for instance): what cannot be
+    restored must not be flushed.
     """
     ruleset = (await dut.run(["nft", "list", "ruleset"])).text
-    back = "flush ruleset\n" + ruleset
+    back = EMPTY + ruleset if ruleset.strip() else EMPTY
     try:
         await dut.run(["nft", "-c", "-f", "-"], stdin=back.encode())
     except CommandFailed as e:
@@ -58,12 +71,12 @@ async def read_undo(dut: Host) -> list[UndoStep]:
             host=dut.name,
             remedy="save it by hand and start from an empty ruleset (`nft flush ruleset`)",
         ) from e
-    forwarding = (await dut.run(["sh", "-c", _READ_FORWARDING])).text.split("\n")
-    keys = [line for line in forwarding if "=" in line]
-    return [
-        UndoStep(dut.name, ("nft", "-f", "-"), back, "the ruleset as it was found" if ruleset.strip() else "no ruleset, as it was found"),
-        UndoStep(dut.name, ("sysctl", "-q", "-e", "-w", *keys), "", "forwarding as it was found"),
-    ]
+    return back
+
+
+async def read_forwarding(dut: Host) -> list[str]:
+    """What forwards, as arguments of `sysctl -w` in the order in which they have to be written."""
+    return [line for line in (await dut.run(["sh", "-c", _READ_FORWARDING])).text.split("\n") if "=" in line]
 
 
 async def forward_and_filter(dut: Host, ruleset: str) -> None:

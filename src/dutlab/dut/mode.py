@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from dutlab.hosts.host import Host
@@ -64,10 +64,21 @@ class Mode(Protocol):
         """What real frames show. A mode with a check that did not pass measures nothing."""
 
 
-class Family(Protocol):
-    """A kind of DUT."""
+class Reset(Protocol):
+    """A restart of the DUT, or of a part of it, in two halves: everything away, everything back as it was."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def modes(self) -> Mapping[str, Mode]: ...
+    async def undo(self, dut: Host, testbed: Testbed) -> UndoStep:
+        """The second half, read from the DUT as it is now. Changes nothing. Raises HostError when something could not be put back."""
+
+    async def carry_out(self, dut: Host, testbed: Testbed, back: UndoStep) -> None:
+        """Both halves, in one command. Raises CommandFailed."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """A kind of DUT, and the modes that it brings along by name."""
+
+    name: str
+    modes: Mapping[str, Mode]
+    resets: Mapping[str, Reset] = field(default_factory=dict)
+    """By the words of methods.ports.ResetKind; empty if it cannot be reset by command."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import signal
+import weakref
 from collections.abc import Sequence
 
 import asyncssh
@@ -22,6 +23,8 @@ from dutlab.hosts.ssh_login import Login, connect
 START_S = 30.0
 """Within which a command's shell must be running there, a wait for a free session included."""
 CLOSE_S = 5.0
+LOGINS_AT_ONCE = 16
+"""Their arithmetic is this process's: a hundred at once would all run out of time together."""
 _WORD = {signal.SIGTERM: "T", signal.SIGKILL: "K"}
 
 
@@ -38,14 +41,15 @@ class Link:
     @classmethod
     async def open(cls, login: Login, before: Link | None) -> Link:
         """Connects. What a connection `before` this one has left running is ended. Raises HostError."""
-        link = cls(login, await connect(login))
-        try:
-            link._keeper = await link._open(["sh", "-c", SCRIPT, link._nonce])
-            if before is not None:
-                await link._sweep(before)
-        except BaseException:
-            await link.close()
-            raise
+        async with _logins():
+            link = cls(login, await connect(login))
+            try:
+                link._keeper = await link._open(["sh", "-c", SCRIPT, link._nonce])
+                if before is not None:
+                    await link._sweep(before)
+            except BaseException:
+                await link.close()
+                raise
         return link
 
     @property
@@ -140,6 +144,14 @@ class Link:
     def _tell(self, word: str, group: int) -> None:
         if self.alive and self._keeper is not None:
             self._keeper.say(f"{word} {group}\n".encode())
+
+
+_turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = weakref.WeakKeyDictionary()
+
+
+def _logins() -> asyncio.Semaphore:
+    """The turns of this event loop."""
+    return _turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(LOGINS_AT_ONCE))
 
 
 _SWEEP = """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -32,6 +32,8 @@ class Imported:
     started: datetime | None = None
     """None where the file does not say; the time of the import stands there then."""
     ended: datetime | None = None
+    ceilings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """As in a record; what the user's line rate allows."""
 
 
 def write_imported(runs: Path, name: str, trials: Sequence[Imported], *, command: Sequence[str], now: datetime) -> RunFolder:
@@ -80,6 +82,7 @@ def _record(number: int, cell: Cell, trial: Imported, now: datetime) -> TrialRec
         started=trial.started or now,
         ended=trial.ended or trial.started or now,
         figures={link: dict(of) for link, of in measured.figures.items()},
+        ceilings={link: dict(of) for link, of in trial.ceilings.items()},
         flows=[FlowRecord.of(f) for f in measured.flows],
         doubts=[DoubtRecord.of(d) for d in (Doubt(DoubtKind.IMPORTED), *measured.doubts)],
         tool_facts=dict(measured.facts),

@@ -11,6 +11,7 @@ Importer = Callable[[str, bytes, ImportOptions], list[Imported]]
 """(name of the file, its bytes, what the user said) → its trials. Raises InputError."""
 
 IMPORTERS: Mapping[str, str] = {
+    "figures": "dutlab.interop.figure_table:imported",
     "iperf3": "dutlab.interop.iperf3_run:imported",
     "ipgen": "dutlab.interop.generator_runs:ipgen",
     "loadtest": "dutlab.interop.loadtest_run:imported",

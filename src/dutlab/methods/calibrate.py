@@ -14,7 +14,7 @@ A result's headroom is what the rig does with the same frames on the same links 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import MeasurementError
@@ -49,6 +49,7 @@ class RigPoint:
     gap_error_ns: float | None
     latency_min_ns: int | None
     latency_p99_ns: int | None
+    generator: str = "engine"
 
 
 def mix_key(mix: FrameMix) -> str:
@@ -58,16 +59,27 @@ def mix_key(mix: FrameMix) -> str:
     return str(mix.parts[0][0]) if len(mix.parts) == 1 else ",".join(f"{size}:{weight}" for size, weight in mix.parts)
 
 
-async def calibrate(generator: Generator, links: tuple[str, ...], mix: FrameMix, *, duration: Seconds = DURATION) -> list[RigPoint]:
-    """Every load on `links` at once. Raises ToolFailed, HostError, and MeasurementError when nothing comes back."""
+async def calibrate(
+    generator: Generator,
+    links: tuple[str, ...],
+    mix: FrameMix,
+    *,
+    duration: Seconds = DURATION,
+    loads: Sequence[float | None] = LOADS,
+    name: str = "engine",
+) -> list[RigPoint]:
+    """Every load on `links` at once; `name` is the generator's.
+
+    Raises ToolFailed, HostError, and MeasurementError when nothing comes back.
+    """
     points: list[RigPoint] = []
     carried = 0.0
-    for share in LOADS:
+    for share in loads:
         rate = None if share is None else Pps(carried * share)
         outcome = await generator.offer(Offer(links, mix, rate, duration, _WARMUP, _DRAIN))
         if silent := [f.link for f in outcome.flows if f.sent_seconds <= 0 or f.received_frames == 0]:
             raise MeasurementError(f"of the frames on link {' and '.join(silent)} of the rig without the DUT, none came back")
-        found = [_point(links, mix, rate, flow) for flow in outcome.flows]
+        found = [replace(_point(links, mix, rate, flow), generator=name) for flow in outcome.flows]
         if rate is None:
             carried = min(p.received_pps for p in found)
         points += found

@@ -10,6 +10,7 @@ METHODS = {
     "soak": "dutlab.methods.soak",
     "latency": "dutlab.methods.latency",
     "loadtest": "dutlab.methods.loadtest",
+    "reconf": "dutlab.methods.reconf",
     "rfc2544": "dutlab.methods.rfc2544.suite",
     "routes": "dutlab.methods.routes",
     "search": "dutlab.methods.search",

@@ -80,6 +80,8 @@ class Offer:
     answered: IPAddress | None = None
     """Where answers go, if not to the source's own address: what the DUT translates it to."""
     traffic: Traffic = field(default_factory=Traffic)
+    begun: Callable[[], None] | None = field(default=None, compare=False)
+    """Called when frames that count are being sent, within some tenths of a second after the first: for who does something meanwhile."""
 
     def __post_init__(self) -> None:
         """Raises ValueError when rate and profile are both given."""
@@ -260,6 +262,15 @@ class ResetKind(enum.Enum):
     """Its whole network configuration: forwarding, rules, addresses, routes."""
 
 
+@dataclass(frozen=True)
+class Change:
+    """A change of the DUT by command. `began_s` is the controller's wall clock, in seconds since the epoch."""
+
+    began_s: float
+    took_s: float
+    """Until the command said that it was done."""
+
+
 class Device(Protocol):
     """What a method may do to the DUT beside loading it. Whatever it changes is undone at the end of the trial, and after a crash."""
 
@@ -269,6 +280,12 @@ class Device(Protocol):
 
     async def reset(self, kind: ResetKind) -> float:
         """Resets it; returns how many seconds the command took. Raises HostError."""
+
+    async def change_mode(self, name: str) -> Change:
+        """Puts it into a mode of the experiment or of its family, from whatever mode it is in. Raises InputError, HostError."""
+
+    async def faults_of_mode(self, name: str) -> Sequence[str]:
+        """What real frames show against its being in the mode, in words; empty if it is. Nothing may be sent meanwhile. Raises as above."""
 
 
 class End(enum.Enum):

@@ -16,7 +16,7 @@ from __future__ import annotations
 import random
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -25,9 +25,11 @@ from dutlab.analysis.ceilings import Ip, frames, tcp_goodput
 from dutlab.plan.cell import Cell
 from dutlab.plan.timing import HAND_S, LAB_S, MODE_S, tool_overhead
 from dutlab.spec.experiment import LARGEST_SEED, Experiment
+from dutlab.spec.generators import ENGINE, generator_of
 from dutlab.spec.mixes import Mix
 from dutlab.spec.testbed import Link, Testbed
 from dutlab.spec.workloads import Setting, WorkloadModel
+from dutlab.spec.workloads.frames import FrameWorkload
 from dutlab.units import BpsL1
 
 _T = TypeVar("_T")
@@ -76,10 +78,11 @@ class Plan(BaseModel):
 
 @dataclass(frozen=True)
 class _Drive:
-    """A workload and one of its settings."""
+    """A workload and one of its settings, and what carries it out."""
 
     workload: WorkloadModel
     setting: Setting
+    tool: str
 
 
 def make_plan(experiment: Experiment, testbed: Testbed, *, seed: int | None = None) -> Plan:
@@ -90,7 +93,7 @@ def make_plan(experiment: Experiment, testbed: Testbed, *, seed: int | None = No
     seed = next((s for s in (seed, experiment.seed) if s is not None), None)
     seed = secrets.randbelow(LARGEST_SEED) if seed is None else seed
     shuffle = _Shuffler(random.Random(seed) if experiment.order == "shuffled" else None)  # noqa: S311 an order, not a secret
-    drives = [_Drive(w, s) for w in experiment.workloads for s in w.settings(testbed.links)]
+    drives = [d for w in experiment.workloads for d in _drives(w, experiment, testbed)]
     trials: list[Trial] = []
     for group, (mode, by_hand, repeat) in enumerate(_groups(experiment, shuffle), start=1):
         for drive in shuffle(drives):
@@ -98,7 +101,7 @@ def make_plan(experiment: Experiment, testbed: Testbed, *, seed: int | None = No
                 mode=mode,
                 factors={"mode": mode, **by_hand},
                 workload=drive.workload.kind,
-                tool=drive.workload.tool,
+                tool=drive.tool,
                 links=drive.setting.links,
                 params=drive.setting.params,
                 repeat=repeat,
@@ -108,7 +111,7 @@ def make_plan(experiment: Experiment, testbed: Testbed, *, seed: int | None = No
                     number=len(trials) + 1,
                     cell=cell,
                     group=group,
-                    estimate_s=round(drive.setting.seconds + tool_overhead(drive.workload.tool), 3),
+                    estimate_s=round(drive.setting.seconds + tool_overhead(drive.tool), 3),
                     ceilings=_ceilings(drive.setting, testbed),
                 )
             )
@@ -126,6 +129,21 @@ def make_plan(experiment: Experiment, testbed: Testbed, *, seed: int | None = No
 def needs_hand(plan: Plan) -> list[str]:
     """What a person would have to do, in the order of the plan: `set bios-turbo to on`. Empty for a plan that runs unattended."""
     return [f"set {name} to {level}" for name, level in _changes(plan.trials, plan.hand_factors)]
+
+
+def _drives(workload: WorkloadModel, experiment: Experiment, testbed: Testbed) -> Iterator[_Drive]:
+    """Each setting of a workload; `generator` is among the params where frames are sent by another than the engine."""
+    default = experiment.generator or testbed.generator or ENGINE
+    for setting in workload.settings(testbed.links):
+        params = dict(setting.params)
+        named = params.pop("generator", None)
+        if named is None and not isinstance(workload, FrameWorkload):
+            yield _Drive(workload, setting, workload.tool)
+            continue
+        generator = default if named is None else generator_of(named)
+        if generator != ENGINE:
+            params["generator"] = generator.text()
+        yield _Drive(workload, replace(setting, params=params), generator.kind)
 
 
 class _Shuffler:

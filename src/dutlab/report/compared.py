@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,12 @@ from dutlab.report.groups import GroupKey, key_of
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 
-_MAIN = (re.compile(r"goodput_bps"), re.compile(r"\w+_lower_pps|max_ok_pps"), re.compile(r"received_pps"))
+_MAIN = (
+    re.compile(r"goodput_bps"),
+    re.compile(r"\w+_lower_pps|max_ok_pps|throughput_pps"),
+    re.compile(r"received_pps"),
+    re.compile(r"max_received_pps"),
+)
 """What a cell is compared by: the first of these that it has."""
 
 
@@ -140,8 +145,13 @@ def _pairs(first: Sequence[TrialRecord], second: Sequence[TrialRecord], label: s
 
 
 def _main_figures(records: Sequence[TrialRecord], link: str) -> list[str]:
-    names = dict.fromkeys(name for r in records for name in r.figures.get(link, ()))
-    return next((found for pattern in _MAIN if (found := [n for n in names if pattern.fullmatch(n)])), [])
+    return main_figures(dict.fromkeys(name for r in records for name in r.figures.get(link, ())))
+
+
+def main_figures(names: Iterable[str]) -> list[str]:
+    """Of the figures of a cell those that it is compared by; several where a search had several goals."""
+    held = list(names)
+    return next((found for pattern in _MAIN if (found := [n for n in held if pattern.fullmatch(n)])), [])
 
 
 def _values(records: Sequence[TrialRecord], link: str, figure: str) -> tuple[float, ...]:
@@ -149,11 +159,13 @@ def _values(records: Sequence[TrialRecord], link: str, figure: str) -> tuple[flo
 
 
 def _label(cell: Cell) -> str:
-    factors = [f"{name} {level}" for name, level in cell.factors.items() if name != "mode"]
-    size = cell.params.get("frame_size")
-    return " · ".join(
-        [*([cell.mode] if cell.mode else []), *factors, f"{cell.workload}{f' {size}' if size else ''}", f"link {cell.link_label}"]
-    )
+    return cell_label(cell.mode, cell.factors, cell.workload, str(cell.params.get("frame_size") or ""), cell.link_label)
+
+
+def cell_label(mode: str, factors: Mapping[str, str], workload: str, frame_size: str, links: str) -> str:
+    """`nat · sweep 64 · link a`."""
+    varied = [f"{name} {level}" for name, level in factors.items() if name != "mode"]
+    return " · ".join([*([mode] if mode else []), *varied, f"{workload}{f' {frame_size}' if frame_size else ''}", f"link {links}"])
 
 
 def _labels(of: Mapping[GroupKey, Sequence[TrialRecord]], without: Mapping[GroupKey, Sequence[TrialRecord]]) -> tuple[str, ...]:

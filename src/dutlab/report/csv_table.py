@@ -22,7 +22,7 @@ def csv_table(runs: Sequence[RunReport]) -> str:
     writer.writeheader()
     for r in runs:
         for row in _rows(r):
-            writer.writerow({k: _cell(v) for k, v in row.items()})
+            writer.writerow({k: formula_safe(v) for k, v in row.items()})
     return out.getvalue()
 
 
@@ -74,6 +74,6 @@ def _value(r: RunReport, value: Value) -> Row:
     }  # fmt: skip
 
 
-def _cell(value: str | float | None) -> str | float | None:
+def formula_safe(value: str | float | None) -> str | float | None:
     """A text that a spreadsheet would run as a formula is made a text by an apostrophe."""
     return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value

@@ -6,6 +6,7 @@ import hashlib
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,22 +33,45 @@ RFC2544_TRIAL_S = 60
 RFC2544_SIZES = {"64", "128", "256", "512", "1024", "1280", "1518"}
 
 
-def gather(path: Path, base: Path, *, first_note: int = 1) -> RunReport:
-    """All of the run at `path`; links are relative to the folder `base`.
+@dataclass(frozen=True)
+class ReadRun:
+    """A run folder, read: what every form of report is made from."""
 
-    A damaged record becomes a fault of the report and the rest is reported. Raises StoreError for what is no run, NewerRun.
-    """
+    run: RunFolder
+    experiment: Mapping[str, Any]
+    testbed: Mapping[str, Any]
+    planned: Mapping[int, Cell]
+    records: list[TrialRecord]
+    groups: Sequence[Group]
+    labels: tuple[str, ...]
+    """In their order."""
+    book: NoteBook
+    faults: list[str]
+    """What could not be read."""
+
+
+def read_run(path: Path, *, first_note: int = 1) -> ReadRun:
+    """A damaged record becomes a fault and the rest is read. Raises StoreError for what is no run, NewerRun."""
     run = RunFolder.open(path)
     faults: list[str] = []
     records = list(run.readable_records(faults))
-    resolved = run.resolved
-    experiment, testbed = _mapping(resolved.get("experiment")), _mapping(resolved.get("testbed"))
-    plan = run.plan
-    planned = planned_cells(plan)
+    experiment, testbed = _mapping(run.resolved.get("experiment")), _mapping(run.resolved.get("testbed"))
+    planned = planned_cells(run.plan)
     labels = labels_of([*planned.values(), *(r.cell for r in records)], _mapping(experiment.get("factors")))
     groups = group(planned, records, labels)
-    order = tuple(dict.fromkeys(labels.values()))
-    book = NoteBook(groups, first=first_note)
+    order, book = tuple(dict.fromkeys(labels.values())), NoteBook(groups, first=first_note)
+    return ReadRun(run, experiment, testbed, planned, records, groups, order, book, faults)
+
+
+def gather(path: Path, base: Path, *, first_note: int = 1) -> RunReport:
+    """All of the run at `path`; links are relative to the folder `base`. Raises as `read_run` does."""
+    return report_of(read_run(path, first_note=first_note), base)
+
+
+def report_of(read: ReadRun, base: Path) -> RunReport:
+    """What the report says of a run; links are relative to the folder `base`."""
+    run, experiment, testbed, groups, order, book = read.run, read.experiment, read.testbed, read.groups, read.labels, read.book
+    records, planned, faults = read.records, read.planned, list(read.faults)
     found_matrices, found_sweeps = matrices(groups, order, book), sweeps(groups, order, book)
     found_sections = sections(run, groups, order, book)
     means, facts = core_means(run, groups), _hosts(run, faults)
@@ -67,10 +91,10 @@ def gather(path: Path, base: Path, *, first_note: int = 1) -> RunReport:
         ended=_moment(ended),
         seconds=(ended - started).total_seconds() if started and ended else 0.0,
         trials_planned=len(planned) or len(records),
-        seed=str(plan.get("seed", "not recorded")),
-        order=str(experiment.get("order") or plan.get("order") or "not recorded"),
+        seed=str(run.plan.get("seed", "not recorded")),
+        order=str(experiment.get("order") or run.plan.get("order") or "not recorded"),
         repeats=max((c.repeat for c in cells), default=0),
-        command=_command(run, resolved, plan.get("seed")),
+        command=_command(run, run.resolved, run.plan.get("seed")),
         manifest=_manifest(run),
         labels=order,
         headlines=(*(h for s in found_sections for h in s.headlines), *headlines(found_matrices, found_sweeps, found_limits)),

@@ -29,6 +29,7 @@ from dutlab.report.words import (
 )
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
     from markupsafe import Markup
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -36,10 +37,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 def html(runs: Sequence[RunReport], plots: Mapping[str, Sequence[Plot]]) -> str:
     """The page of `runs`; `plots` by the run's name."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - 60 ms that only reports need
-
-    environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=False)
-    environment.filters |= {"safe_svg": _ours, "safe_css": _ours, "code": _code}
+    made = environment()
     place = {r.name: n for n, r in enumerate(runs, 1)}
 
     def prefix(r: RunReport) -> str:
@@ -64,17 +62,27 @@ def html(runs: Sequence[RunReport], plots: Mapping[str, Sequence[Plot]]) -> str:
     def limit_of(r: RunReport, label: str, trials: Sequence[int]) -> LimitRow | None:
         return next((limit_rows[r.name, label, t] for t in trials if (r.name, label, t) in limit_rows), None)
 
-    environment.globals |= {
+    made.globals |= {
         "limit_of": limit_of,
         "prefix": prefix, "anchor": anchor, "note_of": note_of, "severe_marks": severe_marks, "colour_place": _colour_place,
         "counts": _counts, "checks_by_mode": _checks_by_mode,
         "all_ranges": _all_ranges, "matrix_unit": matrix_unit, "matrix_words": matrix_words, "mix_words": mix_words,
         "column_groups": _column_groups, "grid_units": grid_units,
         "sweep_plot_names": sweep_plot_names, "has": _has, "one_repeat": _one_repeat, "same": _same,
-        "numbers_words": numbers_words, "duration_words": duration_words, "plural": plural,
+        "numbers_words": numbers_words, "duration_words": duration_words,
         "limit_value": _limit_value, "kpps": KPPS, "mbps": MBPS, "percent": PERCENT, "us": MICROSECONDS, "count": COUNT, "times": TIMES,
     }  # fmt: skip
-    return environment.get_template("report.html.j2").render(runs=runs, plots=plots, style=_style())
+    return made.get_template("report.html.j2").render(runs=runs, plots=plots, style=style_sheet())
+
+
+def environment() -> Environment:
+    """Where templates are rendered: everything from outside is escaped."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - 60 ms that only reports need
+
+    made = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=False)
+    made.filters |= {"safe_svg": _ours, "safe_css": _ours, "code": _code}
+    made.globals |= {"plural": plural}
+    return made
 
 
 def matrix_unit(matrix: Matrix) -> Unit:
@@ -114,7 +122,8 @@ def _code(text: str) -> Markup:
     return Markup("").join(Markup("<code>{}</code>").format(part) if n % 2 else escape(part) for n, part in enumerate(parts))
 
 
-def _style() -> str:
+def style_sheet() -> str:
+    """Of every page: rules, the colours of modes, and the dark scheme's."""
     modes = "".join(f".m{n}{{color:{light}}}" for n, light in enumerate(SERIES))
     dark_modes = "".join(f".m{n}{{color:{DARK[light]}}}" for n, light in enumerate(SERIES))
     css = (TEMPLATES / "style.css").read_text(encoding="utf-8")

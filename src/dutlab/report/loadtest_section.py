@@ -63,7 +63,7 @@ def _answer(group: Group, book: NoteBook) -> str:
         said += f"{PERCENT.text(share.median)} of line rate; "
     if isinstance(point, Figure) and isinstance(at, Figure):
         return f"{said}saturated {SECONDS.text(at.median)} after the ramp began, at {KPPS.text(point.median)}."
-    return f"{said}not saturated."
+    return f"{said}not saturated." if any(r.tables.get("seconds") for r in group.measured) else f"{said}whether it saturated is not told."
 
 
 def _names(group: Group) -> list[str]:

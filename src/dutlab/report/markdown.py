@@ -39,24 +39,25 @@ def markdown(runs: Sequence[RunReport]) -> str:
 
 
 def _parts(r: RunReport) -> Iterable[str]:
-    yield f"# {_t(r.experiment)}"
+    yield f"# {text(r.experiment)}"
     yield (
-        f"Run {_t(r.name)} on testbed {_t(r.testbed)}, {_t(r.started)}: {plural(len(r.trials), 'trial')} in {duration_words(r.seconds)}, "
-        f"{plural(r.repeats, 'repeat')}, order {_t(r.order)} (seed {_t(r.seed)})."
+        f"Run {text(r.name)} on testbed {text(r.testbed)}, {text(r.started)}: "
+        f"{plural(len(r.trials), 'trial')} in {duration_words(r.seconds)}, "
+        f"{plural(r.repeats, 'repeat')}, order {text(r.order)} (seed {text(r.seed)})."
     )
     if r.lab is not None:
         yield "> **Embedded lab: relative figures.** Compare modes with one another; the absolute figures say nothing about real hardware."
     for note in r.severe:
-        yield f"> **⚠ {_t(note.text)}** (trials {numbers_words(note.trials)}). {_t(note.remedy)}. See doubt {note.number}."
+        yield f"> **⚠ {text(note.text)}** (trials {numbers_words(note.trials)}). {text(note.remedy)}. See doubt {note.number}."
     for fault in r.faults:
-        yield f"> **⚠ A file of the run cannot be read:** {_t(fault)}"
+        yield f"> **⚠ A file of the run cannot be read:** {text(fault)}"
     yield "## Answer"
     yield (
-        "\n".join(f"- **{_t(h.about)}**: {_t(' '.join([h.sentence, *(f'{words}.' for words in h.limits)]))}" for h in r.headlines)
+        "\n".join(f"- **{text(h.about)}**: {text(' '.join([h.sentence, *(f'{words}.' for words in h.limits)]))}" for h in r.headlines)
         or "No two modes have figures that can be compared."
     )
-    yield "\n".join(f"- {_t(words)}" for s in r.sections for words in s.words)
-    yield _t(r.spread)
+    yield "\n".join(f"- {text(words)}" for s in r.sections for words in s.words)
+    yield text(r.spread)
     for section in r.sections:
         yield from _section(r, section)
     for m in r.matrices:
@@ -71,46 +72,49 @@ def _parts(r: RunReport) -> Iterable[str]:
 
 
 def _section(r: RunReport, s: Section) -> Iterable[str]:
-    yield f"## {_t(s.title)}"
-    yield _t(s.lead)
+    yield f"## {text(s.title)}"
+    yield text(s.lead)
     for grid in s.grids:
-        yield f"{_t(grid.caption)}.{_common(grid.common_marks)}"
+        yield f"{text(grid.caption)}.{_common(grid.common_marks)}"
         yield _grid(r, grid)
 
 
 def _grid(r: RunReport, g: Grid) -> str:
     units = grid_units(g)
-    head = [f"{_t(c.head)}, {u.name}" if c.figure and u.name else _t(c.head) for c, u in zip(g.columns, units, strict=True)]
+    head = [f"{text(c.head)}, {u.name}" if c.figure and u.name else text(c.head) for c, u in zip(g.columns, units, strict=True)]
     rows = [
-        [_t(row.label), *(_t(v) if isinstance(v, str) else _value(r, v, u, g.common_marks) for v, u in zip(row.cells, units, strict=True))]
+        [
+            text(row.label),
+            *(text(v) if isinstance(v, str) else _value(r, v, u, g.common_marks) for v, u in zip(row.cells, units, strict=True)),
+        ]
         for row in g.rows
     ]
-    return _table(["mode", *head], rows)
+    return markdown_table(["mode", *head], rows)
 
 
 def _matrix(r: RunReport, m: Matrix) -> Iterable[str]:
     unit = matrix_unit(m)
-    yield f"## {_t(matrix_words(m))}, {unit.name}"
-    yield f"{_t(m.asked)}. Medians over repeats, the spread in brackets.{_common(m.common_marks)}"
-    rows = [[_t(row.label), *(_value(r, v, unit, m.common_marks) for v in row.values)] for row in m.rows]
+    yield f"## {text(matrix_words(m))}, {unit.name}"
+    yield f"{text(m.asked)}. Medians over repeats, the spread in brackets.{_common(m.common_marks)}"
+    rows = [[text(row.label), *(_value(r, v, unit, m.common_marks) for v in row.values)] for row in m.rows]
     if any(c is not None for c in m.ceilings):
         rows.append(["ceiling of the link", *("" if c is None else unit.number(c) for c in m.ceilings)])
-    yield _table(["mode", *(_t(column_words(c.links, c.link)) for c in m.columns)], rows)
+    yield markdown_table(["mode", *(text(column_words(c.links, c.link)) for c in m.columns)], rows)
 
 
 def _sweep(r: RunReport, s: Sweep) -> Iterable[str]:
     columns = [c for c in _COLUMNS if any(isinstance(p.values[c[0]], Figure) for series in s.series for p in series.points)]
-    yield f"## {_t(s.workload)}, {_t(column_words(s.links, s.link))}"
-    yield f"{_t(s.asked)}. Frame sizes with FCS; L1 counts preamble and gap, L2 does not.{_common(s.common_marks)}"
+    yield f"## {text(s.workload)}, {text(column_words(s.links, s.link))}"
+    yield f"{text(s.asked)}. Frame sizes with FCS; L1 counts preamble and gap, L2 does not.{_common(s.common_marks)}"
     for name, mix in sorted(s.mixes.items()):
-        yield f"{_t(name)}: {_t(mix_words(mix))}."
+        yield f"{text(name)}: {text(mix_words(mix))}."
     rows = []
     for series in s.series:
         for p in series.points:
             cells = [_value(r, p.values[name], unit, s.common_marks) for name, _, unit in columns]
             limit = s.ceilings.get(p.size, {}).get("received_pps")
-            rows.append([_t(series.label), _t(p.size), *cells, *([KPPS.number(limit) if limit else ""] if s.ceilings else [])])
-    yield _table(["mode", "frame size", *(words for _, words, _ in columns), *(["ceiling, kpps"] if s.ceilings else [])], rows)
+            rows.append([text(series.label), text(p.size), *cells, *([KPPS.number(limit) if limit else ""] if s.ceilings else [])])
+    yield markdown_table(["mode", "frame size", *(words for _, words, _ in columns), *(["ceiling, kpps"] if s.ceilings else [])], rows)
 
 
 def _limits(r: RunReport) -> Iterable[str]:
@@ -120,51 +124,60 @@ def _limits(r: RunReport) -> Iterable[str]:
     rows = []
     for row in r.limits:
         what = ", ".join(part for part in (row.workload, row.size, f"link {row.links}") if part)
-        rows.append([_t(row.label), _t(what), _t(row.words), row.confidence, _t("; ".join(row.evidence)), _t(row.next_experiment)])
-    yield _table(["mode", "what", "verdict", "sure", "because", "what would settle it"], rows)
+        rows.append(
+            [
+                text(row.label),
+                text(what),
+                text(row.words),
+                row.confidence,
+                text("; ".join(row.evidence)),
+                text(row.next_experiment),
+            ]
+        )
+    yield markdown_table(["mode", "what", "verdict", "sure", "because", "what would settle it"], rows)
 
 
 def _losses(r: RunReport) -> Iterable[str]:
     if places := r.loss_places:
         yield "## Where frames got lost, % of the frames sent"
         shares = [[f"{row.shares[p]:.2%}".rstrip("%") if p in row.shares else "" for p in places] for row in r.losses]
-        rows = [[_t(row.label), _t(f"{row.size}, link {row.link}"), *of] for row, of in zip(r.losses, shares, strict=True)]
-        yield _table(["mode", "what", *places], rows)
+        rows = [[text(row.label), text(f"{row.size}, link {row.link}"), *of] for row, of in zip(r.losses, shares, strict=True)]
+        yield markdown_table(["mode", "what", *places], rows)
 
 
 def _cores(r: RunReport) -> Iterable[str]:
     for cpu in r.cpus:
         kinds = list(dict.fromkeys(kind for row in cpu.rows for kind in row.shares))
-        yield f"## Cores of {_t(cpu.host)} during {_t(cpu.workload)}, % busy"
-        rows = [[_t(row.label), str(row.core), f"{row.busy:.0f}", *(f"{row.shares.get(k, 0.0):.1f}" for k in kinds)] for row in cpu.rows]
-        yield _table(["mode", "core", "busy", *kinds], rows)
+        yield f"## Cores of {text(cpu.host)} during {text(cpu.workload)}, % busy"
+        rows = [[text(row.label), str(row.core), f"{row.busy:.0f}", *(f"{row.shares.get(k, 0.0):.1f}" for k in kinds)] for row in cpu.rows]
+        yield markdown_table(["mode", "core", "busy", *kinds], rows)
 
 
 def _doubts(r: RunReport) -> Iterable[str]:
     yield "## Doubts"
     lines = []
     for n in r.notes:
-        lines.append(f"- **[{n.number}] {n.grade}**: {_t(n.text)}. Remedy: {_t(n.remedy)}. Trials {numbers_words(n.trials)}.")
-        lines += [f"  - {_t(d)}" for d in n.details]
+        lines.append(f"- **[{n.number}] {n.grade}**: {text(n.text)}. Remedy: {text(n.remedy)}. Trials {numbers_words(n.trials)}.")
+        lines += [f"  - {text(d)}" for d in n.details]
     yield "\n".join(lines) or "None was found."
     if r.deviations:
         yield "### Where this departs from RFC 2544"
-        yield "\n".join(f"- {_t(d)}" for d in r.deviations)
+        yield "\n".join(f"- {text(d)}" for d in r.deviations)
     if r.unsuccessful:
         yield "### Trials without a result"
-        rows = [[str(t.number), _t(t.label), _t(f"{t.asked}, link {t.links}"), t.status, _t(t.why)] for t in r.unsuccessful]
-        yield _table(["trial", "mode", "what", "status", "why"], rows)
+        rows = [[str(t.number), text(t.label), text(f"{t.asked}, link {t.links}"), t.status, text(t.why)] for t in r.unsuccessful]
+        yield markdown_table(["trial", "mode", "what", "status", "why"], rows)
 
 
 def _conditions(r: RunReport) -> Iterable[str]:
     yield "## Conditions"
     if r.checks:
-        rows = [[_t(c.mode), _t(c.what), f"{c.passed} of {c.total}", _t(c.found)] for c in r.checks]
-        yield _table(["mode", "what real frames showed", "held", "found"], rows)
+        rows = [[text(c.mode), text(c.what), f"{c.passed} of {c.total}", text(c.found)] for c in r.checks]
+        yield markdown_table(["mode", "what real frames showed", "held", "found"], rows)
     if r.tools:
-        yield "\n".join(f"- {_t(name)}: {_t(said)}" for name, said in r.tools)
-    if rows := [[_t(f.name), *(_t(f.by_host.get(h, "")) for h in r.hosts)] for f in r.facts if f.key]:
-        yield _table(["fact", *(f"[{_t(h)}]({r.folder}/hosts/{h}.json)" for h in r.hosts)], rows)
+        yield "\n".join(f"- {text(name)}: {text(said)}" for name, said in r.tools)
+    if rows := [[text(f.name), *(text(f.by_host.get(h, "")) for h in r.hosts)] for f in r.facts if f.key]:
+        yield markdown_table(["fact", *(f"[{text(h)}]({r.folder}/hosts/{h}.json)" for h in r.hosts)], rows)
     yield "## Repeat it"
     yield "\n".join(f"    {line}" for line in r.command.splitlines())
     yield (
@@ -173,19 +186,19 @@ def _conditions(r: RunReport) -> Iterable[str]:
         else "No manifest: the run has not finished."
     )
     yield "## Every trial"
-    yield _table(
+    yield markdown_table(
         ["trial", "mode", "what", "repeat", "status", "files"],
-        [[str(t.number), _t(t.label), _t(f"{t.asked}, link {t.links}"), str(t.repeat), t.status, _files(t)] for t in r.trials],
+        [[str(t.number), text(t.label), text(f"{t.asked}, link {t.links}"), str(t.repeat), t.status, _files(t)] for t in r.trials],
     )
 
 
 def _files(t: TrialLine) -> str:
-    return " · ".join(f"[{_t(name)}]({href})" for name, href in t.files)
+    return " · ".join(f"[{text(name)}]({href})" for name, href in t.files)
 
 
 def _value(r: RunReport, value: Value, unit: Unit, common: Sequence[int]) -> str:
     if not isinstance(value, Figure):
-        return f"*no result: {_t(value.why)}*"
+        return f"*no result: {text(value.why)}*"
     spread = f" ({unit.number(value.low)}–{unit.number(value.high)})" if value.n > 1 else ""
     severe = {n.number for n in r.severe}
     marks = "".join(f" {'⚠' if m in severe else ''}[{m}]" for m in value.marks if m not in common)
@@ -196,11 +209,12 @@ def _common(marks: Sequence[int]) -> str:
     return f" Doubts about every figure: {', '.join(f'[{m}]' for m in marks)}." if marks else ""
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of cells that are Markdown already."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _t(text: str) -> str:
+def text(text: str) -> str:
     """Text from outside as text: no markup of Markdown's or HTML's, no line break that would end a table row."""
     return _SPECIAL.sub(r"\\\1", html.escape(" ".join(text.split()), quote=False))

@@ -1,15 +1,16 @@
-"""Plots of rows under the name of their mode: goodput by link, load by core."""
+"""Plots of rows: goodput by link and load by core under the name of their mode, and plain bars."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from dutlab.report.axis import Scale, draw_x_axis
 from dutlab.report.model import Cpu, Figure, Matrix
 from dutlab.report.palette import GRID, INK, KINDS, QUIET, series_colour, series_shape
 from dutlab.report.plot import Plot
 from dutlab.report.svg import Drawing, shortened, text_width
-from dutlab.report.words import bit_rate_unit, column_words, unit_of
+from dutlab.report.words import Unit, bit_rate_unit, column_words, unit_of
 
 WIDTH = 300.0
 HEAD, STEP, AFTER = 27.0, 21.0, 6.0
@@ -105,6 +106,33 @@ def cpu_plot(cpu: Cpu, labels: Sequence[str]) -> Plot | None:
         drawing=d,
         box=(-left, -30.0, left + WIDTH + 34.0, height + below + 30.0),
     )
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A row of a bar plot. `place` decides its colour."""
+
+    label: str
+    place: int
+    value: Figure
+
+
+def bar_plot(name: str, title: str, bars: Sequence[Bar], unit: Unit) -> Plot:
+    """A bar a row from 0, with the range of its repeats. `bars` has at least one."""
+    x = Scale(0.0, max(b.value.high for b in bars) / unit.scale * 1.04 or 1.0, 0.0, WIDTH)
+    step = 1.5 * STEP
+    d = Drawing()
+    below = draw_x_axis(d, x, top=0.0, bottom=len(bars) * step, title=unit.name, ticks=x.ticks())
+    for n, bar in enumerate(bars):
+        middle = (n + 0.5) * step
+        low, at, high = (x(v / unit.scale) for v in (bar.value.low, bar.value.median, bar.value.high))
+        d.text(-10, middle, shortened(bar.label), size=HEAD_SIZE, colour=series_colour(bar.place), anchor="end", bold=True)
+        d.rect(0, middle - step / 3, at, step / 1.5, colour=series_colour(bar.place))
+        if bar.value.n > 1:
+            d.line(low, middle, high, middle, colour=INK, width=1.5)
+        d.text(max(high, at) + 9, middle, unit.number(bar.value.median), size=TEXT_SIZE, colour=INK, halo=True)
+    left = 18 + max(text_width(shortened(b.label), HEAD_SIZE) for b in bars)
+    return Plot(name, title, f"{title}: a bar a row, {unit.name}", d, (-left, -6.0, left + WIDTH + 62.0, len(bars) * step + below + 6.0))
 
 
 def matrix_words(matrix: Matrix) -> str:

@@ -20,6 +20,7 @@ SECTIONS: Mapping[str, str] = {
     "latency": "dutlab.report.latency_section",
     "loadtest": "dutlab.report.loadtest_section",
     "soak": "dutlab.report.soak_section",
+    "reconf": "dutlab.report.reconf_section",
     "search": "dutlab.report.search_section",
     "routes": "dutlab.report.routes_section",
     "state": "dutlab.report.state_section",

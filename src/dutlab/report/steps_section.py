@@ -11,7 +11,16 @@ from dutlab.report.notes import NoteBook
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 
-_Key = tuple[str, str, str, str]
+_Key = tuple[str, ...]
+_Row = dict[str, int | float | str | None]
+_STARTS = (
+    GridColumn("host"),
+    GridColumn("phase"),
+    GridColumn("no sooner than", "earliest_ns"),
+    GridColumn("no later than", "latest_ns"),
+    GridColumn("its clock was ahead by", "clock_ahead_ns"),
+    GridColumn("known within", "clock_error_ns"),
+)
 
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
@@ -32,23 +41,37 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         workload="steps",
         title="Steps",
         lead="Commands in four phases. Hosts begin a phase together; the steps of a host follow one another.",
-        grids=(Grid("steps", "Each step, and how it ended", columns, tuple(rows)),),
+        grids=(
+            Grid("steps", "Each step, and how it ended", columns, tuple(rows)),
+            Grid("starts", "When each host began, after the instant agreed on", _STARTS, tuple(row for g in groups for row in _starts(g))),
+        ),
         words=tuple(failed),
     )
 
 
 def _rows(group: Group) -> list[GridRow]:
-    found: dict[_Key, list[tuple[TrialRecord, dict[str, int | float | str | None]]]] = {}
+    found = _table(group, "steps", ("host", "phase", "step", "command"))
+    return [GridRow(group.label, (*key, _ends(rows), _median(rows, "duration_s"))) for key, rows in found.items()]
+
+
+def _starts(group: Group) -> list[GridRow]:
+    found = _table(group, "starts", ("host", "phase"))
+    return [GridRow(group.label, (*key, *(_median(rows, c.figure) for c in _STARTS if c.figure))) for key, rows in found.items()]
+
+
+def _table(group: Group, name: str, keys: Sequence[str]) -> dict[_Key, list[tuple[TrialRecord, _Row]]]:
+    """Rows of all trials that name the same thing."""
+    found: dict[_Key, list[tuple[TrialRecord, _Row]]] = {}
     for record in group.records:
-        for row in record.tables.get("steps", ()):
-            found.setdefault((str(row["host"]), str(row["phase"]), str(row["step"]), str(row["command"])), []).append((record, row))
-    return [GridRow(group.label, (*key, _ends(rows), _took(rows))) for key, rows in found.items()]
+        for row in record.tables.get(name, ()):
+            found.setdefault(tuple(str(row[key]) for key in keys), []).append((record, row))
+    return found
 
 
-def _ends(rows: Sequence[tuple[TrialRecord, dict[str, int | float | str | None]]]) -> str:
+def _ends(rows: Sequence[tuple[TrialRecord, _Row]]) -> str:
     said = dict.fromkeys(str(row["why"] or f"{row['status']}") for _, row in rows)
     return "; ".join(said)
 
 
-def _took(rows: Sequence[tuple[TrialRecord, dict[str, int | float | str | None]]]) -> Figure:
-    return figure_of({record.trial: float(row["duration_s"] or 0) for record, row in rows}, len(rows))
+def _median(rows: Sequence[tuple[TrialRecord, _Row]], column: str) -> Figure:
+    return figure_of({record.trial: float(row[column] or 0) for record, row in rows}, len(rows))

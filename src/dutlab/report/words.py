@@ -47,6 +47,7 @@ _UNITS = (
     ("_ns", MICROSECONDS),
     ("_percent", PERCENT_WHOLE),
     ("_per_s", PER_SECOND),
+    ("watts", Unit("W", 1.0, 1)),
     ("_s", SECONDS),
 )
 
@@ -78,7 +79,7 @@ _WORDS = {
     "nat_ports": "translated to ports {}",
 }
 _ORDER = (*_WORDS, "streams")
-_TOLD_ELSEWHERE = ("frame_mix", "steps")
+_TOLD_ELSEWHERE = ("frame_mix", "steps", "generator")
 _NOTHING = {("omit_s", 0), ("warmup_s", 0), ("drain_s", 0), ("early_stop", "at-once")}
 
 
@@ -111,15 +112,21 @@ def asked_words(params: Mapping[str, str | float | int | None], tool: str, *, wi
         words.append(f"at {left.pop('rate_percent'):g} % of a link's speed")
     elif "early_stop" in params:
         words.append(f"search for {_goals_words(left)}")
-    elif "frame_size" in params and "target_percent" not in params:
-        words.append("as fast as the generator can")
     for key in sorted(left, key=lambda k: (_ORDER.index(k) if k in _ORDER else len(_ORDER), k)):
         value = f"{left[key]:g}" if isinstance(left[key], (int, float)) else str(left[key])
         if key == "streams":
             words.append(f"{value} stream" if value == "1" else f"{value} streams")
             continue
         words.append(_WORDS[key].format(value) if key in _WORDS else f"{key.replace('_', ' ')} {value}")
-    return ", ".join([tool, *words])
+    return ", ".join([_by_words(tool, params.get("generator")), *words])
+
+
+def _by_words(tool: str, generator: object) -> str:
+    """The tool, and what was set of it if it is a generator: `trafgen (streams 2)`."""
+    text = str(generator)
+    options: dict[str, object] = next(iter(json.loads(text).values())) if text.startswith("{") else {}
+    said = (f"{key} {'+'.join(map(str, value)) if isinstance(value, list) else value}" for key, value in options.items())
+    return f"{tool} ({', '.join(said)})" if options else tool
 
 
 def _goals_words(left: dict[str, str | float | int]) -> str:

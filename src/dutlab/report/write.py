@@ -8,13 +8,15 @@ from pathlib import Path
 
 from dutlab.errors import InputError
 from dutlab.report.csv_table import csv_table
-from dutlab.report.gather import gather
+from dutlab.report.gather import gather, read_run, report_of
 from dutlab.report.html import html
 from dutlab.report.json_data import json_data
 from dutlab.report.markdown import markdown
 from dutlab.report.model import RunReport
 from dutlab.report.plot import Plot
 from dutlab.report.plots import plots_of
+from dutlab.report.publication import publication
+from dutlab.report.publication_page import publication_html, publication_json, publication_markdown, table_csv
 from dutlab.store.manifest import DERIVED
 from dutlab.store.write import as_store_error
 
@@ -41,6 +43,21 @@ def write_report(runs: Sequence[Path], *, formats: Sequence[str], out: Path | No
     return [_replace(out if single and out else folder / f"report.{f}", makers[f]().encode()) for f in dict.fromkeys(formats)]
 
 
+def write_publication(runs: Sequence[Path], *, style: str, formats: Sequence[str], out: Path | None) -> list[Path]:
+    """Writes the runs as a publication: STYLE.html, .md and .json, and of CSV a file a table. Returns their paths.
+
+    Raises InputError for runs that have nothing of the style, StoreError.
+    """
+    _insist(formats, FORMATS)
+    folder = out or _folder(runs, None)
+    reads = [read_run(path) for path in dict.fromkeys(p.resolve() for p in runs)]
+    found = publication(style, reads, [report_of(read, folder.resolve()) for read in reads])
+    makers = {"html": publication_html, "md": publication_markdown, "json": publication_json}
+    written = [_replace(folder / f"{style}.{f}", makers[f](found).encode()) for f in dict.fromkeys(formats) if f in makers]
+    tables = found.contents.tables if "csv" in formats else ()
+    return [*written, *(_replace(folder / f"{style}-{t.slug}.csv", table_csv(t).encode()) for t in tables)]
+
+
 def write_plots(runs: Sequence[Path], *, format: str, out: Path | None) -> list[Path]:  # noqa: A002 - the word that users write
     """Writes every plot of the report as a picture of its own and returns their paths; into `report/plots` of the first run without `out`.
 
@@ -50,7 +67,23 @@ def write_plots(runs: Sequence[Path], *, format: str, out: Path | None) -> list[
     folder = out or _folder(runs, None) / "plots"
     found = _gather(runs, folder)
     named: Mapping[str, Plot] = {(f"{r.name}-{plot.name}" if len(found) > 1 else plot.name): plot for r in found for plot in plots_of(r)}
-    return [_replace(folder / f"{name}.{format}", plot.svg() if format == "svg" else plot.png()) for name, plot in named.items()]
+    return [_replace(folder / f"{name}.{format}", _image(plot, format)) for name, plot in named.items()]
+
+
+def write_images(plots: Sequence[Plot], folder: Path, *, format: str = "svg") -> list[Path]:  # noqa: A002 - as above
+    """Writes each plot as NAME.FORMAT into `folder` and returns the paths. Raises InputError, StoreError."""
+    _insist([format], IMAGES)
+    return [_replace(folder / f"{plot.name}.{format}", _image(plot, format)) for plot in plots]
+
+
+def write_image(plot: Plot, path: Path) -> Path:
+    """Writes a plot in the format that the name of the file ends in. Raises InputError, StoreError."""
+    _insist([path.suffix.removeprefix(".")], IMAGES)
+    return _replace(path, _image(plot, path.suffix.removeprefix(".")))
+
+
+def _image(plot: Plot, format: str) -> bytes:  # noqa: A002 - as above
+    return plot.svg() if format == "svg" else plot.png()
 
 
 def _gather(runs: Sequence[Path], base: Path) -> list[RunReport]:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from dutlab import labs
-from dutlab.errors import InputError
+from dutlab.errors import InputError, MeasurementError
 from dutlab.hosts.facts import collect_facts
-from dutlab.methods.calibrate import DURATION, HEADROOM, calibrate, doubts_of_headroom, headroom, mix_key
+from dutlab.methods.calibrate import DURATION, HEADROOM, LOADS, RigPoint, calibrate, doubts_of_headroom, headroom, mix_key
 from dutlab.methods.mixes import mix_of
 from dutlab.methods.ports import FrameMix, Measured
 from dutlab.plan.cell import Cell
+from dutlab.spec.generators import ENGINE, Ask, generator_of
 from dutlab.store.calibration import Calibration, cached, keep
 from dutlab.tools.engine import Engine
+from dutlab.tools.generators import Place, make
 from dutlab.units import Seconds
 
 _FACTS = ("kernel", "cpu", "machine", "mitigations", "virtual", "memory_bytes", "clocksource")
@@ -30,14 +32,16 @@ class Load:
 
     links: tuple[str, ...]
     mix: FrameMix
+    generator: str = ENGINE.kind
+    """As a cell's params say it."""
 
 
 def loads_of(cells: Iterable[Cell]) -> list[Load]:
     """What the generator will send in these cells, each once; cells without a mix of frames need no calibration."""
-    found: dict[tuple[tuple[str, ...], str], Load] = {}
+    found: dict[tuple[tuple[str, ...], str, str], Load] = {}
     for cell in cells:
         if (load := _load(cell)) is not None:
-            found.setdefault((load.links, mix_key(load.mix)), load)
+            found.setdefault((load.links, mix_key(load.mix), load.generator), load)
     return list(found.values())
 
 
@@ -45,17 +49,24 @@ def _load(cell: Cell) -> Load | None:
     if cell.workload not in _ENGINE_WORKLOADS:
         return None
     try:
-        return Load(cell.links, mix_of(cell))
+        return Load(cell.links, mix_of(cell), str(cell.params.get("generator") or ENGINE.kind))
     except InputError:
         return None
 
 
 async def calibrated(
-    lab: labs.Lab, engine_binary: str, loads: Sequence[Load], cache: Path, *, anew: Seconds | None = None
+    lab: labs.Lab,
+    engine_binary: str,
+    loads: Sequence[Load],
+    cache: Path,
+    *,
+    anew: Seconds | None = None,
+    failed: Callable[[Load, MeasurementError], None] | None = None,
 ) -> tuple[Calibration, Path | None]:
     """The lab's rig for `loads`, from the cache as far as it has them; and where in the cache it is now.
 
-    With `anew` every load is measured, for so long. Raises LabError, ToolMissing, MeasurementError, HostError.
+    With `anew` every load is measured, for so long. Where one cannot be, `failed` is told and the others are; without it, that is raised.
+    Raises LabError, ToolMissing, MeasurementError, HostError.
     """
     hosts = lab.hosts()
     async with labs.direct_links(lab) as testbed:
@@ -64,14 +75,33 @@ async def calibrated(
             facts = await _facts(lab, engine, testbed.links[next(iter(testbed.links))].source.interface)
             known = cached(facts, cache) or Calibration(measured=datetime.now(UTC), facts=facts, points=[])
             for load in loads:
-                if anew is not None or not known.has(load.links, mix_key(load.mix)):
-                    points = await calibrate(engine, load.links, load.mix, duration=anew or DURATION)
-                    known = known.with_points(points, datetime.now(UTC))
+                if anew is None and known.has(load.links, mix_key(load.mix), load.generator):
+                    continue
+                try:
+                    points = await _points(load, Place(hosts, testbed, lab.cpus, engine), anew or DURATION)
+                except MeasurementError as e:
+                    if failed is None:
+                        raise
+                    failed(load, e)
+                    continue
+                known = known.with_points(points, datetime.now(UTC))
         finally:
             await engine.close()
             for host in hosts.values():
                 await host.close()
     return known, keep(known, cache)
+
+
+async def _points(load: Load, place: Place, duration: Seconds) -> list[RigPoint]:
+    """Each load that the generator can be asked for."""
+    model = generator_of(load.generator)
+    generator = make(model, place)
+    loads = LOADS if Ask.RATE not in model.missing else LOADS[:1]
+    try:
+        return await calibrate(generator, load.links, load.mix, duration=duration, loads=loads, name=load.generator)
+    finally:
+        if generator is not place.engine:
+            await generator.close()
 
 
 async def _facts(lab: labs.Lab, engine: Engine, port: str) -> dict[str, Any]:
@@ -94,6 +124,7 @@ def with_headroom(measured: Measured, cell: Cell, calibration: Calibration | Non
     """The same with its headroom among the figures, and a doubt where that is too little."""
     if calibration is None or (load := _load(cell)) is None:
         return measured
-    ratios = headroom(measured.figures, calibration.points, load.links, mix_key(load.mix))
+    points = [p for p in calibration.points if p.generator == load.generator]
+    ratios = headroom(measured.figures, points, load.links, mix_key(load.mix))
     figures = {link: {**of, **({HEADROOM: ratios[link]} if link in ratios else {})} for link, of in measured.figures.items()}
     return replace(measured, figures=figures, doubts=(*measured.doubts, *doubts_of_headroom(ratios)))

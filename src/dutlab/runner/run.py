@@ -23,7 +23,7 @@ from dutlab.hosts.reach import hosts_of
 from dutlab.plan.trials import Plan, Trial, make_plan, needs_hand
 from dutlab.runner.journal import Journal, leased_hosts, pending_undo, read_journal, standing_lab, undo_to_json
 from dutlab.runner.progress import Progress
-from dutlab.runner.rig import calibrated, loads_of
+from dutlab.runner.rig import Load, calibrated, loads_of
 from dutlab.runner.stage import Stage, open_stage
 from dutlab.runner.trial import CommandBook, carry_out, refused
 from dutlab.runner.undo import carry_out as carry_out_undo
@@ -223,6 +223,7 @@ class _Execution:
         async with open_stage(
             self.experiment,
             self.testbed,
+            [trial.cell for trial in self.plan.trials],
             standing=options.standing_lab,
             journal=self.journal,
             log=self.book.note,
@@ -264,12 +265,16 @@ class _Execution:
         if stage.lab is None or not loads:
             return stage
         try:
-            calibration, _ = await calibrated(stage.lab, str(options.engine_binary), loads, cache_folder())
+            calibration, _ = await calibrated(stage.lab, str(options.engine_binary), loads, cache_folder(), failed=self._no_headroom)
         except (LabError, MeasurementError) as e:
             self.progress.note(f"no headroom: the rig could not be measured without the DUT: {e}")
             return stage
         self.folder.write_calibration(calibration.model_dump(mode="json"))
         return replace(stage, calibration=calibration)
+
+    def _no_headroom(self, load: Load, why: MeasurementError) -> None:
+        what = f"{load.generator}, {load.mix.name} on {'+'.join(load.links)}"
+        self.progress.note(f"no headroom of {what}: the rig could not be measured without the DUT: {why}")
 
     async def _group(self, stage: Stage, trials: Sequence[Trial]) -> None:
         """One application of a mode and the trials measured in it."""
@@ -291,8 +296,13 @@ class _Execution:
                 self.folder.write_trial(carried.record, carried.raw, carried.samples)
                 self.journal.write("trial-finished", trial=trial.number, status=carried.record.status)
                 self.progress.trial(trial, carried.record)
+                if await stage.device.put_back() and trial is not trials[-1]:
+                    checks, why = await _into_mode(stage, mode)
         finally:
-            await carry_out_undo(steps, stage.hosts)
+            try:
+                await stage.device.put_back()
+            finally:
+                await carry_out_undo(steps, stage.hosts)
             self.journal.write("mode-restored", application=application)
 
 

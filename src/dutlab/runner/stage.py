@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dutlab import labs
@@ -17,15 +17,16 @@ from dutlab.hosts.reach import hosts_of
 from dutlab.methods.named import METHODS, method_of
 from dutlab.methods.ports import Bench, Measured
 from dutlab.plan.cell import Cell
-from dutlab.runner.changes import Changes
+from dutlab.runner.device import JournaledDevice
 from dutlab.runner.journal import Journal
 from dutlab.spec.experiment import Experiment
+from dutlab.spec.generators import generator_of
 from dutlab.spec.testbed import Testbed
 from dutlab.store.calibration import Calibration
 from dutlab.tools.engine import Engine
 from dutlab.tools.engine_copy import engine_on
+from dutlab.tools.generators import GeneratorTool, Place, make
 from dutlab.tools.iperf3 import Iperf3
-from dutlab.tools.linux_device import LinuxDevice
 from dutlab.tools.linux_flows import LinuxFlows
 from dutlab.tools.linux_routes import LinuxRoutes
 from dutlab.tools.ping import Ping
@@ -48,9 +49,9 @@ class Stage:
     testbed: Testbed
     hosts: Mapping[str, Host]
     modes: Mapping[str, Mode]
+    device: JournaledDevice
+    """The DUT, as methods may change it inside a trial."""
     drivers: Mapping[str, Driver]
-    changes: Changes
-    """What the trial that runs has changed on the DUT."""
     engine: Engine
     versions: Mapping[str, str]
     watch_cpu: int | None
@@ -80,11 +81,20 @@ class _Ground:
 
 @asynccontextmanager
 async def open_stage(
-    experiment: Experiment, testbed: Testbed, *, standing: str | None, journal: Journal, log: CommandLog, engine_binary: Path, lease: Lease
+    experiment: Experiment,
+    testbed: Testbed,
+    cells: Sequence[Cell],
+    *,
+    standing: str | None,
+    journal: Journal,
+    log: CommandLog,
+    engine_binary: Path,
+    lease: Lease,
 ) -> AsyncIterator[Stage]:
-    """The testbed as stage. Of an embedded lab, the one labelled `standing`, or one of the run's own that is taken down at the end.
+    """The testbed as stage, with the tools that `cells` need.
 
-    Machines that others can reach too are leased meanwhile. Raises InUse, LabError, ToolMissing, HostError.
+    Of an embedded lab, the one labelled `standing`, or one of the run's own that is taken down at the end. Machines that others can reach
+    too are leased meanwhile. Raises InUse, LabError, ToolMissing, HostError.
     """
     async with AsyncExitStack() as undo:
         if testbed.lab is None:
@@ -101,7 +111,7 @@ async def open_stage(
                 lab.testbed, hosts, lab.cpus, engine, lab.watch_cpu, (Doubt(DoubtKind.EMBEDDED_LAB),), tuple(lab.notes),
                 lab if lab.ssh_config is None else None,
             )  # fmt: skip
-        yield await undo.enter_async_context(_set_up(experiment, ground, journal))
+        yield await undo.enter_async_context(_set_up(experiment, ground, journal, cells))
 
 
 @asynccontextmanager
@@ -130,37 +140,42 @@ async def _engines(undo: AsyncExitStack, hosts: Mapping[str, Host], binary: Path
 
 
 @asynccontextmanager
-async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal) -> AsyncIterator[Stage]:
+async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cells: Sequence[Cell]) -> AsyncIterator[Stage]:
     hosts, testbed = ground.hosts, ground.testbed
     engine = Engine(hosts, testbed, ground.cpus, ground.engine)
     iperf3 = Iperf3(hosts, testbed, ground.cpus)
-    changes, linux = Changes(hosts, journal), testbed.hosts["dut"].family == "linux"
+    dut_family = family(testbed.hosts["dut"].family)
+    modes = {**dut_family.modes, **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}}
+    device = JournaledDevice(hosts["dut"], testbed, modes, dut_family.resets, engine, journal)
+    linux = dut_family.name == "linux"
     bench = Bench(
         engine,
         {link.name: link.speed for link in testbed.links.values()},
-        device=LinuxDevice(hosts["dut"], testbed) if linux else None,
+        device=device,
         addresses={link.name: (link.source_address.ip, link.sink_address.ip) for link in testbed.links.values()},
-        routes=LinuxRoutes(hosts["dut"], testbed, changes.announce) if linux else None,
-        states=LinuxFlows(hosts["dut"], changes.announce) if linux else None,
+        routes=LinuxRoutes(hosts["dut"], testbed, device.announce) if linux else None,
+        states=LinuxFlows(hosts["dut"], device.announce) if linux else None,
     )
     ping = Ping(hosts, testbed)
+    generators = _generators(cells, Place(hosts, testbed, ground.cpus, engine))
     checks = {"ping": ping.check, "iperf3": iperf3.check, "engine": engine.check}
     try:
-        wanted = {"engine", *(w.tool for w in experiment.workloads)}  # the engine also verifies modes
+        wanted = {"engine", *(cell.tool for cell in cells)}  # the engine also verifies modes
         versions = {name: await check() for name, check in checks.items() if name in wanted}
-        dut_family = family(testbed.hosts["dut"].family)
+        for text, generator in generators.items():
+            versions[generator_of(text).kind] = await generator.check()
         yield Stage(
             testbed=testbed,
             hosts=hosts,
-            modes={**dut_family.modes, **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}},
+            modes=modes,
+            device=device,
             drivers={
                 "iperf3": iperf3.measure,
                 "steps": Steps(hosts).measure,
                 "path-mtu": ping.path_mtu,
                 "matrix": iperf3.pair,
-                **{kind: _by_method(kind, bench) for kind in METHODS},
+                **{kind: _by_method(kind, bench, generators) for kind in METHODS},
             },
-            changes=changes,
             engine=engine,
             versions=versions,
             watch_cpu=ground.watch_cpu,
@@ -169,8 +184,22 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal) -> 
             lab=ground.lab,
         )
     finally:
+        for generator in generators.values():
+            await generator.close()
         await engine.close()
 
 
-def _by_method(kind: str, bench: Bench) -> Driver:
-    return lambda cell: method_of(kind)(bench, cell)
+def _generators(cells: Sequence[Cell], place: Place) -> dict[str, GeneratorTool]:
+    """Every generator beside the engine that sends the frames of a cell, by what the cell says of it."""
+    texts = dict.fromkeys(str(text) for cell in cells if (text := cell.params.get("generator")) is not None)
+    return {text: make(generator_of(text), place) for text in texts}
+
+
+def _by_method(kind: str, bench: Bench, generators: Mapping[str, GeneratorTool]) -> Driver:
+    """The method of a workload, with the generator that each cell names."""
+
+    def carry_out(cell: Cell) -> Awaitable[Measured]:
+        named = cell.params.get("generator")
+        return method_of(kind)(bench if named is None else replace(bench, generator=generators[str(named)]), cell)
+
+    return carry_out

@@ -72,7 +72,6 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
         measured, why = Measured(figures={}, raw=e.raw), str(e)
     finally:
         samples = await sampler.stop() if sampler else []
-        await stage.changes.put_back()
     after = {name: await read_counters(host) for name, host in stage.hosts.items()}
     record = TrialRecord(
         trial=trial.number,

@@ -20,6 +20,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, Strict, Validation
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Name, name_fault, named
+from dutlab.spec.generators import Generator
 from dutlab.spec.known import LABS, WATCHES
 from dutlab.spec.model import SpecModel, did_you_mean, fault
 from dutlab.spec.workloads import Workload
@@ -120,6 +121,8 @@ class Experiment(SpecModel):
     factors: dict[str, tuple[Level, ...]]
     """Factor → its levels. `mode` is always one; any other is set by a person, who is asked."""
     workloads: tuple[Workload, ...]
+    generator: Generator | None = None
+    """What drives the workloads that send frames of their own and name none; None is that of the testbed."""
     repeats: Annotated[int, Strict(), Field(ge=1, le=1000)] = 3
     order: Literal["shuffled", "as-written"] = "shuffled"
     seed: Annotated[int, Strict(), Field(ge=0, le=LARGEST_SEED)] | None = None

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
 from pydantic import TypeAdapter, ValidationError
 
+from dutlab.spec.generators import ENGINE, Generator, GeneratorModel
 from dutlab.spec.known import FAMILY_MODES, LABS, ROLES
 from dutlab.spec.model import FILE_CONTEXT, Loc, did_you_mean
-from dutlab.spec.testbed import Testbed
+from dutlab.spec.testbed import IPV6, Testbed
 from dutlab.spec.workloads import Wire, Workload, WorkloadModel
+from dutlab.spec.workloads.frames import FrameWorkload
+from dutlab.spec.workloads.reconf import RELOAD, ReconfWorkload
 from dutlab.spec.workloads.steps import StepsWorkload
 
 MOST_TRIALS = 100_000
 
+_GENERATOR: TypeAdapter[GeneratorModel | None] = TypeAdapter(Generator | None)
 _WORKLOAD: TypeAdapter[WorkloadModel] = TypeAdapter(Workload)
 
 
@@ -27,6 +31,8 @@ class Bed:
     family: str
     wires: Mapping[str, Wire]
     hosts: Collection[str] = ROLES
+    generator: GeneratorModel = ENGINE
+    """What drives frames where the experiment names nothing."""
 
     @classmethod
     def of_lab(cls, name: str) -> Self | None:
@@ -38,8 +44,8 @@ class Bed:
     @classmethod
     def of_testbed(cls, testbed: Testbed) -> Self:
         """A testbed file's."""
-        wires = {name: Wire(link.mtu, link.speed) for name, link in testbed.links.items()}
-        return cls(f"testbed {testbed.name}", testbed.hosts["dut"].family, wires, testbed.hosts.keys())
+        wires = {name: Wire(link.mtu, link.speed, ipv6=link.source_address.version == IPV6) for name, link in testbed.links.items()}
+        return cls(f"testbed {testbed.name}", testbed.hosts["dut"].family, wires, testbed.hosts.keys(), testbed.generator or ENGINE)
 
 
 def misfits(experiment: Mapping[str, Any], bed: Bed) -> Iterator[tuple[Loc, str]]:
@@ -67,8 +73,19 @@ def misfits(experiment: Mapping[str, Any], bed: Bed) -> Iterator[tuple[Loc, str]
     for i, workload in whole.items():
         for loc, what in workload.misfits(bed.wires):
             yield ("workloads", i, workload.kind, *loc), what
-        if isinstance(workload, StepsWorkload):
-            yield from _unknown_hosts(workload, ("workloads", i, workload.kind), bed)
+        if isinstance(workload, FrameWorkload):
+            for loc, what in workload.beyond(_generator(workload, experiment, bed), bed.wires):
+                yield ("workloads", i, workload.kind, *loc), what
+        yield from _unknown_names(workload, ("workloads", i, workload.kind), modes if isinstance(modes, Mapping) else {}, bed)
+
+
+def _generator(workload: FrameWorkload, experiment: Mapping[str, Any], bed: Bed) -> GeneratorModel:
+    """What would drive the workload; one that is wrong by itself is passed over."""
+    try:
+        of_experiment = _GENERATOR.validate_python(experiment.get("generator"), context=FILE_CONTEXT)
+    except ValidationError:
+        of_experiment = None
+    return workload.generator or of_experiment or bed.generator
 
 
 def _mode_misfits(factors: object, own: Mapping[str, Any], bed: Bed) -> Iterator[tuple[Loc, str]]:
@@ -77,10 +94,16 @@ def _mode_misfits(factors: object, own: Mapping[str, Any], bed: Bed) -> Iterator
         if name in builtin:
             yield ("modes", name), f"family {bed.family} already has a mode {name}; give yours another name"
     levels = factors.get("mode") if isinstance(factors, Mapping) else None
-    for i, level in enumerate(levels if isinstance(levels, list) else ()):
-        if isinstance(level, str) and level not in builtin and level not in own:
-            what = f"no mode {level!r} for the DUT of {bed.title}, of family {bed.family} {did_you_mean(level, [*builtin, *own])}"
-            yield ("factors", "mode", i), what
+    written = levels if isinstance(levels, list) else []
+    yield from _unknown_modes([(("factors", "mode", i), level) for i, level in enumerate(written) if isinstance(level, str)], own, bed)
+
+
+def _unknown_modes(named: Iterable[tuple[Loc, str]], own: Collection[str], bed: Bed, *also: str) -> Iterator[tuple[Loc, str]]:
+    """A fault for each of `named`, by its place, that is neither a mode of the DUT's family nor one of the experiment's own."""
+    known = [*FAMILY_MODES.get(bed.family, ()), *own, *also]
+    for at, name in named:
+        if name not in known:
+            yield at, f"no mode {name!r} for the DUT of {bed.title}, of family {bed.family} {did_you_mean(name, known)}"
 
 
 def _unknown_links(raw: object, at: Loc, bed: Bed) -> Iterator[tuple[Loc, str]]:
@@ -92,6 +115,14 @@ def _unknown_links(raw: object, at: Loc, bed: Bed) -> Iterator[tuple[Loc, str]]:
             for j, link in enumerate(links if isinstance(links, list) else ()):
                 if isinstance(link, str) and link not in bed.wires:
                     yield (*at, kind, "links", i, j), f"{bed.title} has no link {link!r} {did_you_mean(link, bed.wires)}"
+
+
+def _unknown_names(workload: WorkloadModel, at: Loc, own: Collection[str], bed: Bed) -> Iterator[tuple[Loc, str]]:
+    """Hosts and modes that only this kind of workload names."""
+    if isinstance(workload, StepsWorkload):
+        yield from _unknown_hosts(workload, at, bed)
+    if isinstance(workload, ReconfWorkload):
+        yield from _unknown_modes([((*at, "to", i), to) for i, to in enumerate(workload.to)], own, bed, RELOAD)
 
 
 def _unknown_hosts(workload: StepsWorkload, at: Loc, bed: Bed) -> Iterator[tuple[Loc, str]]:

@@ -12,13 +12,16 @@ from types import MappingProxyType
 
 ROLES = ("source", "dut", "sink")
 
+_FIREWALL = ("router", "filter-empty", "filter-default", "nat")
+
 FAMILY_MODES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "linux": ("router", "filter-empty", "filter-1", "filter-25", "filter-default", "nat"),
+        "freebsd-pf": _FIREWALL,
+        "pfsense": _FIREWALL,
+        "openbsd-pf": _FIREWALL,
         # Can be described; every mode has to be written out in the experiment.
         "freebsd": (),
-        "freebsd-pf": (),
-        "openbsd-pf": (),
         "vpp": (),
     }
 )

@@ -2,8 +2,8 @@
 
     testbed: e302-9d
     hosts:
-      source: {ssh: root@192.0.2.11, family: freebsd}
-      dut:    {ssh: admin@192.0.2.1, family: freebsd-pf}
+      source: {ssh: root@192.0.2.11, family: linux}
+      dut:    {ssh: admin@192.0.2.1, family: pfsense}
       sink:   {ssh: root@192.0.2.12, family: linux}
     links:
       a: {speed: 10G, path: [source:ixl2, dut:ixl2, dut:ixl0, sink:ix0],
@@ -23,6 +23,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, Strict, ValidationE
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Address, BitRate, Name, interface_fault, named, ssh_fault
+from dutlab.spec.generators import Generator
 from dutlab.spec.known import FAMILY_MODES, ROLES
 from dutlab.spec.model import FILE_CONTEXT, NAME_KEY, SpecModel, did_you_mean, fault
 
@@ -202,6 +203,8 @@ class Testbed(SpecModel):
     hosts: Annotated[dict[str, HostSpec], BeforeValidator(named)]
     links: Annotated[dict[str, Link], BeforeValidator(named)]
     sensors: Annotated[dict[str, Sensor], BeforeValidator(named), Field(default_factory=dict)]
+    generator: Generator | None = None
+    """What drives frames here where an experiment names none; None is the engine."""
     lab: str | None = None
     """Name of the embedded lab that this is; None for machines of your own."""
 

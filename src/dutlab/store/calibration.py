@@ -31,14 +31,14 @@ class Calibration(BaseModel):
     facts: dict[str, Any]
     points: list[RigPoint]
 
-    def has(self, links: tuple[str, ...], mix: str) -> bool:
-        """Whether these links were measured together with this mix."""
-        return any(p.links == links and p.mix == mix for p in self.points)
+    def has(self, links: tuple[str, ...], mix: str, generator: str = "engine") -> bool:
+        """Whether these links were measured together with this mix from this generator."""
+        return any((p.links, p.mix, p.generator) == (links, mix, generator) for p in self.points)
 
     def with_points(self, points: list[RigPoint], now: datetime) -> Calibration:
         """The same with newer points; those they replace are dropped."""
-        new = {(p.links, p.mix) for p in points}
-        kept = [p for p in self.points if (p.links, p.mix) not in new]
+        new = {(p.links, p.mix, p.generator) for p in points}
+        kept = [p for p in self.points if (p.links, p.mix, p.generator) not in new]
         return self.model_copy(update={"points": [*kept, *points], "measured": now})
 
 

@@ -98,6 +98,32 @@ def list_runs(connection: sqlite3.Connection, wanted: Wanted, *, limit: int = -1
     return tuple(_line(row) for row in rows)
 
 
+@dataclass(frozen=True)
+class Found:
+    """One figure of one trial, and its place in the experiment."""
+
+    run: str
+    mode: str
+    factors: Mapping[str, str]
+    workload: str
+    links: str
+    frame_size: str
+    figure: str
+    value: float
+
+
+def figures_of(connection: sqlite3.Connection, experiment: str) -> Iterator[Found]:
+    """Every figure of what was driven as a whole (not of one link of several) in all runs of an experiment, oldest run first."""
+    rows = connection.execute(
+        "SELECT t.run, t.mode, t.factors, t.workload, t.links, t.frame_size, f.figure, f.value FROM runs r JOIN trials t ON t.run = r.name "
+        "JOIN figures f ON f.run = t.run AND f.trial = t.trial AND f.link = t.links "
+        "WHERE r.experiment = ? AND t.status = 'measured' AND f.value IS NOT NULL ORDER BY t.run, t.trial",
+        (experiment,),
+    )
+    for row in rows:
+        yield Found(**{**row, "factors": json.loads(row["factors"])})
+
+
 def _line(row: sqlite3.Row) -> RunLine:
     texts = {name: row[name] for name in row.keys() if name not in {"lab", "modes"}}  # noqa: SIM118 - a Row iterates over its values
     return RunLine(**texts, lab=bool(row["lab"]), modes=tuple(json.loads(row["modes"])))

@@ -17,17 +17,17 @@ from typing import Any
 from dutlab.dut.mode import SeenProbe
 from dutlab.errors import CommandFailed, ToolMissing
 from dutlab.hosts.host import Host
-from dutlab.methods.ports import Directions, FrameMix, Offer, Outcome, Reading, back_of
+from dutlab.methods.ports import FrameMix, Offer, Outcome, Reading
 from dutlab.spec.mixes import sizes_in_words
-from dutlab.spec.testbed import Link, Port, Testbed
+from dutlab.spec.testbed import Port, Testbed
 from dutlab.tools.agent import REPLY_S, TOOL, Agent
 from dutlab.tools.clocks import Offset, offset_of
-from dutlab.tools.engine_load import NS, SOURCE_PORT, Load, Way
+from dutlab.tools.engine_load import NS, Load, Way
 from dutlab.tools.engine_trial import Heard, Part, read, watches_of
 from dutlab.tools.engine_watch import WayWatch
 from dutlab.tools.find_engine import find_engine
-from dutlab.tools.neighbours import next_hop_mac
 from dutlab.tools.path_counters import PathCount, read_path
+from dutlab.tools.ways import way_of, ways_of
 from dutlab.units import FrameBytes, Pps, Seconds
 
 __all__ = ["Engine", "find_engine"]
@@ -70,19 +70,22 @@ class Engine:
 
     async def offer(self, offer: Offer) -> Outcome:
         """Raises ToolFailed, HostError, PortRefused."""
-        backs = {Directions.FORWARD: [False], Directions.BOTH: [False, True], Directions.ANSWERS: [True]}[offer.directions]
-        ways = [await self._way(name, source_port=SOURCE_PORT, reverse=back) for name in offer.links for back in backs]
+        ways = await ways_of(self._hosts, self._testbed, offer)
         for agent in self._agents.values():
             agent.take_lines()
             agent.take_events()
-        answered = None if offer.directions is not Directions.ANSWERS else str(offer.answered or ways[0].destination)
-        load = Load(offer.mix, offer.rate, offer.drain, offer.duration, profile=offer.profile, traffic=offer.traffic, answered=answered)
+        load = Load(
+            offer.mix, offer.rate, offer.drain, offer.duration, profile=offer.profile, traffic=offer.traffic,
+            directions=offer.directions, answered=offer.answered,
+        )  # fmt: skip
         watches = watches_of(ways, load)
         async with self._opened(ways) as notes:
             if offer.warmup > 0:
                 await self._part(ways, load.warming_up(offer.warmup, WARMUP_DRAIN), None).carry_out()
             clocks, before = await self._clocks(), await self._paths(ways)
-            heard = await self._part(ways, load, clocks).carry_out(watches=watches, stop_after_lost=offer.stop_after_lost)
+            heard = await self._part(ways, load, clocks).carry_out(
+                watches=watches, stop_after_lost=offer.stop_after_lost, begun=offer.begun
+            )
             after = await self._paths(ways)
             apart = None if clocks is None else _lasting(clocks, await self._clocks() or clocks)
         heard = [h.with_places(b, a).with_clocks(apart) for h, b, a in zip(heard, before, after, strict=True)]
@@ -106,7 +109,7 @@ class Engine:
 
     async def probe(self, link: str, *, reverse: bool = False) -> SeenProbe:
         """Raises ToolFailed, HostError, PortRefused."""
-        way = await self._way(link, reverse=reverse, source_port=next(self._probe_ports))
+        way = await way_of(self._hosts, self._testbed, link, reverse=reverse, source_port=next(self._probe_ports))
         shortest = FrameBytes(64 if "." in way.source else 84)  # the shortest frame that carries a probe in UDP, over IPv4 and IPv6
         load = Load(FrameMix("probe", ((shortest, 1),)), PROBE_RATE, PROBE_DRAIN, frames=PROBE_FRAMES)
         async with self._opened([way]):
@@ -131,27 +134,6 @@ class Engine:
                 why, tool=TOOL, host=self._hosts[role].name, remedy="copy the engine there, or set DUTLAB_ENGINE to it"
             ) from e
         return self._agents[role]
-
-    async def _way(self, name: str, *, source_port: int, reverse: bool = False) -> Way:
-        link: Link = self._testbed.links[name]
-        ends = [
-            ("source", link.source, link.source_address, link.dut_in_address),
-            ("sink", link.sink, link.sink_address, link.dut_out_address),
-        ]
-        (role, here, address, gateway), (_, there, destination, _) = reversed(ends) if reverse else ends
-        mac = await next_hop_mac(self._hosts[role], here.interface, gateway.ip)
-        return Way(
-            back_of(name) if reverse else name,
-            name,
-            role,
-            here,
-            there,
-            str(address.ip),
-            str(destination.ip),
-            mac,
-            source_port,
-            link.isolated,
-        )
 
     @contextlib.asynccontextmanager
     async def _opened(self, ways: Sequence[Way]) -> AsyncIterator[list[str]]:

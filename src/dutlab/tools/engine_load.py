@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dutlab.methods.ports import FrameMix, Stretch
+from dutlab.methods.ports import Directions, FrameMix, IPAddress, Stretch
 from dutlab.spec.spread import Spread
 from dutlab.spec.testbed import Port
 from dutlab.spec.traffic import RFC4814_DESTINATION_PORTS, RFC4814_SOURCE_PORTS, Traffic
@@ -56,8 +56,9 @@ class Load:
     frames: int | None = None
     profile: tuple[Stretch, ...] = ()
     traffic: Traffic = field(default_factory=Traffic)
-    answered: str | None = None
-    """Given: what is sent are answers to what would go the other way, to this address."""
+    directions: Directions = Directions.FORWARD
+    answered: IPAddress | None = None
+    """Where answers go, if not to the address of the way's end."""
 
     def warming_up(self, duration: Seconds, drain: Seconds) -> Load:
         """The same at the rate that it begins with, for another time."""
@@ -83,8 +84,8 @@ class Load:
             "rate": self._rate(),
             **self._headers(),
         }
-        if self.answered is not None:  # described as what they answer
-            plan |= {"answers": True, "source": self.answered, "destination": way.source}
+        if self.directions is Directions.ANSWERS:  # described as what they answer
+            plan |= {"answers": True, "source": str(self.answered or way.destination), "destination": way.source}
             plan |= {end: str(spread.first) for end, spread in self._spreads() if spread is not None}
         if self.frames is not None:
             plan["frames"] = self.frames

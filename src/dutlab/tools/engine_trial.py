@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -72,13 +72,18 @@ class Part:
     clocks: Mapping[str, Offset] | None
     """None: both agents read one clock."""
 
-    async def carry_out(self, *, watches: Sequence[WayWatch] = (), stop_after_lost: int | None = None) -> list[Heard]:
-        """The account of each way. `watches`, one a way, see what is counted meanwhile. Raises ToolFailed, HostError."""
+    async def carry_out(
+        self, *, watches: Sequence[WayWatch] = (), stop_after_lost: int | None = None, begun: Callable[[], None] | None = None
+    ) -> list[Heard]:
+        """The account of each way. `watches`, one a way, see what is counted meanwhile; `begun` is as Offer has it.
+
+        Raises ToolFailed, HostError.
+        """
         await self._arm()
         await self._start()
         patience = self.load.longest_s + TOGETHER_S + REPLY_S
         waits = asyncio.gather(*(self.agents[w.sender].ask("wait", port=str(w.sends_on), timeout_s=patience) for w in self.ways))
-        sent = await (self._watched(waits, watches, stop_after_lost) if watches else waits)
+        sent = await (self._watched(waits, watches, stop_after_lost, begun) if watches else waits)
         return list(await asyncio.gather(*(self._settle(way, said) for way, said in zip(self.ways, sent, strict=True))))
 
     async def _arm(self) -> None:
@@ -109,17 +114,25 @@ class Part:
             await self.agents[role].ask("start", ports=ports, half="send", at_monotonic_ns=now_ns + ahead + round(TOGETHER_S * NS))
 
     async def _watched(
-        self, waits: asyncio.Future[list[dict[str, Any]]], watches: Sequence[WayWatch], allowed: int | None
+        self,
+        waits: asyncio.Future[list[dict[str, Any]]],
+        watches: Sequence[WayWatch],
+        allowed: int | None,
+        begun: Callable[[], None] | None,
     ) -> list[dict[str, Any]]:
         """The replies of `waits`; sending is stopped once more frames than `allowed` are certainly lost or were refused by the DUT."""
 
         async def watch() -> None:
+            waiting = begun
             await asyncio.sleep(LOOK_S)
             while True:
                 await asyncio.gather(*(self._look(way, seen) for way, seen in zip(self.ways, watches, strict=True)))
                 if allowed is not None and sum(w.losses.lost + w.losses.refused_by_peer for w in watches) > allowed:
                     break
-                await asyncio.sleep(LOOK_SLOWLY_S if allowed is None else LOOK_S)
+                if waiting is not None and all(w.sending for w in watches):
+                    waiting()
+                    waiting = None
+                await asyncio.sleep(LOOK_SLOWLY_S if allowed is None and waiting is None else LOOK_S)
             for role in dict.fromkeys(way.sender for way in self.ways):
                 await self.agents[role].ask("stop", ports=[str(w.sends_on) for w in self.ways if w.sender == role])
 

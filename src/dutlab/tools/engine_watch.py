@@ -28,12 +28,15 @@ class WayWatch:
 
     flow: str
     losses: LossWatch
+    sending: bool = False
+    """A frame had been sent at the last look."""
     _points: dict[str, list[_Point]] = field(default_factory=dict)
     _latencies: list[tuple[int, int, int]] = field(default_factory=list)
 
     def see(self, sent: SentSoFar, arrived: ArrivedSoFar) -> None:
         """Enters a reading of both ends, each later than the one before."""
         self.losses.see(sent, arrived)
+        self.sending = sent.sent > 0
         self._enter("sent_pps", sent.at_ns, sent.sent)
         self._enter("refused_by_peer_pps", sent.at_ns, sent.refused_by_peer)
         self._enter("received_pps", arrived.at_ns, arrived.unique)

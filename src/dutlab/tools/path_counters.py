@@ -18,7 +18,7 @@ from dutlab.spec.testbed import Link, Port
 
 # Linux, Documentation/ABI/testing/sysfs-class-net-statistics
 _READ = 'cd "/sys/class/net/$1/statistics" && cat tx_packets tx_dropped rx_packets'
-_TOLERATED = 16
+TOLERATED = 16
 """Frames of others (a neighbour's solicitation, a probe's echo) by which a counter may run ahead of the one before it."""
 
 
@@ -67,7 +67,7 @@ def lost_by_place(*, before: PathCount, after: PathCount, sent: int, received: i
     places: dict[str, int] = {}
     alive: int | None = sent
     for place, left in stations:
-        if left is None or alive is None or left > alive + _TOLERATED or (left == 0 and alive > _TOLERATED and received):
+        if left is None or alive is None or left > alive + TOLERATED or (left == 0 and alive > TOLERATED and received):
             alive = None if left is None or left == 0 else left
             continue
         places[place] = max(0, alive - left)

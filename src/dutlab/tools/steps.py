@@ -1,6 +1,7 @@
 """Tool `steps`: commands of the user's own on the hosts of a testbed, in phases with a barrier before each.
 
-All hosts of a phase begin together: the first step of each is started behind a gate, and the gates open once every host stands at its own.
+All hosts of a phase begin together: the first step of each is started behind a gate (`gate.py`), and once every host stands at its own
+they agree on an instant.
 The steps of one host follow one another. A spawned step runs until it ends by itself, at the latest until its trial ends. `reset` is
 carried out whatever happened before, and nothing of a step is lost: output, errors, status, times.
 """
@@ -12,20 +13,21 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import CommandTimedOut, HostError, InputError
 from dutlab.hosts.host import Done, Host, Process
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.steps import PHASES, ByHost, Phase, Step, StepsWorkload
+from dutlab.tools.gate import AT_ONCE, ClockReading, Gate, Start, lead_ns
 
 TOOL = "steps"
+STARTS = "starts"
+"""The table of when each host began each phase, and of the clocks that say so."""
 ALL_HOSTS = "all hosts"
 """Stands where other tools name a link."""
 LONGEST_S = 366 * 86400.0
 """For a step without a time-out: it may take as long as it takes."""
-READY_S = 30.0
-# Says that it stands there, waits for a line, and becomes the command. `read` takes no more than its line: the command sees no input.
-_GATE = 'echo; read -r go; exec sh -c "$1"'
 
 
 @dataclass(frozen=True)
@@ -78,25 +80,45 @@ class Account:
     """What has been done so far; filled as it happens, so that an interrupted trial keeps it too."""
 
     done: list[StepDone] = field(default_factory=list)
-    skews_s: dict[Phase, float] = field(default_factory=dict)
-    """From the first gate that opened to the last, by phase."""
+    starts: dict[Phase, list[Start]] = field(default_factory=dict)
+    """When each host began, by phase; a host that was lost has none."""
+    clocks: dict[str, ClockReading] = field(default_factory=dict)
+    """Each host's clock as it was last seen."""
 
     @property
     def failed(self) -> list[StepDone]:
         """In the order of their end."""
         return [d for d in self.done if d.failed]
 
+    @property
+    def skew_ns(self) -> int:
+        """At most this lay between the first host's start of a phase and the last's."""
+        spreads = [max(s.latest_ns for s in starts) - min(s.earliest_ns for s in starts) for starts in self.starts.values() if starts]
+        return max(spreads, default=0)
+
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """Of clocks that were set meanwhile."""
+        jumps = [(phase, s) for phase, starts in self.starts.items() for s in starts if s.jumped_ns]
+        return tuple(
+            Doubt(DoubtKind.CLOCK_JUMPED, detail=f"{s.host}, by {s.jumped_ns / 1e9:+.3f} s, seen as {phase} began") for phase, s in jumps
+        )
+
     def measured(self) -> Measured:
-        """Figures, table and outputs for the record."""
+        """Figures, tables and outputs for the record."""
         ordered = sorted(self.done, key=lambda d: (PHASES.index(d.phase), d.started_s))
         raw = {f"{d.file}.{end}": data for d in ordered for end, data in (("out", d.stdout), ("err", d.stderr)) if data}
         figures = {
             "failed_steps": float(len(self.failed)),
-            "skew_ns": max(self.skews_s.values(), default=0.0) * 1e9,
+            "skew_ns": float(self.skew_ns),
             "duration_s": max((d.started_s + d.seconds for d in ordered), default=0.0) - min((d.started_s for d in ordered), default=0.0),
         }
         return Measured(
-            figures={ALL_HOSTS: figures}, raw=raw, tables={TOOL: [d.row for d in ordered]}, notes=[_words(d) for d in self.failed]
+            figures={ALL_HOSTS: figures},
+            raw=raw,
+            doubts=self.doubts,
+            tables={TOOL: [d.row for d in ordered], STARTS: [_row(phase, s) for phase, starts in self.starts.items() for s in starts]},
+            notes=[_words(d) for d in self.failed],
         )
 
 
@@ -129,11 +151,11 @@ class Steps:
             account.done += await asyncio.gather(*(spawned.end() for spawned in left))
 
     async def _phase(self, phase: Phase, by_host: ByHost, account: Account, left: list[_Spawned]) -> None:
+        few = asyncio.Semaphore(AT_ONCE)
         lanes = [_Lane(self._hosts[name], phase, steps, account, left) for name, steps in by_host.items() if steps]
-        await asyncio.gather(*(lane.stand_ready() for lane in lanes))
-        opened = [await lane.open_gate() for lane in lanes]
-        if opened:
-            account.skews_s[phase] = max(opened) - min(opened)
+        await asyncio.gather(*(lane.stand_ready(few) for lane in lanes))
+        at_ns = time.monotonic_ns() + lead_ns([lane.gate for lane in lanes if lane.gate])
+        await asyncio.gather(*(lane.begin(at_ns, few) for lane in lanes))
         await asyncio.gather(*(lane.to_its_end() for lane in lanes))
 
 
@@ -151,7 +173,7 @@ class _Spawned:
         done = await self.process.end()
         await asyncio.gather(self.waiting, return_exceptions=True)
         why = f"ended with {done.status} before anything was reset" if self.early and done.status else ""
-        return replace(self.begun, seconds=done.seconds, status=done.status, stdout=done.stdout, stderr=done.stderr, why=why)
+        return replace(self.begun, seconds=_since(self.begun, done), status=done.status, stdout=done.stdout, stderr=done.stderr, why=why)
 
 
 @dataclass
@@ -163,27 +185,27 @@ class _Lane:
     steps: Sequence[Step]
     account: Account
     left: list[_Spawned]
-    gate: Process | None = None
-    opened_s: float = 0.0
+    gate: Gate | None = None
+    began_s: float = 0.0
 
-    async def stand_ready(self) -> None:
+    async def stand_ready(self, few: asyncio.Semaphore) -> None:
         """Starts the first step behind its gate. A host that cannot is noted; its steps are then skipped."""
+        clocks = self.account.clocks
         try:
-            self.gate = await self.host.spawn(["sh", "-c", _GATE, "sh", self.steps[0].command])
-            async with asyncio.timeout(READY_S):
-                await self.gate.readline()
-        except (HostError, TimeoutError) as e:
-            self._lost(1, str(e) or f"did not start within {READY_S:g} s")
+            self.gate = await Gate.stand(self.host, self.steps[0].command, few, clocks.get(self.host.name))
+            clocks[self.host.name] = self.gate.clock
+        except HostError as e:
+            self._lost(1, str(e))
 
-    async def open_gate(self) -> float:
-        """Returns the moment, in seconds since the epoch."""
-        self.opened_s = time.time()
-        if self.gate is not None:
-            try:
-                await self.gate.write(b"\n")
-            except HostError as e:
-                self._lost(1, str(e))
-        return self.opened_s
+    async def begin(self, at_ns: int, few: asyncio.Semaphore) -> None:
+        """Opens the gate at `at_ns` of CLOCK_MONOTONIC."""
+        if self.gate is None:
+            return
+        self.began_s = time.time() + (at_ns - time.monotonic_ns()) / 1e9
+        try:
+            self.account.starts.setdefault(self.phase, []).append(await self.gate.open(at_ns, few))
+        except HostError as e:
+            self._lost(1, str(e))
 
     async def to_its_end(self) -> None:
         """The first step, which runs already, and those after it."""
@@ -191,8 +213,8 @@ class _Lane:
             return
         for place, step in enumerate(self.steps, 1):
             try:
-                process = self.gate if place == 1 else await self.host.spawn(["sh", "-c", step.command])
-                begun = self._begun(place, self.opened_s if place == 1 else time.time())
+                process = self.gate.process if place == 1 else await self.host.spawn(["sh", "-c", step.command])
+                begun = self._begun(place, self.began_s if place == 1 else time.time())
                 await process.close_stdin()
                 if step.spawn is not None:
                     self.left.append(_Spawned(begun, process, asyncio.ensure_future(process.wait(LONGEST_S))))
@@ -220,7 +242,24 @@ async def _waited(process: Process, begun: StepDone) -> StepDone:
     except CommandTimedOut:
         done = await process.end()
         status, why = None, f"did not end within {begun.step.timeout:g} s and was ended"
-    return replace(begun, seconds=done.seconds, status=status, stdout=done.stdout, stderr=done.stderr, why=why)
+    return replace(begun, seconds=_since(begun, done), status=status, stdout=done.stdout, stderr=done.stderr, why=why)
+
+
+def _since(begun: StepDone, done: Done) -> float:
+    """Seconds from the start of the step, which is later than that of a process which stood behind a gate."""
+    return max(0.0, done.started_s + done.seconds - begun.started_s)
+
+
+def _row(phase: Phase, start: Start) -> Row:
+    return {
+        "host": start.host,
+        "phase": phase,
+        "clock_ahead_ns": start.ahead.ns,
+        "clock_error_ns": start.ahead.error_ns,
+        "earliest_ns": start.earliest_ns,
+        "latest_ns": start.latest_ns,
+        "jumped_ns": start.jumped_ns,
+    }
 
 
 def _words(step: StepDone) -> str:

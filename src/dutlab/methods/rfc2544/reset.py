@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 
-from dutlab.methods.ports import Outcome, ResetKind, Row
-from dutlab.methods.rfc2544.stand import LEARNING_S, Result, Stand, failed, made
+from dutlab.methods.ports import ResetKind, Row
+from dutlab.methods.rfc2544.stand import Result, Stand, failed, made
+from dutlab.methods.under_load import under_load
 from dutlab.units import Pps, Seconds
 
 BEFORE_S = 15.0  # RFC 6201 section 4: forwarding without loss for at least 15 s
@@ -32,15 +33,8 @@ async def measure(stand: Stand, throughput: Pps) -> Result:
 async def _one(stand: Stand, rate: Pps, kind: ResetKind) -> tuple[Row, str]:
     assert stand.device is not None  # noqa: S101 -- the caller looked
     before, after = (Seconds(max(stand.asked.seconds(s), LEAST_S)) for s in (BEFORE_S, AFTER_S))
-    offering: asyncio.Task[Outcome] = asyncio.create_task(stand.offer(rate, Seconds(before + after)))
-    try:
-        await stand.generator.sleep(stand.asked.seconds(LEARNING_S) + before)
-        command_s = await stand.device.reset(kind)
-    except BaseException:
-        offering.cancel()
-        await asyncio.gather(offering, return_exceptions=True)
-        raise
-    outcome = await offering
+    reset = partial(stand.device.reset, kind)
+    outcome, command_s = await under_load(stand.generator, stand.load(rate, Seconds(before + after)), before, reset, stand.generator.sleep)
     lost, offered = failed(outcome.flows), made(outcome.flows)
     row = {
         "kind": kind.value,

@@ -78,16 +78,18 @@ class Stand:
         warmup: Seconds | None = None,
     ) -> Outcome:
         """One trial with the waits of the text."""
-        return await self.generator.offer(
-            Offer(
-                links=self.asked.ways,
-                mix=self.asked.mix,
-                rate=rate,
-                duration=duration,
-                warmup=self.asked.seconds(LEARNING_S) if warmup is None else warmup,
-                drain=Seconds(max(self.asked.seconds(RESIDUAL_S), LEAST_DRAIN_S)),
-                profile=profile,
-            )
+        return await self.generator.offer(self.load(rate, duration, profile=profile, warmup=warmup))
+
+    def load(self, rate: Pps | None, duration: Seconds, *, profile: tuple[Stretch, ...] = (), warmup: Seconds | None = None) -> Offer:
+        """What such a trial asks of the generator."""
+        return Offer(
+            links=self.asked.ways,
+            mix=self.asked.mix,
+            rate=rate,
+            duration=duration,
+            warmup=self.asked.seconds(LEARNING_S) if warmup is None else warmup,
+            drain=Seconds(max(self.asked.seconds(RESIDUAL_S), LEAST_DRAIN_S)),
+            profile=profile,
         )
 
 

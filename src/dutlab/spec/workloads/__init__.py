@@ -22,6 +22,7 @@ from dutlab.spec.workloads.latency import LatencyWorkload
 from dutlab.spec.workloads.loadtest import LoadtestWorkload
 from dutlab.spec.workloads.matrix import MatrixWorkload
 from dutlab.spec.workloads.path_mtu import PathMtuWorkload
+from dutlab.spec.workloads.reconf import ReconfWorkload
 from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
 from dutlab.spec.workloads.routes import RoutesWorkload
 from dutlab.spec.workloads.search import SearchWorkload
@@ -38,6 +39,7 @@ _MODELS: tuple[type[WorkloadModel], ...] = (
     LoadtestWorkload,
     LatencyWorkload,
     SoakWorkload,
+    ReconfWorkload,
     SearchWorkload,
     StepsWorkload,
     PathMtuWorkload,

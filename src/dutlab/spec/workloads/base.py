@@ -35,6 +35,7 @@ class Wire:
 
     mtu: int = 1500
     speed: BpsL1 | None = None
+    ipv6: bool = False
 
     @property
     def longest_frame(self) -> int:

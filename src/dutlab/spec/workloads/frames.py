@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from pydantic_core import InitErrorDetails
 
+from dutlab.spec.generators import Ask, Generator, GeneratorModel, unfit
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.workloads.base import LinkSet, Params, Wire, WorkloadModel
@@ -20,6 +21,8 @@ class FrameWorkload(WorkloadModel):
     """Sizes of frames (bytes with FCS) or mixes; each with each set of links is a setting."""
 
     frame_sizes: tuple[Mix, ...]
+    generator: Generator | None = None
+    """What sends the frames; None is that of the experiment."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
@@ -32,10 +35,11 @@ class FrameWorkload(WorkloadModel):
         return len(self.link_sets(every_link)) * len(self.frame_sizes)
 
     def sized(self, every_link: Iterable[str]) -> Iterator[tuple[LinkSet, Mix, Params]]:
-        """Each set of links with each size, and the parameters that say so."""
+        """Each set of links with each size, and the parameters that say so; the generator too, if one is named."""
+        by: Params = {} if self.generator is None else {"generator": self.generator.text()}
         for links in self.link_sets(every_link):
             for mix in self.frame_sizes:
-                yield links, mix, {"frame_size": mix.size or mix.name, "frame_mix": mix.text}
+                yield links, mix, {"frame_size": mix.size or mix.name, "frame_mix": mix.text, **by}
 
     def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU."""
@@ -46,6 +50,27 @@ class FrameWorkload(WorkloadModel):
                         ("frame_sizes", i),
                         f"{mix.longest} bytes with FCS do not pass link {name}: its MTU of {wires[name].mtu} carries {most}",
                     )
+
+    def asks(self) -> Iterator[tuple[Loc, Ask]]:
+        """What of its body not every generator can do, by the place in it; a workload adds what it needs beyond sizes and links."""
+        for i, mix in enumerate(self.frame_sizes):
+            if mix.sequence is not None:
+                yield ("frame_sizes", i), Ask.ORDER
+            elif len(mix.parts) > 1:
+                yield ("frame_sizes", i), Ask.SEVERAL_SIZES
+        for i, links in enumerate(self.links or ()):
+            if len(links) > 1:
+                yield ("links", i), Ask.SEVERAL_LINKS
+
+    def beyond(self, generator: GeneratorModel, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
+        """Every reason why `generator` cannot drive this through the DUT of a testbed with these links."""
+        versions = {wires[name].ipv6 for name in self.driven(wires)}
+        of_testbed = [Ask.ROUTED, *(Ask.IPV6 if ipv6 else Ask.IPV4 for ipv6 in sorted(versions))]
+        yield from unfit(generator, [*self.asks(), *(((), ask) for ask in of_testbed)])
+        for i, mix in enumerate(self.frame_sizes):
+            faults = (generator.size_fault(size, ipv6=ipv6) for ipv6 in versions for size, _ in mix.parts)
+            if what := next(filter(None, faults), ""):
+                yield ("frame_sizes", i), what
 
     def driven(self, every_link: Iterable[str]) -> list[str]:
         """The links that any trial drives, by name."""

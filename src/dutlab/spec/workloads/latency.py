@@ -9,6 +9,7 @@ from pydantic import Field
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Duration, FrameRate, Share
+from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting, Wire
@@ -67,6 +68,12 @@ class LatencyWorkload(FrameWorkload):
                 "drain_s": self.drain,
             }
             yield Setting(links, params, seconds)
+
+    def asks(self) -> Iterator[tuple[Loc, Ask]]:
+        """Loads, and the time of each frame."""
+        yield from super().asks()
+        yield (), Ask.RATE
+        yield (), Ask.LATENCY
 
     def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, and a rate above a line rate."""

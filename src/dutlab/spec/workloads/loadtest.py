@@ -9,6 +9,7 @@ from pydantic import Field
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import BitRate, Duration, FrameRate, Share
+from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting, Wire
@@ -74,6 +75,13 @@ class LoadtestWorkload(FrameWorkload):
                 "drain_s": self.drain,
             }
             yield Setting(links, params, Seconds(self.warmup + self.rampup + self.hold + self.drain))
+
+    def asks(self) -> Iterator[tuple[Loc, Ask]]:
+        """A ramp, second by second."""
+        yield from super().asks()
+        yield (), Ask.PROFILE
+        if self.directions == "both":
+            yield ("directions",), Ask.BOTH_WAYS
 
     def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, a target above a link's speed, links of different speeds in one set."""

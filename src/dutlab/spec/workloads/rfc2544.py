@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
+from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
-from dutlab.spec.model import fault
+from dutlab.spec.model import Loc, fault
 from dutlab.spec.workloads.base import Params, Setting
 from dutlab.spec.workloads.frames import FrameWorkload, each_once, outside
 from dutlab.units import RFC2544_FRAME_SIZES, Seconds
@@ -87,3 +88,14 @@ class Rfc2544Workload(FrameWorkload):
             "reset": _RESETS_S * self.scale + 2 * around,
         }
         return Seconds(sum(of_test[name] for name in self.tests))
+
+    def asks(self) -> Iterator[tuple[Loc, Ask]]:
+        """Loads; the time of each frame; a drop of the rate and what is lost after it; word of when a load has begun."""
+        yield from super().asks()
+        yield (), Ask.RATE
+        of_test = {"latency": (Ask.LATENCY,), "recovery": (Ask.PROFILE, Ask.READINGS), "reset": (Ask.READINGS,)}
+        for i, test in enumerate(self.tests):
+            for ask in of_test.get(test, ()):
+                yield ("tests", i), ask
+        if self.directions == "both":
+            yield ("directions",), Ask.BOTH_WAYS

@@ -10,6 +10,7 @@ from pydantic_core import InitErrorDetails
 
 from dutlab.errors import InputError
 from dutlab.spec.fields import Duration, FrameRate, Share
+from dutlab.spec.generators import Ask
 from dutlab.spec.goals import FIRST_TRIALS, WIDTH, Goal, checked, goal_faults, goals_named, goals_text
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, SpecModel, fault
@@ -133,6 +134,11 @@ class SearchWorkload(FrameWorkload):
         at_limit = sum(TRIALS_OF_A_LOAD * (goal.sum_s + goal.sum_s / goal.final_s * around) for goal in goals)
         likely = STEPS_TO_A_WIDTH * (initial + around) + at_limit
         return Seconds(likely if self.budget is None else min(likely, self.budget))
+
+    def asks(self) -> Iterator[tuple[Loc, Ask]]:
+        """Rates of its own choice."""
+        yield from super().asks()
+        yield (), Ask.RATE
 
     def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, and rates above a line rate."""

@@ -9,6 +9,7 @@ from pydantic import Field
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Duration, FrameRate, Share
+from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting, Wire
@@ -65,6 +66,12 @@ class SoakWorkload(FrameWorkload):
                 "drain_s": self.drain,
             }
             yield Setting(links, params, Seconds(self.warmup + self.duration + self.drain), mix)
+
+    def asks(self) -> Iterator[tuple[Loc, Ask]]:
+        """A load, second by second."""
+        yield from super().asks()
+        yield ("rate",), Ask.RATE
+        yield (), Ask.READINGS
 
     def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, and a load above a line rate."""

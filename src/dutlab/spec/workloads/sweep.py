@@ -9,6 +9,7 @@ from pydantic import Field
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Duration
+from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.rates import AskedRate, Rate, RateUnit
@@ -73,6 +74,21 @@ class SweepWorkload(FrameWorkload):
                 times: Params = {"duration_s": self.duration, "warmup_s": self.warmup, "drain_s": self.drain}
                 params = sized | _rate_params(rate, mix) | times | {name: value for name, value in more.items() if value is not None}
                 yield Setting(links, params, Seconds(self.warmup + self.duration + self.drain), mix)
+
+    def asks(self) -> Iterator[tuple[Loc, Ask]]:
+        """Rates, directions, and frames that are not one UDP flow."""
+        yield from super().asks()
+        for i, rate in enumerate(self.rates):
+            if rate is not None:
+                yield ("rates", i), Ask.RATE
+        if self.directions == "both":
+            yield ("directions",), Ask.BOTH_WAYS
+        if self.traffic.transport != "udp":
+            yield ("traffic", "transport"), Ask.TRANSPORT
+        if self.traffic.flows.count > 1:
+            yield ("traffic", "flows"), Ask.FLOWS
+        if self.traffic.vlans:
+            yield ("traffic", "vlans"), Ask.VLANS
 
     def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, rates above a line rate, and shares of a speed that nobody knows."""

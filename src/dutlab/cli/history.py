@@ -1,0 +1,55 @@
+"""history."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from dutlab.cli.runs import FOLDER
+from dutlab.cli.text_table import printable, table
+from dutlab.errors import InputError
+from dutlab.report import write_images
+from dutlab.report.histories import CellHistory, histories, history_plot, level_words
+from dutlab.store.index import Wanted, figures_of, list_runs, opened
+
+
+@click.command()
+@click.argument("experiment")
+@FOLDER
+@click.option(
+    "--figure", "figures", multiple=True, metavar="NAME", help="This instead of the main one, as in latency_p99_ns; again for more."
+)
+@click.option("--plot", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write a picture a cell there, as SVG.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def history(*, experiment: str, folder: Path, figures: tuple[str, ...], plot: Path | None, as_json: bool) -> None:
+    """The same experiment over all its runs: where a figure's level changed, and between which runs.
+
+    \b
+    Example:
+      dutlab history firewall-modes --plot pictures
+    """  # noqa: D301
+    with opened(folder) as index:
+        rows = list(figures_of(index, experiment))
+        known = sorted({r.experiment for r in list_runs(index, Wanted())}) if not rows else []
+    if not rows:
+        raise InputError(f"{folder}: no run of {experiment} has a result", remedy=f"there are {', '.join(known) or 'no runs'}")
+    found = histories(rows, figures)
+    written = write_images([p for n, h in enumerate(found, 1) if (p := history_plot(h, n)) is not None], plot) if plot else []
+    if as_json:
+        click.echo(json.dumps({"schema_version": 1, "experiment": experiment, "histories": [_plain(h) for h in found]}, indent=1))
+        return
+    lines = [(h.label, h.figure, str(len(h.found.points)), str(len(h.found.levels)), level_words(h)) for h in found]
+    for line in table(("cell", "figure", "runs", "levels", "newest level"), lines, right={2, 3, 4}):
+        click.echo(line)
+    for h in found:
+        for sentence in h.sentences:
+            click.echo(printable(f"{h.label}, {h.figure}: {sentence}"))
+    for path in written:
+        click.echo(path)
+
+
+def _plain(h: CellHistory) -> dict[str, object]:
+    return {"cell": h.label, "figure": h.figure, **asdict(h.found), "sentences": h.sentences}

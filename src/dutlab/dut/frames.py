@@ -1,0 +1,85 @@
+"""What real frames must show when a mode is in force, whatever system the DUT runs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from dutlab.dut.mode import Check, Prober, SeenProbe
+from dutlab.spec.testbed import Link, Testbed
+
+Tracked = Callable[[Link], Awaitable[int | None]]
+"""How many flows from a link's source to its sink the DUT tracks; None when it lets nobody look. Raises HostError."""
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """What a mode does to frames."""
+
+    tracks: bool
+    """The DUT keeps a state for each flow."""
+    admits_unsolicited: bool
+    """A new flow from the sink's side passes."""
+    translates: bool = False
+    """The sink sees the DUT's outer address instead of the source's."""
+
+
+ROUTES = Behaviour(tracks=False, admits_unsolicited=True)
+TRACKS = Behaviour(tracks=True, admits_unsolicited=True)
+GUARDS = Behaviour(tracks=True, admits_unsolicited=False)
+TRANSLATES = Behaviour(tracks=True, admits_unsolicited=False, translates=True)
+
+
+async def frame_checks(testbed: Testbed, prober: Prober, behaviour: Behaviour, tracked: Tracked | None) -> list[Check]:
+    """Both directions of every link, the address that the sink sees, and what the DUT tracks (no such check without `tracked`).
+
+    Raises ToolFailed, HostError.
+    """
+    checks = []
+    for name, link in testbed.links.items():
+        checks += await _permitted(name, link, prober, behaviour, tracked)
+        checks.append(await _unsolicited(name, prober, behaviour))
+    return checks
+
+
+async def passed(prober: Prober, link: str, *, reverse: bool = False) -> SeenProbe:
+    """A probe that should pass, asked for once more when frames are missing: the first may have waited for a neighbour to answer."""
+    seen = await prober.probe(link, reverse=reverse)
+    return seen if everything_came(seen) else await prober.probe(link, reverse=reverse)
+
+
+def everything_came(seen: SeenProbe) -> bool:
+    """All frames arrived, and there were some."""
+    return seen.sent > 0 and seen.received == seen.sent
+
+
+async def _permitted(name: str, link: Link, prober: Prober, behaviour: Behaviour, tracked: Tracked | None) -> list[Check]:
+    seen = await passed(prober, name)
+    expected = str((link.dut_out_address if behaviour.translates else link.source_address).ip)
+    how = f"translated to {expected}" if behaviour.translates else f"untranslated from {expected}"
+    checks = [
+        Check(f"link {name}: a permitted flow passes", everything_came(seen), _words(seen)),
+        Check(f"link {name}: it arrives {how}", seen.source_seen == expected, f"the sink saw {seen.source_seen or 'nothing'}"),
+    ]
+    if tracked is not None:
+        flows = await tracked(link)
+        checks.append(
+            Check(
+                f"link {name}: the flow is {'' if behaviour.tracks else 'not '}tracked",
+                flows is not None and (flows > 0) == behaviour.tracks,
+                "connection tracking cannot be read" if flows is None else f"{flows} tracked flows from source to sink",
+            )
+        )
+    return checks
+
+
+async def _unsolicited(name: str, prober: Prober, behaviour: Behaviour) -> Check:
+    if behaviour.admits_unsolicited:
+        seen = await passed(prober, name, reverse=True)
+        return Check(f"link {name}: a new flow from outside passes", everything_came(seen), _words(seen))
+    seen = await prober.probe(name, reverse=True)
+    return Check(f"link {name}: a new flow from outside is dropped", seen.sent > 0 and seen.received == 0, _words(seen))
+
+
+def _words(seen: SeenProbe) -> str:
+    return f"{seen.received} of {seen.sent} probe frames arrived"

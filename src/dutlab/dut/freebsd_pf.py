@@ -1,0 +1,17 @@
+"""Family `freebsd-pf`: FreeBSD as router and firewall, by pf(4)."""
+
+from __future__ import annotations
+
+from dutlab.dut import pf_rules
+from dutlab.dut.pf import PfSystem, pf_family
+
+FREEBSD = PfSystem(
+    sections=("nat", "rules"),
+    nat=pf_rules.nat,
+    # pfctl lists normalisation among the filter rules, behind translation, which the order of pf.conf(5) would refuse.
+    head=("set require-order no",),
+    is_module=True,
+    rivals=("net.inet.ip.fw.enable",),
+)
+
+FREEBSD_PF = pf_family("freebsd-pf", FREEBSD)

@@ -1,0 +1,19 @@
+"""Family `openbsd-pf`: OpenBSD as router and firewall, by pf(4).
+
+Its modes run the processor at full speed (hw.setperf=100, sysctl(2)), where there is that setting, so that the clock's own decisions are
+not what is measured; the policy found before comes back with the rest.
+"""
+
+from __future__ import annotations
+
+from dutlab.dut import pf_rules
+from dutlab.dut.pf import FORWARDING, FORWARDING6, PfSystem, pf_family
+
+OPENBSD = PfSystem(
+    sections=("rules",),
+    nat=pf_rules.nat_to,
+    # hw.setperf can be written only under the manual policy, so the policy comes first, and is put back last.
+    settings=((FORWARDING, "1"), (FORWARDING6, "1"), ("hw.perfpolicy", "manual"), ("hw.setperf", "100")),
+)
+
+OPENBSD_PF = pf_family("openbsd-pf", OPENBSD)

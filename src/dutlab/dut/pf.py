@@ -1,0 +1,147 @@
+"""What the systems with pf(4) share: a router is pf switched off, every other mode a ruleset loaded with `pfctl -F all -f -`.
+
+Tried against transcripts of documented outputs only, never on a machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from dutlab.dut import pf_rules
+from dutlab.dut.frames import GUARDS, ROUTES, TRANSLATES, Behaviour, frame_checks
+from dutlab.dut.mode import Check, Family, Prober, UndoStep
+from dutlab.dut.pf_rules import Counted
+from dutlab.dut.pf_saved import enabled, loaded, saved
+from dutlab.dut.pf_states import flows_between
+from dutlab.dut.privilege import Root
+from dutlab.hosts.host import Host
+from dutlab.spec.testbed import Link, Testbed
+
+FORWARDING = "net.inet.ip.forwarding"
+FORWARDING6 = "net.inet6.ip6.forwarding"
+_OFF = "if pfctl -s info | grep -q 'Status: Enabled'; then pfctl -d; fi"
+_ON = "if pfctl -s info | grep -q 'Status: Disabled'; then pfctl -e; fi"
+_UNLOAD = "if kldstat -q -m pf; then kldunload pf; fi"
+
+
+async def as_listed(root: Root, system: PfSystem) -> str:
+    """The ruleset to put back, put together from what pfctl lists."""
+    return await saved(root, system.sections, system.head)
+
+
+@dataclass(frozen=True)
+class PfSystem:
+    """In what the systems differ."""
+
+    sections: tuple[str, ...]
+    """What `pfctl -s` calls the parts of the ruleset, in the order in which they are written."""
+    nat: Callable[[Testbed], str]
+    head: tuple[str, ...] = ()
+    """Lines before a ruleset that is put back."""
+    is_module: bool = False
+    """pf is a kernel module that may not be there yet (kldload(8))."""
+    settings: tuple[tuple[str, str], ...] = ((FORWARDING, "1"), (FORWARDING6, "1"))
+    """sysctl(8) names and their values while a mode holds, in order; one that the kernel lacks is left out."""
+    rivals: tuple[str, ...] = ()
+    """sysctl(8) names that are 1 while another firewall filters as well."""
+    ruleset_to_restore: Callable[[Root, PfSystem], Awaitable[str]] = as_listed
+
+    async def present(self, root: Root) -> bool:
+        """Whether the kernel has pf."""
+        return not self.is_module or (await root.run(["kldstat", "-q", "-m", "pf"], check=False)).status == 0
+
+    async def values(self, root: Root) -> dict[str, str]:
+        """The settings as they are now."""
+        found = {name: await root.value(["sysctl", "-n", name]) for name, _ in self.settings}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class PfMode:
+    """One mode: its ruleset (None switches pf off), and what frames must show when it is in force."""
+
+    name: str
+    system: PfSystem
+    ruleset: Callable[[Testbed], str] | None
+    behaviour: Behaviour
+
+    async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
+        """Raises HostError when the present ruleset could not be restored."""
+        del testbed  # what the modes change does not depend on it
+        root = await Root.on(dut)
+        steps = await self._undo_pf(root)
+        values = [f"{name}={value}" for name, value in reversed((await self.system.values(root)).items())]
+        return [*steps, root.step("sysctl", *values, why="forwarding and the like as they were found")]
+
+    async def apply(self, dut: Host, testbed: Testbed) -> None:
+        """Raises CommandFailed, HostError."""
+        root = await Root.on(dut)
+        now = await self.system.values(root)
+        for name, value in self.system.settings:
+            if name in now and now[name] != value:
+                await root.run(["sysctl", f"{name}={value}"])
+        if self.ruleset is None:
+            if await self.system.present(root) and await enabled(root):
+                await root.run(["pfctl", "-d"])
+            return
+        if not await self.system.present(root):
+            await root.run(["kldload", "pf"])
+        await root.run(["pfctl", "-F", "all", "-f", "-"], stdin=self.ruleset(testbed))
+        if not await enabled(root):
+            await root.run(["pfctl", "-e"])
+
+    async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
+        """Settings, pf on or off, how many rules it holds, no other firewall, and what frames show."""
+        root = await Root.on(dut)
+        now = await self.system.values(root)
+        checks = [Check(f"{name} is {value}", now[name] == value, now[name]) for name, value in self.system.settings if name in now]
+        for name in self.system.rivals:
+            value = await root.value(["sysctl", "-n", name])
+            checks.append(Check(f"no other firewall: {name} is not 1", value != "1", value or "not there"))
+        present = await self.system.present(root)
+        on = present and await enabled(root)
+        checks.append(
+            Check(f"pf is {'off' if self.ruleset is None else 'on'}", on == (self.ruleset is not None), f"it is {_on_or_off(on)}")
+        )
+        if self.ruleset is not None:
+            expected = Counted.of(self.ruleset(testbed))
+            found = Counted.of(await loaded(root, self.system.sections)) if present else Counted(0, 0)
+            checks.append(Check(f"pf holds {expected}", found == expected, str(found)))
+
+        async def tracked(link: Link) -> int:
+            states = (await root.run(["pfctl", "-s", "states"])).text if present else ""
+            return flows_between(states, link.source_address.ip, link.sink_address.ip)
+
+        return [*checks, *await frame_checks(testbed, prober, self.behaviour, tracked if on else None)]
+
+    async def _undo_pf(self, root: Root) -> list[UndoStep]:
+        off = root.step("sh", "-c", _OFF, why="pf off, as it was found")
+        if not await self.system.present(root):
+            return [root.step("sh", "-c", _UNLOAD, why="no pf in the kernel, as it was found")]
+        text = await self.system.ruleset_to_restore(root, self.system)
+        back = root.step("pfctl", "-f", "-", stdin=text, why="the pf ruleset as it was found")
+        if not await enabled(root):
+            return [off, root.step("pfctl", "-F", "all", why="no rule of the mode"), back]
+        port = (await root.dut.run(["sh", "-c", 'echo "${SSH_CONNECTION##* }"'])).text.strip()
+        bridge = pf_rules.keeps_login(port) if port.isdigit() else ""
+        return [
+            root.step("pfctl", "-F", "all", "-f", "-", stdin=bridge, why="no rule of the mode, and a state for the login"),
+            root.step("sh", "-c", _ON, why="pf on, as it was found"),
+            back,
+        ]
+
+
+def pf_family(name: str, system: PfSystem) -> Family:
+    """The modes of a system with pf."""
+    modes = (
+        PfMode("router", system, None, ROUTES),
+        PfMode("filter-empty", system, pf_rules.filter_empty, ROUTES),
+        PfMode("filter-default", system, pf_rules.filter_default, GUARDS),
+        PfMode("nat", system, system.nat, TRANSLATES),
+    )
+    return Family(name, {mode.name: mode for mode in modes})
+
+
+def _on_or_off(on: bool) -> str:  # noqa: FBT001 a reading, not a choice of behaviour
+    return "on" if on else "off"

@@ -1,0 +1,115 @@
+"""The pf(4) rulesets of the modes, as text for `pfctl -f -`. Pure functions of the testbed; nothing is run here.
+
+They are those of the published review of the E302-9D: a stateful `pass in quick` for each pair of an inner and an outer network, and one
+translation for each outer port. Words of the language: pf.conf(5) of FreeBSD and OpenBSD, which differ in translation only.
+
+A rule is about test ports alone, so whoever administers the DUT through another port stays able to reach it, and a ping to the DUT's own
+address on a port is answered. pfctl(8) is told to load the rules as they stand: by default it would merge six and more into a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import IPv4Interface, IPv6Interface
+
+from dutlab.errors import InputError
+from dutlab.spec.testbed import Testbed
+
+AS_WRITTEN = "set ruleset-optimization none"
+MOST_STATES = "set limit states 100000000"
+"""More than any test has flows, so that the limit is never what is measured."""
+_KEEP = "flags S/SA keep state"
+_TRANSLATIONS = ("nat ", "rdr ", "binat ")
+_FILTERS = ("pass ", "block ", "match ", "anchor ", "scrub ")
+
+
+@dataclass(frozen=True)
+class Counted:
+    """How many rules there are of each kind: `pfctl -s rules` and `pfctl -s nat` list one a line."""
+
+    filters: int
+    translations: int
+
+    @classmethod
+    def of(cls, text: str) -> Counted:
+        """Of a ruleset, as written or as pfctl lists it."""
+        lines = [line.strip() + " " for line in text.splitlines()]
+        return cls(sum(line.startswith(_FILTERS) for line in lines), sum(line.startswith(_TRANSLATIONS) for line in lines))
+
+    def __str__(self) -> str:
+        return f"{self.filters} filter rules, {self.translations} translations"
+
+
+def filter_empty(testbed: Testbed) -> str:
+    """The filter looks at every packet, has no rule and keeps no state."""
+    del testbed
+    return f"{AS_WRITTEN}\n"
+
+
+def filter_default(testbed: Testbed) -> str:
+    """New flows start inside: from each inner network to each outer one, stateful; what else is forwarded is dropped."""
+    return _text([AS_WRITTEN, *_filters(testbed)])
+
+
+def nat(testbed: Testbed) -> str:
+    """FreeBSD: as `filter_default`, and translation to the outer port's address, in a section of its own before the filter."""
+    rules = [
+        f"nat on {outer} {_version(inner)} from {inner.network} to any -> {address.ip}"
+        for outer, address, inner in _outer_and_inner(testbed)
+    ]
+    return _text([AS_WRITTEN, MOST_STATES, *rules, *_filters(testbed)])
+
+
+def nat_to(testbed: Testbed) -> str:
+    """OpenBSD: as `filter_default`, and translation by `match … nat-to`."""
+    rules = [
+        f"match out on {outer} {_version(inner)} from {inner.network} to any nat-to {address.ip}"
+        for outer, address, inner in _outer_and_inner(testbed)
+    ]
+    return _text([AS_WRITTEN, MOST_STATES, *rules, *_filters(testbed)])
+
+
+def keeps_login(port: str) -> str:
+    """Gives every connection to the ssh server on `port` a state, also those that began before pf was on.
+
+    pf passes a packet of a state whatever the rules say, so the login that loads them survives rules that admit only new connections.
+    """
+    rule = "pass quick proto tcp from any{} to any{} flags any keep state (sloppy)"
+    return _text([rule.format("", f" port {port}"), rule.format(f" port {port}", "")])
+
+
+def _filters(testbed: Testbed) -> list[str]:
+    ports = [(_port(p.interface), a) for link in testbed.links.values() for p, a in zip(link.path[1:3], link.addresses[1:3], strict=True)]
+    # `block` is not quick: it holds for what no rule below it passes. Neighbours of IPv6 ask a multicast address (RFC 4861).
+    rules = [f"block drop in on {port} {_version(address)} from any to ! {address.ip}" for port, address in ports]
+    rules += [f"pass in quick on {port} inet6 proto icmp6 from any to ff02::/16 no state" for port, a in ports if a.version == 6]  # noqa: PLR2004
+    rules += [f"pass out quick on {port} all {_KEEP}" for port, _ in ports]
+    return rules + [
+        f"pass in quick on {_port(inner.dut_in.interface)} {_version(near)} from {near.network} to {far.network} {_KEEP}"
+        for inner in testbed.links.values()
+        for outer in testbed.links.values()
+        if (near := inner.dut_in_address).version == (far := outer.dut_out_address).version
+    ]
+
+
+def _outer_and_inner(testbed: Testbed) -> Iterator[tuple[str, IPv4Interface | IPv6Interface, IPv4Interface | IPv6Interface]]:
+    for outer in testbed.links.values():
+        for inner in testbed.links.values():
+            if outer.dut_out_address.version == inner.dut_in_address.version:
+                yield _port(outer.dut_out.interface), outer.dut_out_address, inner.dut_in_address
+
+
+def _version(address: IPv4Interface | IPv6Interface) -> str:
+    return "inet" if address.version == 4 else "inet6"  # noqa: PLR2004 - the version number of the protocol itself
+
+
+def _port(interface: str) -> str:
+    """Raises InputError for a name that pf.conf(5) would read as something else: it has no quotes for interfaces."""
+    if not interface[:1].isalpha() or not all(c.isalnum() or c in "._" for c in interface):
+        raise InputError(f"interface name {interface!r} cannot stand in a pf rule", remedy="rename the port")
+    return interface
+
+
+def _text(lines: list[str]) -> str:
+    return "\n".join([*lines, ""])

@@ -1,0 +1,53 @@
+"""Commands of a DUT as root, for a login that is not root: by doas(1) or sudo(8), neither of which may ask for a password."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from dutlab.dut.mode import UndoStep
+from dutlab.errors import HostError
+from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host
+
+_WAYS = (("doas", "-n"), ("sudo", "-n"))
+"""`-n`: rather fail than ask."""
+
+
+@dataclass(frozen=True)
+class Root:
+    """Runs commands as root; `prefix` is what stands before each, nothing for a login as root."""
+
+    dut: Host
+    prefix: tuple[str, ...] = ()
+
+    @classmethod
+    async def on(cls, dut: Host) -> Self:
+        """Raises HostError when the login may not become root without a password."""
+        if (await dut.run(["id", "-u"])).text.strip() == "0":
+            return cls(dut)
+        said = []
+        for way in _WAYS:
+            tried = await dut.run([*way, "true"], check=False)
+            if tried.status == 0:
+                return cls(dut, way)
+            if tried.status != NO_SUCH_PROGRAM:
+                said.append(f"{way[0]}: {tried.stderr.decode('utf-8', 'replace').strip()[-100:] or f'ended with {tried.status}'}")
+        raise HostError(
+            f"its modes need root, and the login cannot become it without a password ({'; '.join(said) or 'it has neither doas nor sudo'})",
+            host=dut.name,
+            remedy="log in as root, or let this user run commands without a password (nopass in doas.conf, NOPASSWD in sudoers)",
+        )
+
+    async def run(self, argv: Sequence[str], *, stdin: str = "", check: bool = True) -> Done:
+        """Raises CommandFailed on a status other than 0 if `check`, HostError."""
+        return await self.dut.run([*self.prefix, *argv], stdin=stdin.encode(), check=check)
+
+    async def value(self, argv: Sequence[str]) -> str | None:
+        """What a command prints, without blanks around it; None when it fails, as for a name that this kernel does not have."""
+        done = await self.run(argv, check=False)
+        return done.text.strip() if done.status == 0 else None
+
+    def step(self, *argv: str, stdin: str = "", why: str) -> UndoStep:
+        """An undo step that runs as root too."""
+        return UndoStep(self.dut.name, (*self.prefix, *argv), stdin, why)

@@ -1,0 +1,148 @@
+"""A table of figures that somebody published or keeps in a spreadsheet, as a run of ours: each row what one link did in one trial.
+
+The first line names the columns. `mode`, `workload`, `tool`, `links` and `link` place a row; a column whose name ends in a unit that
+figures have is a figure (`goodput_gbps`, `received_kpps`, `latency_p99_us`); every other column, and what was asked for (`duration_s`), is
+a parameter of the workload. Rows that say the same of the same link are repeats. An empty field is a figure that was not published.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
+
+from dutlab.analysis.ceilings import frames, tcp_goodput
+from dutlab.errors import InputError
+from dutlab.interop.imported_run import Imported, ImportOptions
+from dutlab.methods.ports import Measured
+from dutlab.plan.cell import Cell
+from dutlab.units import BpsL1
+
+_PLACE = ("mode", "workload", "tool", "links", "link")
+_ASKED = ("duration_s", "omit_s", "warmup_s", "drain_s", "rampup_s", "hold_s", "rate_pps", "rate_percent", "target_percent")
+"""Parameters that end in a unit, too."""
+_PREFIX = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
+_RATES = {"pps": "pps", "bps_l1": "bps_l1", "bps_l2": "bps_l2", "bps": "bps"}
+_OTHERS = {
+    "percent": ("ratio", 0.01), "ratio": ("ratio", 1.0), "frames": ("frames", 1.0), "watts": ("watts", 1.0),
+    "ns": ("ns", 1.0), "us": ("ns", 1e3), "ms": ("ns", 1e6), "s": ("s", 1.0), "retransmits": ("retransmits", 1.0),
+}  # fmt: skip
+_SUFFIXES: Mapping[str, tuple[str, float]] = {
+    f"{prefix}{rate}": (base, scale) for prefix, scale in _PREFIX.items() for rate, base in _RATES.items()
+} | _OTHERS
+"""What a figure's name ends with, in a file → in our records, and the factor between them."""
+Columns = Mapping[str, tuple[str, float]]
+"""Column → the figure it holds and its factor."""
+_Trials = dict[str, tuple[Cell, list[dict[str, dict[str, float]]]]]
+"""Cell as JSON → it, and of each repeat: link → figures."""
+
+
+def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
+    """A CSV file called `name`, a trial a combination of place, parameters and repeat. Raises InputError with every faulty line."""
+    try:
+        rows = list(csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{name}: is no CSV file: {error}") from error
+    if len(rows) < 2:  # noqa: PLR2004 -- a head and something below it
+        raise InputError(f"{name}: has no rows", remedy="the first line names the columns, each further one is a measurement")
+    head = [column.strip() for column in rows[0]]
+    columns = {column: found for column in head if column not in (*_PLACE, *_ASKED) and (found := _figure(column))}
+    faults = [*_head_faults(head, columns)]
+    if faults:
+        raise InputError(f"{name}:1: {'; '.join(faults)}")
+    trials: _Trials = {}
+    for number, row in enumerate(rows[1:], 2):
+        if any(field.strip() for field in row):
+            faults += _add(trials, f"{name}:{number}", head, row, columns)
+    if faults:
+        raise InputError("; ".join(faults))
+    raw = {PurePath(name).name: data}
+    line = options.line_rate
+    return [
+        Imported(cell, Measured(whole), raw, ceilings={} if line is None else _ceilings(cell, whole, line))
+        for cell, repeats in trials.values()
+        for whole in (_with_sum(cell, figures) for figures in repeats)
+    ]
+
+
+def _with_sum(cell: Cell, figures: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    """Rates of links that were driven at once are added up, where the table does not do it and has them all."""
+    if cell.link_label in figures or not all(link in figures for link in cell.links):
+        return figures
+    rates = [name for name in figures[cell.links[0]] if name.endswith(("_bps", "_pps")) and all(name in figures[x] for x in cell.links)]
+    return {**figures, cell.link_label: {name: sum(figures[link][name] for link in cell.links) for name in rates}}
+
+
+def _ceilings(cell: Cell, figures: Mapping[str, Mapping[str, float]], line: BpsL1) -> dict[str, dict[str, float]]:
+    """Of TCP at an MTU of 1500 with timestamps, and of frames of one size; a file does not say more."""
+    out: dict[str, dict[str, float]] = {}
+    size = cell.params.get("frame_size")
+    for link in figures:
+        ways = len(link.split("+"))
+        of_frames = {"received_pps": ways * frames(line, float(size)).pps} if isinstance(size, int) else {}
+        out[link] = {"goodput_bps": ways * tcp_goodput(line), **of_frames}
+    return out
+
+
+def _figure(column: str) -> tuple[str, float] | None:
+    """`goodput_gbps` → `goodput_bps` and 10⁹; None for a column that names no figure."""
+    for suffix in sorted(_SUFFIXES, key=len, reverse=True):
+        base, factor = _SUFFIXES[suffix]
+        if column == suffix == base:
+            return base, factor
+        if column.endswith(f"_{suffix}"):
+            return f"{column.removesuffix(suffix)}{base}", factor
+    return None
+
+
+def _head_faults(head: Sequence[str], columns: Columns) -> Iterator[str]:
+    if twice := sorted({column for column in head if head.count(column) > 1}):
+        yield f"columns named twice: {', '.join(twice)}"
+    if not columns:
+        yield f"no column is a figure: a figure's name ends in a unit, as in goodput_gbps (here: {', '.join(head)})"
+    if "workload" not in head:
+        yield "no column workload: it says what was done (iperf3, sweep, loadtest, matrix)"
+
+
+def _add(trials: _Trials, where: str, head: Sequence[str], row: Sequence[str], columns: Columns) -> list[str]:
+    """Puts a row into the first repeat of its cell that has nothing of its link yet; returns what is wrong with it."""
+    if len(row) != len(head):
+        return [f"{where}: has {len(row)} fields, the first line {len(head)}"]
+    of = dict(zip(head, (field.strip() for field in row), strict=True))
+    figures, faults = _figures(where, of, columns)
+    links = tuple((of.get("links") or of.get("link") or "a").split("+"))
+    cell = Cell(
+        mode=of.get("mode", ""),
+        factors={"mode": of["mode"]} if of.get("mode") else {},
+        workload=of["workload"],
+        tool=of.get("tool") or of["workload"],
+        links=links,
+        params={k: int(v) if v.isdecimal() else v for k, v in of.items() if k not in _PLACE and k not in columns},
+        repeat=1,
+    )
+    repeats = trials.setdefault(cell.model_dump_json(), (cell, []))[1]
+    link = of.get("link") or cell.link_label
+    free = next((of_links for of_links in repeats if link not in of_links), None)
+    if free is None:
+        repeats.append({link: figures})
+    else:
+        free[link] = figures
+    return faults
+
+
+def _figures(where: str, of: Mapping[str, str], columns: Columns) -> tuple[dict[str, float], list[str]]:
+    figures, faults = dict[str, float](), list[str]()
+    for column, (figure, factor) in columns.items():
+        if not (text := of[column]):
+            continue
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if math.isfinite(value):
+            figures[figure] = value * factor
+        else:
+            faults.append(f"{where}: {column} is {text[:40]!r}, which is no number")
+    return figures, faults

@@ -1,0 +1,192 @@
+"""Method `reconf`: constant load while the DUT's mode is changed; lost frames ÷ offered rate is the time out of service.
+
+One load a change, so that the ledger alone says what the change cost; one more before all of them, in which nothing is changed. It goes
+from the cell's mode into another and back, or, for `reload`, into the same again. Each way a mode is verified once, after the load.
+
+Figures of a link; WAY is into, back or reload:
+
+    asked_pps, resolution_ns                 the offered rate, and the gap between two of its frames
+    outage_WAY_ns                            the median over the changes; absent where that change lost no frame: shorter than the gap
+    outage_WAY_max_ns                        the longest; absent where no change lost a frame
+    lossless_WAY_ratio                       share of the changes in which no frame was lost
+    command_WAY_ns                           median of what the command itself took
+    silence_WAY_s                            the longest time without a frame at the receiver, where whole readings have none
+
+The first three of a way are absent where one of its changes has no time: the DUT did not come back, or the change missed the load. The
+record's table `changes` has each change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from statistics import median_low
+
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.errors import InputError, MeasurementError
+from dutlab.methods.ledger import doubts_of, failed_frames, made_frames
+from dutlab.methods.mixes import mix_of
+from dutlab.methods.ports import DRAIN, Bench, Change, Device, Flow, Measured, Offer, Outcome, Row
+from dutlab.methods.under_load import Sleep, under_load
+from dutlab.plan.cell import Cell
+from dutlab.spec.workloads.reconf import RELOAD
+from dutlab.units import Pps, Seconds
+
+NOT_BACK = 0.95
+"""A change that costs this share of all that was offered after it has not ended within the load."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One way to change; `way` is into, back or reload."""
+
+    way: str
+    from_mode: str
+    to_mode: str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a cell asks for."""
+
+    offer: Offer
+    before: Seconds
+    after: Seconds
+    changes: int
+    turns: tuple[Turn, ...]
+
+
+async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> Measured:
+    """Raises InputError, HostError, ToolFailed, and MeasurementError: a mode does not hold, or nothing was sent."""
+    if bench.device is None:
+        raise InputError("this DUT's mode cannot be changed inside a trial", remedy="leave the workload reconf out")
+    asked = asked_of(cell)
+    quiet = _sent(await bench.generator.offer(asked.offer))
+    rows, doubts, notes, outcomes = list[Row](), [*quiet.doubts, *_lossy(quiet)], list[str](), [quiet]
+    for number in range(1, asked.changes + 1):
+        for turn in asked.turns:
+            into = partial(bench.device.change_mode, turn.to_mode)
+            outcome, change = await under_load(bench.generator, asked.offer, asked.before, into, sleep)
+            outcomes.append(_sent(outcome))
+            if number == 1:
+                await _insist(bench.device, turn)
+            rows += [{"change": float(number), **_row(turn, asked, flow, outcome, change)} for flow in outcome.flows]
+    doubts += [d for outcome in outcomes for flow in outcome.flows for d in doubts_of(asked.offer, flow)]
+    notes += [f"change {row['change']:g}, {row['way']}: {row['why']}" for row in rows if row["why"]]
+    return Measured(
+        figures={link: _figures(asked, [row for row in rows if row["link"] == link]) for link in cell.links},
+        flows=outcomes[-1].flows,
+        doubts=tuple(dict.fromkeys(doubts)),
+        raw=outcomes[-1].raw,
+        facts=outcomes[-1].facts,
+        notes=tuple(dict.fromkeys(notes)),
+        tables={"changes": rows},
+    )
+
+
+def asked_of(cell: Cell) -> Asked:
+    """Raises InputError."""
+    params, mix = cell.params, mix_of(cell)
+    try:
+        rate, to = Pps(float(params["rate_pps"] or 0.0)), str(params["to"])
+        before, after = Seconds(float(params["before_s"] or 0.0)), Seconds(float(params["after_s"] or 0.0))
+        changes, warmup, drain = int(params["changes"] or 0), params.get("warmup_s"), params.get("drain_s")
+    except (KeyError, ValueError) as e:
+        raise InputError(f"workload {cell.workload} is not fully described: {e}", remedy="see `reconf` in the reference") from e
+    if rate <= 0 or changes < 1 or before <= 0 or after <= 0:
+        raise InputError("a reconf needs a rate, changes and times above 0", remedy="write them, as in 10kpps, 10 and 2s")
+    turns: tuple[Turn, ...] = (Turn("into", cell.mode, to), Turn("back", to, cell.mode))
+    if to in {RELOAD, cell.mode}:
+        turns = (Turn("reload", cell.mode, cell.mode),)
+    offer = Offer(
+        links=cell.links,
+        mix=mix,
+        rate=rate,
+        duration=Seconds(before + after),
+        warmup=Seconds(float(warmup or 0.0)),
+        drain=DRAIN if drain is None else Seconds(float(drain)),
+    )
+    return Asked(offer, before, after, changes, turns)
+
+
+def _sent(outcome: Outcome) -> Outcome:
+    if idle := [flow.link for flow in outcome.flows if not made_frames(flow)]:
+        raise MeasurementError(f"the generator sent nothing on link {' and '.join(idle)}", raw=dict(outcome.raw))
+    return outcome
+
+
+async def _insist(device: Device, turn: Turn) -> None:
+    if faults := await device.faults_of_mode(turn.to_mode):
+        raise MeasurementError(f"after the change mode {turn.to_mode} does not hold: {'; '.join(faults)}")
+
+
+def _lossy(quiet: Outcome) -> list[Doubt]:
+    """What the DUT loses at this rate anyway cannot be told from what a change costs."""
+    return [
+        Doubt(DoubtKind.LOSS_WITHOUT_CHANGE, f"{failed_frames(flow)} of {made_frames(flow)} frames", flow.link)
+        for flow in quiet.flows
+        if failed_frames(flow)
+    ]
+
+
+def _row(turn: Turn, asked: Asked, flow: Flow, outcome: Outcome, change: Change) -> dict[str, float | str | None]:
+    lost, made = failed_frames(flow), made_frames(flow)
+    why = _missed(flow, outcome, change)
+    outage: float | None = lost / (made / flow.sent_seconds) * 1e9 if lost > 0 and not why else None
+    if lost > NOT_BACK * made * asked.after / (asked.before + asked.after):
+        why, outage = f"the DUT did not forward again within {asked.after:g} s", None
+    return {
+        "way": turn.way,
+        "from": turn.from_mode,
+        "to": turn.to_mode,
+        "link": flow.link,
+        "made_frames": float(made),
+        "lost_frames": float(lost),
+        "outage_ns": outage,
+        "command_ns": change.took_s * 1e9,
+        "silence_s": _silence(outcome, flow.link),
+        "why": why,
+    }
+
+
+def _missed(flow: Flow, outcome: Outcome, change: Change) -> str:
+    """Why the change did not fall into the load, by the clocks of generator and controller; empty if it did, or nobody can tell."""
+    if outcome.began_s is None:
+        return ""
+    into, end = change.began_s - outcome.began_s, change.began_s + change.took_s - outcome.began_s - flow.sent_seconds
+    if into < 0 or end > 0:
+        where = f"{-into:.1f} s before its first frame" if into < 0 else f"{end:.1f} s after its last"
+        return f"the change missed the load, {where}: raise `before` or `after`, or see whether the clocks of the hosts agree"
+    return ""
+
+
+def _silence(outcome: Outcome, link: str) -> float | None:
+    """The longest stretch of whole readings without a frame, in seconds; None where every reading has some."""
+    seen = sorted((r.at_s, r.value) for r in outcome.readings if r.link == link and r.name == "received_pps")
+    longest = since = 0.0
+    for (before_s, _), (at_s, rate) in pairwise(seen):
+        since = since + at_s - before_s if not rate else 0.0
+        longest = max(longest, since)
+    return longest or None
+
+
+def _figures(asked: Asked, rows: Sequence[Row]) -> dict[str, float]:
+    rate = float(asked.offer.rate or 0.0)
+    figures = {"asked_pps": rate, "resolution_ns": 1e9 / rate}
+    for turn in asked.turns:
+        of = [row for row in rows if row["way"] == turn.way]
+        figures[f"command_{turn.way}_ns"] = median_low(float(row["command_ns"] or 0.0) for row in of)
+        if silences := [float(s) for row in of if (s := row["silence_s"]) is not None]:
+            figures[f"silence_{turn.way}_s"] = max(silences)
+        if any(row["why"] for row in of):
+            continue
+        outages = [float(row["outage_ns"] or 0.0) for row in of]
+        figures[f"lossless_{turn.way}_ratio"] = outages.count(0.0) / len(outages)
+        if (middle := median_low(outages)) > 0:
+            figures[f"outage_{turn.way}_ns"] = middle
+        if (longest := max(outages)) > 0:
+            figures[f"outage_{turn.way}_max_ns"] = longest
+    return figures

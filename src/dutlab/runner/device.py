@@ -1,0 +1,91 @@
+"""What a method may do to the DUT inside a trial: a methods.ports.Device that journals the way back before it changes anything."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from dutlab.dut.mode import Mode, Prober, Reset, UndoStep
+from dutlab.errors import InputError
+from dutlab.hosts.host import Host
+from dutlab.methods.ports import Change, ResetKind
+from dutlab.runner.journal import Journal, undo_to_json
+from dutlab.runner.undo import carry_out
+from dutlab.spec.testbed import Testbed
+
+
+@dataclass
+class JournaledDevice:
+    """The DUT of a run. What it changes is undone by itself or by put_back(); after a crash, from the journal."""
+
+    dut: Host
+    testbed: Testbed
+    modes: Mapping[str, Mode]
+    kinds: Mapping[str, Reset]
+    prober: Prober
+    journal: Journal
+    _standing: dict[str, Sequence[UndoStep]] = field(default_factory=dict)
+    """Change → how it is undone, in the order in which they were begun."""
+
+    @property
+    def resets(self) -> tuple[ResetKind, ...]:
+        """Those of the DUT's family."""
+        return tuple(kind for kind in ResetKind if kind.value in self.kinds)
+
+    async def reset(self, kind: ResetKind) -> float:
+        """As the port asks; a reset that breaks halfway is undone at once."""
+        reset = self.kinds[kind.value]
+        back = await reset.undo(self.dut, self.testbed)
+        async with self._undone_if_broken(f"reset-{kind.value}", back):
+            began = time.monotonic()
+            await reset.carry_out(self.dut, self.testbed, back)
+            return time.monotonic() - began
+
+    def announce(self, change: str, steps: Sequence[UndoStep]) -> None:
+        """Takes down how to undo a change that is about to be made; of a name that stands already the first way back counts."""
+        if change not in self._standing:
+            self.journal.write("dut-changing", application=change, undo=undo_to_json(steps))
+            self._standing[change] = steps
+
+    async def change_mode(self, name: str) -> Change:
+        """As the port asks. The first change into a mode journals how to leave it; later ones of the same trial need no more than that."""
+        mode = self._mode(name)
+        if (change := f"into-{name}") not in self._standing:
+            self.announce(change, await mode.undo(self.dut, self.testbed))
+        at_s, began = time.time(), time.monotonic()
+        await mode.apply(self.dut, self.testbed)
+        return Change(at_s, time.monotonic() - began)
+
+    async def faults_of_mode(self, name: str) -> Sequence[str]:
+        """As the port asks."""
+        checks = await self._mode(name).verify(self.dut, self.testbed, self.prober)
+        return [f"{check.what}: {check.found}" for check in checks if not check.passed]
+
+    async def put_back(self) -> bool:
+        """Undoes every change that stands, the newest first; returns whether there was one. Raises TestbedError."""
+        changed = bool(self._standing)
+        while self._standing:
+            change, steps = next(reversed(self._standing.items()))
+            await carry_out(steps, {self.dut.name: self.dut})
+            self.journal.write("dut-restored", application=change)
+            del self._standing[change]
+        return changed
+
+    def _mode(self, name: str) -> Mode:
+        try:
+            return self.modes[name]
+        except KeyError:
+            raise InputError(f"the DUT has no mode {name}", remedy=f"its modes: {', '.join(sorted(self.modes))}") from None
+
+    @asynccontextmanager
+    async def _undone_if_broken(self, change: str, back: UndoStep) -> AsyncIterator[None]:
+        self.journal.write("dut-changing", application=change, undo=undo_to_json([back]))
+        try:
+            yield
+        except BaseException:
+            await carry_out([back], {self.dut.name: self.dut})
+            self.journal.write("dut-restored", application=change)
+            raise
+        self.journal.write("dut-restored", application=change)

@@ -1,0 +1,69 @@
+"""Which generator drives frames: dutlab's own engine, or a program of others behind the same interface.
+
+    generator: trafgen                                    # of an experiment, a testbed, or one workload
+    generator: {trafgen: {streams: 2, cores: [2, 3]}}
+
+One file a generator; what it cannot be asked for is refused when an experiment is loaded. tools/generators.py names what drives each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer, ValidationError, ValidationInfo
+
+from dutlab.spec.generators.base import Ask, GeneratorModel
+from dutlab.spec.generators.engine import EngineModel
+from dutlab.spec.generators.trafgen import TrafgenModel
+from dutlab.spec.model import Loc, did_you_mean, fault, faults_of, refuse
+
+__all__ = ["ENGINE", "GENERATORS", "Ask", "Generator", "GeneratorModel", "generator_of", "unfit"]
+
+_MODELS: tuple[type[GeneratorModel], ...] = (EngineModel, TrafgenModel)
+GENERATORS: Mapping[str, type[GeneratorModel]] = {model.kind: model for model in _MODELS}
+ENGINE = EngineModel()
+
+
+def _named(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a user wrote can be anything
+    if isinstance(value, GeneratorModel):
+        return value
+    if isinstance(value, str):
+        value = {value: None}
+    if not isinstance(value, Mapping) or len(value) != 1:
+        raise ValueError("must be the name of a generator, or it with its options, as in {trafgen: {cores: [2]}}")
+    kind, body = next(iter(value.items()))
+    if kind not in GENERATORS:
+        raise refuse("generator", [fault((), f"unknown generator {str(kind)!r} {did_you_mean(str(kind), GENERATORS)}")])
+    try:
+        return GENERATORS[kind].model_validate(body, context=info.context)
+    except ValidationError as error:
+        raise refuse("generator", faults_of(error, (str(kind),))) from error
+
+
+def _written(generator: GeneratorModel) -> Any:  # noqa: ANN401 JSON
+    return json.loads(text) if (text := generator.text()).startswith("{") else text
+
+
+Generator = Annotated[GeneratorModel, BeforeValidator(_named), PlainSerializer(_written)]
+"""A generator and its options."""
+
+
+def generator_of(text: object) -> GeneratorModel:
+    """What `GeneratorModel.text()` wrote; the engine for None. Raises ValueError."""
+    if text is None:
+        return ENGINE
+    written = str(text)
+    kind, options = next(iter(json.loads(written).items())) if written.startswith("{") else (written, {})
+    if kind not in GENERATORS:
+        raise ValueError(f"unknown generator {kind!r} {did_you_mean(kind, GENERATORS)}")
+    return GENERATORS[kind].model_validate(options)
+
+
+def unfit(generator: GeneratorModel, asks: Iterable[tuple[Loc, Ask]]) -> Iterator[tuple[Loc, str]]:
+    """For each place that asks for what `generator` cannot do: why not, and which generators can."""
+    for loc, ask in asks:
+        if ask in generator.missing:
+            able = [kind for kind, model in GENERATORS.items() if ask not in model.lacks and kind != generator.kind]
+            yield loc, f"generator {generator.kind} cannot be asked for {ask.value}: {generator.missing[ask]}; use {' or '.join(able)}"

@@ -1,0 +1,79 @@
+"""What every generator says of itself before it is reached: what it cannot be asked for, and why."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AfterValidator, Field, Strict
+
+from dutlab.spec.model import SpecModel
+
+MOST_STREAMS = 64
+_LAST_CPU = 1023
+
+
+class Ask(enum.Enum):
+    """What an experiment can want of a generator beyond frames of one size, as fast as they go, one way on one link."""
+
+    RATE = "a rate"
+    PROFILE = "a rate that changes in time"
+    SEVERAL_SIZES = "frames of several sizes"
+    ORDER = "sizes in an order"
+    SEVERAL_LINKS = "several links at once"
+    BOTH_WAYS = "frames both ways at once"
+    TRANSPORT = "frames other than UDP"
+    FLOWS = "several flows"
+    VLANS = "VLAN tags"
+    LATENCY = "latency"
+    READINGS = "what was lost in each second"
+    IPV4 = "frames of IPv4"
+    IPV6 = "frames of IPv6"
+    ROUTED = "frames that a router forwards"
+
+
+def _each_once(cores: tuple[int, ...]) -> tuple[int, ...]:
+    if len(set(cores)) < len(cores):
+        raise ValueError("a core stands twice")
+    return cores
+
+
+class GeneratorModel(SpecModel):
+    """A program that drives frames; what an experiment may set of it is its fields."""
+
+    kind: ClassVar[str]
+    lacks: ClassVar[Mapping[Ask, str]] = {}
+    """What it cannot do, and why; everything else it can."""
+
+    cores: Annotated[
+        tuple[Annotated[int, Strict(), Field(ge=0, le=_LAST_CPU)], ...], AfterValidator(_each_once), Field(max_length=MOST_STREAMS)
+    ] = ()
+    """Of the host that sends. Empty: those that the testbed gives to its programs, if it does."""
+
+    @property
+    def missing(self) -> Mapping[Ask, str]:
+        """What it cannot do as it is set up here, and why."""
+        return self.lacks
+
+    def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
+        """Why it cannot send frames of so many bytes with FCS, or nothing."""
+        del frame_bytes, ipv6
+        return ""
+
+    def text(self) -> str:
+        """Its name alone, or `{"trafgen":{"cores":[2]}}` with what was set, for a cell's params."""
+        options = self.model_dump(mode="json", exclude_defaults=True)
+        return json.dumps({self.kind: options}, separators=(",", ":")) if options else self.kind
+
+    @classmethod
+    def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+        """Without options, nothing need stand behind its name."""
+        return {} if data is None else data
+
+
+class StreamsModel(GeneratorModel):
+    """A generator that sends from several cores to one port: so many streams, stream n on the n-th core."""
+
+    streams: Annotated[int, Strict(), Field(ge=1, le=MOST_STREAMS)] = 1

@@ -1,0 +1,91 @@
+"""Workload `reconf`: load while the DUT's mode is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import Field, Strict
+from pydantic_core import InitErrorDetails
+
+from dutlab.spec.fields import Duration, FrameRate, Name
+from dutlab.spec.generators import Ask
+from dutlab.spec.mixes import Mix
+from dutlab.spec.model import Loc
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting, Wire
+from dutlab.spec.workloads.frames import FrameWorkload, each_once, outside
+from dutlab.units import Seconds
+
+RELOAD = "reload"
+"""Stands for the mode that the DUT is in: its rules are loaded again."""
+SHORTEST_AROUND = Seconds(1.0)
+"""Before and after a change: a generator takes some tenths of a second to begin, and the change must fall into the load."""
+AROUND_TRIAL_S = Seconds(2.0)
+
+
+class ReconfWorkload(FrameWorkload):
+    """Time out of service at a change of mode: one load a change, lost frames ÷ offered rate (as RFC 6201 section 4 times a reset)."""
+
+    kind: ClassVar[str] = "reconf"
+    tool: ClassVar[str] = "engine"
+
+    rate: FrameRate
+    """Of each link; one at which the DUT loses nothing."""
+    to: tuple[Name, ...] = (RELOAD,)
+    """Modes that it is changed into and back from; each is a trial of its own."""
+    changes: Annotated[int, Strict(), Field(ge=1, le=1000)] = 10
+    """Each way."""
+    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate(64),))
+    before: Duration = Seconds(2.0)
+    after: Duration = Seconds(5.0)
+    """A DUT that is not back by then is said to be so."""
+    warmup: Duration = Seconds(1.0)
+    drain: Duration = Seconds(0.5)
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether there is a mode to change into, and the times can be kept."""
+        faults = super().cross_faults(data, made)
+        if made is None:
+            return faults
+        faults += each_once("to", made.to)
+        faults += outside([
+            ("before", made.before, SHORTEST_AROUND, LONGEST_TRIAL),
+            ("after", made.after, SHORTEST_AROUND, LONGEST_TRIAL),
+            ("warmup", made.warmup, 0, LONGEST_WAIT),
+            ("drain", made.drain, 0, LONGEST_WAIT),
+        ])  # fmt: skip
+        return faults
+
+    def count(self, every_link: Iterable[str]) -> int:
+        """How many settings there are."""
+        return super().count(every_link) * len(self.to)
+
+    def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
+        """One a set of links, frame size and mode to change into."""
+        each = self.warmup + self.before + self.after + self.drain + AROUND_TRIAL_S
+        for links, mix, sized in self.sized(every_link):
+            for to in self.to:
+                params: Params = {
+                    **sized,
+                    "rate_pps": self.rate,
+                    "to": to,
+                    "changes": self.changes,
+                    "before_s": self.before,
+                    "after_s": self.after,
+                    "warmup_s": self.warmup,
+                    "drain_s": self.drain,
+                }
+                loads = 1 + self.changes * (1 if to == RELOAD else 2)
+                yield Setting(links, params, Seconds(loads * each), mix)
+
+    def asks(self) -> Iterator[tuple[Loc, Ask]]:
+        """A load, and word of when it has begun."""
+        yield from super().asks()
+        yield ("rate",), Ask.RATE
+        yield (), Ask.READINGS
+
+    def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
+        """Frames longer than an MTU, and a rate above a line rate."""
+        yield from super().misfits(wires)
+        yield from self.above_line_rate(("rate",), self.rate, wires)

@@ -1,0 +1,178 @@
+"""A generator that only sends: how a trial of one goes, and how its frames are accounted for.
+
+asked is what the program tried to send, sent what its port counted as gone, received what the port at the other end counted as come, both
+between two readings of the counters around the trial, its drain included. What the program tried and its port did not send was refused;
+what the port dropped of it was refused by the next port. Counters do not tell the program's frames from those of others: a handful more
+than was sent are taken for strangers, more than that is a doubt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.errors import ToolFailed
+from dutlab.hosts.host import Host
+from dutlab.methods.ledger import negative_loss
+from dutlab.methods.ports import Flow, Offer, Outcome
+from dutlab.spec.mixes import sizes_in_words
+from dutlab.tools.engine_load import Way
+from dutlab.tools.generators import Place
+from dutlab.tools.path_counters import TOLERATED, PathCount, PortCount, lost_by_place, read_path
+from dutlab.tools.ways import ways_of
+from dutlab.units import FrameBytes, Pps, Seconds
+
+SHORTEST = Seconds(0.5)
+"""A program needs some tens of milliseconds to begin."""
+WARMUP_DRAIN = Seconds(0.1)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a program is to send on one way: `rate` in frames a second, None for as fast as it can."""
+
+    frame_bytes: FrameBytes
+    """With FCS."""
+    rate: Pps | None
+    seconds: Seconds
+
+    @property
+    def frames(self) -> int | None:
+        """How many these are; None where nobody can know before."""
+        return None if self.rate is None else round(self.rate * self.seconds)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the program says of what it did on one way. `tried_frames` is None when it does not count them."""
+
+    tried_frames: int | None
+    seconds: float
+    """From the first frame to the last."""
+    raw: dict[str, bytes] = field(default_factory=dict)
+    doubts: tuple[Doubt, ...] = ()
+    facts: dict[str, str] = field(default_factory=dict)
+
+
+class Program(Protocol):
+    """A program that sends."""
+
+    @property
+    def tool(self) -> str: ...
+    async def check(self, host: Host) -> str:
+        """Its version on a host that sends. Raises ToolMissing, HostError."""
+
+    async def send(self, way: Way, asked: Asked) -> Told:
+        """From its start to its end. Raises ToolFailed, HostError."""
+
+
+class CountedGenerator:
+    """A tools.generators.GeneratorTool over a program."""
+
+    def __init__(self, program: Program, place: Place) -> None:
+        self._program, self._place = program, place
+        self._version = ""
+
+    async def check(self) -> str:
+        """Of the host that sends; the other needs nothing of it."""
+        self._version = await self._program.check(self._place.hosts["source"])
+        return self._version
+
+    async def close(self) -> None:
+        """Nothing runs between trials."""
+
+    async def offer(self, offer: Offer) -> Outcome:
+        """Raises ToolFailed, HostError."""
+        ways = await ways_of(self._place.hosts, self._place.testbed, offer)
+        if any(way.is_back for way in ways):
+            await self._program.check(self._place.hosts["sink"])
+        ((size, _),) = offer.mix.parts  # no experiment asks for more: spec.generators
+        if offer.warmup > 0:
+            await self._send(ways, Asked(size, offer.rate, max(offer.warmup, SHORTEST)))
+            await asyncio.sleep(WARMUP_DRAIN)
+        asked = Asked(size, offer.rate, max(offer.duration, SHORTEST))
+        before = await self._paths(ways)
+        told = await self._send(ways, asked)
+        await asyncio.sleep(offer.drain)
+        after = await self._paths(ways)
+        sends = [_Sent(*of_way) for of_way in zip(ways, told, before, after, strict=True)]
+        flows = [send.flow(asked, tool=self._program.tool) for send in sends]
+        return Outcome(
+            flows=tuple(flows),
+            doubts=tuple(d for send, flow in zip(sends, flows, strict=True) for d in send.doubts(flow)),
+            raw={name: text for t in told for name, text in t.raw.items()},
+            facts={
+                f"{self._program.tool}_version": self._version,
+                "frame_sizes": sizes_in_words(offer.mix.parts),
+                **{name: fact for t in told for name, fact in t.facts.items()},
+            },
+        )
+
+    async def _send(self, ways: Sequence[Way], asked: Asked) -> list[Told]:
+        """On all ways at once; when one fails, the others are ended too."""
+        tasks = [asyncio.create_task(self._program.send(way, asked)) for way in ways]
+        try:
+            return list(await asyncio.gather(*tasks))
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _paths(self, ways: Sequence[Way]) -> list[PathCount]:
+        return list(await asyncio.gather(*(read_path(self._place.hosts, self._place.testbed.links[way.link]) for way in ways)))
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """What a program did on one way, and the counters of its path around that."""
+
+    way: Way
+    told: Told
+    before: PathCount
+    after: PathCount
+
+    def flow(self, asked: Asked, *, tool: str) -> Flow:
+        """Raises ToolFailed when a counter that is needed cannot be read."""
+        way, told = self.way, self.told
+        near, far = (3, 0) if way.is_back else (0, 3)
+        left = _since(tool, way.sender, self.before[near], self.after[near])
+        came = _since(tool, way.receiver, self.before[far], self.after[far])
+        tried = left.sent + left.send_dropped if told.tried_frames is None else told.tried_frames
+        sent = tried if tried < left.sent <= tried + TOLERATED else left.sent  # a few were strangers'
+        wanted = max(tried, sent, asked.frames or 0)
+        strangers = came.received - sent if 0 < came.received - sent <= TOLERATED else 0
+        received = came.received - strangers
+        places = lost_by_place(before=self.before, after=self.after, sent=sent, received=received, reverse=way.is_back)
+        return Flow(
+            link=way.name,
+            asked_frames=wanted,
+            sent_frames=sent,
+            refused_frames=wanted - sent,
+            refused_by_peer_frames=min(left.send_dropped, max(0, tried - sent)),
+            received_frames=received,
+            lost_frames=sent - received,
+            duplicated_frames=0,
+            reordered_frames=0,
+            foreign_frames=strangers,
+            sent_seconds=told.seconds,
+            mean_frame_bytes=float(asked.frame_bytes),
+            received_bytes=received * asked.frame_bytes,
+            places=places,
+        )
+
+    def doubts(self, flow: Flow) -> tuple[Doubt, ...]:
+        """What the program's way of sending, and counting at ports, leave open."""
+        ports = f"{self.way.sends_on} and {self.way.receives_on}"
+        return (*self.told.doubts, Doubt(DoubtKind.COUNTED_BY_PORTS, ports, self.way.name), *negative_loss(flow))
+
+
+def _since(tool: str, role: str, before: PortCount | None, after: PortCount | None) -> PortCount:
+    if before is None or after is None:
+        remedy = "use a generator that brings its own receiver (engine, iperf3-udp), or a Linux host"
+        raise ToolFailed(
+            "the counters of its port cannot be read, so nobody knows what was sent and received", tool=tool, host=role, remedy=remedy
+        )
+    return after.since(before)

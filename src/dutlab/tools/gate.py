@@ -1,0 +1,173 @@
+"""Commands on several hosts that begin at one agreed instant.
+
+Each stands behind a gate on its own host: a few lines of POSIX sh that tell that host's clock when asked, and that are told in time when to
+open. They wait by themselves, so what the network or the controller is busy with at that instant delays nobody. A host that has no clock
+finer than a second is released by a word instead, sent half a round trip before.
+
+Clocks are compared as in `clocks.py`: the host's wall clock against this process's CLOCK_MONOTONIC, which nobody can set.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dutlab.errors import HostError
+from dutlab.hosts.host import Host, Process
+from dutlab.tools.clocks import Offset, exchange
+
+EXCHANGES = 4
+AT_ONCE = 8
+"""Gates that are spoken to at the same time. More of them would wait for one another, run out of time, and widen the bounds."""
+READY_S = 30.0
+LEAD_NS = 50_000_000
+COARSE_NS = 100_000_000
+"""A clock that is known no better than this is not waited by."""
+DRIFT = 500e-6
+"""By which a clock may gain on another: the most that NTP corrects a frequency by (RFC 5905, MAXFREQ). More than this is a jump."""
+_NS = 1_000_000_000
+_LONGEST_WAIT_NS = 60 * _NS
+
+# `date` knows %N on GNU, busybox and FreeBSD since 14.1; OpenBSD has perl in its base. `sleep` takes fractions on all of them.
+# The shell that waits is the one that runs the command, so that nothing is left to be loaded once the instant has come.
+_SCRIPT = f"""
+now() {{
+  t=$(date +%s%N 2>/dev/null); unit=1
+  case $t in *[!0-9]*|"")
+    t=$(perl -MTime::HiRes=time -e 'printf "%.0f", time() * 1e9' 2>/dev/null) || {{ t=$(date +%s){"0" * 9}; unit={_NS}; }} ;;
+  esac
+}}
+echo
+while read -r word at; do
+  now
+  if [ "$word" = clock ]; then echo "$t $unit"; continue; fi
+  left=$((at - t)); echo "$left"
+  wait=
+  if [ "$left" -gt 0 ] && [ "$left" -lt {_LONGEST_WAIT_NS} ]; then
+    part=$(({_NS} + left % {_NS})); wait="sleep $((left / {_NS})).${{part#1}}"
+  fi
+  exec sh -c "$wait
+echo
+$1"
+done
+"""
+
+
+@dataclass(frozen=True)
+class Start:
+    """When a host began, seen from here. Times are in nanoseconds after the agreed instant."""
+
+    host: str
+    ahead: Offset
+    """Its wall clock against ours."""
+    earliest_ns: int
+    latest_ns: int
+    jumped_ns: int = 0
+    """By how much its clock was set since it was last looked at; 0 when drift explains all of it."""
+
+
+@dataclass(frozen=True)
+class ClockReading:
+    """What a host's wall clock showed, against our CLOCK_MONOTONIC at `at_ns`."""
+
+    offset: Offset
+    at_ns: int
+    round_trip_ns: int
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether an instant can be waited for by it."""
+        return self.offset.error_ns < COARSE_NS
+
+    def jump_to(self, later: ClockReading) -> int:
+        """How far the clock was set between the two, in nanoseconds: 0 when their bounds and drift explain the difference."""
+        allowed = self.offset.error_ns + later.offset.error_ns + DRIFT * abs(later.at_ns - self.at_ns)
+        moved = later.offset.ns - self.offset.ns
+        return moved if abs(moved) > allowed else 0
+
+
+@dataclass
+class Gate:
+    """A command that stands ready on its host. `process` is the command itself once the gate is open."""
+
+    process: Process
+    clock: ClockReading
+    """The best of some."""
+    jumped_ns: int = 0
+
+    @classmethod
+    async def stand(cls, host: Host, command: str, few: asyncio.Semaphore, last_seen: ClockReading | None = None) -> Gate:
+        """Starts `command` behind a gate and looks at the host's clock, also for a jump since it was `last_seen`. Raises HostError.
+
+        As many do so together as `few` allows.
+        """
+        async with few:
+            process = await host.spawn(["sh", "-c", _SCRIPT, "sh", command])
+            await _line(process)
+            readings = [await _look(process) for _ in range(EXCHANGES)]
+        clock = min(readings, key=lambda r: r.offset.error_ns)
+        return cls(process, clock, last_seen.jump_to(clock) if last_seen else 0)
+
+    async def open(self, at_ns: int, few: asyncio.Semaphore) -> Start:
+        """Begins at `at_ns` of our CLOCK_MONOTONIC; returns once its command runs. Raises HostError."""
+        if self.clock.is_fine:
+            async with few:
+                await self._set_for(at_ns)
+            before = self.clock.offset.error_ns
+        else:
+            await self._release_at(at_ns)
+            before = self.clock.round_trip_ns
+        await _line(self.process)
+        latest = time.monotonic_ns() - at_ns
+        ours = time.time_ns() - time.monotonic_ns()
+        ahead = Offset(self.clock.offset.ns - ours, self.clock.offset.error_ns)
+        return Start(self.process.host_name, ahead, -before, latest, self.jumped_ns)
+
+    async def _set_for(self, at_ns: int) -> None:
+        """Lets it wait by its own clock. What it says of that is one more look at the clock."""
+        target = at_ns + self.clock.offset.ns
+        asked = time.monotonic_ns()
+        await self.process.write(f"go {target}\n".encode())
+        left = int(await _line(self.process))
+        self.jumped_ns = self.jumped_ns or self.clock.jump_to(_reading(asked, target - left, time.monotonic_ns()))
+
+    async def _release_at(self, at_ns: int) -> None:
+        await asyncio.sleep((at_ns - self.clock.round_trip_ns // 2 - time.monotonic_ns()) / _NS)
+        await self.process.write(b"go 0\n")
+        await _line(self.process)
+
+
+def lead_ns(gates: Sequence[Gate]) -> int:
+    """How long before the instant all gates are told of it, so that the last hears of it in time."""
+    trips = [gate.clock.round_trip_ns for gate in gates]
+    return LEAD_NS + 3 * sum(trips) // AT_ONCE + 3 * max(trips, default=0)
+
+
+async def _look(process: Process) -> ClockReading:
+    asked = time.monotonic_ns()
+    await process.write(b"clock\n")
+    shown, unit = map(int, (await _line(process)).split())
+    return _reading(asked, shown, time.monotonic_ns(), unit)
+
+
+def _reading(asked_ns: int, shown_ns: int, heard_ns: int, unit_ns: int = 1) -> ClockReading:
+    """The clock was read some time between asking and hearing, and cut to its unit."""
+    middle = shown_ns + unit_ns // 2
+    offset = exchange(asked_ns=asked_ns, received_ns=middle, replied_ns=middle, heard_ns=heard_ns)
+    return ClockReading(Offset(offset.ns, offset.error_ns + unit_ns // 2), heard_ns, heard_ns - asked_ns)
+
+
+async def _line(process: Process) -> bytes:
+    try:
+        async with asyncio.timeout(READY_S):
+            line = await process.readline()
+    except TimeoutError:
+        await process.end()
+        raise HostError(f"did not start within {READY_S:g} s", host=process.host_name) from None
+    if not line:
+        done = await process.end()
+        said = done.stderr.decode("utf-8", "replace").strip()[-200:]
+        raise HostError(f"ended with {done.status} before it began: {said or 'it said nothing'}", host=process.host_name)
+    return line

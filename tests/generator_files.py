@@ -1,0 +1,17 @@
+"""What tests of generators share: a way over a link, and what is asked on it."""
+
+from __future__ import annotations
+
+from dutlab.spec.testbed import Port
+from dutlab.tools.counted import Asked
+from dutlab.tools.engine_load import Way
+from dutlab.units import FrameBytes, Pps, Seconds
+
+
+def way(source="10.0.1.2", destination="10.0.2.2"):
+    ports = (Port(host=h, interface="eth1") for h in ("source", "sink"))
+    return Way("a", "a", "source", *ports, source, destination, "02:00:00:00:00:02", 49152, isolated=False)
+
+
+def asked(size=64, rate=None, seconds=3.0):
+    return Asked(FrameBytes(size), None if rate is None else Pps(rate), Seconds(seconds))

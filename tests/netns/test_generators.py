@@ -1,0 +1,58 @@
+"""Other people's generators in the engine's place, as a user runs them: real programs, real frames, three numbers that agree."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+
+import pytest
+
+from capability import need
+
+HEAD = "testbed: {lab: three-node}\nfactors: {mode: [router]}\nrepeats: 1\norder: as-written\n"
+
+
+@pytest.fixture
+def records(python, python_env, tmp_path):
+    def run(workloads, *, status=0, env=()):
+        (tmp_path / "e.yaml").write_text(f"experiment: g\n{HEAD}workloads:\n{workloads}")
+        done = subprocess.run(
+            [python, "-m", "dutlab", "run", "e.yaml"],
+            cwd=tmp_path,
+            env={**python_env, **dict(env)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        return [json.loads(p.read_text()) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))]
+
+    return run
+
+
+def flow_of(record):
+    (flow,) = record["flows"]
+    assert flow["balances"]
+    assert flow["asked_frames"] == flow["sent_frames"] + flow["refused_frames"]
+    return flow
+
+
+def kinds(record):
+    return {d["kind"] for d in record["doubts"]}
+
+
+def test_trafgen_keeps_a_rate_and_goes_as_fast_as_it_can(records):
+    need("trafgen", shutil.which("trafgen") is not None)
+    slow, fast = records(
+        "  - sweep: {generator: trafgen, frame_sizes: [128], rates: [1kpps, max], duration: 1s, warmup: 0s, links: [[a]]}\n"
+    )
+    flow = flow_of(slow)
+    assert flow["asked_frames"] == flow["sent_frames"] == flow["received_frames"] == 1000
+    assert flow["received_bytes"] == 128_000
+    assert {"COUNTED_BY_PORTS", "SENT_IN_BURSTS"} <= kinds(slow)
+    assert slow["cell"]["tool"] == "trafgen" and slow["tool_facts"]["trafgen"] == slow["tool_facts"]["trafgen_version"]
+    flow = flow_of(fast)
+    assert flow["sent_frames"] > 10 * 1000 and 0 < flow["received_frames"] <= flow["sent_frames"]
+    assert "SENT_IN_BURSTS" not in kinds(fast) and fast["tool_facts"]["trafgen_path"]
+    assert fast["figures"]["a"]["headroom_ratio"] > 0, "the rig was measured with trafgen too"

@@ -1,0 +1,110 @@
+"""Changes of mode under load, on a real kernel: one that is known to take its time, the example, and a controller killed in the middle."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from capability import have_netns, need
+
+ROOT = Path(__file__).parents[2]
+OUT_S = 0.4
+EXPERIMENT = f"""
+experiment: reconf
+testbed: {{lab: three-node}}
+factors: {{mode: [router]}}
+modes:
+  slow:
+    apply: [sysctl -qw net.ipv4.ip_forward=0, sleep {OUT_S}, sysctl -qw net.ipv4.ip_forward=1, nft add table inet slow]
+    restore: ["nft delete table inet slow || true"]
+workloads:
+  - reconf: {{rate: 1kpps, to: [slow], changes: 1, before: 1s, after: 4s, warmup: 0s, drain: 200ms, links: [[a]]}}
+repeats: 1
+watch: []
+"""
+
+
+@pytest.fixture(autouse=True)
+def _machine(no_leak):
+    need("netns", have_netns())
+    need("nft", shutil.which("nft") is not None)
+
+
+@pytest.fixture
+def dutlab(python, python_env, tmp_path):
+    def run(*args):
+        return subprocess.run([python, "-m", "dutlab", *args], cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=180)
+
+    return run
+
+
+def records(tmp_path):
+    return [json.loads(p.read_text()) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))]
+
+
+def test_a_change_that_stops_forwarding_for_a_known_time_takes_that_time(dutlab, tmp_path):
+    (tmp_path / "e.yaml").write_text(EXPERIMENT)
+    done = dutlab("run", "e.yaml")
+    assert done.returncode == 0, done.stderr
+    (record,) = records(tmp_path)
+    into, back = record["tables"]["changes"]
+    assert (into["way"], into["to"], back["to"]) == ("into", "slow", "router")
+    lost_s = into["lost_frames"] / into["made_frames"] * 5  # before and after
+    assert lost_s >= OUT_S * 0.98, "nothing passed meanwhile"
+    assert back["lost_frames"] < into["lost_frames"]
+    if not record["notes"]:  # on a busy machine a load may end before the change does, and says so
+        assert OUT_S * 0.98e9 <= record["figures"]["a"]["outage_into_ns"] <= into["command_ns"] + 1e9
+    assert into["command_ns"] >= OUT_S * 1e9
+    (page,) = tmp_path.glob("runs/*/report/report.md")
+    assert "Changes of mode under load" in page.read_text()
+
+
+def test_the_example_runs_with_its_times_cut_short(dutlab, tmp_path):
+    short = {"changes": 1, "before": "1s", "after": "1s", "warmup": "0s", "rate": "2kpps", "to": "[nat]"}
+    sets = [word for key, value in short.items() for word in ("--set", f"workloads.reconf.{key}={value}")]
+    done = dutlab("run", str(ROOT / "examples" / "reconf" / "experiment.yaml"), "--set", "factors.mode=router", *sets)
+    assert done.returncode == 0, done.stderr
+    (record,) = records(tmp_path)
+    assert [row["way"] for row in record["tables"]["changes"]] == ["into", "back"]
+    assert all(flow["balances"] for flow in record["flows"])
+
+
+def test_a_change_whose_controller_was_killed_is_undone_from_the_journal(dutlab, python, python_env, tmp_path):
+    label = dutlab("lab", "up", "three-node").stdout.strip()
+
+    def rules():
+        inside = ["ip", "netns", "exec", f"dutlab-{label}-dut"]
+        return [
+            subprocess.run([*inside, *w], capture_output=True, text=True).stdout for w in (["nft", "list", "ruleset"], ["sysctl", "-a"])
+        ]
+
+    def settled():
+        nft, sysctl = rules()
+        return nft, [line for line in sysctl.splitlines() if "forward" in line]
+
+    try:
+        before = settled()
+        (tmp_path / "e.yaml").write_text(EXPERIMENT)
+        argv = [python, "-m", "dutlab", "run", "e.yaml", "--lab", label]
+        running = subprocess.Popen(argv, cwd=tmp_path, env=python_env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while "table inet slow" not in rules()[0] and time.monotonic() < deadline and running.poll() is None:
+            time.sleep(0.02)
+        os.kill(running.pid, signal.SIGKILL)
+        running.wait()
+        assert settled() != before
+        (run,) = (tmp_path / "runs").iterdir()
+        done = dutlab("undo", str(run))
+        while "in use by" in done.stderr and time.monotonic() < deadline:  # what held the lease has not ended yet
+            done = dutlab("undo", str(run))
+        assert (done.stdout, done.returncode) == ("2 changes of the DUT undone\n", 0), done.stderr
+        assert settled() == before
+    finally:
+        assert dutlab("lab", "down", label).returncode == 0

@@ -1,0 +1,125 @@
+"""Hosts that begin together, by real clocks and by clocks that were made wrong: each test puts a `date` of its own on the hosts' path."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from dutlab.doubts import DoubtKind
+from dutlab.hosts.host import Host
+from dutlab.hosts.local import LocalHost
+from dutlab.hosts.ssh import SshHost
+from dutlab.hosts.ssh_login import Login
+from dutlab.spec.workloads.steps import StepsWorkload
+from dutlab.tools.steps import Account, Steps
+
+MS = 1_000_000
+
+
+class WrongClock:
+    """A `date` that is ahead by what a file says, or one that knows no more than seconds."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.file, self._folder, self._patch = folder / "ahead", folder, monkeypatch
+        self._real = shutil.which("date")
+        self.set(0)
+
+    def set(self, ahead_ns: int) -> None:
+        self.file.write_text(f"{ahead_ns}\n")
+        self._put("date", f"echo $(($({self._real} +%s%N) + $(cat {self.file})))")
+
+    def only_seconds(self) -> None:
+        self._put("date", f"case $1 in *N*) {self._real} +%sN ;; *) {self._real} +%s ;; esac")
+        self._put("perl", "exit 1")
+
+    def _put(self, name: str, script: str) -> None:
+        path = self._folder / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        self._patch.setenv("PATH", str(self._folder), prepend=":")
+
+
+@pytest.fixture
+def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WrongClock:
+    return WrongClock(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+async def box(ssh_login: Login) -> AsyncIterator[Host]:
+    host = SshHost(ssh_login)
+    yield host
+    await host.close()
+
+
+async def carried_out(hosts: dict[str, Host], **phases: dict[str, list[str]]) -> Account:
+    account = Account()
+    await Steps(hosts).carry_out(StepsWorkload.model_validate(phases), account)
+    assert account.failed == []
+    for host in hosts.values():
+        await host.close()
+    return account
+
+
+def jumped_s(account: Account, phase: str) -> float:
+    """What the only doubt says of box."""
+    (doubt,) = account.measured().doubts
+    said = re.fullmatch(rf"box, by ([+-][\d.]+) s, seen as {phase} began", doubt.detail)
+    assert doubt.kind is DoubtKind.CLOCK_JUMPED
+    assert said
+    return float(said[1])
+
+
+async def test_hosts_over_ssh_and_here_begin_within_the_bound_that_is_stated(box: Host) -> None:
+    stamp = "date +%s%N"
+    account = await carried_out({"here": LocalHost("here"), "box": box}, run={"here": [stamp], "box": [stamp]})
+    began = {d.host: int(d.stdout) for d in account.done}
+    for start in account.starts["run"]:
+        assert abs(start.ahead.ns) <= start.ahead.error_ns, "one machine has one clock"
+        assert start.earliest_ns <= 0 < start.latest_ns
+    agreed_ns = account.done[0].started_s * 1e9
+    assert all(at > agreed_ns - MS for at in began.values())
+    assert account.doubts == ()
+
+
+async def test_a_host_whose_clock_is_an_hour_ahead_begins_with_the_others(clock: WrongClock, box: Host) -> None:
+    clock.set(3600 * 10**9)
+    account = await carried_out({"ahead": LocalHost("ahead"), "box": box}, run={"ahead": ["true"], "box": ["true"]})
+    ahead = {s.host: s.ahead for s in account.starts["run"]}
+    assert abs(ahead["ahead"].ns - 3600 * 10**9) <= ahead["ahead"].error_ns
+    assert abs(ahead["box"].ns) <= ahead["box"].error_ns
+    assert all(s.earliest_ns <= 0 <= s.latest_ns < 1000 * MS for s in account.starts["run"])
+
+
+async def test_a_clock_that_is_set_between_two_phases_is_a_doubt_that_says_by_how_much(clock: WrongClock) -> None:
+    set_back = f"echo -{7 * 10**9} >{clock.file}"
+    account = await carried_out({"box": LocalHost("box")}, startup={"box": [set_back]}, run={"box": ["true"]})
+    assert jumped_s(account, "run") == pytest.approx(-7, abs=0.1)
+
+
+async def test_a_clock_that_is_set_while_a_host_stands_ready_is_seen_and_delays_nobody(clock: WrongClock) -> None:
+    # The fifth time that it is asked is that for the wait: it has gone back by an hour.
+    clock._put("date", f"echo >>{clock.file}; n=$(wc -l <{clock.file}); echo $(($({clock._real} +%s%N) - (n > 5 ? 3600000000000 : 0)))")
+    async with asyncio.timeout(20):
+        account = await carried_out({"box": LocalHost("box")}, run={"box": ["true"]})
+    assert jumped_s(account, "run") == pytest.approx(-3600, abs=0.1)
+
+
+async def test_a_host_that_knows_only_seconds_is_released_by_a_word(clock: WrongClock) -> None:
+    clock.only_seconds()
+    account = await carried_out({"coarse": LocalHost("coarse")}, run={"coarse": ["true"]})
+    (start,) = account.starts["run"]
+    assert start.ahead.error_ns >= 500 * MS
+    assert -500 * MS < start.earliest_ns <= 0 < start.latest_ns < 500 * MS
+
+
+async def test_a_command_sees_neither_the_gate_nor_its_input() -> None:
+    account = await carried_out({"a": LocalHost("a")}, run={"a": ["set; echo $#; cat; echo end"]})
+    said = account.done[0].stdout.decode()
+    assert said.endswith("0\nend\n")
+    assert "left=" not in said

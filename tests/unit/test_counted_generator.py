@@ -1,0 +1,97 @@
+"""The account of a generator that only sends, from the counters of two ports."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from dutlab.doubts import DoubtKind
+from dutlab.errors import ToolFailed
+from dutlab.methods.mixes import frame_mix
+from dutlab.methods.ports import Offer
+from dutlab.tools import counted
+from dutlab.tools.counted import CountedGenerator, Told
+from dutlab.tools.path_counters import PortCount
+from dutlab.units import Pps, Seconds
+from generator_files import way
+
+
+class Saying:
+    """A program that says it tried so many frames."""
+
+    tool = "saying"
+
+    def __init__(self, tried):
+        self.tried, self.asked = tried, []
+
+    async def check(self, host):
+        return "1.0"
+
+    async def send(self, way, asked):
+        self.asked.append(asked)
+        return Told(self.tried, float(asked.seconds), {"saying.txt": b"done"})
+
+
+class Nowhere:
+    """A place whose hosts are never reached."""
+
+    hosts = testbed = None
+
+
+def offered(monkeypatch, *, tried, left, came, dropped=0, rate=None, warmup=0.0):
+    zero = PortCount(7, 0, 7)
+    readings = iter([(zero, None, None, zero), (PortCount(7 + left, dropped, 7), None, None, PortCount(7, 0, 7 + came))])
+    program = Saying(tried)
+    generator = CountedGenerator(program, Nowhere())
+
+    async def ways_of(*_):
+        return [way()]
+
+    async def paths(_):
+        return [next(readings)]
+
+    monkeypatch.setattr(counted, "ways_of", ways_of)
+    monkeypatch.setattr(generator, "_paths", paths)
+    offer = Offer(("a",), frame_mix(64), None if rate is None else Pps(rate), Seconds(2.0), Seconds(warmup), Seconds(0.0))
+    outcome = asyncio.run(generator.offer(offer))
+    return outcome.flows[0], {d.kind for d in outcome.doubts}, program
+
+
+@pytest.mark.parametrize(
+    ("tried", "left", "dropped", "came", "rate", "wanted"),
+    [
+        # asked, sent, refused, by the peer, received, lost, foreign
+        (1000, 1000, 0, 1000, None, (1000, 1000, 0, 0, 1000, 0, 0)),
+        (1000, 800, 150, 700, None, (1000, 800, 200, 150, 700, 100, 0)),
+        (1000, 1003, 0, 1002, None, (1000, 1000, 0, 0, 1000, 0, 2)),  # neighbours talk too
+        (None, 900, 100, 900, None, (1000, 900, 100, 100, 900, 0, 0)),  # a program that does not count
+        (1500, 1500, 0, 1500, 1000.0, (2000, 1500, 500, 0, 1500, 0, 0)),  # a rate that was not made
+    ],
+)
+def test_asked_sent_and_received_are_three_numbers(monkeypatch, tried, left, dropped, came, rate, wanted):
+    flow, doubts, _ = offered(monkeypatch, tried=tried, left=left, came=came, dropped=dropped, rate=rate)
+    assert flow.balances
+    found = (
+        flow.asked_frames, flow.sent_frames, flow.refused_frames, flow.refused_by_peer_frames, flow.received_frames, flow.lost_frames,
+        flow.foreign_frames,
+    )  # fmt: skip
+    assert found == wanted
+    assert doubts == {DoubtKind.COUNTED_BY_PORTS}
+
+
+def test_more_received_than_sent_is_a_doubt_not_a_figure_made_fit(monkeypatch):
+    flow, doubts, _ = offered(monkeypatch, tried=1000, left=1000, came=1100)
+    assert (flow.sent_frames, flow.received_frames, flow.lost_frames) == (1000, 1100, -100)
+    assert DoubtKind.NEGATIVE_LOSS in doubts
+
+
+def test_a_warm_up_lasts_until_the_program_has_surely_begun(monkeypatch):
+    _, _, program = offered(monkeypatch, tried=10, left=10, came=10, warmup=0.05)
+    assert [asked.seconds for asked in program.asked] == [0.5, 2.0]
+
+
+def test_without_counters_nobody_knows_and_so_it_is_said(monkeypatch):
+    monkeypatch.setattr(PortCount, "since", lambda *_: None)
+    with pytest.raises(ToolFailed, match="counters of its port cannot be read"):
+        counted._since("saying", "source", None, PortCount(0, 0, 0))

@@ -1,0 +1,175 @@
+"""The families with pf, against transcripts: the very commands and rulesets, the way back from everywhere, and what verify notices."""
+
+from __future__ import annotations
+
+import shlex
+from itertools import permutations
+
+import pytest
+
+from dut_families import E302, ProberOf, failed, there_and_back
+from dutlab.dut import family
+from dutlab.errors import HostError
+from transcript import TranscriptHost
+
+TRANSCRIPTS = {"freebsd-pf": ("freebsd-pf",), "pfsense": ("pfsense", "freebsd-pf"), "openbsd-pf": ("openbsd-pf",)}
+FAMILIES = tuple(TRANSCRIPTS)
+MODES = ("router", "filter-empty", "filter-default", "nat")
+each_family = pytest.mark.parametrize("name", FAMILIES)
+each_mode = pytest.mark.parametrize("mode", MODES)
+
+
+def found(name: str, **changes: str) -> TranscriptHost:
+    return TranscriptHost.of(*TRANSCRIPTS[name], **changes)
+
+
+async def applied(name: str, mode: str, **changes: str) -> TranscriptHost:
+    dut = found(name, **changes)
+    await family(name).modes[mode].apply(dut, E302)
+    return dut
+
+
+@each_family
+@each_mode
+async def test_every_mode_holds_once_it_was_applied(name: str, mode: str) -> None:
+    dut = await applied(name, mode)
+    assert dut.state["forwarding"] == dut.state["forwarding6"] == "1"
+    assert (dut.state["pf"], dut.state["rules"]) == (("off", "found") if mode == "router" else ("on", mode))
+    assert await failed(name, mode, dut) == {}
+
+
+@each_family
+@pytest.mark.parametrize("modes", [*permutations(MODES, 2), *((mode,) for mode in MODES)], ids="-then-".join)
+@pytest.mark.parametrize("pf", ["on", "off"])
+async def test_from_every_mode_and_pair_of_modes_the_way_leads_back(name: str, modes: tuple[str, ...], pf: str) -> None:
+    await there_and_back(name, modes, found(name, pf=pf))
+
+
+async def test_openbsd_runs_at_full_speed_where_it_can_and_gets_its_policy_back() -> None:
+    dut = await applied("openbsd-pf", "router")
+    assert [c for c in dut.commands if c.startswith("sysctl hw")] == ["sysctl hw.perfpolicy=manual", "sysctl hw.setperf=100"]
+    dut.state["setperf"] = "12"
+    assert await failed("openbsd-pf", "router", dut) == {"hw.setperf is 100": "12"}
+    fixed = found("openbsd-pf", policy="absent")
+    await there_and_back("openbsd-pf", ("nat",), fixed)
+    assert not [c for c in fixed.commands if "=" in c and "hw." in c]
+
+
+async def test_pfsense_gets_the_ruleset_back_that_its_own_software_wrote() -> None:
+    steps = await family("pfsense").modes["nat"].undo(found("pfsense"), E302)
+    assert steps[2].argv == ("pfctl", "-f", "-")
+    assert 'table <bogons> persist file "/etc/bogons"' in steps[2].stdin
+    lost = found("pfsense")
+    next(e for e in lost.exchanges if e.argv == ("cat", "/tmp/rules.debug")).status = 1
+    with pytest.raises(HostError, match=r"the ruleset in /tmp/rules.debug cannot be loaded again"):
+        await family("pfsense").modes["nat"].undo(lost, E302)
+
+
+@pytest.mark.parametrize("name", ["freebsd-pf", "openbsd-pf"])
+async def test_the_transcript_holds_nothing_that_no_mode_asks_for(name: str) -> None:
+    asked: set[str] = set()
+    held: set[str] = set()
+    for mode in MODES:
+        for pf in ("on", "off"):
+            dut = found(name, pf=pf)
+            await there_and_back(name, (mode,), dut)
+            again = await applied(name, mode, pf=pf)
+            await failed(name, mode, again)
+            held = {shlex.join(e.argv) for e in dut.exchanges}
+            asked |= {*dut.commands, *again.commands}
+    assert held - asked <= {
+        "kldload pf",
+        "sh -c 'if kldstat -q -m pf; then kldunload pf; fi'",
+        "sysctl net.inet6.ip6.forwarding=0 net.inet.ip.forwarding=0",
+    }
+
+
+async def test_a_router_is_pf_switched_off() -> None:
+    assert (await applied("freebsd-pf", "router")).commands == [
+        "id -u",
+        "sysctl -n net.inet.ip.forwarding",
+        "sysctl -n net.inet6.ip6.forwarding",
+        "sysctl net.inet.ip.forwarding=1",
+        "sysctl net.inet6.ip6.forwarding=1",
+        "kldstat -q -m pf",
+        "pfctl -s info",
+        "pfctl -d",
+    ]
+
+
+async def test_a_filter_is_a_ruleset_and_pf_switched_on_where_it_was_off() -> None:
+    commands = (await applied("freebsd-pf", "nat", pf="off", forwarding="1", forwarding6="1")).commands
+    assert commands[3:] == ["kldstat -q -m pf", "pfctl -F all -f -", "pfctl -s info", "pfctl -e"]
+    assert "pfctl -e" not in (await applied("freebsd-pf", "nat", pf="on")).commands
+
+
+async def test_a_kernel_without_pf_gets_the_module_and_loses_it_again() -> None:
+    dut = found("freebsd-pf", module="no", pf="off", rules="none")
+    await there_and_back("freebsd-pf", ("nat", "router"), dut)
+    assert [c for c in dut.commands if "load" in c] == ["kldload pf", "sh -c 'if kldstat -q -m pf; then kldunload pf; fi'"]
+
+
+async def test_a_kernel_without_pf_is_a_router_already() -> None:
+    dut = await applied("freebsd-pf", "router", module="no", pf="off", rules="none")
+    assert not [c for c in dut.commands if c.startswith("pfctl")]
+    assert await failed("freebsd-pf", "router", dut) == {}
+    assert await failed("freebsd-pf", "filter-empty", dut) == {
+        "pf is on": "it is off",
+    }
+
+
+@each_family
+@pytest.mark.parametrize(
+    ("mode", "tampered", "noticed"),
+    [
+        ("nat", {"pf": "off"}, {"pf is on"}),
+        ("router", {"pf": "on", "rules": "filter-empty"}, {"pf is off"}),
+        ("filter-default", {"forwarding": "0"}, {"net.inet.ip.forwarding is 1"}),
+        ("filter-empty", {"rules": "tampered"}, {"pf holds 0 filter rules, 0 translations"}),
+        ("filter-default", {"rules": "filter-empty", "flows": "no"}, {"pf holds 12 filter rules, 0 translations", "link a: the flow is tracked", "link b: the flow is tracked"}),
+        ("filter-default", {"flows": "no"}, {"link a: the flow is tracked", "link b: the flow is tracked"}),
+        ("filter-empty", {"rules": "filter-default"}, {"pf holds 0 filter rules, 0 translations", "link a: the flow is not tracked", "link b: the flow is not tracked"}),
+    ],
+)  # fmt: skip
+async def test_what_somebody_changed_meanwhile_is_noticed(name: str, mode: str, tampered: dict[str, str], noticed: set[str]) -> None:
+    dut = await applied(name, mode)
+    dut.state.update(tampered)
+    assert set(await failed(name, mode, dut)) == noticed
+
+
+async def test_frames_that_do_not_behave_are_noticed_whatever_pf_says() -> None:
+    dut = await applied("freebsd-pf", "nat")
+    assert set(await failed("freebsd-pf", "nat", dut, ProberOf("router"))) == {
+        "link a: it arrives translated to 172.16.10.1", "link a: a new flow from outside is dropped",
+        "link b: it arrives translated to 172.16.11.1", "link b: a new flow from outside is dropped",
+    }  # fmt: skip
+
+
+async def test_another_firewall_beside_pf_is_noticed() -> None:
+    dut = await applied("freebsd-pf", "router", ipfw="on")
+    assert await failed("freebsd-pf", "router", dut) == {"no other firewall: net.inet.ip.fw.enable is not 1": "1"}
+
+
+async def test_the_way_back_keeps_the_login_that_walks_it() -> None:
+    dut = found("freebsd-pf")
+    steps = await family("freebsd-pf").modes["nat"].undo(dut, E302)
+    assert [(s.argv[0], s.why) for s in steps] == [
+        ("pfctl", "no rule of the mode, and a state for the login"),
+        ("sh", "pf on, as it was found"),
+        ("pfctl", "the pf ruleset as it was found"),
+        ("sysctl", "forwarding and the like as they were found"),
+    ]
+    assert "port 22 flags any keep state (sloppy)" in steps[0].stdin
+
+
+async def test_a_ruleset_that_pfctl_would_not_take_back_is_never_flushed() -> None:
+    dut = found("freebsd-pf")
+    refused = next(e for e in dut.exchanges if e.argv == ("pfctl", "-n", "-f", "-"))
+    refused.status, refused.stderr = 1, "stdin:19: syntax error\n"
+    with pytest.raises(HostError, match=r"cannot be fed back to pfctl, so it could not be restored: stdin:19: syntax error"):
+        await family("freebsd-pf").modes["router"].undo(dut, E302)
+    assert not [c for c in dut.commands if "-F" in c]
+    queues = found("freebsd-pf")
+    next(e for e in queues.exchanges if e.argv[-1] == "queue").stdout = "queue std on ix2 bandwidth 100M default\n"
+    with pytest.raises(HostError, match="it has queues"):
+        await family("freebsd-pf").modes["router"].undo(queues, E302)

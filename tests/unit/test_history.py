@@ -1,0 +1,121 @@
+"""Levels over runs: a step is found where it is, noise is none, and too few runs prove nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dutlab.analysis.history import Point, history
+from dutlab.cli.history import history as command
+from dutlab.errors import InputError
+from dutlab.report.histories import CellHistory, histories, history_plot
+from dutlab.store.index import Found, figures_of, opened
+from fake_run import Wanted, build
+
+
+def points(medians: list[float]) -> list[Point]:
+    return [Point(f"run-{n:02d}", (m * 0.999, m, m * 1.001)) for n, m in enumerate(medians)]
+
+
+def noisy(level: float, runs: int, seed: int) -> list[float]:
+    dice = random.Random(seed)
+    return [level * dice.gauss(1, 0.01) for _ in range(runs)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_step_is_found_between_the_runs_where_it_happened(seed: int) -> None:
+    found = history(points([*noisy(1e6, 8, seed), *noisy(0.9e6, 7, seed + 100)]))
+    (change,) = found.changes
+    assert (change.before, change.after) == ("run-07", "run-08")
+    assert change.proven and change.ratio == pytest.approx(0.9, rel=0.01)
+
+
+def test_two_steps_are_two_changes() -> None:
+    found = history(points([*noisy(100, 8, 1), *noisy(130, 8, 2), *noisy(90, 8, 3)]))
+    assert [(c.before, c.after) for c in found.changes] == [("run-07", "run-08"), ("run-15", "run-16")]
+    assert [level.last for level in found.levels] == [7, 15, 23]
+
+
+def test_noise_rarely_looks_like_a_proven_change() -> None:
+    claimed = sum(any(c.proven for c in history(points(noisy(100, 20, seed))).changes) for seed in range(200))
+    assert claimed <= 10
+
+
+def test_a_step_with_few_runs_is_seen_and_not_proven() -> None:
+    found = history(points([100, 100.1, 120, 120.1]))
+    (change,) = found.changes
+    assert not change.proven and change.ratio == pytest.approx(1.2, rel=0.01)
+
+
+def test_one_run_apart_is_no_level_but_is_told() -> None:
+    newest = history(points([100, 101, 100.5, 99.8, 100.2, 80]))
+    assert (newest.apart, newest.changes) == (("run-05",), ())
+    middle = history(points([100, 101, 100.5, 80, 100.2, 99.9, 100.4, 99.7, 100.1, 100.3]))
+    assert (middle.apart, middle.changes) == (("run-03",), ())
+    assert history(points([100, 101, 100.5, 99.8, 100.2, 100.9])).apart == ()
+
+
+@pytest.mark.parametrize("values", [[], [1.0], [5.0, 5.0, 9.0]])
+def test_too_few_runs_have_no_changes_and_say_so(values: list[float]) -> None:
+    found = history(points(values))
+    assert found.changes == () and "of at least 4 runs" in found.why
+
+
+def test_constant_and_unusable_values() -> None:
+    assert history(points([7.0] * 9)).changes == ()
+    assert history([Point(str(n), (0.0,)) for n in range(6)]).changes == ()
+    odd = history([Point("a", (math.nan, math.inf)), *points([1, 1, 1, 1])])
+    assert len(odd.points) == 4
+    (change,) = history([Point(str(n), (0.0 if n < 5 else 3.0,)) for n in range(10)]).changes
+    assert change.ratio is None and change.after == "5"
+
+
+@given(st.lists(st.floats(-1e12, 1e12), max_size=30), st.floats(1e-6, 1e6))
+def test_levels_part_the_runs_and_do_not_depend_on_the_unit(values: list[float], factor: float) -> None:
+    found, scaled = (history([Point(str(n), (v * by,)) for n, v in enumerate(values)]) for by in (1.0, 1024.0))
+    assert [n for level in found.levels for n in range(level.first, level.last + 1)] == list(range(len(found.points)))
+    assert len(found.changes) == max(len(found.levels) - 1, 0)
+    assert [level.last for level in found.levels] == [level.last for level in scaled.levels]
+    assert factor  # any unit: by a power of two, which floats represent exactly
+
+
+def rows(medians: list[float], figure: str = "received_pps") -> list[Found]:
+    return [Found(f"run-{n:02d}", "nat", {"mode": "nat"}, "sweep", "a", "64", figure, m) for n, m in enumerate(medians)]
+
+
+def test_words_say_which_way_is_better() -> None:
+    (slower,) = histories(rows([*noisy(1e6, 8, 1), *noisy(0.8e6, 8, 2)]))
+    (higher,) = histories(rows([*noisy(1e6, 8, 1), *noisy(1.3e6, 8, 2)], "latency_p99_ns"), ["latency_p99_ns"])
+    assert "for the worse, between run-07 and run-08" in slower.sentences[0]
+    assert "for the worse" in higher.sentences[0]
+    plot = history_plot(slower, 1)
+    assert plot is not None and slower.label in plot.svg().decode()
+    assert isinstance(slower, CellHistory) and slower.label == "nat · sweep 64 · link a"
+
+
+def test_an_unknown_figure_is_refused_with_those_there_are() -> None:
+    with pytest.raises(InputError, match="received_pps"):
+        histories(rows([1.0]), ["speed"])
+
+
+def test_the_command_reads_runs_of_an_experiment(tmp_path: Path) -> None:
+    for n in range(4):
+        build(tmp_path, Wanted(repeats=1, sizes=(64,), seconds=2, cores=0, bad_luck=False)).rename(
+            tmp_path / f"2026-11-0{n + 1}T0801Z-firewall-modes-000{n}"
+        )
+    with opened(tmp_path) as index:
+        assert {f.run for f in figures_of(index, "firewall-modes")} == {p.name for p in tmp_path.glob("2026*")}
+    said = CliRunner().invoke(command, ["firewall-modes", "--runs", str(tmp_path), "--json", "--plot", str(tmp_path / "p")])
+    assert said.exit_code == 0, said.output
+    found = json.loads(said.output)["histories"]
+    assert found and all(len(h["points"]) == 4 and not h["changes"] for h in found)
+    assert len(list((tmp_path / "p").glob("history-*.svg"))) == len(found)
+    lost = CliRunner().invoke(command, ["nothing", "--runs", str(tmp_path)])
+    assert isinstance(lost.exception, InputError) and "firewall-modes" in str(lost.exception.remedy)

@@ -1,0 +1,121 @@
+"""Published tables come back out of `import figures` and `report --style`, digit for digit; what has nothing to show is refused."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from dutlab.errors import InputError
+from dutlab.interop.figure_table import imported
+from dutlab.interop.imported_run import ImportOptions, write_imported
+from dutlab.report import write_publication
+from dutlab.units import BpsL1
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES, DATA = ROOT / "examples" / "published", ROOT / "tests" / "data"
+TEN_GIG = ImportOptions(BpsL1(10e9))
+
+
+def run_of(runs, name, options=TEN_GIG):
+    trials = imported(name, (EXAMPLES / name).read_bytes(), options)
+    return write_imported(runs, Path(name).stem, trials, command=("dutlab", "import"), now=datetime(2026, 11, 21, tzinfo=UTC)).path
+
+
+def rows(path):
+    return list(csv.reader(io.StringIO(path.read_text())))
+
+
+def published(name):
+    return rows(DATA / name)
+
+
+def written(runs, style, out, formats=("csv",)):
+    return {p.name: p for p in write_publication(runs, style=style, formats=formats, out=out)}
+
+
+@pytest.mark.parametrize("name", ["e302-9d-iperf3.csv"])
+def test_the_review_of_a_firewall_comes_out_as_it_was_printed(tmp_path, name):
+    found = written([run_of(tmp_path, name)], "review", tmp_path)
+    assert rows(found["review-iperf3-goodput.csv"]) == published(name)
+
+
+def test_its_ciphers_stand_as_shares_of_the_baseline(tmp_path):
+    found = written([run_of(tmp_path, "e302-9d-ipsec.csv")], "review", tmp_path)
+    baseline, first = published("e302-9d-ipsec.csv")[1:3]
+    shares = rows(found["review-iperf3-goodput-share.csv"])[1]
+    assert shares[0] == first[0] == "3des-hmac-md5"
+    assert shares[1:] == [f"{100 * float(a) / float(b):.1f}" for a, b in zip(first[1:], baseline[1:], strict=True)]
+
+
+def test_the_ramps_of_the_apu6_come_out_as_they_were_printed(tmp_path):
+    found = written([run_of(tmp_path, "apu6-loadtest.csv")], "loadtest", tmp_path)
+    ours = rows(found["loadtest-loadtest.csv"])
+    assert ours[0] == ["product", "loadtest", "kpps", "mbps_l1", "percent_of_linerate_l1"]
+    numbers = {(product, load): [float(x) for x in rest] for product, load, *rest in ours[1:]}
+    assert numbers == {(product, load): [float(x) for x in rest] for product, load, *rest in published("apu6-loadtest.csv")[1:]}
+
+
+def test_pairs_stand_before_and_after(tmp_path):
+    before, after = (run_of(tmp_path, f"tengig-{when}.csv") for when in ("before", "after"))
+    found = written([before, after], "matrix", tmp_path / "out")
+    pairs = {(row[0], row[1]): row[2:] for row in rows(found["matrix-pairs.csv"])[1:]}
+    printed = zip(published("tengig-matrix-before.csv")[1:], published("tengig-matrix-after.csv")[1:], strict=True)
+    for (client, server, *then), (*same, new, new_retries) in printed:
+        assert same == [client, server]
+        assert pairs[client, server] == [*then, new, new_retries, f"{float(new) / float(then[0]):.2f} ×"]
+
+
+def test_a_reader_is_told_how_fast_how_sure_and_why_not_faster(tmp_path):
+    found = written([run_of(tmp_path, "e302-9d-iperf3.csv")], "review", tmp_path, formats=("html", "md", "json"))
+    page = found["review.html"].read_text()
+    assert page.index("how fast") < page.index("how sure") < page.index("why not faster") < page.index("<table")
+    assert "router, iperf3: limited by line rate" in page and "filter-default, iperf3: limited by the DUT" in page
+    assert "measured once; how far another measurement would differ is not known" in found["review.md"].read_text()
+    assert "Imported, not measured by dutlab" in page and "17.44" in page  # the sum over both links, which the table left to its readers
+
+
+def test_runs_without_what_a_style_shows_are_refused_with_what_they_have(tmp_path):
+    run = run_of(tmp_path, "e302-9d-iperf3.csv")
+    for style in ("loadtest", "matrix"):
+        with pytest.raises(InputError, match="nothing that it shows") as caught:
+            written([run], style, tmp_path)
+        assert "iperf3" in str(caught.value.remedy)
+
+
+def test_names_from_outside_are_escaped(tmp_path):
+    data = b"mode,workload,link,client,server,goodput_gbps\n<script>x</script>,matrix,=cmd(),=1+1,|b|,1\n"
+    run = write_imported(tmp_path, "x", imported("x.csv", data, ImportOptions()), command=(), now=datetime(2026, 11, 21, tzinfo=UTC)).path
+    found = written([run], "matrix", tmp_path, formats=("html", "md", "csv"))
+    assert "<script>" not in found["matrix.html"].read_text() + found["matrix.md"].read_text()
+    assert rows(found["matrix-pairs.csv"])[1][0] == "'=1+1"
+    assert r"\|b\|" in found["matrix.md"].read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("mode,workload,goodput_gbps\n", "no rows"),
+        ("mode,workload,speed\nrouter,iperf3,9\n", "no column is a figure"),
+        ("mode,goodput_gbps\nrouter,9\n", "no column workload"),
+        ("mode,mode,workload,goodput_gbps\na,b,iperf3,9\n", "named twice: mode"),
+        ("mode,workload,goodput_gbps\nrouter,iperf3\n", "x.csv:2: has 2 fields, the first line 3"),
+        ("mode,workload,goodput_gbps\na,iperf3,nan\nb,iperf3,fast\n", "x.csv:3: goodput_gbps is 'fast'"),
+        ("mode,workload,goodput_gbps\na,iperf3,nan\nb,iperf3,fast\n", "x.csv:2: goodput_gbps is 'nan'"),
+    ],
+)
+def test_a_table_that_is_none_is_refused_with_every_line(text, words):
+    with pytest.raises(InputError, match=words.replace("(", r"\(")):
+        imported("x.csv", text.encode(), ImportOptions())
+
+
+def test_units_repeats_and_parameters_of_a_table():
+    text = "mode,workload,link,frame_size,duration_s,received_mpps,latency_p99_us,loss_percent\nr,sweep,a,64,30,1.5,12,0.5\nr,sweep,a,64,30,1.6,,\n"
+    first, second = imported("x.csv", text.encode(), TEN_GIG)
+    assert first.measured.figures == {"a": {"received_pps": 1.5e6, "latency_p99_ns": 12_000, "loss_ratio": 0.005}}
+    assert second.measured.figures == {"a": {"received_pps": 1.6e6}}
+    assert first.cell.params == {"frame_size": 64, "duration_s": 30}
+    assert round(first.ceilings["a"]["received_pps"]) == 14_880_952

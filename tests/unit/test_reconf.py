@@ -1,0 +1,177 @@
+"""A change of mode under load takes as long as the frames say that it lost; what the frames cannot say is not made up."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dutlab.errors import HostError, InputError, MeasurementError
+from dutlab.interop.imported_run import Imported, write_imported
+from dutlab.methods.ports import Bench, Change, Flow, Offer, Outcome, Reading
+from dutlab.methods.reconf import measure
+from dutlab.plan.cell import Cell
+from dutlab.report.gather import gather
+from dutlab.report.model import Figure
+
+WALL_S = 1_795_266_456.25
+RATE = 10_000.0
+
+
+def cell(mode="router", **params):
+    said = {
+        "frame_size": 64, "frame_mix": "64:1", "rate_pps": RATE, "to": "nat", "changes": 3, "before_s": 2.0, "after_s": 5.0, "warmup_s": 1.0,
+        "drain_s": 0.5, **params,
+    }  # fmt: skip
+    return Cell(mode=mode, factors={"mode": mode}, workload="reconf", tool="engine", links=("a",), params=said, repeat=1)
+
+
+@dataclass
+class Box:
+    """A DUT that forwards nothing for `out_s` when it is changed into a mode, and the generator that sees it."""
+
+    out_s: dict[str, float]
+    loses_anyway: int = 0
+    takes_s: float = 0.04
+    begins_late_s: float = 0.0
+    holds: bool = True
+    breaks: bool = False
+    entered: list[str] = field(default_factory=list)
+    waited: list[float] = field(default_factory=list)
+    verified: list[str] = field(default_factory=list)
+    resets = ()
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _out: float = 0.0
+
+    async def sleep(self, seconds):
+        self.waited.append(seconds)
+
+    async def change_mode(self, name):
+        if self.breaks:
+            raise HostError("gone", host="dut")
+        self.entered.append(name)
+        self._out = self.out_s[name]
+        self._changed.set()
+        return Change(WALL_S + 2.0, self.takes_s)
+
+    async def faults_of_mode(self, name):
+        self.verified.append(name)
+        return [] if self.holds else ["link a: a permitted flow passes: 0 of 10 probe frames arrived"]
+
+    async def offer(self, offer: Offer) -> Outcome:
+        self._out = 0.0
+        if offer.begun is not None:
+            self._changed.clear()
+            offer.begun()
+            await self._changed.wait()
+        sent = round(float(offer.rate) * offer.duration)
+        lost = min(round(float(offer.rate) * self._out), round(float(offer.rate) * 5.0)) + self.loses_anyway
+        flow = Flow(
+            link="a", asked_frames=sent, sent_frames=sent, refused_frames=0, received_frames=sent - lost, lost_frames=lost,
+            duplicated_frames=0, reordered_frames=0, foreign_frames=0, sent_seconds=float(offer.duration), mean_frame_bytes=64.0,
+            received_bytes=64 * (sent - lost),
+        )  # fmt: skip
+        dark = range(3, 3 + int(self._out))
+        readings = [Reading(WALL_S + n, "a", "received_pps", 0.0 if n in dark else RATE) for n in range(1, 8)]
+        return Outcome((flow,), readings=readings, began_s=WALL_S + self.begins_late_s)
+
+
+def run(box, of=None):
+    return asyncio.run(measure(Bench(box, device=box), of or cell(), sleep=box.sleep))
+
+
+def test_time_out_of_service_is_lost_frames_over_offered_rate_each_way():
+    box = Box({"nat": 0.125, "router": 2.5})
+    found = run(box)
+    figures = found.figures["a"]
+    assert (figures["outage_into_ns"], figures["outage_into_max_ns"]) == (125e6, 125e6)
+    assert (figures["outage_back_ns"], figures["lossless_back_ratio"]) == (2.5e9, 0)
+    assert (figures["command_into_ns"], figures["resolution_ns"]) == (pytest.approx(40e6), 100_000)
+    assert figures["silence_back_s"] == 2.0 and "silence_into_s" not in figures, "only whole readings without a frame tell"
+    assert box.entered == ["nat", "router"] * 3 and set(box.waited) == {2.0}
+    assert box.verified == ["nat", "router"], "each way once"
+    assert not found.doubts and not found.notes
+    assert [row["change"] for row in found.tables["changes"]] == [1, 1, 2, 2, 3, 3]
+
+
+@given(st.floats(0.0, 4.0))
+def test_any_time_is_found_to_within_a_frame(out_s):
+    figures = run(Box({"router": out_s}), cell(to="reload", changes=1)).figures["a"]
+    assert figures.get("outage_reload_ns", 0.0) == pytest.approx(out_s * 1e9, abs=1e9 / RATE)
+
+
+@pytest.mark.parametrize("to", ["reload", "router"])
+def test_the_same_rules_again_is_one_way_and_without_loss_has_no_time(to):
+    box = Box({"router": 0.0})
+    figures = run(box, cell(to=to)).figures["a"]
+    assert box.entered == ["router"] * 3
+    assert figures["lossless_reload_ratio"] == 1.0
+    assert not [name for name in figures if name.startswith("outage")]
+
+
+def test_a_dut_that_does_not_come_back_has_no_time_and_a_note():
+    found = run(Box({"nat": 100.0, "router": 0.1}))
+    assert "outage_into_ns" not in found.figures["a"] and found.figures["a"]["outage_back_ns"] == 100e6
+    assert found.notes[0] == "change 1, into: the DUT did not forward again within 5 s"
+
+
+def test_a_change_that_missed_the_load_has_no_time():
+    found = run(Box({"nat": 0.5, "router": 0.5}, begins_late_s=3.0))
+    assert "outage_into_ns" not in found.figures["a"]
+    assert "missed the load, 1.0 s before its first frame" in found.notes[0]
+    assert "after its last" in run(Box({"nat": 0.5, "router": 0.5}, takes_s=5.5)).notes[0]
+
+
+def test_loss_without_any_change_is_a_doubt():
+    (doubt,) = run(Box({"nat": 0.5, "router": 0.5}, loses_anyway=3)).doubts
+    assert (doubt.kind.name, doubt.detail, doubt.about) == ("LOSS_WITHOUT_CHANGE", "3 of 70000 frames", "a")
+
+
+def test_a_mode_that_does_not_hold_afterwards_is_no_result():
+    with pytest.raises(MeasurementError, match="mode nat does not hold: link a"):
+        run(Box({"nat": 0.1, "router": 0.1}, holds=False))
+
+
+def test_a_host_that_is_lost_ends_the_load_too():
+    with pytest.raises(HostError, match="gone"):
+        run(Box({"nat": 0.1}, breaks=True))
+
+
+def test_a_generator_that_never_begins_is_said():
+    class Mute(Box):
+        async def offer(self, offer):
+            self._changed.set()
+            return await super().offer(Offer(offer.links, offer.mix, offer.rate, offer.duration))
+
+    with pytest.raises(MeasurementError, match="over before the generator told"):
+        run(Mute({"nat": 0.1}))
+
+
+@pytest.mark.parametrize("params", [{"rate_pps": 0.0}, {"changes": 0}, {"after_s": 0.0}, {"to": "nat", "rate_pps": "much"}])
+def test_a_cell_without_a_load_is_refused(params):
+    with pytest.raises(InputError):
+        run(Box({}), cell(**params))
+
+
+def test_a_bench_without_a_device_is_refused():
+    with pytest.raises(InputError, match="cannot be changed"):
+        asyncio.run(measure(Bench(Box({})), cell()))
+
+
+def test_the_report_says_what_is_shorter_than_a_gap(tmp_path):
+    outages = {"nat": 0.125, "router": 0.0}
+    of = cell()
+    folder = write_imported(
+        tmp_path, "reconf", [Imported(of, run(Box(outages), of), {})], command=(), now=datetime(2026, 11, 21, tzinfo=UTC)
+    )
+    (section,) = gather(folder.path, folder.path).sections
+    (grid,) = section.grids
+    into, back = grid.rows
+    assert into.cells[2] == "into nat" and isinstance(into.cells[4], Figure) and into.cells[4].median == 125e6
+    assert back.cells[4] == back.cells[5] == "shorter than the gap between two frames, 100.0 µs"
+    (curve,) = section.curves
+    assert [line.label for line in curve.lines] == ["a, into"] and len(curve.lines[0].points) == 3

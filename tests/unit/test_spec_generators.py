@@ -1,0 +1,112 @@
+"""Which generator drives what: named once, nearest wins, and what it cannot do is a fault of the file."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+
+import pytest
+
+from dutlab.errors import SpecRefused
+from dutlab.plan.trials import make_plan
+from dutlab.spec.generators import ENGINE, GENERATORS, Ask, generator_of
+from dutlab.spec.loader import experiment_of, load_testbed
+from dutlab.spec.traffic import Traffic
+from dutlab.tools.generators import MODULES
+
+TESTBED = """
+testbed: rig
+hosts:
+  source: {ssh: root@192.0.2.11}
+  dut: {ssh: root@192.0.2.1}
+  sink: {ssh: root@192.0.2.12}
+links:
+  a: {speed: 10G, path: [source:eth1, dut:eth1, dut:eth2, sink:eth1],
+      addresses: [10.0.1.2/24, 10.0.1.1/24, 10.0.2.1/24, 10.0.2.2/24]}
+"""
+
+
+def experiment(tmp_path, workload, *, top="", testbed="{lab: three-node}"):
+    text = f"experiment: x\ntestbed: {testbed}\n{top}\nfactors: {{mode: [router]}}\nworkloads: [{workload}]\nrepeats: 1\n"
+    return experiment_of(text.encode(), tmp_path / "e.yaml")
+
+
+def refusal(tmp_path, workload, **more):
+    with pytest.raises(SpecRefused) as refused:
+        experiment(tmp_path, workload, **more)
+    return str(refused.value)
+
+
+def plan(tmp_path, workload, *, of_testbed="", **more):
+    (tmp_path / "t.yaml").write_text(TESTBED + of_testbed)
+    made = make_plan(experiment(tmp_path, workload, testbed="t.yaml", **more), load_testbed(tmp_path / "t.yaml"))
+    return [(trial.cell.tool, trial.cell.params.get("generator")) for trial in made.trials]
+
+
+def test_the_nearest_generator_counts_and_the_engine_leaves_no_trace(tmp_path):
+    sweep, own = "sweep: {frame_sizes: [64]}", "sweep: {frame_sizes: [64], generator: {trafgen: {cores: [0]}}}"
+    assert plan(tmp_path, sweep) == [("engine", None)]
+    assert plan(tmp_path, sweep, of_testbed="generator: trafgen") == [("trafgen", "trafgen")]
+    assert plan(tmp_path, sweep, top="generator: engine", of_testbed="generator: trafgen") == [("engine", None)]
+    assert plan(tmp_path, own, top="generator: engine") == [("trafgen", '{"trafgen":{"cores":[0]}}')]
+    assert plan(tmp_path, "iperf3: {}", top="generator: trafgen") == [("iperf3", None)]
+
+
+def test_two_generators_of_one_sweep_are_two_workloads(tmp_path):
+    two = "sweep: {frame_sizes: [64]}}, {sweep: {frame_sizes: [64], generator: trafgen}"
+    assert sorted(plan(tmp_path, f"{{{two}}}", top="order: as-written")) == [("engine", None), ("trafgen", "trafgen")]
+
+
+@pytest.mark.parametrize("kind", GENERATORS)
+def test_a_choice_is_read_back_from_its_text(kind):
+    model = GENERATORS[kind].model_validate({"cores": [0]})
+    assert generator_of(model.text()) == model
+    assert generator_of(GENERATORS[kind]().text()) == GENERATORS[kind]()
+    assert generator_of(None) == ENGINE
+
+
+def test_every_generator_but_the_engine_has_a_module_that_makes_it():
+    assert set(MODULES) | {"engine"} == set(GENERATORS)
+    for module in MODULES.values():
+        assert list(inspect.signature(importlib.import_module(module).make).parameters) == ["model", "place"]
+
+
+def test_the_engine_lacks_nothing_and_is_named_wherever_another_is_refused():
+    assert not ENGINE.missing
+    for model in GENERATORS.values():
+        assert set(model.lacks) <= set(Ask)
+
+
+@pytest.mark.parametrize(
+    ("workload", "place", "what"),
+    [
+        ("sweep: {frame_sizes: [64, imix]}", "workloads.0.sweep.frame_sizes.1", "frames of several sizes"),
+        ("sweep: {frame_sizes: [aaafg]}", "workloads.0.sweep.frame_sizes.0", "sizes in an order"),
+        ("sweep: {frame_sizes: [64], traffic: {flows: 4}}", "workloads.0.sweep.traffic.flows", "several flows"),
+        ("sweep: {frame_sizes: [128], traffic: {transport: tcp}}", "workloads.0.sweep.traffic.transport", "other than UDP"),
+        ("sweep: {frame_sizes: [68], traffic: {vlans: [7]}}", "workloads.0.sweep.traffic.vlans", "VLAN tags"),
+        ("loadtest: {frame_sizes: [64]}", "workloads.0.loadtest", "a rate that changes in time"),
+        ("latency: {}", "workloads.0.latency", "latency"),
+        ("soak: {rate: 1kpps}", "workloads.0.soak", "what was lost in each second"),
+        ("rfc2544: {}", "workloads.0.rfc2544.tests.1", "latency"),
+        ("search: {generator: {trafgen: {streams: 2}}}", "workloads.0.search", "it sends one stream"),
+    ],
+)
+def test_what_a_generator_cannot_do_is_a_fault_with_its_place_and_who_can(tmp_path, workload, place, what):
+    said = refusal(tmp_path, workload, top="generator: trafgen")
+    (line,) = [line for line in said.splitlines() if f"{place}: " in line and what in line]
+    assert line.startswith(str(tmp_path / "e.yaml") + ":5:")
+    assert "generator trafgen cannot be asked for" in line and "use engine" in line
+
+
+def test_a_mistyped_generator_or_option_is_told(tmp_path):
+    assert "generator: unknown generator 'trafgn' (known: " in refusal(tmp_path, "sweep: {}", top="generator: trafgn")
+    assert "did you mean trafgen?" in refusal(tmp_path, "sweep: {generator: trafgn}")
+    assert "generator.trafgen.core: unknown key" in refusal(tmp_path, "sweep: {generator: {trafgen: {core: 1}}}")
+    assert "a core stands twice" in refusal(tmp_path, "sweep: {generator: {trafgen: {cores: [1, 1]}}}")
+    assert "must be the name of a generator" in refusal(tmp_path, "sweep: {generator: [trafgen]}")
+    assert "unknown key" in refusal(tmp_path, "iperf3: {generator: trafgen}")
+
+
+def test_traffic_of_one_udp_flow_asks_for_nothing_special():
+    assert Traffic().text() is None

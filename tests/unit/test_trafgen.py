@@ -1,0 +1,74 @@
+"""What trafgen is given and what it prints, in recorded words of version 0.6.8."""
+
+from __future__ import annotations
+
+import pytest
+
+from dutlab.errors import ToolFailed
+from dutlab.hosts.host import Done
+from dutlab.tools.trafgen import packet_of, read_end
+from dutlab.units import Pps
+from generator_files import asked, way
+
+NOISE = b"Cannot set system socket memory in /proc/sys/net/core/rmem_max: Permission denied\n"
+TWO_CORES = b"""     1 packets to schedule
+    60 bytes in total
+Running! Hang up with ^C!
+
+
+      568576 packets outgoing
+    34114560 bytes outgoing
+           0 sec, 0 usec on CPU0 (0 packets)
+           1 sec, 980002 usec on CPU1 (568576 packets)
+"""
+GAVE_UP = b"""     1 packets to schedule
+  1514 bytes in total
+Running! Hang up with ^C!
+
+Flushing TX_RING failed: Resource temporarily unavailable!
+"""
+NOTHING = b"""           0 packets outgoing
+           0 bytes outgoing
+           0 sec, 1 usec on CPU0 (0 packets)
+"""
+
+
+def ended(stdout=b"", stderr=b"", status=124):
+    return Done("source", ("timeout",), status, stdout, stderr, 0.0, 2.0)
+
+
+def test_the_frame_has_the_asked_length_without_its_fcs():
+    # 14 + 20 + 8 bytes of headers and 18 of payload are 60, 64 with FCS; over IPv6 14 + 40 + 8 and 2
+    assert packet_of(way(), asked(64), 1, None) == (
+        "cpu(1): { eth(da=02:00:00:00:00:02), ipv4(id=0, ttl=64, sa=10.0.1.2, da=10.0.2.2), udp(sp=49152, dp=7), fill(0, 18) }\n",
+        ["--cpus", "2"],
+    )
+    assert (
+        "ipv6(hl=64, sa=fd00::1, da=fd00::2), udp(sp=49152, dp=7), fill(0, 2)"
+        in packet_of(way("fd00::1", "fd00::2"), asked(68), 0, None)[0]
+    )
+
+
+def test_a_rate_is_a_number_of_frames_and_no_core():
+    frame, options = packet_of(way(), asked(rate=1000.0), 0, Pps(1000.0))
+    assert frame.startswith("{ eth(") and options == ["--cpus", "1", "--num", "3000", "--rate", "1000pps"]
+
+
+def test_its_last_words_say_frames_and_seconds():
+    assert read_end(ended(stdout=TWO_CORES, stderr=NOISE), host="source", raw={}) == (568576, 1.980002)
+
+
+@pytest.mark.parametrize(
+    ("done", "why"),
+    [
+        (ended(stderr=NOISE + GAVE_UP, status=1), "ended with 1 and no count of its frames: .*Flushing TX_RING failed"),
+        (ended(status=1), "ended with 1 and no count of its frames: it printed nothing"),
+        (ended(stdout=NOTHING, status=0), "sent nothing"),
+        (ended(stdout=b"\xff\x00 packets outgoing", status=-11), "ended with -11"),
+    ],
+)
+def test_words_that_say_nothing_are_one_sentence_and_the_raw_output_stays(done, why):
+    with pytest.raises(ToolFailed, match=f"source: trafgen: {why}") as failed:
+        read_end(done, host="source", raw={"trafgen-a-0.txt": done.stdout})
+    assert failed.value.raw["trafgen-a-0.txt"] == done.stdout
+    assert "socket memory" not in str(failed.value)
