@@ -56,7 +56,7 @@ def _direct(link: Link, number: int) -> Link:
     here, there = f"198.18.{number}", f"198.19.{number}"
     return Link.model_validate({
         "name": link.name,
-        "path": [f"{_SOURCE}:rig-{link.name}", str(link.dut_in), str(link.dut_out), f"{_SINK}:rig-{link.name}"],
+        "path": [f"{_SOURCE}:rig-{link.name}", str(link.dut_in), str(link.dut_out), f"{_SINK}:rig-{link.name}-in"],
         "addresses": [f"{here}.2/24", f"{here}.1/24", f"{there}.1/24", f"{there}.2/24"],
         "mtu": link.mtu,
     })  # fmt: skip

@@ -10,6 +10,7 @@ METHODS = {
     "soak": "dutlab.methods.soak",
     "latency": "dutlab.methods.latency",
     "loadtest": "dutlab.methods.loadtest",
+    "quick-test": "dutlab.methods.quick_test",
     "reconf": "dutlab.methods.reconf",
     "rfc2544": "dutlab.methods.rfc2544.suite",
     "routes": "dutlab.methods.routes",

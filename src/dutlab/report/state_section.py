@@ -22,7 +22,13 @@ _TRIALS = {
     "setup_trials": ("New flows a second", (("asked", "asked_per_s"), ("begun", "begun_flows"), ("taken", "taken_flows"))),
     "concurrent_trials": (
         "Concurrent flows",
-        (("asked", "asked_flows"), ("begun at", "fill_per_s"), ("taken", "set_up_flows"), ("answered", "answered_flows")),
+        (
+            ("asked", "asked_flows"),
+            ("at", "fill_per_s"),
+            ("begun", "begun_flows"),
+            ("taken", "set_up_flows"),
+            ("answered", "answered_flows"),
+        ),
     ),
 }
 LEAD = """Flows of UDP, each with ports of its own. New flows a second (RFC 9411 section 7.2): every frame of a trial begins a flow, in

@@ -37,6 +37,8 @@ COUNT = Unit("", 1.0, 0)
 TIMES = Unit("×", 1.0, 2)
 SECONDS = Unit("s", 1.0, 2)
 PER_SECOND = Unit("/s", 1.0, 0)
+IOPS = Unit("IOPS", 1.0, 0)
+BYTE_RATE = Unit("MB/s", 1e6, 1)
 _GBPS = Unit("Gb/s", 1e9, 2)
 _MILLISECONDS = Unit("ms", 1e6, 2)
 _UNITS = (
@@ -46,6 +48,8 @@ _UNITS = (
     ("_bps", MBPS),
     ("_ns", MICROSECONDS),
     ("_percent", PERCENT_WHOLE),
+    ("_iops", IOPS),
+    ("_bytes_per_s", BYTE_RATE),
     ("_per_s", PER_SECOND),
     ("watts", Unit("W", 1.0, 1)),
     ("_s", SECONDS),

@@ -13,7 +13,7 @@ from dutlab.hosts.host import Done
 from dutlab.methods.ports import Measured
 from dutlab.plan.trials import Trial
 from dutlab.runner.rig import with_headroom
-from dutlab.runner.stage import Stage
+from dutlab.runner.stage import DUT, Stage
 from dutlab.sensors import Sample, Sampler, difference, read_counters
 from dutlab.store.record import CommandRecord, DoubtRecord, FlowRecord, TrialRecord
 
@@ -62,7 +62,7 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
     """
     started = datetime.now(UTC)
     before = {name: await read_counters(host) for name, host in stage.hosts.items()}
-    sampler = Sampler(stage.hosts["dut"], cpu=stage.watch_cpu) if "cpu" in watch else None
+    sampler = Sampler(stage.dut, cpu=stage.watch_cpu) if "cpu" in watch and DUT in stage.hosts else None
     if sampler:
         await sampler.start()
     measured, why = Measured(figures={}), ""

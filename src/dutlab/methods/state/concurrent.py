@@ -22,7 +22,7 @@ from dutlab.units import Pps, Seconds, si
 FIRST_FLOWS = 1024
 SPARE_S = 30.0
 """A flow is kept so much longer than it takes to begin and to answer all of them."""
-TRIES = 3
+TRIES = 4
 """Of a number of flows, each at half the rate of the one before."""
 MADE = 0.995
 """Share of the flows that the generator must have begun."""
@@ -30,6 +30,10 @@ MADE = 0.995
 
 class _Cut(Exception):
     """The search cannot go on; the text says why."""
+
+
+class _Nothing(Exception):
+    """Not one flow is known, at the first number already; the text says what came."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +61,10 @@ class _Filling:
     rows: list[Row] = field(default_factory=list)
     doubts: dict[DoubtKind, Doubt] = field(default_factory=dict)
     best: int = 0
-    most: int | None = None
-    """Flows that the table holds, where the DUT tells: more need not be tried twice."""
 
     async def holds(self, flows: int) -> bool:
         """Whether so many are known at once; what fails is tried more slowly, for frames may have been lost to the rate. Raises _Cut."""
+        usual = self.fill
         for _ in range(TRIES):
             row = await self._sound(flows)
             if known(row) >= flows * (1 - self.asked.loss):
@@ -69,9 +72,14 @@ class _Filling:
                 return True
             if not row["set_up_flows"] and self.best and not known(await self._sound(self.best)):
                 raise _Cut(f"nothing came back, not even of {self.best} flows, which had come through: the DUT is down, or the path is")
-            if self.most is not None and flows > self.most:
+            if not self.best and not known(row):
+                raise _Nothing(_silence(row))
+            if turned_away(row):
                 break
             self.fill = Pps(self.fill / 2)
+        slowest, self.fill = row["fill_per_s"], usual
+        if not turned_away(row) and (begun := int(row["begun_flows"] or 0)) < flows * MADE:
+            raise _Cut(f"the generator began {begun} of {flows} flows, even at {si(float(slowest or 0), 'pps')}; lower fill_rate")
         return False
 
     async def _sound(self, flows: int) -> Row:
@@ -91,13 +99,12 @@ class _Filling:
         row = {
             "asked_flows": flows,
             "fill_per_s": self.fill,
+            "begun_flows": made_frames(there),
             "set_up_flows": there.received_frames,
             "answered_flows": None,
             **counted(before, after),
         }
         faults = [d for d in (*negative_loss(there), *self._noted(there)) if d.kind in (DoubtKind.NEGATIVE_LOSS, DoubtKind.LEDGER_OPEN)]
-        if made_frames(there) < flows * MADE and not faults:
-            raise _Cut(f"the generator began {made_frames(there)} of {flows} flows at {si(self.fill, 'pps')}; lower fill_rate")
         if self.asked.nat_ports is None and there.received_frames > 0:
             seen = ip_address(there.sources[0]) if there.sources else None
             back = await self._offer(flows, Directions.ANSWERS, seen)
@@ -131,23 +138,26 @@ async def measure(generator: Generator, states: StateTable, asked: Asked, fill: 
     """Fills the table at `fill` new flows a second. Raises HostError, ToolFailed, MeasurementError."""
     await states.keep(2 * asked.most / fill * 2**TRIES + SPARE_S)
     limits = await states.counts()
-    filling = _Filling(generator, states, asked, fill, most=limits.most)
-    cut = ""
+    filling = _Filling(generator, states, asked, fill)
     try:
         found = await bracket(filling.holds, first=min(FIRST_FLOWS, asked.most), most=asked.most, resolution=asked.width)
-    except _Cut as end:
-        found, cut = Bracket(filling.best, None), str(end)
+        notes, doubts = _words(found, filling, limits)
+    except (_Cut, _Nothing) as end:
+        found, notes = Bracket(filling.best, None), [f"concurrent flows: {end}"]
+        doubts = [Doubt(DoubtKind.SEARCH_CUT if isinstance(end, _Cut) else DoubtKind.NO_LOWER_BOUND, str(end), "concurrent_flows")]
     await states.forget()
-    notes, doubts = _words(found, filling, limits, cut)
     return Concurrent(found, filling.rows, notes, [*doubts, *filling.doubts.values()])
 
 
-def _words(found: Bracket, filling: _Filling, limits: FlowCounts, cut: str) -> tuple[list[str], list[Doubt]]:
+def _silence(first: Row) -> str:
+    if not first["set_up_flows"]:
+        return "not one frame came back: is the path through the DUT open?"
+    return f"of {first['asked_flows']} flows {first['set_up_flows']} were begun and {first['answered_flows']} answers came back"
+
+
+def _words(found: Bracket, filling: _Filling, limits: FlowCounts) -> tuple[list[str], list[Doubt]]:
     """What ended the search, in sentences, and what there is to doubt."""
-    asked, rows = filling.asked, filling.rows
-    if cut:
-        return [f"concurrent flows: the search ended early: {cut}"], [Doubt(DoubtKind.SEARCH_CUT, cut, "concurrent_flows")]
-    notes = []
+    asked, rows, notes = filling.asked, filling.rows, list[str]()
     if not any(row.get("tracked_flows") for row in rows):
         notes.append("concurrent flows: the DUT tracked none in any trial: what passes here needs no state")
     if asked.nat_ports is not None:
@@ -157,12 +167,6 @@ def _words(found: Bracket, filling: _Filling, limits: FlowCounts, cut: str) -> t
     if found.failed_from is None:
         words = f"all of {found.held} flows are held, as many as were to be tried: the limit lies higher"
         return [*notes, f"concurrent flows: {words}"], [Doubt(DoubtKind.NO_UPPER_BOUND, words, "concurrent_flows")]
-    if not found.held:
-        first = rows[0]
-        words = "not one frame came back: is the path through the DUT open?"
-        if first["set_up_flows"]:
-            words = f"of {first['asked_flows']} flows {first['set_up_flows']} were begun and {first['answered_flows']} answers came back"
-        return [*notes, f"concurrent flows: {words}"], [Doubt(DoubtKind.NO_LOWER_BOUND, words)]
     return [*notes, f"concurrent flows: {_ended_by(found.failed_from, rows, limits)}"], []
 
 
@@ -175,6 +179,11 @@ def _ended_by(failed_from: int, rows: Sequence[Row], limits: FlowCounts) -> str:
         return f"at {failed_from} the state table is full: it holds {limits.most} ({counts})"
     answers = "" if row["answered_flows"] is None else f" and {row['answered_flows']} answers came back"
     return f"of {failed_from} flows {row['set_up_flows']} were taken{answers}, with the table not full by its size ({counts})"
+
+
+def turned_away(row: Row) -> bool:
+    """Whether the DUT itself counted flows that it dropped, or forgot for others: then it was not the rate."""
+    return any(row.get(f"{name}_count") for name in ("insert_failed", "drop", "early_drop"))
 
 
 def known(row: Row) -> int:

@@ -22,6 +22,7 @@ from dutlab.spec.workloads.latency import LatencyWorkload
 from dutlab.spec.workloads.loadtest import LoadtestWorkload
 from dutlab.spec.workloads.matrix import MatrixWorkload
 from dutlab.spec.workloads.path_mtu import PathMtuWorkload
+from dutlab.spec.workloads.quick_test import QuickTestWorkload
 from dutlab.spec.workloads.reconf import ReconfWorkload
 from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
 from dutlab.spec.workloads.routes import RoutesWorkload
@@ -41,6 +42,7 @@ _MODELS: tuple[type[WorkloadModel], ...] = (
     SoakWorkload,
     ReconfWorkload,
     SearchWorkload,
+    QuickTestWorkload,
     StepsWorkload,
     PathMtuWorkload,
     Rfc2544Workload,

@@ -11,9 +11,10 @@ from pydantic_core import InitErrorDetails
 
 from dutlab.errors import InputError
 from dutlab.spec.fields import Duration, Network
+from dutlab.spec.generators import Ask
 from dutlab.spec.goals import goals_named
 from dutlab.spec.mixes import Mix
-from dutlab.spec.model import fault
+from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import MOST_FLOWS
 from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting
 from dutlab.spec.workloads.frames import FrameWorkload, each_once, outside
@@ -75,6 +76,13 @@ class RoutesWorkload(FrameWorkload):
         """What `count` routes lie in. Routes are of one length whatever their count, so that only their number differs."""
         length = self.network.prefixlen + (max(self.counts) - 1).bit_length() - (count - 1).bit_length()
         return type(self.network)((self.network.network_address, length))
+
+    def asks(self) -> Iterator[tuple[Loc, Ask]]:
+        """Destinations of their own, and with a preset a rate."""
+        yield from super().asks()
+        yield (), Ask.FLOWS
+        if self.preset is not None:
+            yield ("preset",), Ask.RATE
 
     def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
         """One a link, size and count."""

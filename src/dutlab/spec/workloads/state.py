@@ -9,8 +9,9 @@ from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Duration, FrameRate, Share
+from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
-from dutlab.spec.model import fault
+from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import MOST_FLOWS, RFC4814_DESTINATION_PORTS, RFC4814_SOURCE_PORTS
 from dutlab.spec.workloads.base import LONGEST_WAIT, Params, Setting
 from dutlab.spec.workloads.frames import FrameWorkload, each_once, outside
@@ -76,6 +77,12 @@ class StateWorkload(FrameWorkload):
     def flows(self) -> int:
         """So many are tried at most, and can be told apart."""
         return min(self.most_flows, RFC4814_SOURCE_PORTS[1] * self.destination_ports)
+
+    def asks(self) -> Iterator[tuple[Loc, Ask]]:
+        """Flows, at a rate."""
+        yield from super().asks()
+        yield (), Ask.FLOWS
+        yield (), Ask.RATE
 
     def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
         """One a link and size; the tests follow one another inside it."""
