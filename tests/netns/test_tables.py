@@ -58,7 +58,7 @@ def records(folder):
 
 def test_the_ready_experiment_loads_routes_uses_them_and_reports(dutlab, tmp_path):
     sets = ["factors.mode=router", "workloads.routes.counts=10,5000", "workloads.routes.duration=500ms", "workloads.routes.warmup=100ms"]
-    sets += ["workloads.state.tests=concurrent", "workloads.state.fill_rate=2kpps", "workloads.state.most_flows=1024"]
+    sets += ["workloads.state.tests=[concurrent]", "workloads.state.fill_rate=2kpps", "workloads.state.most_flows=1024"]
     done = dutlab("run", str(ROOT / "examples" / "tables" / "experiment.yaml"), *(word for s in sets for word in ("--set", s)))
     assert done.returncode == 0, done.stderr
     (folder,) = (tmp_path / "runs").iterdir()
