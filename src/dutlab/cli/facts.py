@@ -80,14 +80,14 @@ async def collect(hosts: Mapping[str, Host], ports: Sequence[str], links: Mappin
 
     async def of(name: str, host: Host) -> dict[str, Any]:
         try:
-            return await collect_facts(host, ports or links.get(name) or await _interfaces(host))
+            return await collect_facts(host, ports or links.get(name) or await interfaces_of(host))
         finally:
             await host.close()
 
     return dict(zip(hosts, await asyncio.gather(*(of(name, host) for name, host in hosts.items())), strict=True))
 
 
-async def _interfaces(host: Host) -> list[str]:
+async def interfaces_of(host: Host) -> list[str]:
     """All but the loopback, as Linux, FreeBSD or OpenBSD lists them."""
     listed = await host.run(["sh", "-c", _LIST], check=False)
     return [name for name in listed.text.split() if not re.fullmatch(r"lo\d*|bonding_masters", name)][:MOST_PORTS]

@@ -11,7 +11,6 @@ import csv
 import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import PurePath
 
 from dutlab.analysis.ceilings import frames, tcp_goodput
 from dutlab.errors import InputError
@@ -58,10 +57,9 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
             faults += _add(trials, f"{name}:{number}", head, row, columns)
     if faults:
         raise InputError("; ".join(faults))
-    raw = {PurePath(name).name: data}
     line = options.line_rate
     return [
-        Imported(cell, Measured(whole), raw, ceilings={} if line is None else _ceilings(cell, whole, line))
+        Imported(cell, Measured(whole), ceilings={} if line is None else _ceilings(cell, whole, line))
         for cell, repeats in trials.values()
         for whole in (_with_sum(cell, figures) for figures in repeats)
     ]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from dutlab.analysis.doctor import Finding, by_price
 from dutlab.errors import StoreError
 from dutlab.plan.cell import Cell
 from dutlab.report.facts import fact_rows, tools
@@ -104,6 +105,7 @@ def report_of(read: ReadRun, base: Path) -> RunReport:
         matrices=found_matrices,
         sweeps=found_sweeps,
         sections=(*found_sections, *optics_section(facts)),
+        findings=_findings(run, faults),
         limits=found_limits,
         losses=losses(groups),
         cpus=cpus(means, groups, order),
@@ -130,6 +132,20 @@ def _hosts(run: RunFolder, faults: list[str]) -> dict[str, dict[str, Any]]:
     except StoreError as error:
         faults.append(str(error))
         return {}
+
+
+def _findings(run: RunFolder, faults: list[str]) -> tuple[Finding, ...]:
+    """Of every time that the testbed was examined; the same finding once. Runs of other tools, and older ones, have none."""
+    found = []
+    try:
+        found = [Finding.from_json(data) for data in run.findings()]
+    except NewerRun:
+        raise
+    except StoreError as error:
+        faults.append(str(error))
+    except (KeyError, TypeError) as error:
+        faults.append(f"{run.path / 'doctor.json'}: holds what is no finding: {error!r}")
+    return tuple(by_price(found))
 
 
 def _line(record: TrialRecord, of: Group, run: RunFolder, base: Path, book: NoteBook) -> TrialLine:

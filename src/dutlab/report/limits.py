@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
+from typing import Any, Self
 
 from dutlab.analysis.compare import main_figures
 from dutlab.analysis.limited import Core, Facts, Neighbour, what_limited
@@ -31,19 +32,44 @@ _Place = tuple[str, tuple[str, ...], str]
 def limits(groups: Sequence[Group], means: CoreMeans, hosts: Mapping[str, Mapping[str, Any]], *, lab: bool) -> tuple[LimitRow, ...]:
     """One row a cell that has a figure which can be limited by anything: goodput, or frames received, found or sustained."""
     measured = [g for g in groups if g.measured and _main(g)[0]]
-    labels = list(dict.fromkeys(g.label for g in groups))
-    by_place: dict[_Place, list[Group]] = defaultdict(list)
-    for group in measured:
-        by_place[_place(group)].append(group)
-    ordered = sorted(
-        measured, key=lambda g: (labels.index(g.label), g.cell.workload, len(g.cell.links), g.cell.links, size_order(_size(g)))
-    )
-    return tuple(_row(g, by_place, _cores(g, means), _table_size(hosts), lab=lab) for g in ordered)
+    labels = {label: n for n, label in enumerate(dict.fromkeys(g.label for g in groups))}
+    near = _Near.of(measured)
+    ordered = sorted(measured, key=lambda g: (labels[g.label], g.cell.workload, len(g.cell.links), g.cell.links, size_order(_size(g))))
+    return tuple(_row(g, near, _cores(g, means), _table_size(hosts), lab=lab) for g in ordered)
 
 
-def _row(group: Group, by_place: Mapping[_Place, Sequence[Group]], cores: Sequence[Core], table: float | None, *, lab: bool) -> LimitRow:
+@dataclass(frozen=True)
+class _Near:
+    """The cells that tell something of one another, found once: a run has as many cells as files were imported."""
+
+    of_label: Mapping[tuple[_Place, str], Sequence[Group]]
+    """Place and label → their cells of all frame sizes."""
+    fastest: Mapping[tuple[_Place, str, str], Sequence[tuple[float, str]]]
+    """Place, frame size and figure → the two labels with the highest values, the highest first."""
+    sums: Mapping[tuple[str, str, str, str], Sequence[tuple[tuple[str, ...], float]]]
+    """Workload, parameters, label and frame size → the links of several that were driven at once, and what came through them together."""
+
+    @classmethod
+    def of(cls, groups: Sequence[Group]) -> Self:
+        of_label: dict[tuple[_Place, str], list[Group]] = defaultdict(list)
+        fastest: dict[tuple[_Place, str, str], list[tuple[float, str]]] = defaultdict(list)
+        sums: dict[tuple[str, str, str, str], list[tuple[tuple[str, ...], float]]] = defaultdict(list)
+        for group in groups:
+            place, size, (figure, link) = _place(group), _size(group), _main(group)
+            of_label[place, group.label].append(group)
+            for name in {figure, "sent_pps"}:
+                if (value := _figure(group, link, name)) is not None:
+                    best = {label: v for v, label in fastest[place, size, name]}
+                    best[group.label] = max(value, best.get(group.label, value))
+                    fastest[place, size, name] = sorted(((v, label) for label, v in best.items()), reverse=True)[:2]
+                    if name == figure and len(group.cell.links) > 1:
+                        sums[group.cell.workload, place[2], group.label, size].append((group.cell.links, value))
+        return cls(of_label, fastest, sums)
+
+
+def _row(group: Group, near: _Near, cores: Sequence[Core], table: float | None, *, lab: bool) -> LimitRow:
     figure, link = _main(group)
-    found = what_limited(_facts(group, figure, by_place, cores if figure in _ONE_LOAD else (), table, lab=lab))
+    found = what_limited(_facts(group, near, cores if figure in _ONE_LOAD else (), table, lab=lab))
     return LimitRow(
         label=group.label, workload=group.cell.workload, links=link, size=str(group.cell.params.get("frame_size", "")), figure=figure,
         value=_figure(group, link, figure) or 0.0, words=found.words, confidence=found.confidence.word, evidence=found.evidence,
@@ -51,14 +77,10 @@ def _row(group: Group, by_place: Mapping[_Place, Sequence[Group]], cores: Sequen
     )  # fmt: skip
 
 
-def _facts(
-    group: Group, figure: str, by_place: Mapping[_Place, Sequence[Group]], cores: Sequence[Core], table: float | None, *, lab: bool
-) -> Facts:
-    link = _main(group)[1]
-    near = by_place[_place(group)]
-    same_size = [g for g in near if _size(g) == _size(group)]
-    frames = figure.endswith("_pps")
-    flows = [f for r in group.measured for f in r.flows] if figure in _ONE_LOAD else []
+def _facts(group: Group, near: _Near, cores: Sequence[Core], table: float | None, *, lab: bool) -> Facts:
+    (figure, link), place, size = _main(group), _place(group), _size(group)
+    frames, steady = figure.endswith("_pps"), figure in _ONE_LOAD
+    flows = [f for r in group.measured for f in r.flows] if steady else []
     streams = group.cell.params.get("streams")
     alone = len(group.cell.links) == 1
     return Facts(
@@ -69,9 +91,9 @@ def _facts(
         mean_bytes=_mean_bytes(group),
         asked=_figure(group, link, "asked_pps") if frames else None,
         sent=_figure(group, link, "sent_pps") if frames else None,
-        loss_ratio=_figure(group, link, "loss_ratio") if figure in _ONE_LOAD else None,
+        loss_ratio=_figure(group, link, "loss_ratio") if steady else None,
         refused_ratio=_refused(flows),
-        generator_best=_generator_best(group, same_size, figure) if frames else None,
+        generator_best=_generator_best(group, near) if frames else None,
         generator_core=_figure(group, link, "sender_cpu_percent") if alone else None,
         sink_core=_figure(group, link, "receiver_cpu_percent") if alone else None,
         dut_cores=cores,
@@ -80,9 +102,9 @@ def _facts(
         table_entries=median([r.counters.get(DUT, {}).get("conntrack_entries", 0.0) for r in group.measured]),
         table_size=table,
         streams=int(streams) if isinstance(streams, (int, float)) and not frames else None,
-        neighbours=tuple(_neighbours(group, near, figure)),
-        other_modes={g.label: v for g in same_size if g.label != group.label and (v := _figure(g, link, figure)) is not None},
-        together=_together(group, by_place, figure) if alone else None,
+        neighbours=tuple(_neighbours(group, near.of_label[place, group.label], figure)),
+        other_modes={label: v for v, label in near.fastest.get((place, size, figure), ()) if label != group.label},
+        together=_together(group, near) if alone else None,
     )
 
 
@@ -100,7 +122,7 @@ def _cores(group: Group, means: CoreMeans) -> tuple[Core, ...]:
 def _neighbours(group: Group, near: Iterable[Group], figure: str) -> Iterable[Neighbour]:
     link = _main(group)[1]
     for other in near:
-        if other.label != group.label or _size(other) == _size(group) or not figure.endswith("_pps"):
+        if _size(other) == _size(group) or not figure.endswith("_pps"):
             continue
         mean, pps = _mean_bytes(other), _figure(other, link, figure)
         if mean and pps:
@@ -109,17 +131,10 @@ def _neighbours(group: Group, near: Iterable[Group], figure: str) -> Iterable[Ne
             yield Neighbour(name, mean, pps, pps / line if line else None)
 
 
-def _together(group: Group, by_place: Mapping[_Place, Sequence[Group]], figure: str) -> float | None:
+def _together(group: Group, near: _Near) -> float | None:
     """The sum over several links of which this one was a part, in the same mode."""
-    workload, links, params = _place(group)
-    sums = [
-        v
-        for (of, with_links, same), others in by_place.items()
-        if (of, same) == (workload, params) and len(with_links) > 1 and links[0] in with_links
-        for g in others
-        if g.label == group.label and _size(g) == _size(group) and (v := _figure(g, "+".join(with_links), figure)) is not None
-    ]
-    return max(sums, default=None)
+    workload, (link,), params = _place(group)
+    return max((value for links, value in near.sums.get((workload, params, group.label, _size(group)), ()) if link in links), default=None)
 
 
 def _places(flows: Sequence[FlowRecord]) -> dict[str, float]:
@@ -150,11 +165,11 @@ def _mean_bytes(group: Group) -> float | None:
     return bits / pps / 8 - ETH_L1_OVERHEAD_BYTES if figure.endswith("_pps") and pps and bits else None
 
 
-def _generator_best(group: Group, same_size: Sequence[Group], figure: str) -> float | None:
-    """The most that it sent of such frames in any mode; of what a search found, what the rig does without the DUT."""
-    link = _main(group)[1]
+def _generator_best(group: Group, near: _Near) -> float | None:
+    """The most that it sent of such frames in any mode; beside what a search found, what the rig does without the DUT."""
+    figure, link = _main(group)
     if figure in _ONE_LOAD:
-        return max((v for g in same_size if (v := _figure(g, link, "sent_pps")) is not None), default=None)
+        return max((v for v, _ in near.fastest.get((_place(group), _size(group), "sent_pps"), ())), default=None)
     headroom, value = _figure(group, link, "headroom_ratio"), _figure(group, link, figure)
     return value * headroom if headroom is not None and value is not None else None
 

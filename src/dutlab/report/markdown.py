@@ -67,6 +67,7 @@ def _parts(r: RunReport) -> Iterable[str]:
     yield from _limits(r)
     yield from _losses(r)
     yield from _cores(r)
+    yield from _findings(r)
     yield from _doubts(r)
     yield from _conditions(r)
 
@@ -151,6 +152,23 @@ def _cores(r: RunReport) -> Iterable[str]:
         yield f"## Cores of {text(cpu.host)} during {text(cpu.workload)}, % busy"
         rows = [[text(row.label), str(row.core), f"{row.busy:.0f}", *(f"{row.shares.get(k, 0.0):.1f}" for k in kinds)] for row in cpu.rows]
         yield markdown_table(["mode", "core", "busy", *kinds], rows)
+
+
+def _findings(r: RunReport) -> Iterable[str]:
+    if not r.findings:
+        return
+    yield "## What spoils measurements on this testbed"
+    rows = []
+    for f in r.findings:
+        steps = [_lines(f"{s.host}: {s.command}" for s in of) for of in (f.cure, f.undo)]
+        evidence = _lines(f"{e.host}: {e.read}: {e.said}" for e in f.evidence)
+        rows.append([text(f"{f.price.words} ({f.price.source})"), text(", ".join(f.where)), text(f.what), evidence, *steps])
+    yield markdown_table(["expected cost", "where", "what", "evidence", "cure", "undo"], rows)
+
+
+def _lines(lines: Iterable[str]) -> str:
+    """Several lines in one cell."""
+    return "<br>".join(text(line) for line in lines)
 
 
 def _doubts(r: RunReport) -> Iterable[str]:
