@@ -24,6 +24,9 @@ _MAIN = (
     re.compile(r"\w+_lower_pps|max_ok_pps|throughput_pps"),
     re.compile(r"received_pps"),
     re.compile(r"max_received_pps"),
+    re.compile(r"\w+_iops"),
+    re.compile(r"rtt_p50_ns"),
+    re.compile(r"duration_s"),
 )
 """What a cell is judged by: the first of these that it has."""
 _LESS_IS_BETTER = ("latency_", "pdv_", "ipdv_", "loss_", "refused_", "retransmits", "lost_", "watts", "jitter_")

@@ -130,7 +130,7 @@ def _by_cell(records: Sequence[TrialRecord]) -> dict[GroupKey, list[TrialRecord]
 
 
 def _pairs(first: Sequence[TrialRecord], second: Sequence[TrialRecord], label: str, figures: Sequence[str]) -> list[Pair]:
-    link = first[0].cell.link_label
+    link = first[0].cell.link_label or next(iter(first[0].figures), "")  # steps have no link
     wanted = figures or _main_figures([*first, *second], link)
     pairs = [Pair(label, figure, _values(first, link, figure), _values(second, link, figure)) for figure in wanted]
     return [p for p in pairs if p.first or p.second]

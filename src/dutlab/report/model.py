@@ -6,7 +6,9 @@ only the writers turn them into the unit that reads best.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from dutlab.analysis.doctor import Finding
@@ -430,6 +432,17 @@ class RunReport:
     """How well repeats agree, in a sentence."""
     faults: tuple[str, ...] = field(default=())
     """What could not be read while the report was made."""
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """Each label, and each mode that labels begin with → the first place where it stands among them."""
+        out: dict[str, int] = {}
+        for place, label in enumerate(self.labels):
+            mode = ""
+            for level in label.split(" · "):
+                mode = f"{mode} · {level}" if mode else level
+                out.setdefault(mode, place)
+        return out
 
     @property
     def unsuccessful(self) -> tuple[TrialLine, ...]:

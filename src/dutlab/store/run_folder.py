@@ -31,7 +31,7 @@ from dutlab.store.manifest import JOURNAL, MANIFEST, Difference, compare, manife
 from dutlab.store.names import checked_component, checked_relative, run_name, trial_folder, trial_of
 from dutlab.store.record import SCHEMA_VERSION, TrialRecord
 from dutlab.store.samples import SampleRow, columns, write_samples
-from dutlab.store.write import as_json, as_store_error, read_json, sync_directory, write_once
+from dutlab.store.write import Sync, as_json, as_store_error, read_json, sync_directory, write_once
 
 
 class NewerRun(StoreError):
@@ -46,8 +46,8 @@ class NewerRun(StoreError):
 class RunFolder:
     """A run on disk. Nothing is cached: what a method returns is what the files say now."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, sync: Sync = Sync.EACH) -> None:
+        self.path, self._sync = path, sync
 
     @classmethod
     def create(
@@ -61,8 +61,9 @@ class RunFolder:
         plan: Mapping[str, Any],
         now: datetime,
         token: str | None = None,
+        sync: Sync = Sync.EACH,
     ) -> Self:
-        """A new folder under `runs`, whole or absent. `testbed_yaml` is None for an embedded lab.
+        """A new folder under `runs`, whole or absent. `testbed_yaml` is None for an embedded lab; `sync` is of its trials.
 
         Raises StoreError: DiskFull, AlreadyWritten, or `runs` cannot be written.
         """
@@ -82,7 +83,7 @@ class RunFolder:
             raise as_store_error(error, runs / name, None) from error
         finally:
             shutil.rmtree(part, ignore_errors=True)
-        return cls(runs / name)
+        return cls(runs / name, sync)
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -149,13 +150,14 @@ class RunFolder:
             for name, data in outputs.items():
                 path = folder / "raw" / name
                 path.parent.mkdir(parents=True, exist_ok=True)
-                write_once(path, data)
+                write_once(path, data, self._sync)
             series = columns(samples)
             if len(series["t_s"]):
                 write_samples(folder / "samples.parquet", series)
-            for directory in (p for p in (folder / "raw", folder, folder.parent) if p.exists()):
-                sync_directory(directory)
-            write_once(folder / "record.json", kept.model_dump_json(indent=1).encode() + b"\n")
+            if self._sync is Sync.EACH:
+                for directory in (p for p in (folder / "raw", folder, folder.parent) if p.exists()):
+                    sync_directory(directory)
+            write_once(folder / "record.json", kept.model_dump_json(indent=1).encode() + b"\n", self._sync)
         except OSError as error:
             raise as_store_error(error, folder, None) from error
         finally:
@@ -228,6 +230,8 @@ class RunFolder:
         path = self.path / MANIFEST
         if path.exists() and self.verify_manifest().none:
             return path
+        if self._sync is Sync.AT_END:
+            os.sync()
         try:
             write_once(path, manifest_of(self.path))
         except OSError as error:
