@@ -14,6 +14,7 @@ Builder = Callable[[RunFolder, Sequence[Group], Sequence[str], NoteBook], Sectio
 """Run, the workload's cells, labels in their order, doubts → its section."""
 
 SECTIONS: Mapping[str, str] = {
+    "generators": "dutlab.report.generators_section",
     "quick-test": "dutlab.report.quick_test_section",
     "matrix": "dutlab.report.matrix_section",
     "rfc2544": "dutlab.report.rfc2544_section",

@@ -122,15 +122,16 @@ def asked_words(params: Mapping[str, str | float | int | None], tool: str, *, wi
             words.append(f"{value} stream" if value == "1" else f"{value} streams")
             continue
         words.append(_WORDS[key].format(value) if key in _WORDS else f"{key.replace('_', ' ')} {value}")
-    return ", ".join([_by_words(tool, params.get("generator")), *words])
+    return ", ".join([by_words(tool, params.get("generator")), *words])
 
 
-def _by_words(tool: str, generator: object) -> str:
+def by_words(tool: str, generator: object, *, without: Iterable[str] = ()) -> str:
     """The tool, and what was set of it if it is a generator: `trafgen (streams 2)`."""
     text = str(generator)
     options: dict[str, object] = next(iter(json.loads(text).values())) if text.startswith("{") else {}
-    said = (f"{key} {'+'.join(map(str, value)) if isinstance(value, list) else value}" for key, value in options.items())
-    return f"{tool} ({', '.join(said)})" if options else tool
+    left = {key: value for key, value in options.items() if key not in without}
+    said = (f"{key} {'+'.join(map(str, value)) if isinstance(value, list) else value}" for key, value in left.items())
+    return f"{tool} ({', '.join(said)})" if left else tool
 
 
 def _goals_words(left: dict[str, str | float | int]) -> str:
