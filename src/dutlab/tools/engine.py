@@ -76,7 +76,10 @@ class Engine:
         for agent in self._agents.values():
             agent.take_lines()
             agent.take_events()
-        load = Load(offer.mix, offer.rate, offer.drain, offer.duration, profile=offer.profile, traffic=offer.traffic)
+        load = Load(
+            offer.mix, offer.rate, offer.drain, offer.duration, profile=offer.profile, traffic=offer.traffic,
+            directions=offer.directions, answered=offer.answered,
+        )  # fmt: skip
         watches = watches_of(ways, load)
         async with self._opened(ways) as notes:
             if offer.warmup > 0:
@@ -113,7 +116,7 @@ class Engine:
         load = Load(FrameMix("probe", ((shortest, 1),)), PROBE_RATE, PROBE_DRAIN, frames=PROBE_FRAMES)
         async with self._opened([way]):
             (heard,) = await self._part([way], load, await self._clocks()).carry_out()
-        return SeenProbe(heard.flow.sent_frames, heard.flow.received_frames, " ".join(heard.sources) or None)
+        return SeenProbe(heard.flow.sent_frames, heard.flow.received_frames, " ".join(heard.flow.sources) or None)
 
     def on(self, cores: Sequence[int]) -> Engine:
         """Another engine in the same place, whose source sends from these cores."""
