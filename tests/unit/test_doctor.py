@@ -280,6 +280,19 @@ def test_a_clock_that_needs_a_system_call() -> None:
     assert found_on(with_host("dut", clocksource="kvm-clock")) == []
 
 
+@pytest.mark.parametrize(
+    ("now", "choice", "cure"),
+    [
+        ("HPET", "ACPI-fast(900) HPET(950) i8254(0) TSC-low(1000) dummy(-1000000)", "sysctl kern.timecounter.hardware=TSC-low"),
+        ("acpihpet0", "i8254(0) tsc(2000) acpihpet0(1000)", "sysctl kern.timecounter.hardware=tsc"),
+        ("acpitimer0", "i8254(0) acpitimer0(1000)", "by hand: see in dmesg why there is no TSC"),
+    ],
+)
+def test_a_timecounter_of_bsd_outside_the_processor(now: str, choice: str, cure: str) -> None:
+    found = only(found_on(with_host("dut", clocksource=now, sysctls={"kern.timecounter.choice": choice})), "clock-source")
+    assert found.cure[0].command == cure
+
+
 def test_busy_and_stolen_cores_cost_what_was_read() -> None:
     watched = {"dut": Watched(1.0, {0: CoreShare(3.0, 0.5), 1: CoreShare(64.0, 7.0)})}
     busy, stolen = found_on(healthy(), watched=watched)

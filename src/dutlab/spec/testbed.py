@@ -60,7 +60,7 @@ class HostSpec(SpecModel):
             faults.append(fault(("ssh",), what))
         if ssh is not None and data.get("local") is True:
             faults.append(fault(("local",), "stands beside ssh; a host is either this machine or reached over ssh"))
-        if family in WITHOUT_A_WAY_IN and (ssh is not None or data.get("local") is True):
+        if isinstance(family, str) and family in WITHOUT_A_WAY_IN and (ssh is not None or data.get("local") is True):
             faults.append(fault(("family",), f"{family} stands beside a way in; leave ssh and local out, or name the family"))
         return faults
 
@@ -248,7 +248,7 @@ def _host_faults(hosts: Mapping[str, Any], *, in_lab: bool) -> Iterator[InitErro
         if name not in ROLES:
             yield fault(("hosts", name), f"unknown role {did_you_mean(name, ROLES)}")
         ssh, local, kind = (host.get(key) if isinstance(host, Mapping) else getattr(host, key, None) for key in ("ssh", "local", "family"))
-        if kind in WITHOUT_A_WAY_IN:
+        if isinstance(kind, str) and kind in WITHOUT_A_WAY_IN:
             if name != PATH_ROLES[1]:
                 yield fault(("hosts", name, "family"), f"only the DUT may be {kind}: frames are sent and counted on the others")
         elif not (ssh or local) and not in_lab and isinstance(host, Mapping | HostSpec):

@@ -41,7 +41,7 @@ def moderation(p: Patient) -> Iterator[Finding]:
         yield Finding(
             "interrupt-moderation",
             f"the card waits before it interrupts: {how}",
-            Price(None, "", "not known for rates: it saves interrupts and so may even raise them"),
+            Price(None, "", "of rates: it saves interrupts, and so may even raise them"),
             (str(port),),
             (Evidence(port.host, shell("ethtool", "-c", port.interface), f"rx-usecs {waits}, adaptive RX {'on' if adaptive else 'off'}"),),
             (Step(port.host, shell("ethtool", "-C", port.interface, *off)),),

@@ -70,7 +70,7 @@ def neighbours(p: Patient) -> Iterator[Finding]:
             yield Finding(
                 "neighbour-ageing",
                 "the next hop does not answer for its address" if dead else "the next hop's address will be asked for anew during a trial",
-                Price(None, "", "not known: frames are lost if the next hop is too busy to answer (RFC 2544 appendix C.2.4.1)"),
+                Price(None, "", "frames are lost if the next hop is too busy to answer (RFC 2544 appendix C.2.4.1)"),
                 (str(port),),
                 (Evidence(port.host, shell("ip", "-s", "neigh", "show", "dev", port.interface), said),),
                 (Step(port.host, _fix_address(address, port)),),

@@ -54,7 +54,7 @@ def flow_control(p: Patient) -> Iterator[Finding]:
             yield Finding(
                 "flow-control",
                 f"the port takes part in flow control ({' and '.join(on)}): a full receiver slows its sender instead of losing frames",
-                Price(None, "", "not known: it turns losses into a lower rate, so rates without loss are those of the slowest queue"),
+                Price(None, "", "it turns losses into a lower rate, so rates without loss are those of the slowest queue"),
                 (str(port),),
                 (Evidence(port.host, shell("ethtool", "-a", port.interface), ", ".join(f"{way.upper()} on" for way in on)),),
                 (Step(port.host, shell("ethtool", "-A", port.interface, "autoneg", "off", "rx", "off", "tx", "off")),),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from dutlab.hosts.facts import card, firewall, machine, neighbours
+from dutlab.hosts.facts import bsd, card, firewall, machine, neighbours
 from dutlab.hosts.facts.questions import ask
 from dutlab.hosts.facts.tree import FactTree
 from dutlab.hosts.host import Host
@@ -22,10 +22,11 @@ async def collect_facts(host: Host, interfaces: Iterable[str], *, root: str = ""
     """
     names = tuple(dict.fromkeys(interfaces))
     of_cards = [q for name in names for q in (*card.questions(name, root), neighbours.question(name))]
-    answers = await ask(host, [*machine.questions(root), *firewall.questions(root), *of_cards])
+    answers = await ask(host, [*machine.questions(root), *firewall.questions(root), *bsd.questions(), *of_cards])
     facts = FactTree()
     machine.put(facts, answers, root)
     firewall.put(facts, answers, root)
+    bsd.put(facts, answers)
     for name in names:
         card.put(facts, answers, name, root)
         neighbours.put(facts, answers, name)
