@@ -84,6 +84,6 @@ async def _collect(hosts: Mapping[str, Host], ports: Sequence[str], links: Mappi
 
 
 async def _interfaces(host: Host) -> list[str]:
-    """All but the loopback, as Linux lists them; another system names none."""
-    listed = await host.run(["ls", "/sys/class/net"], check=False)
-    return [name for name in listed.text.split() if name not in ("lo", "bonding_masters")][:MOST_PORTS]
+    """All but the loopback, as Linux or FreeBSD lists them; another system names none."""
+    listed = await host.run(["sh", "-c", "ls /sys/class/net 2>/dev/null || ifconfig -l"], check=False)
+    return [name for name in listed.text.split() if name not in ("lo", "lo0", "bonding_masters")][:MOST_PORTS]
