@@ -152,6 +152,16 @@ class DoubtKind(enum.Enum):
         "limited by the rig: without the DUT it does less than 1.1 times as much",
         "use a faster generator or more cores for it; the DUT may be faster than this",
     )
+    TESTBED_COSTS = (
+        Grade.WARNING,
+        "something on the testbed spoils measurements, at a known price",
+        "cure it as `dutlab doctor` says, then measure again",
+    )
+    TESTBED_SUSPECT = (
+        Grade.NOTE,
+        "something on the testbed may spoil measurements; its price is not known, or nothing at present",
+        "see what `dutlab doctor` says of it",
+    )
     LATENCY_UNKNOWN = (
         Grade.NOTE,
         "no latency: the clocks of sender and receiver are not known to agree",

@@ -56,3 +56,20 @@ def test_trafgen_keeps_a_rate_and_goes_as_fast_as_it_can(records):
     assert flow["sent_frames"] > 10 * 1000 and 0 < flow["received_frames"] <= flow["sent_frames"]
     assert "SENT_IN_BURSTS" not in kinds(fast) and fast["tool_facts"]["trafgen_path"]
     assert fast["figures"]["a"]["headroom_ratio"] > 0, "the rig was measured with trafgen too"
+
+
+def test_iperf3_sends_one_datagram_a_frame_from_either_host(records):
+    need("iperf3", shutil.which("iperf3") is not None)
+    there, back = records(
+        "  - sweep: {generator: iperf3-udp, frame_sizes: [512], rates: [2kpps], duration: 1s, links: [[a]]}\n"
+        "  - generators: {generators: [{iperf3-udp: {cores: [0]}}], streams: [2], senders: [sink], frame_sizes: [64], duration: 1s, links: [[a]]}\n"
+    )
+    flow = flow_of(there)
+    assert flow["asked_frames"] == 2000 and 0 < flow["sent_frames"] <= 2010
+    assert flow["received_bytes"] == flow["received_frames"] * 512
+    assert there["cell"]["tool"] == "iperf3-udp"
+    flow = flow_of(back)
+    assert flow["link"] == "a.back" and flow["received_frames"] > 0
+    figures = back["figures"]["a.back"]
+    assert figures["rig_received_pps"] > 0 and figures["headroom_ratio"] > 0
+    assert any({"-u", "-P"} <= set(c["argv"]) and c["host"] == "sink" for c in back["commands"])

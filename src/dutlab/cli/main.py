@@ -36,6 +36,8 @@ COMMANDS = {
     "query": "dutlab.cli.runs:query",
     "limits": "dutlab.cli.limits:limits",
     "facts": "dutlab.cli.facts:facts",
+    "doctor": "dutlab.cli.doctor:doctor",
+    "optics": "dutlab.cli.optics:optics",
     "calibrate": "dutlab.cli.calibrate:calibrate",
     "verify": "dutlab.cli.verify:verify",
 }

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import MeasurementError
 from dutlab.methods.ledger import failed_frames, made_frames
-from dutlab.methods.ports import Flow, FrameMix, Generator, Offer
+from dutlab.methods.ports import Directions, Flow, FrameMix, Generator, Offer
 from dutlab.units import Pps, Seconds, si
 
 LOADS = (None, 0.9, 0.5, 0.1)
@@ -35,7 +35,7 @@ HEADROOM = "headroom_ratio"
 
 @dataclass(frozen=True)
 class RigPoint:
-    """One load on one link of the rig; `links` were loaded at once."""
+    """One load on one link of the rig; `links` were loaded at once, each as its flow is called."""
 
     links: tuple[str, ...]
     link: str
@@ -67,6 +67,7 @@ async def calibrate(
     duration: Seconds = DURATION,
     loads: Sequence[float | None] = LOADS,
     name: str = "engine",
+    directions: Directions = Directions.FORWARD,
 ) -> list[RigPoint]:
     """Every load on `links` at once; `name` is the generator's.
 
@@ -76,10 +77,11 @@ async def calibrate(
     carried = 0.0
     for share in loads:
         rate = None if share is None else Pps(carried * share)
-        outcome = await generator.offer(Offer(links, mix, rate, duration, _WARMUP, _DRAIN))
+        offer = Offer(links, mix, rate, duration, _WARMUP, _DRAIN, directions=directions)
+        outcome = await generator.offer(offer)
         if silent := [f.link for f in outcome.flows if f.sent_seconds <= 0 or f.received_frames == 0]:
             raise MeasurementError(f"of the frames on link {' and '.join(silent)} of the rig without the DUT, none came back")
-        found = [replace(_point(links, mix, rate, flow), generator=name) for flow in outcome.flows]
+        found = [replace(_point(offer.flow_names, mix, rate, flow), generator=name) for flow in outcome.flows]
         if rate is None:
             carried = min(p.received_pps for p in found)
         points += found
@@ -117,6 +119,18 @@ def headroom(figures: Mapping[str, Mapping[str, float]], points: Iterable[RigPoi
         for label, of_link in figures.items()
         for result, clean in [_result(of_link)]
         if result > 0 and (rig := _rig(same, label.split("+"), [p for p in same if p.failed_ratio <= CLEAN_RATIO] if clean else same)) > 0
+    }
+
+
+def full_speed(points: Iterable[RigPoint], links: tuple[str, ...], mix: FrameMix, label: str) -> dict[str, float]:
+    """What the rig did as fast as it could with these frames: `rig_sent_pps` and `rig_received_pps` of a link, or summed over `a+b`."""
+    same = {p.link: p for p in points if (p.links, p.mix, p.asked_pps) == (links, mix_key(mix), None)}
+    names = label.split("+")
+    if not set(names) <= same.keys():
+        return {}
+    return {
+        "rig_sent_pps": sum(same[name].sent_pps for name in names),
+        "rig_received_pps": sum(same[name].received_pps for name in names),
     }
 
 

@@ -7,6 +7,7 @@ import importlib
 from dutlab.methods.ports import Method
 
 METHODS = {
+    "generators": "dutlab.methods.sweep",
     "soak": "dutlab.methods.soak",
     "latency": "dutlab.methods.latency",
     "loadtest": "dutlab.methods.loadtest",

@@ -53,6 +53,13 @@ class Directions(enum.Enum):
     """From source to sink."""
     BOTH = "both"
     """And at the same time from sink to source, at the same rate (RFC 2544 section 14)."""
+    BACK = "back"
+    """From sink to source only."""
+
+    @property
+    def backs(self) -> tuple[bool, ...]:
+        """Whether frames go back, for each way that a link is used."""
+        return {Directions.FORWARD: (False,), Directions.BOTH: (False, True), Directions.BACK: (True,)}[self]
 
 
 @dataclass(frozen=True)
@@ -86,14 +93,17 @@ class Offer:
     @property
     def flow_names(self) -> tuple[str, ...]:
         """What its flows are called, in the order of an outcome: the links, each followed by its way back if frames go both ways."""
-        if self.directions is Directions.FORWARD:
-            return self.links
-        return tuple(name for link in self.links for name in (link, back_of(link)))
+        return flow_names(self.links, self.directions)
 
 
 def back_of(link: str) -> str:
     """The name of the flow from sink to source."""
     return f"{link}.back"
+
+
+def flow_names(links: tuple[str, ...], directions: Directions) -> tuple[str, ...]:
+    """What the flows of links are called, in their order."""
+    return tuple(back_of(link) if back else link for link in links for back in directions.backs)
 
 
 Histogram = tuple[tuple[int, int], ...]

@@ -36,6 +36,8 @@ PERCENT_WHOLE = Unit("%", 1.0, 0)
 COUNT = Unit("", 1.0, 0)
 TIMES = Unit("×", 1.0, 2)
 SECONDS = Unit("s", 1.0, 2)
+IOPS = Unit("IOPS", 1.0, 0)
+BYTE_RATE = Unit("MB/s", 1e6, 1)
 _GBPS = Unit("Gb/s", 1e9, 2)
 _MILLISECONDS = Unit("ms", 1e6, 2)
 _UNITS = (
@@ -45,6 +47,8 @@ _UNITS = (
     ("_bps", MBPS),
     ("_ns", MICROSECONDS),
     ("_percent", PERCENT_WHOLE),
+    ("_iops", IOPS),
+    ("_bytes_per_s", BYTE_RATE),
     ("watts", Unit("W", 1.0, 1)),
     ("_s", SECONDS),
 )
@@ -108,15 +112,16 @@ def asked_words(params: Mapping[str, str | float | int | None], tool: str, *, wi
             words.append(f"{value} stream" if value == "1" else f"{value} streams")
             continue
         words.append(_WORDS[key].format(value) if key in _WORDS else f"{key.replace('_', ' ')} {value}")
-    return ", ".join([_by_words(tool, params.get("generator")), *words])
+    return ", ".join([by_words(tool, params.get("generator")), *words])
 
 
-def _by_words(tool: str, generator: object) -> str:
+def by_words(tool: str, generator: object, *, without: Iterable[str] = ()) -> str:
     """The tool, and what was set of it if it is a generator: `trafgen (streams 2)`."""
     text = str(generator)
     options: dict[str, object] = next(iter(json.loads(text).values())) if text.startswith("{") else {}
-    said = (f"{key} {'+'.join(map(str, value)) if isinstance(value, list) else value}" for key, value in options.items())
-    return f"{tool} ({', '.join(said)})" if options else tool
+    left = {key: value for key, value in options.items() if key not in without}
+    said = (f"{key} {'+'.join(map(str, value)) if isinstance(value, list) else value}" for key, value in left.items())
+    return f"{tool} ({', '.join(said)})" if left else tool
 
 
 def _goals_words(left: dict[str, str | float | int]) -> str:

@@ -12,9 +12,9 @@ from typing import Any
 from dutlab import labs
 from dutlab.errors import InputError, MeasurementError
 from dutlab.hosts.facts import collect_facts
-from dutlab.methods.calibrate import DURATION, HEADROOM, LOADS, RigPoint, calibrate, doubts_of_headroom, headroom, mix_key
+from dutlab.methods.calibrate import DURATION, HEADROOM, LOADS, RigPoint, calibrate, doubts_of_headroom, full_speed, headroom, mix_key
 from dutlab.methods.mixes import mix_of
-from dutlab.methods.ports import FrameMix, Measured
+from dutlab.methods.ports import Directions, FrameMix, Measured, flow_names
 from dutlab.plan.cell import Cell
 from dutlab.spec.generators import ENGINE, Ask, generator_of
 from dutlab.store.calibration import Calibration, cached, keep
@@ -23,7 +23,8 @@ from dutlab.tools.generators import Place, make
 from dutlab.units import Seconds
 
 _FACTS = ("kernel", "cpu", "machine", "mitigations", "virtual", "memory_bytes", "clocksource")
-_ENGINE_WORKLOADS = frozenset({"sweep", "search"})
+GENERATORS = "generators"
+_WITH_HEADROOM = frozenset({"sweep", "search", GENERATORS})
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,19 @@ class Load:
     mix: FrameMix
     generator: str = ENGINE.kind
     """As a cell's params say it."""
+    directions: Directions = Directions.FORWARD
+    shares: tuple[float | None, ...] = LOADS
+    """Of what comes back at full speed, as methods.calibrate has them."""
+
+    @property
+    def loads(self) -> tuple[float | None, ...]:
+        """Those shares that the generator can be asked for."""
+        return LOADS[:1] if Ask.RATE in generator_of(self.generator).missing else self.shares
+
+    @property
+    def flows(self) -> tuple[str, ...]:
+        """What is loaded at once, by name."""
+        return flow_names(self.links, self.directions)
 
 
 def loads_of(cells: Iterable[Cell]) -> list[Load]:
@@ -41,15 +55,19 @@ def loads_of(cells: Iterable[Cell]) -> list[Load]:
     found: dict[tuple[tuple[str, ...], str, str], Load] = {}
     for cell in cells:
         if (load := _load(cell)) is not None:
-            found.setdefault((load.links, mix_key(load.mix), load.generator), load)
+            key = (load.flows, mix_key(load.mix), load.generator)
+            found[key] = max(found.get(key, load), load, key=lambda of: len(of.shares))
     return list(found.values())
 
 
 def _load(cell: Cell) -> Load | None:
-    if cell.workload not in _ENGINE_WORKLOADS:
+    if cell.workload not in _WITH_HEADROOM:
         return None
     try:
-        return Load(cell.links, mix_of(cell), str(cell.params.get("generator") or ENGINE.kind))
+        back = cell.params.get("directions") == Directions.BACK.value
+        directions = Directions.BACK if back else Directions.FORWARD
+        text = str(cell.params.get("generator") or ENGINE.kind)
+        return Load(cell.links, mix_of(cell), text, directions, LOADS[:1] if cell.workload == GENERATORS else LOADS)
     except InputError:
         return None
 
@@ -75,7 +93,7 @@ async def calibrated(
             facts = await _facts(lab, engine, testbed.links[next(iter(testbed.links))].source.interface)
             known = cached(facts, cache) or Calibration(measured=datetime.now(UTC), facts=facts, points=[])
             for load in loads:
-                if anew is None and known.has(load.links, mix_key(load.mix), load.generator):
+                if anew is None and known.has(load.flows, mix_key(load.mix), load.generator, loads=len(load.loads)):
                     continue
                 try:
                     points = await _points(load, Place(hosts, testbed, lab.cpus, engine), anew or DURATION)
@@ -94,11 +112,12 @@ async def calibrated(
 
 async def _points(load: Load, place: Place, duration: Seconds) -> list[RigPoint]:
     """Each load that the generator can be asked for."""
-    model = generator_of(load.generator)
-    generator = make(model, place)
-    loads = LOADS if Ask.RATE not in model.missing else LOADS[:1]
+    generator = make(generator_of(load.generator), place)
     try:
-        return await calibrate(generator, load.links, load.mix, duration=duration, loads=loads, name=load.generator)
+        await generator.check()
+        return await calibrate(
+            generator, load.links, load.mix, duration=duration, loads=load.loads, name=load.generator, directions=load.directions
+        )
     finally:
         if generator is not place.engine:
             await generator.close()
@@ -125,6 +144,8 @@ def with_headroom(measured: Measured, cell: Cell, calibration: Calibration | Non
     if calibration is None or (load := _load(cell)) is None:
         return measured
     points = [p for p in calibration.points if p.generator == load.generator]
-    ratios = headroom(measured.figures, points, load.links, mix_key(load.mix))
+    ratios = headroom(measured.figures, points, load.flows, mix_key(load.mix))
     figures = {link: {**of, **({HEADROOM: ratios[link]} if link in ratios else {})} for link, of in measured.figures.items()}
+    if cell.workload == GENERATORS:  # the rig is half of the answer, and there is no other limit to be told from
+        return replace(measured, figures={link: {**of, **full_speed(points, load.flows, load.mix, link)} for link, of in figures.items()})
     return replace(measured, figures=figures, doubts=(*measured.doubts, *doubts_of_headroom(ratios)))

@@ -18,11 +18,11 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut.manual import question
 from dutlab.dut.mode import Check, Mode
 from dutlab.errors import DutlabError, HostError, InputError, LabError, MeasurementError
-from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.host import Host
 from dutlab.hosts.lease import Holder, leased
 from dutlab.hosts.reach import hosts_of
 from dutlab.plan.trials import Plan, Trial, make_plan, needs_hand
+from dutlab.runner.examine import doubts_of, examine, streams_of
 from dutlab.runner.journal import Journal, leased_hosts, pending_undo, read_journal, standing_lab, undo_to_json
 from dutlab.runner.ports import prepared
 from dutlab.runner.progress import Progress
@@ -34,6 +34,7 @@ from dutlab.spec.experiment import Experiment, LabRef
 from dutlab.spec.loader import load_testbed
 from dutlab.spec.testbed import Testbed
 from dutlab.store.calibration import cache_folder
+from dutlab.store.needed import needless
 from dutlab.store.run_folder import RunFolder
 
 VIRTUAL = "veth"
@@ -220,7 +221,7 @@ class _Execution:
     async def to_its_end(self, options: RunOptions) -> RunResult:
         done = self.folder.finished()
         self.progress.began(self.folder.path, self.plan, len(done))
-        if len(done) < len(self.plan.trials):
+        if self._needed([t for t in self.plan.trials if t.number not in done]):
             await self._measure(done, options)
             self.journal.write("run-finished")
         self.folder.write_manifest()
@@ -240,16 +241,23 @@ class _Execution:
         ) as bare:
             for text in bare.notes:
                 self.progress.note(text)
-            known = await self._store_facts(bare)
-            async with prepared(known.hosts, self.testbed, self.journal):
-                stage = await self._calibrated(known, options)
+            async with prepared(bare.hosts, self.testbed, self.journal):
+                stage = await self._calibrated(await self._examined(bare), options)
                 set_by_hand: dict[str, str] = {}
                 for _, group in groupby((t for t in self.plan.trials if t.number not in done), key=lambda t: t.group):
-                    trials = list(group)
-                    set_by_hand = self._ask(trials[0], set_by_hand)
-                    await self._group(stage, trials)
+                    if trials := self._needed(list(group)):
+                        set_by_hand = self._ask(trials[0], set_by_hand)
+                        await self._group(stage, trials)
                 if "mode" in set_by_hand:
                     self._ask_person("put the DUT back as it was before the run")
+
+    def _needed(self, trials: Sequence[Trial]) -> list[Trial]:
+        """Without those that the plan's rule for repeats has made needless by now; the report and the index ask the same."""
+        if self.plan.repeat_rule is None:
+            return list(trials)
+        cells = {t.number: t.cell for t in self.plan.trials}
+        out = needless(cells, self.folder.records(), self.plan.repeat_rule.rule)
+        return [t for t in trials if t.number not in out]
 
     def _ask(self, trial: Trial, stands: dict[str, str]) -> dict[str, str]:
         """Pauses for each factor set by hand whose level changes; a resumed run asks for all, since nobody knows how things stand."""
@@ -262,18 +270,20 @@ class _Execution:
     def _ask_person(self, asked: str, **facts: object) -> None:
         self.journal.write("answered", question=asked, answer=self.progress.ask(asked), **facts)
 
-    async def _store_facts(self, stage: Stage) -> Stage:
-        """Keeps what is known of the hosts. The stage with a mark if its ports are no hardware although it is no lab of ours."""
-        interfaces: dict[str, list[str]] = {name: [] for name in stage.hosts}
-        for link in stage.testbed.links.values():
-            for port in link.path:
-                if port.host in interfaces:  # a black box is none of the hosts
-                    interfaces[port.host].append(port.interface)
-        found = await asyncio.gather(*(collect_facts(host, interfaces[name]) for name, host in stage.hosts.items()))
-        for name, facts in zip(stage.hosts, found, strict=True):
-            self.folder.write_host(name, {**facts, "tools": dict(stage.versions)})
-        kinds = {port.get("kind") for facts in found if facts["host"] in ENDS for port in facts.get("interfaces", {}).values()}
-        return stage if stage.marks or VIRTUAL not in kinds else replace(stage, marks=(Doubt(DoubtKind.VIRTUAL_PORTS),))
+    async def _examined(self, bare: Stage) -> Stage:
+        """The stage whose records carry what spoils measurements on it; facts and findings are stored, and the user is told.
+
+        Ports that are no hardware although the testbed is no lab of ours are among the doubts too.
+        """
+        found = await examine(bare.testbed, bare.hosts, pinned=bare.cpus, loads=streams_of(self.experiment))
+        for name, facts in found.facts.items():
+            self.folder.write_host(name, {**facts, "tools": dict(bare.versions)})
+        self.folder.write_findings([f.to_json() for f in found.findings])
+        for finding in found.findings:
+            self.progress.note(f"{', '.join(finding.where)}: {finding.what}; expected cost: {finding.price.words}")
+        kinds = {card.get("kind") for end in ENDS for card in found.facts[end].get("interfaces", {}).values()}
+        virtual = [] if bare.marks or VIRTUAL not in kinds else [Doubt(DoubtKind.VIRTUAL_PORTS)]
+        return replace(bare, marks=(*bare.marks, *virtual, *doubts_of(found.findings)))
 
     async def _calibrated(self, stage: Stage, options: RunOptions) -> Stage:
         """The stage with what its rig does without the DUT. Where that fails, results have no headroom, and the user is told."""

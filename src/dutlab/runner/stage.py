@@ -57,6 +57,8 @@ class Stage:
     watch_cpu: int | None
     marks: tuple[Doubt, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    cpus: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """Role → cores for the programs that send and receive, of the DUT for its forwarding; a role that is not there is not pinned."""
     lab: labs.Lab | None = None
     """The embedded lab that this is; its rig can be measured without the DUT."""
     calibration: Calibration | None = None
@@ -188,6 +190,7 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
             watch_cpu=ground.watch_cpu,
             marks=ground.marks,
             notes=ground.notes,
+            cpus=ground.cpus,
             lab=ground.lab,
         )
     finally:

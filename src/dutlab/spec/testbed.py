@@ -60,7 +60,7 @@ class HostSpec(SpecModel):
             faults.append(fault(("ssh",), what))
         if ssh is not None and data.get("local") is True:
             faults.append(fault(("local",), "stands beside ssh; a host is either this machine or reached over ssh"))
-        if family in WITHOUT_A_WAY_IN and (ssh is not None or data.get("local") is True):
+        if isinstance(family, str) and family in WITHOUT_A_WAY_IN and (ssh is not None or data.get("local") is True):
             faults.append(fault(("family",), f"{family} stands beside a way in; leave ssh and local out, or name the family"))
         return faults
 

@@ -31,9 +31,9 @@ class Calibration(BaseModel):
     facts: dict[str, Any]
     points: list[RigPoint]
 
-    def has(self, links: tuple[str, ...], mix: str, generator: str = "engine") -> bool:
-        """Whether these links were measured together with this mix from this generator."""
-        return any((p.links, p.mix, p.generator) == (links, mix, generator) for p in self.points)
+    def has(self, links: tuple[str, ...], mix: str, generator: str = "engine", *, loads: int = 1) -> bool:
+        """Whether these links were measured together with this mix from this generator, under at least so many loads."""
+        return len({p.asked_pps for p in self.points if (p.links, p.mix, p.generator) == (links, mix, generator)}) >= loads
 
     def with_points(self, points: list[RigPoint], now: datetime) -> Calibration:
         """The same with newer points; those they replace are dropped."""

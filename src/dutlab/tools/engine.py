@@ -113,6 +113,10 @@ class Engine:
             (heard,) = await self._part([way], load, await self._clocks()).carry_out()
         return SeenProbe(heard.flow.sent_frames, heard.flow.received_frames, " ".join(heard.sources) or None)
 
+    def on(self, cores: Sequence[int]) -> Engine:
+        """Another engine in the same place, whose source sends from these cores."""
+        return Engine(self._hosts, self._testbed, {**self._cpus, "source": cores}, self._binaries, backend=self._backend)
+
     async def close(self) -> None:
         """Ends both agents. The engine can be used again after it."""
         agents, self._agents = list(self._agents.values()), {}
@@ -139,7 +143,7 @@ class Engine:
         try:
             for role in ("source", "sink"):
                 await self._agent(role)
-            for i, way in enumerate(way for way in ways if len(ways) == 1 or not way.is_back):  # its ports are those of the way there
+            for i, way in enumerate({way.link: way for way in ways}.values()):  # the way back has the same ports
                 for role, port in ((way.sender, way.sends_on), (way.receiver, way.receives_on)):
                     said = await self._agents[role].ask("open", **self._open_arguments(role, port, i, isolated=way.isolated))
                     opened.append((role, port))

@@ -15,6 +15,7 @@ from dutlab.tools.engine import Engine
 
 MODULES: Mapping[str, str] = {
     "trafgen": "dutlab.tools.trafgen",
+    "iperf3-udp": "dutlab.tools.iperf3_udp",
 }
 """Generator → its module; the engine is there already."""
 
@@ -49,6 +50,6 @@ Make = Callable[[GeneratorModel, Place], GeneratorTool]
 def make(model: GeneratorModel, place: Place) -> GeneratorTool:
     """The generator that `model` describes, at work in `place`; nothing is started yet."""
     if model.kind == ENGINE.kind:
-        return place.engine
+        return place.engine.on(model.cores) if model.cores else place.engine
     made: Make = importlib.import_module(MODULES[model.kind]).make
     return made(model, place)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dutlab.errors import MeasurementError, ToolMissing
@@ -80,6 +80,22 @@ class Ping:
             figures[name] = {"path_mtu_bytes": least, "payload_bytes": least - HEADERS[version]}
         notes = [_narrow(name, rows) for name in cell.links]
         return Measured(figures=figures, tables={"path_mtu": rows}, notes=[n for n in notes if n])
+
+    async def wire(self, link: str, sender: str, sizes: Sequence[int]) -> int | None:
+        """The first of `sizes`, packets in bytes, that passes whole from `sender`, source or sink, to the DUT's port on the same wire.
+
+        The last must be the smallest; None when that is not answered.
+        """
+        hop = next(way[0] for way in _ways(self._testbed.links[link]) if way[0].sender == sender)
+        most, *others = sizes
+        if await self._answers(hop, most) is None:
+            return most
+        if not others or await self._answers(hop, others[-1]) is not None:
+            return None
+        for size in others[:-1]:
+            if await self._answers(hop, size) is None:
+                return size
+        return others[-1]
 
     async def _way(self, hops: tuple[_Hop, ...]) -> list[dict[str, float | str | None]]:
         out: list[dict[str, float | str | None]] = []

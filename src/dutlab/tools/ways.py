@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dutlab.hosts.host import Host
-from dutlab.methods.ports import Directions, Offer, back_of
+from dutlab.methods.ports import Offer, back_of
 from dutlab.spec.testbed import Link, Testbed
 from dutlab.tools.engine_load import SOURCE_PORT, Way
 from dutlab.tools.neighbours import next_hop_mac
@@ -36,5 +36,4 @@ async def way_of(hosts: Mapping[str, Host], testbed: Testbed, name: str, *, sour
 
 async def ways_of(hosts: Mapping[str, Host], testbed: Testbed, offer: Offer) -> list[Way]:
     """Every way of an offer, in the order of its `flow_names`. Raises as way_of()."""
-    backs = [False] if offer.directions is Directions.FORWARD else [False, True]
-    return [await way_of(hosts, testbed, name, reverse=back) for name in offer.links for back in backs]
+    return [await way_of(hosts, testbed, name, reverse=back) for name in offer.links for back in offer.directions.backs]

@@ -17,6 +17,7 @@ from pydantic import BeforeValidator, PlainSerializer, ValidationError, Validati
 
 from dutlab.spec.model import Loc, did_you_mean, fault, faults_of, refuse
 from dutlab.spec.workloads.base import Setting, Wire, WorkloadModel
+from dutlab.spec.workloads.generators import GeneratorsWorkload
 from dutlab.spec.workloads.iperf3 import Iperf3Workload
 from dutlab.spec.workloads.latency import LatencyWorkload
 from dutlab.spec.workloads.loadtest import LoadtestWorkload
@@ -45,6 +46,7 @@ _MODELS: tuple[type[WorkloadModel], ...] = (
     PathMtuWorkload,
     Rfc2544Workload,
     MatrixWorkload,
+    GeneratorsWorkload,
 )
 KINDS: Mapping[str, type[WorkloadModel]] = {model.kind: model for model in _MODELS}
 
