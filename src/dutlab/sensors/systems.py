@@ -29,11 +29,12 @@ _COUNTING = {
     "freebsd": _BSD,
     "freebsd-pf": _BSD,
     "pfsense": _BSD,
+    "openbsd": _BSD,
     "openbsd-pf": _BSD,
     "vpp": _Counting(counters.SCRIPT.removesuffix("exit 0\n") + vpp.SCRIPT + "exit 0\n", _of_vpp),
 }
 # OpenBSD's sysctl(8) tells the times of all cores together only.
-_CPU = {"freebsd": FREEBSD_CPU, "freebsd-pf": FREEBSD_CPU, "pfsense": FREEBSD_CPU, "openbsd-pf": None}
+_CPU = {"freebsd": FREEBSD_CPU, "freebsd-pf": FREEBSD_CPU, "pfsense": FREEBSD_CPU, "openbsd": None, "openbsd-pf": None, "windows": None}
 
 
 async def read_counters(host: Host, family: str = "linux") -> dict[str, float]:
