@@ -16,6 +16,8 @@ from dutlab.tools.engine import Engine
 MODULES: Mapping[str, str] = {
     "trafgen": "dutlab.tools.trafgen",
     "iperf3-udp": "dutlab.tools.iperf3_udp",
+    "pktgen": "dutlab.tools.pktgen",
+    "xdp-trafficgen": "dutlab.tools.xdp_trafficgen",
 }
 """Generator → its module; the engine is there already."""
 
