@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
 
 from dutlab.dut import family
 from dutlab.dut.mode import SeenProbe
 from dutlab.runner.undo import carry_out
 from dutlab.spec.loader import load_testbed
+from dutlab.spec.testbed import Testbed
 from transcript import TranscriptHost
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "testbeds"
 E302 = load_testbed(EXAMPLES / "e302-9d.yaml")
+MODES = ("router", "filter-empty", "filter-default", "nat")
+"""That every family brings along."""
+WAYS = [*permutations(MODES, 2), *((mode,) for mode in MODES)]
+"""Every mode, and every ordered pair of modes."""
 
 
 @dataclass
@@ -20,27 +26,28 @@ class ProberOf:
     """Sees what frames would do in a mode: dropped from outside where it guards, translated where it translates."""
 
     mode: str
+    testbed: Testbed = E302
 
     async def probe(self, link: str, *, reverse: bool = False) -> SeenProbe:
-        of = E302.links[link]
+        of = self.testbed.links[link]
         if reverse:
             dropped = self.mode in ("filter-default", "nat")
             return SeenProbe(10, 0 if dropped else 10, None if dropped else str(of.sink_address.ip))
         return SeenProbe(10, 10, str((of.dut_out_address if self.mode == "nat" else of.source_address).ip))
 
 
-async def failed(name: str, mode: str, dut: TranscriptHost, prober: ProberOf | None = None) -> dict[str, str]:
+async def failed(name: str, mode: str, dut: TranscriptHost, prober: ProberOf | None = None, testbed: Testbed = E302) -> dict[str, str]:
     """What verify finds wrong, and how it found it."""
-    checks = await family(name).modes[mode].verify(dut, E302, prober or ProberOf(mode))
+    checks = await family(name).modes[mode].verify(dut, testbed, prober or ProberOf(mode, testbed))
     return {check.what: check.found for check in checks if not check.passed}
 
 
-async def there_and_back(name: str, modes: tuple[str, ...], dut: TranscriptHost) -> None:
+async def there_and_back(name: str, modes: tuple[str, ...], dut: TranscriptHost, testbed: Testbed = E302) -> None:
     """Reads the undo of the first, applies all, undoes: the state must be the one before."""
     before = dict(dut.state)
-    steps = await family(name).modes[modes[0]].undo(dut, E302)
+    steps = await family(name).modes[modes[0]].undo(dut, testbed)
     assert dut.state == before, "undo() changes nothing"
     for mode in modes:
-        await family(name).modes[mode].apply(dut, E302)
+        await family(name).modes[mode].apply(dut, testbed)
     await carry_out(steps, {"dut": dut})
     assert dut.state == before

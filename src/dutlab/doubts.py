@@ -37,6 +37,11 @@ class DoubtKind(enum.Enum):
         "embedded lab: relative figures",
         "compare modes with one another, not with real hardware",
     )
+    VIRTUAL_PORTS = (
+        Grade.NOTE,
+        "the test ports are virtual: relative figures",
+        "compare what was measured on this machine, not with real hardware",
+    )
     SHORT_TRIAL = (
         Grade.NOTE,
         "shorter than RFC 2544 section 24 asks (60 s)",
@@ -81,6 +86,11 @@ class DoubtKind(enum.Enum):
         Grade.WARNING,
         "the generator sent each second's frames in one burst: a DUT may lose some that it would forward if they came evenly",
         "use the engine or another generator that spaces its frames",
+    )
+    STEPPED = (
+        Grade.NOTE,
+        "the ramp was made of seconds at a constant rate each, with pauses between them: this generator's rate stands when it starts",
+        "use the engine, whose rate rises evenly",
     )
     IMPORTED = (
         Grade.NOTE,
@@ -146,6 +156,16 @@ class DoubtKind(enum.Enum):
         Grade.WARNING,
         "limited by the rig: without the DUT it does less than 1.1 times as much",
         "use a faster generator or more cores for it; the DUT may be faster than this",
+    )
+    TESTBED_COSTS = (
+        Grade.WARNING,
+        "something on the testbed spoils measurements, at a known price",
+        "cure it as `dutlab doctor` says, then measure again",
+    )
+    TESTBED_SUSPECT = (
+        Grade.NOTE,
+        "something on the testbed may spoil measurements; its price is not known, or nothing at present",
+        "see what `dutlab doctor` says of it",
     )
     LATENCY_UNKNOWN = (
         Grade.NOTE,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.lease import PLACE, Holder, InUse, leased
 from dutlab.hosts.netns import NetnsHost
@@ -62,10 +63,19 @@ async def test_what_a_dead_holder_left_is_taken_only_on_purpose_or_by_its_own_ru
 
 
 async def test_all_hosts_are_leased_or_none(host: Host, namespace: str) -> None:
-    async with leased({"sink": host}, ANNA):
-        pass
-    with pytest.raises(InUse):
-        async with leased({"dut": host, "sink": host}, ANNA):  # the same machine twice
+    with pytest.raises(HostError, match="is gone"):
+        async with leased({"dut": host, "sink": NetnsHost("sink", f"{namespace}-gone")}, ANNA):
             pass
+    assert not lease_file(namespace).exists()
+    await host.close()
+
+
+async def test_a_machine_with_two_roles_is_leased_once_and_to_one_run(host: Host, namespace: str) -> None:
+    async with leased({"source": host, "sink": host}, ANNA):
+        assert lease_file(namespace).exists()
+        with pytest.raises(InUse):
+            async with leased({"source": host, "sink": host}, BEN):
+                pass
+        assert lease_file(namespace).exists()
     assert not lease_file(namespace).exists()
     await host.close()

@@ -11,6 +11,7 @@ from dutlab.dut import family
 from dutlab.dut.custom import custom_mode
 from dutlab.dut.mode import SeenProbe
 from dutlab.errors import CommandFailed, HostError, InputError, ToolMissing
+from dutlab.hosts.black_box import BlackBox
 from dutlab.hosts.host import Done
 from dutlab.labs import description
 from dutlab.spec.known import FAMILY_MODES
@@ -182,3 +183,24 @@ async def test_a_mode_of_commands_is_verified_by_its_commands_and_by_frames():
         ("link b: a flow passes", False, "0 of 10 probe frames arrived"),
     ]
     assert all(c.passed for c in await custom_mode("mine", Commands()).verify(ScriptedHost({}), LAB, ScriptedProber()))
+
+
+@pytest.mark.parametrize(
+    ("prober", "held", "words"),
+    [
+        (ScriptedProber(), True, "as it was sent: 172.16.0.2"),
+        (ScriptedProber(back=NONE, seen_as="10.0.0.1"), True, "translated: it is 10.0.0.1"),
+        (ScriptedProber(out=NONE), False, "0 of 10 probe frames arrived; the other way they pass: name the ports in the other order"),
+        (ScriptedProber(out=NONE, back=NONE), False, "0 of 10 probe frames arrived"),
+    ],
+)
+async def test_a_black_box_is_taken_as_it_is_if_frames_pass_it(prober, held, words):
+    mode = family("black-box").modes["as-found"]
+    dut = BlackBox("dut")
+    assert await mode.undo(dut, LAB) == []
+    await mode.apply(dut, LAB)
+    checks = [check for check in await mode.verify(dut, LAB, prober) if check.what.startswith("link a")]
+    assert all(check.passed for check in checks) is held
+    assert words in [check.found for check in checks]
+    with pytest.raises(HostError, match="black box"):
+        await dut.run(["true"])

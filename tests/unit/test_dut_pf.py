@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from itertools import permutations
 
 import pytest
 
-from dut_families import E302, ProberOf, failed, there_and_back
+from dut_families import E302, MODES, WAYS, ProberOf, failed, there_and_back
 from dutlab.dut import family
 from dutlab.errors import HostError
 from transcript import TranscriptHost
 
 TRANSCRIPTS = {"freebsd-pf": ("freebsd-pf",), "pfsense": ("pfsense", "freebsd-pf"), "openbsd-pf": ("openbsd-pf",)}
 FAMILIES = tuple(TRANSCRIPTS)
-MODES = ("router", "filter-empty", "filter-default", "nat")
 each_family = pytest.mark.parametrize("name", FAMILIES)
 each_mode = pytest.mark.parametrize("mode", MODES)
 
@@ -39,7 +37,7 @@ async def test_every_mode_holds_once_it_was_applied(name: str, mode: str) -> Non
 
 
 @each_family
-@pytest.mark.parametrize("modes", [*permutations(MODES, 2), *((mode,) for mode in MODES)], ids="-then-".join)
+@pytest.mark.parametrize("modes", WAYS, ids="-then-".join)
 @pytest.mark.parametrize("pf", ["on", "off"])
 async def test_from_every_mode_and_pair_of_modes_the_way_leads_back(name: str, modes: tuple[str, ...], pf: str) -> None:
     await there_and_back(name, modes, found(name, pf=pf))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.tools import iperf3_json
+from dutlab.tools import json_text
 from dutlab.tools.iperf3_json import UnreadableError, error_in, parse
 
 DATA = Path(__file__).parents[1] / "data" / "iperf3"
@@ -46,7 +46,7 @@ def test_intervals_leave_out_omitted_seconds_but_count_their_time():
 
 
 def test_a_servers_last_sliver_of_an_interval_is_no_rate():
-    document, _ = iperf3_json.read_object(recorded("server.json"))
+    document, _ = json_text.read_object(recorded("server.json"))
     assert len(document["intervals"]) == 4
     assert len(parse(recorded("server.json")).intervals) == 2
 
@@ -86,7 +86,7 @@ def test_text_before_the_report_is_told_and_otherwise_ignored():
 
 
 def test_nan_inside_a_string_is_a_word():
-    document, repairs = iperf3_json.read_object(b'{"title": "x: nan, y: -inf,", "n": -nan}')
+    document, repairs = json_text.read_object(b'{"title": "x: nan, y: -inf,", "n": -nan}')
     assert document == {"title": "x: nan, y: -inf,", "n": None}
     assert len(repairs) == 1
 
@@ -107,7 +107,7 @@ def test_no_number_that_is_none_gets_into_a_figure(word):
         (b"Segmentation fault\n", "it printed no JSON but 'Segmentation fault'"),
         (b"\x00\xff\xfe", "it printed no JSON but"),
         (b"[1, 2]", "it printed no JSON but '[1, 2]'"),
-        (b'{"start": 1 "end": 2}', "its report is no JSON (Expecting ',' delimiter at character 12)"),
+        (b'{"start": 1 "end": 2}', "its report is no JSON (Expecting ',' delimiter at line 1, character 12)"),
         (b'{"a": tru', "its report is cut after 9 characters"),
         (b'{"a": ' + b"9" * 5000 + b"}", "its report is no JSON (Exceeds the limit"),
         (b'{"a":' * 100_000 + b"}", "nested too deep"),
@@ -130,7 +130,7 @@ def test_what_is_no_report_is_said_in_one_sentence(output, says):
 
 
 def test_more_than_any_report_has_is_not_taken_apart(monkeypatch):
-    monkeypatch.setattr(iperf3_json, "LONGEST_OUTPUT", 1000)
+    monkeypatch.setattr(json_text, "LONGEST_OUTPUT", 1000)
     with pytest.raises(UnreadableError, match="more than any report has"):
         parse(OK)
 

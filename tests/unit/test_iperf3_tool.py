@@ -13,7 +13,7 @@ from dutlab.errors import InputError, ToolFailed, ToolMissing
 from dutlab.hosts.local import LocalHost
 from dutlab.labs import description
 from dutlab.plan.cell import Cell
-from dutlab.tools import iperf3
+from dutlab.tools import iperf3, iperf3_program
 from dutlab.tools.iperf3 import Iperf3
 
 DATA = Path(__file__).parents[1] / "data" / "iperf3"
@@ -58,7 +58,8 @@ def fake(tmp_path, monkeypatch):
         server = server.replace("{server!r}", repr(str(DATA / "server.json")))
         path.write_text(whole or FAKE.format(**names, client=client, server=server))
         path.chmod(0o755)
-        monkeypatch.setattr(iperf3, "PROGRAM", str(path))
+        for module in (iperf3, iperf3_program):
+            monkeypatch.setattr(module, "PROGRAM", str(path))
         return Iperf3({"source": LocalHost("source"), "sink": LocalHost("sink")}, BED, {})
 
     return put
@@ -102,22 +103,20 @@ async def test_links_at_once_are_summed_under_their_joint_name(fake):
     assert len(measured.raw) == 4
 
 
-async def test_the_command_is_the_one_that_the_cell_asks_for(fake, tmp_path):
+async def test_the_command_is_the_one_that_the_cell_asks_for(fake, monkeypatch):
     log = []
     tool = fake()
     tool._hosts = {**tool._hosts, "source": LocalHost("source", log.append)}
     tool._cpus = {"source": (1, 3)}
-    tool._pinned = lambda role: []  # taskset of cores that this machine may not have
+    monkeypatch.setattr(iperf3, "pinned", lambda _: [])  # taskset of cores that this machine may not have
     await tool.measure(cell(streams=4, omit_s=5, duration_s=30))
     (argv,) = [d.argv for d in log]
     assert argv[1:] == ("-c", "172.16.10.2", "-p", argv[4], "-B", "172.16.0.2", "-P", "4", "-O", "5", "-t", "30", "-J")
 
 
-def test_pinning_is_by_role_and_only_where_cores_are_named():
-    hosts = {"source": LocalHost("source"), "sink": LocalHost("sink")}
-    tool = Iperf3(hosts, BED, {"source": (0, 2)})
-    assert tool._pinned("source") == ["taskset", "-c", "0,2"]
-    assert tool._pinned("sink") == []
+def test_pinning_is_only_where_cores_are_named():
+    assert iperf3_program.pinned((0, 2)) == ["taskset", "-c", "0,2"]
+    assert iperf3_program.pinned(()) == iperf3_program.pinned(None) == []
 
 
 async def test_a_repaired_report_is_a_doubt_on_its_link(fake):
@@ -216,7 +215,7 @@ async def test_a_server_that_loses_the_race_for_a_port_gets_the_next(fake):
 
 
 async def test_a_server_that_never_listens_is_reported(fake, monkeypatch):
-    monkeypatch.setattr(iperf3, "LISTEN_TRIES", 3)
+    monkeypatch.setattr(iperf3_program, "LISTEN_TRIES", 3)
     with pytest.raises(ToolFailed, match="does not listen: it said nothing"):
         await fake(server="time.sleep(60)").measure(cell())
 
@@ -241,7 +240,7 @@ async def test_an_iperf3_that_cannot_be_used_is_named_with_the_remedy(fake, prog
 
 
 async def test_an_absent_iperf3_is_named_with_the_remedy(monkeypatch):
-    monkeypatch.setattr(iperf3, "PROGRAM", "/nowhere/iperf3")
+    monkeypatch.setattr(iperf3_program, "PROGRAM", "/nowhere/iperf3")
     with pytest.raises(ToolMissing, match=r"source: iperf3 is not there; install iperf3 \(Debian: apt install iperf3\)"):
         await Iperf3({"source": LocalHost("source"), "sink": LocalHost("sink")}, BED, {}).check()
 

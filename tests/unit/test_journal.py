@@ -9,6 +9,16 @@ from dutlab.runner.journal import Journal, pending_undo, read_journal, standing_
 STEP = UndoStep("dut", ("sysctl", "-w", "net.ipv4.ip_forward=0"), stdin="", why="as it was")
 
 
+def test_ports_that_were_prepared_are_undone_after_the_mode_that_came_later():
+    entries = [
+        {"event": "ports-preparing", "application": "ports", "undo": undo_to_json([STEP])},
+        {"event": "mode-applying", "application": "1-nat", "undo": undo_to_json([STEP])},
+    ]
+    assert [application for application, _ in pending_undo(entries)] == ["1-nat", "ports"]
+    restored = [*entries, {"event": "ports-restored", "application": "ports"}]
+    assert [application for application, _ in pending_undo(restored)] == ["1-nat"]
+
+
 def test_what_was_written_is_read_back_in_order(tmp_path):
     journal = Journal(tmp_path / "journal.jsonl")
     journal.write("run-started", trials=3)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import ImportOptions, write_imported
-from dutlab.interop.importers import IMPORTERS, importer
+from dutlab.interop.importers import KINDS, read_files
 from dutlab.interop.loadtest_json import Channel, LoadtestFile, Sample, from_bytes, profile_file, to_bytes
 from dutlab.interop.loadtest_run import file_of, imported
 from dutlab.units import BpsL1
@@ -143,7 +143,11 @@ def test_bits_and_utilisation_tell_the_line_rate_unless_it_is_given():
 
 def test_an_imported_run_keeps_the_file_is_marked_and_becomes_the_same_file_again(tmp_path):
     data = to_bytes(ramp_file((100, 100), (200, 150)))
-    trials = [t for name in ("vpp", "vpp", "danos") for t in imported(f"{tmp_path}/{name}.json", data, ImportOptions())]
+    paths = [tmp_path / f"{name}.json" for name in ("vpp", "vpp", "danos")]
+    for path in paths:
+        path.write_bytes(data)
+    trials, faults = read_files("loadtest", paths, ImportOptions())
+    assert not faults
     run = write_imported(tmp_path, "loadtest-import", trials, command=("dutlab", "import"), now=NOW)
     records = list(run.records())
     assert [(r.cell.mode, r.cell.repeat) for r in records] == [("vpp", 1), ("vpp", 2), ("danos", 1)]
@@ -154,7 +158,7 @@ def test_an_imported_run_keeps_the_file_is_marked_and_becomes_the_same_file_agai
 
 
 def test_every_kind_that_can_be_imported_has_its_importer():
-    assert all(callable(importer(kind)) for kind in IMPORTERS)
+    assert all(callable(kind.importer) for kind in KINDS.values())
 
 
 def test_frame_sizes_have_the_names_that_the_graphs_know():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dutlab.plan.cell import Cell
 from dutlab.report.facts import fact_rows
-from dutlab.report.groups import group, key_of, labels_of, planned_cells
+from dutlab.report.groups import group, key_of, labels_of
 from dutlab.report.headline import of_matrix
 from dutlab.report.model import Column, Figure, Matrix, MatrixRow, Missing
 from dutlab.report.notes import NoteBook
@@ -27,6 +27,7 @@ from dutlab.report.words import (
     plural,
     unit_of,
 )
+from dutlab.store.needed import planned_cells
 from dutlab.store.record import DoubtRecord, TrialRecord
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

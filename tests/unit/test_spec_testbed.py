@@ -64,8 +64,12 @@ def test_a_testbed_file_becomes_a_testbed(tmp_path):
         ("speed: 10G", "speed: 10", ":7:7: links.a.speed: 10 has no unit; write it as in 10G"),
         ("speed: 10G", "speed: 0G", ":7:7: links.a.speed: must be more than 0"),
         ("speed: 10G", "speed: [10G]", ":7:7: links.a.speed: must be a quantity, as in 10G"),
-        ("speed: 10G", "sped: 10G", ":7:7: links.a.sped: unknown key (known: addresses, isolated, mtu, path, speed; did you mean speed?)"),
-        ("speed: 10G", "name: b", ":7:7: links.a.name: unknown key (known: addresses, isolated, mtu, path, speed)"),
+        (
+            "speed: 10G",
+            "sped: 10G",
+            ":7:7: links.a.sped: unknown key (known: addresses, configure, isolated, mtu, path, speed; did you mean speed?)",
+        ),
+        ("speed: 10G", "name: b", ":7:7: links.a.name: unknown key (known: addresses, configure, isolated, mtu, path, speed)"),
         ("source:ixl2", "source", ":7:26: links.a.path.0: 'source' is no port; write host:interface, as in source:eth1"),
         (
             "source:ixl2",
@@ -133,7 +137,7 @@ def test_a_testbed_file_becomes_a_testbed(tmp_path):
         (
             "family: freebsd}",
             "family: frebsd}",
-            ":3:34: hosts.source.family: 'frebsd' is no family (known: freebsd, freebsd-pf, linux, openbsd-pf, pfsense, vpp; did you mean freebsd?)",
+            ":3:34: hosts.source.family: 'frebsd' is no family (known: black-box, freebsd, freebsd-pf, linux, manual, openbsd, openbsd-pf, pfsense, vpp, vyos, windows; did you mean freebsd?)",
         ),
         ("  sink:   {", "  sunk:   {", ":5:3: hosts.sunk: unknown role (known: dut, sink, source; did you mean sink?)"),
         (
@@ -146,7 +150,7 @@ def test_a_testbed_file_becomes_a_testbed(tmp_path):
             "testbed: ../x",
             ":1:1: testbed: '../x' is no name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names",
         ),
-        ("testbed: e302-9d", "lab: three-node", ":1:1: lab: unknown key (known: hosts, links, sensors, testbed)"),
+        ("testbed: e302-9d", "lab: three-node", ":1:1: lab: unknown key (known: generator, hosts, links, sensors, testbed)"),
         (
             '"http://192.0.2.40"',
             "file:///etc/passwd",
@@ -183,10 +187,10 @@ colour: red
     assert faults(tmp_path, text) == [
         ":2:1: hosts.sink: missing; a testbed has the hosts source, dut and sink",
         ":3:12: hosts.source.ssh: '-v' is no ssh target; write [user@]host[:port], as in root@192.0.2.11",
-        ":3:21: hosts.source.famly: unknown key (known: family, local, ssh; did you mean family?)",
+        ":3:21: hosts.source.famly: unknown key (known: cpus, family, local, ssh; did you mean family?)",
         ":7:5: links.a.speed: '10 Gb' is an amount, not a rate: per what time? Write 10 Gbit/s",
         ":11:46: links.b.path.3: nosuch:eth0: there is no host 'nosuch' (known: dut, source)",
-        ":13:1: colour: unknown key (known: hosts, links, sensors, testbed)",
+        ":13:1: colour: unknown key (known: generator, hosts, links, sensors, testbed)",
     ]
 
 
@@ -197,6 +201,18 @@ def test_links_need_networks_of_their_own(tmp_path):
     )
     assert faults(tmp_path, text) == [
         ":10:19: links.six.addresses.0: 172.16.0.0/24 overlaps 172.16.0.0/24 of link a; each wire needs a network of its own"
+    ]
+
+
+def test_a_black_box_has_no_way_in_and_is_the_dut_alone(tmp_path):
+    box = RIGHT.replace('{ssh: "admin@[2001:db8::1]:2222", family: freebsd-pf}', "{family: black-box}")
+    (tmp_path / "box.yaml").write_text(box)
+    assert load_testbed(tmp_path / "box.yaml").hosts["dut"].ssh is None
+    assert faults(tmp_path, RIGHT.replace("family: freebsd-pf", "family: black-box")) == [
+        ":4:45: hosts.dut.family: black-box stands beside a way in; leave ssh and local out, or name the family"
+    ]
+    assert faults(tmp_path, box.replace("{ssh: sink.example}", "{family: black-box}")) == [
+        ":5:12: hosts.sink.family: only the DUT may be black-box: frames are sent and counted on the others"
     ]
 
 

@@ -146,10 +146,10 @@ def test_killed_while_writing_a_trial_leaves_either_a_whole_record_or_none(tmp_p
         "from pathlib import Path; import dutlab.store.run_folder as rf; from test_store_run_folder import record\n"
         "writes = 0\n"
         "real = rf.write_once\n"
-        "def dying(path, data):\n"
+        "def dying(path, data, sync):\n"
         "    global writes; writes += 1\n"
         "    if writes == int(sys.argv[4]): os.kill(os.getpid(), signal.SIGKILL)\n"
-        "    real(path, data)\n"
+        "    real(path, data, sync)\n"
         "rf.write_once = dying\n"
         "rf.RunFolder.open(Path(sys.argv[3])).write_trial(record(), {'a.txt': b'a', 'b.txt': b'b'})\n"
     )

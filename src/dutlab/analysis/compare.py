@@ -8,7 +8,8 @@ looked, and an interval of the ratio that lies wholly inside it; the interval is
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import exp, isfinite, log, prod
 
@@ -18,6 +19,16 @@ from dutlab.analysis.ratio import Ratio, ratio_of
 from dutlab.analysis.statistics import Summary, summarise
 
 LEVEL = 0.05
+_MAIN = (
+    re.compile(r"goodput_bps"),
+    re.compile(r"\w+_lower_pps|max_ok_pps|throughput_pps"),
+    re.compile(r"received_pps"),
+    re.compile(r"max_received_pps"),
+    re.compile(r"\w+_iops"),
+    re.compile(r"rtt_p50_ns"),
+    re.compile(r"duration_s"),
+)
+"""What a cell is judged by: the first of these that it has."""
 _LESS_IS_BETTER = ("latency_", "pdv_", "ipdv_", "loss_", "refused_", "retransmits", "lost_", "watts", "jitter_")
 
 
@@ -113,6 +124,12 @@ def together(found: Sequence[Comparison]) -> Together | None:
 def less_is_better(figure: str) -> bool:
     """Of latency, loss, what was refused and power; not of rates."""
     return figure.startswith(_LESS_IS_BETTER)
+
+
+def main_figures(names: Iterable[str]) -> list[str]:
+    """Of the figures of a cell those that it is judged by; several where a search had several goals."""
+    held = list(dict.fromkeys(names))
+    return next((found for pattern in _MAIN if (found := [n for n in held if pattern.fullmatch(n)])), [])
 
 
 def could_prove(found: Sequence[Comparison]) -> bool:

@@ -5,31 +5,25 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
-from dutlab import labs
 from dutlab.cli.console import Console
 from dutlab.cli.loop import run_in_order
+from dutlab.cli.places import PLACES, Place, hosts_at, read_place
 from dutlab.cli.run import RUNS, finish
 from dutlab.cli.userns import become_root
 from dutlab.errors import Fault, InputError, SpecRefused
-from dutlab.hosts.host import CommandLog, Host
-from dutlab.hosts.local import LocalHost
-from dutlab.hosts.netns import NetnsMachine
 from dutlab.interop.conductor import Reading, Test, plain_name, read_test
 from dutlab.interop.conductor_report import StepRow, TrialRows, conductor_report
 from dutlab.runner.conduct import Conduct, Conducted, conduct
 from dutlab.runner.run import RunResult
 from dutlab.runner.trial import CommandBook
 from dutlab.spec.workloads.steps import PHASES, Phase, StepsWorkload
-
-_PLACES = "local, or lab:NAME/HOST as in lab:three-node/source"
 
 
 @click.group()
@@ -38,7 +32,7 @@ def conductor() -> None:
 
     \b
     Example:
-      dutlab conductor run conductor.cfg --map source=lab:three-node/source --map sink=lab:three-node/sink
+      dutlab conductor run conductor.cfg --map source=bench.yaml/source --map sink=ssh:root@192.0.2.12
     """  # noqa: D301
 
 
@@ -49,7 +43,7 @@ _TRANSLATE = click.option("--translate", is_flag=True, help="FreeBSD's `cpuset -
 
 @conductor.command()
 @_FILE
-@click.option("--map", "maps", multiple=True, metavar="NAME=HOST", help=f"Where a host of the file is: {_PLACES}.")
+@click.option("--map", "maps", multiple=True, metavar="NAME=HOST", help=f"Where a host of the file is: {PLACES}.")
 @click.option("-t", "--trials", type=click.IntRange(1, 1000), help="Instead of the number in the file.")
 @click.option("-p", "--phases", multiple=True, type=click.Choice(PHASES), help="Only these; several times for several.")
 @click.option("-c", "--clients", multiple=True, help="Only these hosts; several times for several.")
@@ -57,12 +51,13 @@ _TRANSLATE = click.option("--translate", is_flag=True, help="FreeBSD's `cpuset -
 @_STRICT
 @_TRANSLATE
 @click.option("--dry-run", is_flag=True, help="Print what would run where, and run nothing.")
+@click.option("--take-over", is_flag=True, help="Use hosts that a run which has died left in use, as they are.")
 @click.option("-f", "--format", "form", type=click.Choice(["json"]), help="Write the original's report too.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Where that report goes.  [conductor.json]")
 @RUNS
 def run(
     *, file: Path, maps: tuple[str, ...], trials: int | None, phases: tuple[Phase, ...], clients: tuple[str, ...], keep_going: bool,
-    strict: bool, translate: bool, dry_run: bool, form: str | None, output: Path | None, runs: Path,
+    strict: bool, translate: bool, dry_run: bool, take_over: bool, form: str | None, output: Path | None, runs: Path,
 ) -> None:  # fmt: skip
     """Carry a test out; exit 0 only when every step did what it was asked for.
 
@@ -78,7 +73,7 @@ def run(
         _print_plan(work, chosen, dict(_maps(maps)))
         return
     places = _places(file, wanted, maps)
-    if any(place.startswith("lab:") for place in places.values()):
+    if any(place.lab for place in places.values()):
         become_root()
     what = Conduct(
         name=plain_name(file.stem),
@@ -88,10 +83,12 @@ def run(
         resolved={
             "command": ["dutlab", *sys.argv[1:]],
             "experiment": {"name": file.stem, "order": "as-written"},
-            "testbed": {"name": ", ".join(f"{name} is {place}" for name, place in places.items())},
+            "testbed": {"name": ", ".join(f"{name} is {place.said}" for name, place in places.items())},
             "work": work.model_dump(mode="json"),
         },
         phases=chosen,
+        shared=frozenset(name for name, place in places.items() if place.is_shared),
+        take_over=take_over,
     )
     result, done = run_in_order(_conduct(what, places, runs))
     if form or test.report.get("format") == "json":
@@ -165,58 +162,27 @@ def _maps(maps: Sequence[str]) -> list[tuple[str, str]]:
     for said in maps:
         name, equals, place = said.partition("=")
         if not (equals and name and place):
-            raise InputError(f"--map {said} is no NAME=HOST", remedy=f"a host is {_PLACES}")
+            raise InputError(f"--map {said} is no NAME=HOST", remedy=f"a host is {PLACES}")
         out.append((name.lower(), place))
     return out
 
 
-def _places(file: Path, wanted: Sequence[str], maps: Sequence[str]) -> dict[str, str]:
+def _places(file: Path, wanted: Sequence[str], maps: Sequence[str]) -> dict[str, Place]:
     """Name → place. Raises InputError, or SpecRefused that names every host without a place and the option to add."""
     given = dict(_maps(maps))
     if unknown := sorted(set(given) - set(wanted)):
         raise InputError(f"--map names {', '.join(unknown)}, which the file does not", remedy=f"it has {', '.join(wanted)}")
     missing = [name for name in wanted if name not in given]
-    faults = [Fault(str(file), 1, 1, name, f"is mapped to no host; add --map {name}=HOST, where HOST is {_PLACES}") for name in missing]
+    faults = [Fault(str(file), 1, 1, name, f"is mapped to no host; add --map {name}=HOST, where HOST is {PLACES}") for name in missing]
     if faults:
         raise SpecRefused(faults)
-    for name, place in given.items():
-        if place != "local" and not (place.startswith("lab:") and place.count("/") == 1):
-            raise InputError(f"--map {name}={place}: no such kind of host", remedy=f"a host is {_PLACES}")
-    return {name: given[name] for name in wanted}
+    return {name: read_place(given[name]) for name in wanted}
 
 
-async def _conduct(what: Conduct, places: Mapping[str, str], runs: Path) -> tuple[RunResult, list[Conducted]]:
+async def _conduct(what: Conduct, places: Mapping[str, Place], runs: Path) -> tuple[RunResult, list[Conducted]]:
     book = CommandBook()
-    async with _hosts(places, book.note) as hosts:
+    async with hosts_at(places, book.note) as hosts:
         return await conduct(what, hosts, runs, book, Console())
-
-
-@asynccontextmanager
-async def _hosts(places: Mapping[str, str], log: CommandLog) -> AsyncIterator[dict[str, Host]]:
-    """The hosts behind their names; a lab that one of them is in is built for it and taken down after it."""
-    names = {place.removeprefix("lab:").split("/")[0] for place in places.values() if place.startswith("lab:")}
-    label, hosts = labs.new_label(), dict[str, Host]()
-    if len(names) > 1:
-        _refuse(f"hosts of several labs: {', '.join(sorted(names))}", "name one lab")
-    try:
-        lab = await labs.up(names.pop(), label=label) if names else None
-        for name, place in places.items():
-            role = place.rpartition("/")[2]
-            if lab is None or place == "local":
-                hosts[name] = LocalHost(name, log)
-            elif role not in lab.namespaces:
-                _refuse(f"{place}: the lab has no host {role}", f"it has {', '.join(lab.namespaces)}")
-            else:
-                hosts[name] = await NetnsMachine.open(name, lab.namespaces[role], log)
-        yield hosts
-    finally:
-        for host in hosts.values():
-            await host.close()
-        await labs.down(label)
-
-
-def _refuse(what: str, remedy: str) -> NoReturn:
-    raise InputError(what, remedy=remedy)
 
 
 def _print_plan(work: StepsWorkload, phases: Sequence[Phase], places: Mapping[str, str]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from dutlab.cli.text_table import printable
 from dutlab.dut.mode import Check
 from dutlab.plan.trials import Plan, Trial
 from dutlab.store.record import TrialRecord
@@ -45,7 +46,7 @@ class Console:
             self._line(text)
 
     def note(self, text: str) -> None:
-        self._line(f"note: {text}")
+        self._line(f"note: {printable(text)}")  # it may hold what a host said of itself
 
     def ask(self, question: str) -> str:
         self._line("")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from dutlab.cli.loop import run_in_order
 from dutlab.errors import InputError
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.host import Host
-from dutlab.hosts.local import LocalHost
+from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.hosts.reach import hosts_of
 from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
@@ -22,8 +23,8 @@ from dutlab.report.facts import fact_rows
 from dutlab.spec.fields import ssh_fault
 from dutlab.spec.loader import load_testbed
 
-HERE = "this-machine"
 MOST_PORTS = 64
+_LIST = "ls /sys/class/net 2>/dev/null || ifconfig -l 2>/dev/null || ifconfig | sed -n 's/^\\([a-z0-9]*\\):.*/\\1/p'"
 
 
 @click.command()
@@ -42,8 +43,8 @@ def facts(*, wanted: tuple[str, ...], testbed: Path | None, ports: tuple[str, ..
     Example:
       dutlab facts --port eth1
     """  # noqa: D301
-    hosts, links = _hosts(wanted, testbed)
-    found = run_in_order(_collect(hosts, ports, links))
+    hosts, links = hosts_named(wanted, testbed)
+    found = run_in_order(collect(hosts, ports, links))
     if as_json:
         click.echo(json.dumps(found, indent=2))
         return
@@ -57,12 +58,12 @@ def facts(*, wanted: tuple[str, ...], testbed: Path | None, ports: tuple[str, ..
         click.echo(f"{row.name}: {said}")
 
 
-def _hosts(wanted: Sequence[str], testbed: Path | None) -> tuple[dict[str, Host], Mapping[str, list[str]]]:
+def hosts_named(wanted: Sequence[str], testbed: Path | None) -> tuple[dict[str, Host], Mapping[str, list[str]]]:
     """The hosts, and the interfaces of the testbed's links by host. Raises InputError, SpecRefused."""
     if testbed is None:
         if wrong := [what for target in wanted if (what := ssh_fault(target))]:
             raise InputError("; ".join(wrong))
-        return {target: SshHost(Login(target, target)) for target in wanted} or {HERE: LocalHost(HERE)}, {}
+        return {target: SshHost(Login(target, target)) for target in wanted} or {THIS_MACHINE: LocalHost(THIS_MACHINE)}, {}
     read = load_testbed(testbed)
     if unknown := [name for name in wanted if name not in read.hosts]:
         raise InputError(f"testbed {read.name} has no host {', '.join(unknown)}", remedy=f"it has {', '.join(read.hosts)}")
@@ -73,17 +74,19 @@ def _hosts(wanted: Sequence[str], testbed: Path | None) -> tuple[dict[str, Host]
     return {name: host for name, host in hosts_of(read).items() if not wanted or name in wanted}, links
 
 
-async def _collect(hosts: Mapping[str, Host], ports: Sequence[str], links: Mapping[str, list[str]]) -> dict[str, dict[str, Any]]:
+async def collect(hosts: Mapping[str, Host], ports: Sequence[str], links: Mapping[str, list[str]]) -> dict[str, dict[str, Any]]:
+    """Facts by host: of `ports`, else of its interfaces in `links`, else of all it has. Closes the hosts."""
+
     async def of(name: str, host: Host) -> dict[str, Any]:
         try:
-            return await collect_facts(host, ports or links.get(name) or await _interfaces(host))
+            return await collect_facts(host, ports or links.get(name) or await interfaces_of(host))
         finally:
             await host.close()
 
     return dict(zip(hosts, await asyncio.gather(*(of(name, host) for name, host in hosts.items())), strict=True))
 
 
-async def _interfaces(host: Host) -> list[str]:
-    """All but the loopback, as Linux lists them; another system names none."""
-    listed = await host.run(["ls", "/sys/class/net"], check=False)
-    return [name for name in listed.text.split() if name not in ("lo", "bonding_masters")][:MOST_PORTS]
+async def interfaces_of(host: Host) -> list[str]:
+    """All but the loopback, as Linux, FreeBSD or OpenBSD lists them."""
+    listed = await host.run(["sh", "-c", _LIST], check=False)
+    return [name for name in listed.text.split() if not re.fullmatch(r"lo\d*|bonding_masters", name)][:MOST_PORTS]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,19 +12,25 @@ import click
 
 from dutlab.cli.run import RUNS
 from dutlab.errors import InputError
-from dutlab.interop.imported_run import ImportOptions, write_imported
-from dutlab.interop.importers import IMPORTERS, importer
+from dutlab.interop.imported_run import Imported, ImportOptions, write_imported
+from dutlab.interop.importers import KINDS, read_files
 from dutlab.report import write_report
 from dutlab.units import BpsL1, UnitError, parse_bit_rate
 
+MOST_WORDS = 20
+"""Sentences that are printed; all of them stand in the report."""
+
 
 @click.command("import")
-@click.argument("kind", type=click.Choice(sorted(IMPORTERS)))
-@click.argument("files", metavar="FILE…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("kind", type=click.Choice(sorted(KINDS)))
+@click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
 @click.option("--line-rate", metavar="RATE", help="What percentages are of, where the files do not tell.  [1G]")
 @RUNS
-def import_files(*, kind: str, files: tuple[Path, ...], line_rate: str | None, runs: Path) -> None:
+@click.pass_context
+def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], line_rate: str | None, runs: Path) -> None:
     """Read other tools' files into a run, marked as imported, and write its report. The name of a file stands for the device.
+
+    Of a folder, all files in it and below are read; files of the same name in several folders are repeats of one another.
 
     \b
     Example:
@@ -33,23 +40,39 @@ def import_files(*, kind: str, files: tuple[Path, ...], line_rate: str | None, r
         options = ImportOptions(None if line_rate is None else BpsL1(parse_bit_rate(line_rate)))
     except UnitError as e:
         raise InputError(f"--line-rate: {e}") from e
-    read, faults = importer(kind), []
-    found = []
-    for path in files:
-        try:
-            found += read(str(path), path.read_bytes(), options)
-        except InputError as e:
-            faults.append(str(e))
-    if faults:
-        raise InputError("; ".join(faults))
-    name = f"{kind}-{files[0].stem}" if len(files) == 1 else f"{kind}-import"
-    run = write_imported(runs, _safe(name), found, command=("dutlab", *sys.argv[1:]), now=datetime.now(UTC))
+    named = list(_files(paths))
+    if not named:
+        raise InputError(f"no file in {', '.join(map(str, paths))}")
+    try:
+        trials, faults = read_files(kind, named, options)
+        name = f"{kind}-{paths[0].stem}" if len(paths) == 1 else f"{kind}-import"
+        run = write_imported(runs, _safe(name), trials, command=("dutlab", *sys.argv[1:]), now=datetime.now(UTC))
+    except OSError as e:
+        raise InputError(f"{e.filename}: cannot be read: {e.strerror}") from e
     written = write_report([run.path], formats=("html", "md", "csv", "json"), out=None)
-    for trial in found:
-        for note in trial.measured.notes:
-            click.echo(f"{trial.cell.mode}: {note}")
-    click.echo(f"{len(found)} imported: {run.path}")
+    _say(_notes(trials))
+    _say(faults)
+    count = len(trials) - len(faults)
+    click.echo(f"{count} imported{f', {len(faults)} without a result' if faults else ''}: {run.path}")
     click.echo(f"report: {next(p for p in written if p.suffix == '.html')}")
+    if faults:
+        context.exit(1)
+
+
+def _files(paths: Sequence[Path]) -> Iterator[Path]:
+    for path in paths:
+        yield from sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else (path,)
+
+
+def _notes(trials: Sequence[Imported]) -> list[str]:
+    return [f"{trial.cell.mode}: {note}" for trial in trials for note in trial.measured.notes if note]
+
+
+def _say(sentences: Sequence[str]) -> None:
+    for sentence in sentences[:MOST_WORDS]:
+        click.echo(sentence)
+    if (more := len(sentences) - MOST_WORDS) > 0:
+        click.echo(f"and {more} more, in the report")
 
 
 def _safe(name: str) -> str:

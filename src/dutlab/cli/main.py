@@ -17,6 +17,7 @@ COMMANDS = {
     "undo": "dutlab.cli.run:undo",
     "report": "dutlab.cli.report:report",
     "plot": "dutlab.cli.report:plot",
+    "test": "dutlab.cli.two_ports:test",
     "loadtest": "dutlab.cli.loadtest:loadtest",
     "import": "dutlab.cli.import_files:import_files",
     "lab": "dutlab.cli.lab:lab",
@@ -35,6 +36,8 @@ COMMANDS = {
     "query": "dutlab.cli.runs:query",
     "limits": "dutlab.cli.limits:limits",
     "facts": "dutlab.cli.facts:facts",
+    "doctor": "dutlab.cli.doctor:doctor",
+    "optics": "dutlab.cli.optics:optics",
     "calibrate": "dutlab.cli.calibrate:calibrate",
     "verify": "dutlab.cli.verify:verify",
 }

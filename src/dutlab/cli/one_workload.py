@@ -52,7 +52,7 @@ def measure_workload(
     """
     if lab is not None and testbed is not None:
         raise click.UsageError("--lab and --testbed exclude one another")
-    text = _text({
+    text = as_yaml({
         "experiment": name,
         "testbed": str(testbed.absolute()) if testbed is not None else {"lab": lab or "three-node"},
         "factors": {"mode": list(modes) or ["router"]},
@@ -68,9 +68,10 @@ def measure_workload(
     finish(result)
 
 
-def _text(experiment: Mapping[str, Any]) -> bytes:
+def as_yaml(data: Mapping[str, Any]) -> bytes:
+    """One document, as a user could have written it."""
     from ruamel.yaml import YAML  # noqa: PLC0415 -- only such commands write YAML
 
     out = io.BytesIO()
-    YAML(typ="safe", pure=True).dump(dict(experiment), out)
+    YAML(typ="safe", pure=True).dump(dict(data), out)
     return out.getvalue()

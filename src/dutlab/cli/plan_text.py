@@ -13,6 +13,8 @@ def plan_lines(plan: Plan, testbed: Testbed) -> Iterator[str]:
     """What would be done, in which order, how long it takes, and what the links allow at most."""
     groups = len({t.group for t in plan.trials})
     yield f"{len(plan.trials)} trials in {groups} applications of a mode, about {plan.estimate_s / 60:.1f} min; order seed {plan.seed}"
+    if plan.repeat_rule is not None:
+        yield f"at most: each cell is {plan.repeat_rule.rule.words}"
     for link in testbed.links.values():
         if link.speed is None:
             yield f"link {link.name}: no speed known, so no ceiling"

@@ -87,14 +87,14 @@ def resume(*, run_folder: Path) -> None:
 @click.command()
 @click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
 def undo(*, run_folder: Path) -> None:
-    """Put the DUT of a cut run back, and measure nothing.
+    """Put the DUT and the ports of a cut run back, and measure nothing.
 
     \b
     Example:
       dutlab undo runs/2026-11-21T0801Z-firewall-modes-3f2a
     """  # noqa: D301
     count = run_in_order(runner.undo(run_folder))
-    click.echo(f"{plural(count, 'change')} of the DUT undone" if count else "nothing to undo")
+    click.echo(f"{plural(count, 'change')} undone" if count else "nothing to undo")
 
 
 @click.command()

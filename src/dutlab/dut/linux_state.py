@@ -5,11 +5,13 @@ Read here so that it can be put back exactly; `net/…` keys are sysctl(8) names
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address
+from typing import Protocol
 
 from dutlab.dut.mode import UndoStep
 from dutlab.errors import CommandFailed, HostError, ToolMissing
-from dutlab.hosts.host import Host
+from dutlab.hosts.host import Done, Host
 
 IP_FORWARD = "net/ipv4/ip_forward"
 IP6_FORWARD = "net/ipv6/conf/all/forwarding"
@@ -23,10 +25,10 @@ cd /proc/sys && for f in net/ipv4/ip_forward net/ipv6/conf/all/forwarding net/ip
 net/ipv6/conf/*/forwarding; do [ -r "$f" ] && printf '%s=%s\\n' "$f" "$(cat "$f")"; done; true
 """
 # No counter: connection tracking is not loaded. The list is a build option of the kernel (CONFIG_NF_CONNTRACK_PROCFS).
-_READ_TRACKED = """
-n=/proc/sys/net/netfilter/nf_conntrack_count; [ -e $n ] && [ "$(cat $n)" != 0 ] || exit 0
-cat /proc/net/nf_conntrack 2>/dev/null || conntrack -L 2>/dev/null || echo unreadable
-"""
+_READ_TRACKED = (
+    'n=/proc/sys/net/netfilter/nf_conntrack_count; [ -e $n ] && [ "$(cat $n)" != 0 ] || exit 0; '
+    "cat /proc/net/nf_conntrack 2>/dev/null || conntrack -L 2>/dev/null || echo unreadable"
+)
 _READ_LEGACY = "cat /proc/net/ip_tables_names /proc/net/ip6_tables_names 2>/dev/null; true"
 _FLUSH_TRACKED = """
 n=/proc/sys/net/netfilter/nf_conntrack_count; [ -e $n ] && [ "$(cat $n)" != 0 ] && command -v conntrack >/dev/null || exit 0
@@ -34,6 +36,13 @@ conntrack -F
 """
 # A kernel without IPv6 has no such key, and nothing to forward.
 _FORWARD = f"sysctl -q -w {IP_FORWARD}=1 && {{ [ ! -e /proc/sys/{IP6_FORWARD} ] || sysctl -q -w {IP6_FORWARD}=1; }}"
+
+
+class Runs(Protocol):
+    """What runs commands on the DUT: the host itself, or root on it (dut/privilege.py)."""
+
+    async def run(self, argv: Sequence[str]) -> Done:
+        """Raises CommandFailed, HostError."""
 
 
 async def need_nft(dut: Host) -> None:
@@ -89,12 +98,12 @@ async def forward_and_filter(dut: Host, ruleset: str) -> None:
     await dut.run(["sh", "-c", _FLUSH_TRACKED])
 
 
-async def forwards(dut: Host) -> bool:
+async def forwards(dut: Runs) -> bool:
     """Whether net.ipv4.ip_forward is on."""
     return (await dut.run(["cat", f"/proc/sys/{IP_FORWARD}"])).text.strip() == "1"
 
 
-async def tracked_flows(dut: Host, source: IPv4Address | IPv6Address, sink: IPv4Address | IPv6Address) -> int | None:
+async def tracked_flows(dut: Runs, source: IPv4Address | IPv6Address, sink: IPv4Address | IPv6Address) -> int | None:
     """How many flows from `source` to `sink` the kernel tracks; None when it lets nobody look.
 
     An entry begins with the first packet's direction: `… src=SOURCE dst=SINK …` (nf_conntrack_standalone.c, ct_seq_show()).

@@ -80,7 +80,8 @@ async def leased(hosts: Mapping[str, Host], holder: Holder, *, take_over: bool =
     held: list[Process] = []
     try:
         for name in sorted(hosts):  # in one order, so that of two runs that start together one gets all
-            held.append(await _take(hosts[name], holder, take_over=take_over))  # noqa: PERF401 given back also if the next is refused
+            if (process := await _take(hosts[name], holder, take_over=take_over)) is not None:
+                held.append(process)  # noqa: PERF401 -- those before are given back when one is refused
         yield
     finally:
         for process in reversed(held):
@@ -89,7 +90,8 @@ async def leased(hosts: Mapping[str, Host], holder: Holder, *, take_over: bool =
                 await process.wait(_ENDS_S)
 
 
-async def _take(host: Host, holder: Holder, *, take_over: bool) -> Process:
+async def _take(host: Host, holder: Holder, *, take_over: bool) -> Process | None:
+    """None: the holder has the machine already, under the name of another role."""
     words = json.dumps(asdict(holder))
     process, state, other = await _try(host, words, "")
     if state == "left" and (take_over or (other is not None and other.run == holder.run)):
@@ -97,6 +99,8 @@ async def _take(host: Host, holder: Holder, *, take_over: bool) -> Process:
     if state == "ours":
         return process
     done = await process.end()
+    if state == "held" and other == holder:
+        return None
     if state:
         raise InUse(host.name, other, alive=state == "held")
     said = done.stderr.decode("utf-8", "replace").strip()[-200:]

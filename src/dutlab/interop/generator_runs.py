@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError
 from dutlab.interop import ipgen_log, pktgen_log
-from dutlab.interop.imported_run import Imported, ImportOptions
+from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_cell, mended
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.units import Pps, l1_rate
 
-LINK = "a"
 FCS_BYTES = 4
 
 
@@ -31,9 +29,9 @@ def pktgen(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     doubts = [f"line {n} is like a report and cannot be read" for n in log.unread]
     doubts += ["it has no closing account: it was cut, and its rate is that of its reports"] if log.total is None else []
     rows: list[Row] = [{"at_s": r.end_s, f"{what}_pps": r.pps} for r in log.reports]
-    measured = Measured(figures={LINK: figures}, doubts=_incomplete(doubts), tables={"seconds": rows})
+    measured = Measured(figures={LINK: figures}, doubts=mended(doubts), tables={"seconds": rows})
     size = round(frame) if frame is not None else None
-    return [Imported(_cell(name, "pkt-gen", size, log.total.seconds if log.total else seconds), measured, {PurePath(name).name: data})]
+    return [Imported(_cell(name, "pkt-gen", size, log.total.seconds if log.total else seconds), measured)]
 
 
 def ipgen(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
@@ -45,14 +43,14 @@ def ipgen(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
             answers = ipgen_log.parse_answer(text)
         except ValueError as error:
             raise InputError(f"{name}: {error}") from error
-        return [_answered(name, data, answer) for answer in answers]
+        return [_answered(name, answer) for answer in answers]
     seconds, faults = ipgen_log.parse_log(text)
     if not seconds:
         raise InputError(f"{name}: no line of it is one of ipgen's{f'; {faults[0]}' if faults else ''}", remedy="import what -L wrote")
-    return [_logged(name, data, seconds, faults)]
+    return [_logged(name, seconds, faults)]
 
 
-def _logged(name: str, data: bytes, seconds: Sequence[ipgen_log.Second], faults: Sequence[str]) -> Imported:
+def _logged(name: str, seconds: Sequence[ipgen_log.Second], faults: Sequence[str]) -> Imported:
     last, lasted = seconds[-1], seconds[-1].at_s - seconds[0].at_s or 1.0
     sent, received = Pps((last.sent - seconds[0].sent) / lasted), Pps((last.received - seconds[0].received) / lasted)
     figures = {
@@ -68,11 +66,11 @@ def _logged(name: str, data: bytes, seconds: Sequence[ipgen_log.Second], faults:
     if last.lost < 0:
         doubts.append(f"it counts {-last.lost} frames more received than sent")
     rows: list[Row] = [{"at_s": s.at_s, "sent_pps": s.sent_pps, "received_pps": s.received_pps} for s in seconds]
-    measured = Measured(figures={LINK: figures}, doubts=_incomplete(doubts), tables={"seconds": rows})
-    return Imported(_cell(name, "ipgen", last.frame_bytes, round(lasted, 3)), measured, {PurePath(name).name: data})
+    measured = Measured(figures={LINK: figures}, doubts=mended(doubts), tables={"seconds": rows})
+    return Imported(_cell(name, "ipgen", last.frame_bytes, round(lasted, 3)), measured)
 
 
-def _answered(name: str, data: bytes, answer: ipgen_log.Answer) -> Imported:
+def _answered(name: str, answer: ipgen_log.Answer) -> Imported:
     rate = Pps(answer.pps)
     figures = {"received_pps": answer.pps, "received_bps_l1": float(l1_rate(rate, answer.frame_bytes))}
     notes = (
@@ -80,14 +78,9 @@ def _answered(name: str, data: bytes, answer: ipgen_log.Answer) -> Imported:
         if answer.ceiling_pps
         else "",
     )
-    return Imported(_cell(name, "ipgen", answer.frame_bytes, None), Measured({LINK: figures}, notes=notes), {PurePath(name).name: data})
-
-
-def _incomplete(why: Sequence[str]) -> tuple[Doubt, ...]:
-    return (Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(why), LINK),) if why else ()
+    return Imported(_cell(name, "ipgen", answer.frame_bytes, None), Measured({LINK: figures}, notes=notes))
 
 
 def _cell(name: str, tool: str, frame: int | None, seconds: float | None) -> Cell:
-    device = PurePath(name).stem
     params = {"frame_size": frame if frame is not None else "not told", "duration_s": seconds}
-    return Cell(mode=device, factors={"mode": device}, workload="sweep", tool=tool, links=(LINK,), params=params, repeat=1)
+    return imported_cell(PurePath(name).stem, workload="sweep", tool=tool, params=params)

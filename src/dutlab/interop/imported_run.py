@@ -1,10 +1,12 @@
-"""The one place that writes a run of what other tools measured: each of their files a trial, kept as it was, marked as imported."""
+"""The one place that writes a run of what other tools measured: each of their files kept as it was, its trials marked as imported."""
 
 from __future__ import annotations
 
+import shutil
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from dutlab.doubts import Doubt, DoubtKind
@@ -12,7 +14,11 @@ from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
 from dutlab.store.record import DoubtRecord, FlowRecord, TrialRecord
 from dutlab.store.run_folder import RunFolder
+from dutlab.store.write import Sync
 from dutlab.units import BpsL1
+
+LINK = "a"
+"""What the one way of a file that names none is called here."""
 
 
 @dataclass(frozen=True)
@@ -24,29 +30,65 @@ class ImportOptions:
 
 @dataclass(frozen=True)
 class Imported:
-    """One file's measurement, as a trial of ours would have told it. `raw` is name → the file, untouched."""
+    """One measurement, as a trial of ours would have told it. `raw` is name → what is kept of it beside `measured.raw`.
+
+    A path is read when it is kept: ten thousand files fit no memory.
+    """
 
     cell: Cell
     measured: Measured
-    raw: Mapping[str, bytes]
+    raw: Mapping[str, bytes | Path] = field(default_factory=dict)
     started: datetime | None = None
     """None where the file does not say; the time of the import stands there then."""
     ended: datetime | None = None
+    why: str = ""
+    """Why it has no result; empty when it has one."""
     ceilings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """As in a record; what the user's line rate allows."""
 
 
+def imported_cell(device: str, *, workload: str, tool: str, link: str = LINK, params: Mapping[str, str | float | int | None]) -> Cell:
+    """The cell of a trial on one link; `device` stands for the mode."""
+    return Cell(mode=device, factors={"mode": device}, workload=workload, tool=tool, links=(link,), params=dict(params), repeat=1)
+
+
+def mended(repairs: Sequence[str], about: str = LINK) -> tuple[Doubt, ...]:
+    """The doubt that a file was incomplete; none where nothing had to be mended."""
+    return (Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(repairs), about),) if repairs else ()
+
+
+def moment(seconds: float | None) -> datetime | None:
+    """A moment that a file tells in seconds since the epoch; None for none, and for one that no clock has shown."""
+    try:
+        return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def moment_in(text: object) -> datetime | None:
+    """The same of a moment in the words of ISO 8601; one without a zone is taken for UTC."""
+    try:
+        found = datetime.fromisoformat(str(text))
+        return moment((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp())
+    except (ValueError, OverflowError):
+        return None
+
+
 def write_imported(runs: Path, name: str, trials: Sequence[Imported], *, command: Sequence[str], now: datetime) -> RunFolder:
-    """A finished run under `runs`, called `name`. Raises StoreError."""
+    """A finished run under `runs`, called `name`. Raises StoreError, OSError."""
     cells = _repeats([trial.cell for trial in trials])
-    modes = list(dict.fromkeys(cell.mode for cell in cells))
     run = RunFolder.create(
         runs,
         experiment=name,
         experiment_yaml=b"# Imported: there is no experiment file. The files that were read lie under trials/*/raw.\n",
         testbed_yaml=None,
         resolved={
-            "experiment": {"name": name, "imported": True, "order": "as-written", "factors": {"mode": modes}},
+            "experiment": {
+                "name": name,
+                "imported": True,
+                "order": "as-written",
+                "factors": {"mode": list(dict.fromkeys(cell.mode for cell in cells))},
+            },
             "testbed": {"name": "not told by the imported files"},
             "command": list(command),
         },
@@ -55,21 +97,27 @@ def write_imported(runs: Path, name: str, trials: Sequence[Imported], *, command
             "trials": [{"number": n, "cell": cell.model_dump(mode="json"), "group": n} for n, cell in enumerate(cells, 1)],
         },
         now=now,
+        sync=Sync.AT_END,
     )
-    for number, (cell, trial) in enumerate(zip(cells, trials, strict=True), 1):
-        run.write_trial(_record(number, cell, trial, now), trial.raw)
-    run.write_manifest()
+    try:
+        for number, (cell, trial) in enumerate(zip(cells, trials, strict=True), 1):
+            kept = {name: data if isinstance(data, bytes) else data.read_bytes() for name, data in trial.raw.items()}
+            run.write_trial(_record(number, cell, trial, now), {**trial.measured.raw, **kept})
+        run.write_manifest()
+    except BaseException:
+        shutil.rmtree(run.path, ignore_errors=True)  # a part of an import is none; the files that it was made from are still there
+        raise
     return run
 
 
 def _repeats(cells: Sequence[Cell]) -> list[Cell]:
     """Files that say the same of the same device are repeats of one another."""
-    seen: list[Cell] = []
+    seen: Counter[str] = Counter()
     out = []
     for cell in cells:
-        first = cell.model_copy(update={"repeat": 1})
-        seen.append(first)
-        out.append(first.model_copy(update={"repeat": seen.count(first)}))
+        same = cell.model_copy(update={"repeat": 1}).model_dump_json()
+        seen[same] += 1
+        out.append(cell.model_copy(update={"repeat": seen[same]}))
     return out
 
 
@@ -77,7 +125,8 @@ def _record(number: int, cell: Cell, trial: Imported, now: datetime) -> TrialRec
     measured = trial.measured
     return TrialRecord(
         trial=number,
-        status="measured",
+        status="failed" if trial.why else "measured",
+        why=trial.why,
         cell=cell,
         started=trial.started or now,
         ended=trial.ended or trial.started or now,

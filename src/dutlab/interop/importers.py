@@ -3,25 +3,60 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from dutlab.interop.imported_run import Imported, ImportOptions
+from dutlab.errors import InputError
+from dutlab.interop.imported_run import Imported, ImportOptions, imported_cell
+from dutlab.methods.ports import Measured
 
 Importer = Callable[[str, bytes, ImportOptions], list[Imported]]
 """(name of the file, its bytes, what the user said) → its trials. Raises InputError."""
 
-IMPORTERS: Mapping[str, str] = {
-    "figures": "dutlab.interop.figure_table:imported",
-    "iperf3": "dutlab.interop.iperf3_run:imported",
-    "ipgen": "dutlab.interop.generator_runs:ipgen",
-    "loadtest": "dutlab.interop.loadtest_run:imported",
-    "pkt-gen": "dutlab.interop.generator_runs:pktgen",
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file. `read` is its Importer, as module:function; `workload` is what its trials are called."""
+
+    read: str
+    workload: str
+
+    @property
+    def importer(self) -> Importer:
+        """The function that `read` names; its module is imported now."""
+        module, _, function = self.read.partition(":")
+        found: Importer = getattr(importlib.import_module(module), function)
+        return found
+
+
+KINDS: Mapping[str, Kind] = {
+    "conductor": Kind("dutlab.interop.conductor_run:imported", "steps"),
+    "figures": Kind("dutlab.interop.figure_table:imported", "figures"),
+    "fio": Kind("dutlab.interop.fio_run:imported", "fio"),
+    "flent": Kind("dutlab.interop.flent_run:imported", "flent"),
+    "iperf3": Kind("dutlab.interop.iperf3_run:imported", "iperf3"),
+    "ipgen": Kind("dutlab.interop.generator_runs:ipgen", "sweep"),
+    "loadtest": Kind("dutlab.interop.loadtest_run:imported", "loadtest"),
+    "pkt-gen": Kind("dutlab.interop.generator_runs:pktgen", "sweep"),
+    "trex-ndr": Kind("dutlab.interop.ndr_run:imported", "sweep"),
 }
-"""Kind → its Importer, as module:function."""
 
 
-def importer(kind: str) -> Importer:
-    """Raises KeyError."""
-    module, _, function = IMPORTERS[kind].partition(":")
-    found: Importer = getattr(importlib.import_module(module), function)
-    return found
+def read_files(kind: str, paths: Sequence[Path], options: ImportOptions) -> tuple[list[Imported], list[str]]:
+    """The trials of all files, and what is wrong with files that hold no result: each of those is kept too, as a failed trial.
+
+    A file is kept with the first of its trials. Raises InputError when none holds a result, KeyError for an unknown kind, OSError.
+    """
+    read, trials, faults = KINDS[kind].importer, list[Imported](), list[str]()
+    for path in paths:
+        try:
+            found = read(str(path), path.read_bytes(), options)
+        except InputError as error:
+            faults.append(str(error))
+            cell = imported_cell(path.stem, workload=KINDS[kind].workload, tool=kind, params={"frame_size": "not told"})
+            found = [Imported(cell, Measured({}), why=error.what)]
+        trials += [replace(found[0], raw={**found[0].raw, path.name: path}), *found[1:]]
+    if len(faults) == len(paths):
+        raise InputError("; ".join(faults))
+    return trials, faults

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import Any
 
-from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError
-from dutlab.interop.imported_run import Imported, ImportOptions
+from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_cell, mended, moment
 from dutlab.methods.ports import Measured, Row
-from dutlab.plan.cell import Cell
 from dutlab.tools import iperf3_json
 from dutlab.tools.iperf3 import figures_of
-from dutlab.tools.iperf3_json import Result, UnreadableError
-
-LINK = "a"
-"""What the one way of such a file is called here."""
+from dutlab.tools.iperf3_json import Result
+from dutlab.tools.json_text import UnreadableError, member, number, read_object
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
@@ -26,35 +21,25 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     del options
     try:
         document, repairs = _document(data)
-        result = iperf3_json.parse(json.dumps(document).encode())
+        result = iperf3_json.result_of(document, repairs)
     except UnreadableError as error:
         raise InputError(f"{name}: {error}", remedy="only a test that reached its end has a result") from error
-    start, udp = _mapping(document, "start"), _mapping(_mapping(document, "end"), "sum")
-    test = _mapping(start, "test_start")
-    doubts = [Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(found), LINK)] if (found := [*repairs, *result.repairs]) else []
+    start, udp = member(document, "start"), member(member(document, "end"), "sum")
+    test = member(start, "test_start")
     measured = Measured(
         figures={LINK: _figures(result, udp)},
-        doubts=tuple(dict.fromkeys(doubts)),
+        doubts=mended(result.repairs),
         facts={"iperf3_version": result.version},
         tables={"seconds": [_row(i.end_s, i.goodput_bps, i.retransmits) for i in result.intervals]},
     )
-    cell = Cell(
-        mode=PurePath(name).stem,
-        factors={"mode": PurePath(name).stem},
-        workload="iperf3",
-        tool="iperf3",
-        links=(LINK,),
-        params={
-            "protocol": str(test.get("protocol", "TCP")).lower(),
-            "streams": _whole(test.get("num_streams")),
-            "omit_s": _whole(test.get("omit")),
-            "duration_s": _whole(test.get("duration")),
-        },
-        repeat=1,
-    )
-    seconds = _mapping(start, "timestamp").get("timesecs")
-    began = datetime.fromtimestamp(seconds, UTC) if isinstance(seconds, int | float) else None
-    return [Imported(cell, measured, {PurePath(name).name: data}, began)]
+    params = {
+        "protocol": str(test.get("protocol", "TCP")).lower(),
+        "streams": _whole(test, "num_streams"),
+        "omit_s": _whole(test, "omit"),
+        "duration_s": _whole(test, "duration"),
+    }
+    cell = imported_cell(PurePath(name).stem, workload="iperf3", tool="iperf3", params=params)
+    return [Imported(cell, measured, started=moment(number(member(start, "timestamp"), "timesecs")))]
 
 
 def _document(data: bytes) -> tuple[dict[str, Any], list[str]]:
@@ -62,27 +47,26 @@ def _document(data: bytes) -> tuple[dict[str, Any], list[str]]:
     events = []
     lines = data.decode("utf-8", "replace").splitlines()
     if not any('"event"' in line[:20] for line in lines[:3]):
-        return iperf3_json.read_object(data)
-    cut = 0
-    for line in lines:
+        return read_object(data)
+    cut = []
+    for at, line in enumerate(lines, 1):
         try:
             said = json.loads(line)
             events.append((said["event"], said["data"]))
-        except (ValueError, KeyError, TypeError):
-            cut += bool(line.strip())
+        except (ValueError, KeyError, TypeError, RecursionError):
+            cut += [f"line {at} is no event"] if line.strip() else []
     whole: dict[str, Any] = {"intervals": [data for event, data in events if event == "interval"]}
     whole |= {event: data for event, data in events if event in ("start", "end", "error")}
     if "start" not in whole:
         raise UnreadableError("its stream has no start")
-    return whole, [f"lines that are no event: {cut}"] if cut else []
+    return whole, cut
 
 
 def _figures(result: Result, udp: Mapping[str, Any]) -> dict[str, float]:
+    packets, lost, jitter_ms = (number(udp, key) for key in ("packets", "lost_packets", "jitter_ms"))
     found = figures_of(result)
-    packets, lost, jitter = (udp.get(key) for key in ("packets", "lost_packets", "jitter_ms"))
-    if isinstance(packets, int) and isinstance(lost, int) and packets > 0:
-        found |= {"loss_ratio": lost / packets}
-        found |= {"jitter_ns": float(jitter) * 1e6} if isinstance(jitter, int | float) else {}
+    if packets and lost is not None:
+        found |= {"loss_ratio": lost / packets} | ({} if jitter_ms is None else {"jitter_ns": jitter_ms * 1e6})
     return found
 
 
@@ -90,10 +74,6 @@ def _row(at_s: float, goodput_bps: float, retransmits: int | None) -> Row:
     return {"at_s": at_s, "goodput_bps": goodput_bps, "retransmits": retransmits}
 
 
-def _mapping(of: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = of.get(key)
-    return found if isinstance(found, Mapping) else {}
-
-
-def _whole(value: object) -> int | None:
-    return int(value) if isinstance(value, int | float) else None
+def _whole(of: Mapping[str, Any], key: str) -> int | None:
+    found = number(of, key)
+    return None if found is None else int(found)

@@ -6,16 +6,13 @@ import itertools
 
 from dutlab.analysis.rescore import LOSS_THRESHOLD, RampSecond
 from dutlab.errors import InputError
-from dutlab.interop.imported_run import Imported, ImportOptions
+from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_cell
 from dutlab.interop.loadtest_json import Channel, LoadtestFile, Sample, from_bytes, profile_file
 from dutlab.methods.loadtest import REFERENCE_LINE, Ramp, Second, figures_of, notes_of, rows_of, together
 from dutlab.methods.ports import Measured, back_of
 from dutlab.plan.cell import Cell
 from dutlab.store.record import TrialRecord
 from dutlab.units import BpsL1, Pps, Seconds, parse_pps, si
-
-LINK = "a"
-"""What the one link of such a file is called here."""
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
@@ -31,7 +28,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     measured = Measured(
         figures=figures, notes=notes, tables={"seconds": [row for way, found in ways.items() for row in rows_of(way, found, ramp)]}
     )
-    return [Imported(_cell(of, ramp, name.rsplit("/", 1)[-1].removesuffix(".json")), measured, {name.rsplit("/", 1)[-1]: data})]
+    return [Imported(_cell(of, ramp, name.rsplit("/", 1)[-1].removesuffix(".json")), measured)]
 
 
 def file_of(record: TrialRecord) -> LoadtestFile:
@@ -118,12 +115,10 @@ def _loss(seconds: list[Second]) -> dict[str, float]:
 
 
 def _cell(of: LoadtestFile, ramp: Ramp, device: str) -> Cell:
-    return Cell(
-        mode=device,
-        factors={"mode": device},
+    return imported_cell(
+        device,
         workload="loadtest",
         tool="trex-loadtest",
-        links=(LINK,),
         params={
             "frame_size": of.profile,
             "directions": "forward" if of.unidirectional else "both",
@@ -135,5 +130,4 @@ def _cell(of: LoadtestFile, ramp: Ramp, device: str) -> Cell:
             "line_rate_bps_l1": ramp.line,
             "threshold_percent": LOSS_THRESHOLD * 100,
         },
-        repeat=1,
     )

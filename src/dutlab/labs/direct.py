@@ -56,7 +56,7 @@ def _direct(link: Link, number: int) -> Link:
     here, there = f"198.18.{number}", f"198.19.{number}"
     return Link.model_validate({
         "name": link.name,
-        "path": [f"{_SOURCE}:rig-{link.name}", str(link.dut_in), str(link.dut_out), f"{_SINK}:rig-{link.name}"],
+        "path": [f"{_SOURCE}:rig-{link.name}", str(link.dut_in), str(link.dut_out), f"{_SINK}:rig-{link.name}-in"],
         "addresses": [f"{here}.2/24", f"{here}.1/24", f"{there}.1/24", f"{there}.2/24"],
         "mtu": link.mtu,
     })  # fmt: skip
@@ -80,7 +80,7 @@ def _cables(testbed: Testbed, namespaces: Mapping[str, str]) -> str:
 
 
 def _setup(testbed: Testbed, role: str) -> str:
-    """Addressed and up; the other end answers for the gateway that a frame is sent to."""
+    """Addressed and up, with a way to the other end's network: the other end answers for the gateway that a frame is sent to."""
     lines = []
     for number, link in enumerate(testbed.links.values()):
         here = role == _SOURCE
@@ -93,6 +93,7 @@ def _setup(testbed: Testbed, role: str) -> str:
             f"ethtool -K {port.interface} gro on tso off tx-udp-segmentation off",
             f"ip link set dev {port.interface} up",
             f"ip neigh replace {gateway.ip} lladdr {other} dev {port.interface} nud permanent",
+            f"ip route replace {(link.sink_address if here else link.source_address).network} via {gateway.ip} dev {port.interface}",
         ]
     return "\n".join(lines) + "\n"
 

@@ -19,7 +19,7 @@ from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
 from dutlab.labs import inside, napi, recipe, sshd
 from dutlab.labs.labfile import ROLES, LabDescription, description
-from dutlab.labs.state import CONDUCTOR, LabState, Owner, StateFolder, check_label, namespaces_of, new_label
+from dutlab.labs.state import CONDUCTOR, TESTER, LabState, Owner, StateFolder, check_label, namespaces_of, new_label
 from dutlab.spec.testbed import Testbed
 
 _LAST_CALL_S = 0.1
@@ -73,8 +73,7 @@ async def up(name: str, *, label: str | None = None, layout: str | None = None) 
     layout_name, spread = plan.layout(layout)
     cpus, watch_cpu = spread.on(sorted(os.sched_getaffinity(0)))
     label = check_label(label or new_label())
-    roles = ROLES if plan.settings.reach == "netns" else (*ROLES, CONDUCTOR)
-    namespaces, folder = namespaces_of(label, roles), StateFolder()
+    namespaces, folder = _namespaces(label, plan), StateFolder()
     if folder.read(label) is None and (taken := [n for n in namespaces.values() if (NAMESPACES / n).exists()]):
         remedy = f"`dutlab lab down {label}`, or choose another label"
         raise LabError(f"network namespace {taken[0]} is there already", remedy=remedy)
@@ -152,6 +151,14 @@ def standing() -> list[StandingLab]:
     ]
 
 
+def _namespaces(label: str, plan: LabDescription) -> dict[str, str]:
+    """Role → namespace; of a box, source and sink have one, which is also found under its own name."""
+    if plan.settings.box:
+        found = namespaces_of(label, ("dut", TESTER))
+        return {"source": found[TESTER], "sink": found[TESTER], **found}
+    return namespaces_of(label, ROLES if plan.settings.reach == "netns" else (*ROLES, CONDUCTOR))
+
+
 def _lab(state: LabState, plan: LabDescription) -> Lab:
     return Lab(
         label=state.label,
@@ -167,7 +174,7 @@ def _lab(state: LabState, plan: LabDescription) -> Lab:
 
 async def _build(machine: LocalHost, plan: LabDescription, state: LabState, folder: StateFolder) -> list[str]:
     """Returns notes. Raises HostError."""
-    for namespace in state.namespaces.values():
+    for namespace in dict.fromkeys(state.namespaces.values()):
         await machine.run(["ip", "netns", "add", namespace])
     await machine.run(["ip", "-batch", "-"], stdin=recipe.veth_batch(plan.testbed, state.namespaces).encode())
     hosts = {role: NetnsHost(role, state.namespaces[role]) for role in ROLES}

@@ -66,6 +66,8 @@ class LabSettings(_Strict):
     tso: bool
     reach: Literal["netns", "ssh"] = "netns"
     """How its hosts are reached: by entering their namespaces, or through an ssh server in each."""
+    box: bool = False
+    """The DUT is as a box from a shop: it forwards by itself, neighbours find one another, and source and sink are one host, the tester."""
     layout: str
     layouts: dict[str, Layout]
 

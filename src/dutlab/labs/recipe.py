@@ -58,9 +58,9 @@ def management_script(ends: Mapping[str, IPv4Interface]) -> str:
 def setup_script(description: LabDescription, role: str) -> str:
     """For `sh -e` inside the namespace of `role`: quiet, addressed, its neighbours known, everything up."""
     testbed, settings = description.testbed, description.settings
-    lines = [*_sysctls(testbed), "ip -batch - <<'END'", "link set dev lo up"]
+    lines = [*_sysctls(testbed), *_by_itself(description, role), "ip -batch - <<'END'", "link set dev lo up"]
     for index, link in enumerate(testbed.links.values()):
-        lines += _port_commands(index, link, role)
+        lines += _port_commands(index, link, role) if not settings.box else _bare_port_commands(link, role)
     lines.append("END")
     for port in ports_of(testbed, role):
         lines.append(f"ethtool -K {port} gro {_on(settings.gro)} tso {_on(settings.tso)} tx-udp-segmentation {_on(settings.tso)}")
@@ -110,6 +110,19 @@ def _port_commands(index: int, link: Link, role: str) -> Iterator[str]:
         if role in (ROLES[0], ROLES[2]):
             beyond = link.addresses[3 - i].network
             yield f"route add {beyond} via {link.addresses[other].ip} dev {port.interface}"
+
+
+def _bare_port_commands(link: Link, role: str) -> Iterator[str]:
+    """An address and up: as somebody would who has just plugged the cables in."""
+    for port, address in zip(link.path, link.addresses, strict=True):
+        if port.host == role:
+            yield f"addr add {address} dev {port.interface}"
+            yield f"link set dev {port.interface} up"
+
+
+def _by_itself(description: LabDescription, role: str) -> Iterator[str]:
+    if description.settings.box and role == ROLES[1]:
+        yield "echo 1 > /proc/sys/net/ipv4/ip_forward"
 
 
 def _on(value: bool) -> str:  # noqa: FBT001 one word of a command

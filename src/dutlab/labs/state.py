@@ -37,6 +37,10 @@ CONDUCTOR = "conductor"
 """Beside the roles, in a lab that is reached over ssh: the namespace at the far end of the management links."""
 
 
+TESTER = "tester"
+"""The one namespace of source and sink, in a lab where they are one host."""
+
+
 def namespaces_of(label: str, roles: Iterable[str] = ROLES) -> dict[str, str]:
     """Role → name of the network namespace."""
     return {role: f"dutlab-{label}-{role}" for role in roles}
@@ -133,7 +137,7 @@ class StateFolder:
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError):
-            return LabState(label, "", "", namespaces_of(label, (*ROLES, CONDUCTOR)), Owner(0, 0), 0.0)
+            return LabState(label, "", "", namespaces_of(label, (*ROLES, CONDUCTOR, TESTER)), Owner(0, 0), 0.0)
 
     def labels(self) -> list[str]:
         """Of every lab that has a file, built to the end or not."""

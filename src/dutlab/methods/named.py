@@ -7,12 +7,16 @@ import importlib
 from dutlab.methods.ports import Method
 
 METHODS = {
+    "generators": "dutlab.methods.sweep",
     "soak": "dutlab.methods.soak",
     "latency": "dutlab.methods.latency",
     "loadtest": "dutlab.methods.loadtest",
+    "quick-test": "dutlab.methods.quick_test",
     "reconf": "dutlab.methods.reconf",
     "rfc2544": "dutlab.methods.rfc2544.suite",
+    "routes": "dutlab.methods.routes",
     "search": "dutlab.methods.search",
+    "state": "dutlab.methods.state.suite",
     "sweep": "dutlab.methods.sweep",
 }
 """Workload → the module whose `measure` is its method."""

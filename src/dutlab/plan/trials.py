@@ -24,8 +24,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from dutlab.analysis.ceilings import Ip, frames, tcp_goodput
 from dutlab.plan.cell import Cell
 from dutlab.plan.timing import HAND_S, LAB_S, MODE_S, tool_overhead
-from dutlab.spec.experiment import LARGEST_SEED, Experiment
+from dutlab.spec.experiment import LARGEST_SEED, Experiment, RepeatUntil
 from dutlab.spec.generators import ENGINE, generator_of
+from dutlab.spec.known import MANUAL
 from dutlab.spec.mixes import Mix
 from dutlab.spec.testbed import Link, Testbed
 from dutlab.spec.workloads import Setting, WorkloadModel
@@ -64,6 +65,8 @@ class Plan(BaseModel):
     """Of the whole run, pauses for a person included."""
     hand_factors: tuple[str, ...] = ()
     """Factors that a person sets."""
+    repeat_rule: RepeatUntil | None = None
+    """Under a rule `trials` has as many repeats as it allows, and `estimate_s` is of all; those that it makes needless are left out."""
     trials: tuple[Trial, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -115,13 +118,15 @@ def make_plan(experiment: Experiment, testbed: Testbed, *, seed: int | None = No
                     ceilings=_ceilings(drive.setting, testbed),
                 )
             )
+    by_person = (*(("mode",) if testbed.hosts["dut"].family == MANUAL else ()), *experiment.hand_factors)
     return Plan(
         experiment=experiment.name,
         testbed=testbed.name,
         order=experiment.order,
         seed=seed,
-        estimate_s=_estimate(trials, experiment.hand_factors),
-        hand_factors=experiment.hand_factors,
+        estimate_s=_estimate(trials, by_person),
+        hand_factors=by_person,
+        repeat_rule=None if isinstance(experiment.repeats, int) else experiment.repeats,
         trials=tuple(trials),
     )
 
@@ -162,7 +167,7 @@ class _Shuffler:
 def _groups(experiment: Experiment, shuffle: _Shuffler) -> Iterator[tuple[str, dict[str, str], int]]:
     """Mode, levels of the factors set by hand, and repeat of each application of a mode, in order."""
     for by_hand in _stretches(experiment):
-        for repeat in range(1, experiment.repeats + 1):
+        for repeat in range(1, experiment.most_repeats + 1):
             for mode in shuffle(experiment.factors["mode"]):
                 yield mode, by_hand, repeat
 

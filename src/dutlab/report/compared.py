@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dutlab.analysis.compare import Comparison, Pair, Together, compare, together
+from dutlab.analysis.compare import Comparison, Pair, Together, compare, main_figures, together
 from dutlab.analysis.differences import Difference, differences
 from dutlab.errors import InputError
 from dutlab.plan.cell import Cell
 from dutlab.report.groups import GroupKey, key_of
+from dutlab.store.needed import needed_cells
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
-
-_MAIN = (
-    re.compile(r"goodput_bps"),
-    re.compile(r"\w+_lower_pps|max_ok_pps|throughput_pps"),
-    re.compile(r"received_pps"),
-    re.compile(r"max_received_pps"),
-)
-"""What a cell is compared by: the first of these that it has."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +52,7 @@ def open_run(path: Path) -> ComparedRun:
     records = list(run.readable_records(faults))
     for record in records:
         tools |= record.tool_facts
-    if short := len(run.plan.get("trials", ())) - len(records):
+    if short := len(needed_cells(run.plan, records)) - len(records):
         faults.append(f"{run.name}: {short} trials of the plan have no record that can be read")
     hosts = {name: {k: v for k, v in facts.items() if k != "host"} for name, facts in run.hosts().items()}
     return ComparedRun(run.name, tuple(records), {**run.resolved, "hosts": hosts, "tools": tools}, tuple(faults))
@@ -138,20 +130,14 @@ def _by_cell(records: Sequence[TrialRecord]) -> dict[GroupKey, list[TrialRecord]
 
 
 def _pairs(first: Sequence[TrialRecord], second: Sequence[TrialRecord], label: str, figures: Sequence[str]) -> list[Pair]:
-    link = first[0].cell.link_label
+    link = first[0].cell.link_label or next(iter(first[0].figures), "")  # steps have no link
     wanted = figures or _main_figures([*first, *second], link)
     pairs = [Pair(label, figure, _values(first, link, figure), _values(second, link, figure)) for figure in wanted]
     return [p for p in pairs if p.first or p.second]
 
 
 def _main_figures(records: Sequence[TrialRecord], link: str) -> list[str]:
-    return main_figures(dict.fromkeys(name for r in records for name in r.figures.get(link, ())))
-
-
-def main_figures(names: Iterable[str]) -> list[str]:
-    """Of the figures of a cell those that it is compared by; several where a search had several goals."""
-    held = list(names)
-    return next((found for pattern in _MAIN if (found := [n for n in held if pattern.fullmatch(n)])), [])
+    return main_figures(name for r in records for name in r.figures.get(link, ()))
 
 
 def _values(records: Sequence[TrialRecord], link: str, figure: str) -> tuple[float, ...]:

@@ -12,20 +12,23 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from dutlab.analysis.doctor import Finding, by_price
 from dutlab.errors import StoreError
 from dutlab.plan.cell import Cell
 from dutlab.report.facts import fact_rows, tools
-from dutlab.report.groups import Group, group, labels_of, planned_cells
+from dutlab.report.groups import Group, group, labels_of
 from dutlab.report.headline import headlines, spread_sentence
 from dutlab.report.limits import limits
 from dutlab.report.losses import losses
 from dutlab.report.model import RunReport, TrialLine
 from dutlab.report.notes import NoteBook
+from dutlab.report.optics import optics_section
 from dutlab.report.sections import sections
 from dutlab.report.tables import SWEEP, matrices, sweeps
 from dutlab.report.watched import checks, core_means, counters, cpus
 from dutlab.report.words import asked_words, duration_words
 from dutlab.store.manifest import MANIFEST
+from dutlab.store.needed import needed_cells, repeat_rule
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import NewerRun, RunFolder
 
@@ -56,7 +59,7 @@ def read_run(path: Path, *, first_note: int = 1) -> ReadRun:
     faults: list[str] = []
     records = list(run.readable_records(faults))
     experiment, testbed = _mapping(run.resolved.get("experiment")), _mapping(run.resolved.get("testbed"))
-    planned = planned_cells(run.plan)
+    planned = needed_cells(run.plan, records)
     labels = labels_of([*planned.values(), *(r.cell for r in records)], _mapping(experiment.get("factors")))
     groups = group(planned, records, labels)
     order, book = tuple(dict.fromkeys(labels.values())), NoteBook(groups, first=first_note)
@@ -94,13 +97,15 @@ def report_of(read: ReadRun, base: Path) -> RunReport:
         seed=str(run.plan.get("seed", "not recorded")),
         order=str(experiment.get("order") or run.plan.get("order") or "not recorded"),
         repeats=max((c.repeat for c in cells), default=0),
+        repeat_rule=rule.words if (rule := repeat_rule(run.plan)) else "",
         command=_command(run, run.resolved, run.plan.get("seed")),
         manifest=_manifest(run),
         labels=order,
         headlines=(*(h for s in found_sections for h in s.headlines), *headlines(found_matrices, found_sweeps, found_limits)),
         matrices=found_matrices,
         sweeps=found_sweeps,
-        sections=found_sections,
+        sections=(*found_sections, *optics_section(facts)),
+        findings=_findings(run, faults),
         limits=found_limits,
         losses=losses(groups),
         cpus=cpus(means, groups, order),
@@ -127,6 +132,20 @@ def _hosts(run: RunFolder, faults: list[str]) -> dict[str, dict[str, Any]]:
     except StoreError as error:
         faults.append(str(error))
         return {}
+
+
+def _findings(run: RunFolder, faults: list[str]) -> tuple[Finding, ...]:
+    """Of every time that the testbed was examined; the same finding once. Runs of other tools, and older ones, have none."""
+    found = []
+    try:
+        found = [Finding.from_json(data) for data in run.findings()]
+    except NewerRun:
+        raise
+    except StoreError as error:
+        faults.append(str(error))
+    except (KeyError, TypeError) as error:
+        faults.append(f"{run.path / 'doctor.json'}: holds what is no finding: {error!r}")
+    return tuple(by_price(found))
 
 
 def _line(record: TrialRecord, of: Group, run: RunFolder, base: Path, book: NoteBook) -> TrialLine:

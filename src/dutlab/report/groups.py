@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import ValidationError
-
 from dutlab.plan.cell import Cell
 from dutlab.store.record import TrialRecord
 
@@ -38,18 +36,6 @@ class Group:
         return "not measured: the run ended before it" if self.planned else "not part of the plan"
 
 
-def planned_cells(plan: Mapping[str, Any]) -> dict[int, Cell]:
-    """Trial → cell, of what plan.json holds. Entries that are none are left out: the records speak for themselves."""
-    out: dict[int, Cell] = {}
-    trials = plan.get("trials")
-    for entry in trials if isinstance(trials, list) else ():
-        try:
-            out[int(entry["number"])] = Cell.model_validate(entry["cell"])
-        except (KeyError, TypeError, ValueError, ValidationError):
-            continue
-    return out
-
-
 def group(planned: Mapping[int, Cell], records: Sequence[TrialRecord], labels: Mapping[GroupKey, str]) -> list[Group]:
     """One group a cell, in the order of the labels and then of the plan."""
     groups: dict[GroupKey, Group] = {}
@@ -58,24 +44,26 @@ def group(planned: Mapping[int, Cell], records: Sequence[TrialRecord], labels: M
         made.planned.append(number)
     for record in sorted(records, key=lambda r: r.trial):
         groups[key_of(record.cell)].records.append(record)
-    order = list(dict.fromkeys(labels.values()))
-    return sorted(groups.values(), key=lambda g: (order.index(g.label), g.planned[0]))
+    order = {label: place for place, label in enumerate(dict.fromkeys(labels.values()))}
+    return sorted(groups.values(), key=lambda g: (order[g.label], g.planned[0]))
 
 
 def labels_of(cells: Iterable[Cell], factors: Mapping[str, Any]) -> dict[GroupKey, str]:
     """Cell → its row's label: the mode, and the levels of whatever else was varied, in the order of the experiment file."""
     held = list(cells)
-    levels: dict[str, list[str]] = {name: [str(v) for v in given] for name, given in factors.items() if isinstance(given, (list, tuple))}
+    levels: dict[str, dict[str, int]] = {
+        name: {level: place for place, level in enumerate(dict.fromkeys(map(str, given)))}
+        for name, given in factors.items()
+        if isinstance(given, (list, tuple))
+    }
     for cell in held:
-        for name, level in cell.factors.items():
-            known = levels.setdefault(name, [])
-            if level not in known:
-                known.append(level)
+        for name, level in {**cell.factors, "mode": cell.mode}.items():
+            known = levels.setdefault(name, {})
+            known.setdefault(level, len(known))
     varied = [name for name, found in levels.items() if name != "mode" and len(found) > 1]
-    modes = list(dict.fromkeys([*levels.get("mode", []), *(c.mode for c in held)]))
 
     def place(cell: Cell) -> tuple[int, ...]:
-        return (modes.index(cell.mode), *(levels[n].index(cell.factors[n]) if n in cell.factors else -1 for n in varied))
+        return (levels["mode"][cell.mode], *(levels[n][cell.factors[n]] if n in cell.factors else -1 for n in varied))
 
     ordered = sorted(held, key=place)
     return {key_of(c): " · ".join([c.mode, *(f"{n} {c.factors[n]}" for n in varied if n in c.factors)]) for c in ordered}

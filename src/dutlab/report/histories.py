@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dutlab.analysis.compare import less_is_better
+from dutlab.analysis.compare import less_is_better, main_figures
 from dutlab.analysis.history import Change, History, Point, history
 from dutlab.analysis.rank import p_words
 from dutlab.errors import InputError
-from dutlab.report.compared import cell_label, main_figures
+from dutlab.report.compared import cell_label
 from dutlab.report.curve_plot import curve_plot
 from dutlab.report.model import Curve, Line, Moment
 from dutlab.report.plot import Plot

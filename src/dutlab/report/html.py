@@ -132,8 +132,7 @@ def style_sheet() -> str:
 
 def _colour_place(r: RunReport, label: str) -> int:
     """Checks name a mode, not a label: it gets the colour of the first label it begins."""
-    found = next((n for n, known in enumerate(r.labels) if known == label or known.startswith(f"{label} · ")), 0)
-    return found % len(SERIES)
+    return r.places.get(label, 0) % len(SERIES)
 
 
 def _checks_by_mode(r: RunReport) -> list[tuple[str, list[CheckLine]]]:

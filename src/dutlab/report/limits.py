@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
+from typing import Any, Self
 
+from dutlab.analysis.compare import main_figures
 from dutlab.analysis.limited import Core, Facts, Neighbour, what_limited
 from dutlab.analysis.statistics import median
 from dutlab.report.groups import Group
@@ -14,8 +16,13 @@ from dutlab.report.model import LimitRow
 from dutlab.report.tables import size_order
 from dutlab.report.watched import DUT, CoreMeans
 from dutlab.store.record import FlowRecord
+from dutlab.units import ETH_L1_OVERHEAD_BYTES
 
-_MAIN = ("goodput_bps", "received_pps")
+_ONE_LOAD = ("goodput_bps", "received_pps")
+"""Figures of trials with one steady load. Only beside these do the cores' mean load and the ledger tell what happened at that rate: a
+search or a ramp goes through many rates in one trial."""
+_LIKE_RECEIVED = "received_pps"
+"""Under this name stands the ceiling of whatever else is frames a second."""
 _SHARED = "in an embedded lab the generator and the sink work on these cores too"
 _TABLE_SIZE = "net.netfilter.nf_conntrack_max"
 _Place = tuple[str, tuple[str, ...], str]
@@ -23,21 +30,46 @@ _Place = tuple[str, tuple[str, ...], str]
 
 
 def limits(groups: Sequence[Group], means: CoreMeans, hosts: Mapping[str, Mapping[str, Any]], *, lab: bool) -> tuple[LimitRow, ...]:
-    """One row a cell that has a figure which can be limited by anything: goodput or frames received."""
-    measured = [g for g in groups if g.measured and _main(g)]
-    labels = list(dict.fromkeys(g.label for g in groups))
-    by_place: dict[_Place, list[Group]] = defaultdict(list)
-    for group in measured:
-        by_place[_place(group)].append(group)
-    ordered = sorted(
-        measured, key=lambda g: (labels.index(g.label), g.cell.workload, len(g.cell.links), g.cell.links, size_order(_size(g)))
-    )
-    return tuple(_row(g, by_place, _cores(g, means), _table_size(hosts), lab=lab) for g in ordered)
+    """One row a cell that has a figure which can be limited by anything: goodput, or frames received, found or sustained."""
+    measured = [g for g in groups if g.measured and _main(g)[0]]
+    labels = {label: n for n, label in enumerate(dict.fromkeys(g.label for g in groups))}
+    near = _Near.of(measured)
+    ordered = sorted(measured, key=lambda g: (labels[g.label], g.cell.workload, len(g.cell.links), g.cell.links, size_order(_size(g))))
+    return tuple(_row(g, near, _cores(g, means), _table_size(hosts), lab=lab) for g in ordered)
 
 
-def _row(group: Group, by_place: Mapping[_Place, Sequence[Group]], cores: Sequence[Core], table: float | None, *, lab: bool) -> LimitRow:
-    figure, link = _main(group), group.cell.link_label
-    found = what_limited(_facts(group, figure, by_place, cores, table, lab=lab))
+@dataclass(frozen=True)
+class _Near:
+    """The cells that tell something of one another, found once: a run has as many cells as files were imported."""
+
+    of_label: Mapping[tuple[_Place, str], Sequence[Group]]
+    """Place and label → their cells of all frame sizes."""
+    fastest: Mapping[tuple[_Place, str, str], Sequence[tuple[float, str]]]
+    """Place, frame size and figure → the two labels with the highest values, the highest first."""
+    sums: Mapping[tuple[str, str, str, str], Sequence[tuple[tuple[str, ...], float]]]
+    """Workload, parameters, label and frame size → the links of several that were driven at once, and what came through them together."""
+
+    @classmethod
+    def of(cls, groups: Sequence[Group]) -> Self:
+        of_label: dict[tuple[_Place, str], list[Group]] = defaultdict(list)
+        fastest: dict[tuple[_Place, str, str], list[tuple[float, str]]] = defaultdict(list)
+        sums: dict[tuple[str, str, str, str], list[tuple[tuple[str, ...], float]]] = defaultdict(list)
+        for group in groups:
+            place, size, (figure, link) = _place(group), _size(group), _main(group)
+            of_label[place, group.label].append(group)
+            for name in {figure, "sent_pps"}:
+                if (value := _figure(group, link, name)) is not None:
+                    best = {label: v for v, label in fastest[place, size, name]}
+                    best[group.label] = max(value, best.get(group.label, value))
+                    fastest[place, size, name] = sorted(((v, label) for label, v in best.items()), reverse=True)[:2]
+                    if name == figure and len(group.cell.links) > 1:
+                        sums[group.cell.workload, place[2], group.label, size].append((group.cell.links, value))
+        return cls(of_label, fastest, sums)
+
+
+def _row(group: Group, near: _Near, cores: Sequence[Core], table: float | None, *, lab: bool) -> LimitRow:
+    figure, link = _main(group)
+    found = what_limited(_facts(group, near, cores if figure in _ONE_LOAD else (), table, lab=lab))
     return LimitRow(
         label=group.label, workload=group.cell.workload, links=link, size=str(group.cell.params.get("frame_size", "")), figure=figure,
         value=_figure(group, link, figure) or 0.0, words=found.words, confidence=found.confidence.word, evidence=found.evidence,
@@ -45,27 +77,23 @@ def _row(group: Group, by_place: Mapping[_Place, Sequence[Group]], cores: Sequen
     )  # fmt: skip
 
 
-def _facts(
-    group: Group, figure: str, by_place: Mapping[_Place, Sequence[Group]], cores: Sequence[Core], table: float | None, *, lab: bool
-) -> Facts:
-    link = group.cell.link_label
-    near = by_place[_place(group)]
-    same_size = [g for g in near if _size(g) == _size(group)]
-    frames = figure == "received_pps"
-    flows = [f for r in group.measured for f in r.flows]
+def _facts(group: Group, near: _Near, cores: Sequence[Core], table: float | None, *, lab: bool) -> Facts:
+    (figure, link), place, size = _main(group), _place(group), _size(group)
+    frames, steady = figure.endswith("_pps"), figure in _ONE_LOAD
+    flows = [f for r in group.measured for f in r.flows] if steady else []
     streams = group.cell.params.get("streams")
     alone = len(group.cell.links) == 1
     return Facts(
         value=_figure(group, link, figure) or 0.0,
         unit="pps" if frames else "bit/s",
         line=_ceiling(group, link, figure),
-        pps=_figure(group, link, "received_pps"),
-        mean_bytes=_mean_bytes(flows),
+        pps=_figure(group, link, figure if frames else _LIKE_RECEIVED),
+        mean_bytes=_mean_bytes(group),
         asked=_figure(group, link, "asked_pps") if frames else None,
         sent=_figure(group, link, "sent_pps") if frames else None,
-        loss_ratio=_figure(group, link, "loss_ratio"),
+        loss_ratio=_figure(group, link, "loss_ratio") if steady else None,
         refused_ratio=_refused(flows),
-        generator_best=max((v for g in same_size if (v := _figure(g, link, "sent_pps")) is not None), default=None) if frames else None,
+        generator_best=_generator_best(group, near) if frames else None,
         generator_core=_figure(group, link, "sender_cpu_percent") if alone else None,
         sink_core=_figure(group, link, "receiver_cpu_percent") if alone else None,
         dut_cores=cores,
@@ -74,9 +102,9 @@ def _facts(
         table_entries=median([r.counters.get(DUT, {}).get("conntrack_entries", 0.0) for r in group.measured]),
         table_size=table,
         streams=int(streams) if isinstance(streams, (int, float)) and not frames else None,
-        neighbours=tuple(_neighbours(group, near, figure)),
-        other_modes={g.label: v for g in same_size if g.label != group.label and (v := _figure(g, link, figure)) is not None},
-        together=_together(group, by_place, figure) if alone else None,
+        neighbours=tuple(_neighbours(group, near.of_label[place, group.label], figure)),
+        other_modes={label: v for v, label in near.fastest.get((place, size, figure), ()) if label != group.label},
+        together=_together(group, near) if alone else None,
     )
 
 
@@ -92,28 +120,21 @@ def _cores(group: Group, means: CoreMeans) -> tuple[Core, ...]:
 
 
 def _neighbours(group: Group, near: Iterable[Group], figure: str) -> Iterable[Neighbour]:
-    link = group.cell.link_label
+    link = _main(group)[1]
     for other in near:
-        if other.label != group.label or _size(other) == _size(group) or figure != "received_pps":
+        if _size(other) == _size(group) or not figure.endswith("_pps"):
             continue
-        mean, pps = _mean_bytes([f for r in other.measured for f in r.flows]), _figure(other, link, figure)
+        mean, pps = _mean_bytes(other), _figure(other, link, figure)
         if mean and pps:
             line = _ceiling(other, link, figure)
             name = f"{_size(other)}-byte frames" if _size(other).isdigit() else _size(other)
             yield Neighbour(name, mean, pps, pps / line if line else None)
 
 
-def _together(group: Group, by_place: Mapping[_Place, Sequence[Group]], figure: str) -> float | None:
+def _together(group: Group, near: _Near) -> float | None:
     """The sum over several links of which this one was a part, in the same mode."""
-    workload, links, params = _place(group)
-    sums = [
-        v
-        for (of, with_links, same), others in by_place.items()
-        if (of, same) == (workload, params) and len(with_links) > 1 and links[0] in with_links
-        for g in others
-        if g.label == group.label and _size(g) == _size(group) and (v := _figure(g, "+".join(with_links), figure)) is not None
-    ]
-    return max(sums, default=None)
+    workload, (link,), params = _place(group)
+    return max((value for links, value in near.sums.get((workload, params, group.label, _size(group)), ()) if link in links), default=None)
 
 
 def _places(flows: Sequence[FlowRecord]) -> dict[str, float]:
@@ -133,13 +154,32 @@ def _refused(flows: Sequence[FlowRecord]) -> float | None:
     return (by_peer or sum(f.refused_frames for f in flows)) / asked if asked else None
 
 
-def _mean_bytes(flows: Sequence[FlowRecord]) -> float | None:
-    return median([f.mean_frame_bytes for f in flows]) if flows else None
+def _mean_bytes(group: Group) -> float | None:
+    """Of the frames, with FCS; where a method keeps no ledger of its whole trial, as asked for, or as its rates tell."""
+    if flows := [f for r in group.measured for f in r.flows]:
+        return median([f.mean_frame_bytes for f in flows])
+    if _size(group).isdigit():
+        return float(_size(group))
+    figure, link = _main(group)
+    pps, bits = _figure(group, link, figure), _figure(group, link, figure.replace("_pps", "_bps_l1"))
+    return bits / pps / 8 - ETH_L1_OVERHEAD_BYTES if figure.endswith("_pps") and pps and bits else None
 
 
-def _main(group: Group) -> str:
-    there = {name for r in group.measured for name in r.figures.get(group.cell.link_label, ())}
-    return next((name for name in _MAIN if name in there), "")
+def _generator_best(group: Group, near: _Near) -> float | None:
+    """The most that it sent of such frames in any mode; beside what a search found, what the rig does without the DUT."""
+    figure, link = _main(group)
+    if figure in _ONE_LOAD:
+        return max((v for v, _ in near.fastest.get((_place(group), _size(group), "sent_pps"), ())), default=None)
+    headroom, value = _figure(group, link, "headroom_ratio"), _figure(group, link, figure)
+    return value * headroom if headroom is not None and value is not None else None
+
+
+def _main(group: Group) -> tuple[str, str]:
+    """The figure that is judged, and of what: the links together, and of a load that goes both ways, both."""
+    names = {name: None for r in group.measured for name in r.figures}
+    link = max(names, key=lambda name: (name.count("+"), name == group.cell.link_label), default=group.cell.link_label)
+    there = main_figures(name for r in group.measured for name in r.figures.get(link, ()))
+    return (there[0], link) if there else ("", link)
 
 
 def _figure(group: Group, link: str, figure: str) -> float | None:
@@ -148,7 +188,14 @@ def _figure(group: Group, link: str, figure: str) -> float | None:
 
 
 def _ceiling(group: Group, link: str, figure: str) -> float | None:
-    return next((limit for r in group.measured if (limit := r.ceilings.get(link, {}).get(figure)) is not None), None)
+    """Of a figure that has none under its own name, frames a second of each of the ways."""
+    for r in group.measured:
+        if (limit := r.ceilings.get(link, {}).get(figure)) is not None:
+            return limit
+        of_ways = [r.ceilings.get(way.removesuffix(".back"), {}).get(_LIKE_RECEIVED) for way in link.split("+")]
+        if figure.endswith("_pps") and all(limit is not None for limit in of_ways):
+            return sum(limit for limit in of_ways if limit is not None)
+    return None
 
 
 def _table_size(hosts: Mapping[str, Mapping[str, Any]]) -> float | None:

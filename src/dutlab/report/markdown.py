@@ -67,6 +67,7 @@ def _parts(r: RunReport) -> Iterable[str]:
     yield from _limits(r)
     yield from _losses(r)
     yield from _cores(r)
+    yield from _findings(r)
     yield from _doubts(r)
     yield from _conditions(r)
 
@@ -153,6 +154,23 @@ def _cores(r: RunReport) -> Iterable[str]:
         yield markdown_table(["mode", "core", "busy", *kinds], rows)
 
 
+def _findings(r: RunReport) -> Iterable[str]:
+    if not r.findings:
+        return
+    yield "## What spoils measurements on this testbed"
+    rows = []
+    for f in r.findings:
+        steps = [_lines(f"{s.host}: {s.command}" for s in of) for of in (f.cure, f.undo)]
+        evidence = _lines(f"{e.host}: {e.read}: {e.said}" for e in f.evidence)
+        rows.append([text(f"{f.price.words} ({f.price.source})"), text(", ".join(f.where)), text(f.what), evidence, *steps])
+    yield markdown_table(["expected cost", "where", "what", "evidence", "cure", "undo"], rows)
+
+
+def _lines(lines: Iterable[str]) -> str:
+    """Several lines in one cell."""
+    return "<br>".join(text(line) for line in lines)
+
+
 def _doubts(r: RunReport) -> Iterable[str]:
     yield "## Doubts"
     lines = []
@@ -179,6 +197,7 @@ def _conditions(r: RunReport) -> Iterable[str]:
     if rows := [[text(f.name), *(text(f.by_host.get(h, "")) for h in r.hosts)] for f in r.facts if f.key]:
         yield markdown_table(["fact", *(f"[{text(h)}]({r.folder}/hosts/{h}.json)" for h in r.hosts)], rows)
     yield "## Repeat it"
+    yield f"Each cell was {text(r.repeat_rule)}." if r.repeat_rule else ""
     yield "\n".join(f"    {line}" for line in r.command.splitlines())
     yield (
         f"[MANIFEST.sha256]({r.folder}/MANIFEST.sha256), whose own SHA-256 is {r.manifest}."

@@ -41,8 +41,9 @@ def _links(links: list[str]) -> str:
 def _order(r: RunReport) -> str:
     done = sum(t.status == "measured" for t in r.trials)
     lasted = f" in {duration_words(r.seconds)}" if r.seconds else ""
-    repeats = f"{plural(r.repeats, 'repeat')} each, order {r.order} (seed {r.seed})"
-    return f"{done} of {plural(len(r.trials), 'trial')} have a result{lasted}, {repeats}."
+    repeats = "" if r.repeat_rule else f", {plural(r.repeats, 'repeat')} each"
+    rule = f" Each cell was {r.repeat_rule}." if r.repeat_rule else ""
+    return f"{done} of {plural(len(r.trials), 'trial')} have a result{lasted}{repeats}, order {r.order} (seed {r.seed}).{rule}"
 
 
 def _tools(r: RunReport) -> str:

@@ -6,8 +6,12 @@ only the writers turn them into the unit that reads best.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
+
+from dutlab.analysis.doctor import Finding
 
 GradeWord = Literal["note", "warning", "severe"]
 GRADES: tuple[GradeWord, ...] = ("severe", "warning", "note")
@@ -227,6 +231,7 @@ class Curve:
     moments: tuple[Moment, ...] = ()
     scale: Literal["linear", "log"] = "linear"
     """Of the upright axis; a logarithmic one leaves out what is not above 0."""
+    x_scale: Literal["linear", "log"] = "linear"
     note: str = ""
     x_span: tuple[float, float] | None = None
     """The ends of the axis where a standard prescribes them; None follows the points. Likewise `y_span`."""
@@ -399,6 +404,9 @@ class RunReport:
     seed: str
     order: str
     repeats: int
+    """At most, of any cell."""
+    repeat_rule: str
+    """When a cell was repeated enough, in words; empty where all were repeated alike."""
     command: str
     manifest: str | None
     """SHA-256 of MANIFEST.sha256; None for a run that has not finished."""
@@ -408,6 +416,8 @@ class RunReport:
     matrices: tuple[Matrix, ...]
     sweeps: tuple[Sweep, ...]
     sections: tuple[Section, ...]
+    findings: tuple[Finding, ...]
+    """What spoils measurements on the testbed, as it was examined before the trials; the dearest first."""
     limits: tuple[LimitRow, ...]
     losses: tuple[LossRow, ...]
     cpus: tuple[Cpu, ...]
@@ -423,6 +433,17 @@ class RunReport:
     """How well repeats agree, in a sentence."""
     faults: tuple[str, ...] = field(default=())
     """What could not be read while the report was made."""
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """Each label, and each mode that labels begin with → the first place where it stands among them."""
+        out: dict[str, int] = {}
+        for place, label in enumerate(self.labels):
+            mode = ""
+            for level in label.split(" · "):
+                mode = f"{mode} · {level}" if mode else level
+                out.setdefault(mode, place)
+        return out
 
     @property
     def unsuccessful(self) -> tuple[TrialLine, ...]:

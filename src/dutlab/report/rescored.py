@@ -14,7 +14,8 @@ from typing import Any
 from dutlab.analysis.rescore import LOSS_THRESHOLD, Answer, RampSecond, Saturation, TrialPoint, points_of, rescore, saturation
 from dutlab.methods.ledger import RATE_TOLERANCE, failed_frames, made_frames
 from dutlab.methods.ports import Row
-from dutlab.report.groups import Group, group, labels_of, planned_cells
+from dutlab.report.groups import Group, group, labels_of
+from dutlab.store.needed import needed_cells
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 
@@ -45,7 +46,7 @@ def rescored_run(path: Path) -> list[Rescored]:
 
 def _groups(run: RunFolder) -> list[Group]:
     records = [run.record(trial) for trial in sorted(run.finished())]
-    planned = planned_cells(run.plan)
+    planned = needed_cells(run.plan, records)
     experiment = run.resolved.get("experiment")
     factors: Mapping[str, Any] = experiment.get("factors") or {} if isinstance(experiment, Mapping) else {}
     return group(planned, records, labels_of([*planned.values(), *(r.cell for r in records)], factors))

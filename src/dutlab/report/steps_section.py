@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dutlab.report.figures import figure_of
 from dutlab.report.groups import Group
-from dutlab.report.model import Figure, Grid, GridColumn, GridRow, Section
+from dutlab.report.model import Grid, GridColumn, GridRow, Missing, Section, Value
 from dutlab.report.notes import NoteBook
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
@@ -73,5 +73,6 @@ def _ends(rows: Sequence[tuple[TrialRecord, _Row]]) -> str:
     return "; ".join(said)
 
 
-def _median(rows: Sequence[tuple[TrialRecord, _Row]], column: str) -> Figure:
-    return figure_of({record.trial: float(row[column] or 0) for record, row in rows}, len(rows))
+def _median(rows: Sequence[tuple[TrialRecord, _Row]], column: str) -> Value:
+    known = {record.trial: float(value) for record, row in rows if (value := row[column]) is not None}
+    return figure_of(known, len(rows)) if known else Missing("not told", tuple(record.trial for record, _ in rows))

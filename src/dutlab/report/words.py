@@ -36,6 +36,9 @@ PERCENT_WHOLE = Unit("%", 1.0, 0)
 COUNT = Unit("", 1.0, 0)
 TIMES = Unit("×", 1.0, 2)
 SECONDS = Unit("s", 1.0, 2)
+PER_SECOND = Unit("/s", 1.0, 0)
+IOPS = Unit("IOPS", 1.0, 0)
+BYTE_RATE = Unit("MB/s", 1e6, 1)
 _GBPS = Unit("Gb/s", 1e9, 2)
 _MILLISECONDS = Unit("ms", 1e6, 2)
 _UNITS = (
@@ -45,6 +48,9 @@ _UNITS = (
     ("_bps", MBPS),
     ("_ns", MICROSECONDS),
     ("_percent", PERCENT_WHOLE),
+    ("_iops", IOPS),
+    ("_bytes_per_s", BYTE_RATE),
+    ("_per_s", PER_SECOND),
     ("watts", Unit("W", 1.0, 1)),
     ("_s", SECONDS),
 )
@@ -67,6 +73,14 @@ _WORDS = {
     "lowest_pps": "from {} pps",
     "highest_pps": "up to {} pps",
     "budget_s": "{} s at most",
+    "routes": "{} routes",
+    "network": "in {}",
+    "tests": "tests: {}",
+    "trial_s": "trials of {} s",
+    "fill_pps": "filled at {} flows a second",
+    "most_flows": "up to {} flows",
+    "table_flows": "a table of {} flows",
+    "nat_ports": "translated to ports {}",
 }
 _ORDER = (*_WORDS, "streams")
 _TOLD_ELSEWHERE = ("frame_mix", "steps", "generator")
@@ -108,15 +122,16 @@ def asked_words(params: Mapping[str, str | float | int | None], tool: str, *, wi
             words.append(f"{value} stream" if value == "1" else f"{value} streams")
             continue
         words.append(_WORDS[key].format(value) if key in _WORDS else f"{key.replace('_', ' ')} {value}")
-    return ", ".join([_by_words(tool, params.get("generator")), *words])
+    return ", ".join([by_words(tool, params.get("generator")), *words])
 
 
-def _by_words(tool: str, generator: object) -> str:
+def by_words(tool: str, generator: object, *, without: Iterable[str] = ()) -> str:
     """The tool, and what was set of it if it is a generator: `trafgen (streams 2)`."""
     text = str(generator)
     options: dict[str, object] = next(iter(json.loads(text).values())) if text.startswith("{") else {}
-    said = (f"{key} {'+'.join(map(str, value)) if isinstance(value, list) else value}" for key, value in options.items())
-    return f"{tool} ({', '.join(said)})" if options else tool
+    left = {key: value for key, value in options.items() if key not in without}
+    said = (f"{key} {'+'.join(map(str, value)) if isinstance(value, list) else value}" for key, value in left.items())
+    return f"{tool} ({', '.join(said)})" if left else tool
 
 
 def _goals_words(left: dict[str, str | float | int]) -> str:

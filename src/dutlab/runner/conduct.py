@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dutlab.hosts.host import Host
+from dutlab.hosts.lease import Holder, leased
 from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
 from dutlab.plan.trials import Plan, Trial
@@ -43,6 +44,10 @@ class Conduct:
     given: bytes
     resolved: Mapping[str, Any]
     phases: Sequence[Phase] = PHASES
+    shared: frozenset[str] = frozenset()
+    """Names of the hosts that others may reach too: leased meanwhile."""
+    take_over: bool = False
+    """Leases that a run which has died left are taken."""
 
     def plan(self) -> Plan:
         """One trial a repeat."""
@@ -59,7 +64,7 @@ async def conduct(
 ) -> tuple[RunResult, list[Conducted]]:
     """All trials; a step that fails makes its trial `failed`. An interrupted trial keeps what it did and ends the run.
 
-    Raises InputError for a host that is not there, StoreError.
+    Raises InputError for a host that is not there, InUse, HostError for one that cannot be leased, StoreError.
     """
     plan = what.plan()
     folder = RunFolder.create(
@@ -68,16 +73,18 @@ async def conduct(
     )  # fmt: skip
     progress.began(folder.path, plan, 0)
     out: list[Conducted] = []
-    for trial in plan.trials:
-        account, started = Account(), datetime.now(UTC)
-        try:
-            await Steps(hosts).carry_out(what.work, account, what.phases)
-        finally:
-            out.append(Conducted(started, datetime.now(UTC), account))
-            measured = account.measured()
-            record = _record(trial, out[-1], measured, book)
-            folder.write_trial(record, measured.raw)
-            progress.trial(trial, record)
+    holder = Holder.this_process(folder.path, datetime.now(UTC))
+    async with leased({name: hosts[name] for name in what.shared}, holder, take_over=what.take_over):
+        for trial in plan.trials:
+            account, started = Account(), datetime.now(UTC)
+            try:
+                await Steps(hosts).carry_out(what.work, account, what.phases)
+            finally:
+                out.append(Conducted(started, datetime.now(UTC), account))
+                measured = account.measured()
+                record = _record(trial, out[-1], measured, book)
+                folder.write_trial(record, measured.raw)
+                progress.trial(trial, record)
     folder.write_manifest()
     failed = sum(1 for o in out if o.account.failed)
     return RunResult(folder.path, len(out) - failed, failed, 0), out

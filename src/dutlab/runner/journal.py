@@ -18,7 +18,7 @@ from dutlab.errors import InputError, StoreError
 
 Entry = Mapping[str, Any]
 
-_CHANGES, _RESTORES = {"mode-applying", "dut-changing"}, {"mode-restored", "dut-restored"}
+_CHANGES, _RESTORES = {"mode-applying", "dut-changing", "ports-preparing"}, {"mode-restored", "dut-restored", "ports-restored"}
 
 
 class Journal:
@@ -77,7 +77,7 @@ def undo_to_json(steps: Sequence[UndoStep]) -> list[dict[str, object]]:
 
 
 def pending_undo(entries: Iterable[Entry]) -> list[tuple[str, list[UndoStep]]]:
-    """(application, its steps) of every mode, and of every change inside a trial, that was begun and never restored; the newest first."""
+    """(application, its steps) of every mode, port and change inside a trial that was begun and never restored; the newest first."""
     begun: dict[str, list[UndoStep]] = {}
     for entry in entries:
         if entry["event"] in _CHANGES:

@@ -14,25 +14,32 @@ from itertools import groupby
 from pathlib import Path
 
 from dutlab import labs
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.dut.manual import question
 from dutlab.dut.mode import Check, Mode
 from dutlab.errors import DutlabError, HostError, InputError, LabError, MeasurementError
-from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.host import Host
 from dutlab.hosts.lease import Holder, leased
 from dutlab.hosts.reach import hosts_of
 from dutlab.plan.trials import Plan, Trial, make_plan, needs_hand
+from dutlab.runner.examine import doubts_of, examine, streams_of
 from dutlab.runner.journal import Journal, leased_hosts, pending_undo, read_journal, standing_lab, undo_to_json
+from dutlab.runner.ports import prepared
 from dutlab.runner.progress import Progress
+from dutlab.runner.real_rig import RealRig, of_machines
 from dutlab.runner.rig import Load, calibrated, loads_of
-from dutlab.runner.stage import Stage, open_stage
+from dutlab.runner.stage import ENDS, Stage, open_stage
 from dutlab.runner.trial import CommandBook, carry_out, refused
 from dutlab.runner.undo import carry_out as carry_out_undo
 from dutlab.spec.experiment import Experiment, LabRef
 from dutlab.spec.loader import load_testbed
 from dutlab.spec.testbed import Testbed
 from dutlab.store.calibration import cache_folder
+from dutlab.store.needed import needless
 from dutlab.store.run_folder import RunFolder
 
+VIRTUAL = "veth"
+"""The kind of port that namespaces and containers have."""
 HERE = Path()
 """The working directory, as the folder that a testbed's path is relative to."""
 
@@ -50,6 +57,8 @@ class RunOptions:
     """Label of a lab that stands already; None builds one for the run."""
     take_over: bool = False
     """Use hosts that a run which has died left in use, as they are."""
+    unknown: tuple[str, ...] = ()
+    """What could not be found out before, in sentences for the report."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +96,7 @@ async def run(experiment: Experiment, experiment_yaml: bytes, options: RunOption
             "experiment": experiment.model_dump(mode="json"),
             "testbed": testbed.model_dump(mode="json"),
             "command": list(options.command),
+            **({"unknown": list(options.unknown)} if options.unknown else {}),
         },
         plan=plan.to_json(),
         now=datetime.now(UTC),
@@ -212,7 +222,7 @@ class _Execution:
     async def to_its_end(self, options: RunOptions) -> RunResult:
         done = self.folder.finished()
         self.progress.began(self.folder.path, self.plan, len(done))
-        if len(done) < len(self.plan.trials):
+        if self._needed([t for t in self.plan.trials if t.number not in done]):
             await self._measure(done, options)
             self.journal.write("run-finished")
         self.folder.write_manifest()
@@ -232,40 +242,61 @@ class _Execution:
         ) as bare:
             for text in bare.notes:
                 self.progress.note(text)
-            await self._store_facts(bare)
-            stage = await self._calibrated(bare, options)
-            set_by_hand: dict[str, str] = {}
-            for _, group in groupby((t for t in self.plan.trials if t.number not in done), key=lambda t: t.group):
-                trials = list(group)
-                set_by_hand = self._ask(trials[0], set_by_hand)
-                await self._group(stage, trials)
+            async with prepared(bare.hosts, self.testbed, self.journal):
+                stage = await self._calibrated(await self._examined(bare), options)
+                set_by_hand: dict[str, str] = {}
+                for _, group in groupby((t for t in self.plan.trials if t.number not in done), key=lambda t: t.group):
+                    if trials := self._needed(list(group)):
+                        set_by_hand = self._ask(trials[0], set_by_hand)
+                        await self._group(stage, trials)
+                if "mode" in set_by_hand:
+                    self._ask_person("put the DUT back as it was before the run")
+
+    def _needed(self, trials: Sequence[Trial]) -> list[Trial]:
+        """Without those that the plan's rule for repeats has made needless by now; the report and the index ask the same."""
+        if self.plan.repeat_rule is None:
+            return list(trials)
+        cells = {t.number: t.cell for t in self.plan.trials}
+        out = needless(cells, self.folder.records(), self.plan.repeat_rule.rule)
+        return [t for t in trials if t.number not in out]
 
     def _ask(self, trial: Trial, stands: dict[str, str]) -> dict[str, str]:
         """Pauses for each factor set by hand whose level changes; a resumed run asks for all, since nobody knows how things stand."""
         wanted = {name: level for name, level in trial.cell.factors.items() if name in self.plan.hand_factors}
         for name, level in wanted.items():
             if stands.get(name) != level:
-                question = f"set {name} to {level}"
-                answer = self.progress.ask(question)
-                self.journal.write("answered", question=question, answer=answer, before_trial=trial.number)
+                self._ask_person(question(name, level), before_trial=trial.number)
         return wanted
 
-    async def _store_facts(self, stage: Stage) -> None:
-        interfaces: dict[str, list[str]] = {name: [] for name in stage.hosts}
-        for link in stage.testbed.links.values():
-            for port in link.path:
-                interfaces[port.host].append(port.interface)
-        found = await asyncio.gather(*(collect_facts(host, interfaces[name]) for name, host in stage.hosts.items()))
-        for name, facts in zip(stage.hosts, found, strict=True):
-            self.folder.write_host(name, {**facts, "tools": dict(stage.versions)})
+    def _ask_person(self, asked: str, **facts: object) -> None:
+        self.journal.write("answered", question=asked, answer=self.progress.ask(asked), **facts)
+
+    async def _examined(self, bare: Stage) -> Stage:
+        """The stage whose records carry what spoils measurements on it; facts and findings are stored, and the user is told.
+
+        Ports that are no hardware although the testbed is no lab of ours are among the doubts too.
+        """
+        found = await examine(bare.testbed, bare.hosts, pinned=bare.cpus, loads=streams_of(self.experiment))
+        for name, facts in found.facts.items():
+            self.folder.write_host(name, {**facts, "tools": dict(bare.versions)})
+        self.folder.write_findings([f.to_json() for f in found.findings])
+        for finding in found.findings:
+            self.progress.note(f"{', '.join(finding.where)}: {finding.what}; expected cost: {finding.price.words}")
+        kinds = {card.get("kind") for end in ENDS for card in found.facts[end].get("interfaces", {}).values()}
+        virtual = [] if bare.marks or VIRTUAL not in kinds else [Doubt(DoubtKind.VIRTUAL_PORTS)]
+        return replace(bare, marks=(*bare.marks, *virtual, *doubts_of(found.findings)))
 
     async def _calibrated(self, stage: Stage, options: RunOptions) -> Stage:
         """The stage with what its rig does without the DUT. Where that fails, results have no headroom, and the user is told."""
         loads = loads_of(trial.cell for trial in self.plan.trials)
-        if stage.lab is None or not loads:
+        if not loads:
             return stage
         try:
-            calibration, _ = await calibrated(stage.lab, str(options.engine_binary), loads, cache_folder(), failed=self._no_headroom)
+            if stage.lab is not None:
+                calibration, _ = await calibrated(stage.lab, str(options.engine_binary), loads, cache_folder(), failed=self._no_headroom)
+            else:
+                rig = RealRig(stage.hosts, stage.testbed, stage.engine)
+                calibration = await of_machines(rig, loads, cache_folder(), self.progress.note, self._no_headroom)
         except (LabError, MeasurementError) as e:
             self.progress.note(f"no headroom: the rig could not be measured without the DUT: {e}")
             return stage
@@ -278,7 +309,7 @@ class _Execution:
 
     async def _group(self, stage: Stage, trials: Sequence[Trial]) -> None:
         """One application of a mode and the trials measured in it."""
-        mode, dut = stage.modes[trials[0].cell.mode], stage.hosts["dut"]
+        mode, dut = stage.modes[trials[0].cell.mode], stage.dut
         application = f"{trials[0].number}-{mode.name}"
         steps = await mode.undo(dut, stage.testbed)
         self.journal.write("mode-applying", application=application, mode=mode.name, undo=undo_to_json(steps))
@@ -311,7 +342,7 @@ async def _into_mode(stage: Stage, mode: Mode) -> tuple[Sequence[Check], str]:
 
     Raises HostError when a host is gone: then it is no fault of the mode, and the run ends to be resumed.
     """
-    dut = stage.hosts["dut"]
+    dut = stage.dut
     checks: Sequence[Check] = ()
     try:
         await mode.apply(dut, stage.testbed)

@@ -12,6 +12,7 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut import family
 from dutlab.dut.custom import custom_mode
 from dutlab.dut.mode import Mode
+from dutlab.hosts.black_box import BlackBox
 from dutlab.hosts.host import CommandLog, Host
 from dutlab.hosts.reach import hosts_of
 from dutlab.methods.named import METHODS, method_of
@@ -27,9 +28,12 @@ from dutlab.tools.engine import Engine
 from dutlab.tools.engine_copy import engine_on
 from dutlab.tools.generators import GeneratorTool, Place, make
 from dutlab.tools.iperf3 import Iperf3
+from dutlab.tools.linux_flows import LinuxFlows
+from dutlab.tools.linux_routes import LinuxRoutes
 from dutlab.tools.ping import Ping
 from dutlab.tools.steps import Steps
 
+DUT = "dut"
 ENDS = ("source", "sink")
 """The hosts that need the engine."""
 
@@ -55,10 +59,17 @@ class Stage:
     watch_cpu: int | None
     marks: tuple[Doubt, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    cpus: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """Role → cores for the programs that send and receive, of the DUT for its forwarding; a role that is not there is not pinned."""
     lab: labs.Lab | None = None
     """The embedded lab that this is; its rig can be measured without the DUT."""
     calibration: Calibration | None = None
     """What the rig does without the DUT, as far as it is known."""
+
+    @property
+    def dut(self) -> Host:
+        """The DUT, if only to be told that there is no way into it: a black box is not among the hosts."""
+        return _dut_among(self.hosts)
 
 
 @dataclass(frozen=True)
@@ -98,7 +109,8 @@ async def open_stage(
         if testbed.lab is None:
             hosts = await undo.enter_async_context(_closing(hosts_of(testbed, log)))
             await undo.enter_async_context(lease(hosts))
-            ground = _Ground(testbed, hosts, {}, await _engines(undo, hosts, engine_binary))
+            cpus = {role: spec.cpus for role, spec in testbed.hosts.items() if spec.cpus}
+            ground = _Ground(testbed, hosts, cpus, await _engines(undo, hosts, engine_binary))
         else:
             lab = await labs.attach(standing) if standing else await undo.enter_async_context(_own_lab(testbed.lab, journal))
             hosts = await undo.enter_async_context(_closing(lab.hosts(log)))
@@ -110,6 +122,10 @@ async def open_stage(
                 lab if lab.ssh_config is None else None,
             )  # fmt: skip
         yield await undo.enter_async_context(_set_up(experiment, ground, journal, cells))
+
+
+def _dut_among(hosts: Mapping[str, Host]) -> Host:
+    return hosts.get(DUT) or BlackBox(DUT)
 
 
 @asynccontextmanager
@@ -144,12 +160,15 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
     iperf3 = Iperf3(hosts, testbed, ground.cpus)
     dut_family = family(testbed.hosts["dut"].family)
     modes = {**dut_family.modes, **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}}
-    device = JournaledDevice(hosts["dut"], testbed, modes, dut_family.resets, engine, journal)
+    device = JournaledDevice(_dut_among(hosts), testbed, modes, dut_family.resets, engine, journal)
+    linux = dut_family.name == "linux"
     bench = Bench(
         engine,
         {link.name: link.speed for link in testbed.links.values()},
         device=device,
         addresses={link.name: (link.source_address.ip, link.sink_address.ip) for link in testbed.links.values()},
+        routes=LinuxRoutes(device.dut, testbed, device.announce) if linux else None,
+        states=LinuxFlows(device.dut, device.announce) if linux else None,
     )
     ping = Ping(hosts, testbed)
     generators = _generators(cells, Place(hosts, testbed, ground.cpus, engine))
@@ -176,6 +195,7 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
             watch_cpu=ground.watch_cpu,
             marks=ground.marks,
             notes=ground.notes,
+            cpus=ground.cpus,
             lab=ground.lab,
         )
     finally:

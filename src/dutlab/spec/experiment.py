@@ -19,7 +19,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, PlainSerializer, Strict, ValidationInfo
 from pydantic_core import InitErrorDetails
 
-from dutlab.spec.fields import Name, name_fault, named
+from dutlab.analysis.repeats import RepeatRule
+from dutlab.spec.fields import Name, Share, name_fault, named
 from dutlab.spec.generators import Generator
 from dutlab.spec.known import LABS, WATCHES
 from dutlab.spec.model import SpecModel, did_you_mean, fault
@@ -29,6 +30,7 @@ __all__ = ["CustomMode", "Experiment", "LabRef", "TestbedPath"]
 
 LARGEST_SEED = 2**53 - 1
 """What every reader of JSON keeps exactly."""
+LARGEST_REPEATS = 1000
 
 
 class LabRef(SpecModel):
@@ -103,6 +105,42 @@ class CustomMode(SpecModel):
         return faults
 
 
+class RepeatUntil(SpecModel):
+    """Repeat each cell until its figure is known well enough, or `most` times."""
+
+    until: Share
+    """Half-width of the 95 % interval of the median, relative to it."""
+    most: Annotated[int, Strict(), Field(le=LARGEST_REPEATS)]
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether an interval can exist within so many repeats."""
+        del data
+        try:
+            _ = made and made.rule
+        except ValueError as e:
+            return [fault((), str(e))]
+        return []
+
+    @property
+    def rule(self) -> RepeatRule:
+        """As the analysis has it. Raises ValueError."""
+        return RepeatRule(self.until, self.most)
+
+
+def _repeats(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a user wrote can be anything
+    if isinstance(value, RepeatUntil):
+        return value
+    if isinstance(value, Mapping):
+        return RepeatUntil.model_validate(value, context=info.context)
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST_REPEATS:
+        return value
+    raise ValueError(f"must be a whole number from 1 to {LARGEST_REPEATS}, or {{until: 2%, most: 12}}")
+
+
+Repeats = Annotated[int | RepeatUntil, BeforeValidator(_repeats)]
+
+
 def _level(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
     """Levels are text; numbers and truth values are taken as they are written."""
     if isinstance(value, bool):
@@ -123,12 +161,22 @@ class Experiment(SpecModel):
     workloads: tuple[Workload, ...]
     generator: Generator | None = None
     """What drives the workloads that send frames of their own and name none; None is that of the testbed."""
-    repeats: Annotated[int, Strict(), Field(ge=1, le=1000)] = 3
+    repeats: Repeats = 3
     order: Literal["shuffled", "as-written"] = "shuffled"
     seed: Annotated[int, Strict(), Field(ge=0, le=LARGEST_SEED)] | None = None
     """Of the shuffled order; None draws one."""
     watch: tuple[str, ...] = ("cpu", "nic")
     modes: Annotated[dict[str, CustomMode], BeforeValidator(named), Field(default_factory=dict)]
+
+    @property
+    def most_repeats(self) -> int:
+        """How often each cell is measured at most."""
+        return self.repeats if isinstance(self.repeats, int) else self.repeats.most
+
+    @property
+    def repeat_rule(self) -> RepeatRule | None:
+        """When a cell has been repeated enough; None where each is repeated as often as the others."""
+        return None if isinstance(self.repeats, int) else self.repeats.rule
 
     @property
     def hand_factors(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from dutlab.units import BpsL1, Pps, Seconds, UnitError, parse_bit_rate, parse_d
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,46}[a-z0-9])?")
 _INTERFACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}")
+_VPP_INTERFACE = re.compile(r"(?=.{1,63}$)[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_.-]+)*")
 _SSH = re.compile(
     r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}@)?"
     r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\])"
@@ -128,6 +129,11 @@ def interface_fault(text: str) -> str:
     if _INTERFACE.fullmatch(text):
         return ""
     return f"{text!r} is no interface name; 1 to 15 of letters, digits, '.', '_' and '-', not beginning with '-' or '.'"
+
+
+def vpp_interface_fault(text: str) -> str:
+    """What is wrong with the name of an interface of VPP, or nothing: `TenGigabitEthernet3/0/0`, 63 bytes (vnet/interface_types.api)."""
+    return "" if _VPP_INTERFACE.fullmatch(text) else interface_fault(text)
 
 
 def ssh_fault(text: str) -> str:

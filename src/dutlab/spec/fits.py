@@ -9,7 +9,7 @@ from typing import Any, Self
 from pydantic import TypeAdapter, ValidationError
 
 from dutlab.spec.generators import ENGINE, Generator, GeneratorModel
-from dutlab.spec.known import FAMILY_MODES, LABS, ROLES
+from dutlab.spec.known import FAMILY_MODES, LABS, ROLES, WITHOUT_A_WAY_IN
 from dutlab.spec.model import FILE_CONTEXT, Loc, did_you_mean
 from dutlab.spec.testbed import IPV6, Testbed
 from dutlab.spec.workloads import Wire, Workload, WorkloadModel
@@ -45,7 +45,8 @@ class Bed:
     def of_testbed(cls, testbed: Testbed) -> Self:
         """A testbed file's."""
         wires = {name: Wire(link.mtu, link.speed, ipv6=link.source_address.version == IPV6) for name, link in testbed.links.items()}
-        return cls(f"testbed {testbed.name}", testbed.hosts["dut"].family, wires, testbed.hosts.keys(), testbed.generator or ENGINE)
+        reached = [name for name, host in testbed.hosts.items() if host.family not in WITHOUT_A_WAY_IN]
+        return cls(f"testbed {testbed.name}", testbed.hosts["dut"].family, wires, reached, testbed.generator or ENGINE)
 
 
 def misfits(experiment: Mapping[str, Any], bed: Bed) -> Iterator[tuple[Loc, str]]:
@@ -71,6 +72,8 @@ def misfits(experiment: Mapping[str, Any], bed: Bed) -> Iterator[tuple[Loc, str]
         return
     yield from _duplicates(whole, bed)
     for i, workload in whole.items():
+        if bed.family in WITHOUT_A_WAY_IN and isinstance(workload, ReconfWorkload):
+            yield ("workloads", i, workload.kind), f"changes the mode within a trial, but no command reaches the DUT of {bed.title}"
         for loc, what in workload.misfits(bed.wires):
             yield ("workloads", i, workload.kind, *loc), what
         if isinstance(workload, FrameWorkload):
@@ -90,7 +93,9 @@ def _generator(workload: FrameWorkload, experiment: Mapping[str, Any], bed: Bed)
 
 def _mode_misfits(factors: object, own: Mapping[str, Any], bed: Bed) -> Iterator[tuple[Loc, str]]:
     builtin = FAMILY_MODES.get(bed.family, ())
-    for name in own:
+    for name, mode in own.items():
+        if bed.family in WITHOUT_A_WAY_IN and isinstance(mode, Mapping) and any(mode.values()):
+            yield ("modes", name), f"has commands, but none reaches the DUT of {bed.title}, of family {bed.family}"
         if name in builtin:
             yield ("modes", name), f"family {bed.family} already has a mode {name}; give yours another name"
     levels = factors.get("mode") if isinstance(factors, Mapping) else None

@@ -12,17 +12,29 @@ from types import MappingProxyType
 
 ROLES = ("source", "dut", "sink")
 
+BLACK_BOX = "black-box"
+"""The family of a DUT that is measured as it is found."""
+MANUAL = "manual"
+"""The family of a DUT that a person sets."""
+WITHOUT_A_WAY_IN = frozenset({BLACK_BOX, MANUAL})
+"""Families that no command reaches."""
+
 _FIREWALL = ("router", "filter-empty", "filter-default", "nat")
 
 FAMILY_MODES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
+        BLACK_BOX: ("as-found",),
         "linux": ("router", "filter-empty", "filter-1", "filter-25", "filter-default", "nat"),
         "freebsd-pf": _FIREWALL,
         "pfsense": _FIREWALL,
         "openbsd-pf": _FIREWALL,
+        "vyos": _FIREWALL,
+        "vpp": _FIREWALL,
+        MANUAL: _FIREWALL,
         # Can be described; every mode has to be written out in the experiment.
         "freebsd": (),
-        "vpp": (),
+        "openbsd": (),
+        "windows": (),
     }
 )
 """Family → the modes that it brings along."""

@@ -22,14 +22,15 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import AfterValidator, BeforeValidator, Field, Strict, ValidationError, model_serializer
 from pydantic_core import InitErrorDetails
 
-from dutlab.spec.fields import Address, BitRate, Name, interface_fault, named, ssh_fault
+from dutlab.spec.fields import Address, BitRate, Name, interface_fault, named, ssh_fault, vpp_interface_fault
 from dutlab.spec.generators import Generator
-from dutlab.spec.known import FAMILY_MODES, ROLES
+from dutlab.spec.known import FAMILY_MODES, ROLES, WITHOUT_A_WAY_IN
 from dutlab.spec.model import FILE_CONTEXT, NAME_KEY, SpecModel, did_you_mean, fault
 
 IPV6 = 6
 IPV6_LEAST_MTU = 1280  # RFC 8200 section 5
 _URL = re.compile(r"https?://[^\s/@]+(/[^\s@]*)?")
+_LAST_CPU = 8191  # CONFIG_NR_CPUS of x86 at most
 PATH_ROLES = ("source", "dut", "dut", "sink")
 
 
@@ -44,10 +45,12 @@ class HostSpec(SpecModel):
     """`[user@]host[:port]`; None for the machine that dutlab runs on, and in an embedded lab."""
     local: Annotated[bool, Strict()] = False
     """True for the machine that dutlab runs on, in place of `ssh`."""
+    cpus: tuple[Annotated[int, Strict(), Field(ge=0, le=_LAST_CPU)], ...] = ()
+    """Cores of the threads that send or receive there; none leaves them to the kernel."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
-        """Whether the family is known and the ssh target is one."""
+        """Whether the family is known and the ssh target is one, and whether a black box is left one."""
         del made
         faults = []
         family, ssh = data.get("family"), data.get("ssh")
@@ -57,6 +60,8 @@ class HostSpec(SpecModel):
             faults.append(fault(("ssh",), what))
         if ssh is not None and data.get("local") is True:
             faults.append(fault(("local",), "stands beside ssh; a host is either this machine or reached over ssh"))
+        if isinstance(family, str) and family in WITHOUT_A_WAY_IN and (ssh is not None or data.get("local") is True):
+            faults.append(fault(("family",), f"{family} stands beside a way in; leave ssh and local out, or name the family"))
         return faults
 
 
@@ -74,7 +79,7 @@ class Port(SpecModel):
         if not isinstance(data, str) or ":" not in data:
             raise ValueError(f"{data!r} is no port; write host:interface, as in source:eth1")
         host, _, interface = data.partition(":")
-        if what := interface_fault(interface):
+        if what := vpp_interface_fault(interface):  # the longest names; a testbed knows which hosts have shorter ones
             raise ValueError(what)
         return {"host": host, "interface": interface}
 
@@ -100,6 +105,8 @@ class Link(SpecModel):
     mtu: Annotated[int, Strict(), Field(ge=576, le=9216)] = 1500
     isolated: Annotated[bool, Strict()] = False
     """True asserts that nothing but the testbed is attached, which lets the generator load ports it would refuse (RFC 6815)."""
+    configure: Annotated[bool, Strict()] = False
+    """True lets a run put the addresses of source and sink on their ports, where they are not, and set the ports up; it undoes both."""
 
     @property
     def source(self) -> Port:
@@ -240,10 +247,17 @@ def _host_faults(hosts: Mapping[str, Any], *, in_lab: bool) -> Iterator[InitErro
     for name, host in hosts.items():
         if name not in ROLES:
             yield fault(("hosts", name), f"unknown role {did_you_mean(name, ROLES)}")
-        ways = [host.get(way) if isinstance(host, Mapping) else getattr(host, way, None) for way in ("ssh", "local")]
-        if not any(ways) and not in_lab and isinstance(host, Mapping | HostSpec):
+        ssh, local, kind = (host.get(key) if isinstance(host, Mapping) else getattr(host, key, None) for key in ("ssh", "local", "family"))
+        if isinstance(kind, str) and kind in WITHOUT_A_WAY_IN:
+            if name != PATH_ROLES[1]:
+                yield fault(("hosts", name, "family"), f"only the DUT may be {kind}: frames are sent and counted on the others")
+        elif not (ssh or local) and not in_lab and isinstance(host, Mapping | HostSpec):
             what = "missing; write how to reach the host, as in root@192.0.2.11, or `local: true` for this machine"
             yield fault(("hosts", name, "ssh"), what)
+
+
+def _family(host: object) -> object:
+    return host.get("family") if isinstance(host, Mapping) else getattr(host, "family", None)
 
 
 def _reference_faults(links: Mapping[str, Link], hosts: Mapping[str, Any], sensors: object) -> Iterator[InitErrorDetails]:
@@ -251,6 +265,8 @@ def _reference_faults(links: Mapping[str, Link], hosts: Mapping[str, Any], senso
         for i, port in enumerate(link.path):
             if port.host not in hosts:
                 yield fault(("links", name, "path", i), f"{port}: there is no host {port.host!r} {did_you_mean(port.host, hosts)}")
+            elif _family(hosts[port.host]) not in {"vpp", *WITHOUT_A_WAY_IN} and (what := interface_fault(port.interface)):
+                yield fault(("links", name, "path", i), what)
     for name, sensor in sensors.items() if isinstance(sensors, Mapping) else ():
         measures = sensor.get("measures", "dut") if isinstance(sensor, Mapping) else getattr(sensor, "measures", None)
         if isinstance(measures, str) and measures not in hosts:

@@ -18,6 +18,7 @@ from typing import Any
 from dutlab.errors import StoreError
 from dutlab.store.find import run_names
 from dutlab.store.manifest import MANIFEST
+from dutlab.store.needed import needed_cells
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import NewerRun, RunFolder
 
@@ -223,11 +224,10 @@ def _about(resolved: Mapping[str, Any], plan: Mapping[str, Any], records: list[T
     experiment, testbed = (found if isinstance(found := resolved.get(key), Mapping) else {} for key in ("experiment", "testbed"))
     counts = [sum(r.status == status for r in records) for status in ("measured", "failed", "refused")]
     lab = any(d.kind == "EMBEDDED_LAB" for r in records for d in r.doubts)
-    trials = plan.get("trials")
     return (
         str(experiment.get("name") or plan.get("experiment") or ""), str(testbed.get("name") or ""), int(lab or bool(testbed.get("lab"))),
         min((r.started.isoformat() for r in records), default=""), max((r.ended.isoformat() for r in records), default=""),
-        len(trials) if isinstance(trials, list) else 0, *counts,
+        len(needed_cells(plan, records)), *counts,
     )  # fmt: skip
 
 

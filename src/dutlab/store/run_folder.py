@@ -3,6 +3,7 @@
     experiment.yaml testbed.yaml      as given; resolved.json as understood
     plan.json                         trials in order, seed, estimate
     hosts/NAME.json                   facts; NAME~2.json is what a resumed run found
+    doctor.json                       what spoils measurements on the testbed; doctor~2.json of a resumed run
     journal.jsonl                     the runner's
     trials/0001/raw/…                 every tool's own output
     trials/0001/samples.parquet       time series; absent when nothing was watched
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
@@ -30,7 +31,7 @@ from dutlab.store.manifest import JOURNAL, MANIFEST, Difference, compare, manife
 from dutlab.store.names import checked_component, checked_relative, run_name, trial_folder, trial_of
 from dutlab.store.record import SCHEMA_VERSION, TrialRecord
 from dutlab.store.samples import SampleRow, columns, write_samples
-from dutlab.store.write import as_json, as_store_error, read_json, sync_directory, write_once
+from dutlab.store.write import Sync, as_json, as_store_error, read_json, sync_directory, write_once
 
 
 class NewerRun(StoreError):
@@ -45,8 +46,8 @@ class NewerRun(StoreError):
 class RunFolder:
     """A run on disk. Nothing is cached: what a method returns is what the files say now."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, sync: Sync = Sync.EACH) -> None:
+        self.path, self._sync = path, sync
 
     @classmethod
     def create(
@@ -60,8 +61,9 @@ class RunFolder:
         plan: Mapping[str, Any],
         now: datetime,
         token: str | None = None,
+        sync: Sync = Sync.EACH,
     ) -> Self:
-        """A new folder under `runs`, whole or absent. `testbed_yaml` is None for an embedded lab.
+        """A new folder under `runs`, whole or absent. `testbed_yaml` is None for an embedded lab; `sync` is of its trials.
 
         Raises StoreError: DiskFull, AlreadyWritten, or `runs` cannot be written.
         """
@@ -81,7 +83,7 @@ class RunFolder:
             raise as_store_error(error, runs / name, None) from error
         finally:
             shutil.rmtree(part, ignore_errors=True)
-        return cls(runs / name)
+        return cls(runs / name, sync)
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -120,6 +122,21 @@ class RunFolder:
         """Keeps what the rig did without the DUT; a resumed run's goes to calibration~2.json. Raises StoreError."""
         return _write_next(self.path, "calibration", calibration)
 
+    def write_findings(self, findings: Sequence[Mapping[str, Any]]) -> Path:
+        """Keeps what spoils measurements; what a resumed run found goes to doctor~2.json. Raises StoreError."""
+        return _write_next(self.path, "doctor", {"schema_version": SCHEMA_VERSION, "findings": list(findings)})
+
+    def findings(self) -> list[dict[str, Any]]:
+        """Of every time that the testbed was examined. Raises NewerRun, StoreError."""
+        files = [_object(p) for p in sorted(self.path.glob("doctor*.json"))]
+        return [f for file in files for f in file.get("findings", []) if isinstance(f, dict)]
+
+    @property
+    def calibration(self) -> dict[str, Any]:
+        """calibration.json; empty when the rig was not measured. Raises StoreError."""
+        path = self.path / "calibration.json"
+        return _object(path) if path.exists() else {}
+
     def hosts(self) -> dict[str, dict[str, Any]]:
         """Facts by the name of their file: `dut`, and `dut~2` of a resumed run. Raises StoreError."""
         return {p.stem: _object(p) for p in sorted((self.path / "hosts").glob("*.json"))}
@@ -139,13 +156,14 @@ class RunFolder:
             for name, data in outputs.items():
                 path = folder / "raw" / name
                 path.parent.mkdir(parents=True, exist_ok=True)
-                write_once(path, data)
+                write_once(path, data, self._sync)
             series = columns(samples)
             if len(series["t_s"]):
                 write_samples(folder / "samples.parquet", series)
-            for directory in (p for p in (folder / "raw", folder, folder.parent) if p.exists()):
-                sync_directory(directory)
-            write_once(folder / "record.json", kept.model_dump_json(indent=1).encode() + b"\n")
+            if self._sync is Sync.EACH:
+                for directory in (p for p in (folder / "raw", folder, folder.parent) if p.exists()):
+                    sync_directory(directory)
+            write_once(folder / "record.json", kept.model_dump_json(indent=1).encode() + b"\n", self._sync)
         except OSError as error:
             raise as_store_error(error, folder, None) from error
         finally:
@@ -218,6 +236,8 @@ class RunFolder:
         path = self.path / MANIFEST
         if path.exists() and self.verify_manifest().none:
             return path
+        if self._sync is Sync.AT_END:
+            os.sync()
         try:
             write_once(path, manifest_of(self.path))
         except OSError as error:

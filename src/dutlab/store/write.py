@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import errno
 import json
 import os
@@ -11,6 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from dutlab.errors import StoreError
+
+
+class Sync(enum.Enum):
+    """When what was written is sure to survive a crash of the machine."""
+
+    EACH = "each"
+    """Once the call has returned: what was measured is never lost."""
+    AT_END = "at-end"
+    """Once the run is closed: for what can be made again from files that are still there."""
 
 
 class DiskFull(StoreError):
@@ -55,7 +65,7 @@ def sync_directory(path: Path) -> None:
         os.close(handle)
 
 
-def write_once(path: Path, data: bytes) -> None:
+def write_once(path: Path, data: bytes, sync: Sync = Sync.EACH) -> None:
     """Writes `data` to `path`, whole and durable, or leaves no trace.
 
     Raises AlreadyWritten, DiskFull, StoreError.
@@ -64,16 +74,17 @@ def write_once(path: Path, data: bytes) -> None:
     try:
         with part.open("xb") as f:
             f.write(data)
-            f.flush()
-            os.fsync(f.fileno())
-        publish(part, path)
+            if sync is Sync.EACH:
+                f.flush()
+                os.fsync(f.fileno())
+        publish(part, path, sync)
     except OSError as error:
         raise as_store_error(error, path, len(data)) from error
     finally:
         part.unlink(missing_ok=True)
 
 
-def publish(part: Path, path: Path) -> None:
+def publish(part: Path, path: Path, sync: Sync = Sync.EACH) -> None:
     """Gives the finished file `part` its name. Raises AlreadyWritten, OSError."""
     try:
         os.link(part, path)
@@ -86,7 +97,8 @@ def publish(part: Path, path: Path) -> None:
         if path.exists():
             raise AlreadyWritten(path) from None
         part.rename(path)
-    sync_directory(path.parent)
+    if sync is Sync.EACH:
+        sync_directory(path.parent)
 
 
 def as_json(value: Mapping[str, Any]) -> bytes:

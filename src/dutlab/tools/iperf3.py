@@ -11,41 +11,27 @@ receiver_cpu_percent (of one core, as iperf3 measures itself). Of several links,
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import CommandTimedOut, InputError, ToolFailed, ToolMissing
-from dutlab.hosts.host import Done, Host, Process
+from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host, Process
 from dutlab.methods.ports import Measured, Reading
 from dutlab.plan.cell import Cell
 from dutlab.spec.testbed import Testbed
 from dutlab.tools import iperf3_json
 from dutlab.tools.iperf3_json import Result, UnreadableError
+from dutlab.tools.iperf3_program import FIRST_PORT, INSTALL, PORTS_TRIED, PROGRAM, TOOL, listen, pinned, version_of
 
-TOOL = PROGRAM = "iperf3"
-OLDEST = (3, 1)  # esnet/iperf release notes: 3.1 brought -1 that can be relied on and server-side JSON with every field read here
-INSTALL = "install iperf3 (Debian: apt install iperf3)"
-FIRST_PORT = 5201
-PORTS_TRIED = 8
 GRACE_S = 15.0
 """Beyond omit and duration: connecting, exchanging results, ending."""
 SERVER_ENDS_S = 5.0
-LISTEN_TRIES = 100
 CONNECT_RETRIES = 2
 RETRY_PAUSE_S = 0.2
-NO_SUCH_PROGRAM = 127
-"""Status of a command that is not there (POSIX, Shell Command Language 2.8.2)."""
 TOGETHER = 0.05
 """Share of the duration by which tests of several links may end apart and still count as having run at once."""
-_VERSION = re.compile(r"^iperf (\d+)\.(\d+)")
-# Ends with 0 as soon as something listens on the port: Linux's table (proc_pid_net(5): state 0A is LISTEN), else the BSDs' netstat.
-_LISTENS = (
-    "i=0; while :; do {{ cat /proc/net/tcp /proc/net/tcp6 || netstat -an; }} 2>/dev/null |"
-    " grep -Eq ':{hexport} [0-9A-F]+:0000 0A |[.:]{port} .*LISTEN' && exit 0; i=$((i+1)); [ $i -lt {tries} ] || exit 1; sleep 0.05; done"
-)
 _ADDS = ("goodput_bps", "sent_bps", "retransmits", "sender_cpu_percent", "receiver_cpu_percent")
 
 
@@ -90,7 +76,7 @@ class Iperf3:
 
     async def check(self) -> str:
         """The version, of both ends when they differ. Raises ToolMissing for an absent or too old iperf3 and an absent taskset."""
-        versions = [await _version(self._hosts[role]) for role in ("source", "sink")]
+        versions = [await version_of(self._hosts[role]) for role in ("source", "sink")]
         for role in ("source", "sink"):
             host = self._hosts[role]
             if self._cpus.get(role) and (await host.run(["sh", "-c", "command -v taskset"], check=False)).status != 0:
@@ -113,7 +99,7 @@ class Iperf3:
         test, (link,) = _test_of(cell), cell.links
         client, server = str(cell.params["client"]), str(cell.params["server"])
         for role in (client, server):
-            await _version(self._hosts[role])
+            await version_of(self._hosts[role])
         facing = {"source": "source", "sink": "sink"}
         ends = (self._end(client, link, facing=facing.get(server, "")), self._end(server, link, facing=facing.get(client, "")))
         return _measured(cell, test, await self._all({link: ends}, test))
@@ -133,7 +119,9 @@ class Iperf3:
         async with AsyncExitStack() as ended_at_exit:
             servers = {}
             for i, (name, (_, server)) in enumerate(tests.items()):
-                servers[name] = await self._listen(server, FIRST_PORT + i * PORTS_TRIED, ended_at_exit)
+                servers[name] = await listen(
+                    server.host, server.address, FIRST_PORT + i * PORTS_TRIED, ended_at_exit, cores=self._cpus.get(server.role)
+                )
             tasks = [asyncio.create_task(self._one(name, tests[name], test, *servers[name])) for name in tests]
             try:
                 return await asyncio.gather(*tasks)
@@ -142,42 +130,10 @@ class Iperf3:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _listen(self, at: _End, first_port: int, ended_at_exit: AsyncExitStack) -> tuple[int, Process]:
-        """A server that has been seen listening, on the first free port from `first_port`. Raises ToolFailed."""
-        for port in range(first_port, first_port + PORTS_TRIED):
-            if (await at.host.run(["sh", "-c", _LISTENS.format(port=port, hexport=f"{port:04X}", tries=1)], check=False)).status == 0:
-                continue  # somebody's server; ours could not tell its own readiness from theirs
-            server = await at.host.spawn([*self._pinned(at.role), PROGRAM, "-s", "-B", at.address, "-p", str(port), "-1", "-J"])
-            ended_at_exit.push_async_callback(server.end)
-            if (why := await self._why_silent(at.host, server, port)) is None:
-                return port, server
-            if "already in use" not in why:
-                raise ToolFailed(f"the server on {at.address} port {port} does not listen: {why}", tool=TOOL, host=at.host.name)
-        taken = f"ports {first_port} to {first_port + PORTS_TRIED - 1} are all taken"
-        raise ToolFailed(taken, tool=TOOL, host=at.host.name, remedy="end what holds them")
-
-    async def _why_silent(self, host: Host, server: Process, port: int) -> str | None:
-        """None as soon as `server` listens on `port`; otherwise why it does not."""
-        look = _LISTENS.format(port=port, hexport=f"{port:04X}", tries=LISTEN_TRIES)
-        looking = asyncio.create_task(host.run(["sh", "-c", look], check=False))
-        # With -J a server prints nothing before its test is over: a line, or the end of its output, means that it has failed.
-        speaking = asyncio.create_task(server.readline())
-        try:
-            await asyncio.wait({looking, speaking}, return_when=asyncio.FIRST_COMPLETED)
-            if not speaking.done() and looking.result().status == 0:
-                return None
-        finally:
-            for task in (looking, speaking):
-                task.cancel()
-            await asyncio.gather(looking, speaking, return_exceptions=True)
-        ended = await server.end()
-        said = (b"" if speaking.cancelled() else speaking.result()) + ended.stdout
-        return iperf3_json.error_in(said) or (said + ended.stderr).decode("utf-8", "replace").strip()[-300:] or "it said nothing"
-
     async def _one(self, name: str, ends: tuple[_End, _End], test: _Test, port: int, server: Process) -> _Ran:
         """The whole test, from the client's end to the server's. Raises ToolFailed."""
         near, far = ends
-        argv = [*self._pinned(near.role), PROGRAM, "-c", far.address, "-p", str(port), "-B", near.address]
+        argv = [*pinned(self._cpus.get(near.role)), PROGRAM, "-c", far.address, "-p", str(port), "-B", near.address]
         argv += ["-P", str(test.streams), "-O", str(test.omit_s), "-t", str(test.duration_s), "-J"]
         retries = 0
         while True:
@@ -205,24 +161,6 @@ class Iperf3:
                 why += f"; the server reports: {other}"
             raise ToolFailed(why, tool=TOOL, host=near.host.name, raw=_raw(name, client, served)) from e
         return _Ran(name, result, client, served, retries)
-
-    def _pinned(self, role: str) -> list[str]:
-        cpus = self._cpus.get(role) or ()
-        return ["taskset", "-c", ",".join(str(cpu) for cpu in cpus)] if cpus else []
-
-
-async def _version(host: Host) -> str:
-    """`3.12`. Raises ToolMissing."""
-    done = await host.run([PROGRAM, "--version"], check=False)
-    if done.status == NO_SUCH_PROGRAM:
-        raise ToolMissing("iperf3 is not there", tool=TOOL, host=host.name, remedy=INSTALL)
-    if not (found := _VERSION.search(done.text)):
-        said = (done.text + done.stderr.decode("utf-8", "replace")).strip()[:80]
-        raise ToolMissing(f"`iperf3 --version` says {said!r}, which names no version", tool=TOOL, host=host.name, remedy=INSTALL)
-    if (int(found[1]), int(found[2])) < OLDEST:
-        oldest = ".".join(map(str, OLDEST))
-        raise ToolMissing(f"iperf3 {found[1]}.{found[2]} is too old", tool=TOOL, host=host.name, remedy=f"install {oldest} or later")
-    return f"{found[1]}.{found[2]}"
 
 
 def _raw(link: str, client: Done, server: Done) -> dict[str, bytes]:

@@ -9,7 +9,7 @@ from dutlab.hosts.facts.pcie import pcie_path
 from dutlab.hosts.facts.questions import Answers, Question
 from dutlab.hosts.facts.text import coalescing, colon_pairs, first_of_json, irq_cores, pause_frames, ring_sizes
 from dutlab.hosts.facts.tree import FactTree
-from dutlab.hosts.optics import of_ethtool
+from dutlab.hosts.optics import optic_of
 
 _FILES = {
     "speed": "speed_mbps",
@@ -25,10 +25,11 @@ def questions(name: str, root: str) -> Iterator[Question]:
     """What is asked of the interface `name`."""
     yield ("ip", "-d", "-j", "link", "show", "dev", name)
     yield from (("slurp", f"{root}/sys/class/net/{name}/{file}") for file in _FILES)
-    yield from (("ethtool", option, name) for option in ("-i", "-g", "-l", "-c", "-a", "-m"))
+    yield from (("ethtool", option, name) for option in ("-i", "-g", "-l", "-c", "-a"))
     yield ("ethtool", "--json", "-k", name)
     yield ("pcie", root, name)
     yield ("irqs", root, name)
+    yield ("optic", name)
 
 
 def put(facts: FactTree, answers: Answers, name: str, root: str) -> None:
@@ -65,9 +66,9 @@ def _of_driver(facts: FactTree, answers: Answers, name: str, at: str) -> None:
     ):  # fmt: skip
         said, why = answers.said("ethtool", option, name)
         facts.put(f"{at}/{key}", (reader(said) or None) if said else None, "the driver has none to set" if said else why)
-    said, why = answers.said("ethtool", "-m", name)
-    optic = of_ethtool(said) if said else None
-    facts.put(f"{at}/optic", optic.to_json() if optic else None, "ethtool tells of no module" if said else why)
+    said, why = answers.said("optic", name)
+    optic = optic_of(said) if said else None
+    facts.put(f"{at}/optic", optic.to_json() if optic else None, "no module" if said else why)
 
 
 def _of_slot(facts: FactTree, answers: Answers, name: str, at: str, root: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dutlab.hosts.host import Host
 
 Question = tuple[str, ...]
-"""A command, or one of the words that the script below defines: slurp, every, lines, pcie, irqs."""
+"""A command, or one of the words that the script below defines: slurp, every, lines, pcie, irqs, optic."""
 
 _ANSWER, _REFUSED = "\x1e", "\x1f"
 _LONGEST_WAIT_S = 60.0
@@ -26,6 +26,7 @@ slurp() {
   [ -e "$1" ] || { echo 'no such file on this kernel' >&2; return 1; }
   cat -- "$1" 2>/dev/null || { echo 'cannot be read' >&2; return 1; }
 }
+bsd() { [ "$(uname -s)" != Linux ] || { echo 'a question for BSD' >&2; return 1; }; "$@"; }
 every() (  # FOLDER PATTERN: what the files that match hold, each text once
   cd -- "$1" 2>/dev/null && cat -- $2 2>/dev/null | sort -u | grep . || { echo 'no such file on this kernel' >&2; exit 1; }
 )
@@ -48,6 +49,9 @@ pcie() {  # ROOT INTERFACE: every PCI device from the card up to the root, the c
     fi
     at=${at%/*}
   done
+}
+optic() {  # INTERFACE: what its transceiver says, in this system's words
+  case $(uname -s) in FreeBSD) ifconfig -vvv "$1" ;; OpenBSD) ifconfig "$1" sff ;; *) ethtool -m "$1" ;; esac
 }
 irqs() {  # ROOT INTERFACE: number, cores it may go to, cores it goes to, what the driver calls it
   at=$(device "$1" "$2") || return 1

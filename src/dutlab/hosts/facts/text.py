@@ -81,11 +81,3 @@ def irq_cores(text: str) -> dict[str, dict[str, str]]:
     rows = [line.split(None, 3) for line in text.splitlines()]
     keys = ("cores_allowed", "cores_now", "name")
     return {row[0]: {k: v for k, v in zip(keys, row[1:], strict=False) if v != "-"} for row in rows if row}
-
-
-def cpu_list(text: str) -> tuple[int, ...]:
-    """`0-2,5` as numbers, as the kernel writes lists of cores (Documentation/core-api/cpumask). Empty for what is none."""
-    if not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", text):
-        return ()
-    spans = [part.partition("-") for part in text.split(",")]
-    return tuple(n for low, _, high in spans for n in range(int(low), int(high or low) + 1))

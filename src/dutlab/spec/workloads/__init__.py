@@ -17,15 +17,19 @@ from pydantic import BeforeValidator, PlainSerializer, ValidationError, Validati
 
 from dutlab.spec.model import Loc, did_you_mean, fault, faults_of, refuse
 from dutlab.spec.workloads.base import Setting, Wire, WorkloadModel
+from dutlab.spec.workloads.generators import GeneratorsWorkload
 from dutlab.spec.workloads.iperf3 import Iperf3Workload
 from dutlab.spec.workloads.latency import LatencyWorkload
 from dutlab.spec.workloads.loadtest import LoadtestWorkload
 from dutlab.spec.workloads.matrix import MatrixWorkload
 from dutlab.spec.workloads.path_mtu import PathMtuWorkload
+from dutlab.spec.workloads.quick_test import QuickTestWorkload
 from dutlab.spec.workloads.reconf import ReconfWorkload
 from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
+from dutlab.spec.workloads.routes import RoutesWorkload
 from dutlab.spec.workloads.search import SearchWorkload
 from dutlab.spec.workloads.soak import SoakWorkload
+from dutlab.spec.workloads.state import StateWorkload
 from dutlab.spec.workloads.steps import StepsWorkload
 from dutlab.spec.workloads.sweep import SweepWorkload
 
@@ -39,10 +43,14 @@ _MODELS: tuple[type[WorkloadModel], ...] = (
     SoakWorkload,
     ReconfWorkload,
     SearchWorkload,
+    QuickTestWorkload,
     StepsWorkload,
     PathMtuWorkload,
     Rfc2544Workload,
+    RoutesWorkload,
+    StateWorkload,
     MatrixWorkload,
+    GeneratorsWorkload,
 )
 KINDS: Mapping[str, type[WorkloadModel]] = {model.kind: model for model in _MODELS}
 

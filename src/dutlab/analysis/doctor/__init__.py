@@ -1,0 +1,41 @@
+"""What spoils measurements on a testbed, and what each of it costs: pure functions of facts. docs/method/doctor.md has one by one."""
+
+from collections.abc import Callable, Iterator
+
+from dutlab.analysis.doctor import card, path, processor, slot, system, wire
+from dutlab.analysis.doctor.finding import Evidence, Finding, Price, Step, by_price
+from dutlab.analysis.doctor.path import sizes_to_try
+from dutlab.analysis.doctor.patient import Carried, CoreShare, Link, Patient, Port, Streams, Watched
+
+CHECKS: tuple[Callable[[Patient], Iterator[Finding]], ...] = (
+    slot.narrow_slot, slot.small_payload, slot.link_power,
+    path.mtu, path.carried, path.neighbours,
+    wire.speed_and_duplex, wire.flow_control, wire.optics,
+    card.offloads, card.small_ring, card.moderation, card.interrupts, card.far_node, card.shared_core,
+    processor.governor, processor.setperf, processor.boost, processor.idle_states, processor.clock_source, processor.timecounter,
+    processor.busy, processor.stolen,
+    system.firewall, system.pf, system.pool_debug, system.kernel_relinking, system.one_stream,
+)  # fmt: skip
+
+__all__ = [
+    "CHECKS",
+    "Carried",
+    "CoreShare",
+    "Evidence",
+    "Finding",
+    "Link",
+    "Patient",
+    "Port",
+    "Price",
+    "Step",
+    "Streams",
+    "Watched",
+    "by_price",
+    "examine",
+    "sizes_to_try",
+]
+
+
+def examine(patient: Patient) -> list[Finding]:
+    """Everything that is found, the dearest first."""
+    return by_price(finding for check in CHECKS for finding in check(patient))

@@ -1,0 +1,180 @@
+"""Settings of a card: how it interrupts and whom, what it leaves to the processor, how much it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dutlab.analysis.ceilings.ethernet import frames
+from dutlab.analysis.doctor.finding import UNKNOWN_PRICE, Evidence, Finding, Price, Step, shell, write
+from dutlab.analysis.doctor.patient import DUT, Patient, Port, cpus_of, whole
+from dutlab.units import SHORTEST_FRAME, BpsL1
+
+LONG_WAIT_US = 10
+"""Moderation below this is lost among the other delays of a path through two cards."""
+SHORT_RING_US = 100.0
+"""A ring that the shortest frames fill sooner overflows when its core is away for as long as a scheduler's tick or an interrupt takes."""
+_FEW_SLOTS = 0.5
+SHARED = Price(50.0, "that core, at most", "computed: 1 - 1 / 2, two that both could use all of it share it evenly")
+_OFFLOADS = {
+    "rx-checksumming": "rx",
+    "tx-checksumming": "tx",
+    "scatter-gather": "sg",
+    "generic-segmentation-offload": "gso",
+    "generic-receive-offload": "gro",
+}
+_ON_A_WIRE = {**_OFFLOADS, "tcp-segmentation-offload": "tso"}
+"""Between namespaces segmentation is left off on purpose: frames longer than the MTU would be no frames of a link."""
+
+
+def moderation(p: Patient) -> Iterator[Finding]:
+    """A card that waits before it interrupts, to be asked less often."""
+    for port, card in p.cards():
+        told = card.get("coalescing")
+        if not isinstance(told, Mapping) or card.get("kind") not in (None, "physical"):
+            continue
+        waits, adaptive = whole(told.get("rx_usecs")) or 0, told.get("adaptive_rx") is True
+        if waits < LONG_WAIT_US and not adaptive:
+            continue
+        how = f"up to {waits} µs are added to latencies" if not adaptive else "how much is added to latencies changes with the load"
+        off = [*(["adaptive-rx", "off"] if adaptive else []), "rx-usecs", "0"]
+        back = [*(["adaptive-rx", "on"] if adaptive else []), "rx-usecs", str(waits)]
+        yield Finding(
+            "interrupt-moderation",
+            f"the card waits before it interrupts: {how}",
+            Price(None, "", "of rates: it saves interrupts, and so may even raise them"),
+            (str(port),),
+            (Evidence(port.host, shell("ethtool", "-c", port.interface), f"rx-usecs {waits}, adaptive RX {'on' if adaptive else 'off'}"),),
+            (Step(port.host, shell("ethtool", "-C", port.interface, *off)),),
+            (Step(port.host, shell("ethtool", "-C", port.interface, *back)),),
+        )
+
+
+def offloads(p: Patient) -> Iterator[Finding]:
+    """Work that the card, or the kernel once for many frames, could do."""
+    for port, card in p.cards():
+        free = card.get("offloads_off_by_choice")
+        wanted = _ON_A_WIRE if card.get("kind") == "physical" else _OFFLOADS
+        off = [name for name in wanted if isinstance(free, list) and name in free]
+        if not off:
+            continue
+        words = [wanted[name] for name in off]
+        yield Finding(
+            "offloads-off",
+            f"offloads are off that could be on: {', '.join(off)}",
+            UNKNOWN_PRICE,
+            (str(port),),
+            (Evidence(port.host, shell("ethtool", "-k", port.interface), ", ".join(f"{name}: off" for name in off)),),
+            (Step(port.host, shell("ethtool", "-K", port.interface, *(w for word in words for w in (word, "on")))),),
+            (Step(port.host, shell("ethtool", "-K", port.interface, *(w for word in words for w in (word, "off")))),),
+        )
+
+
+def small_ring(p: Patient) -> Iterator[Finding]:
+    """A receive ring that the shortest frames fill before its core can be back."""
+    for port, card in p.cards():
+        rings = card.get("rings")
+        now, most = (whole(rings.get(which, {}).get("rx")) for which in ("now", "most")) if isinstance(rings, Mapping) else (None, None)
+        if not now or not most or now >= most:
+            continue
+        speed = p.speed(port)
+        fills_us = 1e6 * now / frames(BpsL1(speed), SHORTEST_FRAME).pps if speed else None
+        if now > most * _FEW_SLOTS if fills_us is None else fills_us >= SHORT_RING_US:
+            continue
+        how = f": {SHORTEST_FRAME}-byte frames at line rate fill it in {fills_us:.0f} µs" if fills_us is not None else ""
+        yield Finding(
+            "small-ring",
+            f"the receive ring holds {now} frames of {most} possible{how}",
+            UNKNOWN_PRICE,
+            (str(port),),
+            (Evidence(port.host, shell("ethtool", "-g", port.interface), f"RX {now}, at most {most}"),),
+            (Step(port.host, shell("ethtool", "-G", port.interface, "rx", most)),),
+            (Step(port.host, shell("ethtool", "-G", port.interface, "rx", now)),),
+        )
+
+
+def interrupts(p: Patient) -> Iterator[Finding]:
+    """All queues of a card served by one core, or by the core that the generator is bound to."""
+    for port, card in p.cards():
+        irqs = card.get("irqs")
+        queues = {n: of for n, of in irqs.items() if isinstance(of, Mapping) and _is_queue(of)} if isinstance(irqs, Mapping) else {}
+        served = {n: _cores(of) for n, of in queues.items()}
+        cores = set().union(*served.values()) if served else set()
+        evidence = tuple(
+            Evidence(port.host, f"/proc/irq/{n}/effective_affinity_list", f"{of.get('cores_now')} ({of.get('name', 'no name')})")
+            for n, of in queues.items()
+        )
+        if len(queues) > 1 and len(cores) == 1 and (whole(p.fact(port.host, "cpu", "cores")) or 1) > 1:
+            yield _on_one_core(
+                port, f"all {len(queues)} queues of the card interrupt one core, {min(cores)}", evidence, queues, _spread(p, port, queues)
+            )
+        elif port.host != DUT and (both := cores & set(p.pinned.get(port.host, ()))):
+            numbers = ", ".join(map(str, sorted(both)))
+            yield _on_one_core(port, f"the card interrupts core {numbers}, where the generator runs", evidence, queues, SHARED)
+
+
+def shared_core(p: Patient) -> Iterator[Finding]:
+    """Generator and DUT bound to the same core of one machine."""
+    if not p.one_machine:
+        return
+    dut = set(p.pinned.get(DUT, ()))
+    for host, cores in p.pinned.items():
+        if host != DUT and (both := sorted(dut & set(cores))):
+            numbers = ", ".join(map(str, both))
+            yield Finding(
+                "shared-core",
+                f"the DUT forwards on core {numbers}, where the {host} works too",
+                SHARED,
+                (host, DUT),
+                (Evidence(host, "taskset -pc", numbers), Evidence(DUT, "taskset -pc", ", ".join(map(str, sorted(dut))))),
+                (Step(host, "by hand: give the machine more cores, or choose a layout of the lab that keeps the two apart"),),
+                (Step(host, "by hand: choose the earlier layout"),),
+            )
+
+
+def far_node(p: Patient) -> Iterator[Finding]:
+    """Queues served by cores that reach the card's memory through another node."""
+    for port, card in p.cards():
+        near, irqs = set(cpus_of(card.get("near_cores"))), card.get("irqs")
+        if not near or (whole(p.fact(port.host, "cpu", "numa_nodes")) or 1) <= 1 or not isinstance(irqs, Mapping):
+            continue
+        far = {n: of for n, of in irqs.items() if isinstance(of, Mapping) and _is_queue(of) and _cores(of) - near}
+        if far:
+            files = [f"/proc/irq/{n}/smp_affinity_list" for n in far]
+            yield Finding(
+                "far-node",
+                f"{len(far)} queues of the card interrupt cores of another NUMA node; near it are {card.get('near_cores')}",
+                UNKNOWN_PRICE,
+                (str(port),),
+                tuple(Evidence(port.host, f"/proc/irq/{n}/effective_affinity_list", str(of.get("cores_now"))) for n, of in far.items()),
+                tuple(Step(port.host, write(card.get("near_cores"), file)) for file in files),
+                tuple(Step(port.host, write(of.get("cores_allowed", ""), file)) for of, file in zip(far.values(), files, strict=True)),
+            )
+
+
+def _spread(p: Patient, port: Port, queues: Mapping[str, Any]) -> Price:
+    """What queues on cores of their own could do more, if cores are what they lack."""
+    cores = min(len(queues), whole(p.fact(port.host, "cpu", "cores")) or 1)
+    return Price(
+        100 * (1 - 1 / cores), f"what {cores} cores would receive, at most", f"computed: 1 - 1 / {cores}, if the core is the limit"
+    )
+
+
+def _on_one_core(port: Port, what: str, evidence: tuple[Evidence, ...], queues: Mapping[str, Any], price: Price) -> Finding:
+    files = [f"/proc/irq/{n}/smp_affinity_list" for n in queues]
+    back = [write(of.get("cores_allowed", ""), file) for of, file in zip(queues.values(), files, strict=True)]
+    return Finding(
+        "irq-one-core", what, price, (str(port),), evidence,
+        (Step(port.host, f"by hand: start irqbalance, or write one other core into each of {' '.join(files)}"),),
+        tuple(Step(port.host, command) for command in back),
+    )  # fmt: skip
+
+
+def _is_queue(irq: Mapping[str, Any]) -> bool:
+    """Not what tells of the card itself, and of a virtual one not that of its configuration."""
+    name = str(irq.get("name", ""))
+    return not any(word in name for word in ("config", "async", "cmd", "-mgmt", "admin", "misc"))
+
+
+def _cores(irq: Mapping[str, Any]) -> set[int]:
+    return set(cpus_of(irq.get("cores_now")))

@@ -1,0 +1,131 @@
+"""What spoils measurements: one finding with its evidence, its price, its cure and the way back."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+NOT_KNOWN = "no published figure was found, and it was not measured here"
+WORTH_PERCENT = 1.0
+"""A price from which a finding is a warning; below it is less than repeats differ by."""
+_LOSES_FRAMES = {"mtu-mismatch", "jumbo-meaning", "half-duplex"}
+"""Whatever they cost on average: frames that do not fit are all lost."""
+_BY_HAND = "by hand: "
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a finding is expected to cost. `percent` is None where that is not known."""
+
+    percent: float | None
+    of: str
+    """Of what: `TCP goodput`, `the clock of a core`."""
+    source: str
+    """How that is known: a formula with its numbers, a published measurement, a reading; of one that is not known, why not."""
+
+    @property
+    def words(self) -> str:
+        """`4.9 % of TCP goodput`; `not known`."""
+        return f"{self.percent:.1f} % of {self.of}" if self.percent is not None else "not known"
+
+
+UNKNOWN_PRICE = Price(None, "", NOT_KNOWN)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was read, where, and what it said."""
+
+    host: str
+    read: str
+    """A file, or a command."""
+    said: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command on a host; for what no command does, `command` begins with `by hand: `."""
+
+    host: str
+    command: str
+
+    @property
+    def by_hand(self) -> str:
+        """What a person is to do; empty for a command."""
+        return self.command.removeprefix(_BY_HAND) if self.command.startswith(_BY_HAND) else ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that spoils measurements."""
+
+    kind: str
+    """As in the manual: `mtu-mismatch`."""
+    what: str
+    """A sentence."""
+    price: Price
+    where: tuple[str, ...]
+    """Ports `host:interface`, hosts, or links `link a`."""
+    evidence: tuple[Evidence, ...]
+    cure: tuple[Step, ...]
+    undo: tuple[Step, ...]
+
+    @property
+    def is_worth_a_warning(self) -> bool:
+        """Its price is known and more than noise, or it loses frames."""
+        return self.kind in _LOSES_FRAMES or (self.price.percent is not None and self.price.percent >= WORTH_PERCENT)
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs and run folders."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Finding:
+        """The inverse of to_json(). Raises KeyError, TypeError for what is none."""
+        evidence = tuple(Evidence(**e) for e in data["evidence"])
+        cure, undo = (tuple(Step(**s) for s in data[name]) for name in ("cure", "undo"))
+        return cls(str(data["kind"]), str(data["what"]), Price(**data["price"]), tuple(map(str, data["where"])), evidence, cure, undo)
+
+
+def by_price(findings: Iterable[Finding]) -> list[Finding]:
+    """The dearest first, those of unknown price after all that cost something, those that cost nothing now last.
+
+    The same finding in several places is one, with all of them.
+    """
+    merged: dict[tuple[str, str, Price], Finding] = {}
+    for finding in findings:
+        key = (finding.kind, finding.what, finding.price)
+        known = merged.get(key)
+        merged[key] = finding if known is None else _both(known, finding)
+    return sorted(merged.values(), key=_place)
+
+
+def shell(*words: object) -> str:
+    """A command line on which every word is quoted that needs it."""
+    return shlex.join(str(w) for w in words)
+
+
+def write(value: object, file: str) -> str:
+    """A command that writes `value` into a file of the kernel."""
+    return f"echo {shlex.quote(str(value))} > {shlex.quote(file)}"
+
+
+def _place(finding: Finding) -> tuple[float, str]:
+    percent = finding.price.percent
+    return (0.5 if percent is None else -percent if percent > 0 else 1.0), finding.kind
+
+
+def _both(one: Finding, other: Finding) -> Finding:
+    return replace(
+        one,
+        where=_each_once(one.where, other.where),
+        evidence=_each_once(one.evidence, other.evidence),
+        cure=_each_once(one.cure, other.cure),
+        undo=_each_once(one.undo, other.undo),
+    )
+
+
+def _each_once(one: Sequence[Any], other: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys((*one, *other)))

@@ -1,0 +1,129 @@
+"""The way between two ports: how long a packet may be on it, and whether the next hop's address is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dutlab.analysis.ceilings.ethernet import ETH_HEADER_BYTES, VLAN_TAG_BYTES, tcp_goodput
+from dutlab.analysis.doctor.commands import read, set_mtu
+from dutlab.analysis.doctor.finding import Evidence, Finding, Price, Step, shell
+from dutlab.analysis.doctor.patient import Link, Patient, Port, whole
+from dutlab.units import FCS_BYTES, BpsL1
+
+HEADERS = (ETH_HEADER_BYTES, ETH_HEADER_BYTES + FCS_BYTES, ETH_HEADER_BYTES + FCS_BYTES + VLAN_TAG_BYTES)
+"""14, 18 and 22 bytes: what some count into a frame's size and others do not."""
+_LEAST_JUMBO = 1501
+_COMMON = (1500, 1492, 1400, 576)
+_ENOUGH_MTU = 576
+_LEAST_REACHABLE_S = 15
+"""An entry counts as confirmed for 0.5 to 1.5 times base_reachable_time, 30 s (RFC 4861 section 6.3.2; the kernel does so for ARP too)."""
+
+
+def sizes_to_try(most: int) -> tuple[int, ...]:
+    """Packets that tell what a wire carries: the MTU, that less a header, then what nearly everything carries."""
+    return tuple(dict.fromkeys((most, *(most - h for h in HEADERS), *(size for size in _COMMON if size < most))))
+
+
+def mtu(p: Patient) -> Iterator[Finding]:
+    """Ports of one path that differ in their MTU."""
+    for link in p.links:
+        told = {port: size for port in link.ports if (size := whole(p.card(port).get("mtu"))) and size >= _ENOUGH_MTU}
+        if len(set(told.values())) > 1:
+            yield _mismatch(p, link, told)
+
+
+def carried(p: Patient) -> Iterator[Finding]:
+    """A wire that carries less than the MTU of both its ends: a switch, or a driver, counts otherwise."""
+    for found in p.carried:
+        sizes = [whole(p.card(port).get("mtu")) for port in (found.sender, found.receiver)]
+        meant = min((s for s in sizes if s), default=None)
+        if meant is None or found.mtu >= meant:
+            continue
+        jumbo = meant - found.mtu in HEADERS
+        why = f": {meant - found.mtu} bytes less, so a switch counts a header that the ports do not" if jumbo else ""
+        yield Finding(
+            "jumbo-meaning" if jumbo else "mtu-mismatch",
+            f"between {found.sender} and {found.receiver} packets of {found.mtu} bytes pass, but none of {meant}, the MTU of both{why}",
+            _price(found.mtu, meant),
+            (f"link {found.link}",),
+            (Evidence(found.sender.host, "ping, not to be fragmented", f"{found.mtu} bytes pass, {meant} do not"),),
+            (
+                Step(
+                    found.sender.host,
+                    f"by hand: let every switch on this wire carry frames of {meant + ETH_HEADER_BYTES + FCS_BYTES} bytes with FCS",
+                ),
+            ),
+            (Step(found.sender.host, "by hand: set the switch back"),),
+        )
+
+
+def neighbours(p: Patient) -> Iterator[Finding]:
+    """Next hops whose address must be asked for anew while frames are on their way."""
+    for link in p.links:
+        for port, address in zip(link.ports, link.next_hops, strict=True):
+            entries = p.fact(port.host, "neighbours", port.interface)
+            states = [e for e in entries if isinstance(e, dict)] if isinstance(entries, list) else []
+            ageing = [e for e in states if _is_ageing(str(e.get("state", "")), e.get("confirmed_s"))]
+            if not ageing:
+                continue
+            said = ", ".join(f"{e.get('state')}, confirmed {e.get('confirmed_s')} s ago" for e in ageing)
+            dead = any(set(str(e.get("state", "")).split()) & {"FAILED", "INCOMPLETE"} for e in ageing)
+            yield Finding(
+                "neighbour-ageing",
+                "the next hop does not answer for its address" if dead else "the next hop's address will be asked for anew during a trial",
+                Price(None, "", "frames are lost if the next hop is too busy to answer (RFC 2544 appendix C.2.4.1)"),
+                (str(port),),
+                (Evidence(port.host, shell("ip", "-s", "neigh", "show", "dev", port.interface), said),),
+                (Step(port.host, _fix_address(address, port)),),
+                (Step(port.host, shell("ip", "neigh", "del", address, "dev", port.interface)),),
+            )
+
+
+def _mismatch(p: Patient, link: Link, told: dict[Port, int]) -> Finding:
+    least, most = min(told.values()), max(told.values())
+    jumbo = least >= _LEAST_JUMBO and most - least in HEADERS
+    pairs = (link.ports[:2], link.ports[2:])
+    wires = [(a, b) for a, b in pairs if a in told and b in told and told[a] != told[b]]
+    why = (
+        f"; {most - least} bytes are a header that one side counts and the other does not" if jumbo
+        else "; two ends of one wire differ, so longer packets vanish without a word" if wires
+        else "; the router between must fragment, or say that packets are too big"
+    )  # fmt: skip
+    low = [port for port, size in told.items() if size < most]
+    return Finding(
+        "jumbo-meaning" if jumbo else "mtu-mismatch",
+        f"the ports of link {link.name} have MTUs from {least} to {most}{why}",
+        _price(least, most),
+        (f"link {link.name}",),
+        tuple(Evidence(port.host, read(p, port, "mtu"), str(size)) for port, size in told.items()),
+        _set(p, low, dict.fromkeys(low, most)),
+        _set(p, low, told),
+    )
+
+
+def _set(p: Patient, ports: Sequence[Port], sizes: dict[Port, int]) -> tuple[Step, ...]:
+    return tuple(Step(port.host, set_mtu(p, port, sizes[port])) for port in ports)
+
+
+def _price(least: int, most: int) -> Price:
+    speed = BpsL1(1.0)
+    small, large = (tcp_goodput(speed, mtu=size) for size in (least, most))
+    formula = f"({least} - 52) / ({least} + 38) against ({most} - 52) / ({most} + 38) of the wire (RFC 6349 section 4.1.1)"
+    return Price(100 * (1 - small / large), "TCP goodput at line rate", f"computed: {formula}; packets in between may be lost altogether")
+
+
+def _is_ageing(state: str, confirmed_s: object) -> bool:
+    words = set(state.split())
+    if words & {"PERMANENT", "NOARP"}:
+        return False
+    if words & {"STALE", "DELAY", "PROBE", "FAILED", "INCOMPLETE"}:
+        return True
+    return isinstance(confirmed_s, int) and confirmed_s >= _LEAST_REACHABLE_S
+
+
+def _fix_address(address: str, port: Port) -> str:
+    """Asks once, then makes the answer permanent."""
+    device = shell(port.interface)
+    ask = f"ping -c 1 -I {device} {shell(address)}"
+    learn = f"ip neigh show {shell(address)} dev {device} | awk '{{print $3}}'"
+    return f'{ask}; ip neigh replace {shell(address)} dev {device} nud permanent lladdr "$({learn})"'

@@ -1,0 +1,122 @@
+"""What is examined: facts of hosts as run folders keep them, the links between them, and what was read at the moment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+DUT, GENERATOR = "dut", "source"
+
+
+@dataclass(frozen=True)
+class Port:
+    """An interface of a host."""
+
+    host: str
+    interface: str
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.interface}"
+
+
+@dataclass(frozen=True)
+class Link:
+    """The way of a packet. Ports 0 and 1 share a wire, and so do 2 and 3."""
+
+    name: str
+    ports: tuple[Port, Port, Port, Port]
+    next_hops: tuple[str, str, str, str]
+    """Of each port the address at the other end of its wire."""
+    speed_bps_l1: float | None = None
+    mtu: int = 1500
+
+
+@dataclass(frozen=True)
+class CoreShare:
+    """What others did with a core while nothing was measured."""
+
+    busy_percent: float
+    stolen_percent: float
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A host's cores, watched for so many seconds."""
+
+    seconds: float
+    cores: Mapping[int, CoreShare]
+
+
+@dataclass(frozen=True)
+class Carried:
+    """An IP packet of `mtu` bytes passed whole between two ports of one wire, and the longer ones that were tried did not."""
+
+    link: str
+    sender: Port
+    receiver: Port
+    mtu: int
+
+
+@dataclass(frozen=True)
+class Streams:
+    """A TCP load that is going to be measured."""
+
+    workload: str
+    streams: int
+
+
+@dataclass(frozen=True)
+class Patient:
+    """Everything that findings follow from. What is not there is not judged."""
+
+    facts: Mapping[str, Mapping[str, Any]]
+    """Host → facts."""
+    links: tuple[Link, ...] = ()
+    watched: Mapping[str, Watched] = field(default_factory=dict)
+    carried: tuple[Carried, ...] = ()
+    pinned: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Host → cores that its programs, or of the DUT its forwarding, are bound to."""
+    one_machine: bool = False
+    """All hosts are namespaces of one machine: its cores have one number everywhere."""
+    loads: tuple[Streams, ...] = ()
+
+    def fact(self, host: str, *path: str) -> Any:  # noqa: ANN401 facts are whatever JSON holds
+        """A fact by its path; None when it, or anything on the way to it, is not there."""
+        found: Any = self.facts.get(host)
+        for key in path:
+            found = found.get(key) if isinstance(found, Mapping) else None
+        return found
+
+    def cards(self) -> Iterator[tuple[Port, Mapping[str, Any]]]:
+        """Every interface that has facts."""
+        for host, facts in self.facts.items():
+            interfaces = facts.get("interfaces")
+            for name, card in interfaces.items() if isinstance(interfaces, Mapping) else ():
+                if isinstance(card, Mapping):
+                    yield Port(host, str(name)), card
+
+    def card(self, port: Port) -> Mapping[str, Any]:
+        """Facts of an interface; empty when there are none."""
+        found = self.fact(port.host, "interfaces", port.interface)
+        return found if isinstance(found, Mapping) else {}
+
+    def speed(self, port: Port) -> float | None:
+        """Bits a second at L1 that the port is meant to carry: of its link as the testbed says, else as its card says."""
+        said = next((link.speed_bps_l1 for link in self.links if port in link.ports), None)
+        trained = self.card(port).get("speed_mbps")
+        return said or (trained * 1e6 if isinstance(trained, int) and trained > 0 else None)
+
+
+def whole(value: object) -> int | None:
+    """`value` if it is a number; facts of a damaged file may hold anything."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def cpus_of(text: object) -> tuple[int, ...]:
+    """`0-2,5` as numbers, as the kernel writes lists of cores. Empty for what is none."""
+    if not isinstance(text, str) or not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", text):
+        return ()
+    spans = [part.partition("-") for part in text.split(",")]
+    return tuple(n for low, _, high in spans for n in range(int(low), int(high or low) + 1))

@@ -1,0 +1,174 @@
+"""A processor that could be faster, or that others use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from dutlab.analysis.doctor.commands import is_bsd
+from dutlab.analysis.doctor.finding import UNKNOWN_PRICE, Evidence, Finding, Price, Step, shell, write
+from dutlab.analysis.doctor.patient import Patient, whole
+from dutlab.analysis.doctor.published import BOOST_AND_PCIE, SETPERF
+
+BUSY_PERCENT = 10.0
+"""Of a core, that others use while nothing is measured: less is what a system at rest does."""
+STOLEN_PERCENT = 1.0
+SLOW_WAKE_US = 50
+_CPUS = "/sys/devices/system/cpu"
+_SLOW_CLOCKS = {"hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit", "xen"}
+"""Those that a program cannot read without a system call (arch/x86/entry/vdso)."""
+_SLOW_TIMECOUNTERS = {"HPET", "ACPI-fast", "ACPI-safe", "i8254", "acpihpet0", "acpitimer0", "i8254timer"}
+_OWN_GOVERNOR = ("intel_pstate", "amd-pstate-epp")
+"""Drivers whose `powersave` is no fixed speed (Documentation/admin-guide/pm/intel_pstate)."""
+
+
+def governor(p: Patient) -> Iterator[Finding]:
+    """A clock that follows the load with a delay, or stays low."""
+    for host in p.facts:
+        now = p.fact(host, "cpu", "governor")
+        if not isinstance(now, str) or now == "performance" or is_bsd(p, host):
+            continue  # what OpenBSD calls its policy is judged by the speed it leads to
+        of_all, first = f"{_CPUS}/cpufreq/policy*/scaling_governor", now.partition(",")[0]
+        yield Finding(
+            "governor",
+            f"cores are clocked by the governor {now}",
+            _clock_price(p, host, now),
+            (host,),
+            (
+                Evidence(host, of_all, now),
+                Evidence(host, f"{_CPUS}/cpu0/cpufreq/scaling_driver", str(p.fact(host, "cpu", "scaling_driver"))),
+            ),
+            (Step(host, _into_each(of_all, "performance")),),
+            (Step(host, _into_each(of_all, first)),),
+        )
+
+
+def setperf(p: Patient) -> Iterator[Finding]:
+    """OpenBSD's clock below its highest (hw.setperf, sysctl(2))."""
+    for host in p.facts:
+        now, policy = p.fact(host, "sysctls", "hw.setperf"), p.fact(host, "sysctls", "hw.perfpolicy")
+        if now is None or str(now) == "100":
+            continue
+        undo = shell("sysctl", f"hw.perfpolicy={policy}") if policy not in (None, "manual") else shell("sysctl", f"hw.setperf={now}")
+        yield Finding(
+            "power-saving",
+            f"the processor runs at {now} % of its range (hw.setperf)",
+            SETPERF if str(now) == "0" else Price(None, "", f"of 0 only; {SETPERF.source}"),
+            (host,),
+            (Evidence(host, "sysctl hw.setperf hw.perfpolicy", f"{now}, {policy}"),),
+            (Step(host, "sysctl hw.perfpolicy=manual hw.setperf=100"),),
+            (Step(host, undo),),
+        )
+
+
+def boost(p: Patient) -> Iterator[Finding]:
+    """Boost switched off, by either of the two files that Linux has for it."""
+    for host in p.facts:
+        for key, off, file in (("boost", 0, f"{_CPUS}/cpufreq/boost"), ("no_turbo", 1, f"{_CPUS}/intel_pstate/no_turbo")):
+            if p.fact(host, "cpu", key) != off:
+                continue
+            base, most = (whole(p.fact(host, "cpu", name)) for name in ("base_khz", "max_khz"))
+            price = Price(None, "", BOOST_AND_PCIE)
+            if base and most and base < most:
+                price = Price(100 * (1 - base / most), "the clock of a core, at most", f"computed: 1 - {base} kHz / {most} kHz")
+            yield Finding(
+                "boost-off", "the processor may not go above its nominal clock", price, (host,), (Evidence(host, file, str(off)),),
+                (Step(host, write(1 - off, file)),), (Step(host, write(off, file)),),
+            )  # fmt: skip
+
+
+def idle_states(p: Patient) -> Iterator[Finding]:
+    """Cores that sleep so deeply that the first frame after a pause waits for them."""
+    for host in p.facts:
+        wake = whole(p.fact(host, "cpu", "idle_exit_latency_us"))
+        if wake is not None and wake >= SLOW_WAKE_US:
+            yield Finding(
+                "power-saving",
+                f"idle cores need up to {wake} µs to wake: that is added to the latency of a frame that finds one asleep",
+                Price(None, "", "of rates: none is expected, since a loaded core does not sleep"),
+                (host,),
+                (Evidence(host, f"{_CPUS}/cpu0/cpuidle/state*/latency", f"{wake} µs"),),
+                (Step(host, f"cpupower idle-set -D {SLOW_WAKE_US}"),),
+                (Step(host, "cpupower idle-set -E"),),
+            )
+
+
+def clock_source(p: Patient) -> Iterator[Finding]:
+    """A clock that costs a system call at each reading."""
+    for host in p.facts:
+        now, could = p.fact(host, "clocksource"), p.fact(host, "clocksources")
+        if now not in _SLOW_CLOCKS:
+            continue
+        file = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+        has_tsc = isinstance(could, list) and "tsc" in could
+        by_hand = "by hand: see why the kernel gave the TSC up (dmesg | grep -i tsc); tsc=reliable on its command line overrides that"
+        yield Finding(
+            "clock-source", f"the kernel's clock is {now}: each reading is a system call", UNKNOWN_PRICE, (host,),
+            (Evidence(host, file, str(now)),),
+            (Step(host, write("tsc", file) if has_tsc else by_hand),),
+            (Step(host, write(now, file)),),
+        )  # fmt: skip
+
+
+def timecounter(p: Patient) -> Iterator[Finding]:
+    """The same of FreeBSD and OpenBSD (timecounters(4), tc_init(9))."""
+    for host in p.facts:
+        now, choice = p.fact(host, "clocksource"), str(p.fact(host, "sysctls", "kern.timecounter.choice"))
+        if now not in _SLOW_TIMECOUNTERS:
+            continue
+        better = next((name for name in ("TSC-low", "TSC", "tsc") if re.search(rf"(^|[ )]){name}\(", choice)), None)
+        cure = shell("sysctl", f"kern.timecounter.hardware={better}") if better else "by hand: see in dmesg why there is no TSC"
+        yield Finding(
+            "clock-source", f"the kernel's clock is {now}, outside the processor: each reading waits for the bus", UNKNOWN_PRICE, (host,),
+            (Evidence(host, "sysctl kern.timecounter.hardware kern.timecounter.choice", f"{now}; {choice}"),),
+            (Step(host, cure),),
+            (Step(host, shell("sysctl", f"kern.timecounter.hardware={now}")),),
+        )  # fmt: skip
+
+
+def busy(p: Patient) -> Iterator[Finding]:
+    """Programs of others on the cores that are to measure, or be measured."""
+    for host, watched in p.watched.items():
+        cores = {n: share.busy_percent for n, share in watched.cores.items() if share.busy_percent >= BUSY_PERCENT}
+        if not cores:
+            continue
+        most = max(cores, key=lambda n: cores[n])
+        said = ", ".join(f"core {n} {percent:.0f} % busy" for n, percent in cores.items())
+        yield Finding(
+            "busy-cpu",
+            "other programs use the processor before anything is measured",
+            Price(cores[most], "its busiest core", f"read: /proc/stat over {watched.seconds:g} s"),
+            (host,),
+            (Evidence(host, "/proc/stat", said),),
+            (Step(host, "by hand: end what `ps -eo pid,pcpu,comm --sort=-pcpu | head` shows, or wait until it has ended"),),
+            (Step(host, "by hand: start it again"),),
+        )
+
+
+def stolen(p: Patient) -> Iterator[Finding]:
+    """Time that a hypervisor gives to others."""
+    for host, watched in p.watched.items():
+        cores = {n: share.stolen_percent for n, share in watched.cores.items() if share.stolen_percent >= STOLEN_PERCENT}
+        if cores:
+            most = max(cores, key=lambda n: cores[n])
+            yield Finding(
+                "stolen-cpu",
+                "the hypervisor gives time of this machine's cores to others",
+                Price(cores[most], f"core {most}", f"read: /proc/stat over {watched.seconds:g} s"),
+                (host,),
+                (Evidence(host, "/proc/stat", ", ".join(f"core {n} {percent:.1f} % stolen" for n, percent in cores.items())),),
+                (Step(host, "by hand: bind the guest's virtual processors to cores of their own, or measure without a hypervisor"),),
+                (Step(host, "by hand: lift the binding"),),
+            )
+
+
+def _clock_price(p: Patient, host: str, governor_now: str) -> Price:
+    low, high = (whole(p.fact(host, "cpu", name)) for name in ("min_khz", "max_khz"))
+    driver = str(p.fact(host, "cpu", "scaling_driver"))
+    if governor_now == "powersave" and driver not in _OWN_GOVERNOR and low and high:
+        return Price(100 * (1 - low / high), "the clock of a core", f"computed: this governor stays at {low} kHz of {high} kHz")
+    return UNKNOWN_PRICE
+
+
+def _into_each(pattern: str, value: str) -> str:
+    return f'for f in {pattern}; do {shell("echo", value)} > "$f"; done'

@@ -1,0 +1,153 @@
+"""Where a card sits: too few lanes, too slow, packets too small, links that sleep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from dutlab.analysis.ceilings.ethernet import AROUND_PACKET_BYTES, ETH_HEADER_BYTES
+from dutlab.analysis.ceilings.pcie import GENERATIONS, TO_HOST_OVERHEAD, WIDTHS, PcieLink, payload_share
+from dutlab.analysis.doctor.commands import is_bsd
+from dutlab.analysis.doctor.finding import UNKNOWN_PRICE, Evidence, Finding, Price, Step, write
+from dutlab.analysis.doctor.patient import Patient, Port, whole
+from dutlab.analysis.doctor.published import BOOST_AND_PCIE
+
+_SMALLEST_PAYLOAD = 128
+"""What every device must take (PCI Express Base Specification 7.5.3.4)."""
+_MTU = 1500
+_FRAME_SHARE = (_MTU + ETH_HEADER_BYTES) / (_MTU + AROUND_PACKET_BYTES)
+"""Of a wire's bytes those that cross the bus, with full frames: all but FCS, preamble and gap."""
+_POLICY = "/sys/module/pcie_aspm/parameters/policy"
+
+_LARGER = "add pci=pcie_bus_perf to the kernel's command line (Linux), or raise the payload in the BIOS, then reboot"
+
+Step_ = Mapping[str, Any]
+
+
+def narrow_slot(p: Patient) -> Iterator[Finding]:
+    """A link on the way to the processor that carries less than the ports behind it, or less than it could."""
+    for ports, step, speed in _bottlenecks(p):
+        now, most = _link(step, "link_gts", "link_width"), _link(step, "link_gts_most", "link_width_most")
+        if now is None or speed is None:
+            continue
+        payload = min((b for s in _way(p, ports[0]) if (b := whole(s.get("payload_bytes")))), default=_SMALLEST_PAYLOAD)
+        need, carries = speed / 8 * _FRAME_SHARE, now.bytes_per_s * payload_share(payload, TO_HOST_OVERHEAD)
+        below = most is not None and now.bytes_per_s < most.bytes_per_s
+        if carries >= need and not below:
+            continue
+        lost = 100 * max(0.0, 1 - carries / need)
+        formula = (
+            f"{now} carries {carries / 1e9:.3g} GB/s to the host with {payload}-byte payloads; {_names(ports)} can bring {need / 1e9:.3g}"
+        )
+        which = f"{now} where {most} is possible" if below else f"{now}"
+        cure = "reseat the card, or move it to a slot" if below else "move the card to a slot"
+        yield Finding(
+            "narrow-slot",
+            f"the card sits behind a PCI Express link of {which}",
+            Price(lost, "line rate with 1518-byte frames", f"computed: {formula}"),
+            tuple(map(str, ports)),
+            _links_read(p, ports[0].host, step),
+            (Step(ports[0].host, f"by hand: {cure} whose lanes carry {need * 1.25 / 1e9:.3g} GB/s or more, all the way to the processor"),),
+            (Step(ports[0].host, "by hand: put the card back"),),
+        )
+
+
+def small_payload(p: Patient) -> Iterator[Finding]:
+    """Devices agreed on smaller packets than all of them could take, so headers eat more of the link."""
+    for ports, step, speed in _bottlenecks(p):
+        way = [s for s in _way(p, ports[0]) if whole(s.get("payload_bytes")) and whole(s.get("payload_bytes_most"))]
+        if not way:
+            continue
+        now, most = min(s["payload_bytes"] for s in way), min(s["payload_bytes_most"] for s in way)
+        if now >= most:
+            continue
+        yield Finding(
+            "small-payload",
+            f"PCI Express packets carry {now} bytes where every device on the way takes {most}",
+            _payload_price(_link(step, "link_gts", "link_width"), speed, now, most),
+            tuple(map(str, ports)),
+            tuple(
+                Evidence(
+                    ports[0].host, f"device control register of {s['address']}", f"{s['payload_bytes']} of {s['payload_bytes_most']} bytes"
+                )
+                for s in way
+            ),
+            (Step(ports[0].host, f"by hand: {_LARGER}"),),
+            (Step(ports[0].host, "by hand: take that back, then reboot"),),
+        )
+
+
+def link_power(p: Patient) -> Iterator[Finding]:
+    """Links that save power need microseconds to wake."""
+    for port, card in p.cards():
+        sleeping = [s for s in _steps(card) if s.get("aspm") not in (None, "off")]
+        if not sleeping:
+            continue
+        policy = p.fact(port.host, "pcie_aspm_policy")
+        by_hand = is_bsd(p, port.host)
+        yield Finding(
+            "pcie-power",
+            "PCI Express links on the way to the card may sleep (ASPM)",
+            Price(None, "", BOOST_AND_PCIE),
+            (str(port),),
+            tuple(Evidence(port.host, f"link control register of {s['address']}", f"ASPM {s['aspm']}") for s in sleeping),
+            (Step(port.host, "by hand: switch ASPM off in the BIOS" if by_hand else write("performance", _POLICY)),),
+            (Step(port.host, "by hand: switch it on again" if by_hand else write(policy or "default", _POLICY)),),
+        )
+
+
+def _bottlenecks(p: Patient) -> Iterator[tuple[list[Port], Step_, float | None]]:
+    """Ports that share their narrowest link, that link, and what they can bring together in bits a second at L1."""
+    shared: dict[tuple[str, str], tuple[list[Port], Step_]] = {}
+    for port, card in p.cards():
+        linked = [(link.bytes_per_s, n, step) for n, step in enumerate(_steps(card)) if (link := _link(step, "link_gts", "link_width"))]
+        if linked:
+            step = min(linked)[2]
+            # The functions of one card have one link, and each says so under its own address.
+            key = (port.host, str(step.get("address", "")).partition(".")[0])
+            shared.setdefault(key, ([], step))[0].append(port)
+    for ports, step in shared.values():
+        speeds = [p.speed(port) for port in ports]
+        yield ports, step, None if None in speeds else sum(s for s in speeds if s)
+
+
+def _payload_price(link: PcieLink | None, speed: float | None, now: int, most: int) -> Price:
+    if link is None or speed is None:
+        return UNKNOWN_PRICE
+    need = speed / 8 * _FRAME_SHARE
+    before, after = (min(need, link.bytes_per_s * payload_share(size, TO_HOST_OVERHEAD)) for size in (now, most))
+    shares = f"{now} / ({now} + {TO_HOST_OVERHEAD}) against {most} / ({most} + {TO_HOST_OVERHEAD}) of {link}"
+    return Price(
+        100 * (after - before) / after, "line rate with 1518-byte frames", f"computed: {shares}, of which {need / 1e9:.3g} GB/s are needed"
+    )
+
+
+def _way(p: Patient, port: Port) -> Sequence[Step_]:
+    return _steps(p.card(port))
+
+
+def _steps(card: Mapping[str, Any]) -> Sequence[Step_]:
+    way = card.get("pcie")
+    return [s for s in way if isinstance(s, Mapping)] if isinstance(way, list) else []
+
+
+def _link(step: Step_, speed: str, width: str) -> PcieLink | None:
+    """As ceilings know it; None for what is no link, or of a generation that they do not know."""
+    generation = next((g for g, of in GENERATIONS.items() if of.gigatransfers == step.get(speed)), None)
+    lanes = whole(step.get(width))
+    return PcieLink(generation, lanes) if generation and lanes in WIDTHS else None
+
+
+def _links_read(p: Patient, host: str, step: Step_) -> tuple[Evidence, ...]:
+    if is_bsd(p, host):
+        said = f"x{step['link_width']} of x{step.get('link_width_most')}, {step['link_gts']} GT/s of {step.get('link_gts_most')}"
+        return (Evidence(host, f"pciconf -lc pci{step['address']}", said),)
+    at = f"/sys/bus/pci/devices/{step['address']}"
+    return (
+        Evidence(host, f"{at}/current_link_speed", f"{step['link_gts']} GT/s of {step.get('link_gts_most')}"),
+        Evidence(host, f"{at}/current_link_width", f"{step['link_width']} of {step.get('link_width_most')}"),
+    )
+
+
+def _names(ports: Sequence[Port]) -> str:
+    return " and ".join(port.interface for port in ports)

@@ -1,0 +1,91 @@
+"""What a system does beside forwarding: rules that nobody asked for, checks for developers, work after boot; and loads too thin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dutlab.analysis.doctor.finding import UNKNOWN_PRICE, Evidence, Finding, Price, Step
+from dutlab.analysis.doctor.patient import DUT, Patient, whole
+from dutlab.analysis.doctor.published import PF_RULE
+
+_KEPT, _KEPT_LEGACY = "/root/rules-before.nft", "/root/rules-before.iptables"
+_FAST_BPS = 10e9
+_RULES_PRICE = Price(None, "", f"it depends on the rules; one of pf cost {PF_RULE.percent:.1f} %, {PF_RULE.source}")
+
+
+def firewall(p: Patient) -> Iterator[Finding]:
+    """Rules in the way of packets before any mode of the DUT was applied."""
+    for host in p.facts:
+        chains = p.fact(host, "firewall", "hooked_chains")
+        hooked = [c for c in chains if isinstance(c, dict) and c.get("rules_in_table")] if isinstance(chains, list) else []
+        legacy = p.fact(host, "firewall", "legacy_tables")
+        rules = {str(c.get("table")): c["rules_in_table"] for c in hooked}
+        if not rules and not legacy:
+            continue
+        evidence = [Evidence(host, "nft list ruleset", f"table {table}: {count} rules") for table, count in rules.items()]
+        if legacy:
+            evidence.append(Evidence(host, "/proc/net/ip_tables_names", " ".join(map(str, legacy))))
+        cure = [f"nft list ruleset > {_KEPT} && nft flush ruleset"] if rules else []
+        undo = [f"nft -f {_KEPT}"] if rules else []
+        if legacy:
+            cure.append(f"iptables-legacy-save > {_KEPT_LEGACY} && iptables-legacy -F")
+            undo.append(f"iptables-legacy-restore < {_KEPT_LEGACY}")
+        when = "before its mode is set" if host == DUT else "on a host that is to send or receive only"
+        yield Finding(
+            "firewall-in-the-way",
+            f"a software firewall has rules {when}",
+            _RULES_PRICE,
+            (host,),
+            tuple(evidence),
+            tuple(Step(host, command) for command in cure),
+            tuple(Step(host, command) for command in undo),
+        )
+
+
+def pf(p: Patient) -> Iterator[Finding]:
+    """The packet filter of a BSD, on where nothing is to be filtered: at the ends."""
+    for host in p.facts:
+        if host != DUT and p.fact(host, "firewall", "pf_enabled") is True:
+            yield Finding(
+                "firewall-in-the-way", "pf is on, on a host that is to send or receive only", PF_RULE, (host,),
+                (Evidence(host, "pfctl -s info", "Status: Enabled"),), (Step(host, "pfctl -d"),), (Step(host, "pfctl -e"),),
+            )  # fmt: skip
+
+
+def pool_debug(p: Patient) -> Iterator[Finding]:
+    """OpenBSD's check of every piece of kernel memory (kern.pool_debug, sysctl(2))."""
+    for host in p.facts:
+        now = p.fact(host, "sysctls", "kern.pool_debug")
+        if now is not None and str(now) not in ("0", ""):
+            yield Finding(
+                "pool-debug", "the kernel checks each piece of memory that it takes and gives back", UNKNOWN_PRICE, (host,),
+                (Evidence(host, "sysctl kern.pool_debug", str(now)),),
+                (Step(host, "sysctl kern.pool_debug=0"),), (Step(host, f"sysctl kern.pool_debug={whole(now) or 1}"),),
+            )  # fmt: skip
+
+
+def kernel_relinking(p: Patient) -> Iterator[Finding]:
+    """OpenBSD links a new kernel after each boot (reorder_kernel, rc(8)): a core is busy, and no two boots run the same layout."""
+    for host in p.facts:
+        if p.fact(host, "kernel", "relinks_at_boot") is True:
+            yield Finding(
+                "kernel-relinking", "after each boot the kernel is linked anew: a busy core, and another layout of the code",
+                UNKNOWN_PRICE, (host,), (Evidence(host, "/var/db/kernel.SHA256", "there, so reorder_kernel does its work"),),
+                (Step(host, "rm /var/db/kernel.SHA256"),), (Step(host, "sha256 -h /var/db/kernel.SHA256 /bsd"),),
+            )  # fmt: skip
+
+
+def one_stream(p: Patient) -> Iterator[Finding]:
+    """One TCP stream lives on one queue and one core at each end."""
+    fast = [link for link in p.links if (p.speed(link.ports[0]) or 0) >= _FAST_BPS]
+    for load in p.loads:
+        if load.streams == 1 and fast:
+            yield Finding(
+                "one-stream",
+                f"workload {load.workload} sends one TCP stream, which one queue and one core at each end must carry",
+                UNKNOWN_PRICE,
+                tuple(f"link {link.name}" for link in fast),
+                (Evidence(fast[0].ports[0].host, "the experiment file", f"{load.workload}: streams: 1"),),
+                (Step(fast[0].ports[0].host, f"by hand: write `streams: 4` or more for {load.workload} into the experiment file"),),
+                (Step(fast[0].ports[0].host, "by hand: write `streams: 1` again"),),
+            )

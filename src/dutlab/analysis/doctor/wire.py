@@ -1,0 +1,87 @@
+"""What a port and the other end of its wire agreed on: speed, duplex, flow control; and how well their light gets across."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from dutlab.analysis.doctor.commands import fix_link, is_bsd, negotiate, read
+from dutlab.analysis.doctor.finding import UNKNOWN_PRICE, Evidence, Finding, Price, Step, shell
+from dutlab.analysis.doctor.patient import Link, Patient, Port, whole
+
+
+def optics(p: Patient) -> Iterator[Finding]:
+    """Modules beyond the limits that they state themselves."""
+    for port, card in p.cards():
+        optic = card.get("optic")
+        told = optic.get("findings") if isinstance(optic, Mapping) else None
+        for said in told if isinstance(told, Sequence) and not isinstance(told, str) else ():
+            yield Finding(
+                "weak-optics",
+                f"the transceiver is outside its own limits: {said}",
+                UNKNOWN_PRICE,
+                (str(port),),
+                (Evidence(port.host, shell("ethtool", "-m", port.interface), str(said)),),
+                (Step(port.host, "by hand: clean the connectors, look for tight bends, then try another module and another fibre"),),
+                (Step(port.host, "by hand: put the module back"),),
+            )
+
+
+def speed_and_duplex(p: Patient) -> Iterator[Finding]:
+    """A link slower than the testbed says or than its other end, or one that sends one way at a time."""
+    for link in p.links:
+        for n, port in enumerate(link.ports):
+            yield from _slower(p, link, port, link.ports[n ^ 1])
+    for port, card in p.cards():
+        if card.get("duplex") == "half":
+            yield Finding(
+                "half-duplex",
+                "the port sends or receives, never both at once",
+                Price(50.0, "both ways together", "computed: one way at a time (IEEE 802.3 clause 4); collisions cost more"),
+                (str(port),),
+                (Evidence(port.host, read(p, port, "duplex"), "half"),),
+                (Step(port.host, negotiate(p, port)),),
+                (Step(port.host, fix_link(p, port, duplex="half")),),
+            )
+
+
+def flow_control(p: Patient) -> Iterator[Finding]:
+    """Ports that hold their sender back when they are full: what would have been lost is then not sent at all."""
+    for port, card in p.cards():
+        told = card.get("pause_frames")
+        if not isinstance(told, Mapping):
+            continue
+        on = [way for way in ("rx", "tx") if told.get(way) is True]
+        if on and card.get("kind") in (None, "physical") and not is_bsd(p, port.host):
+            yield Finding(
+                "flow-control",
+                f"the port takes part in flow control ({' and '.join(on)}): a full receiver slows its sender instead of losing frames",
+                Price(None, "", "it turns losses into a lower rate, so rates without loss are those of the slowest queue"),
+                (str(port),),
+                (Evidence(port.host, shell("ethtool", "-a", port.interface), ", ".join(f"{way.upper()} on" for way in on)),),
+                (Step(port.host, shell("ethtool", "-A", port.interface, "autoneg", "off", "rx", "off", "tx", "off")),),
+                (Step(port.host, shell("ethtool", "-A", port.interface, *_as_it_was(told))),),
+            )
+
+
+def _slower(p: Patient, link: Link, port: Port, other: Port) -> Iterator[Finding]:
+    now, there = whole(p.card(port).get("speed_mbps")), whole(p.card(other).get("speed_mbps"))
+    meant = max(link.speed_bps_l1 or 0.0, 1e6 * (there or 0))
+    if not now or now * 1e6 >= meant:
+        return
+    said = "the testbed says" if meant == link.speed_bps_l1 else f"its other end {other} has"
+    yield Finding(
+        "speed-mismatch",
+        f"the port runs at {now} Mb/s where {said} {meant / 1e6:g}",
+        Price(100 * (1 - now * 1e6 / meant), "line rate", f"computed: 1 - {now} / {meant / 1e6:g}"),
+        (str(port),),
+        (Evidence(port.host, read(p, port, "speed"), str(now)),
+         Evidence(other.host, read(p, other, "speed"), str(there))),
+        (Step(port.host, negotiate(p, port)),),
+        (Step(port.host, fix_link(p, port, speed_mbps=now)),),
+    )  # fmt: skip
+
+
+def _as_it_was(pause: Mapping[str, object]) -> list[str]:
+    """The settings as words of `ethtool -A`."""
+    names = {"autonegotiate": "autoneg", "rx": "rx", "tx": "tx"}
+    return [word for key, name in names.items() if key in pause for word in (name, "on" if pause[key] is True else "off")]

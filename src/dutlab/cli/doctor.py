@@ -1,0 +1,117 @@
+"""doctor: what spoils measurements on a testbed, what it costs, and how to cure it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from dutlab import labs
+from dutlab.analysis.doctor import Finding, Step
+from dutlab.cli.facts import interfaces_of
+from dutlab.cli.loop import run_in_order
+from dutlab.cli.text_table import printable
+from dutlab.cli.userns import become_root
+from dutlab.hosts.host import Host
+from dutlab.hosts.local import THIS_MACHINE, LocalHost
+from dutlab.hosts.reach import hosts_of
+from dutlab.runner.examine import Examined, examine, examine_machine
+from dutlab.spec.loader import load_testbed
+
+SOMETHING_FOUND = 1
+_LABEL_WIDTH = 11
+
+
+@click.command()
+@click.argument("testbed", required=False, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--lab", metavar="NAME", help="An embedded lab: one that stands, by its label, or one to build for this, by its name.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def doctor(*, testbed: Path | None, lab: str | None, as_json: bool) -> None:
+    """Find what spoils measurements: each with its evidence, what it is expected to cost, a cure and the way back.
+
+    Examines the hosts of a testbed file, of a lab, or without either this machine alone. Changes nothing. The dearest finding comes
+    first. Ends with 0 when nothing was found, 1 when something was, 2 for a wrong input, 3 when a host cannot be reached.
+
+    \b
+    Example:
+      dutlab doctor testbed.yaml
+    """  # noqa: D301
+    if testbed is not None and lab is not None:
+        raise click.UsageError("TESTBED and --lab exclude one another")
+    if lab is not None:
+        standing = lab in {s.label for s in labs.standing()}
+        if not standing:
+            labs.description(lab)
+            become_root()
+        found = run_in_order(_of_lab(lab, standing=standing))
+    else:
+        found = run_in_order(_of_testbed(testbed) if testbed else _of_this_machine())
+    if as_json:
+        click.echo(json.dumps({"findings": [f.to_json() for f in found.findings]}, indent=2))
+    else:
+        for line in finding_lines(found.findings):
+            click.echo(line)
+    click.get_current_context().exit(SOMETHING_FOUND if found.findings else 0)
+
+
+def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
+    """A paragraph each; what could move the cursor, as a name that a host gives itself might, is shown as `?`."""
+    if not findings:
+        yield "nothing was found that spoils measurements"
+        return
+    for finding in findings:
+        yield printable(f"{finding.price.words:<12}  {finding.kind}  {', '.join(finding.where)}")
+        yield printable(f"  {finding.what}")
+        yield from _labelled("evidence", [f"{e.host}: {e.read}: {e.said}" for e in finding.evidence])
+        yield from _labelled("price", [finding.price.source])
+        yield from _labelled("cure", _steps(finding.cure))
+        yield from _labelled("undo", _steps(finding.undo))
+        yield ""
+    yield f"{len(findings)} found, the dearest first; a price that is not known stands after those that are"
+
+
+def _labelled(label: str, lines: Sequence[str]) -> Iterator[str]:
+    for n, line in enumerate(lines):
+        yield printable(f"    {label if n == 0 else '':<{_LABEL_WIDTH}}{line}")
+
+
+def _steps(steps: Sequence[Step]) -> list[str]:
+    return [f"{s.host}: {s.command}" for s in steps]
+
+
+async def _of_this_machine() -> Examined:
+    host = LocalHost(THIS_MACHINE)
+    try:
+        return await examine_machine(host, await interfaces_of(host))
+    finally:
+        await host.close()
+
+
+async def _of_testbed(file: Path) -> Examined:
+    testbed = load_testbed(file)
+    hosts = hosts_of(testbed)
+    try:
+        return await examine(testbed, hosts)
+    finally:
+        await _close(hosts.values())
+
+
+async def _of_lab(name: str, *, standing: bool) -> Examined:
+    label = name if standing else labs.new_label()
+    try:
+        lab = await (labs.attach(label) if standing else labs.up(name, label=label))
+        hosts = lab.hosts()
+        try:
+            return await examine(lab.testbed, hosts, pinned=lab.cpus)
+        finally:
+            await _close(hosts.values())
+    finally:
+        if not standing:
+            await labs.down(label)
+
+
+async def _close(hosts: Iterable[Host]) -> None:
+    await asyncio.gather(*(host.close() for host in hosts))

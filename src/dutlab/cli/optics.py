@@ -1,0 +1,109 @@
+"""optics: the transceivers of hosts, and a table of a box full of them."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from dutlab.cli.facts import collect, hosts_named
+from dutlab.cli.loop import run_in_order
+from dutlab.cli.text_table import table
+from dutlab.errors import InputError
+from dutlab.hosts.facts import collect_facts
+from dutlab.hosts.host import Host
+from dutlab.report.csv_table import formula_safe
+from dutlab.report.optics import COLUMNS, OpticRow, head, optic_rows
+
+LINK_WAIT_S = 10.0
+"""What a module and its partner are given to agree."""
+_LOOK_S = 0.5
+_NARROW = ("port", "form", "kind", "vendor", "part", "serial", "link", "speed_mbps", "tx_power_dbm", "rx_power_dbm", "verdict")
+
+
+@click.command()
+@click.argument("wanted", metavar="[HOST]…", nargs=-1)
+@click.option(
+    "--testbed", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="HOST is one of this file; all of them by default."
+)
+@click.option("--port", "ports", multiple=True, help="Only these interfaces.  [all, or those of the testbed's links]")
+@click.option("--each", is_flag=True, help="A box full of modules: ask for one after the other, in one --port of one HOST.")
+@click.option("--csv", "csv_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the table there too.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def optics(
+    *, wanted: tuple[str, ...], testbed: Path | None, ports: tuple[str, ...], each: bool, csv_file: Path | None, as_json: bool
+) -> None:
+    """Tell which transceivers are where, what they measure, and what of it is beyond their own limits.
+
+    With --each it asks for one module after the other, waits for the link, and makes a compatibility table.
+
+    \b
+    Example:
+      dutlab optics root@192.0.2.1 --port eth4 --each --csv box-of-optics.csv
+    """  # noqa: D301
+    hosts, links = hosts_named(wanted, testbed)
+    if each and (len(hosts) != 1 or len(ports) != 1):
+        raise InputError("--each needs one HOST and one --port", remedy="dutlab optics HOST --port eth4 --each")
+    if each:
+        rows = run_in_order(_one_after_the_other(*next(iter(hosts.items())), ports[0]))
+    else:
+        rows = optic_rows(run_in_order(collect(hosts, ports, links)))
+    if csv_file is not None:
+        _write_csv(csv_file, rows)
+    if as_json:
+        click.echo(json.dumps({"schema_version": 1, "optics": [asdict(row) for row in rows]}, indent=2))
+        return
+    if not rows:
+        click.echo("no port tells of a module")
+    for line in table([head(name) for name in ("host", *_NARROW)], [[row.words()[name] for name in ("host", *_NARROW)] for row in rows]):
+        click.echo(line)
+
+
+async def _one_after_the_other(name: str, host: Host, port: str) -> list[OpticRow]:
+    """A row a module, until the user says that it was the last."""
+    rows: list[OpticRow] = []
+    try:
+        while await asyncio.to_thread(_next_is_in, len(rows) + 1, name, port):
+            row = await _when_linked(name, host, port)
+            click.echo(f"  {'; '.join(row.words()[w] or '-' for w in _NARROW[1:])}", err=True)
+            rows.append(row)
+    finally:
+        await host.close()
+    return rows
+
+
+def _next_is_in(number: int, name: str, port: str) -> bool:
+    said = click.prompt(f"module {number}: plug it into {port} of {name}, then Enter; `end` ends", default="", show_default=False, err=True)
+    return str(said).strip() not in ("end", "q")
+
+
+async def _when_linked(name: str, host: Host, port: str) -> OpticRow:
+    """The module once its link is up, or as it is after LINK_WAIT_S; a module that says nothing is a row too."""
+    deadline = asyncio.get_running_loop().time() + LINK_WAIT_S
+    while True:
+        facts = {name: await collect_facts(host, [port])}
+        rows = optic_rows(facts) or optic_rows(_unread(facts, name, port))
+        if rows[0].link == "up" or asyncio.get_running_loop().time() > deadline:
+            return rows[0]
+        await asyncio.sleep(_LOOK_S)
+
+
+def _unread(facts: Mapping[str, Mapping[str, object]], name: str, port: str) -> dict[str, dict[str, object]]:
+    """The same facts with a module of which nothing is known."""
+    interfaces = facts[name].get("interfaces")
+    card = interfaces.get(port, {}) if isinstance(interfaces, Mapping) else {}
+    return {name: {"interfaces": {port: {**card, "optic": {"form": "unreadable"}}}}}
+
+
+def _write_csv(file: Path, rows: Sequence[OpticRow]) -> None:
+    with file.open("w", newline="", encoding="utf-8") as out:
+        writer = csv.writer(out)
+        writer.writerow(COLUMNS)
+        writer.writerows(
+            [[formula_safe(said) if said == getattr(row, name) else said for name, said in row.words().items()] for row in rows]
+        )

@@ -1,0 +1,92 @@
+"""Where a host is that a file names: what `--map NAME=HOST` may say, and the hosts behind it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from dutlab import labs
+from dutlab.errors import InputError
+from dutlab.hosts.host import CommandLog, Host
+from dutlab.hosts.local import LocalHost
+from dutlab.hosts.netns import NetnsMachine
+from dutlab.hosts.ssh import SshHost
+from dutlab.hosts.ssh_login import Login
+from dutlab.spec.fields import ssh_fault
+from dutlab.spec.loader import load_testbed
+
+PLACES = "local, ssh:[user@]host[:port], TESTBED.yaml/HOST, or lab:NAME/HOST as in lab:three-node/source"
+_FILES = (".yaml", ".yml")
+
+
+@dataclass(frozen=True)
+class Place:
+    """As it was written, and understood."""
+
+    said: str
+    lab: str = ""
+    """Of an embedded lab that is built for it; `role` is then the host in it."""
+    role: str = ""
+    ssh: str = ""
+    """Of a machine that is reached over ssh; neither this nor a lab is this machine."""
+    is_shared: bool = False
+    """Other controllers may reach it too, so it is leased."""
+
+
+def read_place(said: str) -> Place:
+    """Raises InputError; SpecRefused for a testbed file that is refused."""
+    kind, _, rest = said.partition(":")
+    if said == "local":
+        return Place(said)
+    if kind == "ssh":
+        if what := ssh_fault(rest):
+            raise InputError(f"{said}: {what}")
+        return Place(said, ssh=rest, is_shared=True)
+    if kind == "lab" and rest.count("/") == 1:
+        lab, _, role = rest.partition("/")
+        return Place(said, lab=lab, role=role)
+    file, _, name = said.rpartition("/")
+    if file.endswith(_FILES) and name:
+        return _of_testbed(said, Path(file), name)
+    raise InputError(f"{said}: no such kind of host", remedy=f"a host is {PLACES}")
+
+
+def _of_testbed(said: str, file: Path, name: str) -> Place:
+    if not file.is_file():
+        raise InputError(f"{said}: there is no file {file}")
+    testbed = load_testbed(file)
+    if name not in testbed.hosts:
+        raise InputError(f"{said}: testbed {testbed.name} has no host {name}", remedy=f"it has {', '.join(testbed.hosts)}")
+    return Place(said, ssh=testbed.hosts[name].ssh or "", is_shared=True)
+
+
+@asynccontextmanager
+async def hosts_at(places: Mapping[str, Place], log: CommandLog) -> AsyncIterator[dict[str, Host]]:
+    """The hosts behind their names; a lab that one of them is in is built for it and taken down after it."""
+    names = {place.lab for place in places.values() if place.lab}
+    label, hosts = labs.new_label(), dict[str, Host]()
+    if len(names) > 1:
+        raise InputError(f"hosts of several labs: {', '.join(sorted(names))}", remedy="name one lab")
+    try:
+        lab = await labs.up(names.pop(), label=label) if names else None
+        for name, place in places.items():
+            hosts[name] = await _host(name, place, lab, log)
+        yield hosts
+    finally:
+        for host in hosts.values():
+            await host.close()
+        await labs.down(label)
+
+
+async def _host(name: str, place: Place, lab: labs.Lab | None, log: CommandLog) -> Host:
+    if place.ssh:
+        return SshHost(Login(name, place.ssh), log)
+    if lab is None or not place.lab:
+        return LocalHost(name, log)
+    if place.role not in lab.namespaces:
+        raise InputError(f"{place.said}: the lab has no host {place.role}", remedy=f"it has {', '.join(lab.namespaces)}")
+    if lab.ssh_config is not None:
+        return SshHost(Login(name, place.role, (lab.ssh_config,)), log)
+    return await NetnsMachine.open(name, lab.namespaces[place.role], log)

@@ -1,0 +1,147 @@
+"""test: two ports of this machine, a box between them, and no files."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from dutlab import labs
+from dutlab.cli.console import Console
+from dutlab.cli.loop import run_in_order
+from dutlab.cli.one_workload import as_yaml
+from dutlab.cli.run import RUNS, finish
+from dutlab.cli.userns import become_root
+from dutlab.errors import InputError, TestbedError
+from dutlab.hosts.local import LocalHost
+from dutlab.report.quick_test_section import sentences
+from dutlab.runner import run as runner
+from dutlab.runner.two_ports import EXPERIMENT_FILE, TESTBED_FILE, Ask, Found, find
+from dutlab.spec.loader import load_experiment
+from dutlab.store.run_folder import RunFolder
+from dutlab.tools.find_engine import find_engine
+
+_LAB = "two-port"
+
+
+@click.command()
+@click.argument("ports", nargs=-1, metavar="PORT PORT")
+@click.option(
+    "--gateway", "gateways", multiple=True, metavar="ADDRESS", help="The box's address at each port, in their order.  [asked for]"
+)
+@click.option(
+    "--address",
+    "addresses",
+    multiple=True,
+    metavar="ADDRESS/PREFIX",
+    help="Of each port, in their order; put there for the run.  [the port's own]",
+)
+@click.option(
+    "--insist", multiple=True, metavar="PORT", help="Use this port whatever it looks like: it is your word that it is a test link."
+)
+@click.option("--size", "sizes", multiple=True, metavar="BYTES", help="A frame size or mix, several times if need be.  [64, imix, 1518]")
+@click.option(
+    "--cpu", "cpus", multiple=True, type=int, metavar="N", help="Core that sends; given twice, also the one that receives.  [any]"
+)
+@click.option("--scale", type=click.FloatRange(0.05, 1), default=1.0, help="Take this share of every duration; the report says so.  [1]")
+@click.option(
+    "--write",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write testbed.yaml and experiment.yaml there, to go on from.",
+)
+@click.option("--lab", is_flag=True, help="Try it out: build a box of namespaces and test that.")
+@RUNS
+def test(
+    *,
+    ports: tuple[str, ...],
+    gateways: tuple[str, ...],
+    addresses: tuple[str, ...],
+    insist: tuple[str, ...],
+    sizes: tuple[str, ...],
+    cpus: tuple[int, ...],
+    scale: float,
+    folder: Path | None,
+    lab: bool,
+    runs: Path,
+) -> None:
+    """Measure a box between two ports of this machine: rates without loss and latency, in about three minutes, with no files.
+
+    \b
+    Example:
+      dutlab test eth1 eth2
+      dutlab test --lab
+    """  # noqa: D301
+    if lab:
+        if ports or gateways or addresses or insist or cpus:
+            raise click.UsageError("--lab builds its own box and ports; leave ports and their options out")
+        become_root()
+        click.get_current_context().exit(run_in_order(_in_lab()))
+    if len(ports) != 2:  # noqa: PLR2004 -- in and out
+        raise click.UsageError("name two ports, one on each side of the box, as in `dutlab test eth1 eth2`")
+    if os.geteuid() != 0:
+        raise TestbedError("frames can be sent from a port by root only", remedy="use sudo; `dutlab test --lab` works without")
+    ask = Ask((ports[0], ports[1]), addresses, gateways, frozenset(insist), sizes, scale, cpus, os.environ.get("SSH_CONNECTION", ""))
+    found = run_in_order(_find(ask))
+    with ExitStack() as undo:
+        if folder is None:
+            folder = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="dutlab-")))
+        _write(folder, found)
+        result = _run(folder, found, runs)
+    _tell(result.folder)
+    finish(result)
+
+
+async def _find(ask: Ask) -> Found:
+    return await find(LocalHost("here"), ask)
+
+
+def _write(folder: Path, found: Found) -> None:
+    files = {folder / TESTBED_FILE: found.testbed, folder / EXPERIMENT_FILE: found.experiment}
+    if there := [str(path) for path in files if path.exists()]:
+        raise InputError(f"{' and '.join(there)} would be overwritten", remedy="name another folder with --write")
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, data in files.items():
+        path.write_bytes(as_yaml(data))
+
+
+def _run(folder: Path, found: Found, runs: Path) -> runner.RunResult:
+    path = folder / EXPERIMENT_FILE
+    experiment = load_experiment(path, ())
+    options = runner.RunOptions(runs=runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]), unknown=found.unknown)
+    return run_in_order(runner.run(experiment, path.read_bytes(), options, Console(), beside=folder))
+
+
+def _tell(run: Path) -> None:
+    for line in sentences(RunFolder.open(run)):
+        click.echo(line)
+
+
+async def _in_lab() -> int:
+    """The same command in the tester's namespace of a lab, its threads on the lab's cores. Returns its exit status."""
+    label = labs.new_label()
+    try:
+        lab = await labs.up(_LAB, label=label)
+        link = lab.testbed.links["a"]
+        rest = [word for word in sys.argv[1:] if word != "--lab"]
+        pinned = [word for role in ("source", "sink") for word in ("--cpu", str(lab.cpus[role][0]))]
+        inside = ["ip", "netns", "exec", lab.namespaces["source"], sys.executable, "-m", "dutlab"]
+        command = [*inside, *rest, link.source.interface, link.sink.interface, *pinned]
+        return await _wait_for(command)
+    finally:
+        await labs.down(label)
+
+
+async def _wait_for(command: list[str]) -> int:
+    process = await asyncio.create_subprocess_exec(*command)
+    try:
+        return await process.wait()
+    except asyncio.CancelledError:  # the signal reached it too, in its process group, or is passed on
+        process.terminate()
+        await process.wait()
+        raise

@@ -1,0 +1,48 @@
+"""Family `black-box`: a device that nobody logs into. It has one mode, the state that it is found in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dutlab.dut.frames import everything_came, passed
+from dutlab.dut.mode import Check, Family, Prober, UndoStep
+from dutlab.hosts.host import Host
+from dutlab.spec.known import BLACK_BOX as NAME
+from dutlab.spec.known import FAMILY_MODES
+from dutlab.spec.testbed import Link, Testbed
+
+
+@dataclass(frozen=True)
+class AsFound:
+    """Nothing is changed; frames show whether it forwards at all, and whether it translates addresses."""
+
+    name: str = FAMILY_MODES[NAME][0]
+
+    async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
+        """There is nothing to undo."""
+        del dut, testbed
+        return []
+
+    async def apply(self, dut: Host, testbed: Testbed) -> None:
+        """Nothing is done."""
+
+    async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
+        """A flow from source to sink must pass on every link. What comes of one the other way is told, whatever it is."""
+        del dut
+        return [check for name, link in testbed.links.items() for check in await _of_link(name, link, prober)]
+
+
+async def _of_link(name: str, link: Link, prober: Prober) -> list[Check]:
+    there, back = await passed(prober, name), await prober.probe(name, reverse=True)
+    came, came_back = (f"{seen.received} of {seen.sent} probe frames arrived" for seen in (there, back))
+    hint = "; the other way they pass: name the ports in the other order" if not everything_came(there) and everything_came(back) else ""
+    found = [Check(f"link {name}: a flow passes", everything_came(there), came + hint)]
+    if there.source_seen is not None:
+        translated = there.source_seen != str(link.source_address.ip)
+        how = "translated: it is" if translated else "as it was sent:"
+        found.append(Check(f"link {name}: the source address at the sink", passed=True, found=f"{how} {there.source_seen}"))
+    return [*found, Check(f"link {name}: a new flow from the sink's side", passed=True, found=came_back)]
+
+
+BLACK_BOX = Family(NAME, {mode.name: mode for mode in (AsFound(),)})

@@ -1,0 +1,58 @@
+"""Family `manual`: a DUT that a person sets, who is asked before each mode and whose answer the journal keeps.
+
+The runner asks, as for every factor without commands. What frames show is verified as on any other DUT; what the DUT itself would say of
+its rules and flows is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dutlab.dut.frames import GUARDS, ROUTES, TRANSLATES, Behaviour, frame_checks
+from dutlab.dut.mode import Check, Family, Prober, UndoStep
+from dutlab.hosts.host import Host
+from dutlab.spec.known import MANUAL as NAME
+from dutlab.spec.testbed import Testbed
+
+
+@dataclass(frozen=True)
+class ManualMode:
+    """One mode, in words for the person at the DUT."""
+
+    name: str
+    means: str
+    behaviour: Behaviour
+
+    async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
+        """No command brings it back; the runner asks for that at the end."""
+        del dut, testbed
+        return []
+
+    async def apply(self, dut: Host, testbed: Testbed) -> None:
+        """A person did."""
+
+    async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
+        """Both directions of every link, and the address that the sink sees."""
+        del dut
+        return await frame_checks(testbed, prober, self.behaviour, None)
+
+
+_MODES = (
+    ManualMode("router", "it forwards between its test ports, its firewall off", ROUTES),
+    ManualMode("filter-empty", "its firewall on, without a rule: everything passes, both ways", ROUTES),
+    ManualMode(
+        "filter-default",
+        "its firewall on: new flows pass from each inner network to each outer one, one stateful rule a pair; all else is dropped",
+        GUARDS,
+    ),
+    ManualMode("nat", "as filter-default, and flows leave with the address of the outer port", TRANSLATES),
+)
+
+MANUAL = Family(NAME, {mode.name: mode for mode in _MODES})
+
+
+def question(name: str, level: str) -> str:
+    """What to ask a person of a factor and its level; a mode of this family says what it means."""
+    mode = MANUAL.modes.get(level) if name == "mode" else None
+    return f"set {name} to {level}" + (f" ({mode.means})" if isinstance(mode, ManualMode) else "")

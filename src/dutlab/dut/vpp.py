@@ -1,0 +1,139 @@
+"""Family `vpp`: a VPP router with its addresses and routes set, filtering by acl-plugin and translating by nat44-ed, through vppctl(1).
+
+VPP forwards between ports that are up and have addresses, so `router` only takes away what looks at packets. Its access lists have no price
+until they are applied to a port, and are told apart by their tag, so what is put back are the lists that were applied, in their order.
+
+Tried against transcripts of documented outputs only, never on a machine.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dutlab.dut import vpp_rules
+from dutlab.dut.frames import GUARDS, ROUTES, TRACKS, TRANSLATES, Behaviour, frame_checks
+from dutlab.dut.mode import Check, Family, Prober, UndoStep
+from dutlab.dut.privilege import Root
+from dutlab.dut.vpp_rules import INPUT, OUTPUT, TAG, AccessList, Place
+from dutlab.dut.vpp_state import VppState, change, read, sessions
+from dutlab.errors import HostError
+from dutlab.hosts.host import Host
+from dutlab.spec.testbed import Link, Testbed
+
+_OURS = rf"vppctl show acl-plugin acl | sed -n 's/^acl-index \([0-9]*\) .*tag {{{TAG}.*/\1/p'"
+
+
+@dataclass(frozen=True)
+class VppMode:
+    """One mode: its access lists, whether it translates, and what frames must show when it is in force."""
+
+    name: str
+    lists: Callable[[Testbed], list[AccessList]]
+    behaviour: Behaviour
+
+    async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
+        """Raises HostError when VPP translates already: its addresses and mappings are more than could be put back."""
+        root = await Root.on(dut)
+        state = await read(root)
+        if state.translates:
+            raise HostError(
+                f"it translates already, on {', '.join(state.translates)}, and that could not be restored", host=dut.name,
+                remedy="take nat44 off it by hand (`vppctl nat44 plugin disable`)",
+            )  # fmt: skip
+        places = _places(testbed)
+        theirs = [(place, number) for place in places for number in state.applied.get(place, ())]
+        lines = [f"for n in $({_OURS}); do"]
+        lines += [f"{_apply(place, '$n')} del;" for place in places]
+        lines += ["vppctl delete acl-plugin acl index $n; done;"]
+        lines += [f"{_apply(place, str(number))} del;" for place, number in theirs]  # they may still be where they were
+        lines += [f"{_apply(place, str(number))};" for place, number in theirs]
+        return [
+            root.step("vppctl", "nat44", "plugin", "disable", why="no translation, as it was found"),
+            root.step("sh", "-c", " ".join(lines), why="access lists as they were found"),
+        ]
+
+    async def apply(self, dut: Host, testbed: Testbed) -> None:
+        """Raises CommandFailed with what VPP said, HostError."""
+        root = await Root.on(dut)
+        await _clear(root, await read(root), testbed)
+        for access in self.lists(testbed):
+            number = (await change(root, "set", "acl-plugin", "acl", *access.words.split())).partition(":")[2].strip()
+            for interface, direction in access.places:
+                await change(root, "set", "acl-plugin", "interface", interface, direction, "acl", number)
+        if self.behaviour.translates:
+            await change(root, "nat44", "plugin", "enable")
+            for link in _of_ipv4(testbed):
+                await change(root, "set", "interface", "nat44", "in", link.dut_in.interface, "out", link.dut_out.interface)
+                await change(root, "nat44", "add", "interface", "address", link.dut_out.interface)
+        await change(root, "clear", "acl-plugin", "sessions")
+
+    async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
+        """Ports up, access lists and translation where they belong, and what frames show."""
+        root = await Root.on(dut)
+        state = await read(root)
+        down = [interface for interface, direction in _places(testbed) if direction == INPUT and not state.up.get(interface)]
+        wanted, found = _wanted(self.lists(testbed)), _found(state, testbed)
+        translating = {p: way for link in _of_ipv4(testbed) for p, way in ((link.dut_in.interface, "in"), (link.dut_out.interface, "out"))}
+        expected = translating if self.behaviour.translates else {}
+        where = ("nat44", "summary") if self.behaviour.translates else ("acl-plugin", "sessions")
+
+        async def tracked(link: Link) -> int | None:
+            del link  # VPP counts sessions, and does not tell their addresses in one line
+            return await sessions(root, *where)
+
+        return [
+            Check("the DUT's ports are up", not down, f"down: {', '.join(down) or 'none'}"),
+            Check("access lists are those of the mode", wanted == found, f"{len(wanted - found)} missing, {len(found - wanted)} too many"),
+            Check("translation is that of the mode", state.translates == expected, f"nat44 on {', '.join(state.translates) or 'no port'}"),
+            *await frame_checks(testbed, prober, self.behaviour, tracked if self.behaviour.tracks else None),
+        ]
+
+
+async def _clear(root: Root, state: VppState, testbed: Testbed) -> None:
+    """No list applied to a test port, none of ours left, no translation."""
+    if state.translates:
+        await change(root, "nat44", "plugin", "disable")
+    for interface, direction in _places(testbed):
+        for number in state.applied.get((interface, direction), ()):
+            await change(root, "set", "acl-plugin", "interface", interface, direction, "acl", str(number), "del")
+    for number, tag in state.tags.items():
+        if tag.startswith(TAG):
+            await change(root, "delete", "acl-plugin", "acl", "index", str(number))
+
+
+def _places(testbed: Testbed) -> list[Place]:
+    """Where a list can be applied to test traffic."""
+    ports = [port.interface for link in testbed.links.values() for port in (link.dut_in, link.dut_out)]
+    return [(port, direction) for port in ports for direction in (INPUT, OUTPUT)]
+
+
+def _of_ipv4(testbed: Testbed) -> list[Link]:
+    return [link for link in testbed.links.values() if link.source_address.version == 4]  # noqa: PLR2004 - the protocol's own number
+
+
+def _wanted(lists: Sequence[AccessList]) -> set[tuple[Place, str, int]]:
+    return {(place, access.tag, len(access.rules)) for access in lists for place in access.places}
+
+
+def _found(state: VppState, testbed: Testbed) -> set[tuple[Place, str, int]]:
+    return {
+        (place, state.tags.get(number, "?"), state.counts.get(number, 0))
+        for place in _places(testbed)
+        for number in state.applied.get(place, ())
+    }
+
+
+def _apply(place: Place, number: str) -> str:
+    return f"vppctl set acl-plugin interface {shlex.quote(place[0])} {place[1]} acl {number}"
+
+
+_MODES = (
+    VppMode("router", vpp_rules.no_lists, ROUTES),
+    VppMode("filter-empty", vpp_rules.filter_empty, TRACKS),
+    VppMode("filter-default", vpp_rules.filter_default, GUARDS),
+    VppMode("nat", vpp_rules.filter_default, TRANSLATES),
+)
+
+VPP = Family("vpp", {mode.name: mode for mode in _MODES})

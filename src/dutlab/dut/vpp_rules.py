@@ -1,0 +1,77 @@
+"""The access lists of the modes of family `vpp`, in the words of its acl-plugin. Pure functions of the testbed.
+
+`permit+reflect` keeps a session, by which the way back passes whatever the list of the other direction says. A list ends with an implicit
+deny (docs/aclplugin of VPP, ACL plugin design).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import IPv4Interface, IPv6Interface
+
+from dutlab.spec.testbed import Link, Testbed
+
+TAG = "dutlab"
+"""What the tags of our lists begin with."""
+INPUT, OUTPUT = "input", "output"
+Place = tuple[str, str]
+"""Interface and direction."""
+
+
+@dataclass(frozen=True)
+class AccessList:
+    """One list, and where it is applied."""
+
+    tag: str
+    rules: tuple[str, ...]
+    places: tuple[Place, ...]
+
+    @property
+    def words(self) -> str:
+        """For `set acl-plugin acl`."""
+        return f"{' , '.join(self.rules)} tag {self.tag}"
+
+
+def no_lists(testbed: Testbed) -> list[AccessList]:
+    """Nothing is looked at."""
+    del testbed
+    return []
+
+
+def filter_empty(testbed: Testbed) -> list[AccessList]:
+    """Every flow gets a session, and everything passes."""
+    ports = [port for link in testbed.links.values() for port in _ports(link)]
+    return [_open("empty", tuple((port, INPUT) for port in ports))]
+
+
+def filter_default(testbed: Testbed) -> list[AccessList]:
+    """New flows start inside, from each inner network to each outer one; the session of their way out lets them back in."""
+    lists = []
+    for name, link in testbed.links.items():
+        inner, outer = _ports(link)
+        allowed = [
+            f"permit+reflect src {near.network} dst {far.network}"
+            for other in testbed.links.values()
+            if (near := link.dut_in_address).version == (far := other.dut_out_address).version
+        ]
+        lists += [
+            AccessList(f"{TAG}-inner-{name}", (*_to_itself(link.dut_in_address), *allowed), ((inner, INPUT),)),
+            AccessList(f"{TAG}-outer-{name}", _to_itself(link.dut_out_address), ((outer, INPUT),)),
+        ]
+    return [*lists, _open("out", tuple((_ports(link)[1], OUTPUT) for link in testbed.links.values()))]
+
+
+def _open(name: str, places: tuple[Place, ...]) -> AccessList:
+    rules = ("permit+reflect src 0.0.0.0/0 dst 0.0.0.0/0", "permit+reflect src ::/0 dst ::/0")
+    return AccessList(f"{TAG}-{name}", rules, places)
+
+
+def _to_itself(address: IPv4Interface | IPv6Interface) -> tuple[str, ...]:
+    """What the DUT itself is asked on a port; neighbours of IPv6 ask a multicast address (RFC 4861)."""
+    if address.version == 4:  # noqa: PLR2004 - the version number of the protocol itself
+        return (f"permit src 0.0.0.0/0 dst {address.ip}/32",)
+    return (f"permit src ::/0 dst {address.ip}/128", "permit src ::/0 dst ff02::/16")
+
+
+def _ports(link: Link) -> tuple[str, str]:
+    return link.dut_in.interface, link.dut_out.interface

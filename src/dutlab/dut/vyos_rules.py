@@ -1,0 +1,84 @@
+"""The configuration of the modes of family `vyos`, as lines for its configuration mode. Pure functions of the testbed.
+
+Words of VyOS 1.4 and later (docs.vyos.io, Configuration Guide: Firewall, NAT). They say what the nftables rulesets of family `linux` say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import IPv4Interface, IPv6Interface
+
+from dutlab.spec.testbed import Testbed
+
+_ESTABLISHED, _INVALID, _FIRST_PAIR = 10, 20, 100
+
+
+def nothing(testbed: Testbed) -> list[str]:
+    """No firewall and no translation, so the kernel unhooks connection tracking."""
+    del testbed
+    return []
+
+
+def filter_empty(testbed: Testbed) -> list[str]:
+    """Connection tracking is looked at by one rule, and everything passes."""
+    return [line for version in _versions(testbed) for line in (_default(version, "accept"), *_established(version))]
+
+
+def filter_default(testbed: Testbed) -> list[str]:
+    """Default drop, and one stateful rule for each pair of an inner and an outer network."""
+    lines = []
+    for version in _versions(testbed):
+        lines += [_default(version, "drop"), *_established(version), *_rule(version, _INVALID, "action drop", "state invalid")]
+    pairs = [
+        (inner, near, far)
+        for inner in testbed.links.values()
+        for outer in testbed.links.values()
+        if (near := inner.dut_in_address).version == (far := outer.dut_out_address).version
+    ]
+    for number, (inner, near, far) in enumerate(pairs, start=_FIRST_PAIR):
+        lines += _rule(
+            near.version, number, "action accept", f"inbound-interface name {inner.dut_in.interface}", f"source address {near.network}",
+            f"destination address {far.network}", "state new",
+        )  # fmt: skip
+    return lines
+
+
+def nat(testbed: Testbed) -> list[str]:
+    """`filter_default` and, on every outer port, masquerade of every inner network."""
+    return [*filter_default(testbed), *(line for rule in _masquerades(testbed) for line in rule)]
+
+
+def _masquerades(testbed: Testbed) -> Iterator[list[str]]:
+    number = _FIRST_PAIR
+    for outer in testbed.links.values():
+        for inner in testbed.links.values():
+            if inner.dut_in_address.version == outer.dut_out_address.version:
+                tree = "nat" if _is_4(outer.dut_out_address) else "nat66"
+                # nat66 calls the address of packets that it looks at a prefix (docs.vyos.io, NAT66)
+                source = "address" if tree == "nat" else "prefix"
+                yield [
+                    f"set {tree} source rule {number} outbound-interface name {outer.dut_out.interface}",
+                    f"set {tree} source rule {number} source {source} {inner.dut_in_address.network}",
+                    f"set {tree} source rule {number} translation address masquerade",
+                ]
+                number += 1
+
+
+def _versions(testbed: Testbed) -> list[int]:
+    return sorted({link.source_address.version for link in testbed.links.values()})
+
+
+def _default(version: int, action: str) -> str:
+    return f"set firewall ipv{version} forward filter default-action {action}"
+
+
+def _established(version: int) -> list[str]:
+    return _rule(version, _ESTABLISHED, "action accept", "state established", "state related")
+
+
+def _rule(version: int, number: int, *parts: str) -> list[str]:
+    return [f"set firewall ipv{version} forward filter rule {number} {part}" for part in parts]
+
+
+def _is_4(address: IPv4Interface | IPv6Interface) -> bool:
+    return address.version == 4  # noqa: PLR2004 - the version number of the protocol itself

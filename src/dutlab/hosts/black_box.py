@@ -1,0 +1,46 @@
+"""A DUT that nobody can log into."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+from dutlab.errors import HostError
+from dutlab.hosts.host import Done, Process
+
+
+class BlackBox:
+    """Refuses every command. Implements dutlab.hosts.host.Host for whatever is given a DUT and must do without one."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, check: bool = True) -> Done:
+        """Raises HostError."""
+        del stdin, timeout_s, check
+        self._refuse(f"`{argv[0]}`")
+
+    async def spawn(self, argv: Sequence[str]) -> Process:
+        """Raises HostError."""
+        self._refuse(f"`{argv[0]}`")
+
+    async def put(self, data: bytes, path: str, *, mode: int = 0o600) -> None:
+        """Raises HostError."""
+        del data, mode
+        self._refuse(path)
+
+    async def get(self, path: str) -> bytes:
+        """Raises HostError."""
+        self._refuse(path)
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise HostError(
+            f"{what} cannot be had of a black box", host=self._name, remedy="give it a family and a way in, in the testbed file"
+        )

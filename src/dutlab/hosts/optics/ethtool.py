@@ -1,0 +1,146 @@
+"""What `ethtool -m` prints, as text and as JSON.
+
+JSON came with ethtool 6.13 and has changed since: a measured value and its thresholds had the same key at first, received power was a list
+of its own before it was an object. All shapes are read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from dutlab.hosts.optics.optic import LIMITS, Optic, made_on
+
+# Labels of ethtool's sfpdiag.c and qsfp.c, without the channel's number; the keys of its JSON are the same in other letters.
+_LABELS = {
+    "Module temperature": "temperature_c",
+    "Module voltage": "voltage_v",
+    "Laser bias current": "tx_bias_ma",
+    "Laser tx bias current": "tx_bias_ma",
+    "Laser output power": "tx_power_mw",
+    "Laser tx power": "tx_power_mw",
+    "Transmit avg optical power": "tx_power_mw",
+    "Receiver signal average optical power": "rx_power_mw",
+    "Receiver signal OMA": "rx_power_mw",
+    "Rcvr signal avg optical power": "rx_power_mw",
+    "Rx power": "rx_power_mw",
+    "Laser rx power": "rx_power_mw",
+}
+_KEYS = {label.lower().replace(" ", "_"): quantity for label, quantity in _LABELS.items()}
+_LINE = re.compile(r"^\s*(?P<label>[^:]+?)\s*:\s*(?P<value>.*?)\s*$", re.MULTILINE)
+_LANE = re.compile(r"\s*\(Channel (\d+)\)$")
+_THRESHOLD = re.compile(r" (high|low) (alarm|warning) threshold$")
+_IN_BRACKETS = re.compile(r"0x[0-9a-f]+ \((.*)\)")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_BEYOND = 1e9
+"""No module measures as much, in any unit: a misprint."""
+_ETHERNET = re.compile(r"(?:10G |40G |100G )?Ethernet: (.*)")
+
+Pairs = list[tuple[str, Any]]
+"""An object of JSON with every key that was written, also one that was written twice."""
+
+
+def of_ethtool(text: str) -> Optic | None:
+    """`ethtool -m` or `ethtool --json -m`, of SFP and QSFP modules. None when it tells of no module."""
+    if text.lstrip().startswith("["):
+        return _of_json(text)
+    told: dict[str, str] = {}
+    types: list[str] = []
+    values: dict[str, dict[int, float]] = {}
+    limits: dict[str, dict[str, float]] = {}
+    for m in _LINE.finditer(text):
+        label, value = m["label"], m["value"]
+        told.setdefault(label, value)
+        if label == "Transceiver type":
+            types.append(value)
+        number = _number(value)
+        if (threshold := _THRESHOLD.search(label)) and (quantity := _LABELS.get(label[: threshold.start()])):
+            if number is not None:
+                limits.setdefault(quantity, {})[f"{threshold[1]}_{threshold[2]}"] = number
+        elif (quantity := _LABELS.get(_LANE.sub("", label))) and number is not None:
+            lane = int(found[1]) - 1 if (found := _LANE.search(label)) else 0
+            values.setdefault(quantity, {})[lane] = number
+    if "Identifier" not in told:
+        return None
+    return Optic(
+        form=_bracketed(told["Identifier"]),
+        kind=_ethernet(types),
+        connector=_bracketed(told.get("Connector", "")),
+        vendor=told.get("Vendor name", ""),
+        part=told.get("Vendor PN", ""),
+        serial=told.get("Vendor SN", ""),
+        made=made_on(told.get("Date code", "")),
+        wavelength_nm=_number(told.get("Laser wavelength", "")) or None,
+        values={q: tuple(by_lane[lane] for lane in sorted(by_lane)) for q, by_lane in values.items()},
+        limits=limits,
+    )
+
+
+def _of_json(text: str) -> Optic | None:
+    try:
+        modules: list[Any] = json.loads(text, object_pairs_hook=lambda pairs: pairs)
+    except ValueError:
+        return None
+    pairs: Pairs = [pair for pair in (modules[0] if modules and isinstance(modules[0], list) else []) if isinstance(pair, tuple)]
+    told = {k: v for k, v in reversed(pairs) if isinstance(v, str | int | float)}
+    if "identifier" not in told:
+        return None
+    values: dict[str, tuple[float, ...]] = {}
+    limits: dict[str, dict[str, float]] = {}
+    for key, value in pairs:
+        quantity = _KEYS.get(re.sub(r"_(measurement|thresholds?)$", "", key))
+        if quantity is None:
+            continue
+        if measured := _numbers(value):
+            values[quantity] = measured
+        elif isinstance(value, list) and (found := _limits(value)):
+            limits[quantity] = found
+    return Optic(
+        form=str(told.get("identifier_description", "")),
+        kind=_ethernet(str(v) for k, v in pairs if k == "transceiver_type"),
+        connector=str(told.get("connector_description", "")),
+        vendor=str(told.get("vendor_name", "")).strip(),
+        part=str(told.get("vendor_pn", "")).strip(),
+        serial=str(told.get("vendor_sn", "")).strip(),
+        made=made_on(str(told.get("date_code", ""))),
+        wavelength_nm=next(iter(_numbers(told.get("laser_wavelength"))), 0.0) or None,
+        values=values,
+        limits=limits,
+    )
+
+
+def _numbers(value: Any) -> tuple[float, ...]:  # noqa: ANN401 whatever JSON holds
+    """A measured value: a number, one a lane, or an object that holds either."""
+    if isinstance(value, list) and value and all(isinstance(v, tuple) for v in value):
+        inside = dict(value)
+        return _numbers(inside.get("values", inside.get("value")))
+    lanes = value if isinstance(value, list) else [value]
+    return tuple(float(v) for v in lanes if _is_number(v))
+
+
+def _limits(pairs: Pairs) -> dict[str, float]:
+    found = {str(p[0]).removesuffix("_threshold"): p[1] for p in pairs if isinstance(p, tuple)}
+    return {k: float(v) for k, v in found.items() if k in LIMITS and _is_number(v)}
+
+
+def _is_number(value: Any) -> bool:  # noqa: ANN401 whatever JSON holds
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _BEYOND
+
+
+def _bracketed(text: str) -> str:
+    """`0x07 (LC)` → `LC`."""
+    m = _IN_BRACKETS.match(text)
+    return m[1] if m else text
+
+
+def _ethernet(types: Iterable[str]) -> str:
+    """The first that is of Ethernet; modules name Fibre Channel beside it."""
+    return next((m[1] for said in types if (m := _ETHERNET.match(said))), "")
+
+
+def _number(text: str) -> float | None:
+    m = _NUMBER.match(text)
+    number = float(m[0]) if m else None
+    return number if _is_number(number) else None

@@ -1,0 +1,96 @@
+"""What a transceiver says of itself, and what its own limits say of that. Pure.
+
+Modules raise alarm flags themselves, but drivers and tools pass them on wrongly now and then; so each value is compared with its
+threshold here, and the flags are not read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+QUANTITIES = ("temperature_c", "voltage_v", "tx_bias_ma", "tx_power_mw", "rx_power_mw")
+LIMITS = ("high_alarm", "low_alarm", "high_warning", "low_warning")
+"""In the order in which modules store them (SFF-8472 table 9-5, SFF-8636 table 6-28)."""
+_BRIGHTEST_DBM = 100.0
+"""Ten megawatts; more is no power but a misprint."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A value beyond one of the module's own limits."""
+
+    quantity: str
+    lane: int
+    """From 0; also of what a module has once, as its temperature."""
+    value: float
+    limit: str
+    """`low_alarm` and the like."""
+    threshold: float
+
+    def __str__(self) -> str:
+        name, unit = self.quantity.rsplit("_", 1)
+        shown = [f"{dbm(v):.2f} dBm" if unit == "mw" and v > 0 else f"{v:g} {unit}" for v in (self.value, self.threshold)]
+        way = "below" if self.limit.startswith("low") else "above"
+        return f"{name.replace('_', ' ')} of lane {self.lane} is {shown[0]}, {way} its {self.limit.replace('_', ' ')} threshold {shown[1]}"
+
+
+@dataclass(frozen=True)
+class Optic:
+    """One module. `values` is quantity → value by lane, its unit in its name; `limits` is quantity → limit → threshold."""
+
+    form: str = ""
+    """What it is by its identifier: `SFP`, `QSFP28`."""
+    kind: str = ""
+    """What it speaks: `10G Base-SR`."""
+    connector: str = ""
+    vendor: str = ""
+    part: str = ""
+    serial: str = ""
+    made: str = ""
+    """YYYY-MM-DD, or as the module has it."""
+    wavelength_nm: float | None = None
+    values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    limits: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    note: str = ""
+    """Why there is less here than the module has."""
+
+    def findings(self) -> list[Finding]:
+        """Every value beyond a limit; where alarm and warning are both passed, the alarm alone.
+
+        Limits that are all 0 are those of a module that has none.
+        """
+        found = []
+        for quantity, lanes in self.values.items():
+            limits = self.limits.get(quantity, {})
+            if not any(limits.values()):
+                continue
+            for lane, value in enumerate(lanes):
+                for limit in LIMITS:  # alarms stand first
+                    threshold = limits.get(limit)
+                    if threshold is not None and (value > threshold if limit.startswith("high") else value < threshold):
+                        found.append(Finding(quantity, lane, value, limit, threshold))
+                        break
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """For the facts of a host."""
+        return {**asdict(self), "values": {k: list(v) for k, v in self.values.items()}, "findings": [str(f) for f in self.findings()]}
+
+
+def dbm(milliwatts: float) -> float:
+    """Optical power as the logarithm that data sheets use; ethtool's JSON has milliwatts only."""
+    return 10 * math.log10(milliwatts) if milliwatts > 0 else -math.inf
+
+
+def milliwatts(decibels: float) -> float:
+    """The way back, to the 0.1 µW in which modules count."""
+    return round(10 ** (min(decibels, _BRIGHTEST_DBM) / 10), 4)
+
+
+def made_on(date_code: str) -> str:
+    """YYMMDD of a module, perhaps with a lot behind it (SFF-8472 table 4-1, bytes 84 to 91)."""
+    code = date_code.strip()
+    return f"20{code[:2]}-{code[2:4]}-{code[4:6]}" if code[:6].isdigit() and len(code) >= len("YYMMDD") else code

@@ -1,0 +1,178 @@
+"""What a machine knows of its ports: what they are, what they carry, and who is heard there. Changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, ip_address, ip_interface
+from typing import Any
+
+from dutlab.errors import HostError
+from dutlab.hosts.host import Host
+from dutlab.units import BpsL1
+
+IPAddress = IPv4Address | IPv6Address
+Interface = IPv4Interface | IPv6Interface
+LISTEN_S = 0.5
+_FOREVER = 2**32 - 1
+"""A lifetime that does not end, as iproute2 prints it."""
+_READ = r"""
+cd "/sys/class/net/$1" || exit 1
+for file in speed operstate statistics/rx_packets; do printf '%s=%s\n' "$file" "$(cat $file 2>/dev/null)"; done
+for sign in wireless phy80211 bonding bridge; do [ ! -e $sign ] || printf '%s=yes\n' $sign; done
+"""
+
+
+@dataclass(frozen=True)
+class Socket:
+    """An established TCP connection of the machine."""
+
+    local: IPAddress
+    port: int
+
+
+@dataclass(frozen=True)
+class PortSurvey:
+    """One port as it is found."""
+
+    name: str
+    link_type: str
+    """`ether`, `loopback`, `none`."""
+    kind: str
+    """`physical`, or what the kernel calls a virtual one: `veth`, `bridge`, `vlan`."""
+    flags: frozenset[str]
+    mtu: int
+    speed: BpsL1 | None
+    """None where there is no wire, or no carrier."""
+    master: str | None
+    lower: str | None
+    """The port that this one is a part of: a VLAN's."""
+    uppers: tuple[str, ...]
+    """Ports that are a part of this one."""
+    wireless: bool
+    addresses: tuple[Interface, ...]
+    """Without link-local ones."""
+    leased: tuple[Interface, ...]
+    """Of the addresses, those that run out: given by DHCP or a router."""
+    default_route: bool
+    routers: tuple[IPAddress, ...]
+    """Next hops of routes through it, link-local ones left out."""
+    neighbours: tuple[IPAddress, ...]
+    """Who has answered there, link-local addresses left out."""
+    sockets: tuple[Socket, ...]
+    """Connections that end at one of its addresses."""
+    heard_pps: float
+    """Frames that arrived a second while nothing was sent."""
+
+    @property
+    def up(self) -> bool:
+        """Switched on, which says nothing of a cable."""
+        return "UP" in self.flags
+
+    @property
+    def cabled(self) -> bool:
+        """There is a signal from the other end; nobody can tell of a port that is down."""
+        return "LOWER_UP" in self.flags
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the programs of a machine say: the entries of `ip -j`, sockets, files of /sys/class/net."""
+
+    links: Sequence[Mapping[str, Any]]
+    routes: Sequence[Mapping[str, Any]]
+    neighbours: Sequence[Mapping[str, Any]]
+    """Of the one port."""
+    sockets: Sequence[Socket]
+    files: Mapping[str, str]
+    """Of the one port."""
+    heard_pps: float
+
+
+async def survey(host: Host, name: str) -> PortSurvey | None:
+    """None when there is no such port. Raises HostError."""
+    before = await host.run(["sh", "-c", _READ, "survey", name], check=False)
+    if before.status != 0:
+        return None
+    links, routes, routes6, neighbours, sockets, _ = await asyncio.gather(
+        _json(host, ["ip", "-d", "-j", "address", "show"]),
+        _json(host, ["ip", "-j", "route", "show", "table", "all"]),
+        _json(host, ["ip", "-6", "-j", "route", "show", "table", "all"]),
+        _json(host, ["ip", "-j", "neigh", "show", "dev", name]),
+        host.run(["ss", "-Htan", "state", "established"], check=False),
+        asyncio.sleep(LISTEN_S),
+    )
+    after = await host.run(["sh", "-c", _READ, "survey", name], check=False)
+    heard = _number(_words(after.text).get("statistics/rx_packets")) - _number(_words(before.text).get("statistics/rx_packets"))
+    said = Said(links, [*routes, *routes6], neighbours, sockets_of(sockets.text), _words(before.text), max(0.0, heard / LISTEN_S))
+    try:
+        return read_port(name, said)
+    except (StopIteration, KeyError, ValueError, TypeError) as e:
+        raise HostError(f"what `ip` says of {name} cannot be read: {e!r}", host=host.name, remedy="install a newer iproute2") from e
+
+
+def read_port(name: str, said: Said) -> PortSurvey:
+    """Raises KeyError, ValueError, TypeError, StopIteration where the programs say something else than they should."""
+    own = next(link for link in said.links if link.get("ifname") == name)
+    kind = str(own.get("linkinfo", {}).get("info_kind", "physical"))
+    entries = [(entry, ip_interface(f"{entry['local']}/{entry['prefixlen']}")) for entry in own.get("addr_info", ()) if "local" in entry]
+    addresses = [(entry, address) for entry, address in entries if not address.is_link_local]
+    through = [route for route in said.routes if route.get("dev") == name]
+    hops = [ip_address(route["gateway"]) for route in through if "gateway" in route]
+    known = [ip_address(n["dst"]) for n in said.neighbours if "lladdr" in n and not {"FAILED", "INCOMPLETE"} & set(n.get("state", ()))]
+    speed = _number(said.files.get("speed"))
+    return PortSurvey(
+        name=name,
+        link_type=str(own["link_type"]),
+        kind=kind,
+        flags=frozenset(own["flags"]),
+        mtu=int(own["mtu"]),
+        speed=BpsL1(speed * 1e6) if kind == "physical" and speed > 0 else None,
+        master=own.get("master"),
+        lower=own.get("link") if kind != "veth" else None,
+        uppers=tuple(
+            link["ifname"] for link in said.links if link.get("link") == name and link.get("linkinfo", {}).get("info_kind") != "veth"
+        ),
+        wireless=bool({"wireless", "phy80211"} & said.files.keys()),
+        addresses=tuple(address for _, address in addresses),
+        leased=tuple(address for entry, address in addresses if entry.get("valid_life_time", _FOREVER) != _FOREVER),
+        default_route=any(route.get("dst") == "default" for route in through),
+        routers=tuple(dict.fromkeys(hop for hop in hops if not hop.is_link_local)),
+        neighbours=tuple(dict.fromkeys(n for n in known if not n.is_link_local and not n.is_multicast)),
+        sockets=tuple(s for s in said.sockets if s.local in {address.ip for _, address in addresses}),
+        heard_pps=said.heard_pps,
+    )
+
+
+def sockets_of(text: str) -> list[Socket]:
+    """What `ss -Htan state established` prints: queues, local address:port, peer. IPv4 in IPv6's clothes is IPv4."""
+    found = []
+    for words in (line.split() for line in text.splitlines()):
+        if len(words) < 4:  # noqa: PLR2004 -- receive queue, send queue, here, there
+            continue
+        host, _, port = words[2].rpartition(":")
+        try:
+            address = ip_address(host.strip("[]").partition("%")[0])
+        except ValueError:
+            continue
+        mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+        found.append(Socket(mapped or address, int(port) if port.isdigit() else 0))
+    return found
+
+
+async def _json(host: Host, argv: list[str]) -> list[dict[str, Any]]:
+    done = await host.run(argv, check=False)
+    try:
+        return [entry for entry in json.loads(done.text or "[]") if isinstance(entry, dict) and entry]
+    except ValueError as e:
+        raise HostError(f"`{' '.join(argv)}` printed no JSON", host=host.name, remedy="install a newer iproute2") from e
+
+
+def _words(text: str) -> dict[str, str]:
+    return {key: value for key, _, value in (line.partition("=") for line in text.splitlines()) if value}
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text is not None and text.lstrip("-").isdigit() else 0

@@ -1,0 +1,106 @@
+"""The report that Conductor writes with `-f json`, or that dutlab exports in its form, as trials of ours.
+
+It has a code and a message a step, and no command. A row is written when the conductor reads it, which is at the end of a phase, so times
+of single steps are not known: those of trials and phases are. Times name no zone and are taken for UTC. Rows with code 65535 end a phase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from dutlab.errors import InputError
+from dutlab.interop.conductor import plain_name
+from dutlab.interop.conductor_report import PHASE_DONE
+from dutlab.interop.imported_run import Imported, ImportOptions, imported_cell, mended, moment_in
+from dutlab.methods.ports import Measured, Row
+from dutlab.spec.workloads.steps import PHASES
+from dutlab.tools.json_text import UnreadableError, member, read_cut_object
+from dutlab.tools.steps import ALL_HOSTS, TOOL
+
+_REMEDY = "import what `conduct -f json -o FILE` wrote"
+
+
+@dataclass(frozen=True)
+class _Result:
+    host: str
+    phase: str
+    place: int
+    code: int
+    message: str
+
+    @property
+    def why(self) -> str:
+        return f"ended with {self.code}" if self.code else ""
+
+    @property
+    def words(self) -> str:
+        """That it failed, and the last line that it said."""
+        said = self.message.strip().rpartition("\n")[2][:200]
+        return f"{self.host}, {self.phase}, step {self.place}: {self.why}{f': {said}' if said else ''}"
+
+    @property
+    def row(self) -> Row:
+        """As dutlab's own steps have it (tools/steps.py)."""
+        return {
+            "host": self.host,
+            "phase": self.phase,
+            "step": str(self.place),
+            "kind": "not told",
+            "command": "not told",
+            "status": self.code,
+            "started_s": None,
+            "duration_s": None,
+            "why": self.why,
+        }
+
+
+def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
+    """One trial a trial of a file called `name`: its name without ending stands for the device. Raises InputError."""
+    del options
+    try:
+        document, repairs = read_cut_object(data)
+    except UnreadableError as error:
+        raise InputError(f"{name}: {error}", remedy=_REMEDY) from error
+    said = document.get("trials")
+    trials = [trial for trial in said if isinstance(trial, Mapping)] if isinstance(said, list) else []
+    found = [_trial(PurePath(name).stem, trial, repairs) for trial in trials if any(_results(trial))]
+    if not found:
+        raise InputError(f"{name}: has no trial with a step in it", remedy=_REMEDY)
+    return found
+
+
+def _trial(device: str, said: Mapping[str, Any], repairs: list[str]) -> Imported:
+    results = list(_results(said))
+    failed = [result for result in results if result.code]
+    began, ended = moment_in(said.get("start_time")), moment_in(said.get("end_time"))
+    figures = {"failed_steps": float(len(failed))}
+    if began is not None and ended is not None and ended >= began:
+        figures["duration_s"] = (ended - began).total_seconds()
+    measured = Measured(
+        figures={ALL_HOSTS: figures},
+        doubts=mended(repairs, ALL_HOSTS),
+        notes=[r.words for r in failed],
+        raw={f"{plain_name(r.host)}/{r.phase}/{r.place:02d}.out": r.message.encode("utf-8", "replace") for r in results if r.message},
+        tables={TOOL: [r.row for r in results]},
+    )
+    cell = imported_cell(device, workload="steps", tool="conductor", link=ALL_HOSTS, params={})
+    return Imported(cell, measured, started=began, ended=ended)
+
+
+def _results(trial: Mapping[str, Any]) -> Iterator[_Result]:
+    """What can be read of a trial's steps, in the order of phases and hosts."""
+    for phase in PHASES:
+        workers = member(member(member(trial, "phases"), phase), "workers")
+        for key in workers:
+            worker = member(workers, key)
+            rows = worker.get("results")
+            place = 0
+            for row in rows if isinstance(rows, list) else ():
+                code = row.get("code") if isinstance(row, Mapping) else None
+                if not isinstance(code, int) or code == PHASE_DONE:
+                    continue
+                place += 1
+                yield _Result(str(worker.get("name", key)), phase, place, code, str(row.get("message") or ""))

@@ -1,0 +1,107 @@
+"""The JSON of TRex's own search, `ndr --stl … -o json` (ndr_bench.py), as a trial of ours: {"results": {…}, "config": {…}}.
+
+What is known of it (ndr_bench.py of v3.08): its rates are of the last run that met its goal, all transmitting ports together, counters
+read while frames are on their way; its goal is a drop rate of 0.1 % unless it was told another, not zero; `tx_bps` is L2 with FCS,
+latencies are in µs. The frame size stands nowhere; bits divided by frames give it. `-o json` prints the text as Python would, in quotes
+and in pieces.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+from dutlab.errors import InputError
+from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_cell, mended
+from dutlab.methods.ports import Measured, Row
+from dutlab.tools.json_text import UnreadableError, member, number, read_cut_object
+
+_PRINTED = re.compile(rb"""\((?:\s*(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"))+\)""")
+_REMEDY = "import what `ndr --stl … -o json` gives"
+
+
+def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
+    """A file called `name`: its name without ending stands for the device. Raises InputError."""
+    del options
+    try:
+        document, repairs = read_cut_object(_text(data))
+    except UnreadableError as error:
+        raise InputError(f"{name}: {error}", remedy=_REMEDY) from error
+    found, config = member(document, "results"), member(document, "config")
+    figures = _figures(found)
+    if "received_pps" not in figures:
+        raise InputError(f"{name}: says nothing of what was received (results.rx_pps)", remedy=_REMEDY)
+    frame = _frame(found)
+    duration = number(config, "iteration_duration")  # twice what was asked, which is what a run lasts (NdrBenchConfig.__init__)
+    params: dict[str, str | float | int | None] = {
+        "frame_size": "not told" if frame is None else frame,
+        "directions": "both" if config.get("bi_dir") is True else "forward",
+        "duration_s": None if duration is None else duration / 2,
+        "loss_percent": number(config, "pdr"),
+    }
+    measured = Measured(
+        figures={LINK: figures},
+        doubts=mended(repairs),
+        notes=_notes(found, config, frame),
+        tables={"latency": [_row(group, of) for group, of in member(found, "latency").items() if isinstance(of, Mapping)]},
+    )
+    return [Imported(imported_cell(PurePath(name).stem, workload="sweep", tool="TRex ndr_bench", params=params), measured)]
+
+
+def _text(data: bytes) -> bytes:
+    """The JSON, also of what pprint made of it."""
+    printed = next((found[0] for found in _PRINTED.finditer(data) if b'{"results"' in found[0]), None)
+    if printed is None:
+        return data
+    try:
+        return str(ast.literal_eval(printed.decode("utf-8", "replace"))).encode()
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return data
+
+
+def _figures(found: Mapping[str, Any]) -> dict[str, float]:
+    drop, full = number(found, "drop_rate_percentage"), number(found, "queue_full_percentage")
+    known = {
+        "sent_pps": number(found, "tx_pps"),
+        "received_pps": number(found, "rx_pps"),
+        "sent_bps_l1": number(found, "total_tx_L1"),
+        "received_bps_l1": number(found, "total_rx_L1"),
+        "sent_bps_l2": number(found, "tx_bps"),
+        "received_bps_l2": number(found, "rx_bps"),
+        "loss_ratio": None if drop is None else drop / 100,
+        "queue_full_ratio": None if full is None else full / 100,
+        "generator_cpu_percent": number(found, "cpu_util"),
+    }
+    groups = [of for of in member(found, "latency").values() if isinstance(of, Mapping)]
+    for word, of_all, key in (("min", min, "total_min"), ("max", max, "total_max")):
+        values = [value for of in groups if (value := number(of, key)) is not None]
+        known[f"latency_{word}_ns"] = of_all(values) * 1e3 if values else None
+    if len(groups) == 1 and (mean := number(groups[0], "average")) is not None:
+        known["latency_mean_ns"] = mean * 1e3
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _frame(found: Mapping[str, Any]) -> int | None:
+    """Bytes of the average frame with FCS."""
+    bits, frames = number(found, "tx_bps"), number(found, "tx_pps")
+    return round(bits / 8 / frames) if bits and frames else None
+
+
+def _notes(found: Mapping[str, Any], config: Mapping[str, Any], frame: int | None) -> list[str]:
+    goal, of_max = number(config, "pdr"), number(found, "rate_p")
+    allowed = "0.1 (its default)" if goal is None else f"{goal:g}"
+    notes = [f"ndr_bench allowed {allowed} % loss, and read its counters while frames were on their way"]
+    notes += [] if of_max is None else [f"found at {of_max:.2f} % of the most that it could send"]
+    tried, most = number(found, "total_iterations"), number(config, "max_iterations")
+    if tried is not None and tried == most:
+        notes.append(f"it stopped after {tried:g} runs, the most that it was allowed: the limit may lie higher")
+    notes += [] if frame is None else ["frame size: bits sent by frames sent, so that of a mix is its average"]
+    return notes
+
+
+def _row(group: str, of: Mapping[str, Any]) -> Row:
+    words = {"average": "mean", "total_min": "min", "total_max": "max", "jitter": "jitter"}
+    return {"group": group} | {f"{ours}_ns": None if (us := number(of, key)) is None else us * 1e3 for key, ours in words.items()}

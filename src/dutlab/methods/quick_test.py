@@ -1,0 +1,78 @@
+"""Method `quick-test`: the rates without loss and with a little, found by one short search, then the latency at half of the former.
+
+Figures of a link: those of the search (ndr_lower_pps, …), and of the trial at half load
+
+    half_load_pps                            the rate that was asked for: half of the NDR's lower bound
+    half_received_pps, half_loss_ratio
+    half_latency_min_ns, _p50_ns, _p99_ns, _p999_ns, _max_ns   absent where no latency is known
+
+Without a rate that loses nothing there is no half load, and the notes say so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dutlab.methods import search
+from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, negative_loss
+from dutlab.methods.mixes import mix_of
+from dutlab.methods.ports import Bench, Flow, Measured, Offer
+from dutlab.plan.cell import Cell
+from dutlab.units import Pps, Seconds
+
+HALF = 0.5
+GOAL = "ndr"
+_LATENCIES = ("min_ns", "p50_ns", "p99_ns", "p999_ns", "max_ns")
+
+
+async def measure(bench: Bench, cell: Cell) -> Measured:
+    """Raises as methods.search does, and ToolFailed."""
+    found = await search.measure(bench, cell)
+    notes = [*found.notes, *_of_scale(cell)]
+    result = found.found.results.get(GOAL) if found.found is not None else None
+    if result is None or result.lower_pps is None:
+        return replace(found, notes=[*notes, "no latency at half load: no rate without loss was found to take half of"])
+    offer = Offer(
+        links=cell.links,
+        mix=mix_of(cell),
+        rate=Pps(result.lower_pps * HALF),
+        duration=Seconds(float(cell.params["latency_s"] or 0.0)),
+        warmup=Seconds(float(cell.params["warmup_s"] or 0.0)),
+        drain=Seconds(float(cell.params["drain_s"] or 0.0)),
+    )
+    outcome = await bench.generator.offer(offer)
+    said = [d for flow in outcome.flows for d in (*doubts_of(offer, flow), *negative_loss(flow))]
+    figures = {link: {**of, **_half(offer, link, outcome.flows)} for link, of in found.figures.items()}
+    return replace(
+        found,
+        figures=figures,
+        flows=outcome.flows,
+        doubts=tuple(dict.fromkeys((*found.doubts, *outcome.doubts, *said))),
+        raw={**found.raw, **{f"half-load-{name}": data for name, data in outcome.raw.items()}},
+        facts={**found.facts, **outcome.facts},
+        notes=notes,
+        readings=outcome.readings,
+    )
+
+
+def _of_scale(cell: Cell) -> list[str]:
+    scale = float(cell.params.get("scale") or 1.0)
+    return (
+        [] if scale == 1.0 else [f"every duration is {scale:g} of what a quick test takes: too short to trust, long enough to try it out"]
+    )
+
+
+def _half(offer: Offer, link: str, flows: tuple[Flow, ...]) -> dict[str, float]:
+    """Of one link; a sum of links has none."""
+    flow = next((f for f in flows if f.link == link and f.sent_seconds > 0), None)
+    if flow is None or offer.rate is None:
+        return {}
+    made = made_frames(flow)
+    figures = {
+        "half_load_pps": float(offer.rate),
+        "half_received_pps": flow.received_frames / flow.sent_seconds,
+        "half_loss_ratio": failed_frames(flow) / made if made else 0.0,
+    }
+    if flow.latency is not None and flow.latency.count:
+        figures |= {f"half_latency_{name}": float(getattr(flow.latency, name)) for name in _LATENCIES}
+    return figures

@@ -1,0 +1,130 @@
+"""The testbed examined before anything is measured: facts of its hosts, its cores at rest, its wires; findings from all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any
+
+from dutlab.analysis import doctor
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.errors import HostError
+from dutlab.hosts.facts import collect_facts
+from dutlab.hosts.host import Host
+from dutlab.hosts.local import THIS_MACHINE
+from dutlab.sensors import Sample, Sampler
+from dutlab.spec.experiment import Experiment
+from dutlab.spec.testbed import Testbed
+from dutlab.tools.ping import Ping
+
+WATCH_S = 1.0
+"""How long the cores are watched: the only time that a run waits for its examination."""
+_SHARE = re.compile(r"cpu(\d+)_(user|system|irq|softirq|steal)_percent")
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What was read of each host, and what follows from it."""
+
+    facts: Mapping[str, Mapping[str, Any]]
+    findings: Sequence[doctor.Finding]
+
+
+async def examine(
+    testbed: Testbed, hosts: Mapping[str, Host], *, pinned: Mapping[str, Sequence[int]] | None = None, loads: Sequence[doctor.Streams] = ()
+) -> Examined:
+    """Takes about two seconds, and sends a ping over each wire. Raises HostError when a host is gone."""
+    one_machine = testbed.lab is not None
+    # The cores of an embedded lab's hosts are all those of this machine.
+    watched = await _watch({THIS_MACHINE: next(iter(hosts.values()))} if one_machine else hosts)
+    ports: dict[str, list[str]] = {name: [] for name in hosts}
+    for link in testbed.links.values():
+        for port in link.path:
+            if port.host in hosts:  # there is no way into a black box
+                ports[port.host].append(port.interface)
+    read = await asyncio.gather(*(collect_facts(host, ports[name]) for name, host in hosts.items()))
+    patient = doctor.Patient(
+        facts=dict(zip(hosts, read, strict=True)),
+        links=links_of(testbed),
+        watched=watched,
+        pinned={role: tuple(cores) for role, cores in (pinned or {}).items()},
+        one_machine=one_machine,
+        loads=tuple(loads),
+    )
+    ping = Ping(hosts, testbed)
+    carried = await asyncio.gather(*(_wire(ping, patient, link, end) for link in patient.links for end in (0, 3)))
+    return Examined(patient.facts, doctor.examine(replace(patient, carried=tuple(c for c in carried if c is not None))))
+
+
+async def examine_machine(host: Host, interfaces: Sequence[str]) -> Examined:
+    """One machine without a testbed. Raises HostError when it is gone."""
+    watched = await _watch({host.name: host})
+    facts = {host.name: await collect_facts(host, interfaces)}
+    return Examined(facts, doctor.examine(doctor.Patient(facts, watched=watched)))
+
+
+def links_of(testbed: Testbed) -> tuple[doctor.Link, ...]:
+    """The links in the words of the findings."""
+    links = []
+    for link in testbed.links.values():
+        a, b, c, d = (doctor.Port(port.host, port.interface) for port in link.path)
+        near, dut_in, dut_out, far = (str(address.ip) for address in link.addresses)
+        links.append(doctor.Link(link.name, (a, b, c, d), (dut_in, near, far, dut_out), link.speed, link.mtu))
+    return tuple(links)
+
+
+def streams_of(experiment: Experiment) -> list[doctor.Streams]:
+    """The TCP loads of an experiment."""
+    found = [(w.kind, getattr(w, "streams", None)) for w in experiment.workloads]
+    return [doctor.Streams(kind, streams) for kind, streams in found if isinstance(streams, int)]
+
+
+def doubts_of(findings: Sequence[doctor.Finding]) -> list[Doubt]:
+    """A warning for what costs more than noise, a note for the rest."""
+    return [
+        Doubt(
+            DoubtKind.TESTBED_COSTS if f.is_worth_a_warning else DoubtKind.TESTBED_SUSPECT,
+            detail=f"{', '.join(f.where)}: {f.what}; expected cost: {f.price.words}",
+        )
+        for f in findings
+    ]
+
+
+async def _watch(hosts: Mapping[str, Host]) -> dict[str, doctor.Watched]:
+    """The cores of each host; one that has no /proc/stat is left out."""
+    samplers = {name: Sampler(host, interval_s=WATCH_S) for name, host in hosts.items()}
+    started = await asyncio.gather(*(s.start() for s in samplers.values()), return_exceptions=True)
+    await asyncio.sleep(WATCH_S * 1.2)
+    found = {}
+    for (name, sampler), begun in zip(samplers.items(), started, strict=True):
+        if isinstance(begun, BaseException):
+            if not isinstance(begun, HostError):
+                raise begun
+            continue
+        if cores := _shares(await sampler.stop()):
+            found[name] = doctor.Watched(WATCH_S, cores)
+    return found
+
+
+def _shares(samples: Sequence[Sample]) -> dict[int, doctor.CoreShare]:
+    by_core: dict[int, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for sample in samples:
+        if m := _SHARE.fullmatch(sample.name):
+            by_core[int(m[1])]["stolen" if m[2] == "steal" else m[2]].append(sample.value)
+    shares = {}
+    for core, of in sorted(by_core.items()):
+        means = {state: fmean(values) for state, values in of.items()}
+        shares[core] = doctor.CoreShare(sum(v for state, v in means.items() if state != "stolen"), means.get("stolen", 0.0))
+    return shares
+
+
+async def _wire(ping: Ping, patient: doctor.Patient, link: doctor.Link, end: int) -> doctor.Carried | None:
+    """What passes between an end and the DUT, where both ports told their MTU; None where nothing is answered."""
+    sender, receiver = link.ports[end], link.ports[end ^ 1]
+    told = [size for port in (sender, receiver) if isinstance(size := patient.card(port).get("mtu"), int)]
+    passes = await ping.wire(link.name, sender.host, doctor.sizes_to_try(min(told))) if told else None
+    return None if passes is None else doctor.Carried(link.name, sender, receiver, passes)

@@ -1,0 +1,92 @@
+"""The ports of source and sink made ready for a run, on links that say `configure: true`, and put back after it.
+
+What is there already is left alone. Undo steps go into the journal before anything is changed, as those of a mode do; each can be carried
+out although the change was never made.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from dutlab.dut.mode import UndoStep
+from dutlab.errors import HostError
+from dutlab.hosts.host import Host
+from dutlab.runner.journal import Journal, undo_to_json
+from dutlab.runner.undo import carry_out
+from dutlab.spec.fields import Address
+from dutlab.spec.testbed import Link, Testbed
+
+APPLICATION = "ports"
+"""What the journal calls the preparation."""
+
+
+@dataclass(frozen=True)
+class _Change:
+    """A command, and the one that takes it back."""
+
+    host: str
+    do: tuple[str, ...]
+    undo: str
+    why: str
+
+    @property
+    def step(self) -> UndoStep:
+        return UndoStep(self.host, ("sh", "-c", self.undo), why=self.why)
+
+
+@asynccontextmanager
+async def prepared(hosts: Mapping[str, Host], testbed: Testbed, journal: Journal) -> AsyncIterator[None]:
+    """Every port that may be configured is up and has its address while the context lasts. Raises HostError."""
+    changes = [change for link in testbed.links.values() if link.configure for change in await _of_link(hosts, link)]
+    if not changes:
+        yield
+        return
+    steps = [change.step for change in reversed(changes)]
+    journal.write("ports-preparing", application=APPLICATION, undo=undo_to_json(steps))
+    try:
+        for change in changes:
+            if change.do:
+                await hosts[change.host].run(change.do)
+        yield
+    finally:
+        await carry_out(steps, hosts)
+        journal.write("ports-restored", application=APPLICATION)
+
+
+async def _of_link(hosts: Mapping[str, Host], link: Link) -> list[_Change]:
+    found: list[_Change] = []
+    for port, address, gateway in (
+        (link.source, link.source_address, link.dut_in_address),
+        (link.sink, link.sink_address, link.dut_out_address),
+    ):
+        host = hosts[port.host]
+        there = await _json(host, ["ip", "-j", "address", "show", "dev", port.interface])
+        known = await _json(host, ["ip", "-j", "neigh", "show", "to", str(gateway.ip), "dev", port.interface])
+        found += _of_port(port.host, port.interface, address, there[0] if there else {})
+        if not any("lladdr" in entry for entry in known):
+            undo = f"ip neigh del {gateway.ip} dev {port.interface} 2>/dev/null; true"
+            found.append(_Change(port.host, (), undo, f"{gateway.ip} was no known neighbour of {port.interface}"))
+    return found
+
+
+def _of_port(host: str, port: str, address: Address, there: Mapping[str, Any]) -> Iterator[_Change]:
+    if "UP" not in there.get("flags", ()):
+        yield _Change(host, ("ip", "link", "set", "dev", port, "up"), f"ip link set dev {port} down", f"{port} was down")
+    has = {f"{a.get('local')}/{a.get('prefixlen')}" for a in there.get("addr_info", ())}
+    if str(address) not in has:
+        add = ("ip", "address", "add", str(address), "dev", port, *(("nodad",) if address.version == 6 else ()))  # noqa: PLR2004 -- IPv6
+        undo = f"ip address show dev {port} | grep -qF ' {address} ' || exit 0; exec ip address del {address} dev {port}"
+        yield _Change(host, add, undo, f"{port} had no address {address}")
+
+
+async def _json(host: Host, argv: list[str]) -> list[dict[str, Any]]:
+    done = await host.run(argv)
+    try:
+        found = json.loads(done.text or "[]")
+    except ValueError as e:
+        raise HostError(f"`{' '.join(argv)}` printed no JSON", host=host.name, remedy="install a newer iproute2") from e
+    return [entry for entry in found if isinstance(entry, dict) and entry]

@@ -1,0 +1,247 @@
+"""`dutlab test`: from two ports of this machine to a testbed and an experiment, as somebody would have written them.
+
+The box between is a black box. What is changed on the way to know (neighbours that were asked for) is put back at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_address, ip_interface
+from itertools import zip_longest
+from typing import Any
+
+from dutlab.errors import InputError, PortRefused
+from dutlab.hosts.host import Host
+from dutlab.hosts.port_in_use import in_use, unusable
+from dutlab.hosts.port_survey import Interface, IPAddress, PortSurvey, survey
+from dutlab.spec.known import BLACK_BOX, FAMILY_MODES
+from dutlab.spec.mixes import ETH_FRAME_OVERHEAD
+from dutlab.spec.testbed import IPV6
+from dutlab.units import LONGEST_STANDARD_FRAME, SHORTEST_FRAME, si
+
+TESTBED_FILE, EXPERIMENT_FILE = "testbed.yaml", "experiment.yaml"
+_FEW_HOSTS = 16
+"""Of a network so small every host is asked; of a larger one the first and the last, where routers usually are."""
+_STANDARD_MTU = 1500
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What the command was given. Addresses and gateways are in the order of the ports, or none at all."""
+
+    ports: tuple[str, str]
+    addresses: Sequence[str] = ()
+    gateways: Sequence[str] = ()
+    insist: frozenset[str] = frozenset()
+    """Ports to be used whatever they look like."""
+    sizes: Sequence[str] = ()
+    """Frame sizes and mixes; none: the shortest, imix and the longest."""
+    scale: float = 1.0
+    cpus: Sequence[int] = ()
+    """For the threads that send and receive, in turn; none leaves them to the kernel."""
+    login: str = ""
+    """SSH_CONNECTION of the caller."""
+
+
+@dataclass(frozen=True)
+class End:
+    """One port, its address, and the box's address on the other end of its cable."""
+
+    port: PortSurvey
+    address: Interface
+    gateway: IPAddress
+
+    @property
+    def gateway_interface(self) -> str:
+        return f"{self.gateway}/{self.address.network.prefixlen}"
+
+
+@dataclass(frozen=True)
+class Found:
+    """The two files, as data, and what could not be found out."""
+
+    testbed: Mapping[str, Any]
+    experiment: Mapping[str, Any]
+    unknown: tuple[str, ...] = field(default=())
+
+
+async def find(host: Host, ask: Ask) -> Found:
+    """Looks at the ports and asks for the gateways. Raises InputError, PortRefused with every reason at once, HostError."""
+    source, sink = await _surveyed(host, ask)
+    addresses = [_address(port, given) for port, given in zip_longest((source, sink), _interfaces(ask.addresses))]
+    missing = [f"{port.name}: has no address" for port, address in zip((source, sink), addresses, strict=True) if address is None]
+    if missing:
+        raise PortRefused("; ".join(missing), remedy="give both with --address ADDRESS/PREFIX, in the order of the ports, and --gateway")
+    here, there = (address for address in addresses if address is not None)
+    if here.version != there.version:
+        raise PortRefused(f"{source.name} has {here}, {sink.name} has {there}", remedy="give addresses of one family with --address")
+    if here.network.overlaps(there.network):
+        raise PortRefused(
+            f"{source.name} ({here}) and {sink.name} ({there}) are in one network",
+            remedy="a router joins two; what bridges or switches cannot be measured this way",
+        )
+    gateways = [ip_address(text) for text in ask.gateways] or [await _gateway(host, p, a) for p, a in ((source, here), (sink, there))]
+    ends = [End(p, a, g) for p, a, g in zip((source, sink), (here, there), gateways, strict=True)]
+    if outside := [f"{e.gateway} is not in {e.address.network} of {e.port.name}" for e in ends if e.gateway not in e.address.network]:
+        raise InputError("; ".join(outside), remedy="give the box's addresses with --gateway, in the order of the ports")
+    return Found(_testbed(ends, ask), _experiment(ends, ask), tuple(_unknown(ends, ask)))
+
+
+async def _surveyed(host: Host, ask: Ask) -> tuple[PortSurvey, PortSurvey]:
+    """Raises InputError, PortRefused."""
+    faults = [
+        f"{what} is given {len(given)} times, and there are two ports"
+        for what, given in (("--address", ask.addresses), ("--gateway", ask.gateways))
+        if len(given) not in {0, 2}
+    ]
+    faults += [] if ask.ports[0] != ask.ports[1] else [f"{ask.ports[0]} stands twice; a box has one port for each of two"]
+    faults += [f"--insist {name}: is none of the two ports" for name in sorted(ask.insist - set(ask.ports))]
+    faults += [f"--gateway {text}: is no address" for text in ask.gateways if not _is_address(text)]
+    faults += [f"--address {text}: is no address with its prefix length" for text in ask.addresses if not _is_interface(text)]
+    if faults:
+        raise InputError("; ".join(faults))
+    found = [await survey(host, name) for name in ask.ports]
+    absent = [name for name, port in zip(ask.ports, found, strict=True) if port is None]
+    if absent:
+        raise InputError(f"there is no port {' and no port '.join(absent)}", remedy="`ip -br link` lists them")
+    source, sink = (port for port in found if port is not None)
+    hard = [f"{port.name} {why}" for port in (source, sink) for why in unusable(port)]
+    hard += [f"{p.name} is down: set it up, or give --address and --gateway" for p in (source, sink) if not p.up and not _told(ask)]
+    soft = {port.name: list(in_use(port, login=ask.login)) for port in (source, sink) if port.name not in ask.insist}
+    if reasons := [*hard, *(f"{name} {why}" for name, of_port in soft.items() for why in of_port)]:
+        insist = " ".join(f"--insist {name}" for name, of_port in soft.items() if of_port)
+        anyway = f"; if they are test links all the same, add {insist}" if insist and not hard else ""
+        raise PortRefused("not the ports of a test link:\n  " + "\n  ".join(reasons), remedy=f"name other ports{anyway}")
+    return source, sink
+
+
+def _told(ask: Ask) -> bool:
+    return bool(ask.addresses and ask.gateways)
+
+
+def _interfaces(texts: Sequence[str]) -> list[Interface]:
+    return [ip_interface(text) for text in texts]
+
+
+def _is_interface(text: str) -> bool:
+    try:
+        ip_interface(text)
+    except ValueError:
+        return False
+    return "/" in text
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _address(port: PortSurvey, given: Interface | None) -> Interface | None:
+    """The one given, else the port's first of IPv4, else its first."""
+    return given or next((a for a in port.addresses if a.version != IPV6), next(iter(port.addresses), None))
+
+
+async def _gateway(host: Host, port: PortSurvey, address: Interface) -> IPAddress:
+    """The one machine on the other end of the cable. Raises PortRefused when there is none or it cannot be told."""
+    inside = [a for a in (*port.routers, *port.neighbours) if a in address.network and a != address.ip]
+    candidates = list(dict.fromkeys(inside)) or await _who_answers(host, port, address)
+    if len(candidates) != 1:
+        said = f"{', '.join(map(str, candidates))} answer" if candidates else f"nobody answers in {address.network}"
+        why = f"{port.name}: {said}, so the box's address is not known"
+        raise PortRefused(why, remedy="give it for both ports: --gateway ADDRESS --gateway ADDRESS, in their order")
+    return candidates[0]
+
+
+async def _who_answers(host: Host, port: PortSurvey, address: Interface) -> list[IPAddress]:
+    """Asks by ARP or ND, which a ping makes the kernel do, and forgets the answers."""
+    asked = list(_likely(address))
+    before = set(port.neighbours)
+    try:
+        await asyncio.gather(*(host.run(["ping", "-c", "1", "-W", "1", "-I", port.name, str(a)], check=False, timeout_s=10) for a in asked))
+        again = await survey(host, port.name)
+        return [a for a in asked if again is not None and a in again.neighbours]
+    finally:
+        for a in asked:
+            if a not in before:
+                await host.run(["ip", "neigh", "del", str(a), "dev", port.name], check=False)
+
+
+def _likely(address: Interface) -> Iterator[IPAddress]:
+    network = address.network
+    if network.num_addresses <= _FEW_HOSTS:
+        found: list[IPAddress] = list(network.hosts())
+    else:
+        found = [network[1]] if network.version == IPV6 else [network[1], network[-2]]
+    return (a for a in found if a != address.ip)
+
+
+def _testbed(ends: Sequence[End], ask: Ask) -> dict[str, Any]:
+    source, sink = ends
+    speeds = [end.port.speed for end in ends if end.port.speed is not None]
+    return {
+        "testbed": "two-ports",
+        "hosts": {"source": _here(ask.cpus[:1]), "dut": {"family": BLACK_BOX}, "sink": _here(ask.cpus[1:2] or ask.cpus[:1])},
+        "links": {
+            "a": {
+                **({"speed": si(min(speeds), "bit/s", 6)} if len(speeds) == len(ends) else {}),
+                "mtu": _mtu(ends),
+                **({"isolated": True} if ask.insist else {}),
+                "configure": True,
+                "path": [f"source:{source.port.name}", "dut:near", "dut:far", f"sink:{sink.port.name}"],
+                "addresses": [str(source.address), source.gateway_interface, sink.gateway_interface, str(sink.address)],
+            }
+        },
+    }
+
+
+def _here(cpus: Sequence[int]) -> dict[str, Any]:
+    return {"local": True, **({"cpus": list(cpus)} if cpus else {})}
+
+
+def _experiment(ends: Sequence[End], ask: Ask) -> dict[str, Any]:
+    sizes = [int(size) if size.isdigit() else size for size in ask.sizes] or _sizes(ends)
+    return {
+        "experiment": "test",
+        "testbed": TESTBED_FILE,
+        "factors": {"mode": list(FAMILY_MODES[BLACK_BOX])},
+        "workloads": [{"quick-test": {"frame_sizes": sizes, "links": [["a"]], **({"scale": ask.scale} if ask.scale != 1 else {})}}],
+        "repeats": 1,
+        "order": "as-written",
+        "watch": [],
+    }
+
+
+def _sizes(ends: Sequence[End]) -> list[int | str]:
+    """The shortest frame that carries a probe, imix where it passes, the longest that passes both ports."""
+    shortest = 84 if ends[0].address.version == IPV6 else SHORTEST_FRAME
+    longest = min(int(LONGEST_STANDARD_FRAME), _mtu(ends) + ETH_FRAME_OVERHEAD)
+    return [int(shortest), *(["imix"] if longest == LONGEST_STANDARD_FRAME else []), longest]
+
+
+def _mtu(ends: Sequence[End]) -> int:
+    return min(end.port.mtu for end in ends)
+
+
+def _unknown(ends: Sequence[End], ask: Ask) -> Iterator[str]:
+    """In sentences, for the report."""
+    source, sink = (end.port for end in ends)
+    yield "what the box is and what limits it: nobody logged into it, so its cores, counters and drops were not seen"
+    if source.speed is None or sink.speed is None:
+        yield "the speed of the wire: the ports tell none, so there is no ceiling, and rates go as far as the generator reaches"
+    elif source.speed != sink.speed:
+        speeds = f"{si(source.speed, 'bit/s')} and {si(sink.speed, 'bit/s')}"
+        yield f"what the faster port could do: {source.name} and {sink.name} run at {speeds}, and the slower one counts"
+    if source.mtu != sink.mtu or _mtu(ends) != _STANDARD_MTU:
+        yield f"frames longer than the smaller MTU of the ports, {_mtu(ends)}"
+    else:
+        yield "whether the box carries more than an MTU of 1500: no longer frame was sent"
+    yield "the way back and both ways at once: frames went from the first port to the second"
+    yield "how it spreads load: all frames were of one flow, which many devices keep on one core"
+    yield "how well the figures repeat: each was found once"
+    if ask.insist:
+        yield f"what else {' and '.join(sorted(ask.insist))} carried: somebody insisted on it"

@@ -1,0 +1,42 @@
+"""Generator `iperf3-udp`: datagrams from a socket of the sender's kernel to one of the receiver's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from dutlab.spec.generators.base import Ask, StreamsModel
+from dutlab.spec.generators.counted import NOT_TIMED, ONE_FLOW, ONE_SIZE
+
+# iperf3 3.12, iperf_api.h: MIN_UDP_BLOCKSIZE, room for its header of a time and a number.
+LEAST_PAYLOAD = 16
+_FRAME = 14 + 4
+IP_UDP = {4: 20 + 8, 6: 40 + 8}
+"""Bytes of headers in front of a datagram's payload, by IP version."""
+
+
+def payload_of(frame_bytes: int, *, ipv6: bool) -> int:
+    """What a datagram carries (`-l`) in a frame of so many bytes with FCS."""
+    return frame_bytes - _FRAME - IP_UDP[6 if ipv6 else 4]
+
+
+class Iperf3UdpModel(StreamsModel):
+    """`iperf3 -u`: a server at the receiver tells what arrived."""
+
+    kind: ClassVar[str] = "iperf3-udp"
+    stepped: ClassVar[bool] = True
+    lacks: ClassVar[Mapping[Ask, str]] = {
+        Ask.SEVERAL_SIZES: ONE_SIZE,
+        Ask.ORDER: ONE_SIZE,
+        Ask.TRANSPORT: ONE_FLOW,
+        Ask.FLOWS: ONE_FLOW,
+        Ask.VLANS: ONE_FLOW,
+        Ask.LATENCY: NOT_TIMED,
+        Ask.READINGS: "both ends report at the end of a trial",
+    }
+
+    def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
+        """Its header must fit."""
+        payload = payload_of(frame_bytes, ipv6=ipv6)
+        shortest = frame_bytes - payload + LEAST_PAYLOAD
+        return "" if payload >= LEAST_PAYLOAD else f"iperf3 sends at least {LEAST_PAYLOAD} bytes of payload: {shortest} bytes with FCS"

@@ -1,0 +1,94 @@
+"""Workload `generators`: what each generator makes, with the DUT between source and sink and without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, Strict
+from pydantic_core import InitErrorDetails
+
+from dutlab.spec.fields import Duration
+from dutlab.spec.generators import Ask, Generator, GeneratorModel
+from dutlab.spec.generators.base import MOST_STREAMS, StreamsModel
+from dutlab.spec.mixes import Mix
+from dutlab.spec.model import Loc, fault
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting, Wire
+from dutlab.spec.workloads.frames import FrameWorkload, each_once, outside
+from dutlab.units import Seconds
+
+SHORTEST = Seconds(0.5)
+
+_Streams = Annotated[int, Strict(), Field(ge=1, le=MOST_STREAMS)]
+
+
+class GeneratorsWorkload(FrameWorkload):
+    """Each generator on each host, with each number of streams and each frame size, as fast as it can."""
+
+    kind: ClassVar[str] = "generators"
+    tool: ClassVar[str] = "engine"
+    only_code: ClassVar[frozenset[str]] = frozenset({"generator"})
+
+    generators: tuple[Generator, ...]
+    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, 512, 1518)))
+    streams: tuple[_Streams, ...] = (1,)
+    senders: tuple[Literal["source", "sink"], ...] = ("source",)
+    """The host that sends; the other one receives."""
+    duration: Duration = Seconds(10.0)
+    warmup: Duration = Seconds(1.0)
+    drain: Duration = Seconds(0.5)
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether each thing is there, once, and the generators have as many streams."""
+        faults = super().cross_faults(data, made)
+        if made is None:
+            return faults
+        faults += each_once("generators", [g.text() for g in made.generators])
+        faults += each_once("streams", [str(n) for n in made.streams])
+        faults += each_once("senders", made.senders)
+        for i, model in enumerate(made.generators):
+            if isinstance(model, StreamsModel):
+                if model.streams != 1:
+                    faults.append(fault(("generators", i), "streams stand beside the list of generators, not in it"))
+            elif max(made.streams, default=1) > 1:
+                what = f"{model.kind} sends one stream to a port; compare it in a workload of its own, with streams: [1]"
+                faults.append(fault(("generators", i), what))
+        faults += outside([
+            ("duration", made.duration, SHORTEST, LONGEST_TRIAL),
+            ("warmup", made.warmup, 0, LONGEST_WAIT),
+            ("drain", made.drain, 0, LONGEST_WAIT),
+        ])  # fmt: skip
+        return faults
+
+    def count(self, every_link: Iterable[str]) -> int:
+        """How many settings there are."""
+        return super().count(every_link) * len(self.generators) * len(self.streams) * len(self.senders)
+
+    def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
+        """One a set of links, size, generator, number of streams and host."""
+        times: Params = {"duration_s": self.duration, "warmup_s": self.warmup, "drain_s": self.drain}
+        seconds = Seconds(self.warmup + self.duration + self.drain)
+        for links, mix, sized in self.sized(every_link):
+            for model in self.generators:
+                for streams in self.streams:
+                    by: Params = {"generator": _with_streams(model, streams).text(), "streams": streams}
+                    for host in self.senders:
+                        directions = "forward" if host == "source" else "back"
+                        yield Setting(links, {**sized, **by, "directions": directions, **times}, seconds, mix)
+
+    def asks(self) -> Iterator[tuple[Loc, Ask]]:
+        """Frames from the sink too, if it is to send."""
+        yield from super().asks()
+        if "sink" in self.senders:
+            yield ("senders", self.senders.index("sink")), Ask.BOTH_WAYS
+
+    def beyond(self, generator: GeneratorModel, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
+        """Of each generator in the list; that of the experiment is none of them."""
+        del generator
+        for model in self.generators:
+            yield from super().beyond(model, wires)
+
+
+def _with_streams(model: GeneratorModel, streams: int) -> GeneratorModel:
+    return model.model_copy(update={"streams": streams}) if isinstance(model, StreamsModel) else model

@@ -1,0 +1,84 @@
+"""Workload `quick-test`: NDR, PDR and the latency at half of it, in about a minute a frame size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+from pydantic import Field
+from pydantic_core import InitErrorDetails
+
+from dutlab.spec.fields import Duration
+from dutlab.spec.goals import PRESETS, Goal, goals_text
+from dutlab.spec.mixes import Mix
+from dutlab.spec.workloads.base import Params, Setting
+from dutlab.spec.workloads.frames import FrameWorkload, outside
+from dutlab.spec.workloads.search import AROUND_TRIAL_S, TRIALS_OF_A_LOAD
+from dutlab.units import Seconds
+
+SMALLEST_SCALE = 0.05
+"""Below it trials would be shorter than what a software generator needs to settle."""
+DRAIN = Seconds(0.2)
+_LONGEST_BUDGET = Seconds(3600.0)
+_TRIALS = 20
+"""That a search of this preset has, to count with."""
+
+
+class QuickTestWorkload(FrameWorkload):
+    """The goals of the preset `quick`, then one trial at half of the rate without loss."""
+
+    kind: ClassVar[str] = "quick-test"
+    tool: ClassVar[str] = "engine"
+
+    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, "imix", 1518)))
+    budget: Duration = Seconds(55.0)
+    """Of the search of each frame size: no trial begins after so much time in trials, whatever the scale."""
+    latency: Duration = Seconds(5.0)
+    """Of the trial at half load."""
+    scale: float = 1.0
+    """Trials and warm-ups last this share of what they would."""
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether the times can be kept."""
+        faults = super().cross_faults(data, made)
+        if made is None:
+            return faults
+        return [
+            *faults,
+            *outside([("budget", made.budget, 1, _LONGEST_BUDGET), ("latency", made.latency, 0.1, _LONGEST_BUDGET)]),
+            *outside([("scale", made.scale, SMALLEST_SCALE, 1)], unit=""),
+        ]
+
+    @property
+    def goals(self) -> tuple[Goal, ...]:
+        """Those of the preset, with their durations scaled."""
+        return tuple(
+            replace(
+                goal,
+                final_s=Seconds(goal.final_s * self.scale),
+                sum_s=Seconds(goal.sum_s * self.scale),
+                initial_s=Seconds(goal.initial_s * self.scale),
+            )
+            for goal in PRESETS["quick"]
+        )
+
+    def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
+        """One a set of links and size."""
+        for links, mix, sized in self.sized(every_link):
+            params: Params = {
+                **sized,
+                "goals": goals_text(self.goals),
+                "warmup_s": 0.5 * self.scale,
+                "drain_s": DRAIN,
+                "budget_s": self.budget,
+                "latency_s": self.latency * self.scale,
+                "scale": self.scale,
+            }
+            yield Setting(links, params, self._seconds(), mix)
+
+    def _seconds(self) -> Seconds:
+        """About what a size takes; a search cannot be known before."""
+        trials = _TRIALS * (DRAIN + AROUND_TRIAL_S) + sum(TRIALS_OF_A_LOAD * goal.sum_s for goal in self.goals)
+        return Seconds(min(self.budget, trials) + self.latency * self.scale + AROUND_TRIAL_S)

@@ -1,0 +1,140 @@
+"""The one JSON object in what another program wrote, whole or broken.
+
+Seen in the wild and read here: `-nan` as a number (esnet/iperf#613), text before or after the object (#1143), one that was cut (#1776).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+LONGEST_OUTPUT = 64 * 2**20
+"""Bytes; an hour of 32 streams of iperf3 stays below it. More is no report that should be taken apart in memory."""
+_LARGEST = 1e30
+"""No program counts beyond it; sums and units of more could leave what a float holds."""
+_NOT_JSON_NUMBER = re.compile(r"(?P<before>[:\[,]\s*)[-+]?(?:nan|inf(?:inity)?)(?:\([^)]*\))?(?=\s*[,}\]])", re.IGNORECASE)
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_TOKEN = re.compile(
+    r'\s*(?:(?P<open>[\[{])|(?P<close>[\]}])|(?P<comma>,)|(?P<key>"(?:[^"\\]|\\.)*"\s*:)'
+    r'|(?P<value>"(?:[^"\\]|\\.)*"|(?:true|false|null|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)(?=[\s,}\]])))',
+    re.DOTALL,
+)
+_CLOSER = {"{": "}", "[": "]"}
+
+
+class UnreadableError(Exception):
+    """The output holds no result; the text is the part of a sentence that says why."""
+
+
+def read_object(output: bytes) -> tuple[dict[str, Any], list[str]]:
+    """The one JSON object in `output`, and what was mended to get at it.
+
+    Raises UnreadableError.
+    """
+    return _read(output, cut="refused")
+
+
+def read_cut_object(output: bytes) -> tuple[dict[str, Any], list[str]]:
+    """The same, but of an object that breaks off, or has garbage inside, all that stands whole before that line. Raises UnreadableError."""
+    return _read(output, cut="kept")
+
+
+def member(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """The object that is `key` of `document`; empty where there is none."""
+    value = document.get(key)
+    return value if isinstance(value, Mapping) else {}
+
+
+def number(document: Mapping[str, Any], key: str) -> float | None:
+    """The number from 0 on that is `key` of `document`; None for anything else, and for one that nothing could have counted."""
+    value = document.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:
+        return None
+    return found if 0 <= found <= _LARGEST else None
+
+
+def _read(output: bytes, *, cut: Literal["refused", "kept"]) -> tuple[dict[str, Any], list[str]]:
+    if len(output) > LONGEST_OUTPUT:
+        raise UnreadableError(f"it printed {len(output)} bytes, more than any report has")
+    text = output.decode("utf-8", "replace").strip()
+    if not text:
+        raise UnreadableError("it printed nothing")
+    begin = text.find("{")
+    if begin < 0:
+        raise UnreadableError(f"it printed no JSON but {text[:80]!r}")
+    repairs = [f"text before the report: {text[:begin].strip()[:80]!r}"] if begin else []
+    text = text[begin:]
+    try:
+        document, length = _decode(text)
+    except ValueError:
+        mended = _without_nan(text)
+        try:
+            document, length = _decode(mended)
+        except ValueError:
+            if cut == "refused":
+                raise UnreadableError(_why_not_json(mended)) from None
+            document, line = _whole_part(mended)
+            line += output[: output.find(b"{")].count(b"\n")
+            return document, [*repairs, f"line {line} cannot be read; what stands before it is kept"]
+        text, repairs = mended, [*repairs, "numbers that are none (nan, inf) were left out"]
+    if rest := text[length:].strip():
+        repairs.append(f"text after the report: {rest[:80]!r}")
+    return document, repairs
+
+
+def _decode(text: str) -> tuple[dict[str, Any], int]:
+    """The object that `text` begins with and its length. Raises ValueError, also for NaN and Infinity, which are no JSON."""
+
+    def refuse(word: str) -> None:
+        raise ValueError(word)
+
+    try:
+        document, length = json.JSONDecoder(parse_constant=refuse).raw_decode(text)
+    except RecursionError:
+        raise UnreadableError("its report is nested too deep to be one") from None
+    return document, length  # an object, because `text` begins with `{`
+
+
+def _whole_part(text: str) -> tuple[dict[str, Any], int]:
+    """Of an object that breaks off: all up to its last whole value, closed; and the line, from 1, where it breaks off."""
+    at, open_, whole, closers = 0, list[str](), 0, ""
+    while token := _TOKEN.match(text, at):
+        at = token.end()
+        if opened := token["open"]:
+            open_.append(_CLOSER[opened])
+        elif (closed := token["close"]) and (not open_ or open_.pop() != closed):
+            break
+        if token["open"] or token["close"] or token["value"]:
+            whole, closers = at, "".join(reversed(open_))
+    try:
+        document, _ = _decode(text[:whole] + closers)
+    except ValueError:
+        raise UnreadableError(_why_not_json(text)) from None
+    return document, text.count("\n", 0, at) + 1
+
+
+def _why_not_json(text: str) -> str:
+    if not text.endswith("}"):
+        return f"its report is cut after {len(text)} characters"
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as e:
+        return f"its report is no JSON ({e.msg} at line {e.lineno}, character {e.pos})"
+    except ValueError as e:
+        return f"its report is no JSON ({e})"
+    return "its report is no JSON"
+
+
+def _without_nan(text: str) -> str:
+    """`-nan` and its kin as null, outside of strings only."""
+    pieces, at = [], 0
+    for string in _STRING.finditer(text):
+        pieces += [_NOT_JSON_NUMBER.sub(r"\g<before>null", text[at : string.start()]), string[0]]
+        at = string.end()
+    return "".join([*pieces, _NOT_JSON_NUMBER.sub(r"\g<before>null", text[at:])])

@@ -1,0 +1,111 @@
+"""Conductor's hosts on machines reached over ssh and on those of a testbed file: what --map may say."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from capability import have_sshd, need
+from dutlab.hosts.lease import PLACE
+from dutlab.labs.state import StateFolder
+from processes import eventually
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+HOST = "[Coordinator]\nplayer: x\n[Startup]\nstep1: echo ready\n[Run]\nstep1: readlink /proc/self/ns/net\n[Collect]\n[Reset]\nstep1: true\n"
+
+
+@pytest.fixture
+def dutlab(python: str, python_env: dict[str, str], tmp_path: Path) -> Command:
+    def run(*args: str) -> subprocess.CompletedProcess[str]:
+        env = {**python_env, "HOME": str(tmp_path)}
+        return subprocess.run([python, "-m", "dutlab", *args], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=90)
+
+    return run
+
+
+@pytest.fixture
+def lab(dutlab: Command, label: str, tmp_path: Path) -> Iterator[str]:
+    """An ssh lab whose machines stand in the user's ssh_config, a testbed file of them, and a test of three hosts."""
+    need("sshd", have_sshd())
+    assert dutlab("lab", "up", "three-node-ssh", "--label", label).returncode == 0
+    (tmp_path / ".ssh").mkdir()
+    shutil.copy(StateFolder().ssh_folder(label) / "config", tmp_path / ".ssh" / "config")
+    description = (Path(__file__).parents[2] / "src" / "dutlab" / "labs" / "three-node.yaml").read_text()
+    links = description[description.index("links:") : description.index("\nlab:")]
+    hosts = "".join(f"  {host}: {{ssh: root@{host}}}\n" for host in ("source", "dut", "sink"))
+    (tmp_path / "bench.yaml").write_text(f"testbed: bench\nhosts:\n{hosts}{links}")
+    (tmp_path / "test.cfg").write_text("[Test]\ntrials: 1\n[Workers]\nclient: host.cfg\nserver: host.cfg\nhere: host.cfg\n")
+    (tmp_path / "host.cfg").write_text(HOST)
+    yield label
+    assert dutlab("lab", "down", label).returncode == 0
+
+
+def namespace(label: str, role: str) -> str:
+    inside = ["ip", "netns", "exec", f"dutlab-{label}-{role}"]
+    return subprocess.run([*inside, "readlink", "/proc/self/ns/net"], capture_output=True, text=True, check=True).stdout
+
+
+def lease(label: str, role: str) -> Path:
+    """Where the lease of a machine lies while somebody has it."""
+    return Path(f"{PLACE}{''.join(filter(str.isdigit, namespace(label, role)))}")
+
+
+def test_hosts_over_ssh_of_a_testbed_file_and_here_run_one_test_together(dutlab: Command, lab: str, tmp_path: Path) -> None:
+    maps = ["--map", "client=ssh:source", "--map", "server=bench.yaml/sink", "--map", "here=local"]
+    done = dutlab("conductor", "run", "test.cfg", *maps)
+    assert done.returncode == 0, done.stderr
+    (folder,) = tmp_path.glob("runs/*/trials/0001")
+    assert (folder / "raw/client/run/01.out").read_text() == namespace(lab, "source")
+    assert (folder / "raw/server/run/01.out").read_text() == namespace(lab, "sink")
+    assert (folder / "raw/here/run/01.out").read_text() == f"{Path('/proc/self/ns/net').readlink()}\n"
+    record = json.loads((folder / "record.json").read_text())
+    starts = {(row["host"], row["phase"]): row for row in record["tables"]["starts"]}
+    assert {host for host, phase in starts if phase == "run"} == {"client", "server", "here"}
+    assert all(abs(row["clock_ahead_ns"]) <= row["clock_error_ns"] for row in starts.values())
+    assert not lease(lab, "source").exists()
+    assert not lease(lab, "sink").exists()
+
+
+def test_a_machine_that_another_run_has_is_refused_with_who_has_it(
+    python: str, python_env: dict[str, str], dutlab: Command, lab: str, tmp_path: Path
+) -> None:
+    (tmp_path / "host.cfg").write_text(HOST.replace("step1: readlink /proc/self/ns/net", "step1: touch running; sleep 20"))
+    (tmp_path / "test.cfg").write_text("[Test]\ntrials: 1\n[Workers]\nclient: host.cfg\n")
+    argv = [python, "-m", "dutlab", "conductor", "run", "test.cfg", "--map", "client=bench.yaml/source"]
+    env = {**python_env, "HOME": str(tmp_path)}
+    with subprocess.Popen(argv, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:
+        assert eventually(lease(lab, "source").exists, within_s=30)
+        second = dutlab("conductor", "run", "test.cfg", "--map", "client=ssh:source", "--runs", "others")
+        assert second.returncode == 3, second.stderr
+        assert "client: in use by root@" in second.stderr
+        first.kill()
+    freed = dutlab("conductor", "run", "test.cfg", "--map", "client=ssh:source", "--runs", "others", "-p", "startup", "--take-over")
+    assert freed.returncode == 0, freed.stderr
+    assert not lease(lab, "source").exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("ssh:-oProxyCommand=x", "is no ssh target"),
+        ("nowhere.yaml/source", "there is no file nowhere.yaml"),
+        ("bench.yaml/router", "has no host router; it has source, dut, sink"),
+        ("telnet:x", "no such kind of host; a host is local, ssh:"),
+    ],
+)
+def test_a_place_that_is_none_is_refused_with_what_there_is(dutlab: Command, tmp_path: Path, place: str, said: str) -> None:
+    (tmp_path / "test.cfg").write_text("[Workers]\nclient: host.cfg\n")
+    (tmp_path / "host.cfg").write_text(HOST)
+    (tmp_path / "bench.yaml").write_text(
+        "testbed: t\nhosts: {source: {local: true}, dut: {ssh: root@192.0.2.1}, sink: {local: true}}\n"
+        "links: {a: {path: [source:a, dut:b, dut:c, sink:d], addresses: [172.16.0.2/24, 172.16.0.1/24, 172.16.10.1/24, 172.16.10.2/24]}}\n"
+    )
+    done = dutlab("conductor", "run", "test.cfg", "--map", f"client={place}")
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert not (tmp_path / "runs").exists()

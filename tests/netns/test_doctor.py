@@ -1,0 +1,154 @@
+"""What spoils measurements, made for real: found, cured by the commands that the finding names, and brought back by its undo."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from dutlab import labs
+from dutlab.analysis.doctor import Finding
+from dutlab.hosts.host import Host
+from dutlab.hosts.local import LocalHost
+from dutlab.hosts.netns import NetnsHost
+from dutlab.runner.examine import examine, examine_machine
+
+OF_THE_MACHINE = {"busy-cpu", "stolen-cpu"}
+"""What others do on the machine that the tests run on."""
+KEPT_RULES = Path("/root/rules-before.nft")
+FAULTS = {
+    "mtu-mismatch": ("source", "ip link set dev eth-a mtu 1400"),
+    "offloads-off": ("sink", "ethtool -K eth-b gro off"),
+    "firewall-in-the-way": ("sink", "nft 'add table ip t; add chain ip t c {type filter hook input priority 0;}; add rule ip t c counter'"),
+    "neighbour-ageing": ("dut", "ip neigh change 172.16.10.2 dev out-a nud stale"),
+}
+
+
+@pytest.fixture
+async def lab(label: str) -> AsyncIterator[labs.Lab]:
+    yield await labs.up("three-node", label=label)
+    await labs.down(label)
+
+
+@pytest.fixture
+def kept_rules() -> Iterator[Path]:
+    if KEPT_RULES.exists():
+        pytest.skip(f"{KEPT_RULES} is somebody's")
+    yield KEPT_RULES
+    KEPT_RULES.unlink(missing_ok=True)
+
+
+async def sh(host: Host, command: str) -> None:
+    await host.run(["sh", "-c", command])
+
+
+async def found_in(lab: labs.Lab) -> dict[str, Finding]:
+    hosts = lab.hosts()
+    try:
+        examined = await examine(lab.testbed, hosts, pinned=lab.cpus)
+    finally:
+        for host in hosts.values():
+            await host.close()
+    return {f.kind: f for f in examined.findings if f.kind not in OF_THE_MACHINE}
+
+
+async def carry_out(lab: labs.Lab, findings: Mapping[str, Finding], which: str) -> None:
+    hosts = lab.hosts()
+    for finding in findings.values():
+        for step in getattr(finding, which):
+            await sh(hosts[step.host], step.command)
+
+
+async def test_faults_are_found_cured_and_brought_back_by_the_commands_of_their_findings(lab: labs.Lab, kept_rules: Path) -> None:
+    if len(os.sched_getaffinity(0)) > 1:
+        assert await found_in(lab) == {}
+    hosts = lab.hosts()
+    for role, command in FAULTS.values():
+        await sh(hosts[role], command)
+    sick = await found_in(lab)
+    assert set(FAULTS) <= set(sick)
+    assert sick["mtu-mismatch"].where == ("link a",)
+    assert sick["offloads-off"].where == ("sink:eth-b",)
+    assert sick["neighbour-ageing"].where == ("dut:out-a",)
+    assert [e.said for e in sick["firewall-in-the-way"].evidence] == ["table ip t: 1 rules"]
+    made = {kind: sick[kind] for kind in FAULTS}
+
+    await carry_out(lab, made, "cure")
+    assert not set(FAULTS) & set(await found_in(lab))
+    assert kept_rules.exists()
+
+    await carry_out(lab, made, "undo")
+    assert set(await found_in(lab)) & set(FAULTS) == set(FAULTS) - {"neighbour-ageing"}  # a deleted entry is learnt anew when it is needed
+
+
+async def test_a_wire_that_loses_long_packets_is_found_although_both_its_ends_agree(lab: labs.Lab) -> None:
+    drop = "add table ip switch; add chain ip switch c {type filter hook prerouting priority -400;}; add rule ip switch c meta length > 1486 ip daddr 172.16.0.1 drop"
+    await lab.hosts()["dut"].run(["nft", drop])
+    found = (await found_in(lab))["jumbo-meaning"]
+    assert "packets of 1486 bytes pass, but none of 1500, the MTU of both" in found.what
+    assert found.where == ("link a",)
+    assert "source:eth-a and dut:in-a" in found.what
+
+
+async def test_generator_and_dut_on_one_core_are_found(label: str) -> None:
+    one_core = await labs.up("three-node", label=label, layout="one-core")
+    try:
+        assert "the DUT forwards on core" in (await found_in(one_core))["shared-core"].what
+    finally:
+        await labs.down(label)
+
+
+async def test_a_port_that_sends_one_way_at_a_time_is_found(namespace: str) -> None:
+    host = NetnsHost("dut", namespace)
+    await sh(host, "ip tuntap add dev t0 mode tap && ip link set t0 up && ethtool -s t0 speed 100 duplex half autoneg off")
+    examined = await examine_machine(host, ["t0"])
+    (half,) = [f for f in examined.findings if f.kind == "half-duplex"]
+    assert half.evidence[0].said == "half"
+    assert examined.facts["dut"]["interfaces"]["t0"]["duplex"] == "half"
+
+
+async def test_a_busy_core_is_found_and_named() -> None:
+    host, core = LocalHost("dut"), max(os.sched_getaffinity(0))
+    burner = await host.spawn(["taskset", "-c", str(core), "sh", "-c", "while :; do :; done"])
+    try:
+        findings = (await examine_machine(host, ["lo"])).findings
+    finally:
+        await burner.end()
+    (busy,) = [f for f in findings if f.kind == "busy-cpu"]
+    assert f"core {core} " in busy.evidence[0].said
+    assert busy.price.percent is not None and busy.price.percent > 50
+    await host.close()
+
+
+async def test_a_run_tells_findings_first_and_keeps_them_in_folder_records_and_report(
+    lab: labs.Lab, tmp_path: Path, python: str, python_env: dict[str, str]
+) -> None:
+    await sh(lab.hosts()["source"], "ip link set dev eth-b mtu 1400")
+    doctor = [python, "-m", "dutlab", "doctor", "--lab", lab.label, "--json"]
+    told = subprocess.run(doctor, env=python_env, capture_output=True, text=True, check=False)
+    assert told.returncode == 1, told.stderr
+    findings = {f["kind"]: f for f in json.loads(told.stdout)["findings"]}
+    assert findings["mtu-mismatch"]["cure"] == [{"host": "source", "command": "ip link set dev eth-b mtu 1500"}]
+
+    (tmp_path / "e.yaml").write_text(
+        "experiment: sick\ntestbed: {lab: three-node}\nfactors: {mode: [router]}\nworkloads:\n  - path-mtu: {links: [[a]]}\nrepeats: 1\n"
+    )
+    run = [python, "-m", "dutlab", "run", str(tmp_path / "e.yaml"), "--lab", lab.label, "--runs", str(tmp_path / "runs")]
+    done = subprocess.run(run, env=python_env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = done.stderr.splitlines()
+    assert [line[:12] for line in lines if "the ports of link b have MTUs" in line or line.startswith("[1/1]")] == [
+        "note: link b",
+        "[1/1] router",
+    ]
+    (folder,) = (tmp_path / "runs").iterdir()
+    kept = json.loads((folder / "doctor.json").read_text())["findings"]
+    assert "mtu-mismatch" in [f["kind"] for f in kept]
+    doubts = json.loads((folder / "trials/0001/record.json").read_text())["doubts"]
+    assert [d["grade"] for d in doubts if "MTUs from 1400 to 1500" in d["detail"]] == [
+        "warning"
+    ]  # 0.4 % of goodput, and every longer frame

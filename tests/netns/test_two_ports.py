@@ -1,0 +1,125 @@
+"""`dutlab test` on ports of a real namespace with a real box between: found, measured, refused, put back."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from dutlab import labs
+from dutlab.errors import PortRefused
+from dutlab.hosts.netns import NetnsHost
+from dutlab.runner.two_ports import Ask, find
+from dutlab.spec.loader import load_experiment, load_testbed
+
+PORTS = ("eth-in", "eth-out")
+BOX = ("--gateway", "192.168.1.1", "--gateway", "10.9.0.254")
+OURS = ("--address", "192.168.1.2/24", "--address", "10.9.0.2/24")
+SHORT = ("--scale", "0.05", "--size", "512")
+
+
+@pytest.fixture
+def dutlab(python, python_env, tmp_path):
+    def start(*args, inside=()):
+        command = [*inside, python, "-m", "dutlab", *args]
+        return subprocess.Popen(command, cwd=tmp_path, env=python_env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    return start
+
+
+@pytest.fixture
+async def box(label):
+    lab = await labs.up("two-port", label=label)
+    yield lab.namespaces["source"]
+    await labs.down(label)
+
+
+def in_it(namespace, *argv):
+    return subprocess.run(["ip", "netns", "exec", namespace, *argv], capture_output=True, text=True, check=True).stdout
+
+
+def state(namespace):
+    return in_it(namespace, "ip", "-br", "address"), in_it(namespace, "ip", "neigh")
+
+
+def test_a_box_is_found_measured_and_reported_with_no_file(dutlab, tmp_path):
+    done = dutlab("test", "--lab", "--write", "kept", *SHORT)
+    said, progress = done.communicate(timeout=120)
+    assert done.returncode == 0, progress
+    assert "512-byte frames: NDR " in said and "Not known: the speed of the wire" in said
+    (run,) = (tmp_path / "runs").iterdir()
+    assert f"dutlab rfc2544 --testbed {run}/testbed.yaml --mode as-found" in said
+    record = json.loads((run / "trials" / "0001" / "record.json").read_text())
+    figures = record["figures"]["a"]
+    assert 0 < figures["half_load_pps"] == figures["ndr_lower_pps"] / 2
+    assert figures["half_latency_p50_ns"] > 0
+    assert {flow["balances"] for flow in record["flows"]} == {True}
+    assert "VIRTUAL_PORTS" in {d["kind"] for d in record["doubts"]}
+    assert record["checks"][1] == {
+        "what": "link a: the source address at the sink", "passed": True, "found": "as it was sent: 192.168.1.2",
+    }  # fmt: skip
+    page = (run / "report" / "report.md").read_text()
+    assert "Quick test" in page and "every duration is 0.05" in page and "Not known: how it spreads load" in page
+    testbed = load_testbed(tmp_path / "kept" / "testbed.yaml")
+    assert [str(a.ip) for a in testbed.links["a"].addresses] == ["192.168.1.2", "192.168.1.1", "10.9.0.254", "10.9.0.2"]
+    assert load_experiment(tmp_path / "kept" / "experiment.yaml").workloads[0].kind == "quick-test"
+
+
+def test_what_a_killed_test_changed_is_undone(dutlab, box, tmp_path):
+    for port in PORTS:
+        in_it(box, "ip", "address", "flush", "dev", port)
+    in_it(box, "ip", "link", "set", "dev", "eth-out", "down")
+    before = state(box)
+    inside = ("ip", "netns", "exec", box)
+    running = dutlab("test", *PORTS, *BOX, *OURS, *SHORT, inside=inside)
+    deadline = time.monotonic() + 60
+    while not {"192.168.1.2/24", "10.9.0.2/24"} <= set(state(box)[0].split()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert {"192.168.1.2/24", "10.9.0.2/24"} <= set(state(box)[0].split())
+    os.kill(running.pid, signal.SIGKILL)
+    running.communicate()
+    (run,) = (tmp_path / "runs").iterdir()
+    undone = dutlab("undo", str(run), inside=inside)
+    assert undone.communicate(timeout=60)[0].strip() in {"1 change undone", "2 changes undone"}, "the ports, and the mode if it was begun"
+    assert undone.returncode == 0
+    assert state(box) == before
+
+
+async def test_a_port_that_is_none_of_a_test_link_is_refused_with_every_reason_unless_one_insists(box):
+    host = NetnsHost("here", box)
+    found = await find(host, Ask(PORTS))
+    assert found.testbed["links"]["a"]["addresses"] == ["192.168.1.2/24", "192.168.1.1/24", "10.9.0.254/24", "10.9.0.2/24"]
+    assert "isolated" not in found.testbed["links"]["a"]
+    assert "lladdr" not in in_it(box, "ip", "neigh"), "who was asked for is forgotten again"
+    in_it(box, "ip", "link", "add", "link", "eth-in", "name", "eth-in.9", "type", "macvlan")
+    in_it(box, "ip", "route", "add", "default", "via", "192.168.1.1")
+    in_it(box, "ip", "address", "change", "10.9.0.2/24", "dev", "eth-out", "valid_lft", "3600", "preferred_lft", "3600")
+    with pytest.raises(PortRefused) as refused:
+        await find(host, Ask(PORTS))
+    for words in ("eth-in carries the default route", "eth-in carries eth-in.9", "eth-out has 10.9.0.2/24 for a while only"):
+        assert words in str(refused.value)
+    assert "--insist eth-in --insist eth-out" in str(refused.value)
+    insisted = await find(host, Ask(PORTS, insist=frozenset(PORTS)))
+    assert insisted.testbed["links"]["a"]["isolated"] is True
+    assert any("somebody insisted" in what for what in insisted.unknown)
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "words"),
+    [
+        (("lo", "lo"), 2, "lo stands twice"),
+        (("lo", "none-such"), 2, "there is no port none-such"),
+        (("eth1",), 2, "name two ports"),
+        (("lo", "none-such", "--gateway", "x"), 2, "--gateway is given 1 times"),
+        (("a", "b", "--insist", "c"), 2, "--insist c: is none of the two ports"),
+    ],
+)
+def test_what_can_be_no_test_is_refused_before_anything_is_written(dutlab, tmp_path, options, status, words):
+    done = dutlab("test", *options)
+    _, said = done.communicate(timeout=30)
+    assert done.returncode == status and words in said and "Traceback" not in said, said
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,108 @@
+"""How findings are told: on the terminal, in a run's folder, and in each form of its report."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dutlab.analysis.doctor import Evidence, Finding, Price, Step
+from dutlab.cli.doctor import finding_lines
+from dutlab.cli.main import dutlab
+from dutlab.doubts import Grade
+from dutlab.report.gather import gather
+from dutlab.report.html import html
+from dutlab.report.json_data import json_data
+from dutlab.report.markdown import markdown
+from dutlab.runner.examine import doubts_of
+from dutlab.store.run_folder import RunFolder
+from fake_run import Wanted, build
+
+EVIL = "<script>alert(1)</script>|`x`\x1b[2J\n| forged | row |"
+FINDING = Finding(
+    "narrow-slot",
+    "the card sits behind a PCI Express link of Gen2 x1",
+    Price(65.7, "line rate with 1518-byte frames", "computed: 1 - 0.421 / 1.23"),
+    ("dut:in0",),
+    (Evidence("dut", "/sys/bus/pci/devices/0000:03:00.0/current_link_width", "1 of 8"),),
+    (Step("dut", "by hand: move the card"),),
+    (Step("dut", "by hand: put it back"),),
+)
+HOSTILE = Finding(
+    "governor", f"cores are clocked by the governor {EVIL}", Price(None, "", "not known"), (EVIL,),
+    (Evidence("dut", EVIL, EVIL),), (Step("dut", f"echo '{EVIL}'"),), (),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder: Path = build(tmp_path_factory.mktemp("runs"), Wanted(repeats=1, seconds=2, cores=0, sizes=(64,)))
+    kept = RunFolder.open(folder)
+    kept.write_findings([f.to_json() for f in (HOSTILE, FINDING)])
+    kept.write_findings([FINDING.to_json()])  # what a resumed run found
+    return folder
+
+
+def test_the_report_has_each_finding_once_and_the_dearest_first(run: Path) -> None:
+    report = gather(run, run)
+    assert [f.kind for f in report.findings] == ["narrow-slot", "governor"]
+    page = html([report], {report.name: []})
+    assert page.index("65.7 % of line rate") < page.index("cores are clocked by the governor")
+    assert "What spoils measurements on this testbed" in page
+    assert "<code>/sys/bus/pci/devices/0000:03:00.0/current_link_width</code>: 1 of 8" in page
+    (told,) = [row for row in json.loads(json_data([report]))["runs"][0]["findings"] if row["kind"] == "narrow-slot"]
+    assert told["price"] == {"percent": 65.7, "of": "line rate with 1518-byte frames", "source": "computed: 1 - 0.421 / 1.23"}
+
+
+def test_what_a_host_says_of_itself_is_text_in_every_form(run: Path) -> None:
+    report = gather(run, run)
+    assert "<script>" not in html([report], {report.name: []})
+    text = markdown([report])
+    assert "<script>" not in text
+    (row,) = [line for line in text.splitlines() if "cores are clocked" in line]
+    assert row.replace("\\|", "").count("|") == 7  # six cells, whatever is in them
+    assert not any(line.startswith("| forged") for line in text.splitlines())
+    assert not any("\x1b" in line or "\n" in line for line in finding_lines([HOSTILE]))
+
+
+def test_a_damaged_file_of_findings_is_a_fault_of_the_report_and_no_end_of_it(tmp_path: Path) -> None:
+    run = build(tmp_path, Wanted(repeats=1, seconds=2, cores=0, sizes=(64,)))
+    (run / "doctor.json").write_text('{"schema_version": 1, "findings": [{"kind": "governor"}]}')
+    report = gather(run, run)
+    assert report.findings == ()
+    assert any("doctor.json" in fault for fault in report.faults)
+
+
+def test_a_run_without_findings_has_no_section_of_them(tmp_path: Path) -> None:
+    run = build(tmp_path, Wanted(repeats=1, seconds=2, cores=0, sizes=(64,)))
+    report = gather(run, run)
+    assert "What spoils measurements" not in html([report], {report.name: []}) + markdown([report])
+
+
+def test_what_costs_more_than_noise_is_a_warning_in_every_record_and_the_rest_a_note() -> None:
+    cheap = replace(FINDING, price=Price(0.4, "TCP goodput", "computed"))
+    assert [d.kind.grade for d in doubts_of([FINDING, cheap, HOSTILE])] == [Grade.WARNING, Grade.NOTE, Grade.NOTE]
+    assert doubts_of([FINDING])[0].detail.endswith("expected cost: 65.7 % of line rate with 1518-byte frames")
+
+
+def test_the_terminal_has_evidence_price_cure_and_undo() -> None:
+    lines = list(finding_lines([FINDING]))
+    assert lines[0] == "65.7 % of line rate with 1518-byte frames  narrow-slot  dut:in0"
+    assert [line.split()[0] for line in lines[2:6]] == ["evidence", "price", "cure", "undo"]
+    assert list(finding_lines([])) == ["nothing was found that spoils measurements"]
+
+
+def test_a_testbed_and_a_lab_exclude_one_another(tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text("testbed: t\n")
+    done = CliRunner().invoke(dutlab, ["doctor", str(tmp_path / "t.yaml"), "--lab", "three-node"])
+    assert done.exit_code == 2 and "exclude one another" in done.output
+
+
+def test_this_machine_is_examined_without_a_testbed() -> None:
+    done = CliRunner().invoke(dutlab, ["doctor", "--json"])
+    findings = json.loads(done.stdout)["findings"]
+    assert done.exit_code == (1 if findings else 0), done.output
+    assert json.loads(json.dumps([Finding.from_json(f).to_json() for f in findings])) == findings

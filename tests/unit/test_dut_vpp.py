@@ -1,0 +1,107 @@
+"""Family vpp against its transcript: the very commands, the way back from everywhere, and what verify notices."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dut_families import EXAMPLES, MODES, WAYS, failed, there_and_back
+from dutlab.dut import family
+from dutlab.errors import CommandFailed, HostError
+from dutlab.spec.loader import load_testbed
+from transcript import TranscriptHost
+
+BED = load_testbed(EXAMPLES / "vpp.yaml")
+
+
+async def applied(mode: str, **changes: str) -> TranscriptHost:
+    dut = TranscriptHost.of("vpp", **changes)
+    await family("vpp").modes[mode].apply(dut, BED)
+    return dut
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_every_mode_holds_once_it_was_applied(mode: str) -> None:
+    assert await failed("vpp", mode, await applied(mode), testbed=BED) == {}
+
+
+@pytest.mark.parametrize("modes", WAYS, ids="-then-".join)
+async def test_from_every_mode_and_pair_of_modes_the_way_leads_back(modes: tuple[str, ...]) -> None:
+    await there_and_back("vpp", modes, TranscriptHost.of("vpp"), BED)
+
+
+async def test_a_filter_takes_off_what_was_applied_and_applies_its_own_lists() -> None:
+    assert [c.removeprefix("vppctl ") for c in (await applied("nat")).commands if "show" not in c][1:] == [
+        "set acl-plugin interface TenGigabitEthernet3/0/1 input acl 0 del",
+        "set acl-plugin acl permit src 0.0.0.0/0 dst 172.16.0.1/32 , permit+reflect src 172.16.0.0/24 dst 172.16.10.0/24 tag dutlab-inner-a",
+        "set acl-plugin interface TenGigabitEthernet3/0/0 input acl 1",
+        "set acl-plugin acl permit src 0.0.0.0/0 dst 172.16.10.1/32 tag dutlab-outer-a",
+        "set acl-plugin interface TenGigabitEthernet3/0/1 input acl 2",
+        "set acl-plugin acl permit+reflect src 0.0.0.0/0 dst 0.0.0.0/0 , permit+reflect src ::/0 dst ::/0 tag dutlab-out",
+        "set acl-plugin interface TenGigabitEthernet3/0/1 output acl 3",
+        "nat44 plugin enable",
+        "set interface nat44 in TenGigabitEthernet3/0/0 out TenGigabitEthernet3/0/1",
+        "nat44 add interface address TenGigabitEthernet3/0/1",
+        "clear acl-plugin sessions",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mode", "tampered", "noticed"),
+    [
+        ("router", {"up": "no"}, {"the DUT's ports are up"}),
+        ("router", {"in2": "0"}, {"access lists are those of the mode"}),
+        ("router", {"nat": "on"}, {"translation is that of the mode"}),
+        ("nat", {"nat": "off"}, {"translation is that of the mode", "link a: the flow is tracked"}),
+        ("filter-default", {"in2": "-"}, {"access lists are those of the mode"}),
+        ("filter-empty", {"sessions": "0"}, {"link a: the flow is tracked"}),
+    ],
+)
+async def test_what_somebody_changed_meanwhile_is_noticed(mode: str, tampered: dict[str, str], noticed: set[str]) -> None:
+    dut = await applied(mode)
+    if tampered == {"nat": "off"}:
+        summary = next(e for e in dut.exchanges if e.argv == ("vppctl", "show", "nat44", "summary"))
+        summary.needs, summary.stdout = {}, "total sessions: 0\n"
+    dut.state.update(tampered)
+    assert set(await failed("vpp", mode, dut, testbed=BED)) == noticed
+
+
+async def test_what_vpp_refuses_is_a_failure_although_vppctl_ends_with_0() -> None:
+    dut = TranscriptHost.of("vpp")
+    refusing = next(e for e in dut.exchanges if e.argv[:3] == ("vppctl", "nat44", "plugin"))
+    refusing.stdout = "\x1b[0;31mnat44 plugin: enable failed\x1b[0m\n"
+    with pytest.raises(CommandFailed, match=r"`vppctl nat44 plugin enable` ended with 0: nat44 plugin: enable failed"):
+        await family("vpp").modes["nat"].apply(dut, BED)
+
+
+async def test_a_translation_of_somebodys_is_never_taken_away() -> None:
+    with pytest.raises(HostError, match=r"it translates already, on TenGigabitEthernet3/0/0, TenGigabitEthernet3/0/1"):
+        await family("vpp").modes["router"].undo(TranscriptHost.of("vpp", nat="on"), BED)
+
+
+async def test_every_exchange_of_the_transcript_is_asked_for() -> None:
+    dut = TranscriptHost.of("vpp")
+    for modes in WAYS:
+        await there_and_back("vpp", modes, dut, BED)
+    for mode in MODES:
+        await family("vpp").modes[mode].apply(dut, BED)
+        await failed("vpp", mode, dut, testbed=BED)
+    dut.state.update(up="no", sessions="0", lists="full", nat="off", in1="1", in2="-", out2="3")
+    await failed("vpp", "filter-default", dut, testbed=BED)
+    assert dut.unused() == []
+
+
+async def test_the_way_back_is_shell_that_finds_our_lists_and_no_others(tmp_path: Path) -> None:
+    steps = await family("vpp").modes["nat"].undo(TranscriptHost.of("vpp"), BED)
+    shown = next(e.stdout for e in TranscriptHost.of("vpp").exchanges if "dutlab-inner-a" in e.stdout)
+    (tmp_path / "shown").write_text(shown)
+    vppctl = tmp_path / "vppctl"
+    vppctl.write_text('#!/bin/sh\ncase $1 in show) cat "$D/shown" ;; *) echo "$*" >>"$D/ran" ;; esac\n')
+    vppctl.chmod(0o755)
+    subprocess.run(steps[1].argv, check=True, env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "D": str(tmp_path)})
+    ran = (tmp_path / "ran").read_text().splitlines()
+    assert [line for line in ran if line.startswith("delete")] == [f"delete acl-plugin acl index {n}" for n in (1, 2, 3)]
+    assert ran[-2:] == [f"set acl-plugin interface TenGigabitEthernet3/0/1 input acl 0{' del' * off}" for off in (True, False)]

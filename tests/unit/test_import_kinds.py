@@ -1,0 +1,242 @@
+"""fio, flent, TRex's ndr_bench and Conductor: what their files say becomes our figures; what is broken is named and the rest kept."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from datetime import UTC, datetime
+from math import isfinite
+from pprint import pformat
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dutlab.errors import InputError
+from dutlab.interop.conductor_report import StepRow, TrialRows, conductor_report
+from dutlab.interop.imported_run import ImportOptions, write_imported
+from dutlab.interop.importers import KINDS
+from dutlab.report import write_report
+from dutlab.report.compared import compare_modes, open_run
+from import_files import FIO, FIO_CACHED, FLENT, conductor, ndr
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+VALID = {"fio": FIO.read_bytes(), "flent": FLENT.read_bytes(), "trex-ndr": ndr(), "conductor": conductor()}
+
+
+def read(kind, data, name="device.json"):
+    return KINDS[kind].importer(name, data, ImportOptions())
+
+
+def doubts(trial):
+    return " ".join(d.detail for d in trial.measured.doubts)
+
+
+def test_a_mixed_load_of_fio_has_both_ways_in_base_units():
+    (trial,) = read("fio", VALID["fio"], "runs/nvme-raid.json")
+    said = json.loads(VALID["fio"])["jobs"][0]
+    figures = trial.measured.figures["storage"]
+    assert trial.cell.mode == "nvme-raid"
+    assert trial.cell.params == {"job": "rand", "rw": "randrw", "bs": "4k", "iodepth": "4", "ioengine": "null"}
+    for way in ("read", "write"):
+        assert figures[f"{way}_iops"] == said[way]["iops"]
+        assert figures[f"{way}_bytes_per_s"] == said[way]["bw_bytes"]
+        assert figures[f"{way}_clat_p99_ns"] == said[way]["clat_ns"]["percentile"]["99.000000"]
+        assert figures[f"{way}_clat_p999_ns"] == said[way]["clat_ns"]["percentile"]["99.900000"]
+        assert figures[f"{way}_lat_mean_ns"] == said[way]["lat_ns"]["mean"]
+    assert not [name for name in figures if name.startswith("trim")]
+    assert len(trial.measured.tables["latency"]) == 2 * 17
+    assert trial.ended.timestamp() == json.loads(VALID["fio"])["timestamp"]
+    assert not trial.measured.doubts
+
+
+def test_jobs_reported_as_a_group_are_one_trial_and_bins_do_no_harm():
+    (trial,) = read("fio", FIO_CACHED.read_bytes())
+    assert trial.cell.params["numjobs"] == "2"
+    assert trial.measured.figures["storage"]["read_iops"] > 0
+
+
+def test_fio_before_version_3_counts_microseconds_and_kibibytes():
+    job = {"jobname": "old", "read": {"total_ios": 10, "iops": 5.0, "bw": 20, "clat": {"mean": 1.5, "percentile": {"99.000000": 3}}}}
+    (trial,) = read("fio", json.dumps({"fio version": "fio-2.2.10", "jobs": [job]}).encode())
+    figures = trial.measured.figures["storage"]
+    assert (figures["read_bytes_per_s"], figures["read_clat_mean_ns"], figures["read_clat_p99_ns"]) == (20 * 1024, 1500, 3000)
+
+
+def test_of_reports_one_after_the_other_the_last_counts_and_that_is_said():
+    early = json.loads(VALID["fio"])
+    early["jobs"][0]["read"]["iops"] = 1.0
+    (trial,) = read("fio", json.dumps(early, indent=1).encode() + b"\n" + VALID["fio"])
+    assert trial.measured.figures["storage"]["read_iops"] == json.loads(VALID["fio"])["jobs"][0]["read"]["iops"]
+    assert "2 reports" in doubts(trial)
+
+
+def test_each_client_of_fio_is_a_trial():
+    said = json.loads(VALID["fio"])
+    said["client_stats"] = [said["jobs"][0] | {"hostname": host} for host in ("one", "two")]
+    del said["jobs"]
+    said["global options"] = [{"bs": "8k"}]
+    assert [t.cell.params["client"] for t in read("fio", json.dumps(said).encode())] == ["one", "two"]
+
+
+def test_a_job_that_ended_with_an_error_says_so():
+    said = json.loads(VALID["fio"])
+    said["jobs"][0]["error"] = 5
+    (trial,) = read("fio", json.dumps(said).encode())
+    assert "error 5" in doubts(trial)
+
+
+def test_a_cut_report_of_fio_keeps_what_stands_before_the_cut_and_names_the_line():
+    at = VALID["fio"].index(b'"write"') + 40
+    (trial,) = read("fio", VALID["fio"][:at])
+    figures = trial.measured.figures["storage"]
+    assert figures["read_iops"] == json.loads(VALID["fio"])["jobs"][0]["read"]["iops"]
+    assert "write_iops" not in figures
+    assert f"line {VALID['fio'][:at].count(10) + 1} cannot be read" in doubts(trial)
+
+
+def test_flents_rates_and_round_trips_are_of_what_was_read_and_not_interpolated():
+    (trial,) = read("flent", VALID["flent"], "wifi.flent.gz")
+    said = json.loads(gzip.decompress(VALID["flent"]))
+    pings = [p["val"] for p in said["raw_values"]["Ping (ms) ICMP"]]
+    rates = [p["val"] for p in said["raw_values"]["TCP upload"]]
+    figures = trial.measured.figures["a"]
+    assert trial.cell.mode == "wifi"
+    assert figures["goodput_bps"] == figures["upload_goodput_bps"] == pytest.approx(sum(rates) / len(rates) * 1e6)
+    assert figures["rtt_max_ns"] == pytest.approx(max(pings) * 1e6)
+    assert figures["rtt_p50_ns"] == pytest.approx(sorted(pings)[7] * 1e6)
+    assert [row["series"] for row in trial.measured.tables["series"]] == ["Ping (ms) ICMP", "Ping (ms) avg", "TCP upload"]
+    assert trial.started.isoformat() == said["metadata"]["TIME"].replace("Z", "+00:00")
+
+
+def test_sums_that_flent_made_are_not_added_to_their_parts():
+    series = {"TCP upload A": [10.0], "TCP upload B": [20.0, None], "TCP upload sum": [30.0], "TCP totals": [34.0], "TCP download": [4.0]}
+    (trial,) = read("flent", json.dumps({"x_values": [0, 1], "results": series, "metadata": {"NAME": "rrul"}}).encode())
+    figures = trial.measured.figures["a"]
+    assert (figures["upload_goodput_bps"], figures["download_goodput_bps"], figures["goodput_bps"]) == (30e6, 4e6, 34e6)
+
+
+def test_a_packed_file_that_was_cut_keeps_what_could_be_unpacked():
+    said = json.loads(gzip.decompress(VALID["flent"]))
+    text = json.dumps({"metadata": said["metadata"], "results": said["results"], "note": ["x" * 5 + str(n) for n in range(3000)]}).encode()
+    packed = gzip.compress(text)
+    (trial,) = read("flent", packed[: len(packed) - 200])
+    assert trial.measured.figures["a"]["goodput_bps"] > 0
+    assert "packed file was cut" in doubts(trial)
+
+
+def test_a_file_that_unpacks_to_more_than_any_test_has_is_refused():
+    with pytest.raises(InputError, match="unpacks to more"):
+        read("flent", gzip.compress(bytes(2**26 + 1)))
+
+
+def test_trex_ndr_keeps_both_rates_and_says_what_its_goal_was():
+    (trial,) = read("trex-ndr", VALID["trex-ndr"], "vpp.json")
+    figures = trial.measured.figures["a"]
+    assert (figures["sent_pps"], figures["received_pps"], figures["loss_ratio"]) == (6.25e6, 6.246875e6, 0.0005)
+    assert (figures["latency_min_ns"], figures["latency_mean_ns"], figures["latency_max_ns"]) == (12e3, 21.5e3, 180e3)
+    assert trial.cell.params == {"frame_size": 64, "directions": "forward", "duration_s": 20.0, "loss_percent": 0.1}
+    assert figures["sent_bps_l1"] == pytest.approx(figures["sent_pps"] * (64 + 20) * 8)
+    assert any("0.1 % loss" in note for note in trial.measured.notes)
+
+
+def test_trex_ndr_as_python_prints_its_text_is_the_same():
+    printed = b"Bench Run has finished :-)\n" + pformat(VALID["trex-ndr"].decode()).encode()
+    assert printed.count(b"\n") > 5
+    assert read("trex-ndr", printed)[0].measured.figures == read("trex-ndr", VALID["trex-ndr"])[0].measured.figures
+
+
+def test_a_search_that_was_stopped_says_that_the_limit_may_lie_higher():
+    (trial,) = read("trex-ndr", ndr(total_iterations=10))
+    assert any("may lie higher" in note for note in trial.measured.notes)
+
+
+def test_a_trial_of_conductor_has_its_steps_with_their_codes_and_outputs():
+    (trial,) = read("conductor", conductor(code=2))
+    assert trial.measured.figures["all hosts"] == {"failed_steps": 1.0, "duration_s": 4.5}
+    assert [(r["phase"], r["status"]) for r in trial.measured.tables["steps"]] == [
+        ("startup", 0), ("run", 0), ("run", 2), ("collect", 0), ("reset", 0),
+    ]  # fmt: skip
+    assert trial.measured.raw["worker-0/run/02.out"] == b"no route\nping: failed\n"
+    assert trial.measured.notes == ["worker_0, run, step 2: ended with 2: ping: failed"]
+
+
+def test_what_dutlab_exports_for_conductor_it_reads_again():
+    rows = [StepRow("dut", phase, NOW, NOW, code, f"said {phase}") for phase, code in (("startup", 0), ("run", 3))]
+    exported = conductor_report(["source", "dut"], [TrialRows(NOW, NOW, rows)] * 2)
+    trials = read("conductor", json.dumps(exported).encode())
+    assert [[(r["host"], r["status"]) for r in t.measured.tables["steps"]] for t in trials] == [[("dut", 0), ("dut", 3)]] * 2
+
+
+@pytest.mark.parametrize("kind", sorted(VALID))
+def test_each_kind_makes_a_report_and_two_devices_can_be_compared(tmp_path, kind):
+    trials = [t for name in ("one.json", "two.json") for _ in range(2) for t in read(kind, VALID[kind], name)]
+    run = write_imported(tmp_path, kind, trials, command=(), now=NOW)
+    written = write_report([run.path], formats=("html", "md", "csv", "json"), out=None)
+    (report,) = json.loads(next(p for p in written if p.suffix == ".json").read_text())["runs"]
+    assert report["labels"] == ["one", "two"]
+    (pair,) = compare_modes(open_run(run.path))
+    assert [c.pair.first == c.pair.second for c in pair.comparisons]
+    assert not report["faults"]
+
+
+def accepted(kind, data):
+    """Whatever the bytes: trials that can be kept, or a refusal by name."""
+    try:
+        trials = read(kind, data, "odd.json")
+    except InputError as refused:
+        if "odd.json" not in str(refused):
+            raise
+        return
+    assert trials
+    for trial in trials:
+        assert all(isfinite(value) for of in trial.measured.figures.values() for value in of.values())
+        json.dumps(trial.measured.tables, allow_nan=False)
+
+
+@pytest.mark.parametrize("kind", sorted(VALID))
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_a_file_that_is_cut_or_damaged_anywhere_is_read_or_refused_by_name(kind, data):
+    whole = VALID[kind]
+    at = data.draw(st.integers(0, len(whole)))
+    garbage = data.draw(st.binary(max_size=20) | st.sampled_from([b"NaN", b"-nan", b"1e999", b"null", b'"', b"[" * 3000, b"{}", b"-1"]))
+    accepted(kind, whole[:at] + garbage + whole[at + data.draw(st.integers(0, 40)) :])
+
+
+@pytest.mark.parametrize("kind", sorted(VALID))
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_a_file_with_another_kind_of_value_anywhere_is_read_or_refused_by_name(kind, data):
+    text = gzip.decompress(VALID[kind]) if kind == "flent" else VALID[kind]
+    document = json.loads(text)
+    here, path = document, data.draw(st.integers(0, 6))
+    for _ in range(path):
+        keys = sorted(here) if isinstance(here, dict) else range(len(here))
+        if not keys:
+            break
+        key = data.draw(st.sampled_from(list(keys)))
+        if not isinstance(here[key], dict | list) or not here[key]:
+            break
+        here = here[key]
+    keys = list(here) if isinstance(here, dict) else list(range(len(here)))
+    if keys:
+        here[data.draw(st.sampled_from(keys))] = data.draw(
+            st.sampled_from(
+                [
+                    None,
+                    True,
+                    -1,
+                    1e308,
+                    10**400,
+                    "",
+                    "x" * 300,
+                    [],
+                    {},
+                    [1, [2]],
+                    {"a": {"b": 1}},
+                    "\ud800".encode("utf-8", "replace").decode(),
+                ]
+            )
+        )
+    accepted(kind, json.dumps(document).encode())

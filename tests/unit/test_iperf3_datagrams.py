@@ -1,0 +1,81 @@
+"""`iperf3 -u` by what real ones printed: 3.12 over a veth pair, `-u -l 16 -b 0 -t 1` and `-u -l 64 -b 4096000 -P 2 -t 2`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dutlab.hosts.host import Done
+from dutlab.tools.engine_load import Way
+from dutlab.tools.iperf3_datagrams import Datagrams, read_ends
+from dutlab.tools.iperf3_udp import flow_of
+from dutlab.tools.json_text import UnreadableError
+from dutlab.tools.path_counters import PortCount
+from generator_files import way
+
+SUM = {"packets": 163340, "lost_packets": 93389, "lost_percent": 57.17, "jitter_ms": 0.179}
+CLIENT = {
+    "start": {"version": "iperf 3.12"},
+    "end": {
+        "streams": [{"udp": {"packets": 163340, "lost_packets": 93389, "out_of_order": 3, "sender": True}}],
+        "sum": {"seconds": 1.058601, "bytes": 2613440, **SUM},
+        "sum_sent": {"seconds": 1.057923, "bytes": 2613440, "packets": 163340, "lost_packets": 0},
+        "sum_received": {"seconds": 1.058601, "bytes": 1119216, **SUM},
+    },
+}
+SERVER = {"end": {"sum": {"bytes": 1119216, "packets": 163340}}}
+NEITHER = (None, None, None, None)
+
+
+def ended(document):
+    text = document if isinstance(document, bytes) else json.dumps(document).encode()
+    return Done("source", ("iperf3",), 0, text, b"", 0.0, 1.0)
+
+
+def test_what_arrived_is_the_payload_that_the_server_counted():
+    found = read_ends(ended(CLIENT), ended(SERVER), 16, {})
+    assert (found.sent, found.received, found.out_of_order, found.seconds) == (163340, 163340 - 93389, 3, 1.057923)
+
+
+def test_an_old_client_says_nothing_of_it_and_the_server_is_asked():
+    old = {"end": {"sum": CLIENT["end"]["sum"]}}
+    assert read_ends(ended(old), ended(SERVER), 16, {}).received == 69951
+
+
+@pytest.mark.parametrize(
+    ("client", "why"),
+    [
+        (b"", "printed nothing"),
+        (b"Segmentation fault", "no JSON"),
+        (json.dumps(CLIENT).encode()[:200], "cut after 200"),
+        ({"error": "error - unable to connect to server: Connection refused"}, "it reports: unable to connect"),
+        (
+            {"end": {"sum_sent": {"packets": "many", "seconds": 1}, "sum_received": {"bytes": 16}}},
+            "does not say what was sent and received",
+        ),
+        ({"end": {"sum_sent": {"packets": 5, "seconds": 0}, "sum_received": {"bytes": 16}}}, "does not say what was sent and received"),
+    ],
+)
+def test_a_report_without_the_three_numbers_has_no_result(client, why):
+    with pytest.raises(UnreadableError, match=why):
+        read_ends(ended(client), ended(SERVER), 16, {})
+
+
+def test_whole_seconds_are_at_least_those_asked_for():
+    assert [Datagrams(16, None, s).whole_seconds for s in (0.25, 1.0, 1.5)] == [1, 1, 2]
+
+
+def test_what_the_sending_port_dropped_was_refused_and_not_sent():
+    said = read_ends(ended(CLIENT), ended(SERVER), 16, {})
+    before = (PortCount(0, 0, 0), None, None, PortCount(0, 0, 0))
+    flow = flow_of(way(), said, 64, asked=200_000, before=before, after=(PortCount(73_380, 90_000, 0), None, None, PortCount(0, 0, 69_990)))
+    assert flow.balances
+    assert (flow.asked_frames, flow.sent_frames, flow.refused_by_peer_frames) == (200_000, 73_340, 90_000)
+    assert (flow.received_frames, flow.lost_frames, flow.received_bytes) == (69_951, 3_389, 69_951 * 64)
+
+
+def test_without_counters_all_that_is_missing_was_lost():
+    flow = flow_of(way(), read_ends(ended(CLIENT), ended(SERVER), 16, {}), 64, asked=None, before=NEITHER, after=NEITHER)
+    assert isinstance(way(), Way) and flow.balances
+    assert (flow.asked_frames, flow.sent_frames, flow.lost_frames, flow.places) == (163_340, 163_340, 93_389, {})

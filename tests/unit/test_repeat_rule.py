@@ -1,0 +1,100 @@
+"""Repeats until the interval is narrow: the rule in the file, in the plan, and what it makes needless."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dutlab import labs
+from dutlab.analysis.repeats import RepeatRule
+from dutlab.plan.cell import Cell
+from dutlab.plan.trials import Plan, make_plan
+from dutlab.spec.loader import SpecRefused, load_experiment
+from dutlab.store.needed import needed_cells, needless, repeat_rule
+from dutlab.store.record import TrialRecord
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+RULE = RepeatRule(0.02, 10)
+TEXT = """\
+experiment: until
+testbed: {{lab: three-node}}
+factors: {{mode: [router, nat]}}
+workloads:
+  - sweep: {{frame_sizes: [64], duration: 1s, links: [[a]]}}
+repeats: {repeats}
+"""
+
+
+def loaded(tmp_path, repeats):
+    path = tmp_path / "e.yaml"
+    path.write_text(TEXT.format(repeats=repeats))
+    return load_experiment(path)
+
+
+def cells(modes="ab", repeats=10):
+    return {
+        n: Cell(mode=m, factors={"mode": m}, workload="sweep", tool="engine", links=("a",), params={"frame_size": 64}, repeat=r)
+        for n, (r, m) in enumerate(((r, m) for r in range(1, repeats + 1) for m in modes), 1)
+    }
+
+
+def record(number, cell, value, status="measured"):
+    figures = {} if value is None else {"a": {"sent_pps": 9.0, "received_pps": value}}
+    return TrialRecord(trial=number, status=status, cell=cell, started=NOW, ended=NOW, figures=figures)
+
+
+def test_the_rule_goes_from_the_file_into_the_plan_and_back(tmp_path):
+    experiment = loaded(tmp_path, "{until: 2%, most: 10}")
+    plan = make_plan(experiment, labs.description("three-node").testbed, seed=1)
+    written = json.loads(json.dumps(plan.to_json()))
+    assert len(plan.trials) == 20 and Plan.from_json(written) == plan
+    assert repeat_rule(written) == RULE
+    assert repeat_rule({"trials": []}) is None and repeat_rule({"repeat_rule": {"until": "fast"}}) is None
+
+
+@pytest.mark.parametrize(
+    ("repeats", "words"),
+    [
+        ("{until: 2%, most: 5}", "at most 5 repeats never have a 95% interval; allow at least 6"),
+        ("{until: 0%, most: 9}", "between 0 % and 100 %"),
+        ("{until: 2, most: 9}", "2 has no unit; write it as in 0.5%"),
+        ("{until: 2%}", "repeats.most: missing"),
+        ("{until: 2%, most: 2000}", "repeats.most"),
+        ("true", "a whole number from 1 to 1000, or {until: 2%, most: 12}"),
+    ],
+)
+def test_a_rule_that_cannot_be_kept_is_refused_where_it_stands(tmp_path, repeats, words):
+    with pytest.raises(SpecRefused) as caught:
+        loaded(tmp_path, repeats)
+    assert words in str(caught.value) and "e.yaml:6:" in str(caught.value)
+
+
+def test_only_the_cell_that_is_known_well_enough_ends():
+    planned = cells()
+    close, wide = iter([100, 101, 100, 100.5, 99.8, 100.2]), iter([100, 150, 80, 120, 60, 130])
+    records = [record(n, c, next(close if c.mode == "a" else wide)) for n, c in planned.items() if c.repeat <= 6]
+    out = needless(planned, records, RULE)
+    assert {planned[n].mode for n in out} == {"a"} and len(out) == 4
+    assert set(needed_cells({"trials": [{"number": n, "cell": c.model_dump()} for n, c in planned.items()],
+                             "repeat_rule": {"until": "2%", "most": 10}}, records)) == planned.keys() - out  # fmt: skip
+
+
+def test_trials_without_a_result_decide_nothing():
+    planned = cells("a")
+    records = [record(n, c, None if n == 2 else 100, "failed" if n == 2 else "measured") for n, c in planned.items() if n <= 6]
+    assert needless(planned, records, RULE) == frozenset()
+    assert needless(planned, [*records, record(7, planned[7], 100)], RULE) == {8, 9, 10}
+
+
+@given(st.lists(st.floats(50, 150), max_size=10))
+def test_what_is_needless_stays_needless(values):
+    planned = cells("a")
+    before = frozenset()
+    for k in range(len(values) + 1):
+        now = needless(planned, [record(n, planned[n], values[n - 1]) for n in range(1, k + 1)], RULE)
+        assert before - set(range(1, k + 1)) <= now
+        before = now
