@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from dutlab.sensors.counters import difference, read_counters
-from dutlab.sensors.sampler import Sample, Sampler
+from dutlab.sensors.sampler import WATCH_COST, Sample, Sampler
 
-__all__ = ["Sample", "Sampler", "difference", "read_counters"]
+__all__ = ["WATCH_COST", "Sample", "Sampler", "difference", "read_counters"]
