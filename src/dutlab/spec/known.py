@@ -33,6 +33,8 @@ FAMILY_MODES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         MANUAL: _FIREWALL,
         # Can be described; every mode has to be written out in the experiment.
         "freebsd": (),
+        "openbsd": (),
+        "windows": (),
     }
 )
 """Family → the modes that it brings along."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from dutlab.analysis.doctor.commands import is_bsd
 from dutlab.analysis.doctor.finding import UNKNOWN_PRICE, Evidence, Finding, Price, Step, shell, write
 from dutlab.analysis.doctor.patient import Patient, whole
 from dutlab.analysis.doctor.published import BOOST_AND_PCIE, SETPERF
@@ -25,8 +26,8 @@ def governor(p: Patient) -> Iterator[Finding]:
     """A clock that follows the load with a delay, or stays low."""
     for host in p.facts:
         now = p.fact(host, "cpu", "governor")
-        if not isinstance(now, str) or now == "performance":
-            continue
+        if not isinstance(now, str) or now == "performance" or is_bsd(p, host):
+            continue  # what OpenBSD calls its policy is judged by the speed it leads to
         of_all, first = f"{_CPUS}/cpufreq/policy*/scaling_governor", now.partition(",")[0]
         yield Finding(
             "governor",
