@@ -92,6 +92,11 @@ class DoubtKind(enum.Enum):
         "the generator sent each second's frames in one burst: a DUT may lose some that it would forward if they came evenly",
         "use the engine or another generator that spaces its frames",
     )
+    STEPPED = (
+        Grade.NOTE,
+        "the ramp was made of seconds at a constant rate each, with pauses between them: this generator's rate stands when it starts",
+        "use the engine, whose rate rises evenly",
+    )
     IMPORTED = (
         Grade.NOTE,
         "imported: another tool measured this, dutlab only read its file",

@@ -123,7 +123,7 @@ def test_a_small_payload_costs_what_headers_take_of_a_link_that_is_full() -> Non
     way = [{**STEP, "link_gts": 5.0, "link_gts_most": 5.0, "link_width": 2, "link_width_most": 2, "payload_bytes": 128}]
     found = {f.kind: f for f in found_on(with_card("e0", pcie=way))}["small-payload"]
     assert found.price.percent == pytest.approx(100 * (1 - (128 / 152) / (256 / 280)))
-    assert found.cure[0].command.startswith("by hand: add pci=pcie_bus_perf")
+    assert found.cure[0].command.startswith("by hand: add pci=pcie_bus_perf to the kernel's command line (Linux)")
     roomy = [{**STEP, "payload_bytes": 128}]
     assert only(found_on(with_card("e0", pcie=roomy)), "small-payload").price.percent == 0
 
@@ -143,6 +143,14 @@ def test_different_mtus_cost_what_shorter_packets_carry_less() -> None:
     assert found.cure[0].command == "ip link set dev in0 mtu 9000"
     assert found.undo[0].command == "ip link set dev in0 mtu 1500"
     assert "vanish" in found.what  # source and DUT share that wire
+
+
+def test_a_router_between_two_mtus_can_say_so() -> None:
+    facts = with_host("sink", interfaces={"e1": card(mtu=9000)})
+    facts["dut"]["interfaces"] = {"in0": card(), "out0": card(mtu=9000)}
+    assert "the router between" in only(found_on(facts), "mtu-mismatch").what
+    del facts["dut"]["interfaces"]["out0"]  # and what is not told is not two ends that differ
+    assert "the router between" in only(found_on(facts), "mtu-mismatch").what
 
 
 @pytest.mark.parametrize("other", [9014, 9018, 9022])
@@ -202,7 +210,7 @@ def test_moderation_is_told_in_microseconds() -> None:
 def test_all_queues_on_one_core_and_the_generator_on_that_of_its_card() -> None:
     one = {n: {"cores_allowed": "0-3", "cores_now": "2", "name": f"e0-rx-{n}"} for n in ("40", "41")}
     found = only(found_on(with_card("e0", irqs=one)), "irq-one-core")
-    assert "all 2 queues" in found.what
+    assert "all 2 queues" in found.what and found.price.percent == 50
     assert found.undo[0].command == "echo 0-3 > /proc/irq/40/smp_affinity_list"
     assert "core 1, where the generator runs" in only(found_on(healthy(), pinned={"source": (1,)}), "irq-one-core").what
     assert found_on(healthy(), pinned={"source": (3,)}) == []
@@ -270,7 +278,19 @@ def test_a_processor_of_openbsd_at_its_lowest_has_the_published_price() -> None:
     found = only(found_on(with_host("dut", sysctls={"hw.setperf": "0", "hw.perfpolicy": "auto"})), "power-saving")
     assert found.price.percent == pytest.approx(100 * (55.7 - 38.9) / 55.7)
     assert found.undo[0].command == "sysctl hw.perfpolicy=auto"
-    assert found_on(with_host("dut", sysctls={"hw.setperf": "100"})) == []
+    assert found_on(with_host("dut", sysctls={"hw.setperf": "100"}, kernel={"name": "OpenBSD"}, cpu={"governor": "manual"})) == []
+
+
+def test_a_port_of_bsd_is_cured_in_the_words_of_its_system() -> None:
+    facts = with_card("in0", mtu=1400, speed_mbps=1000, duplex="half")
+    facts["dut"]["kernel"] = {"name": "FreeBSD"}
+    found = {f.kind: f for f in found_on(facts)}
+    assert (found["mtu-mismatch"].cure[0].command, found["mtu-mismatch"].undo[0].command) == (
+        "ifconfig in0 mtu 1500",
+        "ifconfig in0 mtu 1400",
+    )
+    assert found["speed-mismatch"].cure[0].command == found["half-duplex"].cure[0].command == "ifconfig in0 media autoselect"
+    assert found["half-duplex"].evidence[0].read == "ifconfig in0"
 
 
 def test_a_clock_that_needs_a_system_call() -> None:
@@ -278,6 +298,19 @@ def test_a_clock_that_needs_a_system_call() -> None:
     without = with_host("dut", clocksource="hpet", clocksources=["hpet"])
     assert only(found_on(without), "clock-source").cure[0].command.startswith("by hand: ")
     assert found_on(with_host("dut", clocksource="kvm-clock")) == []
+
+
+@pytest.mark.parametrize(
+    ("now", "choice", "cure"),
+    [
+        ("HPET", "ACPI-fast(900) HPET(950) i8254(0) TSC-low(1000) dummy(-1000000)", "sysctl kern.timecounter.hardware=TSC-low"),
+        ("acpihpet0", "i8254(0) tsc(2000) acpihpet0(1000)", "sysctl kern.timecounter.hardware=tsc"),
+        ("acpitimer0", "i8254(0) acpitimer0(1000)", "by hand: see in dmesg why there is no TSC"),
+    ],
+)
+def test_a_timecounter_of_bsd_outside_the_processor(now: str, choice: str, cure: str) -> None:
+    found = only(found_on(with_host("dut", clocksource=now, sysctls={"kern.timecounter.choice": choice})), "clock-source")
+    assert found.cure[0].command == cure
 
 
 def test_busy_and_stolen_cores_cost_what_was_read() -> None:

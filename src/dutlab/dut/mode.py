@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -18,6 +18,10 @@ class UndoStep:
     argv: tuple[str, ...]
     stdin: str = ""
     why: str = ""
+
+
+Announce = Callable[[str, Sequence[UndoStep]], None]
+"""Takes down what is about to be changed and how to undo it, for the end of the trial or after a crash."""
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ SECTIONS: Mapping[str, str] = {
     "soak": "dutlab.report.soak_section",
     "reconf": "dutlab.report.reconf_section",
     "search": "dutlab.report.search_section",
+    "routes": "dutlab.report.routes_section",
+    "state": "dutlab.report.state_section",
     "steps": "dutlab.report.steps_section",
     "fio": "dutlab.report.figures_section",
     "flent": "dutlab.report.figures_section",

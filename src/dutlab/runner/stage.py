@@ -28,6 +28,8 @@ from dutlab.tools.engine import Engine
 from dutlab.tools.engine_copy import engine_on
 from dutlab.tools.generators import GeneratorTool, Place, make
 from dutlab.tools.iperf3 import Iperf3
+from dutlab.tools.linux_flows import LinuxFlows
+from dutlab.tools.linux_routes import LinuxRoutes
 from dutlab.tools.ping import Ping
 from dutlab.tools.steps import Steps
 
@@ -159,11 +161,14 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
     dut_family = family(testbed.hosts["dut"].family)
     modes = {**dut_family.modes, **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}}
     device = JournaledDevice(_dut_among(hosts), testbed, modes, dut_family.resets, engine, journal)
+    linux = dut_family.name == "linux"
     bench = Bench(
         engine,
         {link.name: link.speed for link in testbed.links.values()},
         device=device,
         addresses={link.name: (link.source_address.ip, link.sink_address.ip) for link in testbed.links.values()},
+        routes=LinuxRoutes(device.dut, testbed, device.announce) if linux else None,
+        states=LinuxFlows(device.dut, device.announce) if linux else None,
     )
     ping = Ping(hosts, testbed)
     generators = _generators(cells, Place(hosts, testbed, ground.cpus, engine))

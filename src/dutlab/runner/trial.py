@@ -14,7 +14,7 @@ from dutlab.methods.ports import Measured
 from dutlab.plan.trials import Trial
 from dutlab.runner.rig import with_headroom
 from dutlab.runner.stage import DUT, Stage
-from dutlab.sensors import WATCH_COST, Sample, Sampler, difference, read_counters
+from dutlab.sensors import WATCH_COST, Sample, Sampler, cpu_watch, difference, read_counters
 from dutlab.store.record import CommandRecord, DoubtRecord, FlowRecord, TrialRecord
 
 STEAL_DOUBT_PERCENT = 1.0
@@ -62,8 +62,10 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
     Raises HostError when a host vanished: such a trial has no record and is done again by `dutlab resume`.
     """
     started = datetime.now(UTC)
-    before = {name: await read_counters(host) for name, host in stage.hosts.items()}
-    sampler = Sampler(stage.dut, cpu=stage.watch_cpu) if "cpu" in watch and DUT in stage.hosts else None
+    families = {name: stage.testbed.hosts[name].family for name in stage.hosts}
+    before = {name: await read_counters(host, families[name]) for name, host in stage.hosts.items()}
+    how = cpu_watch(families[DUT]) if "cpu" in watch and DUT in stage.hosts else None
+    sampler = Sampler(stage.dut, cpu=stage.watch_cpu, watch=how) if how else None
     if sampler:
         await sampler.start()
     measured, why = Measured(figures={}), ""
@@ -73,7 +75,7 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
         measured, why = Measured(figures={}, raw=e.raw), str(e)
     finally:
         samples = await sampler.stop() if sampler else []
-    after = {name: await read_counters(host) for name, host in stage.hosts.items()}
+    after = {name: await read_counters(host, families[name]) for name, host in stage.hosts.items()}
     record = TrialRecord(
         trial=trial.number,
         status="failed" if why else "measured",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -55,12 +55,20 @@ class Reading:
     """CPU time of the loop and its commands since it began."""
 
 
+@dataclass(frozen=True)
+class CpuWatch:
+    """How a system is watched: a shell loop over `$1` seconds, each turn of which ends with the mark `end`, and what a turn means."""
+
+    loop: str
+    parse: Callable[[str], Reading]
+
+
 class Sampler:
     """Watches the machine that `host` is, or is a namespace of. Each sample is the mean since the one before."""
 
-    def __init__(self, host: Host, *, cpu: int | None = None, interval_s: float = 1.0) -> None:
-        """`cpu` is where the loop runs; None lets the kernel choose."""
-        self._host, self._cpu, self._interval_s = host, cpu, interval_s
+    def __init__(self, host: Host, *, cpu: int | None = None, interval_s: float = 1.0, watch: CpuWatch | None = None) -> None:
+        """`cpu` is where the loop runs; None lets the kernel choose. `watch` is for a host that is no Linux."""
+        self._host, self._cpu, self._interval_s, self._watch = host, cpu, interval_s, watch or LINUX_CPU
         self._process: Process | None = None
         self._reader: asyncio.Future[None] | None = None
         self._readings: list[Reading] = []
@@ -71,7 +79,7 @@ class Sampler:
     async def start(self) -> None:
         """Returns once the first reading is there. Raises HostError."""
         pin = [] if self._cpu is None else ["taskset", "-c", str(self._cpu)]
-        self._process = await self._host.spawn([*pin, "sh", "-c", _LOOP, "sampler", str(self._interval_s)])
+        self._process = await self._host.spawn([*pin, "sh", "-c", self._watch.loop, "sampler", str(self._interval_s)])
         self._reader = asyncio.ensure_future(self._read(self._process))
         first = asyncio.ensure_future(self._first.wait())
         await asyncio.wait([first, self._reader], timeout=_FIRST_READING_S, return_when=asyncio.FIRST_COMPLETED)
@@ -102,7 +110,7 @@ class Sampler:
         while line := await process.readline():
             block.append(line)
             if line == _END.encode():
-                self._readings.append(parse_reading(b"".join(block).decode("utf-8", "replace")))
+                self._readings.append(self._watch.parse(b"".join(block).decode("utf-8", "replace")))
                 block = []
                 if not self._first.is_set():
                     self._first_at = time.monotonic()
@@ -118,6 +126,9 @@ def parse_reading(text: str) -> Reading:
         procfs.softnet(part["softnet"]),
         procfs.shell_times_s(part["times"]),
     )
+
+
+LINUX_CPU = CpuWatch(_LOOP, parse_reading)
 
 
 def samples(readings: Sequence[Reading], *, host: str, ahead_s: float = 0.0) -> Iterator[Sample]:

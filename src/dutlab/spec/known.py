@@ -33,6 +33,8 @@ FAMILY_MODES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         MANUAL: _FIREWALL,
         # Can be described; every mode has to be written out in the experiment.
         "freebsd": (),
+        "openbsd": (),
+        "windows": (),
     }
 )
 """Family → the modes that it brings along."""
@@ -49,6 +51,6 @@ class KnownLab:
 
 
 LABS: Mapping[str, KnownLab] = MappingProxyType(
-    {name: KnownLab(family="linux", links=("a", "b")) for name in ("three-node", "three-node-ssh")}
+    {name: KnownLab(family="linux", links=("a", "b")) for name in ("three-node", "three-node-rfc2544", "three-node-ssh")}
 )
 """Embedded labs by name."""

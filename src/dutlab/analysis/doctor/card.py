@@ -15,6 +15,7 @@ LONG_WAIT_US = 10
 SHORT_RING_US = 100.0
 """A ring that the shortest frames fill sooner overflows when its core is away for as long as a scheduler's tick or an interrupt takes."""
 _FEW_SLOTS = 0.5
+SHARED = Price(50.0, "that core, at most", "computed: 1 - 1 / 2, two that both could use all of it share it evenly")
 _OFFLOADS = {
     "rx-checksumming": "rx",
     "tx-checksumming": "tx",
@@ -41,7 +42,7 @@ def moderation(p: Patient) -> Iterator[Finding]:
         yield Finding(
             "interrupt-moderation",
             f"the card waits before it interrupts: {how}",
-            Price(None, "", "not known for rates: it saves interrupts and so may even raise them"),
+            Price(None, "", "of rates: it saves interrupts, and so may even raise them"),
             (str(port),),
             (Evidence(port.host, shell("ethtool", "-c", port.interface), f"rx-usecs {waits}, adaptive RX {'on' if adaptive else 'off'}"),),
             (Step(port.host, shell("ethtool", "-C", port.interface, *off)),),
@@ -104,10 +105,12 @@ def interrupts(p: Patient) -> Iterator[Finding]:
             for n, of in queues.items()
         )
         if len(queues) > 1 and len(cores) == 1 and (whole(p.fact(port.host, "cpu", "cores")) or 1) > 1:
-            yield _on_one_core(port, f"all {len(queues)} queues of the card interrupt one core, {min(cores)}", evidence, queues)
+            yield _on_one_core(
+                port, f"all {len(queues)} queues of the card interrupt one core, {min(cores)}", evidence, queues, _spread(p, port, queues)
+            )
         elif port.host != DUT and (both := cores & set(p.pinned.get(port.host, ()))):
             numbers = ", ".join(map(str, sorted(both)))
-            yield _on_one_core(port, f"the card interrupts core {numbers}, where the generator runs", evidence, queues)
+            yield _on_one_core(port, f"the card interrupts core {numbers}, where the generator runs", evidence, queues, SHARED)
 
 
 def shared_core(p: Patient) -> Iterator[Finding]:
@@ -121,7 +124,7 @@ def shared_core(p: Patient) -> Iterator[Finding]:
             yield Finding(
                 "shared-core",
                 f"the DUT forwards on core {numbers}, where the {host} works too",
-                UNKNOWN_PRICE,
+                SHARED,
                 (host, DUT),
                 (Evidence(host, "taskset -pc", numbers), Evidence(DUT, "taskset -pc", ", ".join(map(str, sorted(dut))))),
                 (Step(host, "by hand: give the machine more cores, or choose a layout of the lab that keeps the two apart"),),
@@ -149,11 +152,19 @@ def far_node(p: Patient) -> Iterator[Finding]:
             )
 
 
-def _on_one_core(port: Port, what: str, evidence: tuple[Evidence, ...], queues: Mapping[str, Any]) -> Finding:
+def _spread(p: Patient, port: Port, queues: Mapping[str, Any]) -> Price:
+    """What queues on cores of their own could do more, if cores are what they lack."""
+    cores = min(len(queues), whole(p.fact(port.host, "cpu", "cores")) or 1)
+    return Price(
+        100 * (1 - 1 / cores), f"what {cores} cores would receive, at most", f"computed: 1 - 1 / {cores}, if the core is the limit"
+    )
+
+
+def _on_one_core(port: Port, what: str, evidence: tuple[Evidence, ...], queues: Mapping[str, Any], price: Price) -> Finding:
     files = [f"/proc/irq/{n}/smp_affinity_list" for n in queues]
     back = [write(of.get("cores_allowed", ""), file) for of, file in zip(queues.values(), files, strict=True)]
     return Finding(
-        "irq-one-core", what, UNKNOWN_PRICE, (str(port),), evidence,
+        "irq-one-core", what, price, (str(port),), evidence,
         (Step(port.host, f"by hand: start irqbalance, or write one other core into each of {' '.join(files)}"),),
         tuple(Step(port.host, command) for command in back),
     )  # fmt: skip

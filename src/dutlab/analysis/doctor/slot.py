@@ -7,6 +7,7 @@ from typing import Any
 
 from dutlab.analysis.ceilings.ethernet import AROUND_PACKET_BYTES, ETH_HEADER_BYTES
 from dutlab.analysis.ceilings.pcie import GENERATIONS, TO_HOST_OVERHEAD, WIDTHS, PcieLink, payload_share
+from dutlab.analysis.doctor.commands import is_bsd
 from dutlab.analysis.doctor.finding import UNKNOWN_PRICE, Evidence, Finding, Price, Step, write
 from dutlab.analysis.doctor.patient import Patient, Port, whole
 from dutlab.analysis.doctor.published import BOOST_AND_PCIE
@@ -17,6 +18,8 @@ _MTU = 1500
 _FRAME_SHARE = (_MTU + ETH_HEADER_BYTES) / (_MTU + AROUND_PACKET_BYTES)
 """Of a wire's bytes those that cross the bus, with full frames: all but FCS, preamble and gap."""
 _POLICY = "/sys/module/pcie_aspm/parameters/policy"
+
+_LARGER = "add pci=pcie_bus_perf to the kernel's command line (Linux), or raise the payload in the BIOS, then reboot"
 
 Step_ = Mapping[str, Any]
 
@@ -43,7 +46,7 @@ def narrow_slot(p: Patient) -> Iterator[Finding]:
             f"the card sits behind a PCI Express link of {which}",
             Price(lost, "line rate with 1518-byte frames", f"computed: {formula}"),
             tuple(map(str, ports)),
-            _links_read(ports[0].host, step),
+            _links_read(p, ports[0].host, step),
             (Step(ports[0].host, f"by hand: {cure} whose lanes carry {need * 1.25 / 1e9:.3g} GB/s or more, all the way to the processor"),),
             (Step(ports[0].host, "by hand: put the card back"),),
         )
@@ -69,8 +72,8 @@ def small_payload(p: Patient) -> Iterator[Finding]:
                 )
                 for s in way
             ),
-            (Step(ports[0].host, "by hand: add pci=pcie_bus_perf to the kernel's command line, then reboot"),),
-            (Step(ports[0].host, "by hand: take pci=pcie_bus_perf out again, then reboot"),),
+            (Step(ports[0].host, f"by hand: {_LARGER}"),),
+            (Step(ports[0].host, "by hand: take that back, then reboot"),),
         )
 
 
@@ -81,14 +84,15 @@ def link_power(p: Patient) -> Iterator[Finding]:
         if not sleeping:
             continue
         policy = p.fact(port.host, "pcie_aspm_policy")
+        by_hand = is_bsd(p, port.host)
         yield Finding(
             "pcie-power",
             "PCI Express links on the way to the card may sleep (ASPM)",
             Price(None, "", BOOST_AND_PCIE),
             (str(port),),
             tuple(Evidence(port.host, f"link control register of {s['address']}", f"ASPM {s['aspm']}") for s in sleeping),
-            (Step(port.host, write("performance", _POLICY)),),
-            (Step(port.host, write(policy or "default", _POLICY)),),
+            (Step(port.host, "by hand: switch ASPM off in the BIOS" if by_hand else write("performance", _POLICY)),),
+            (Step(port.host, "by hand: switch it on again" if by_hand else write(policy or "default", _POLICY)),),
         )
 
 
@@ -134,7 +138,10 @@ def _link(step: Step_, speed: str, width: str) -> PcieLink | None:
     return PcieLink(generation, lanes) if generation and lanes in WIDTHS else None
 
 
-def _links_read(host: str, step: Step_) -> tuple[Evidence, ...]:
+def _links_read(p: Patient, host: str, step: Step_) -> tuple[Evidence, ...]:
+    if is_bsd(p, host):
+        said = f"x{step['link_width']} of x{step.get('link_width_most')}, {step['link_gts']} GT/s of {step.get('link_gts_most')}"
+        return (Evidence(host, f"pciconf -lc pci{step['address']}", said),)
     at = f"/sys/bus/pci/devices/{step['address']}"
     return (
         Evidence(host, f"{at}/current_link_speed", f"{step['link_gts']} GT/s of {step.get('link_gts_most')}"),

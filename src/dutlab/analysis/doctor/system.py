@@ -10,7 +10,7 @@ from dutlab.analysis.doctor.published import PF_RULE
 
 _KEPT, _KEPT_LEGACY = "/root/rules-before.nft", "/root/rules-before.iptables"
 _FAST_BPS = 10e9
-_RULES_PRICE = Price(None, "", f"not known for these rules; {PF_RULE.percent:.1f} % {PF_RULE.source}")
+_RULES_PRICE = Price(None, "", f"it depends on the rules; one of pf cost {PF_RULE.percent:.1f} %, {PF_RULE.source}")
 
 
 def firewall(p: Patient) -> Iterator[Finding]:

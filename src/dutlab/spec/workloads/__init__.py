@@ -26,8 +26,10 @@ from dutlab.spec.workloads.path_mtu import PathMtuWorkload
 from dutlab.spec.workloads.quick_test import QuickTestWorkload
 from dutlab.spec.workloads.reconf import ReconfWorkload
 from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
+from dutlab.spec.workloads.routes import RoutesWorkload
 from dutlab.spec.workloads.search import SearchWorkload
 from dutlab.spec.workloads.soak import SoakWorkload
+from dutlab.spec.workloads.state import StateWorkload
 from dutlab.spec.workloads.steps import StepsWorkload
 from dutlab.spec.workloads.sweep import SweepWorkload
 
@@ -45,6 +47,8 @@ _MODELS: tuple[type[WorkloadModel], ...] = (
     StepsWorkload,
     PathMtuWorkload,
     Rfc2544Workload,
+    RoutesWorkload,
+    StateWorkload,
     MatrixWorkload,
     GeneratorsWorkload,
 )
