@@ -23,7 +23,7 @@ while :; do
   printf '\036uptime\n'; cat /proc/uptime
   printf '\036stat\n'; cat /proc/stat
   printf '\036softnet\n'; cat /proc/net/softnet_stat
-  printf '\036times\n'; times
+  printf '\036own\n'; times
   printf '\036end\n'
   sleep "$1"
 done
@@ -124,7 +124,7 @@ def parse_reading(text: str) -> Reading:
         procfs.uptime_s(part["uptime"]),
         procfs.cpu_times(part["stat"]),
         procfs.softnet(part["softnet"]),
-        procfs.shell_times_s(part["times"]),
+        procfs.shell_times_s(part["own"]),
     )
 
 
