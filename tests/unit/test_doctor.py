@@ -119,6 +119,12 @@ def test_a_link_below_its_best_that_still_carries_everything_costs_nothing_now()
     assert found.price.percent == 0
 
 
+def test_a_link_below_its_best_is_told_even_of_a_port_that_is_down() -> None:
+    facts = {"source": host(interfaces={"e0": card(speed_mbps=None, pcie=[{**STEP, "link_width": 4}])})}
+    found = only(found_on(facts, links=()), "narrow-slot")
+    assert found.price.percent is None and "is not known" in found.price.source
+
+
 def test_a_small_payload_costs_what_headers_take_of_a_link_that_is_full() -> None:
     way = [{**STEP, "link_gts": 5.0, "link_gts_most": 5.0, "link_width": 2, "link_width_most": 2, "payload_bytes": 128}]
     found = {f.kind: f for f in found_on(with_card("e0", pcie=way))}["small-payload"]
@@ -221,6 +227,15 @@ def test_generator_and_dut_on_one_core_of_a_machine() -> None:
     cards = {name: {**of, "interfaces": {i: card(kind="veth", irqs=None) for i in of["interfaces"]}} for name, of in healthy().items()}
     assert only(found_on(cards, pinned=pinned, one_machine=True), "shared-core").where == ("source", "dut")
     assert found_on(cards, pinned=pinned) == []  # on two machines core 0 is not core 0
+
+
+def test_only_interrupts_that_receive_are_queues() -> None:
+    names = ("virtio2-config", "virtio2-input.0", "virtio2-output.0")
+    one_queue = {str(n): {"cores_allowed": "0-3", "cores_now": "0", "name": name} for n, name in enumerate(names)}
+    assert found_on(with_card("e0", irqs=one_queue)) == []
+    of_the_link = {"39": {"cores_allowed": "0-3", "cores_now": "3", "name": "e0"}}
+    queues = {str(n): {"cores_allowed": "0-3", "cores_now": "0", "name": f"e0-TxRx-{n}"} for n in (40, 41)}
+    assert "all 2 queues" in only(found_on(with_card("e0", irqs=of_the_link | queues)), "irq-one-core").what
 
 
 def test_queues_served_by_another_node_than_the_cards() -> None:

@@ -17,6 +17,9 @@ _SMALLEST_PAYLOAD = 128
 _MTU = 1500
 _FRAME_SHARE = (_MTU + ETH_HEADER_BYTES) / (_MTU + AROUND_PACKET_BYTES)
 """Of a wire's bytes those that cross the bus, with full frames: all but FCS, preamble and gap."""
+_ROOM = 1.25
+"""What a slot should carry beyond the frames themselves: descriptors, acknowledgements, both ports at once."""
+_NO_SPEED = Price(None, "", "the speed of the ports is not known: their link is down, or their driver does not tell")
 _POLICY = "/sys/module/pcie_aspm/parameters/policy"
 
 _LARGER = "add pci=pcie_bus_perf to the kernel's command line (Linux), or raise the payload in the BIOS, then reboot"
@@ -28,26 +31,27 @@ def narrow_slot(p: Patient) -> Iterator[Finding]:
     """A link on the way to the processor that carries less than the ports behind it, or less than it could."""
     for ports, step, speed in _bottlenecks(p):
         now, most = _link(step, "link_gts", "link_width"), _link(step, "link_gts_most", "link_width_most")
-        if now is None or speed is None:
+        if now is None:
             continue
         payload = min((b for s in _way(p, ports[0]) if (b := whole(s.get("payload_bytes")))), default=_SMALLEST_PAYLOAD)
-        need, carries = speed / 8 * _FRAME_SHARE, now.bytes_per_s * payload_share(payload, TO_HOST_OVERHEAD)
+        need, carries = (speed or 0.0) / 8 * _FRAME_SHARE, now.bytes_per_s * payload_share(payload, TO_HOST_OVERHEAD)
         below = most is not None and now.bytes_per_s < most.bytes_per_s
         if carries >= need and not below:
             continue
-        lost = 100 * max(0.0, 1 - carries / need)
         formula = (
             f"{now} carries {carries / 1e9:.3g} GB/s to the host with {payload}-byte payloads; {_names(ports)} can bring {need / 1e9:.3g}"
         )
+        price = Price(100 * max(0.0, 1 - carries / need), "line rate with 1518-byte frames", f"computed: {formula}") if need else _NO_SPEED
         which = f"{now} where {most} is possible" if below else f"{now}"
-        cure = "reseat the card, or move it to a slot" if below else "move the card to a slot"
+        slot = f"whose lanes carry {need * _ROOM / 1e9:.3g} GB/s or more, all the way to the processor"
+        cure = f"reseat the card, or move it to a slot {slot}" if below else f"move the card to a slot {slot}"
         yield Finding(
             "narrow-slot",
             f"the card sits behind a PCI Express link of {which}",
-            Price(lost, "line rate with 1518-byte frames", f"computed: {formula}"),
+            price,
             tuple(map(str, ports)),
             _links_read(p, ports[0].host, step),
-            (Step(ports[0].host, f"by hand: {cure} whose lanes carry {need * 1.25 / 1e9:.3g} GB/s or more, all the way to the processor"),),
+            (Step(ports[0].host, f"by hand: {cure if need else 'reseat the card, or move it to another slot'}"),),
             (Step(ports[0].host, "by hand: put the card back"),),
         )
 
