@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dutlab.analysis.doctor import Carried, CoreShare, Finding, Link, Patient, Port, Price, Streams, Watched, examine
 from dutlab.analysis.doctor.finding import by_price
@@ -379,6 +381,23 @@ def test_one_stream_on_a_fast_link() -> None:
     assert only(found_on(healthy(), loads=(Streams("iperf3", 1),)), "one-stream").where == ("link a",)
     slow = {n: {**of, "interfaces": {i: card(speed_mbps=1000) for i in of["interfaces"]}} for n, of in healthy().items()}
     assert found_on(slow, links=(Link("a", PORTS, HOPS, 1e9),), loads=(Streams("iperf3", 1),)) == []
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=9) | st.sampled_from(["half", "hpet", "0", "1-9", "STALE"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*STEP, "rx", "now", "most", "state", "table", "findings", "x"]), inner),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@given(
+    of_card=st.dictionaries(st.sampled_from([*CARD, "near_cores", "pause_frames"]), JSON),
+    of_host=st.dictionaries(st.sampled_from(list(HOST)), JSON),
+)
+def test_facts_of_a_damaged_file_never_end_the_examination(of_card: dict[str, Any], of_host: dict[str, Any]) -> None:
+    facts = {p.host: {**HOST, **of_host, "interfaces": {p.interface: {**CARD, **of_card}}} for p in PORTS}
+    for finding in found_on(facts):
+        assert Finding.from_json(json.loads(json.dumps(finding.to_json()))) == finding
 
 
 def test_the_dearest_stands_first_the_unknown_after_and_what_costs_nothing_last() -> None:

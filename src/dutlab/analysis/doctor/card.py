@@ -72,9 +72,8 @@ def offloads(p: Patient) -> Iterator[Finding]:
 
 def small_ring(p: Patient) -> Iterator[Finding]:
     """A receive ring that the shortest frames fill before its core can be back."""
-    for port, card in p.cards():
-        rings = card.get("rings")
-        now, most = (whole(rings.get(which, {}).get("rx")) for which in ("now", "most")) if isinstance(rings, Mapping) else (None, None)
+    for port, _ in p.cards():
+        now, most = (whole(p.fact(port.host, "interfaces", port.interface, "rings", which, "rx")) for which in ("now", "most"))
         if not now or not most or now >= most:
             continue
         speed = p.speed(port)

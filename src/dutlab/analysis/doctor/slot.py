@@ -72,7 +72,9 @@ def small_payload(p: Patient) -> Iterator[Finding]:
             tuple(map(str, ports)),
             tuple(
                 Evidence(
-                    ports[0].host, f"device control register of {s['address']}", f"{s['payload_bytes']} of {s['payload_bytes_most']} bytes"
+                    ports[0].host,
+                    f"device control register of {s.get('address')}",
+                    f"{s['payload_bytes']} of {s['payload_bytes_most']} bytes",
                 )
                 for s in way
             ),
@@ -84,17 +86,17 @@ def small_payload(p: Patient) -> Iterator[Finding]:
 def link_power(p: Patient) -> Iterator[Finding]:
     """Links that save power need microseconds to wake."""
     for port, card in p.cards():
-        sleeping = [s for s in _steps(card) if s.get("aspm") not in (None, "off")]
+        sleeping = [s for s in _steps(card) if isinstance(aspm := s.get("aspm"), str) and aspm != "off"]
         if not sleeping:
             continue
-        policy = p.fact(port.host, "pcie_aspm_policy")
+        policy = p.text(port.host, "pcie_aspm_policy")
         by_hand = is_bsd(p, port.host)
         yield Finding(
             "pcie-power",
             "PCI Express links on the way to the card may sleep (ASPM)",
             Price(None, "", BOOST_AND_PCIE),
             (str(port),),
-            tuple(Evidence(port.host, f"link control register of {s['address']}", f"ASPM {s['aspm']}") for s in sleeping),
+            tuple(Evidence(port.host, f"link control register of {s.get('address')}", f"ASPM {s['aspm']}") for s in sleeping),
             (Step(port.host, "by hand: switch ASPM off in the BIOS" if by_hand else write("performance", _POLICY)),),
             (Step(port.host, "by hand: switch it on again" if by_hand else write(policy or "default", _POLICY)),),
         )
@@ -145,8 +147,8 @@ def _link(step: Step_, speed: str, width: str) -> PcieLink | None:
 def _links_read(p: Patient, host: str, step: Step_) -> tuple[Evidence, ...]:
     if is_bsd(p, host):
         said = f"x{step['link_width']} of x{step.get('link_width_most')}, {step['link_gts']} GT/s of {step.get('link_gts_most')}"
-        return (Evidence(host, f"pciconf -lc pci{step['address']}", said),)
-    at = f"/sys/bus/pci/devices/{step['address']}"
+        return (Evidence(host, f"pciconf -lc pci{step.get('address')}", said),)
+    at = f"/sys/bus/pci/devices/{step.get('address')}"
     return (
         Evidence(host, f"{at}/current_link_speed", f"{step['link_gts']} GT/s of {step.get('link_gts_most')}"),
         Evidence(host, f"{at}/current_link_width", f"{step['link_width']} of {step.get('link_width_most')}"),
