@@ -54,6 +54,6 @@ class KnownLab:
 
 
 LABS: Mapping[str, KnownLab] = MappingProxyType(
-    {name: KnownLab(family="linux", links=("a", "b")) for name in ("three-node", "three-node-ssh")}
+    {name: KnownLab(family="linux", links=("a", "b")) for name in ("three-node", "three-node-rfc2544", "three-node-ssh")}
 )
 """Embedded labs by name."""
