@@ -160,7 +160,7 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
     engine = Engine(hosts, testbed, ground.cpus, ground.engine)
     iperf3 = Iperf3(hosts, testbed, ground.cpus)
     dut_family = family(testbed.hosts["dut"].family)
-    modes = {**dut_family.modes, **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}}
+    modes = {**dut_family.modes_among(hosts), **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}}
     device = JournaledDevice(_dut_among(hosts), testbed, modes, dut_family.resets, engine, journal)
     linux = dut_family.name == "linux"
     bench = Bench(
