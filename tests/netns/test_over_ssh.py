@@ -103,6 +103,7 @@ def test_a_run_on_a_testbed_file_that_is_killed_is_undone_and_resumed_over_ssh(
     before = rules_of(label)
     with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
         assert eventually(lambda: list(tmp_path.glob("runs/*/trials/0001/record.json")) != [], within_s=60)
+        run.send_signal(signal.SIGSTOP)  # it has the machines for as long as this takes
         assert rules_of(label) != before
         other = dutlab("run", "experiment.yaml", "--runs", "others")
         assert other.returncode == 3
