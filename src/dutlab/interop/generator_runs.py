@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from dutlab.errors import InputError
-from dutlab.interop import ipgen_log, pktgen_log
 from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_cell, mended
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
+from dutlab.tools import ipgen_log, pktgen_log
 from dutlab.units import Pps, l1_rate
 
 FCS_BYTES = 4

@@ -16,6 +16,9 @@ from dutlab.tools.engine import Engine
 MODULES: Mapping[str, str] = {
     "trafgen": "dutlab.tools.trafgen",
     "iperf3-udp": "dutlab.tools.iperf3_udp",
+    "trex": "dutlab.tools.trex",
+    "pkt-gen": "dutlab.tools.pktgen",
+    "ipgen": "dutlab.tools.ipgen",
 }
 """Generator → its module; the engine is there already."""
 
