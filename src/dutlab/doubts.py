@@ -32,6 +32,11 @@ class DoubtKind(enum.Enum):
         "the hypervisor took CPU time during the trial",
         "repeat on a quieter machine, or on one without a hypervisor",
     )
+    WATCHING_COSTS = (
+        Grade.WARNING,
+        "watching the DUT took more than 1 % of one of its cores",
+        "compare with a run that has `watch: []`, or watch the counters alone: `watch: [nic]`",
+    )
     EMBEDDED_LAB = (
         Grade.NOTE,
         "embedded lab: relative figures",
@@ -91,6 +96,11 @@ class DoubtKind(enum.Enum):
         Grade.WARNING,
         "the generator sent each second's frames in one burst: a DUT may lose some that it would forward if they came evenly",
         "use the engine or another generator that spaces its frames",
+    )
+    STEPPED = (
+        Grade.NOTE,
+        "the ramp was made of seconds at a constant rate each, with pauses between them: this generator's rate stands when it starts",
+        "use the engine, whose rate rises evenly",
     )
     IMPORTED = (
         Grade.NOTE,

@@ -149,4 +149,6 @@ async def test_a_run_tells_findings_first_and_keeps_them_in_folder_records_and_r
     kept = json.loads((folder / "doctor.json").read_text())["findings"]
     assert "mtu-mismatch" in [f["kind"] for f in kept]
     doubts = json.loads((folder / "trials/0001/record.json").read_text())["doubts"]
-    assert [d["grade"] for d in doubts if "MTUs from 1400 to 1500" in d["detail"]] == ["note"]  # 0.4 % is less than a warning needs
+    assert [d["grade"] for d in doubts if "MTUs from 1400 to 1500" in d["detail"]] == [
+        "warning"
+    ]  # 0.4 % of goodput, and every longer frame

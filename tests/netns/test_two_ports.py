@@ -84,7 +84,8 @@ def test_what_a_killed_test_changed_is_undone(dutlab, box, tmp_path):
     running.communicate()
     (run,) = (tmp_path / "runs").iterdir()
     undone = dutlab("undo", str(run), inside=inside)
-    assert undone.communicate(timeout=60)[0].strip() == "2 changes undone" and undone.returncode == 0
+    assert undone.communicate(timeout=60)[0].strip() in {"1 change undone", "2 changes undone"}, "the ports, and the mode if it was begun"
+    assert undone.returncode == 0
     assert state(box) == before
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -11,12 +11,12 @@ from dutlab.doubts import DoubtKind
 from dutlab.errors import MeasurementError
 from dutlab.labs.direct import direct_testbed
 from dutlab.labs.labfile import description
-from dutlab.methods.calibrate import HEADROOM, LOADS, calibrate, floors, headroom, mix_key
+from dutlab.methods.calibrate import HEADROOM, LOADS, LOADS_ALONE, Rig, calibrate, floors, headroom, mix_key
 from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import FrameMix, Measured
 from dutlab.plan.cell import Cell
 from dutlab.runner.rig import loads_of, with_headroom
-from dutlab.store.calibration import Calibration, cache_file, cache_folder, cached, keep
+from dutlab.store.calibration import LASTS, Calibration, cache_file, cache_folder, cached, keep, superseded
 from simulated import Dut, Simulation
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -89,6 +89,37 @@ def test_without_a_calibration_and_for_other_tools_a_result_stays_as_it_is():
     assert with_headroom(measured, cell("iperf3"), calibration(points())) is measured
 
 
+@pytest.mark.parametrize(
+    ("workload", "figures", "ratio"),
+    [
+        ("loadtest", {"max_received_pps": 5e5, "max_sent_pps": 9e5}, 2.0),
+        ("soak", {"received_pps": 8e5}, 1.25),
+        ("soak", {"critical_pps": 4.5e5}, 2.0),
+        ("latency", {"reference_pps": 4.5e5}, 2.0),
+        ("rfc2544", {"throughput_pps": 4.5e5, "max_pps": 5e5}, 2.0),
+    ],
+)
+def test_every_workload_that_finds_a_rate_has_a_headroom(workload, figures, ratio):
+    found = with_headroom(Measured({"a": figures}), cell(workload), calibration(points(1e6)))
+    assert found.figures["a"][HEADROOM] == pytest.approx(ratio)
+
+
+def test_a_critical_rate_of_each_of_two_links_is_held_against_both():
+    found = headroom({"a+b": {"critical_pps": 4.5e5}}, points(1e6, links=("a", "b")), ("a", "b"), "64")
+    assert found["a+b"] == pytest.approx(2.0)
+
+
+def test_both_ways_are_held_against_a_rig_loaded_both_ways():
+    of = cell("rfc2544", directions="both")
+    (load,) = loads_of([of])
+    assert load.flows == ("a", "a.back")
+    both = asyncio.run(calibrate(Simulation(Dut(1e6), reach_pps=2e6), ("a",), SHORT, directions=load.directions))
+    found = with_headroom(Measured({"a": {"throughput_pps": 9e5}}), of, calibration(both))
+    assert found.figures["a"][HEADROOM] == pytest.approx(2.0), "the throughput is of both ways together"
+    forward = points(1e6)
+    assert HEADROOM not in with_headroom(Measured({"a": {"throughput_pps": 9e5}}), of, calibration(forward)).figures["a"]
+
+
 def test_each_mix_on_each_set_of_links_is_calibrated_once():
     found = loads_of([cell(), cell(rate_pps=5.0), cell(links=("a", "b")), cell("iperf3"), cell(frame_size="imix")])
     assert [(load.links, mix_key(load.mix)) for load in found] == [(("a",), "64"), (("a", "b"), "64"), (("a",), "64:7,594:4,1518:1")]
@@ -101,14 +132,49 @@ def test_two_mixes_of_one_name_are_two():
 def test_a_calibration_is_found_again_by_the_same_facts_and_by_no_others(tmp_path):
     made = calibration(points())
     assert keep(made, tmp_path) == cache_file(made.facts, tmp_path)
-    assert cached({"kernel": "6.18"}, tmp_path) == made
-    assert cached({"kernel": "6.19"}, tmp_path) is None
+    assert cached({"kernel": "6.18"}, tmp_path, now=NOW) == made
+    assert cached({"kernel": "6.19"}, tmp_path, now=NOW) is None
+
+
+def test_a_calibration_lasts_a_week_from_its_oldest_point(tmp_path):
+    made = calibration(points())
+    keep(made, tmp_path)
+    assert cached(made.facts, tmp_path, now=NOW + LASTS) == made
+    assert cached(made.facts, tmp_path, now=NOW + LASTS + timedelta(seconds=1)) is None
+    younger = made.with_points(points(links=("b",)), NOW + timedelta(days=6))
+    assert younger.measured == NOW
+    assert made.with_points(points(), NOW + timedelta(days=6)).measured == NOW + timedelta(days=6), "no old point is left"
+
+
+def test_what_has_changed_since_the_rig_was_last_measured_is_named(tmp_path):
+    facts = {"testbed": "mine", "rig": "looped", "source": {"kernel": {"release": "6.18"}, "interfaces": {"eth1": {"mtu": 1500}}}}
+    for days, other in ((0, facts), (2, {**facts, "source": {**facts["source"], "interfaces": {}}}), (3, {**facts, "testbed": "another"})):
+        keep(Calibration(measured=NOW + timedelta(days=days), facts=other, points=[]), tmp_path)
+    (tmp_path / "torn.json").write_text("{")
+    now = {**facts, "source": {"kernel": {"release": "6.19"}, "interfaces": {"eth1": {"mtu": 1500}}}}
+    assert superseded(now, tmp_path) == (NOW + timedelta(days=2), ["source.interfaces.eth1", "source.kernel.release"])
+    assert superseded({**now, "rig": "generator-alone"}, tmp_path) is None
+
+
+def test_a_generator_alone_tells_what_it_makes_and_nothing_of_the_dut():
+    rig = Simulation(Dut(1e5), reach_pps=2e6)
+    found = asyncio.run(calibrate(rig, ("a",), SHORT, loads=LOADS_ALONE, rig=Rig.GENERATOR))
+    assert [p.asked_pps for p in found] == [None, pytest.approx(1e6)]
+    assert found[0].sent_pps == pytest.approx(2e6)
+    assert {(p.received_pps, p.failed_ratio, p.latency_min_ns) for p in found} == {(None, None, None)}
+    assert headroom({"a": {"ndr_lower_pps": 1e5}}, found, ("a",), "64") == {"a": pytest.approx(20)}
+    assert floors(found).startswith("makes 2 Mpps, what the sink takes is unknown")
+
+
+def test_a_generator_alone_needs_nothing_to_come_back():
+    deaf = Simulation(Dut(1e5), reach_pps=2e6, deaf_from=0)
+    assert asyncio.run(calibrate(deaf, ("a",), SHORT, loads=LOADS_ALONE, rig=Rig.GENERATOR))
 
 
 def test_a_file_that_was_cut_is_measured_again(tmp_path):
     made = calibration(points())
     cache_file(made.facts, tmp_path).write_bytes(keep(made, tmp_path).read_bytes()[:40])
-    assert cached(made.facts, tmp_path) is None
+    assert cached(made.facts, tmp_path, now=NOW) is None
 
 
 def test_newer_points_replace_those_of_the_same_load():

@@ -113,3 +113,35 @@ def test_names_from_records_cannot_move_the_terminal(tmp_path: Path) -> None:
     said = run(compare, bad).output
     assert "\x1b" not in said and "\u202e" not in said
     assert "n?at against ro?[2Juter" in said
+
+
+def test_rates_per_watt_turn_the_answer_round(runs: Path) -> None:
+    found = json.loads(run(compare, runs / OLD, runs / NEW, "--per", "watt=90,20", "--json").output)
+    assert found["per"] == {"word": "watt", "amounts": [90, 20]}
+    of = {c["pair"]["label"]: c["words"] for c in found["compared"][0]["comparisons"]}
+    assert of["router · sweep 64 · link a"] == "faster"  # half the rate at less than a quarter of the power
+    assert "rates are per watt" in run(compare, runs / OLD, runs / NEW, "--per", "watt=90,20").output
+
+
+def test_latency_is_not_divided(runs: Path) -> None:
+    words = ("--figure", "latency_p99_ns", "--json")
+    plain, per = (run(compare, runs / OLD, runs / NEW, *words, *more).output for more in ((), ("--per", "watt=90,20")))
+    assert json.loads(plain)["compared"] == json.loads(per)["compared"]
+
+
+@pytest.mark.parametrize("per", ["watt", "watt=90", "watt=90,0", "watt=90,x", "=1,2", "core"])
+def test_what_cannot_be_divided_by_is_refused(runs: Path, per: str) -> None:
+    found = run(compare, runs / OLD, runs / NEW, "--per", per).exception
+    assert isinstance(found, DutlabError) and "as in" in str(found.remedy)
+    alone = run(compare, runs / OLD, "--per", "watt=90").exception
+    assert isinstance(alone, DutlabError)
+
+
+def test_cores_are_read_from_the_facts(runs: Path, tmp_path: Path) -> None:
+    boxes = [shutil.copytree(runs / OLD, tmp_path / name) for name in ("small", "large")]
+    for box, cores in zip(boxes, (2, 8), strict=True):
+        path = box / "hosts" / "dut.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "cpu": {"cores": cores}}))
+    found = json.loads(run(compare, *boxes, "--per", "core", "--json").output)
+    assert found["per"]["amounts"] == [2, 8]
+    assert {c["ratio"]["ratio"] for c in found["compared"][0]["comparisons"]} == {0.25}

@@ -13,6 +13,7 @@ from dutlab.errors import InputError
 from dutlab.interop.figure_table import imported
 from dutlab.interop.imported_run import ImportOptions, write_imported
 from dutlab.report import write_publication
+from dutlab.report.gather import gather
 from dutlab.units import BpsL1
 
 ROOT = Path(__file__).parents[2]
@@ -119,3 +120,14 @@ def test_units_repeats_and_parameters_of_a_table():
     assert second.measured.figures == {"a": {"received_pps": 1.6e6}}
     assert first.cell.params == {"frame_size": 64, "duration_s": 30}
     assert round(first.ceilings["a"]["received_pps"]) == 14_880_952
+
+
+def test_what_limited_the_apu6_is_what_its_reviewer_found(tmp_path):
+    run = run_of(tmp_path, "apu6-loadtest.csv", ImportOptions(BpsL1(1e9)))
+    limits = gather(run, run).limits
+    assert {(row.label, row.size): row.words for row in limits if row.words == "limited by line rate"}.keys() == {
+        ("vpp", "imix"),
+        ("danos", "imix"),
+    }
+    assert {row.words for row in limits if row.size == "64b"} == {"limited by the DUT's processor: its cost per packet"}
+    assert len(limits) == 8 and all(row.links == "a+a.back" for row in limits)

@@ -68,6 +68,7 @@ def test_a_choice_is_read_back_from_its_text(kind):
 
 def test_every_generator_but_the_engine_has_a_module_that_makes_it():
     assert set(MODULES) | {"engine"} == set(GENERATORS)
+    assert not [kind for kind, model in GENERATORS.items() if model.stepped and Ask.PROFILE in model.lacks]
     for module in MODULES.values():
         assert list(inspect.signature(importlib.import_module(module).make).parameters) == ["model", "place"]
 
@@ -86,7 +87,7 @@ def test_the_engine_lacks_nothing_and_is_named_wherever_another_is_refused():
         ("sweep: {frame_sizes: [64], traffic: {flows: 4}}", "workloads.0.sweep.traffic.flows", "several flows"),
         ("sweep: {frame_sizes: [128], traffic: {transport: tcp}}", "workloads.0.sweep.traffic.transport", "other than UDP"),
         ("sweep: {frame_sizes: [68], traffic: {vlans: [7]}}", "workloads.0.sweep.traffic.vlans", "VLAN tags"),
-        ("loadtest: {frame_sizes: [64]}", "workloads.0.loadtest", "a rate that changes in time"),
+        ("loadtest: {frame_sizes: [64], generator: {trafgen: {streams: 2}}}", "workloads.0.loadtest", "a rate that changes in time"),
         ("latency: {}", "workloads.0.latency", "latency"),
         ("soak: {rate: 1kpps}", "workloads.0.soak", "what was lost in each second"),
         ("rfc2544: {}", "workloads.0.rfc2544.tests.1", "latency"),
@@ -104,7 +105,6 @@ def test_what_a_generator_cannot_do_is_a_fault_with_its_place_and_who_can(tmp_pa
     ("generator", "workload", "what"),
     [
         ("trex", "sweep: {frame_sizes: [64], traffic: {flows: 4}}", "several flows: .* give it a profile of your own"),
-        ("trex", "loadtest: {frame_sizes: [64]}", "a rate that changes in time"),
         ("trex", "latency: {}", "latency"),
         ("pkt-gen", "sweep: {frame_sizes: [imix]}", "frames of several sizes"),
         ("pkt-gen", "sweep: {frame_sizes: [64], directions: both}", "frames both ways at once"),

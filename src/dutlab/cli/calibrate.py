@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -12,46 +14,96 @@ from dutlab.cli.loop import run_in_order
 from dutlab.cli.quantities import DURATION
 from dutlab.cli.text_table import table
 from dutlab.cli.userns import become_root
-from dutlab.methods.calibrate import RigPoint
+from dutlab.errors import InputError
+from dutlab.methods.calibrate import Rig, RigPoint
 from dutlab.methods.mixes import frame_mix
+from dutlab.runner.real_rig import real_rig
 from dutlab.runner.rig import Load, calibrated
+from dutlab.spec.generators import ENGINE, Ask, generator_of, unfit
+from dutlab.spec.loader import load_testbed
+from dutlab.spec.testbed import Testbed
 from dutlab.store.calibration import Calibration, cache_folder
 from dutlab.tools.find_engine import find_engine
 from dutlab.units import Seconds, si
 
-_HEAD = ("links", "link", "frames", "asked", "sent", "received", "failed", "rate error", "gap error", "latency min", "p99")
+_HEAD = ("generator", "links", "link", "frames", "asked", "sent", "received", "failed", "rate error", "gap error", "latency min", "p99")
 
 
 @click.command()
 @click.option("--lab", "name", default="three-node", show_default=True, help="The embedded lab whose rig is measured.")
+@click.option("--testbed", type=click.Path(path_type=Path), help="A testbed file, instead of a lab.")
+@click.option(
+    "--loop",
+    "rig",
+    flag_value=Rig.LOOPED.value,
+    help="Source and sink are cabled to one another now; nobody is asked.",
+)
+@click.option("--alone", "rig", flag_value=Rig.GENERATOR.value, help="Its generator alone, as everything is cabled; nobody is asked.")
 @click.option("--sizes", default="64,512,1518,imix", show_default=True, help="Frame sizes with FCS, or mixes by name.")
 @click.option("--links", default="a", show_default=True, help="Links that are loaded at once, as in a+b.")
+@click.option("--generator", "generators", multiple=True, help="What sends; may be given several times.  [engine]")
 @click.option("--duration", type=DURATION, default="1s", show_default=True, help="Of each load.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-def calibrate(*, name: str, sizes: str, links: str, duration: float, as_json: bool) -> None:
+def calibrate(
+    *, name: str, testbed: Path | None, rig: str | None, sizes: str, links: str, generators: tuple[str, ...], duration: float, as_json: bool
+) -> None:
     """Measure the rig without the DUT, so that a result that is the rig's own can be told from one of the DUT.
 
-    What is found is kept in XDG_CACHE_HOME/dutlab/calibrations and used by every run until the machine changes.
+    What is found is kept in XDG_CACHE_HOME/dutlab/calibrations and used by every run for a week, unless the machine changes.
 
     \b
     Example:
       dutlab calibrate --sizes 64,1518,imix
+      dutlab calibrate --sizes 64 --generator engine --generator trafgen
+      dutlab calibrate --testbed testbed.yaml --loop
     """  # noqa: D301
-    loads = [Load(tuple(links.split("+")), frame_mix(size)) for size in sizes.split(",")]
-    unknown = sorted(set(links.split("+")) - set(labs.description(name).testbed.links))
-    if unknown:
-        raise click.BadParameter(f"lab {name} has no link {', '.join(unknown)}", param_hint="--links")
-    become_root()
-    found, where = run_in_order(_calibrate(name, loads, Seconds(duration)))
+    together = tuple(links.split("+"))
+    loads = [Load(together, frame_mix(size), kind) for kind in generators or (ENGINE.kind,) for size in sizes.split(",")]
+    _refuse_unfit(loads)
+    if testbed is None and rig is not None:
+        raise click.UsageError("--loop and --alone are for a testbed of your own; name it with --testbed")
+    whole = labs.description(name).testbed if testbed is None else load_testbed(testbed)
+    if unknown := sorted(set(links.split("+")) - set(whole.links)):
+        raise click.BadParameter(f"{whole.name} has no link {', '.join(unknown)}", param_hint="--links")
+    if testbed is None:
+        become_root()
+        found, where = run_in_order(_of_lab(name, loads, Seconds(duration)))
+    else:
+        if rig != Rig.GENERATOR.value and set(generators) - {ENGINE.kind}:
+            raise click.UsageError("in a loop only the engine can send: the others look for the DUT; give --alone")
+        found, where = run_in_order(_of_testbed(whole, Rig(rig or _ask_for_loop(whole)), loads, Seconds(duration)))
     if as_json:
         click.echo(json.dumps({"file": str(where) if where else None, **found.model_dump(mode="json")}, indent=2))
         return
-    for line in table(_HEAD, [_row(p) for p in found.points], right=range(3, len(_HEAD))):
+    for line in table(_HEAD, [_row(p) for p in found.points], right=range(4, len(_HEAD))):
         click.echo(line)
     click.echo(f"kept in {where}" if where else "not kept: the cache cannot be written")
 
 
-async def _calibrate(name: str, loads: Sequence[Load], duration: Seconds) -> tuple[Calibration, object]:
+def _refuse_unfit(loads: Sequence[Load]) -> None:
+    """What a generator cannot send, before anything is built; a rig routes nothing, so that counts for nothing. Raises InputError."""
+    for load in loads:
+        try:
+            model = generator_of(load.generator)
+        except ValueError as e:
+            raise InputError(str(e), remedy="give --generator one of them") from e
+        asks = [((), Ask.SEVERAL_SIZES)] if len(load.mix.parts) > 1 else []
+        sizes = (model.size_fault(size, ipv6=False) for size, _ in load.mix.parts)
+        for what in (*(words for _, words in unfit(model, asks)), *filter(None, sizes)):
+            raise InputError(what, remedy="give other --sizes, or another --generator")
+
+
+def _ask_for_loop(testbed: Testbed) -> str:
+    """Has a person cable the loop. Raises UsageError where there is none."""
+    if not sys.stdin.isatty():
+        raise click.UsageError("nobody is here to cable the loop: give --loop when it is there, or --alone for the generator alone")
+    cables = "; ".join(f"{link.source} to {link.sink}" for link in testbed.links.values())
+    click.echo(f"Cable source and sink to one another, without the DUT: {cables}.", err=True)
+    click.prompt("Press Enter when it is done", default="", show_default=False, err=True)
+    return Rig.LOOPED.value
+
+
+async def _of_lab(name: str, loads: Sequence[Load], duration: Seconds) -> tuple[Calibration, Path | None]:
     label = labs.new_label()
     try:
         lab = await labs.up(name, label=label)
@@ -60,15 +112,23 @@ async def _calibrate(name: str, loads: Sequence[Load], duration: Seconds) -> tup
         await labs.down(label)
 
 
+async def _of_testbed(testbed: Testbed, rig: Rig, loads: Sequence[Load], duration: Seconds) -> tuple[Calibration, Path | None]:
+    async with real_rig(testbed, rig, find_engine(), Path.cwd()) as real:
+        if rig is Rig.LOOPED:
+            await real.insist_on_loop()
+        return await real.measure(rig, loads, cache_folder(), anew=duration)
+
+
 def _row(p: RigPoint) -> list[str]:
     return [
+        p.generator,
         "+".join(p.links),
         p.link,
         p.mix,
         "max" if p.asked_pps is None else si(p.asked_pps, "pps"),
         si(p.sent_pps, "pps"),
-        si(p.received_pps, "pps"),
-        f"{p.failed_ratio:.3%}",
+        "" if p.received_pps is None else si(p.received_pps, "pps"),
+        "" if p.failed_ratio is None else f"{p.failed_ratio:.3%}",
         "" if p.rate_error_ratio is None else f"{p.rate_error_ratio:+.3%}",
         "" if p.gap_error_ns is None else f"{p.gap_error_ns:+.0f} ns",
         "" if p.latency_min_ns is None else f"{p.latency_min_ns / 1000:.1f} µs",

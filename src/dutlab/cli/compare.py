@@ -17,6 +17,7 @@ from dutlab.cli.text_table import printable, table
 from dutlab.errors import InputError
 from dutlab.report import write_image
 from dutlab.report.compared import ComparedPair, ComparedRun, compare_modes, compare_runs, open_run
+from dutlab.report.per import divided, per_of
 from dutlab.report.ratio_rows import compared_plot
 from dutlab.report.words import bit_rate_unit, unit_of
 from dutlab.store.find import newest_like
@@ -38,10 +39,18 @@ _MOST_DIFFERENCES = 30
 @click.option("--baseline", metavar="MODE", help="With one RUN: the mode that the others are compared with.  [the first]")
 @_MARGIN
 @_FIGURE
+@click.option("--per", metavar="WHAT[=N,N…]", help="Rates for each watt or euro, as in watt=90,25, a number a run; core reads the facts.")
 @_PLOT
 @_JSON
 def compare(
-    *, runs: tuple[Path, ...], baseline: str | None, margin: float | None, figures: tuple[str, ...], plot: Path | None, as_json: bool
+    *,
+    runs: tuple[Path, ...],
+    baseline: str | None,
+    margin: float | None,
+    figures: tuple[str, ...],
+    per: str | None,
+    plot: Path | None,
+    as_json: bool,
 ) -> None:
     """Compare runs with the first of them, cell by cell; or, of a single run, its modes.
 
@@ -52,12 +61,22 @@ def compare(
     opened = [open_run(path) for path in runs]
     if baseline is not None and len(opened) > 1:
         raise InputError("--baseline names a mode of a single run", remedy="of several runs the first is the baseline")
+    if per is not None and len(opened) == 1:
+        raise InputError("--per sets boxes against one another; the modes of one run are of the same box", remedy="name two runs")
+    by = None if per is None else per_of(per, opened)
+    if by is not None:
+        opened = [divided(run, amount) for run, amount in zip(opened, by.amounts, strict=True)]
     found = _computed(lambda: _all(opened, baseline, figures, margin))
     if plot is not None:
         write_image(compared_plot(found, margin), plot)
     if as_json:
-        click.echo(json.dumps({"schema_version": 1, "margin": margin, "compared": [_plain(p) for p in found]}, indent=1))
+        click.echo(
+            json.dumps({"schema_version": 1, "margin": margin, "per": by and asdict(by), "compared": [_plain(p) for p in found]}, indent=1)
+        )
         return
+    if by is not None:
+        said = ", ".join(f"{run.name} {amount:g}" for run, amount in zip(opened, by.amounts, strict=True))
+        click.echo(f"rates are per {printable(by.word)} ({printable(said)})")
     for pair in found:
         for line in _lines(pair):
             click.echo(line)

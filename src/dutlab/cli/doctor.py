@@ -11,12 +11,12 @@ import click
 
 from dutlab import labs
 from dutlab.analysis.doctor import Finding, Step
-from dutlab.cli.facts import HERE, interfaces_of
+from dutlab.cli.facts import interfaces_of
 from dutlab.cli.loop import run_in_order
 from dutlab.cli.text_table import printable
 from dutlab.cli.userns import become_root
 from dutlab.hosts.host import Host
-from dutlab.hosts.local import LocalHost
+from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.hosts.reach import hosts_of
 from dutlab.runner.examine import Examined, examine, examine_machine
 from dutlab.spec.loader import load_testbed
@@ -83,7 +83,7 @@ def _steps(steps: Sequence[Step]) -> list[str]:
 
 
 async def _of_this_machine() -> Examined:
-    host = LocalHost(HERE)
+    host = LocalHost(THIS_MACHINE)
     try:
         return await examine_machine(host, await interfaces_of(host))
     finally:

@@ -15,7 +15,7 @@ from dutlab.cli.loop import run_in_order
 from dutlab.errors import InputError
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.host import Host
-from dutlab.hosts.local import LocalHost
+from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.hosts.reach import hosts_of
 from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
@@ -23,7 +23,6 @@ from dutlab.report.facts import fact_rows
 from dutlab.spec.fields import ssh_fault
 from dutlab.spec.loader import load_testbed
 
-HERE = "this-machine"
 MOST_PORTS = 64
 _LIST = "ls /sys/class/net 2>/dev/null || ifconfig -l 2>/dev/null || ifconfig | sed -n 's/^\\([a-z0-9]*\\):.*/\\1/p'"
 
@@ -64,7 +63,7 @@ def hosts_named(wanted: Sequence[str], testbed: Path | None) -> tuple[dict[str, 
     if testbed is None:
         if wrong := [what for target in wanted if (what := ssh_fault(target))]:
             raise InputError("; ".join(wrong))
-        return {target: SshHost(Login(target, target)) for target in wanted} or {HERE: LocalHost(HERE)}, {}
+        return {target: SshHost(Login(target, target)) for target in wanted} or {THIS_MACHINE: LocalHost(THIS_MACHINE)}, {}
     read = load_testbed(testbed)
     if unknown := [name for name in wanted if name not in read.hosts]:
         raise InputError(f"testbed {read.name} has no host {', '.join(unknown)}", remedy=f"it has {', '.join(read.hosts)}")

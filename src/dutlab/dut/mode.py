@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -18,6 +18,10 @@ class UndoStep:
     argv: tuple[str, ...]
     stdin: str = ""
     why: str = ""
+
+
+Announce = Callable[[str, Sequence[UndoStep]], None]
+"""Takes down what is about to be changed and how to undo it, for the end of the trial or after a crash."""
 
 
 @dataclass(frozen=True)
@@ -78,3 +82,9 @@ class Family:
     modes: Mapping[str, Mode]
     resets: Mapping[str, Reset] = field(default_factory=dict)
     """By the words of methods.ports.ResetKind; empty if it cannot be reset by command."""
+    beside: Callable[[Mapping[str, Host]], Mapping[str, Mode]] = lambda _: {}
+    """The modes that need hosts beside the DUT, as a tunnel's other end; without these hosts they can be named, not applied."""
+
+    def modes_among(self, hosts: Mapping[str, Host]) -> dict[str, Mode]:
+        """All of them."""
+        return {**self.modes, **self.beside(hosts)}

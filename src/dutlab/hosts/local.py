@@ -15,6 +15,9 @@ from dutlab.hosts.child import start_child
 from dutlab.hosts.host import CommandLog, Done, Process, cannot_write, command_failed, no_such_program
 from dutlab.hosts.running import Running
 
+THIS_MACHINE = "this-machine"
+"""What the machine that dutlab runs on is called where no testbed names it."""
+
 
 class LocalHost:
     """Runs commands as children of this process. Implements dutlab.hosts.host.Host."""

@@ -17,7 +17,7 @@ from dutlab.errors import InputError
 from dutlab.interop.imported_run import Imported, ImportOptions
 from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
-from dutlab.units import BpsL1
+from dutlab.units import ETH_L1_OVERHEAD_BYTES, BpsL1
 
 _PLACE = ("mode", "workload", "tool", "links", "link")
 _ASKED = ("duration_s", "omit_s", "warmup_s", "drain_s", "rampup_s", "hold_s", "rate_pps", "rate_percent", "target_percent")
@@ -74,14 +74,24 @@ def _with_sum(cell: Cell, figures: dict[str, dict[str, float]]) -> dict[str, dic
 
 
 def _ceilings(cell: Cell, figures: Mapping[str, Mapping[str, float]], line: BpsL1) -> dict[str, dict[str, float]]:
-    """Of TCP at an MTU of 1500 with timestamps, and of frames of one size; a file does not say more."""
+    """Of TCP at an MTU of 1500 with timestamps, and of frames where their size is known or follows from their rates."""
     out: dict[str, dict[str, float]] = {}
-    size = cell.params.get("frame_size")
-    for link in figures:
-        ways = len(link.split("+"))
-        of_frames = {"received_pps": ways * frames(line, float(size)).pps} if isinstance(size, int) else {}
-        out[link] = {"goodput_bps": ways * tcp_goodput(line), **of_frames}
+    for link, of_link in figures.items():
+        mean = _mean_frame(cell, of_link)
+        each = {"goodput_bps": float(tcp_goodput(line)), **({"received_pps": float(frames(line, mean).pps)} if mean else {})}
+        ways = link.split("+")
+        out |= {way.removesuffix(".back"): each for way in ways} | {link: {name: len(ways) * most for name, most in each.items()}}
     return out
+
+
+def _mean_frame(cell: Cell, figures: Mapping[str, float]) -> float | None:
+    """Bytes with FCS."""
+    if isinstance(size := cell.params.get("frame_size"), int):
+        return float(size)
+    for name, bits in figures.items():
+        if name.endswith("_bps_l1") and (pps := figures.get(f"{name.removesuffix('_bps_l1')}_pps")):
+            return bits / pps / 8 - ETH_L1_OVERHEAD_BYTES
+    return None
 
 
 def _figure(column: str) -> tuple[str, float] | None:

@@ -8,11 +8,15 @@ Each mix is sent as fast as the generator can, then at 90, 50 and 10 % of what c
     gap_error_ns                  median gap between frames as sent, less the asked gap; None where the back end keeps no gaps
     latency_min_ns, latency_p99_ns  the latency floor; None where the clocks do not agree
 
+Where source and sink cannot be looped, the generator alone is measured, sending into the DUT: what it makes and how even. What was received
+and failed is then the DUT's affair, and so is any latency: they are None.
+
 A result's headroom is what the rig does with the same frames on the same links ÷ the result.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,8 +26,19 @@ from dutlab.methods.ledger import failed_frames, made_frames
 from dutlab.methods.ports import Directions, Flow, FrameMix, Generator, Offer
 from dutlab.units import Pps, Seconds, si
 
+
+class Rig(enum.Enum):
+    """How much of the rig is measured."""
+
+    LOOPED = "looped"
+    """Generator, cables and sink: nothing but the DUT is missing."""
+    GENERATOR = "generator-alone"
+
+
 LOADS = (None, 0.9, 0.5, 0.1)
 """None is full speed, the rest are shares of what came back then."""
+LOADS_ALONE = (None, 0.5)
+"""Of the generator alone: each goes through the DUT, and none tells of it."""
 LEAST_HEADROOM = 1.1
 """Below this a result may be the rig's, not the DUT's."""
 CLEAN_RATIO = 0.001
@@ -43,13 +58,23 @@ class RigPoint:
     """As mix_key() says it."""
     asked_pps: float | None
     sent_pps: float
-    received_pps: float
-    failed_ratio: float
+    received_pps: float | None
+    failed_ratio: float | None
     rate_error_ratio: float | None
     gap_error_ns: float | None
     latency_min_ns: int | None
     latency_p99_ns: int | None
     generator: str = "engine"
+
+    @property
+    def carried_pps(self) -> float:
+        """What came back; of a generator alone, what it made: then the sink may do less."""
+        return self.sent_pps if self.received_pps is None else self.received_pps
+
+    @property
+    def clean(self) -> bool:
+        """No more failed than may, as far as that is known."""
+        return self.failed_ratio is None or self.failed_ratio <= CLEAN_RATIO
 
 
 def mix_key(mix: FrameMix) -> str:
@@ -67,6 +92,7 @@ async def calibrate(
     duration: Seconds = DURATION,
     loads: Sequence[float | None] = LOADS,
     name: str = "engine",
+    rig: Rig = Rig.LOOPED,
     directions: Directions = Directions.FORWARD,
 ) -> list[RigPoint]:
     """Every load on `links` at once; `name` is the generator's.
@@ -79,11 +105,12 @@ async def calibrate(
         rate = None if share is None else Pps(carried * share)
         offer = Offer(links, mix, rate, duration, _WARMUP, _DRAIN, directions=directions)
         outcome = await generator.offer(offer)
-        if silent := [f.link for f in outcome.flows if f.sent_seconds <= 0 or f.received_frames == 0]:
+        if silent := [f.link for f in outcome.flows if f.sent_seconds <= 0 or (rig is Rig.LOOPED and f.received_frames == 0)]:
             raise MeasurementError(f"of the frames on link {' and '.join(silent)} of the rig without the DUT, none came back")
-        found = [replace(_point(offer.flow_names, mix, rate, flow), generator=name) for flow in outcome.flows]
+        whole = [replace(_point(offer.flow_names, mix, rate, flow), generator=name) for flow in outcome.flows]
+        found = whole if rig is Rig.LOOPED else [_alone(p, flow) for p, flow in zip(whole, outcome.flows, strict=True)]
         if rate is None:
-            carried = min(p.received_pps for p in found)
+            carried = min(p.carried_pps for p in found)
         points += found
     return points
 
@@ -107,30 +134,41 @@ def _point(links: tuple[str, ...], mix: FrameMix, rate: Pps | None, flow: Flow) 
     )
 
 
+def _alone(point: RigPoint, flow: Flow) -> RigPoint:
+    """The same with nothing that tells of the DUT. Made counts what the DUT's port did not take."""
+    made_pps = made_frames(flow) / flow.sent_seconds
+    return replace(point, sent_pps=made_pps, received_pps=None, failed_ratio=None, latency_min_ns=None, latency_p99_ns=None)
+
+
 def headroom(figures: Mapping[str, Mapping[str, float]], points: Iterable[RigPoint], links: tuple[str, ...], mix: str) -> dict[str, float]:
     """Link (or `a+b` for their sum) → rig ÷ result; links of which either is unknown are absent.
 
-    A forwarding rate is held against the highest rate that the rig received, the lower bound of a search against the highest load of
-    which at most CLEAN_RATIO failed.
+    A forwarding rate, or the best second of a ramp, is held against the highest rate that the rig received. A rate without loss (the lower
+    bound of a search, a throughput, a critical rate, the rate that latencies are shares of) is held against the highest load of which at
+    most CLEAN_RATIO failed.
     """
     same = [p for p in points if p.links == links and p.mix == mix]
     return {
         label: rig / result
-        for label, of_link in figures.items()
-        for result, clean in [_result(of_link)]
-        if result > 0 and (rig := _rig(same, label.split("+"), [p for p in same if p.failed_ratio <= CLEAN_RATIO] if clean else same)) > 0
+        for label, of_ways in figures.items()
+        for result, clean in [_result(of_ways, len(label.split("+")))]
+        if result > 0 and (rig := _rig(same, label.split("+"), [p for p in same if p.clean] if clean else same)) > 0
     }
 
 
 def full_speed(points: Iterable[RigPoint], links: tuple[str, ...], mix: FrameMix, label: str) -> dict[str, float]:
-    """What the rig did as fast as it could with these frames: `rig_sent_pps` and `rig_received_pps` of a link, or summed over `a+b`."""
+    """What the rig did as fast as it could with these frames: `rig_sent_pps`, `rig_received_pps`; of a link or summed over `a+b`.
+
+    Of a generator alone there is no second.
+    """
     same = {p.link: p for p in points if (p.links, p.mix, p.asked_pps) == (links, mix_key(mix), None)}
     names = label.split("+")
     if not set(names) <= same.keys():
         return {}
+    received = [pps for name in names if (pps := same[name].received_pps) is not None]
     return {
         "rig_sent_pps": sum(same[name].sent_pps for name in names),
-        "rig_received_pps": sum(same[name].received_pps for name in names),
+        **({"rig_received_pps": sum(received)} if len(received) == len(names) else {}),
     }
 
 
@@ -141,26 +179,32 @@ def doubts_of_headroom(ratios: Mapping[str, float]) -> list[Doubt]:
 
 def floors(points: Sequence[RigPoint]) -> str:
     """What the points of one mix come to, in words."""
-    best = max(points, key=lambda p: p.received_pps)
-    lost = min(p.failed_ratio for p in points)
+    best = max(points, key=lambda p: p.carried_pps)
+    lost = [p.failed_ratio for p in points if p.failed_ratio is not None]
     latency = [p.latency_min_ns for p in points if p.latency_min_ns is not None]
     rates = [abs(p.rate_error_ratio) for p in points if p.rate_error_ratio is not None]
     return ", ".join([
-        f"receives {si(best.received_pps, 'pps')}",
-        f"loses at least {lost:.2%}",
+        f"{'makes' if best.received_pps is None else 'receives'} {si(best.carried_pps, 'pps')}",
+        f"loses at least {min(lost):.2%}" if lost else "what the sink takes is unknown",
         f"latency at least {min(latency) / 1000:.1f} µs" if latency else "latency unknown",
         f"rate off by at most {max(rates):.2%}" if rates else "rates not checked",
     ])  # fmt: skip
 
 
-def _result(of_link: Mapping[str, float]) -> tuple[float, bool]:
-    """The highest rate among a link's figures, and whether it is one without loss; 0 when it has none."""
-    bounds = [value for name, value in of_link.items() if name.endswith("_lower_pps")]
-    return (max(bounds), True) if bounds else (of_link.get("received_pps", 0.0), False)
+_WITHOUT_LOSS = ("throughput_pps", "reference_pps")
+_WITH_LOSS = ("received_pps", "max_received_pps")
+
+
+def _result(of_ways: Mapping[str, float], ways: int) -> tuple[float, bool]:
+    """The highest rate among the figures of so many ways, and whether it is one without loss; 0 when they have none."""
+    bounds = [value for name, value in of_ways.items() if name.endswith("_lower_pps") or name in _WITHOUT_LOSS]
+    if "critical_pps" in of_ways:  # of each link
+        bounds.append(of_ways["critical_pps"] * ways)
+    return (max(bounds), True) if bounds else (max(of_ways.get(name, 0.0) for name in _WITH_LOSS), False)
 
 
 def _rig(same: Sequence[RigPoint], links: Sequence[str], carried: Sequence[RigPoint]) -> float:
-    """Sum over `links` of the highest rate received; 0 when the rig was not measured on each."""
+    """Sum over `links` of the highest rate that the rig carried; 0 when the rig was not measured on each."""
     if not set(links) <= {p.link for p in same}:
         return 0.0
-    return sum(max((p.received_pps for p in carried if p.link == link), default=0.0) for link in links)
+    return sum(max((p.carried_pps for p in carried if p.link == link), default=0.0) for link in links)

@@ -14,7 +14,9 @@ METHODS = {
     "quick-test": "dutlab.methods.quick_test",
     "reconf": "dutlab.methods.reconf",
     "rfc2544": "dutlab.methods.rfc2544.suite",
+    "routes": "dutlab.methods.routes",
     "search": "dutlab.methods.search",
+    "state": "dutlab.methods.state.suite",
     "sweep": "dutlab.methods.sweep",
 }
 """Workload → the module whose `measure` is its method."""

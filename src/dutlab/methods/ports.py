@@ -13,6 +13,7 @@ from typing import Protocol
 
 from dutlab.doubts import Doubt
 from dutlab.plan.cell import Cell
+from dutlab.spec.spread import Spread
 from dutlab.spec.traffic import Traffic
 from dutlab.units import BpsL1, FrameBytes, Pps, Seconds
 
@@ -55,11 +56,13 @@ class Directions(enum.Enum):
     """And at the same time from sink to source, at the same rate (RFC 2544 section 14)."""
     BACK = "back"
     """From sink to source only."""
+    ANSWERS = "answers"
+    """From sink to source only: frame n is the answer to frame n of the same offer forward, with addresses and ports exchanged."""
 
     @property
     def backs(self) -> tuple[bool, ...]:
         """Whether frames go back, for each way that a link is used."""
-        return {Directions.FORWARD: (False,), Directions.BOTH: (False, True), Directions.BACK: (True,)}[self]
+        return {Directions.FORWARD: (False,), Directions.BOTH: (False, True), Directions.BACK: (True,), Directions.ANSWERS: (True,)}[self]
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,8 @@ class Offer:
     """Instead of `rate`, which is None then: the rate over time from the first frame on, for a ramp or steps. After the last stretch its
     `to_rate` goes on until `duration` is over. `warmup` is sent at the rate that the profile begins with."""
     directions: Directions = Directions.FORWARD
+    answered: IPAddress | None = None
+    """Where answers go, if not to the source's own address: what the DUT translates it to."""
     traffic: Traffic = field(default_factory=Traffic)
     begun: Callable[[], None] | None = field(default=None, compare=False)
     """Called when frames that count are being sent, within some tenths of a second after the first: for who does something meanwhile."""
@@ -179,6 +184,8 @@ class Flow:
     """Of the refused: frames that the generator could have sent and that were not taken. A veth's peer, the DUT of the embedded lab, had no
     room in its ring; a card had none in its queue, because the link is full or the DUT asked for a pause. It is the DUT's pressure back.
     The rest of the refused was not made in time: then the generator is too slow."""
+    sources: tuple[str, ...] = ()
+    """Source addresses of the first frames as the receiver saw them, where the generator tells: translated if the DUT translates."""
     places: Mapping[str, int] = field(default_factory=dict)
     """Where the frames that were sent and not received got lost, as far as counters on the path tell (tools.path_counters)."""
 
@@ -289,6 +296,63 @@ class Device(Protocol):
         """What real frames show against its being in the mode, in words; empty if it is. Nothing may be sent meanwhile. Raises as above."""
 
 
+class End(enum.Enum):
+    """One end of a link."""
+
+    SOURCE = "source"
+    SINK = "sink"
+
+
+@dataclass(frozen=True)
+class RoutesLoaded:
+    """What a DUT holds after routes were loaded into it, by its own account."""
+
+    count: int
+    took_s: float
+    """From the first route to the last."""
+    checked: int
+    """Addresses, spread over all routes, that the DUT was asked the way to."""
+    astray: tuple[str, ...] = ()
+    """What it said of those that it would send elsewhere."""
+
+
+class RouteTable(Protocol):
+    """Routes of the DUT's beside those that it has. They are undone at the end of the trial, and after a crash."""
+
+    async def load(self, link: str, spread: Spread, towards: End = End.SINK) -> RoutesLoaded:
+        """A route to each part of `spread` through the link's end. Raises MeasurementError where they cannot be, HostError."""
+
+
+@dataclass(frozen=True)
+class FlowCounts:
+    """What a DUT says of the flows that it tracks; None where it does not tell."""
+
+    tracked: int | None = None
+    most: int | None = None
+    """As many as its table holds."""
+    counters: Mapping[str, int] = field(default_factory=dict)
+    """Its counters of what went wrong, from whenever it began to count."""
+
+
+class StateTable(Protocol):
+    """What a DUT knows of flows. What is set is put back at the end of the trial, and after a crash."""
+
+    async def counts(self) -> FlowCounts:
+        """As they are now. Raises HostError."""
+
+    async def forget(self) -> None:
+        """Forgets every flow. Raises HostError, ToolMissing."""
+
+    async def keep(self, seconds: float) -> None:
+        """From now on a flow stays known for at least so long without a frame. Raises HostError."""
+
+    async def limit(self, flows: int) -> None:
+        """The table holds so many at most. Raises MeasurementError where that cannot be set, HostError."""
+
+    async def limit_ports(self, first: int, last: int) -> None:
+        """Translated flows get these ports only. Raises MeasurementError in a mode that does not translate, HostError."""
+
+
 @dataclass(frozen=True)
 class Bench:
     """All that a method is given to measure with."""
@@ -300,6 +364,9 @@ class Bench:
     """None: nothing can be done to the DUT."""
     addresses: Mapping[str, tuple[IPAddress, IPAddress]] = field(default_factory=dict)
     """Of each link: the source's and the sink's."""
+    routes: RouteTable | None = None
+    """None: nothing can be loaded into the DUT. Likewise `states`."""
+    states: StateTable | None = None
 
 
 Method = Callable[[Bench, Cell], Awaitable[Measured]]

@@ -44,7 +44,8 @@ def curve_plot(curve: Curve, labels: Sequence[str]) -> Plot | None:
     if not drawn:
         return None
     xs, ys = [px for d in drawn for px, _ in d.points], [py for d in drawn for _, py in d.points]
-    x = _spanned(curve.x_span, across, Scale(min(xs), max(xs) if max(xs) > min(xs) else min(xs) + 1, 0.0, WIDTH))
+    wide = max(xs) if max(xs) > min(xs) else min(xs) + 1
+    x = _spanned(curve.x_span, across, Scale(min(xs), wide, 0.0, WIDTH, log=curve.x_scale == "log"))
     y = _spanned(curve.y_span, up, _log_scale(ys) if curve.scale == "log" else _linear_scale(ys))
 
     d = Drawing()
@@ -79,7 +80,8 @@ def _drawn(curve: Curve, labels: Sequence[str], across: Unit, up: Unit) -> list[
 
 
 def _drawable(line: Line, curve: Curve) -> Line:
-    return replace(line, points=tuple(p for p in line.points if p[1] > 0)) if curve.scale == "log" else line
+    logs = tuple(i for i, scale in enumerate((curve.x_scale, curve.scale)) if scale == "log")
+    return replace(line, points=tuple(p for p in line.points if all(p[i] > 0 for i in logs)))
 
 
 def _linear_scale(ys: Sequence[float]) -> Scale:

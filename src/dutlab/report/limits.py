@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Self
 
+from dutlab.analysis.compare import main_figures
 from dutlab.analysis.limited import Core, Facts, Neighbour, what_limited
 from dutlab.analysis.statistics import median
 from dutlab.report.groups import Group
@@ -15,8 +16,13 @@ from dutlab.report.model import LimitRow
 from dutlab.report.tables import size_order
 from dutlab.report.watched import DUT, CoreMeans
 from dutlab.store.record import FlowRecord
+from dutlab.units import ETH_L1_OVERHEAD_BYTES
 
-_MAIN = ("goodput_bps", "received_pps")
+_ONE_LOAD = ("goodput_bps", "received_pps")
+"""Figures of trials with one steady load. Only beside these do the cores' mean load and the ledger tell what happened at that rate: a
+search or a ramp goes through many rates in one trial."""
+_LIKE_RECEIVED = "received_pps"
+"""Under this name stands the ceiling of whatever else is frames a second."""
 _SHARED = "in an embedded lab the generator and the sink work on these cores too"
 _TABLE_SIZE = "net.netfilter.nf_conntrack_max"
 _Place = tuple[str, tuple[str, ...], str]
@@ -24,8 +30,8 @@ _Place = tuple[str, tuple[str, ...], str]
 
 
 def limits(groups: Sequence[Group], means: CoreMeans, hosts: Mapping[str, Mapping[str, Any]], *, lab: bool) -> tuple[LimitRow, ...]:
-    """One row a cell that has a figure which can be limited by anything: goodput or frames received."""
-    measured = [g for g in groups if g.measured and _main(g)]
+    """One row a cell that has a figure which can be limited by anything: goodput, or frames received, found or sustained."""
+    measured = [g for g in groups if g.measured and _main(g)[0]]
     labels = {label: n for n, label in enumerate(dict.fromkeys(g.label for g in groups))}
     near = _Near.of(measured)
     ordered = sorted(measured, key=lambda g: (labels[g.label], g.cell.workload, len(g.cell.links), g.cell.links, size_order(_size(g))))
@@ -49,10 +55,10 @@ class _Near:
         fastest: dict[tuple[_Place, str, str], list[tuple[float, str]]] = defaultdict(list)
         sums: dict[tuple[str, str, str, str], list[tuple[tuple[str, ...], float]]] = defaultdict(list)
         for group in groups:
-            place, size, figure = _place(group), _size(group), _main(group)
+            place, size, (figure, link) = _place(group), _size(group), _main(group)
             of_label[place, group.label].append(group)
             for name in {figure, "sent_pps"}:
-                if (value := _figure(group, group.cell.link_label, name)) is not None:
+                if (value := _figure(group, link, name)) is not None:
                     best = {label: v for v, label in fastest[place, size, name]}
                     best[group.label] = max(value, best.get(group.label, value))
                     fastest[place, size, name] = sorted(((v, label) for label, v in best.items()), reverse=True)[:2]
@@ -62,8 +68,8 @@ class _Near:
 
 
 def _row(group: Group, near: _Near, cores: Sequence[Core], table: float | None, *, lab: bool) -> LimitRow:
-    figure, link = _main(group), group.cell.link_label
-    found = what_limited(_facts(group, figure, near, cores, table, lab=lab))
+    figure, link = _main(group)
+    found = what_limited(_facts(group, near, cores if figure in _ONE_LOAD else (), table, lab=lab))
     return LimitRow(
         label=group.label, workload=group.cell.workload, links=link, size=str(group.cell.params.get("frame_size", "")), figure=figure,
         value=_figure(group, link, figure) or 0.0, words=found.words, confidence=found.confidence.word, evidence=found.evidence,
@@ -71,23 +77,23 @@ def _row(group: Group, near: _Near, cores: Sequence[Core], table: float | None, 
     )  # fmt: skip
 
 
-def _facts(group: Group, figure: str, near: _Near, cores: Sequence[Core], table: float | None, *, lab: bool) -> Facts:
-    link, place, size = group.cell.link_label, _place(group), _size(group)
-    frames = figure == "received_pps"
-    flows = [f for r in group.measured for f in r.flows]
+def _facts(group: Group, near: _Near, cores: Sequence[Core], table: float | None, *, lab: bool) -> Facts:
+    (figure, link), place, size = _main(group), _place(group), _size(group)
+    frames, steady = figure.endswith("_pps"), figure in _ONE_LOAD
+    flows = [f for r in group.measured for f in r.flows] if steady else []
     streams = group.cell.params.get("streams")
     alone = len(group.cell.links) == 1
     return Facts(
         value=_figure(group, link, figure) or 0.0,
         unit="pps" if frames else "bit/s",
         line=_ceiling(group, link, figure),
-        pps=_figure(group, link, "received_pps"),
-        mean_bytes=_mean_bytes(flows),
+        pps=_figure(group, link, figure if frames else _LIKE_RECEIVED),
+        mean_bytes=_mean_bytes(group),
         asked=_figure(group, link, "asked_pps") if frames else None,
         sent=_figure(group, link, "sent_pps") if frames else None,
-        loss_ratio=_figure(group, link, "loss_ratio"),
+        loss_ratio=_figure(group, link, "loss_ratio") if steady else None,
         refused_ratio=_refused(flows),
-        generator_best=max((v for v, _ in near.fastest.get((place, size, "sent_pps"), ())), default=None) if frames else None,
+        generator_best=_generator_best(group, near) if frames else None,
         generator_core=_figure(group, link, "sender_cpu_percent") if alone else None,
         sink_core=_figure(group, link, "receiver_cpu_percent") if alone else None,
         dut_cores=cores,
@@ -114,11 +120,11 @@ def _cores(group: Group, means: CoreMeans) -> tuple[Core, ...]:
 
 
 def _neighbours(group: Group, near: Iterable[Group], figure: str) -> Iterable[Neighbour]:
-    link = group.cell.link_label
+    link = _main(group)[1]
     for other in near:
-        if _size(other) == _size(group) or figure != "received_pps":
+        if _size(other) == _size(group) or not figure.endswith("_pps"):
             continue
-        mean, pps = _mean_bytes([f for r in other.measured for f in r.flows]), _figure(other, link, figure)
+        mean, pps = _mean_bytes(other), _figure(other, link, figure)
         if mean and pps:
             line = _ceiling(other, link, figure)
             name = f"{_size(other)}-byte frames" if _size(other).isdigit() else _size(other)
@@ -148,13 +154,32 @@ def _refused(flows: Sequence[FlowRecord]) -> float | None:
     return (by_peer or sum(f.refused_frames for f in flows)) / asked if asked else None
 
 
-def _mean_bytes(flows: Sequence[FlowRecord]) -> float | None:
-    return median([f.mean_frame_bytes for f in flows]) if flows else None
+def _mean_bytes(group: Group) -> float | None:
+    """Of the frames, with FCS; where a method keeps no ledger of its whole trial, as asked for, or as its rates tell."""
+    if flows := [f for r in group.measured for f in r.flows]:
+        return median([f.mean_frame_bytes for f in flows])
+    if _size(group).isdigit():
+        return float(_size(group))
+    figure, link = _main(group)
+    pps, bits = _figure(group, link, figure), _figure(group, link, figure.replace("_pps", "_bps_l1"))
+    return bits / pps / 8 - ETH_L1_OVERHEAD_BYTES if figure.endswith("_pps") and pps and bits else None
 
 
-def _main(group: Group) -> str:
-    there = {name for r in group.measured for name in r.figures.get(group.cell.link_label, ())}
-    return next((name for name in _MAIN if name in there), "")
+def _generator_best(group: Group, near: _Near) -> float | None:
+    """The most that it sent of such frames in any mode; beside what a search found, what the rig does without the DUT."""
+    figure, link = _main(group)
+    if figure in _ONE_LOAD:
+        return max((v for v, _ in near.fastest.get((_place(group), _size(group), "sent_pps"), ())), default=None)
+    headroom, value = _figure(group, link, "headroom_ratio"), _figure(group, link, figure)
+    return value * headroom if headroom is not None and value is not None else None
+
+
+def _main(group: Group) -> tuple[str, str]:
+    """The figure that is judged, and of what: the links together, and of a load that goes both ways, both."""
+    names = {name: None for r in group.measured for name in r.figures}
+    link = max(names, key=lambda name: (name.count("+"), name == group.cell.link_label), default=group.cell.link_label)
+    there = main_figures(name for r in group.measured for name in r.figures.get(link, ()))
+    return (there[0], link) if there else ("", link)
 
 
 def _figure(group: Group, link: str, figure: str) -> float | None:
@@ -163,7 +188,14 @@ def _figure(group: Group, link: str, figure: str) -> float | None:
 
 
 def _ceiling(group: Group, link: str, figure: str) -> float | None:
-    return next((limit for r in group.measured if (limit := r.ceilings.get(link, {}).get(figure)) is not None), None)
+    """Of a figure that has none under its own name, frames a second of each of the ways."""
+    for r in group.measured:
+        if (limit := r.ceilings.get(link, {}).get(figure)) is not None:
+            return limit
+        of_ways = [r.ceilings.get(way.removesuffix(".back"), {}).get(_LIKE_RECEIVED) for way in link.split("+")]
+        if figure.endswith("_pps") and all(limit is not None for limit in of_ways):
+            return sum(limit for limit in of_ways if limit is not None)
+    return None
 
 
 def _table_size(hosts: Mapping[str, Mapping[str, Any]]) -> float | None:

@@ -231,6 +231,7 @@ class Curve:
     moments: tuple[Moment, ...] = ()
     scale: Literal["linear", "log"] = "linear"
     """Of the upright axis; a logarithmic one leaves out what is not above 0."""
+    x_scale: Literal["linear", "log"] = "linear"
     note: str = ""
     x_span: tuple[float, float] | None = None
     """The ends of the axis where a standard prescribes them; None follows the points. Likewise `y_span`."""

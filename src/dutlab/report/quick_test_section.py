@@ -103,7 +103,16 @@ def _notes(records: Sequence[TrialRecord]) -> Iterator[str]:
 
 def _not_known(run: RunFolder) -> Iterator[str]:
     unknown = run.resolved.get("unknown")
-    yield from (f"Not known: {what}." for what in (unknown if isinstance(unknown, list) else ()))
+    yield from (f"Not known: {what}." for what in (*(unknown if isinstance(unknown, list) else ()), *_of_rig(run)))
+
+
+def _of_rig(run: RunFolder) -> Iterator[str]:
+    """Whose headroom it is, if not the whole rig's."""
+    rig = run.calibration.get("facts", {}).get("rig")
+    if rig == "generator-alone":
+        yield "what the sink takes: the headroom is that of the generator alone"
+    elif rig is None:
+        yield "what the rig does without the box: it could not be calibrated"
 
 
 def _how_to_go_on(run: RunFolder) -> Iterator[str]:

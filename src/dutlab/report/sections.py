@@ -16,6 +16,7 @@ Builder = Callable[[RunFolder, Sequence[Group], Sequence[str], NoteBook], Sectio
 SECTIONS: Mapping[str, str] = {
     "generators": "dutlab.report.generators_section",
     "quick-test": "dutlab.report.quick_test_section",
+    "datagrams": "dutlab.report.datagrams_section",
     "matrix": "dutlab.report.matrix_section",
     "rfc2544": "dutlab.report.rfc2544_section",
     "path-mtu": "dutlab.report.path_mtu_section",
@@ -24,6 +25,8 @@ SECTIONS: Mapping[str, str] = {
     "soak": "dutlab.report.soak_section",
     "reconf": "dutlab.report.reconf_section",
     "search": "dutlab.report.search_section",
+    "routes": "dutlab.report.routes_section",
+    "state": "dutlab.report.state_section",
     "steps": "dutlab.report.steps_section",
     "fio": "dutlab.report.figures_section",
     "flent": "dutlab.report.figures_section",

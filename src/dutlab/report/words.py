@@ -36,6 +36,7 @@ PERCENT_WHOLE = Unit("%", 1.0, 0)
 COUNT = Unit("", 1.0, 0)
 TIMES = Unit("×", 1.0, 2)
 SECONDS = Unit("s", 1.0, 2)
+PER_SECOND = Unit("/s", 1.0, 0)
 IOPS = Unit("IOPS", 1.0, 0)
 BYTE_RATE = Unit("MB/s", 1e6, 1)
 _GBPS = Unit("Gb/s", 1e9, 2)
@@ -49,6 +50,7 @@ _UNITS = (
     ("_percent", PERCENT_WHOLE),
     ("_iops", IOPS),
     ("_bytes_per_s", BYTE_RATE),
+    ("_per_s", PER_SECOND),
     ("watts", Unit("W", 1.0, 1)),
     ("_s", SECONDS),
 )
@@ -71,6 +73,14 @@ _WORDS = {
     "lowest_pps": "from {} pps",
     "highest_pps": "up to {} pps",
     "budget_s": "{} s at most",
+    "routes": "{} routes",
+    "network": "in {}",
+    "tests": "tests: {}",
+    "trial_s": "trials of {} s",
+    "fill_pps": "filled at {} flows a second",
+    "most_flows": "up to {} flows",
+    "table_flows": "a table of {} flows",
+    "nat_ports": "translated to ports {}",
 }
 _ORDER = (*_WORDS, "streams")
 _TOLD_ELSEWHERE = ("frame_mix", "steps", "generator")

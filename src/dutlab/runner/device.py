@@ -43,13 +43,17 @@ class JournaledDevice:
             await reset.carry_out(self.dut, self.testbed, back)
             return time.monotonic() - began
 
+    def announce(self, change: str, steps: Sequence[UndoStep]) -> None:
+        """Takes down how to undo a change that is about to be made; of a name that stands already the first way back counts."""
+        if change not in self._standing:
+            self.journal.write("dut-changing", application=change, undo=undo_to_json(steps))
+            self._standing[change] = steps
+
     async def change_mode(self, name: str) -> Change:
         """As the port asks. The first change into a mode journals how to leave it; later ones of the same trial need no more than that."""
         mode = self._mode(name)
         if (change := f"into-{name}") not in self._standing:
-            steps = await mode.undo(self.dut, self.testbed)
-            self.journal.write("dut-changing", application=change, undo=undo_to_json(steps))
-            self._standing[change] = steps
+            self.announce(change, await mode.undo(self.dut, self.testbed))
         at_s, began = time.time(), time.monotonic()
         await mode.apply(self.dut, self.testbed)
         return Change(at_s, time.monotonic() - began)

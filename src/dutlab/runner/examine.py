@@ -15,6 +15,7 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import HostError
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.host import Host
+from dutlab.hosts.local import THIS_MACHINE
 from dutlab.sensors import Sample, Sampler
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.testbed import Testbed
@@ -38,8 +39,8 @@ async def examine(
 ) -> Examined:
     """Takes about two seconds, and sends a ping over each wire. Raises HostError when a host is gone."""
     one_machine = testbed.lab is not None
-    first = next(iter(hosts))
-    watched = await _watch({first: hosts[first]} if one_machine else hosts)
+    # The cores of an embedded lab's hosts are all those of this machine.
+    watched = await _watch({THIS_MACHINE: next(iter(hosts.values()))} if one_machine else hosts)
     ports: dict[str, list[str]] = {name: [] for name in hosts}
     for link in testbed.links.values():
         for port in link.path:

@@ -12,7 +12,19 @@ from typing import Any
 from dutlab import labs
 from dutlab.errors import InputError, MeasurementError
 from dutlab.hosts.facts import collect_facts
-from dutlab.methods.calibrate import DURATION, HEADROOM, LOADS, RigPoint, calibrate, doubts_of_headroom, full_speed, headroom, mix_key
+from dutlab.methods.calibrate import (
+    DURATION,
+    HEADROOM,
+    LOADS,
+    LOADS_ALONE,
+    Rig,
+    RigPoint,
+    calibrate,
+    doubts_of_headroom,
+    full_speed,
+    headroom,
+    mix_key,
+)
 from dutlab.methods.mixes import mix_of
 from dutlab.methods.ports import Directions, FrameMix, Measured, flow_names
 from dutlab.plan.cell import Cell
@@ -22,9 +34,11 @@ from dutlab.tools.engine import Engine
 from dutlab.tools.generators import Place, make
 from dutlab.units import Seconds
 
-_FACTS = ("kernel", "cpu", "machine", "mitigations", "virtual", "memory_bytes", "clocksource")
+FACTS = ("kernel", "cpu", "machine", "mitigations", "virtual", "memory_bytes", "clocksource")
 GENERATORS = "generators"
-_WITH_HEADROOM = frozenset({"sweep", "search", GENERATORS})
+_SUMMED = "rfc2544"
+"""Its figures are of all ways together, under the name of the links alone."""
+_WITH_HEADROOM = frozenset({"sweep", "search", "quick-test", "loadtest", "latency", "soak", _SUMMED, GENERATORS})
 
 
 @dataclass(frozen=True)
@@ -44,10 +58,22 @@ class Load:
         """Those shares that the generator can be asked for."""
         return LOADS[:1] if Ask.RATE in generator_of(self.generator).missing else self.shares
 
+    def under(self, rig: Rig) -> tuple[float | None, ...]:
+        """Those of them that tell something of so much of the rig."""
+        return self.loads if rig is Rig.LOOPED else tuple(share for share in self.loads if share in LOADS_ALONE)
+
+    def known_to(self, calibration: Calibration, rig: Rig = Rig.LOOPED) -> bool:
+        """Whether it is among what was measured."""
+        return calibration.has(self.flows, mix_key(self.mix), self.generator, loads=len(self.under(rig)))
+
     @property
     def flows(self) -> tuple[str, ...]:
         """What is loaded at once, by name."""
         return flow_names(self.links, self.directions)
+
+
+Failed = Callable[[Load, MeasurementError], None]
+"""Told of a load that could not be measured."""
 
 
 def loads_of(cells: Iterable[Cell]) -> list[Load]:
@@ -64,8 +90,7 @@ def _load(cell: Cell) -> Load | None:
     if cell.workload not in _WITH_HEADROOM:
         return None
     try:
-        back = cell.params.get("directions") == Directions.BACK.value
-        directions = Directions.BACK if back else Directions.FORWARD
+        directions = Directions(cell.params.get("directions") or Directions.FORWARD.value)
         text = str(cell.params.get("generator") or ENGINE.kind)
         return Load(cell.links, mix_of(cell), text, directions, LOADS[:1] if cell.workload == GENERATORS else LOADS)
     except InputError:
@@ -79,7 +104,7 @@ async def calibrated(
     cache: Path,
     *,
     anew: Seconds | None = None,
-    failed: Callable[[Load, MeasurementError], None] | None = None,
+    failed: Failed | None = None,
 ) -> tuple[Calibration, Path | None]:
     """The lab's rig for `loads`, from the cache as far as it has them; and where in the cache it is now.
 
@@ -91,18 +116,8 @@ async def calibrated(
         engine = Engine(hosts, testbed, lab.cpus, engine_binary)
         try:
             facts = await _facts(lab, engine, testbed.links[next(iter(testbed.links))].source.interface)
-            known = cached(facts, cache) or Calibration(measured=datetime.now(UTC), facts=facts, points=[])
-            for load in loads:
-                if anew is None and known.has(load.flows, mix_key(load.mix), load.generator, loads=len(load.loads)):
-                    continue
-                try:
-                    points = await _points(load, Place(hosts, testbed, lab.cpus, engine), anew or DURATION)
-                except MeasurementError as e:
-                    if failed is None:
-                        raise
-                    failed(load, e)
-                    continue
-                known = known.with_points(points, datetime.now(UTC))
+            known = cached(facts, cache, now=datetime.now(UTC)) or Calibration(measured=datetime.now(UTC), facts=facts, points=[])
+            known = await with_loads(known, loads, Place(hosts, testbed, lab.cpus, engine), anew=anew, failed=failed)
         finally:
             await engine.close()
             for host in hosts.values():
@@ -110,13 +125,38 @@ async def calibrated(
     return known, keep(known, cache)
 
 
-async def _points(load: Load, place: Place, duration: Seconds) -> list[RigPoint]:
+async def with_loads(
+    known: Calibration,
+    loads: Sequence[Load],
+    place: Place,
+    *,
+    anew: Seconds | None = None,
+    failed: Failed | None = None,
+    rig: Rig = Rig.LOOPED,
+) -> Calibration:
+    """The same with those of `loads` that it lacks, or with all of them measured for `anew` each. Raises as calibrated()."""
+    for load in loads:
+        if anew is None and load.known_to(known, rig):
+            continue
+        try:
+            points = await _points(load, place, anew or DURATION, rig)
+        except MeasurementError as e:
+            if failed is None:
+                raise
+            failed(load, e)
+            continue
+        known = known.with_points(points, datetime.now(UTC))
+    return known
+
+
+async def _points(load: Load, place: Place, duration: Seconds, rig: Rig) -> list[RigPoint]:
     """Each load that the generator can be asked for."""
     generator = make(generator_of(load.generator), place)
+    shares, name = load.under(rig), load.generator
     try:
         await generator.check()
         return await calibrate(
-            generator, load.links, load.mix, duration=duration, loads=load.loads, name=load.generator, directions=load.directions
+            generator, load.links, load.mix, duration=duration, loads=shares, name=name, rig=rig, directions=load.directions
         )
     finally:
         if generator is not place.engine:
@@ -130,7 +170,7 @@ async def _facts(lab: labs.Lab, engine: Engine, port: str) -> dict[str, Any]:
     finally:
         for host in hosts.values():
             await host.close()
-    told = {facts["host"]: {k: facts.get(k) for k in (*_FACTS, "interfaces")} for facts in found}
+    told = {facts["host"]: {k: facts.get(k) for k in (*FACTS, "interfaces")} for facts in found}
     return told | {
         "engine": await engine.check(),
         "lab": lab.testbed.lab,
@@ -144,7 +184,11 @@ def with_headroom(measured: Measured, cell: Cell, calibration: Calibration | Non
     if calibration is None or (load := _load(cell)) is None:
         return measured
     points = [p for p in calibration.points if p.generator == load.generator]
-    ratios = headroom(measured.figures, points, load.flows, mix_key(load.mix))
+    ways = "+".join(load.flows)
+    results = {ways if cell.workload == _SUMMED else link: of for link, of in measured.figures.items()}
+    ratios = headroom(results, points, load.flows, mix_key(load.mix))
+    if cell.workload == _SUMMED and ways in ratios:
+        ratios = {cell.link_label: ratios[ways]}
     figures = {link: {**of, **({HEADROOM: ratios[link]} if link in ratios else {})} for link, of in measured.figures.items()}
     if cell.workload == GENERATORS:  # the rig is half of the answer, and there is no other limit to be told from
         return replace(measured, figures={link: {**of, **full_speed(points, load.flows, load.mix, link)} for link, of in figures.items()})

@@ -26,6 +26,7 @@ from dutlab.runner.examine import doubts_of, examine, streams_of
 from dutlab.runner.journal import Journal, leased_hosts, pending_undo, read_journal, standing_lab, undo_to_json
 from dutlab.runner.ports import prepared
 from dutlab.runner.progress import Progress
+from dutlab.runner.real_rig import RealRig, of_machines
 from dutlab.runner.rig import Load, calibrated, loads_of
 from dutlab.runner.stage import ENDS, Stage, open_stage
 from dutlab.runner.trial import CommandBook, carry_out, refused
@@ -288,10 +289,14 @@ class _Execution:
     async def _calibrated(self, stage: Stage, options: RunOptions) -> Stage:
         """The stage with what its rig does without the DUT. Where that fails, results have no headroom, and the user is told."""
         loads = loads_of(trial.cell for trial in self.plan.trials)
-        if stage.lab is None or not loads:
+        if not loads:
             return stage
         try:
-            calibration, _ = await calibrated(stage.lab, str(options.engine_binary), loads, cache_folder(), failed=self._no_headroom)
+            if stage.lab is not None:
+                calibration, _ = await calibrated(stage.lab, str(options.engine_binary), loads, cache_folder(), failed=self._no_headroom)
+            else:
+                rig = RealRig(stage.hosts, stage.testbed, stage.engine)
+                calibration = await of_machines(rig, loads, cache_folder(), self.progress.note, self._no_headroom)
         except (LabError, MeasurementError) as e:
             self.progress.note(f"no headroom: the rig could not be measured without the DUT: {e}")
             return stage

@@ -8,6 +8,9 @@ from dutlab.dut.mode import UndoStep
 from dutlab.errors import HostError, TestbedError
 from dutlab.hosts.host import Host
 
+STEP_S = 600.0
+"""As long as a step may take: a million routes are not gone in seconds."""
+
 
 async def carry_out(steps: Sequence[UndoStep], hosts: Mapping[str, Host]) -> None:
     """Every step in order, each tried even when one before it failed.
@@ -21,7 +24,7 @@ async def carry_out(steps: Sequence[UndoStep], hosts: Mapping[str, Host]) -> Non
             failed.append(f"{step.host}: not in the testbed (`{' '.join(step.argv)}`)")
             continue
         try:
-            await host.run(step.argv, stdin=step.stdin.encode())
+            await host.run(step.argv, stdin=step.stdin.encode(), timeout_s=STEP_S)
         except HostError as e:
             failed.append(str(e))
     if failed:

@@ -248,7 +248,7 @@ def _host_faults(hosts: Mapping[str, Any], *, in_lab: bool) -> Iterator[InitErro
         if name not in ROLES:
             yield fault(("hosts", name), f"unknown role {did_you_mean(name, ROLES)}")
         ssh, local, kind = (host.get(key) if isinstance(host, Mapping) else getattr(host, key, None) for key in ("ssh", "local", "family"))
-        if kind in WITHOUT_A_WAY_IN:
+        if isinstance(kind, str) and kind in WITHOUT_A_WAY_IN:
             if name != PATH_ROLES[1]:
                 yield fault(("hosts", name, "family"), f"only the DUT may be {kind}: frames are sent and counted on the others")
         elif not (ssh or local) and not in_lab and isinstance(host, Mapping | HostSpec):

@@ -1,6 +1,7 @@
 """Calibrations of rigs: kept under XDG_CACHE_HOME/dutlab/calibrations, one file for each set of facts that a rig is told by.
 
 A rig of which a fact has changed (kernel, CPU, driver, engine, …) has another file name, so that an old calibration is never taken for it.
+One that is older than LASTS is not taken either.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from dutlab.methods.calibrate import RigPoint
 from dutlab.store.write import as_json
+
+LASTS = timedelta(days=7)
+"""What is not among the facts, such as a neighbour on the same hypervisor or a worn cable, may change in this time."""
+_SAME_RIG = ("lab", "testbed", "rig", "links")
 
 
 class Calibration(BaseModel):
@@ -27,7 +32,7 @@ class Calibration(BaseModel):
 
     schema_version: Literal[1] = 1
     measured: datetime
-    """Of the newest point."""
+    """Of the oldest point."""
     facts: dict[str, Any]
     points: list[RigPoint]
 
@@ -39,7 +44,7 @@ class Calibration(BaseModel):
         """The same with newer points; those they replace are dropped."""
         new = {(p.links, p.mix, p.generator) for p in points}
         kept = [p for p in self.points if (p.links, p.mix, p.generator) not in new]
-        return self.model_copy(update={"points": [*kept, *points], "measured": now})
+        return self.model_copy(update={"points": [*kept, *points], "measured": self.measured if kept else now})
 
 
 def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
@@ -54,13 +59,35 @@ def cache_file(facts: Mapping[str, Any], folder: Path) -> Path:
     return folder / f"{hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]}.json"
 
 
-def cached(facts: Mapping[str, Any], folder: Path) -> Calibration | None:
-    """The calibration for these facts; None when there is none, or none that can be read: then the rig is measured again."""
+def cached(facts: Mapping[str, Any], folder: Path, *, now: datetime) -> Calibration | None:
+    """The calibration for these facts; None when there is none, none that can be read, or one that is too old: it is measured again."""
     try:
         found = Calibration.model_validate_json(cache_file(facts, folder).read_bytes())
     except (OSError, ValidationError):
         return None
-    return found if found.facts == dict(facts) else None
+    return found if found.facts == dict(facts) and now - found.measured <= LASTS else None
+
+
+def superseded(facts: Mapping[str, Any], folder: Path) -> tuple[datetime, list[str]] | None:
+    """When the same rig was last measured, and which facts have changed since (`source.kernel.release`); None when it never was."""
+    same = []
+    for path in folder.glob("*.json"):
+        try:
+            found = Calibration.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError):
+            continue
+        if all(found.facts.get(key) == facts.get(key) for key in _SAME_RIG):
+            same.append(found)
+    newest = max(same, key=lambda c: c.measured, default=None)
+    return None if newest is None else (newest.measured, sorted(_differences(newest.facts, facts)))
+
+
+def _differences(old: Any, new: Any, at: str = "") -> Iterator[str]:  # noqa: ANN401 -- JSON
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in old.keys() | new.keys():
+            yield from _differences(old.get(key), new.get(key), f"{at}.{key}".lstrip("."))
+    elif old != new:
+        yield at
 
 
 def keep(calibration: Calibration, folder: Path) -> Path | None:

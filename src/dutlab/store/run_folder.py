@@ -131,6 +131,12 @@ class RunFolder:
         files = [_object(p) for p in sorted(self.path.glob("doctor*.json"))]
         return [f for file in files for f in file.get("findings", []) if isinstance(f, dict)]
 
+    @property
+    def calibration(self) -> dict[str, Any]:
+        """calibration.json; empty when the rig was not measured. Raises StoreError."""
+        path = self.path / "calibration.json"
+        return _object(path) if path.exists() else {}
+
     def hosts(self) -> dict[str, dict[str, Any]]:
         """Facts by the name of their file: `dut`, and `dut~2` of a resumed run. Raises StoreError."""
         return {p.stem: _object(p) for p in sorted((self.path / "hosts").glob("*.json"))}

@@ -26,6 +26,7 @@ from dutlab.tools.engine_load import NS, Load, Way
 from dutlab.tools.engine_trial import Heard, Part, read, watches_of
 from dutlab.tools.engine_watch import WayWatch
 from dutlab.tools.find_engine import find_engine
+from dutlab.tools.neighbours import NextHop, next_hop_mac
 from dutlab.tools.path_counters import PathCount, read_path
 from dutlab.tools.ways import way_of, ways_of
 from dutlab.units import FrameBytes, Pps, Seconds
@@ -54,8 +55,9 @@ class Engine:
         binary: str | Mapping[str, str],
         *,
         backend: str = "auto",
+        next_hop: NextHop = next_hop_mac,
     ) -> None:
-        self._hosts, self._testbed, self._cpus, self._backend = hosts, testbed, cpus, backend
+        self._hosts, self._testbed, self._cpus, self._backend, self._next_hop = hosts, testbed, cpus, backend, next_hop
         self._binaries = dict.fromkeys(hosts, binary) if isinstance(binary, str) else dict(binary)
         self._agents: dict[str, Agent] = {}
         self._clock_is_one: bool | None = None
@@ -70,11 +72,14 @@ class Engine:
 
     async def offer(self, offer: Offer) -> Outcome:
         """Raises ToolFailed, HostError, PortRefused."""
-        ways = await ways_of(self._hosts, self._testbed, offer)
+        ways = await ways_of(self._hosts, self._testbed, offer, next_hop=self._next_hop)
         for agent in self._agents.values():
             agent.take_lines()
             agent.take_events()
-        load = Load(offer.mix, offer.rate, offer.drain, offer.duration, profile=offer.profile, traffic=offer.traffic)
+        load = Load(
+            offer.mix, offer.rate, offer.drain, offer.duration, profile=offer.profile, traffic=offer.traffic,
+            directions=offer.directions, answered=offer.answered,
+        )  # fmt: skip
         watches = watches_of(ways, load)
         async with self._opened(ways) as notes:
             if offer.warmup > 0:
@@ -106,12 +111,12 @@ class Engine:
 
     async def probe(self, link: str, *, reverse: bool = False) -> SeenProbe:
         """Raises ToolFailed, HostError, PortRefused."""
-        way = await way_of(self._hosts, self._testbed, link, reverse=reverse, source_port=next(self._probe_ports))
+        way = await way_of(self._hosts, self._testbed, link, reverse=reverse, source_port=next(self._probe_ports), next_hop=self._next_hop)
         shortest = FrameBytes(64 if "." in way.source else 84)  # the shortest frame that carries a probe in UDP, over IPv4 and IPv6
         load = Load(FrameMix("probe", ((shortest, 1),)), PROBE_RATE, PROBE_DRAIN, frames=PROBE_FRAMES)
         async with self._opened([way]):
             (heard,) = await self._part([way], load, await self._clocks()).carry_out()
-        return SeenProbe(heard.flow.sent_frames, heard.flow.received_frames, " ".join(heard.sources) or None)
+        return SeenProbe(heard.flow.sent_frames, heard.flow.received_frames, " ".join(heard.flow.sources) or None)
 
     def on(self, cores: Sequence[int]) -> Engine:
         """Another engine in the same place, whose source sends from these cores."""

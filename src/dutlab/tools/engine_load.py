@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dutlab.methods.ports import FrameMix, Stretch
+from dutlab.methods.ports import Directions, FrameMix, IPAddress, Stretch
+from dutlab.spec.spread import Spread
 from dutlab.spec.testbed import Port
 from dutlab.spec.traffic import RFC4814_DESTINATION_PORTS, RFC4814_SOURCE_PORTS, Traffic
 from dutlab.units import Pps, Seconds
@@ -55,6 +56,9 @@ class Load:
     frames: int | None = None
     profile: tuple[Stretch, ...] = ()
     traffic: Traffic = field(default_factory=Traffic)
+    directions: Directions = Directions.FORWARD
+    answered: IPAddress | None = None
+    """Where answers go, if not to the address of the way's end."""
 
     def warming_up(self, duration: Seconds, drain: Seconds) -> Load:
         """The same at the rate that it begins with, for another time."""
@@ -80,6 +84,9 @@ class Load:
             "rate": self._rate(),
             **self._headers(),
         }
+        if self.directions is Directions.ANSWERS:  # described as what they answer
+            plan |= {"answers": True, "source": str(self.answered or way.destination), "destination": way.source}
+            plan |= {end: str(spread.first) for end, spread in self._spreads() if spread is not None}
         if self.frames is not None:
             plan["frames"] = self.frames
         return {"streams": [plan]} | ({} if self.duration is None else {"duration_ns": round(self.duration * NS)})
@@ -99,11 +106,15 @@ class Load:
                 headers["source_port"] = min(RFC4814_SOURCE_PORTS[0], _LAST_PORT + 1 - source)
             if destination > 1:
                 headers["destination_port"] = RFC4814_DESTINATION_PORTS[0]
-        for end, spread in (("source", t.flows.spread_sources), ("destination", t.flows.spread_destinations)):
+        for end, spread in self._spreads():
             if spread is not None:
                 headers[end] = str(spread.first)
                 headers.setdefault("flows", {"count": 1})[f"{end}_prefix_length"] = spread.length
         return headers
+
+    def _spreads(self) -> tuple[tuple[str, Spread | None], ...]:
+        flows = self.traffic.flows
+        return ("source", flows.spread_sources), ("destination", flows.spread_destinations)
 
     def _rate(self) -> dict[str, Any]:
         if self.profile:

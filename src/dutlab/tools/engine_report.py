@@ -35,6 +35,7 @@ def flow_of(link: str, sent: Mapping[str, Any], received: Mapping[str, Any], por
         stale_frames=int(port["stale"]),
         corrupted_frames=int(received["corrupted"]),
         reorder_extent_max=int(received["reorder_extent_max"]),
+        sources=tuple(dict.fromkeys(str(source["address"]) for source in received["sources"])),
     )
 
 

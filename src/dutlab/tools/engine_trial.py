@@ -37,8 +37,6 @@ class Heard:
     way: Way
     flow: Flow
     doubts: tuple[Doubt, ...]
-    sources: tuple[str, ...]
-    """Source addresses as the receiver saw them."""
     stopped_s: float | None
     """How long was sent, if sending was stopped."""
     first_ns: int | None
@@ -188,7 +186,6 @@ class Part:
                 way,
                 flow_of(way.name, of_sender, of_receiver, received),
                 tuple(doubts_of(way.name, of_receiver, received)),
-                tuple(dict.fromkeys(str(source["address"]) for source in of_receiver["sources"])),
                 float(of_sender["seconds"]) if sent["ended"] == "stopped" else None,
                 None if (first := of_sender.get("first_monotonic_ns")) is None else int(first),
             )

@@ -24,6 +24,7 @@ from dutlab.tools.both_ends import both_ends
 from dutlab.tools.engine_load import Way
 from dutlab.tools.generators import GeneratorTool, Place
 from dutlab.tools.ipgen_log import Second, parse_log
+from dutlab.tools.path_counters import TOLERATED
 from dutlab.tools.ways import ways_of
 
 TOOL = "ipgen"
@@ -97,6 +98,8 @@ class Ipgen:
             raise ToolFailed(f"ended with {done.status} and an empty log: {_tail(done)}", tool=TOOL, host=host.name, raw=raw)
         measured = since_cleared(log)
         flow = flow_of(way, measured[-1], size, offer)
+        if flow.sent_frames == 0 and (offer.rate is None or flow.asked_frames > TOLERATED):
+            raise ToolFailed("sent nothing", tool=TOOL, host=host.name, raw=raw)
         incomplete = [Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(faults), way.name)] if faults else []
         return Outcome(
             flows=(flow,),

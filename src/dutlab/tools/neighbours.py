@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Awaitable, Callable
 from ipaddress import IPv4Address, IPv6Address
 
 from dutlab.errors import HostError, ToolFailed
 from dutlab.hosts.host import Host
 
+NextHop = Callable[[Host, str, IPv4Address | IPv6Address], Awaitable[str]]
+"""Host, its interface, address of the next hop → that one's MAC, as next_hop_mac() has it."""
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.IGNORECASE)
 
 

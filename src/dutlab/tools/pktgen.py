@@ -1,184 +1,131 @@
-"""Generator `pkt-gen` of netmap: `-f tx` on the host that sends, `-f rx` on the one that receives, each ended by timeout(1).
+"""Generator `pktgen`: the Linux kernel's (net/core/pktgen.c), configured and read through files under /proc/net/pktgen.
 
-It counts what it put into the card's ring, not what left the card (netmap#536: 79 Gb/s on a link of 10). Its reports come about once a
-second on each host by that host's own clock; they are brought together by time (pktgen_log), with the offset of the clocks taken off.
+Each stream is a device `PORT@n` on the kernel thread of one core. With a rate it has a number of frames and ends by itself; without one it
+sends until who started it is interrupted. The threads' devices are removed afterwards, whatever happened.
 """
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import dataclass
+import re
+import shlex
+from collections.abc import Sequence
 
-from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import ToolFailed, ToolMissing
-from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host
-from dutlab.methods.ledger import negative_loss
-from dutlab.methods.ports import Flow, Offer, Outcome, Reading
+from dutlab.hosts.host import Done, Host
 from dutlab.spec.generators import GeneratorModel
-from dutlab.spec.generators.pktgen import PktGenModel
-from dutlab.spec.mixes import sizes_in_words
+from dutlab.spec.generators.pktgen import PktgenModel
+from dutlab.tools.counted import Asked, CountedGenerator, Told
 from dutlab.tools.engine_load import DESTINATION_PORT, Way
-from dutlab.tools.gate import Gate
 from dutlab.tools.generators import GeneratorTool, Place
-from dutlab.tools.path_counters import TOLERATED
-from dutlab.tools.pktgen_log import ROUND_S, Log, matched, parse
-from dutlab.tools.ways import ways_of
-from dutlab.units import FCS_BYTES, FrameBytes, Pps, Seconds
 
-TOOL = "pkt-gen"
-INSTALL = "build it from netmap (apps/pkt-gen) and load netmap; FreeBSD has it in net/netmap or tools/tools/netmap"
-LINK_WAIT_S = 2
-"""For the link to come back after netmap took the port (-w)."""
-READY_S = 1.0
-"""Beyond that, until the receiver surely listens."""
+TOOL = "pktgen"
+FOLDER = "/proc/net/pktgen"
 GRACE_S = 10.0
-NS = 1e9
+_FCS = 4
+_FIND = f"modprobe -q pktgen 2>/dev/null; cat {FOLDER}/pgctrl"
+_VERSION = re.compile(r"Version:\s*([\w.]+)")
+# Documentation/networking/pktgen.rst: `Result: OK: 15430(c15405+d25) usec, 100000 (60byte,0frags)`, next line `… errors: 0`
+_RESULT = re.compile(r"Result: OK: (\d+)\(c\d+\+d\d+\) usec, (\d+) \((\d+)byte,\d+frags\)")
 
 
 def make(model: GeneratorModel, place: Place) -> GeneratorTool:
     """As tools.generators asks for."""
-    assert isinstance(model, PktGenModel)  # noqa: S101 -- the registry's key
-    return PktGen(model, place)
+    assert isinstance(model, PktgenModel)  # noqa: S101 -- the registry's key
+    return CountedGenerator(Pktgen(model, place), place)
 
 
-@dataclass(frozen=True)
-class Heard:
-    """What both ends of one way said."""
+class Pktgen:
+    """A tools.counted.Program."""
 
-    way: Way
-    sender: Done
-    receiver: Done
-    ahead_s: float
-    """The receiver's clock against the sender's."""
+    tool = TOOL
 
-    @property
-    def sent(self) -> Log:
-        return parse(said(self.sender))
-
-    @property
-    def received(self) -> Log:
-        return parse(said(self.receiver))
-
-    @property
-    def raw(self) -> dict[str, bytes]:
-        ends = (("tx", self.sender), ("rx", self.receiver))
-        return {f"pkt-gen-{self.way.name}-{end}.txt": done.stderr + done.stdout for end, done in ends}
-
-
-class PktGen:
-    """A tools.generators.GeneratorTool."""
-
-    def __init__(self, model: PktGenModel, place: Place) -> None:
+    def __init__(self, model: PktgenModel, place: Place) -> None:
         self._model, self._place = model, place
 
-    async def check(self) -> str:
-        """It names no version of its own: that it is there, on both ends. Raises ToolMissing, HostError."""
-        for role in ("source", "sink"):
-            host = self._place.hosts[role]
-            done = await host.run([self._model.program, "-h"], check=False)
-            if done.status == NO_SUCH_PROGRAM or b"-f" not in done.stdout + done.stderr:
-                raise ToolMissing("pkt-gen is not there", tool=TOOL, host=host.name, remedy=INSTALL)
-        return "not told by pkt-gen"
+    async def check(self, host: Host) -> str:
+        """The version that its control file names; the module is loaded if it can be. Raises ToolMissing, HostError."""
+        done = await host.run(["sh", "-c", _FIND], check=False)
+        if (found := _VERSION.search(done.text)) is None:
+            remedy = "`modprobe pktgen` as root, on a kernel with CONFIG_NET_PKTGEN"
+            raise ToolMissing(f"this kernel has no pktgen: {FOLDER}/pgctrl cannot be read", tool=TOOL, host=host.name, remedy=remedy)
+        return found[1]
 
-    async def close(self) -> None:
-        """Nothing runs between trials."""
-
-    async def offer(self, offer: Offer) -> Outcome:
+    async def send(self, way: Way, asked: Asked) -> Told:
         """Raises ToolFailed, HostError."""
-        ways = await ways_of(self._place.hosts, self._place.testbed, offer)
-        ((size, _),) = offer.mix.parts  # no experiment asks for more: spec.generators
-        if offer.warmup > 0:
-            await asyncio.gather(*(self._send(way, size, offer.rate, offer.warmup) for way in ways))
-        heard = await asyncio.gather(*(self._both(way, size, offer) for way in ways))
-        flows = [flow_of(h, size, asked=None if offer.rate is None else round(offer.rate * offer.duration)) for h in heard]
-        queued = [Doubt(DoubtKind.QUEUED_NOT_SENT, about=flow.link) for flow in flows]
-        return Outcome(
-            flows=tuple(flows),
-            doubts=(*queued, *(d for flow in flows for d in negative_loss(flow))),
-            raw={name: text for h in heard for name, text in h.raw.items()},
-            facts={"frame_sizes": sizes_in_words(offer.mix.parts)},
-            readings=[reading for h in heard for reading in readings_of(h)],
-        )
-
-    async def _both(self, way: Way, size: FrameBytes, offer: Offer) -> Heard:
-        """The receiver first; it listens until the drain is over."""
-        ahead_s = await self._ahead_s(way)
-        longest = 2 * (LINK_WAIT_S + READY_S) + offer.duration + offer.drain
-        receiving = asyncio.create_task(self._run(way.receiver, way.receives_on.interface, "rx", longest, []))
+        host, cores = self._place.hosts[way.sender], self._cores(way.sender)
         try:
-            await asyncio.sleep(LINK_WAIT_S + READY_S)
-            sender = await self._send(way, size, offer.rate, offer.duration)
-            return Heard(way, sender, await receiving, ahead_s)
+            self._whole(host, await host.run(["sh", "-e"], stdin=settings(way, asked, cores, self._model.burst).encode(), check=False))
+            longest = asked.seconds + (0 if asked.rate is None else GRACE_S / 2)
+            start = ["timeout", "-s", "INT", f"{longest:g}", "sh", "-c", f"echo start > {FOLDER}/pgctrl"]
+            await host.run(start, timeout_s=longest + GRACE_S, check=False)
+            files = [f"{FOLDER}/{device}" for device in devices(way, cores)]
+            done = self._whole(host, await host.run(["cat", *files], check=False))
         finally:
-            receiving.cancel()
-            await asyncio.gather(receiving, return_exceptions=True)
+            await host.run(["sh", "-c", "; ".join(f"echo rem_device_all > {FOLDER}/kpktgend_{core}" for core in set(cores))], check=False)
+        raw = {f"pktgen-{way.name}.txt": done.stdout}
+        frames, seconds = read_results(done.text, len(cores), host=host.name, raw=raw)
+        return Told(frames, seconds, raw)
 
-    async def _send(self, way: Way, size: FrameBytes, rate: Pps | None, seconds: Seconds) -> Done:
-        options = ["-l", str(size - FCS_BYTES), "-s", f"{way.source}:{way.source_port}", "-d", f"{way.destination}:{DESTINATION_PORT}"]
-        options += ["-D", way.destination_mac, "-p", str(self._model.streams)]
-        options += [] if rate is None else ["-R", str(round(rate)), "-n", str(round(rate * seconds))]
-        if cores := self._place.cores(self._model, way.sender):
-            options += ["-a", str(cores[0])]
-        longest = LINK_WAIT_S + seconds + (0 if rate is None else 2)  # with a number of frames it ends by itself
-        return await self._run(way.sender, way.sends_on.interface, "tx", longest, options)
+    def _cores(self, role: str) -> list[int]:
+        """One a stream: its kernel threads are there for each core."""
+        cores = self._place.cores(self._model, role) or tuple(range(self._model.streams))
+        return [cores[n % len(cores)] for n in range(self._model.streams)]
 
-    async def _run(self, role: str, interface: str, what: str, longest_s: float, options: list[str]) -> Done:
-        argv = [self._model.program, "-i", f"netmap:{interface}", "-f", what, "-w", str(LINK_WAIT_S), "-T", "1000", *options]
-        return await self._place.hosts[role].run(
-            ["timeout", "-s", "INT", f"{longest_s:g}", *argv], timeout_s=longest_s + GRACE_S, check=False
+    @staticmethod
+    def _whole(host: Host, done: Done) -> Done:
+        if done.status != 0:
+            said = done.stderr.decode("utf-8", "replace").strip()[-200:] or "no word why"
+            raise ToolFailed(
+                f"its files under {FOLDER} refuse: {said}", tool=TOOL, host=host.name, raw={"pktgen.txt": done.stdout + done.stderr}
+            )
+        return done
+
+
+def devices(way: Way, cores: Sequence[int]) -> list[str]:
+    """A name for each stream, so that one port can stand in several threads."""
+    return [f"{way.sends_on.interface}@{n}" for n in range(len(cores))]
+
+
+def settings(way: Way, asked: Asked, cores: Sequence[int], burst: int) -> str:
+    """The shell script that sets every device up (Documentation/networking/pktgen.rst)."""
+    lines = [f"echo rem_device_all > {FOLDER}/kpktgend_{core}" for core in dict.fromkeys(cores)]
+    six = "6" if ":" in way.source else ""
+    for n, (core, device) in enumerate(zip(cores, devices(way, cores), strict=True)):
+        lines.append(f"echo add_device {device} > {FOLDER}/kpktgend_{core}")
+        addresses = [f"dst{six} {way.destination}", f"src{six} {way.source}"] if six else [
+            f"dst_min {way.destination}", f"dst_max {way.destination}", f"src_min {way.source}", f"src_max {way.source}",
+        ]  # fmt: skip
+        of_rate = [] if asked.rate is None else [f"ratep {max(1, round(asked.rate / len(cores)))}"]
+        words = (
+            f"count {_share(asked, n, len(cores))}",
+            "clone_skb 0",
+            f"burst {burst}",
+            f"pkt_size {asked.frame_bytes - _FCS}",
+            *of_rate,
+            f"dst_mac {way.destination_mac}",
+            *addresses,
+            f"udp_src_min {way.source_port + n}",
+            f"udp_src_max {way.source_port + n}",
+            f"udp_dst_min {DESTINATION_PORT}",
+            f"udp_dst_max {DESTINATION_PORT}",
         )
-
-    async def _ahead_s(self, way: Way) -> float:
-        clocks = [await _clock_ns(self._place.hosts[role]) for role in (way.receiver, way.sender)]
-        return (clocks[0] - clocks[1]) / NS
+        lines += [f"echo {shlex.quote(word)} > {FOLDER}/{device}" for word in words]
+    return "\n".join(lines) + "\n"
 
 
-async def _clock_ns(host: Host) -> int:
-    """Its wall clock against ours."""
-    gate = await Gate.stand(host, "true", asyncio.Semaphore(1))
-    await gate.process.end()
-    return gate.clock.offset.ns
+def read_results(text: str, streams: int, *, host: str, raw: dict[str, bytes]) -> tuple[int, float]:
+    """Frames of all streams, and the seconds of the longest. Raises ToolFailed."""
+    results = [(int(frames), int(us) / 1e6) for us, frames, _ in _RESULT.findall(text)]
+    if len(results) != streams:
+        said = " ".join(line.strip() for line in text.splitlines() if line.startswith("Result:")) or "nothing"
+        what = f"{len(results)} of {streams} streams have a result: {said[:200]}"
+        raise ToolFailed(what, tool=TOOL, host=host, raw=raw)
+    frames, seconds = sum(f for f, _ in results), max(s for _, s in results)
+    if frames == 0 or seconds <= 0:
+        raise ToolFailed("sent nothing", tool=TOOL, host=host, raw=raw)
+    return frames, seconds
 
 
-def said(done: Done) -> str:
-    """Reports are on standard error, the account of the end on standard output."""
-    return (done.stderr + b"\n" + done.stdout).decode("utf-8", "replace")
-
-
-def flow_of(heard: Heard, size: FrameBytes, *, asked: int | None) -> Flow:
-    """`asked` is the rate times the time, None at full speed. Raises ToolFailed when an end gave no account."""
-    sent, received = heard.sent.total, heard.received.total
-    for done, total, way in ((heard.sender, sent, "Sent"), (heard.receiver, received, "Received")):
-        if total is None or total.way != way:
-            tail = " ".join(said(done).split())[-200:] or "it printed nothing"
-            raise ToolFailed(f"ended with {done.status} and no account of its frames: {tail}", tool=TOOL, host=done.host, raw=heard.raw)
-    assert sent is not None and received is not None  # noqa: S101, PT018 -- looked at above
-    if sent.packets == 0:
-        raise ToolFailed("sent nothing", tool=TOOL, host=heard.sender.host, raw=heard.raw)
-    wanted = max(sent.packets, asked or 0)
-    strangers = received.packets - sent.packets if 0 < received.packets - sent.packets <= TOLERATED else 0
-    came = received.packets - strangers
-    return Flow(
-        link=heard.way.name,
-        asked_frames=wanted,
-        sent_frames=sent.packets,
-        refused_frames=wanted - sent.packets,
-        received_frames=came,
-        lost_frames=sent.packets - came,
-        duplicated_frames=0,
-        reordered_frames=0,
-        foreign_frames=strangers,
-        sent_seconds=sent.seconds,
-        mean_frame_bytes=float(size),
-        received_bytes=came * size,
-    )
-
-
-def readings_of(heard: Heard) -> list[Reading]:
-    """Frames sent and received in each interval of the receiver, at its end by the sender's clock."""
-    out = []
-    for at_s, sent, received in matched(heard.sent.reports, heard.received.reports, offset_s=heard.ahead_s):
-        wall_s = heard.sender.started_s + (at_s - heard.sender.started_s) % ROUND_S  # its lines count modulo 1000 s
-        for name, value in (("sent_pps", sent), ("received_pps", received), ("lost_pps", max(0.0, sent - received))):
-            out.append(Reading(wall_s, heard.way.name, name, value))
-    return out
+def _share(asked: Asked, nth: int, streams: int) -> int:
+    """Frames of one stream; 0 is until it is stopped."""
+    return 0 if asked.frames is None else asked.frames // streams + (1 if nth < asked.frames % streams else 0)

@@ -126,11 +126,11 @@ class Trex:
             sent, came, sent_bytes = int(sender["opackets"]), int(receiver["ipackets"]), int(sender["obytes"])
         except (KeyError, TypeError, ValueError) as e:
             raise ToolFailed(f"its counters cannot be read: {e!r}", tool=TOOL, host=self._host.name, raw=raw) from e
-        if sent == 0:
-            raise ToolFailed("sent nothing", tool=TOOL, host=self._host.name, raw=raw)
         wanted = max(sent, 0 if offer.rate is None else round(offer.rate * offer.duration))
+        if sent == 0 and (offer.rate is None or wanted > TOLERATED):
+            raise ToolFailed("sent nothing", tool=TOOL, host=self._host.name, raw=raw)
         strangers = came - sent if 0 < came - sent <= TOLERATED else 0
-        mean = sent_bytes / sent if self._model.profile else offer.mix.mean
+        mean = sent_bytes / sent if self._model.profile and sent else offer.mix.mean
         return Flow(
             link=way.name,
             asked_frames=wanted,

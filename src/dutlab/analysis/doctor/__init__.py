@@ -12,7 +12,8 @@ CHECKS: tuple[Callable[[Patient], Iterator[Finding]], ...] = (
     path.mtu, path.carried, path.neighbours,
     wire.speed_and_duplex, wire.flow_control, wire.optics,
     card.offloads, card.small_ring, card.moderation, card.interrupts, card.far_node, card.shared_core,
-    processor.governor, processor.setperf, processor.boost, processor.idle_states, processor.clock_source, processor.busy, processor.stolen,
+    processor.governor, processor.setperf, processor.boost, processor.idle_states, processor.clock_source, processor.timecounter,
+    processor.busy, processor.stolen,
     system.firewall, system.pf, system.pool_debug, system.kernel_relinking, system.one_stream,
 )  # fmt: skip
 

@@ -7,9 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-NOT_KNOWN = "not known: no published figure was found, and it was not measured here"
+NOT_KNOWN = "no published figure was found, and it was not measured here"
 WORTH_PERCENT = 1.0
 """A price from which a finding is a warning; below it is less than repeats differ by."""
+_LOSES_FRAMES = {"mtu-mismatch", "jumbo-meaning", "half-duplex"}
+"""Whatever they cost on average: frames that do not fit are all lost."""
+_BY_HAND = "by hand: "
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,7 @@ class Price:
     of: str
     """Of what: `TCP goodput`, `the clock of a core`."""
     source: str
-    """How that is known: a formula with its numbers, a published measurement, a reading."""
+    """How that is known: a formula with its numbers, a published measurement, a reading; of one that is not known, why not."""
 
     @property
     def words(self) -> str:
@@ -48,6 +51,11 @@ class Step:
     host: str
     command: str
 
+    @property
+    def by_hand(self) -> str:
+        """What a person is to do; empty for a command."""
+        return self.command.removeprefix(_BY_HAND) if self.command.startswith(_BY_HAND) else ""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -66,8 +74,8 @@ class Finding:
 
     @property
     def is_worth_a_warning(self) -> bool:
-        """Its price is known and more than noise."""
-        return self.price.percent is not None and self.price.percent >= WORTH_PERCENT
+        """Its price is known and more than noise, or it loses frames."""
+        return self.kind in _LOSES_FRAMES or (self.price.percent is not None and self.price.percent >= WORTH_PERCENT)
 
     def to_json(self) -> dict[str, Any]:
         """For programs and run folders."""

@@ -26,6 +26,7 @@ slurp() {
   [ -e "$1" ] || { echo 'no such file on this kernel' >&2; return 1; }
   cat -- "$1" 2>/dev/null || { echo 'cannot be read' >&2; return 1; }
 }
+bsd() { [ "$(uname -s)" != Linux ] || { echo 'a question for BSD' >&2; return 1; }; "$@"; }
 every() (  # FOLDER PATTERN: what the files that match hold, each text once
   cd -- "$1" 2>/dev/null && cat -- $2 2>/dev/null | sort -u | grep . || { echo 'no such file on this kernel' >&2; exit 1; }
 )

@@ -13,7 +13,7 @@ class FactTree:
         self._absent: dict[str, str] = {}
 
     def put(self, path: str, value: object, why: str = "") -> None:
-        """`path` is divided by dots, or by slashes where names with dots in them are part of it."""
+        """`path` is divided by dots, or by slashes where names with dots in them are part of it. A later value stands for an earlier."""
         node = self._tree
         *folders, leaf = path.split("/") if "/" in path else path.split(".")
         for folder in folders:
@@ -21,6 +21,8 @@ class FactTree:
         node[leaf] = value
         if value is None:
             self._absent[path] = why or "not reported"
+        else:
+            self._absent.pop(path, None)
 
     def to_json(self) -> dict[str, Any]:
         """Sorted, with the reasons under `absent`."""

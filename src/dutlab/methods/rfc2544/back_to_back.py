@@ -10,9 +10,9 @@ asks for a binary search) until it is a hundredth of the burst. Frames that the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from statistics import fmean, pstdev
 
+from dutlab.methods.bracket import Bracket, bracket
 from dutlab.methods.ports import Row
 from dutlab.methods.rfc2544.stand import Result, Stand, failed, made
 from dutlab.units import Pps, Seconds
@@ -22,14 +22,6 @@ SHORTEST_FRAMES = 16
 RESOLUTION = 0.01
 
 
-@dataclass(frozen=True)
-class Longest:
-    """`None` as `lost_from`: the longest burst of the test came through."""
-
-    frames: int
-    lost_from: int | None
-
-
 async def measure(stand: Stand, throughput: Pps) -> Result:
     """One row a repeat. Only for a throughput below the highest rate (RFC 9004 section 5.2): else every burst comes through."""
     if throughput >= stand.maximum:
@@ -37,7 +29,7 @@ async def measure(stand: Stand, throughput: Pps) -> Result:
     rows = list[Row]()
     for repeat in range(1, stand.asked.burst_repeats + 1):
         longest = await _longest(stand)
-        rows.append({"repeat": repeat, "burst_frames": longest.frames, "lost_from_frames": longest.lost_from})
+        rows.append({"repeat": repeat, "burst_frames": longest.held, "lost_from_frames": longest.failed_from})
     bursts = [float(row["burst_frames"] or 0) for row in rows]
     notes = []
     if any(row["lost_from_frames"] is None for row in rows):
@@ -63,19 +55,9 @@ def buffer_times(burst: float, *, throughput: Pps, maximum: Pps) -> Mapping[str,
     return {"buffer_implied_ns": implied * 1e9, "buffer_corrected_ns": implied * (1 - throughput / maximum) * 1e9}
 
 
-async def _longest(stand: Stand) -> Longest:
+async def _longest(stand: Stand) -> Bracket:
     most = max(int(stand.maximum * stand.asked.seconds(LONGEST_S)), SHORTEST_FRAMES)
-    good, burst = 0, SHORTEST_FRAMES
-    while await _whole(stand, burst):
-        good = burst
-        if burst >= most:
-            return Longest(good, None)
-        burst = min(burst * 2, most)
-    bad = burst
-    while bad - good > max(1, good * RESOLUTION):
-        middle = (good + bad) // 2
-        good, bad = (middle, bad) if await _whole(stand, middle) else (good, middle)
-    return Longest(good, bad)
+    return await bracket(lambda frames: _whole(stand, frames), first=SHORTEST_FRAMES, most=most, resolution=RESOLUTION)
 
 
 async def _whole(stand: Stand, frames: int) -> bool:

@@ -19,8 +19,8 @@ class IpgenModel(GeneratorModel):
     """One process, driven by a script of its own (-S); it pins its threads itself, so `cores` are of its benchmark only."""
 
     kind: ClassVar[str] = "ipgen"
+    stepped: ClassVar[bool] = True
     lacks: ClassVar[Mapping[Ask, str]] = {
-        Ask.PROFILE: "its scripts change the rate in steps of a second at least",
         Ask.SEVERAL_SIZES: ONE_SIZE,
         Ask.ORDER: ONE_SIZE,
         Ask.SEVERAL_LINKS: "it has one port that sends and one that receives",

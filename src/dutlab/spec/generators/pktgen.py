@@ -1,33 +1,29 @@
-"""Generator `pkt-gen` of netmap: one sends, another receives."""
+"""Generator `pktgen`: the Linux kernel's own, driven by files under /proc/net/pktgen."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import Field, Strict
 
-from dutlab.spec.generators.base import Ask
 from dutlab.spec.generators.counted import CountedModel
 
-LONGEST_FRAME = 2048
-"""Bytes with FCS: a buffer of netmap, unless its buf_size was raised."""
+# net/core/pktgen.c: Ethernet, IP, UDP, and its own header of 16 bytes (struct pktgen_hdr), which carries a sequence number and a time.
+_PKTGEN_HEADER = 16
+_FCS = 4
+SHORTEST = {4: 14 + 20 + 8 + _PKTGEN_HEADER + _FCS, 6: 14 + 40 + 8 + _PKTGEN_HEADER + _FCS}
+"""Bytes with FCS, by IP version."""
 
 
-class PktGenModel(CountedModel):
-    """pkt-gen -f tx and -f rx; `streams` are its threads (-p), the first on the first of `cores` (-a)."""
+class PktgenModel(CountedModel):
+    """Kernel pktgen, one kernel thread a stream."""
 
-    kind: ClassVar[str] = "pkt-gen"
-    lacks: ClassVar[Mapping[Ask, str]] = {
-        **{ask: why for ask, why in CountedModel.lacks.items() if ask is not Ask.READINGS},
-        Ask.BOTH_WAYS: "a netmap port belongs to one pkt-gen, which sends or receives",
-        Ask.IPV6: "its words for IPv6 addresses with ports changed between its versions",
-    }
+    kind: ClassVar[str] = "pktgen"
 
-    program: Annotated[str, Field(pattern=r"^[^\s'\"]+$")] = "pkt-gen"
-    """Its name, or where it lies."""
+    burst: Annotated[int, Strict(), Field(ge=1, le=1024)] = 1
+    """Frames handed to the driver at once (`burst`); more is faster, and less even."""
 
     def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
-        """A frame fits one buffer."""
-        del ipv6
-        return f"a buffer of netmap takes at most {LONGEST_FRAME} bytes with FCS" if frame_bytes > LONGEST_FRAME else ""
+        """Its headers bound the length from below."""
+        least = SHORTEST[6 if ipv6 else 4]
+        return f"pktgen's headers need at least {least} bytes with FCS" if frame_bytes < least else ""

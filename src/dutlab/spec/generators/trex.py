@@ -20,8 +20,8 @@ class TrexModel(GeneratorModel):
     """A server that is started for the run, or runs already."""
 
     kind: ClassVar[str] = "trex"
+    stepped: ClassVar[bool] = True
     lacks: ClassVar[Mapping[Ask, str]] = {
-        Ask.PROFILE: "its rate stands when it starts",
         Ask.ORDER: "it mixes sizes by their rates, in no order",
         Ask.TRANSPORT: _OWN,
         Ask.FLOWS: _OWN,

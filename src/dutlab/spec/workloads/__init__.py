@@ -17,6 +17,7 @@ from pydantic import BeforeValidator, PlainSerializer, ValidationError, Validati
 
 from dutlab.spec.model import Loc, did_you_mean, fault, faults_of, refuse
 from dutlab.spec.workloads.base import Setting, Wire, WorkloadModel
+from dutlab.spec.workloads.datagrams import DatagramsWorkload
 from dutlab.spec.workloads.generators import GeneratorsWorkload
 from dutlab.spec.workloads.iperf3 import Iperf3Workload
 from dutlab.spec.workloads.latency import LatencyWorkload
@@ -26,8 +27,10 @@ from dutlab.spec.workloads.path_mtu import PathMtuWorkload
 from dutlab.spec.workloads.quick_test import QuickTestWorkload
 from dutlab.spec.workloads.reconf import ReconfWorkload
 from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
+from dutlab.spec.workloads.routes import RoutesWorkload
 from dutlab.spec.workloads.search import SearchWorkload
 from dutlab.spec.workloads.soak import SoakWorkload
+from dutlab.spec.workloads.state import StateWorkload
 from dutlab.spec.workloads.steps import StepsWorkload
 from dutlab.spec.workloads.sweep import SweepWorkload
 
@@ -45,8 +48,11 @@ _MODELS: tuple[type[WorkloadModel], ...] = (
     StepsWorkload,
     PathMtuWorkload,
     Rfc2544Workload,
+    RoutesWorkload,
+    StateWorkload,
     MatrixWorkload,
     GeneratorsWorkload,
+    DatagramsWorkload,
 )
 KINDS: Mapping[str, type[WorkloadModel]] = {model.kind: model for model in _MODELS}
 

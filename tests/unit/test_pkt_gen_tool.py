@@ -14,10 +14,10 @@ from dutlab.hosts.host import Done
 from dutlab.hosts.local import LocalHost
 from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Offer
-from dutlab.spec.generators.pktgen import PktGenModel
-from dutlab.tools import pktgen
+from dutlab.spec.generators.pkt_gen import PktGenModel
+from dutlab.tools import pkt_gen
 from dutlab.tools.generators import Place
-from dutlab.tools.pktgen import Heard, flow_of, readings_of
+from dutlab.tools.pkt_gen import Heard, flow_of, readings_of
 from dutlab.units import Pps, Seconds
 from generator_files import way
 
@@ -41,20 +41,20 @@ def heard(sender=SENT, receiver=b"", *, reports=(b"", b""), ahead_s=0.0, started
 def came(tmp_path, monkeypatch):
     """How many frames the receiver is to say it received."""
     monkeypatch.setenv("PKT_GEN_CAME", str(tmp_path / "came"))
-    monkeypatch.setattr(pktgen, "LINK_WAIT_S", 0.1)
-    monkeypatch.setattr(pktgen, "READY_S", 0.2)
+    monkeypatch.setattr(pkt_gen, "LINK_WAIT_S", 0.1)
+    monkeypatch.setattr(pkt_gen, "READY_S", 0.2)
 
     async def ways_of(*_):
         return [way()]
 
-    monkeypatch.setattr(pktgen, "ways_of", ways_of)
+    monkeypatch.setattr(pkt_gen, "ways_of", ways_of)
     return tmp_path / "came"
 
 
 def offered(model, *, rate=5000.0, warmup=0.0):
     async def drive():
         host = LocalHost("source")
-        tool = pktgen.PktGen(model, Place({"source": host, "sink": host}, None, {"source": [1]}, None))
+        tool = pkt_gen.PktGen(model, Place({"source": host, "sink": host}, None, {"source": [1]}, None))
         try:
             await tool.check()
             offer = Offer(("a",), frame_mix(64), None if rate is None else Pps(rate), Seconds(0.6), Seconds(warmup), Seconds(0.1))

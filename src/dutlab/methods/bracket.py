@@ -1,0 +1,29 @@
+"""The largest whole number for which something holds: doubled from a small one until it does not, then the gap is halved."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """`held` is the largest that held, 0 if none did; `failed_from` the smallest that did not, None if all held."""
+
+    held: int
+    failed_from: int | None
+
+
+async def bracket(holds: Callable[[int], Awaitable[bool]], *, first: int, most: int, resolution: float) -> Bracket:
+    """Between `first` and `most`; ends when the two lie at most `resolution` of the smaller apart."""
+    good, tried = 0, min(first, most)
+    while await holds(tried):
+        good = tried
+        if tried >= most:
+            return Bracket(good, None)
+        tried = min(tried * 2, most)
+    bad = tried
+    while bad - good > max(1, good * resolution):
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if await holds(middle) else (good, middle)
+    return Bracket(good, bad)

@@ -1,0 +1,79 @@
+"""Method `routes`: what the DUT forwards with so many routes in it, the destinations spread over all of them.
+
+The routes are loaded first and looked at: the DUT must count as many as were loaded, and send addresses behind some of them the way
+that was meant. Then frames go to one address behind each route in pseudo-random order, at full speed (with the figures of `sweep`) or in
+a search (with those of `search`). Beside these:
+
+    routes_loaded       as the DUT counts them
+    routes_load_s       what loading them took; routes_load_per_s is their quotient
+    routes_hit          different routes that a frame was sent along, as far as a trial is long enough
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from ipaddress import ip_network
+
+from dutlab.errors import InputError, MeasurementError
+from dutlab.methods import search, sweep
+from dutlab.methods.carrying import Carrying
+from dutlab.methods.ports import Bench, Measured, RoutesLoaded, RouteTable
+from dutlab.plan.cell import Cell
+from dutlab.spec.spread import Spread
+from dutlab.spec.traffic import FlowSet, Traffic
+
+SEED = 1
+
+
+async def measure(bench: Bench, cell: Cell) -> Measured:
+    """Params: routes, network, and those of sweep or of search. Raises InputError, ToolFailed, HostError, and MeasurementError."""
+    if bench.routes is None:
+        raise InputError("no routes can be loaded into this DUT", remedy="take a DUT of family linux, or load them in a mode of your own")
+    link, spread = cell.links[0], _spread(cell)
+    loaded = await _loaded(bench.routes, link, spread)
+    carrying = replace(bench, generator=Carrying(bench.generator, traffic_to(spread)))
+    if cell.params.get("preset") is not None:
+        measured: Measured = await search.measure(carrying, cell)
+        sent = max((int(row["sent_frames"] or 0) for row in measured.tables["trials"]), default=0)
+    else:
+        measured = await sweep.measure(carrying, cell)
+        sent = sum(flow.sent_frames for flow in measured.flows)
+        if not sum(flow.received_frames for flow in measured.flows):
+            measured = replace(measured, notes=(*measured.notes, "not one frame came back: the DUT forwards nothing to these routes"))
+    hit = min(spread.count, sent)
+    figures = {
+        **measured.figures[cell.link_label],
+        "routes_loaded": float(loaded.count),
+        "routes_load_s": loaded.took_s,
+        "routes_load_per_s": loaded.count / loaded.took_s if loaded.took_s > 0 else 0.0,
+        "routes_hit": float(hit),
+    }
+    notes = [f"the DUT counts {loaded.count} routes; {loaded.checked} addresses behind them are led to the sink"]
+    if hit < spread.count:
+        notes.append(f"the longest trial sent {sent} frames, so at most {hit} of {spread.count} routes were used in it; lengthen it")
+    return replace(measured, figures={**measured.figures, cell.link_label: figures}, notes=(*measured.notes, *notes))
+
+
+def traffic_to(spread: Spread) -> Traffic:
+    """One flow to an address in each part: in each round of as many frames every part is hit once."""
+    flows = FlowSet(
+        count=spread.count, destinations=spread.network, destination_addresses=spread.count, source_ports=1, destination_ports=1, seed=SEED
+    )
+    return Traffic(flows=flows)
+
+
+async def _loaded(table: RouteTable, link: str, spread: Spread) -> RoutesLoaded:
+    """Raises MeasurementError when the DUT has not taken them as they were meant."""
+    loaded = await table.load(link, spread)
+    if loaded.count != spread.count:
+        raise MeasurementError(f"{spread.count} routes were loaded, and the DUT counts {loaded.count}")
+    if loaded.astray:
+        raise MeasurementError(f"{len(loaded.astray)} of {loaded.checked} addresses would be sent elsewhere, the first: {loaded.astray[0]}")
+    return loaded
+
+
+def _spread(cell: Cell) -> Spread:
+    try:
+        return Spread.over(ip_network(str(cell.params["network"])), int(cell.params["routes"] or 0))
+    except (KeyError, ValueError) as e:
+        raise InputError(f"workload {cell.workload} is not fully described: {e}", remedy="see `routes` in the reference") from e

@@ -1,0 +1,192 @@
+"""Most concurrent flows: so many are begun, and then each is answered; those whose answers come through are known to the DUT at once.
+
+That frames of new flows arrive shows nothing: a full table may forget an old flow for each new one (nf_conntrack's early_drop takes those
+that were not answered). Where answers cannot be addressed, because the DUT gives flows other ports, a flow counts when its first frame
+arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.methods.bracket import Bracket, bracket
+from dutlab.methods.ledger import doubts_of, made_frames, negative_loss
+from dutlab.methods.ports import Directions, Flow, FlowCounts, Generator, IPAddress, Offer, Row, StateTable
+from dutlab.methods.state.asked import Asked
+from dutlab.methods.state.watched import counted
+from dutlab.units import Pps, Seconds, si
+
+FIRST_FLOWS = 1024
+SPARE_S = 30.0
+"""A flow is kept so much longer than it takes to begin and to answer all of them."""
+TRIES = 4
+"""Of a number of flows, each at half the rate of the one before."""
+MADE = 0.995
+"""Share of the flows that the generator must have begun."""
+
+
+class _Cut(Exception):
+    """The search cannot go on; the text says why."""
+
+
+class _Nothing(Exception):
+    """Not one flow is known, at the first number already; the text says what came."""
+
+
+@dataclass(frozen=True)
+class Concurrent:
+    """What was found. `cut`: why the search ended before it was done."""
+
+    bracket: Bracket
+    rows: Sequence[Row]
+    notes: Sequence[str]
+    doubts: Sequence[Doubt]
+
+    @property
+    def figures(self) -> Mapping[str, float]:
+        """Both bounds, as far as they are known; nought is no bound."""
+        found = {"concurrent_flows": self.bracket.held, "concurrent_upper_flows": self.bracket.failed_from}
+        return {name: float(value) for name, value in found.items() if value}
+
+
+@dataclass
+class _Filling:
+    generator: Generator
+    states: StateTable
+    asked: Asked
+    fill: Pps
+    rows: list[Row] = field(default_factory=list)
+    doubts: dict[DoubtKind, Doubt] = field(default_factory=dict)
+    best: int = 0
+
+    async def holds(self, flows: int) -> bool:
+        """Whether so many are known at once; what fails is tried more slowly, for frames may have been lost to the rate. Raises _Cut."""
+        usual = self.fill
+        for _ in range(TRIES):
+            row = await self._sound(flows)
+            if known(row) >= flows * (1 - self.asked.loss):
+                self.best = flows
+                return True
+            if not row["set_up_flows"] and self.best and not known(await self._sound(self.best)):
+                raise _Cut(f"nothing came back, not even of {self.best} flows, which had come through: the DUT is down, or the path is")
+            if not self.best and not known(row):
+                raise _Nothing(_silence(row))
+            if turned_away(row):
+                break
+            self.fill = Pps(self.fill / 2)
+        slowest, self.fill = row["fill_per_s"], usual
+        if not turned_away(row) and (begun := int(row["begun_flows"] or 0)) < flows * MADE:
+            raise _Cut(f"the generator began {begun} of {flows} flows, even at {si(float(slowest or 0), 'pps')}; lower fill_rate")
+        return False
+
+    async def _sound(self, flows: int) -> Row:
+        """A trial whose counters can be true; one that contradicts itself is done once more. Raises _Cut."""
+        for _ in range(2):
+            row, faults = await self._once(flows)
+            self.rows.append(row)
+            if not faults:
+                return row
+        raise _Cut(f"two trials of {flows} flows in a row told nothing: {faults[0].detail}")
+
+    async def _once(self, flows: int) -> tuple[Row, list[Doubt]]:
+        await self.states.forget()
+        before = await self.states.counts()
+        there = await self._offer(flows, Directions.FORWARD, None)
+        after = await self.states.counts()
+        row = {
+            "asked_flows": flows,
+            "fill_per_s": self.fill,
+            "begun_flows": made_frames(there),
+            "set_up_flows": there.received_frames,
+            "answered_flows": None,
+            **counted(before, after),
+        }
+        faults = [d for d in (*negative_loss(there), *self._noted(there)) if d.kind in (DoubtKind.NEGATIVE_LOSS, DoubtKind.LEDGER_OPEN)]
+        if self.asked.nat_ports is None and there.received_frames > 0:
+            seen = ip_address(there.sources[0]) if there.sources else None
+            back = await self._offer(flows, Directions.ANSWERS, seen)
+            row = {**row, "answered_flows": back.received_frames, **counted(before, await self.states.counts())}
+            faults += negative_loss(back)
+        return row, faults
+
+    def _noted(self, flow: Flow) -> list[Doubt]:
+        found = doubts_of(self._load(1, Directions.FORWARD, None), flow)
+        self.doubts.update({doubt.kind: doubt for doubt in found})
+        return found
+
+    def _load(self, flows: int, directions: Directions, answered: IPAddress | None) -> Offer:
+        return Offer(
+            links=(self.asked.link,),
+            mix=self.asked.mix,
+            rate=self.fill,
+            duration=Seconds(flows / self.fill),
+            drain=self.asked.drain,
+            directions=directions,
+            answered=answered,
+            traffic=self.asked.flows(flows, seed=1),
+        )
+
+    async def _offer(self, flows: int, directions: Directions, answered: IPAddress | None) -> Flow:
+        (flow,) = (await self.generator.offer(self._load(flows, directions, answered))).flows
+        return flow
+
+
+async def measure(generator: Generator, states: StateTable, asked: Asked, fill: Pps) -> Concurrent:
+    """Fills the table at `fill` new flows a second. Raises HostError, ToolFailed, MeasurementError."""
+    await states.keep(2 * asked.most / fill * 2**TRIES + SPARE_S)
+    limits = await states.counts()
+    filling = _Filling(generator, states, asked, fill)
+    try:
+        found = await bracket(filling.holds, first=min(FIRST_FLOWS, asked.most), most=asked.most, resolution=asked.width)
+        notes, doubts = _words(found, filling, limits)
+    except (_Cut, _Nothing) as end:
+        found, notes = Bracket(filling.best, None), [f"concurrent flows: {end}"]
+        doubts = [Doubt(DoubtKind.SEARCH_CUT if isinstance(end, _Cut) else DoubtKind.NO_LOWER_BOUND, str(end), "concurrent_flows")]
+    await states.forget()
+    return Concurrent(found, filling.rows, notes, [*doubts, *filling.doubts.values()])
+
+
+def _silence(first: Row) -> str:
+    if not first["set_up_flows"]:
+        return "not one frame came back: is the path through the DUT open?"
+    return f"of {first['asked_flows']} flows {first['set_up_flows']} were begun and {first['answered_flows']} answers came back"
+
+
+def _words(found: Bracket, filling: _Filling, limits: FlowCounts) -> tuple[list[str], list[Doubt]]:
+    """What ended the search, in sentences, and what there is to doubt."""
+    asked, rows, notes = filling.asked, filling.rows, list[str]()
+    if not any(row.get("tracked_flows") for row in rows):
+        notes.append("concurrent flows: the DUT tracked none in any trial: what passes here needs no state")
+    if asked.nat_ports is not None:
+        notes.append(
+            "concurrent flows: the DUT gives flows other ports, so answers cannot be sent; a flow counts when its first frame arrives"
+        )
+    if found.failed_from is None:
+        words = f"all of {found.held} flows are held, as many as were to be tried: the limit lies higher"
+        return [*notes, f"concurrent flows: {words}"], [Doubt(DoubtKind.NO_UPPER_BOUND, words, "concurrent_flows")]
+    return [*notes, f"concurrent flows: {_ended_by(found.failed_from, rows, limits)}"], []
+
+
+def _ended_by(failed_from: int, rows: Sequence[Row], limits: FlowCounts) -> str:
+    """What the DUT's own counters say of the smallest number that it did not hold."""
+    row = next(row for row in reversed(rows) if row["asked_flows"] == failed_from)
+    grown = {name.removesuffix("_count"): int(row[name] or 0) for name in row if name.endswith("_count") and row[name]}
+    counts = ", ".join(f"{name} {number}" for name, number in grown.items()) or "no counter of the DUT rose"
+    if limits.most is not None and failed_from > limits.most:
+        return f"at {failed_from} the state table is full: it holds {limits.most} ({counts})"
+    answers = "" if row["answered_flows"] is None else f" and {row['answered_flows']} answers came back"
+    return f"of {failed_from} flows {row['set_up_flows']} were taken{answers}, with the table not full by its size ({counts})"
+
+
+def turned_away(row: Row) -> bool:
+    """Whether the DUT itself counted flows that it dropped, or forgot for others: then it was not the rate."""
+    return any(row.get(f"{name}_count") for name in ("insert_failed", "drop", "early_drop"))
+
+
+def known(row: Row) -> int:
+    """Flows of a trial that the DUT was seen to know."""
+    taken, answered = row["set_up_flows"], row["answered_flows"]
+    return int(taken or 0) if answered is None else min(int(taken or 0), int(answered))

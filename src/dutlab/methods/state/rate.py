@@ -1,0 +1,117 @@
+"""New flows a second: the search of `methods.search`, every frame of whose trials begins a flow that the DUT has not seen before.
+
+A flow counts as taken when its first frame arrives. Each trial begins with an empty table and may not fill it: were it full, the rate would
+be that of forgetting. Loss is of flows, since a flow is a frame.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from dutlab.doubts import Doubt
+from dutlab.methods import search
+from dutlab.methods.ports import Generator, Offer, Outcome, Row, StateTable
+from dutlab.methods.search_account import doubts
+from dutlab.methods.search_asked import Search
+from dutlab.methods.search_result import Found
+from dutlab.methods.state.asked import Asked
+from dutlab.methods.state.watched import counted
+from dutlab.spec.goals import Goal
+from dutlab.units import Pps, Seconds
+
+GOAL = "setup"
+ROOM = 0.9
+"""Share of the table that a trial may fill."""
+SLACK = 1.01
+"""A generator may send a little more than it was asked for."""
+
+
+@dataclass
+class FreshFlows:
+    """A generator each of whose trials has flows of its own, before which the DUT forgets all others."""
+
+    generator: Generator
+    states: StateTable
+    asked: Asked
+    rows: list[Row] = field(default_factory=list)
+    """What the DUT counted in each trial."""
+
+    async def offer(self, offer: Offer) -> Outcome:
+        """As the port asks; there is no warm-up, whose flows would be in the table."""
+        await self.states.forget()
+        frames = self.asked.most if offer.rate is None else min(math.ceil(offer.rate * offer.duration * SLACK) + 1, self.asked.most)
+        before = await self.states.counts()
+        traffic = self.asked.flows(frames, seed=len(self.rows) + 1)
+        self.rows.append({})
+        outcome = await self.generator.offer(replace(offer, warmup=Seconds(0.0), traffic=traffic))
+        self.rows[-1] = counted(before, await self.states.counts())
+        return outcome
+
+
+@dataclass(frozen=True)
+class Rate:
+    """What was found, and how the DUT's counters went meanwhile, trial for trial."""
+
+    found: Found
+    counters: Sequence[Row]
+
+    @property
+    def lower_pps(self) -> Pps | None:
+        """The highest rate at which flows are taken."""
+        return self.found.results[GOAL].lower_pps
+
+    @property
+    def figures(self) -> Mapping[str, float]:
+        """Both bounds, as far as they are known."""
+        result = self.found.results[GOAL]
+        bounds = {"setup_lower_per_s": result.lower_pps, "setup_upper_per_s": result.upper_pps}
+        return {name: float(value) for name, value in bounds.items() if value is not None}
+
+    @property
+    def rows(self) -> list[Row]:
+        """A row a trial."""
+        return [
+            {
+                "asked_per_s": t.load_pps,
+                "duration_s": t.duration_s,
+                "begun_flows": t.made_frames,
+                "taken_flows": t.received_frames,
+                "marks": "; ".join(mark.value for mark in t.marks),
+                **counters,
+            }
+            for t, counters in zip(self.found.trials, self.counters, strict=False)
+        ]
+
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """Those of the search, about our figures."""
+        return tuple(replace(d, about=d.about.replace("_pps", "_per_s")) for d in doubts(self.found, {}))
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know, in sentences."""
+        notes = list(self.found.notes)
+        tracked = [row.get("tracked_flows") for row in self.counters if row]
+        if tracked and not any(tracked):
+            notes.append("new flows: the DUT tracked none in any trial, so this is how fast it forwards, not how fast it takes flows")
+        return notes
+
+
+async def measure(generator: Generator, states: StateTable, asked: Asked, *, line_pps: Pps | None, room: int) -> Rate:
+    """`room`: so many flows a trial may begin. Raises MeasurementError when no trial told anything, HostError, InputError."""
+    goal = Goal(GOAL, asked.loss, 0.0, asked.trial, asked.trial, width=max(asked.width, asked.loss), initial_s=asked.trial, steps=0)
+    of_table = Pps(room / SLACK / asked.trial)
+    by_line = line_pps is not None and line_pps < of_table
+    wanted = Search(
+        links=(asked.link,),
+        mix=asked.mix,
+        goals=(goal,),
+        highest=line_pps if by_line else of_table,
+        highest_is="the line rate" if by_line else f"the rate at which a trial of {asked.trial:g} s begins {room} flows, as many as it may",
+        warmup=Seconds(0.0),
+        drain=asked.drain,
+    )
+    fresh = FreshFlows(generator, states, asked)
+    return Rate(await search.find(fresh, wanted), fresh.rows)

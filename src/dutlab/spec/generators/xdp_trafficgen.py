@@ -1,0 +1,43 @@
+"""Generator `xdp-trafficgen` of xdp-tools: one frame, sent again and again from inside the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+from pydantic_core import InitErrorDetails
+
+from dutlab.spec.generators.base import Ask
+from dutlab.spec.generators.counted import CountedModel
+from dutlab.spec.model import fault
+
+# xdp-tools 1.2 to 1.5, xdp-trafficgen.c, udp_packet: Ethernet, IPv6, UDP, 64 bytes without FCS in all; hop_limit is 1.
+SHORTEST_FRAME = 64 + 4
+"""With FCS; versions without --pkt-size send no other size."""
+
+
+class XdpTrafficgenModel(CountedModel):
+    """`xdp-trafficgen udp`: as fast as it goes, and only where nothing routes."""
+
+    kind: ClassVar[str] = "xdp-trafficgen"
+    stepped: ClassVar[bool] = False
+    lacks: ClassVar[Mapping[Ask, str]] = {
+        **CountedModel.lacks,
+        Ask.RATE: "it has no rate, only as fast as it goes",
+        Ask.PROFILE: "it has no rate, only as fast as it goes",
+        Ask.IPV4: "its frames are IPv6",
+        Ask.ROUTED: "its frames have a hop limit of 1, which no router forwards",
+    }
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether it is asked for other cores than it takes (xdp-trafficgen.c, create_runners: 0, 1, …)."""
+        del data
+        if made is None or made.cores in ((), tuple(range(made.streams))):
+            return []
+        return [fault(("cores",), "xdp-trafficgen pins its streams to the cores 0, 1, … by itself; leave cores out")]
+
+    def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
+        """Its headers bound the length from below."""
+        del ipv6
+        return "" if frame_bytes >= SHORTEST_FRAME else f"xdp-trafficgen's shortest frame has {SHORTEST_FRAME} bytes with FCS"

@@ -1,0 +1,101 @@
+"""Workload `routes`: forwarding against the size of the DUT's routing table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from ipaddress import IPv4Network, IPv6Network
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import Field, Strict
+from pydantic_core import InitErrorDetails
+
+from dutlab.errors import InputError
+from dutlab.spec.fields import Duration, Network
+from dutlab.spec.generators import Ask
+from dutlab.spec.goals import goals_named
+from dutlab.spec.mixes import Mix
+from dutlab.spec.model import Loc, fault
+from dutlab.spec.traffic import MOST_FLOWS
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting
+from dutlab.spec.workloads.frames import FrameWorkload, each_once, outside
+from dutlab.units import Seconds
+
+_LOAD_S = 40e-6
+"""A route in and out again, to count with."""
+_SEARCH_S = 30.0
+
+_Count = Annotated[int, Strict(), Field(ge=1, le=MOST_FLOWS)]
+
+
+class RoutesWorkload(FrameWorkload):
+    """So many routes in the DUT, and frames to a destination behind each: one trial a count. One link at a time."""
+
+    kind: ClassVar[str] = "routes"
+    tool: ClassVar[str] = "engine"
+
+    counts: tuple[_Count, ...] = (10, 10_000, 1_000_000)
+    network: Network = IPv4Network("10.0.0.0/8")
+    """Cut into as many equal parts as the largest count needs; each count takes the first of them, a route each."""
+    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate(64),))
+    preset: str | None = None
+    """Of a search; None measures what is forwarded at full speed."""
+    duration: Duration = Seconds(10.0)
+    """Of a trial at full speed; a search has its own."""
+    warmup: Duration = Seconds(1.0)
+    drain: Duration = Seconds(0.5)
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether counts are there, each once, and the network holds them."""
+        faults = super().cross_faults(data, made)
+        if made is None:
+            return faults
+        faults += each_once("counts", [str(n) for n in made.counts])
+        most = max(made.counts, default=1)
+        if most > made.network.num_addresses:
+            faults.append(fault(("network",), f"{made.network} has {made.network.num_addresses} addresses, not {most}"))
+        faults += [
+            fault(("links", i), "one link at a time: a route leads to one sink") for i, s in enumerate(made.links or ()) if len(s) > 1
+        ]
+        if made.preset is not None:
+            try:
+                goals_named(made.preset)
+            except InputError as error:
+                faults.append(fault(("preset",), str(error)))
+        return [*faults, *outside([
+            ("duration", made.duration, 0.1, LONGEST_TRIAL),
+            ("warmup", made.warmup, 0, LONGEST_WAIT),
+            ("drain", made.drain, 0, LONGEST_WAIT),
+        ])]  # fmt: skip
+
+    def count(self, every_link: Iterable[str]) -> int:
+        """How many settings there are."""
+        return super().count(every_link) * len(self.counts)
+
+    def part_of(self, count: int) -> IPv4Network | IPv6Network:
+        """What `count` routes lie in. Routes are of one length whatever their count, so that only their number differs."""
+        length = self.network.prefixlen + (max(self.counts) - 1).bit_length() - (count - 1).bit_length()
+        return type(self.network)((self.network.network_address, length))
+
+    def asks(self) -> Iterator[tuple[Loc, Ask]]:
+        """Destinations of their own, and with a preset a rate."""
+        yield from super().asks()
+        yield (), Ask.FLOWS
+        if self.preset is not None:
+            yield ("preset",), Ask.RATE
+
+    def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
+        """One a link, size and count."""
+        own = {"duration_s": self.duration} if self.preset is None else {"preset": self.preset}
+        seconds = self.warmup + self.duration + self.drain if self.preset is None else _SEARCH_S
+        for links, mix, sized in self.sized(every_link):
+            for count in self.counts:
+                params: Params = {
+                    **sized,
+                    "routes": count,
+                    "network": str(self.part_of(count)),
+                    **own,
+                    "warmup_s": self.warmup,
+                    "drain_s": self.drain,
+                }
+                yield Setting(links, params, Seconds(seconds + count * _LOAD_S), mix)

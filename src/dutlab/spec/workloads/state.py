@@ -1,0 +1,104 @@
+"""Workload `state`: how fast the DUT takes new flows, and how many it knows at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, Strict
+from pydantic_core import InitErrorDetails
+
+from dutlab.spec.fields import Duration, FrameRate, Share
+from dutlab.spec.generators import Ask
+from dutlab.spec.mixes import Mix
+from dutlab.spec.model import Loc, fault
+from dutlab.spec.traffic import MOST_FLOWS, RFC4814_DESTINATION_PORTS, RFC4814_SOURCE_PORTS
+from dutlab.spec.workloads.base import LONGEST_WAIT, Params, Setting
+from dutlab.spec.workloads.frames import FrameWorkload, each_once, outside
+from dutlab.units import Seconds
+
+StateTest = Literal["rate", "concurrent"]
+ALL_TESTS: tuple[StateTest, ...] = ("rate", "concurrent")
+_LEAST_FLOWS = 1024
+_RATE_S, _CONCURRENT_S = 60.0, 180.0
+"""What each takes, to count with; both are searches."""
+
+_Flows = Annotated[int, Strict(), Field(ge=_LEAST_FLOWS, le=MOST_FLOWS)]
+_Port = Annotated[int, Strict(), Field(ge=1, le=65535)]
+
+
+class StateWorkload(FrameWorkload):
+    """New flows a second, and most concurrent flows (RFC 2647 sections 3.7 and 3.8; RFC 9411 sections 7.2 and 7.5), of UDP."""
+
+    kind: ClassVar[str] = "state"
+    tool: ClassVar[str] = "engine"
+
+    tests: tuple[StateTest, ...] = ALL_TESTS
+    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate(64),))
+    trial: Duration = Seconds(0.5)
+    """Of the search for the rate: every frame of it begins a flow."""
+    loss: Share = 0.001
+    """Share of flows that may fail."""
+    width: Share = 0.05
+    """The bounds of either result lie at most so far apart."""
+    fill_rate: FrameRate | None = None
+    """New flows a second while the table is filled; None is half of the rate that was found."""
+    most_flows: _Flows = MOST_FLOWS
+    """No more are tried."""
+    destination_ports: _Port = RFC4814_DESTINATION_PORTS[1]
+    """Flows differ in source port and in so many destination ports. With 1, a translator needs a port of its own for each flow."""
+    table_flows: _Flows | None = None
+    """Size that the DUT's table is set to; None leaves it."""
+    nat_ports: tuple[_Port, _Port] | None = None
+    """First and last port that a translating DUT may use; None leaves it."""
+    drain: Duration = Seconds(0.5)
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether tests are there, each once, and the numbers make sense."""
+        faults = super().cross_faults(data, made)
+        if made is None:
+            return faults
+        faults += each_once("tests", made.tests)
+        faults += [
+            fault(("links", i), "one link at a time: its flows fill the table") for i, s in enumerate(made.links or ()) if len(s) > 1
+        ]
+        if "rate" not in made.tests and made.fill_rate is None:
+            faults.append(fault(("fill_rate",), "missing; without the test rate nobody knows how fast the table may be filled"))
+        if made.nat_ports is not None and made.nat_ports[0] > made.nat_ports[1]:
+            faults.append(fault(("nat_ports",), f"{made.nat_ports[0]} is above {made.nat_ports[1]}"))
+        return [
+            *faults,
+            *outside([("trial", made.trial, 0.05, 60), ("drain", made.drain, 0, LONGEST_WAIT)]),
+            *outside([("loss", made.loss, 0, 0.5), ("width", made.width, 0.001, 0.5)], unit=""),
+        ]
+
+    @property
+    def flows(self) -> int:
+        """So many are tried at most, and can be told apart."""
+        return min(self.most_flows, RFC4814_SOURCE_PORTS[1] * self.destination_ports)
+
+    def asks(self) -> Iterator[tuple[Loc, Ask]]:
+        """Flows, at a rate."""
+        yield from super().asks()
+        yield (), Ask.FLOWS
+        yield (), Ask.RATE
+
+    def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
+        """One a link and size; the tests follow one another inside it."""
+        seconds = (_RATE_S if "rate" in self.tests else 0.0) + (_CONCURRENT_S if "concurrent" in self.tests else 0.0)
+        for links, mix, sized in self.sized(every_link):
+            params: Params = {
+                **sized,
+                "tests": ",".join(name for name in ALL_TESTS if name in self.tests),
+                "trial_s": self.trial,
+                "loss_ratio": self.loss,
+                "width_ratio": self.width,
+                "fill_pps": self.fill_rate,
+                "most_flows": self.flows,
+                "destination_ports": self.destination_ports,
+                "table_flows": self.table_flows,
+                "nat_ports": None if self.nat_ports is None else "{}-{}".format(*self.nat_ports),
+                "drain_s": self.drain,
+            }
+            yield Setting(links, params, Seconds(seconds), mix)

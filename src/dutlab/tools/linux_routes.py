@@ -1,0 +1,87 @@
+"""Routes of a Linux DUT: a methods.ports.RouteTable by `ip -batch`.
+
+They go into the main table, where a router has its routes: a table of its own would need a rule, which every packet would then have to
+pass. Their protocol number tells them from all others, so that exactly they can be counted and taken away.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from ipaddress import IPv4Address, IPv6Address
+
+from dutlab.dut.mode import Announce, UndoStep
+from dutlab.errors import MeasurementError
+from dutlab.hosts.host import Host
+from dutlab.methods.ports import End, RoutesLoaded
+from dutlab.spec.spread import IPNetwork, Spread
+from dutlab.spec.testbed import Testbed
+
+PROTOCOL = 219
+"""Of these routes: one that /etc/iproute2/rt_protos has no name for."""
+SAMPLES = 64
+LOAD_S = 900.0
+"""As long as loading may take: a million routes take half a minute."""
+
+
+class LinuxRoutes:
+    """`announce` is told of the routes before the first one is there."""
+
+    def __init__(self, dut: Host, testbed: Testbed, announce: Announce) -> None:
+        self._dut, self._testbed, self._announce = dut, testbed, announce
+
+    async def load(self, link: str, spread: Spread, towards: End = End.SINK) -> RoutesLoaded:
+        """Raises MeasurementError, CommandFailed, HostError."""
+        path = self._testbed.links[link]
+        hop, port = (path.sink_address.ip, path.dut_out) if towards is End.SINK else (path.source_address.ip, path.dut_in)
+        if hop.version != spread.network.version:
+            raise MeasurementError(
+                f"routes to {spread.network} cannot go by {hop}: another version of IP", remedy="take a network of the link's"
+            )
+        if clash := [n for n in self._own_networks() if n.version == spread.network.version and n.overlaps(spread.network)]:
+            raise MeasurementError(f"{spread.network} overlaps {clash[0]} of the testbed itself", remedy="take another network")
+        version = f"-{hop.version}"
+        before = await self._count(version)
+        self._announce(f"routes to {spread.network}", [self._flush(version, spread.network)])
+        began = time.monotonic()
+        await self._dut.run(["ip", version, "-batch", "-"], stdin="".join(_lines(spread, hop)).encode(), timeout_s=LOAD_S)
+        took_s = time.monotonic() - began
+        sampled = [spread.address(n) for n in _sampled(spread.count)]
+        asked = "".join(f"route get {address}\n" for address in sampled)
+        said = (await self._dut.run(["ip", version, "-batch", "-"], stdin=asked.encode())).text.splitlines()
+        astray = _astray(said, sampled, f"via {hop} dev {port.interface} ")
+        return RoutesLoaded(await self._count(version) - before, took_s, len(sampled), tuple(astray))
+
+    def _own_networks(self) -> Iterator[IPNetwork]:
+        return (address.network for link in self._testbed.links.values() for address in link.addresses)
+
+    def _flush(self, version: str, network: IPNetwork) -> UndoStep:
+        argv = ("ip", version, "route", "flush", "root", str(network), "proto", str(PROTOCOL))
+        return UndoStep(self._dut.name, argv, "", f"no routes to {network} beside those that were found")
+
+    async def _count(self, version: str) -> int:
+        """How many of our protocol there are."""
+        return int((await self._dut.run(["sh", "-c", f"ip {version} route show proto {PROTOCOL} | wc -l"], timeout_s=LOAD_S)).text)
+
+
+def _lines(spread: Spread, hop: IPv4Address | IPv6Address) -> Iterator[str]:
+    """Of `ip -batch`. Written from numbers: a million address objects take longer than a million routes."""
+    kind, step = type(hop), 1 << (spread.network.max_prefixlen - spread.length)
+    first = int(spread.network.network_address)
+    rest = f"/{spread.length} via {hop} proto {PROTOCOL}\n"
+    for n in range(spread.count):
+        yield f"route add {kind(first + n * step)}{rest}"
+
+
+def _sampled(count: int) -> Sequence[int]:
+    """Numbers of some of `count` routes: the first, the last, and evenly between."""
+    return sorted({round(n * (count - 1) / (SAMPLES - 1)) for n in range(SAMPLES)})
+
+
+def _astray(said: Sequence[str], asked: Sequence[IPv4Address | IPv6Address], way: str) -> Iterator[str]:
+    """What `ip route get` answered to each address that does not go `way`."""
+    answers = {words[0]: line for line in said if (words := line.split()) and words[0] != "cache"}
+    for address in asked:
+        line = answers.get(str(address), "no answer")
+        if way not in f"{line} ".replace(" from ::", ""):
+            yield f"{address}: {line.strip()}"

@@ -1,0 +1,107 @@
+"""Simulated DUTs with tables: routes that they may take or not, flows that they know up to a number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from dutlab.errors import MeasurementError
+from dutlab.methods.ports import Directions, End, Flow, FlowCounts, Offer, Outcome, RoutesLoaded
+from dutlab.spec.spread import Spread
+from simulated import Simulation
+
+
+@dataclass
+class Routes:
+    """A route table that keeps `keeps` of what is loaded, and leads `astray`."""
+
+    keeps: float = 1.0
+    astray: tuple[str, ...] = ()
+    loads: list[tuple[str, Spread, End]] = field(default_factory=list)
+
+    async def load(self, link: str, spread: Spread, towards: End = End.SINK) -> RoutesLoaded:
+        """As the port asks."""
+        self.loads.append((link, spread, towards))
+        return RoutesLoaded(int(spread.count * self.keeps), 0.5, 64, self.astray)
+
+
+@dataclass
+class States:
+    """A state table of `most` flows: a full one drops new flows, or `evicts` the oldest. Shared with `StatefulDut`."""
+
+    most: int
+    evicts: bool = False
+    tells: bool = True
+    tracks: bool = True
+    known: set[int] = field(default_factory=set)
+    dropped: int = 0
+    evicted: int = 0
+    kept_s: float = 0.0
+    forgotten: int = 0
+    ports: tuple[int, int] | None = None
+
+    async def counts(self) -> FlowCounts:
+        """As the port asks."""
+        if not self.tells:
+            return FlowCounts()
+        return FlowCounts(len(self.known) if self.tracks else 0, self.most, {"drop": self.dropped, "early_drop": self.evicted})
+
+    async def forget(self) -> None:
+        """As the port asks."""
+        self.known.clear()
+        self.forgotten += 1
+
+    async def keep(self, seconds: float) -> None:
+        """As the port asks."""
+        self.kept_s = max(self.kept_s, seconds)
+
+    async def limit(self, flows: int) -> None:
+        """As in a namespace."""
+        raise MeasurementError(f"nf_conntrack_max stays {self.most}, not {flows}")
+
+    async def limit_ports(self, first: int, last: int) -> None:
+        """As the port asks."""
+        self.ports = (first, last)
+
+    def begin(self, flow: int) -> bool:
+        """Whether a frame of the flow passes."""
+        if not self.tracks or flow in self.known:
+            return True
+        room = self.most if self.ports is None else min(self.most, self.ports[1] - self.ports[0] + 1)
+        if len(self.known) >= room:
+            if not self.evicts:
+                self.dropped += 1
+                return False
+            self.known.pop()
+            self.evicted += 1
+        self.known.add(flow)
+        return True
+
+
+@dataclass
+class StatefulDut:
+    """A generator with a DUT behind it that takes `per_s` new flows a second and knows as many as `states` hold."""
+
+    states: States
+    simulation: Simulation
+    answers: bool = True
+    tamper: Callable[[int, Flow], Flow] = lambda _, flow: flow
+    offers: list[Offer] = field(default_factory=list)
+
+    async def offer(self, offer: Offer) -> Outcome:
+        """As the port asks."""
+        number = len(self.offers)
+        self.offers.append(offer)
+        outcome = await self.simulation.offer(offer)
+        flows = tuple(self.tamper(number, self._through(offer, flow)) for flow in outcome.flows)
+        return replace(outcome, flows=flows)
+
+    def _through(self, offer: Offer, flow: Flow) -> Flow:
+        count = offer.traffic.flows.count
+        begun = [n % count for n in range(flow.received_frames)]
+        if offer.directions is Directions.ANSWERS:
+            passed = sum(self.answers and (not self.states.tracks or n in self.states.known) for n in begun)
+        else:
+            passed = sum(self.states.begin(n) for n in begun)
+        lost = flow.lost_frames + flow.received_frames - passed
+        return replace(flow, received_frames=passed, lost_frames=lost, sources=("172.16.10.1",))

@@ -1,0 +1,87 @@
+"""Forwarding against the number of routes, over a simulated DUT."""
+
+from __future__ import annotations
+
+import pytest
+
+from dutlab.errors import InputError, MeasurementError
+from dutlab.methods.ports import Bench, End
+from dutlab.methods.routes import measure
+from dutlab.plan.cell import Cell
+from dutlab.spec.workloads.routes import RoutesWorkload
+from simulated import Dut, Simulation
+from simulated_tables import Routes
+
+
+def cells(**body):
+    settings = RoutesWorkload.model_validate({"links": [["a"]], "duration": 1.0, "warmup": 0.0, **body}).settings(["a"])
+    return [
+        Cell(mode="router", factors={"mode": "router"}, workload="routes", tool="engine", links=s.links, params=s.params, repeat=1)
+        for s in settings
+    ]
+
+
+def bench(routes, **dut):
+    return Bench(Simulation(Dut(capacity_pps=5000.0, **dut), reach_pps=20_000.0), routes=routes)
+
+
+async def test_each_count_is_loaded_and_each_route_is_sent_to_in_every_round():
+    made = cells(counts=[10, 1000, 100_000])
+    for cell, count in zip(made, (10, 1000, 100_000), strict=True):
+        table = Routes()
+        at = bench(table)
+        measured = await measure(at, cell)
+        ((link, spread, towards),) = table.loads
+        assert (link, spread.count, spread.length, towards) == ("a", count, 25, End.SINK), "of one length, whatever their count"
+        (offer,) = at.generator.offers
+        flows = offer.traffic.flows
+        assert (flows.count, flows.members, flows.spread_destinations) == (count, count, spread)
+        figures = measured.figures["a"]
+        assert figures["received_pps"] == pytest.approx(5000, rel=0.01)
+        assert (figures["routes_loaded"], figures["routes_hit"]) == (count, min(count, 20_000))
+        assert figures["routes_load_per_s"] == count / figures["routes_load_s"]
+        assert any("lengthen it" in note for note in measured.notes) == (count == 100_000)
+
+
+async def test_with_a_preset_the_limit_is_searched_with_the_same_destinations():
+    (cell,) = cells(counts=[50], preset="quick")
+    at = bench(Routes())
+    measured = await measure(at, cell)
+    figures = measured.figures["a"]
+    assert figures["ndr_lower_pps"] <= 5000 <= figures["ndr_upper_pps"] * 1.001
+    assert figures["routes_hit"] == 50
+    assert {o.traffic.flows.destination_addresses for o in at.generator.offers} == {50}
+    assert measured.tables["goals"] and measured.tables["trials"]
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        (Routes(keeps=0.5), "the DUT counts 50"),
+        (Routes(keeps=2), "the DUT counts 200"),
+        (Routes(astray=("10.0.0.1: unreachable",)), "10.0.0.1"),
+    ],
+)
+async def test_a_dut_that_holds_other_routes_is_not_measured(table, says):
+    (cell,) = cells(counts=[100])
+    at = bench(table)
+    with pytest.raises(MeasurementError, match=says):
+        await measure(at, cell)
+    assert at.generator.offers == []
+
+
+async def test_a_dut_that_forwards_nothing_to_them_is_said_to():
+    (cell,) = cells(counts=[100])
+    at = bench(Routes())
+    at.generator.deaf_from = 0
+    measured = await measure(at, cell)
+    assert measured.figures["a"]["received_pps"] == 0
+    assert any("forwards nothing" in note for note in measured.notes)
+
+
+async def test_a_dut_whose_routes_nobody_can_load_is_refused():
+    (cell,) = cells(counts=[100])
+    with pytest.raises(InputError, match="no routes can be loaded"):
+        await measure(Bench(Simulation(Dut(capacity_pps=1.0))), cell)
+    with pytest.raises(InputError, match="not fully described"):
+        await measure(bench(Routes()), cell.model_copy(update={"params": {"frame_size": 64}}))
