@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import platform
 import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from capability import have_sshd, need
+from dutlab.dut import family
+from dutlab.hosts.netns import NetnsHost
+from dutlab.labs import description
 from dutlab.labs.state import StateFolder
+from dutlab.runner.journal import read_journal
 from processes import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -140,3 +146,44 @@ def test_a_host_that_cannot_be_reached_ends_the_run_with_what_to_do(dutlab: Comm
     assert done.returncode == 3
     assert "sink: ssh root@127.0.0.1:1: refused: nothing listens there; start sshd on it" in done.stderr
     assert list((only_run(tmp_path) / "trials").iterdir()) == []
+
+
+async def test_a_dut_that_a_person_sets_is_asked_for_and_verified_by_frames(
+    python: str, env: dict[str, str], dutlab: Command, machines: Path, label: str, tmp_path: Path
+) -> None:
+    """The person is this test, who sets the lab's DUT when asked to; once it does not do what it says."""
+    machines.write_text(machines.read_text().replace("dut: {ssh: root@dut}", "dut: {family: manual}"))
+    file = experiment(tmp_path, machines.name, "router, nat")
+    text = (tmp_path / file).read_text()
+    (tmp_path / file).write_text("".join(line for line in text.splitlines(keepends=True) if "iperf3" not in line) + "order: as-written\n")
+    refused = dutlab("run", file, "--unattended")
+    assert refused.returncode == 2
+    assert "the plan needs a person: set mode to router; set mode to nat;" in refused.stderr
+    assert not (tmp_path / "runs").exists()
+    dut = NetnsHost("dut", f"dutlab-{label}-dut")
+    linux, bed = family("linux").modes, description("three-node").testbed
+    run = await asyncio.create_subprocess_exec(
+        python, "-m", "dutlab", "run", file, cwd=tmp_path, env=env,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert run.stdin is not None
+    assert run.stderr is not None
+    said = b""
+    for asked, answer in (("set mode to router (", "rules off"), ("set mode to nat (", "forgot to"), ("put the DUT back", "done")):
+        said += await asyncio.wait_for(run.stderr.readuntil(asked.encode()), 60)
+        if answer == "rules off":
+            await linux["router"].apply(dut, bed)
+        run.stdin.write(answer.encode() + b"\n")
+        await run.stdin.drain()
+    said += await asyncio.wait_for(run.stderr.read(), 60)
+    assert await run.wait() == 1, said.decode()
+    assert statuses(only_run(tmp_path)) == ["measured", "refused"]
+    why = json.loads((only_run(tmp_path) / "trials/0002/record.json").read_text())["why"]
+    assert "link a: it arrives translated to 172.16.10.1: the sink saw 172.16.0.2" in why
+    answers = [e for e in read_journal(only_run(tmp_path) / "journal.jsonl") if e["event"] == "answered"]
+    assert [(e["question"].partition(" (")[0], e["answer"]) for e in answers] == [
+        ("set mode to router", "rules off"), ("set mode to nat", "forgot to"), ("put the DUT back as it was before the run", "done"),
+    ]  # fmt: skip
+    assert all(datetime.fromisoformat(e["at"]) for e in answers)
+    assert sorted(p.name for p in (only_run(tmp_path) / "hosts").iterdir()) == ["sink.json", "source.json"]
+    assert (only_run(tmp_path) / "report").exists() or dutlab("report", str(only_run(tmp_path))).returncode == 0

@@ -27,7 +27,23 @@ def _machine(no_leak):
 
 def test_tests_of_the_suite_have_their_tables_and_their_place_in_the_report(python, python_env, tmp_path):
     tests = [word for name in ("throughput", "frame-loss", "reset") for word in ("--test", name)]
-    argv = [python, "-m", "dutlab", "rfc2544", "--scale", "0.002", "--size", "512", "--link", "a", "--both-ways", "--mode", "filter-25"]
+    argv = [
+        python,
+        "-m",
+        "dutlab",
+        "rfc2544",
+        "--scale",
+        "0.002",
+        "--size",
+        "512",
+        "--link",
+        "a",
+        "--both-ways",
+        "--mode",
+        "filter-25",
+        "--lab",
+        "three-node-rfc2544",
+    ]
     done = subprocess.run([*argv, *tests], cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=180)
     assert done.returncode == 0, done.stdout + done.stderr
     (record,) = (json.loads(p.read_text()) for p in tmp_path.glob("runs/*/trials/*/record.json"))
@@ -43,6 +59,7 @@ def test_tests_of_the_suite_have_their_tables_and_their_place_in_the_report(pyth
     text = page.read_text()
     assert "durations × 0.002" in text
     assert "every duration is 0.002 of what is prescribed" in text
+    assert "addresses are of the networks for benchmarks: 198.18.1.2 and 198.19.1.2" in text
 
 
 async def state_of(dut):

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dutlab.analysis.doctor import Carried, CoreShare, Finding, Link, Patient, Port, Price, Streams, Watched, examine
 from dutlab.analysis.doctor.finding import by_price
@@ -119,11 +121,17 @@ def test_a_link_below_its_best_that_still_carries_everything_costs_nothing_now()
     assert found.price.percent == 0
 
 
+def test_a_link_below_its_best_is_told_even_of_a_port_that_is_down() -> None:
+    facts = {"source": host(interfaces={"e0": card(speed_mbps=None, pcie=[{**STEP, "link_width": 4}])})}
+    found = only(found_on(facts, links=()), "narrow-slot")
+    assert found.price.percent is None and "is not known" in found.price.source
+
+
 def test_a_small_payload_costs_what_headers_take_of_a_link_that_is_full() -> None:
     way = [{**STEP, "link_gts": 5.0, "link_gts_most": 5.0, "link_width": 2, "link_width_most": 2, "payload_bytes": 128}]
     found = {f.kind: f for f in found_on(with_card("e0", pcie=way))}["small-payload"]
     assert found.price.percent == pytest.approx(100 * (1 - (128 / 152) / (256 / 280)))
-    assert found.cure[0].command.startswith("by hand: add pci=pcie_bus_perf")
+    assert found.cure[0].command.startswith("by hand: add pci=pcie_bus_perf to the kernel's command line (Linux)")
     roomy = [{**STEP, "payload_bytes": 128}]
     assert only(found_on(with_card("e0", pcie=roomy)), "small-payload").price.percent == 0
 
@@ -134,6 +142,8 @@ def test_sleeping_links_have_no_price_of_their_own_and_say_why() -> None:
     found = only(found_on(facts), "pcie-power")
     assert found.price.percent is None and "36.5 MB/s became 55.7" in found.price.source
     assert found.undo[0].command == "echo powersave > /sys/module/pcie_aspm/parameters/policy"
+    facts["source"]["pcie_aspm_policy"] = "performance"  # and yet the link sleeps: the kernel has no say in it
+    assert only(found_on(facts), "pcie-power").cure[0].command == "by hand: switch ASPM off in the BIOS"
 
 
 def test_different_mtus_cost_what_shorter_packets_carry_less() -> None:
@@ -143,6 +153,14 @@ def test_different_mtus_cost_what_shorter_packets_carry_less() -> None:
     assert found.cure[0].command == "ip link set dev in0 mtu 9000"
     assert found.undo[0].command == "ip link set dev in0 mtu 1500"
     assert "vanish" in found.what  # source and DUT share that wire
+
+
+def test_a_router_between_two_mtus_can_say_so() -> None:
+    facts = with_host("sink", interfaces={"e1": card(mtu=9000)})
+    facts["dut"]["interfaces"] = {"in0": card(), "out0": card(mtu=9000)}
+    assert "the router between" in only(found_on(facts), "mtu-mismatch").what
+    del facts["dut"]["interfaces"]["out0"]  # and what is not told is not two ends that differ
+    assert "the router between" in only(found_on(facts), "mtu-mismatch").what
 
 
 @pytest.mark.parametrize("other", [9014, 9018, 9022])
@@ -202,7 +220,7 @@ def test_moderation_is_told_in_microseconds() -> None:
 def test_all_queues_on_one_core_and_the_generator_on_that_of_its_card() -> None:
     one = {n: {"cores_allowed": "0-3", "cores_now": "2", "name": f"e0-rx-{n}"} for n in ("40", "41")}
     found = only(found_on(with_card("e0", irqs=one)), "irq-one-core")
-    assert "all 2 queues" in found.what
+    assert "all 2 queues" in found.what and found.price.percent == 50
     assert found.undo[0].command == "echo 0-3 > /proc/irq/40/smp_affinity_list"
     assert "core 1, where the generator runs" in only(found_on(healthy(), pinned={"source": (1,)}), "irq-one-core").what
     assert found_on(healthy(), pinned={"source": (3,)}) == []
@@ -213,6 +231,15 @@ def test_generator_and_dut_on_one_core_of_a_machine() -> None:
     cards = {name: {**of, "interfaces": {i: card(kind="veth", irqs=None) for i in of["interfaces"]}} for name, of in healthy().items()}
     assert only(found_on(cards, pinned=pinned, one_machine=True), "shared-core").where == ("source", "dut")
     assert found_on(cards, pinned=pinned) == []  # on two machines core 0 is not core 0
+
+
+def test_only_interrupts_that_receive_are_queues() -> None:
+    names = ("virtio2-config", "virtio2-input.0", "virtio2-output.0")
+    one_queue = {str(n): {"cores_allowed": "0-3", "cores_now": "0", "name": name} for n, name in enumerate(names)}
+    assert found_on(with_card("e0", irqs=one_queue)) == []
+    of_the_link = {"39": {"cores_allowed": "0-3", "cores_now": "3", "name": "e0"}}
+    queues = {str(n): {"cores_allowed": "0-3", "cores_now": "0", "name": f"e0-TxRx-{n}"} for n in (40, 41)}
+    assert "all 2 queues" in only(found_on(with_card("e0", irqs=of_the_link | queues)), "irq-one-core").what
 
 
 def test_queues_served_by_another_node_than_the_cards() -> None:
@@ -270,7 +297,19 @@ def test_a_processor_of_openbsd_at_its_lowest_has_the_published_price() -> None:
     found = only(found_on(with_host("dut", sysctls={"hw.setperf": "0", "hw.perfpolicy": "auto"})), "power-saving")
     assert found.price.percent == pytest.approx(100 * (55.7 - 38.9) / 55.7)
     assert found.undo[0].command == "sysctl hw.perfpolicy=auto"
-    assert found_on(with_host("dut", sysctls={"hw.setperf": "100"})) == []
+    assert found_on(with_host("dut", sysctls={"hw.setperf": "100"}, kernel={"name": "OpenBSD"}, cpu={"governor": "manual"})) == []
+
+
+def test_a_port_of_bsd_is_cured_in_the_words_of_its_system() -> None:
+    facts = with_card("in0", mtu=1400, speed_mbps=1000, duplex="half")
+    facts["dut"]["kernel"] = {"name": "FreeBSD"}
+    found = {f.kind: f for f in found_on(facts)}
+    assert (found["mtu-mismatch"].cure[0].command, found["mtu-mismatch"].undo[0].command) == (
+        "ifconfig in0 mtu 1500",
+        "ifconfig in0 mtu 1400",
+    )
+    assert found["speed-mismatch"].cure[0].command == found["half-duplex"].cure[0].command == "ifconfig in0 media autoselect"
+    assert found["half-duplex"].evidence[0].read == "ifconfig in0"
 
 
 def test_a_clock_that_needs_a_system_call() -> None:
@@ -344,6 +383,23 @@ def test_one_stream_on_a_fast_link() -> None:
     assert only(found_on(healthy(), loads=(Streams("iperf3", 1),)), "one-stream").where == ("link a",)
     slow = {n: {**of, "interfaces": {i: card(speed_mbps=1000) for i in of["interfaces"]}} for n, of in healthy().items()}
     assert found_on(slow, links=(Link("a", PORTS, HOPS, 1e9),), loads=(Streams("iperf3", 1),)) == []
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=9) | st.sampled_from(["half", "hpet", "0", "1-9", "STALE"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*STEP, "rx", "now", "most", "state", "table", "findings", "x"]), inner),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@given(
+    of_card=st.dictionaries(st.sampled_from([*CARD, "near_cores", "pause_frames"]), JSON),
+    of_host=st.dictionaries(st.sampled_from(list(HOST)), JSON),
+)
+def test_facts_of_a_damaged_file_never_end_the_examination(of_card: dict[str, Any], of_host: dict[str, Any]) -> None:
+    facts = {p.host: {**HOST, **of_host, "interfaces": {p.interface: {**CARD, **of_card}}} for p in PORTS}
+    for finding in found_on(facts):
+        assert Finding.from_json(json.loads(json.dumps(finding.to_json()))) == finding
 
 
 def test_the_dearest_stands_first_the_unknown_after_and_what_costs_nothing_last() -> None:

@@ -267,7 +267,8 @@ async def test_the_suite_uses_the_throughput_that_it_found_and_lists_its_deviati
     assert list(found.tables) == ["throughput", "frame_loss", "back_to_back", "deviations"]
     texts = [row["text"] for row in found.tables["deviations"]]
     assert "§24, §26: every duration is 0.05 of what is prescribed; a trial takes 3 s, not 60 s" in texts
-    assert not [text for text in texts if text.startswith(("appendix C", "§20"))]
+    assert "appendix C.2: no departure, the addresses are of the networks for benchmarks: 198.18.0.2" in texts
+    assert not [text for text in texts if text.startswith("§20")]
     assert [d.kind.name for d in found.doubts] == ["SHORT_TRIAL"]
 
 
@@ -318,9 +319,13 @@ def test_a_cell_that_lacks_a_word_is_refused():
 def test_a_suite_by_the_book_deviates_only_where_it_cannot_do_otherwise():
     whole = Asked(("a",), MIX, tuple(Benchmark), burst_repeats=50, directions=Directions.BOTH)
     said = list(deviations(whole, maximum_is=throughput.LINE_RATE, addresses=[ip_address("198.19.0.2")]))
-    assert not [text for text in said if text.startswith(("§24", "§23", "§20", "appendix", "§14", "§9.1")) or "repeats:" in text]
+    assert not [text for text in said if text.startswith(("§24", "§23", "§20", "§14", "§9.1")) or "repeats:" in text]
+    assert [text for text in said if text.startswith("appendix")] == [
+        "appendix C.2: no departure, the addresses are of the networks for benchmarks: 198.19.0.2"
+    ]
     shorter = list(deviations(replace(whole, scale=0.01, latency_repeats=2), maximum_is="x", addresses=[ip_address("10.0.0.1")]))
     assert {"§26.2: repeats: 2, not 20"} <= set(shorter)
+    assert any("those of the testbed, 10.0.0.1, not of 198.18.0.0/15" in text for text in shorter)
     assert len(shorter) > len(said) + 4
 
 

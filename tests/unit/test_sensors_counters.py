@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutlab.sensors import difference
-from dutlab.sensors.counters import CONNTRACK_ENTRIES, parse_counters
+from dutlab.sensors.counters import parse_counters
+from dutlab.sensors.names import CONNTRACK_ENTRIES
 
 OUTPUT = """\
 \x1esoftnet

@@ -104,7 +104,7 @@ def test_what_is_left_out_has_its_documented_default(tmp_path):
         ("[1500, 9000]", "[1500, ~]", ":5:15: factors.mtu.1: must be text"),
         ("  mtu:", "  MTU size:", ":5:3: factors.MTU size: 'MTU size' is no name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names"),
         ("  mode: [router, own]\n", "", ":3:1: factors.mode: missing; write the modes to measure, as in [router, nat]; a mode with no commands can be written under `modes:`"),
-        ("lab: three-node", "lab: three-nodes", ":2:11: testbed.lab: there is no lab 'three-nodes' (known: three-node, three-node-ssh; did you mean three-node?)"),
+        ("lab: three-node", "lab: three-nodes", ":2:11: testbed.lab: there is no lab 'three-nodes' (known: three-node, three-node-rfc2544, three-node-ssh; did you mean three-node?)"),
         ("lab: three-node", "lab: three-node, path: x", ":2:28: testbed.path: unknown key (known: lab)"),
         ("{lab: three-node}", "7", ":2:1: testbed: must be {lab: NAME} or the path of a testbed file"),
         ("{lab: three-node}", "nosuch.yaml", ":2:1: testbed: nosuch.yaml cannot be read: No such file or directory"),
@@ -182,7 +182,7 @@ def test_a_path_of_testbed_stands_beside_the_experiment_and_bounds_it(tmp_path):
         .replace("- sweep:", "- sweep: {rates: [1.4Mpps, 1.5Mpps], frame_sizes: [64]}")
     )
     assert faults(tmp_path, text) == [
-        ":3:18: factors.mode.0: no mode 'pass' for the DUT of testbed bench, of family freebsd-pf (known: filter-default, filter-empty, nat, router)",
+        ":3:18: factors.mode.0: no mode 'pass' for the DUT of testbed bench, of family freebsd-pf (known: filter-default, filter-empty, ipsec, ipsec-cbc, nat, router)",
         ":5:30: workloads.0.sweep.rates.1: 1.5 Mpps of frame size 64 is more than link x carries (1.49 Mpps)",
     ]
     text = text.replace(", 1.5Mpps", "") + "modes: {pass: {}}\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 
 import pytest
 
@@ -67,6 +68,7 @@ def test_a_choice_is_read_back_from_its_text(kind):
 
 def test_every_generator_but_the_engine_has_a_module_that_makes_it():
     assert set(MODULES) | {"engine"} == set(GENERATORS)
+    assert not [kind for kind, model in GENERATORS.items() if model.stepped and Ask.PROFILE in model.lacks]
     for module in MODULES.values():
         assert list(inspect.signature(importlib.import_module(module).make).parameters) == ["model", "place"]
 
@@ -85,7 +87,7 @@ def test_the_engine_lacks_nothing_and_is_named_wherever_another_is_refused():
         ("sweep: {frame_sizes: [64], traffic: {flows: 4}}", "workloads.0.sweep.traffic.flows", "several flows"),
         ("sweep: {frame_sizes: [128], traffic: {transport: tcp}}", "workloads.0.sweep.traffic.transport", "other than UDP"),
         ("sweep: {frame_sizes: [68], traffic: {vlans: [7]}}", "workloads.0.sweep.traffic.vlans", "VLAN tags"),
-        ("loadtest: {frame_sizes: [64]}", "workloads.0.loadtest", "a rate that changes in time"),
+        ("loadtest: {frame_sizes: [64], generator: {trafgen: {streams: 2}}}", "workloads.0.loadtest", "a rate that changes in time"),
         ("latency: {}", "workloads.0.latency", "latency"),
         ("soak: {rate: 1kpps}", "workloads.0.soak", "what was lost in each second"),
         ("rfc2544: {}", "workloads.0.rfc2544.tests.1", "latency"),
@@ -97,6 +99,28 @@ def test_what_a_generator_cannot_do_is_a_fault_with_its_place_and_who_can(tmp_pa
     (line,) = [line for line in said.splitlines() if f"{place}: " in line and what in line]
     assert line.startswith(str(tmp_path / "e.yaml") + ":5:")
     assert "generator trafgen cannot be asked for" in line and "use engine" in line
+
+
+@pytest.mark.parametrize(
+    ("generator", "workload", "what"),
+    [
+        ("trex", "sweep: {frame_sizes: [64], traffic: {flows: 4}}", "several flows: .* give it a profile of your own"),
+        ("trex", "latency: {}", "latency"),
+        ("pkt-gen", "sweep: {frame_sizes: [imix]}", "frames of several sizes"),
+        ("pkt-gen", "sweep: {frame_sizes: [64], directions: both}", "frames both ways at once"),
+        ("pkt-gen", "sweep: {frame_sizes: [4000]}", "2048 bytes with FCS"),
+        ("ipgen", "sweep: {frame_sizes: [64], links: [[a, b]]}", "several links at once"),
+        ("ipgen", "sweep: {frame_sizes: [1522]}", "ipgen sends 64 to 1518 bytes with FCS"),
+    ],
+)
+def test_each_other_generator_refuses_what_it_cannot_do(tmp_path, generator, workload, what):
+    assert re.search(what, refusal(tmp_path, workload, top=f"generator: {generator}"))
+
+
+def test_a_mixed_load_both_ways_on_two_links_is_trexs_to_send(tmp_path):
+    sweep = "sweep: {frame_sizes: [imix], directions: both, rates: [1kpps], links: [[a, b]], generator: {trex: {path: /opt/v3.08}}}"
+    assert experiment(tmp_path, sweep).workloads[0].generator.path == "/opt/v3.08"
+    assert "path" in refusal(tmp_path, "sweep: {frame_sizes: [64], generator: {trex: {path: opt/trex}}}")
 
 
 def test_a_mistyped_generator_or_option_is_told(tmp_path):

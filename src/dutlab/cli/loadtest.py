@@ -9,6 +9,7 @@ import click
 
 from dutlab.cli.one_workload import measure_workload, testbed_options
 from dutlab.errors import InputError
+from dutlab.spec.generators import GENERATORS
 
 PROFILES: dict[str, str | int] = {"imix": "imix-trex", "64b": 64, "1514b": 1518}
 """Profiles as trex-loadtest names them → ours, with FCS: its imix and its 1514 bytes count none."""
@@ -38,7 +39,7 @@ class _Percent(click.ParamType[str]):
 
 
 @click.command()
-@click.option("-s", "--server", "generator", type=click.Choice(["engine"]), default="engine", help="Which generator.  [engine]")
+@click.option("-s", "--server", "generator", type=click.Choice(list(GENERATORS)), help="Which generator.  [the testbed's, else engine]")
 @click.option(
     "-p", "--profile", default="imix", metavar="NAME|FILE", help="imix, 64b, 1514b, any frame size or mix, or a YAML file of one.  [imix]"
 )
@@ -55,7 +56,7 @@ class _Percent(click.ParamType[str]):
 @testbed_options
 def loadtest(
     *,
-    generator: str,
+    generator: str | None,
     profile: str,
     output: Path | None,
     unidirectional: bool,
@@ -73,7 +74,6 @@ def loadtest(
     Example:
       dutlab loadtest -p 64b -rt 50 -rd 60 -o router.json
     """  # noqa: D301
-    del generator  # there is one so far
     if output is not None and (len(modes) > 1 or output.exists()):
         why = "-o writes one ramp: give one --mode" if len(modes) > 1 else f"{output} exists"
         raise click.UsageError(why)
@@ -83,6 +83,7 @@ def loadtest(
         "directions": "forward" if unidirectional else "both",
         **times,
         **({} if line_rate is None else {"line_rate": line_rate}),
+        **({} if generator is None else {"generator": generator}),
     }
     measure_workload("loadtest", {"loadtest": body}, lab=lab, testbed=testbed, modes=modes, runs=runs, then=lambda run: _write(run, output))
 

@@ -9,7 +9,8 @@ Figures of a link:
     latency_p50_ns, latency_p999_ns          of the whole trial, where the clocks allow it
     latency_first_ns, latency_last_ns        mean latency of the first and the last tenth: how far the DUT drifts
 
-The record's table `events` has each event; `course` has the trial in at most 600 pieces.
+The record's table `events` has each event; `course` has the trial in at most 600 pieces. With a target of loss the soak is a search for
+the rate that keeps it: methods.critical_rate.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dutlab.analysis.events import LossEvent, longest_clean, loss_events
 from dutlab.analysis.rescore import RampSecond
 from dutlab.analysis.series import Piece, between, mean_rate, pieces
 from dutlab.errors import InputError, MeasurementError
+from dutlab.methods import critical_rate
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, negative_loss
 from dutlab.methods.mixes import mix_of
 from dutlab.methods.ports import DRAIN, Bench, Flow, Measured, Offer, Outcome, Row
@@ -45,6 +47,8 @@ class Course:
 async def measure(bench: Bench, cell: Cell) -> Measured:
     """Offers the rate once. Raises InputError, ToolFailed, HostError, MeasurementError: nothing was sent, or read meanwhile."""
     offer = offer_of(bench, cell)
+    if (target := float(cell.params.get("target_percent") or 0.0) / 100) > 0:
+        return await critical_rate.measure(bench, cell, offer, target)
     outcome = await bench.generator.offer(offer)
     flows = {f.link: f for f in outcome.flows if f.sent_frames}
     if idle := [link for link in cell.links if link not in flows]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from dutlab.report import critical_part
 from dutlab.report.figures import value_of
 from dutlab.report.groups import Group
 from dutlab.report.model import Curve, Figure, Grid, GridColumn, GridRow, Line, Section
@@ -23,11 +24,27 @@ _COLUMNS = (
 )
 _CURVES = (("loss", "lost, of what was offered", "loss_ratio"), ("latency", "mean latency", "latency_mean_ns"))
 MOST_EVENTS = 50
+_LEAD = "One rate for a long time. A loss event is a stretch of seconds in which frames were lost, or not taken by the DUT."
 
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """One row a mode, frame size and link; the events of every trial; a curve of loss and one of latency each."""
+    """What was found at one rate, and the critical rates that were sought."""
     del run, labels
+    sought, held = [g for g in groups if critical_part.seeks_rate(g)], [g for g in groups if not critical_part.seeks_rate(g)]
+    leads = [words for words, some in ((_LEAD, held), (critical_part.LEAD, sought)) if some]
+    return Section(
+        slug="soak",
+        workload="soak",
+        title="Soak",
+        lead=" ".join(leads),
+        grids=(*(_held(held, book) if held else ()), *([critical_part.grid(sought, book)] if sought else ())),
+        curves=(*(curve for g in held for curve in _curves(g)), *(curve for g in sought for curve in critical_part.curves(g))),
+        words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),
+    )
+
+
+def _held(groups: Sequence[Group], book: NoteBook) -> list[Grid]:
+    """One row a mode, frame size and link; the events of every trial."""
     known = [c for c in _COLUMNS if any(c[1] in of for g in groups for r in g.measured for of in r.figures.values())] or _COLUMNS
     rows = [row for g in groups for row in _rows(g, [figure for _, figure in known], book)]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
@@ -40,15 +57,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         beyond = f"; {more} more stand in the records" if more > 0 else ""
         caption = f"Seconds in which frames were lost{beyond}"
         grids.append(Grid("soak-events", caption, tuple(GridColumn(h) for h in heads), tuple(events[:MOST_EVENTS])))
-    return Section(
-        slug="soak",
-        workload="soak",
-        title="Soak",
-        lead="One rate for a long time. A loss event is a stretch of seconds in which frames were lost, or not taken by the DUT.",
-        grids=tuple(grids),
-        curves=tuple(curve for g in groups for curve in _curves(g)),
-        words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),
-    )
+    return grids
 
 
 def _rows(group: Group, figures: Sequence[str], book: NoteBook) -> list[GridRow]:

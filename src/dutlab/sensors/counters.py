@@ -1,4 +1,4 @@
-"""Counters of a host, read before and after a trial.
+"""Counters of a Linux host, read before and after a trial.
 
 Names carry their place: `cpu0_softnet_dropped`, `in-a_rx_dropped`, `ip_forwarded_datagrams`. What a host does not have is not there.
 """
@@ -8,14 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from dutlab.hosts.host import Host
 from dutlab.sensors import procfs
-
-CONNTRACK_ENTRIES = "conntrack_entries"
-"""A level, not a counter: difference() leaves it as it was after the trial."""
+from dutlab.sensors.names import CONNTRACK_ENTRIES
 
 _MARK = "\x1e"
-_SCRIPT = r"""
+SCRIPT = r"""
 part() { printf '\036%s\n' "$1"; }
 part softnet; cat /proc/net/softnet_stat
 part softirqs; cat /proc/softirqs
@@ -45,12 +42,6 @@ _PROTOCOLS = {
 _INTERFACE = ("packets", "bytes", "dropped", "errors")
 _SOFTNET = ("processed", "dropped", "squeezed")
 _WRAPS_AT = 2**32
-
-
-async def read_counters(host: Host) -> dict[str, float]:
-    """All counters of `host` as they are now, in one command. Raises HostError."""
-    done = await host.run(["sh", "-c", _SCRIPT])
-    return parse_counters(done.text)
 
 
 def parse_counters(text: str) -> dict[str, float]:

@@ -1,14 +1,14 @@
 """What the cores of a host did in each second of a trial.
 
 One shell loop for the whole trial, on a core that the generator does not use where there is one: a login or a Python start every second
-would be seen in the figures. The loop costs about two milliseconds of its core a second.
+would be seen in the figures. What the loop itself takes of its core is one of its readings.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -23,11 +23,14 @@ while :; do
   printf '\036uptime\n'; cat /proc/uptime
   printf '\036stat\n'; cat /proc/stat
   printf '\036softnet\n'; cat /proc/net/softnet_stat
+  printf '\036own\n'; times
   printf '\036end\n'
   sleep "$1"
 done
 """
 _FIRST_READING_S = 5.0
+WATCHING, WATCH_COST = "sampler", "watch_core_percent"
+"""Sensor and name of what the loop takes of one core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +51,24 @@ class Reading:
     uptime_s: float
     cpus: dict[int, procfs.CpuTimes]
     softnet: dict[int, procfs.Softnet]
+    own_s: float
+    """CPU time of the loop and its commands since it began."""
+
+
+@dataclass(frozen=True)
+class CpuWatch:
+    """How a system is watched: a shell loop over `$1` seconds, each turn of which ends with the mark `end`, and what a turn means."""
+
+    loop: str
+    parse: Callable[[str], Reading]
 
 
 class Sampler:
     """Watches the machine that `host` is, or is a namespace of. Each sample is the mean since the one before."""
 
-    def __init__(self, host: Host, *, cpu: int | None = None, interval_s: float = 1.0) -> None:
-        """`cpu` is where the loop runs; None lets the kernel choose."""
-        self._host, self._cpu, self._interval_s = host, cpu, interval_s
+    def __init__(self, host: Host, *, cpu: int | None = None, interval_s: float = 1.0, watch: CpuWatch | None = None) -> None:
+        """`cpu` is where the loop runs; None lets the kernel choose. `watch` is for a host that is no Linux."""
+        self._host, self._cpu, self._interval_s, self._watch = host, cpu, interval_s, watch or LINUX_CPU
         self._process: Process | None = None
         self._reader: asyncio.Future[None] | None = None
         self._readings: list[Reading] = []
@@ -66,7 +79,7 @@ class Sampler:
     async def start(self) -> None:
         """Returns once the first reading is there. Raises HostError."""
         pin = [] if self._cpu is None else ["taskset", "-c", str(self._cpu)]
-        self._process = await self._host.spawn([*pin, "sh", "-c", _LOOP, "sampler", str(self._interval_s)])
+        self._process = await self._host.spawn([*pin, "sh", "-c", self._watch.loop, "sampler", str(self._interval_s)])
         self._reader = asyncio.ensure_future(self._read(self._process))
         first = asyncio.ensure_future(self._first.wait())
         await asyncio.wait([first, self._reader], timeout=_FIRST_READING_S, return_when=asyncio.FIRST_COMPLETED)
@@ -97,7 +110,7 @@ class Sampler:
         while line := await process.readline():
             block.append(line)
             if line == _END.encode():
-                self._readings.append(parse_reading(b"".join(block).decode("utf-8", "replace")))
+                self._readings.append(self._watch.parse(b"".join(block).decode("utf-8", "replace")))
                 block = []
                 if not self._first.is_set():
                     self._first_at = time.monotonic()
@@ -107,7 +120,15 @@ class Sampler:
 def parse_reading(text: str) -> Reading:
     """One turn's output."""
     part = procfs.sections(text, _MARK)
-    return Reading(procfs.uptime_s(part["uptime"]), procfs.cpu_times(part["stat"]), procfs.softnet(part["softnet"]))
+    return Reading(
+        procfs.uptime_s(part["uptime"]),
+        procfs.cpu_times(part["stat"]),
+        procfs.softnet(part["softnet"]),
+        procfs.shell_times_s(part["own"]),
+    )
+
+
+LINUX_CPU = CpuWatch(_LOOP, parse_reading)
 
 
 def samples(readings: Sequence[Reading], *, host: str, ahead_s: float = 0.0) -> Iterator[Sample]:
@@ -123,6 +144,7 @@ def samples(readings: Sequence[Reading], *, host: str, ahead_s: float = 0.0) -> 
                 yield Sample(t_s, host, "cpu", f"cpu{cpu}_{state}_percent", percent)
         if seconds <= 0:
             continue
+        yield Sample(t_s, host, WATCHING, WATCH_COST, (after.own_s - before.own_s) / seconds * 100)
         for cpu in sorted(before.softnet.keys() & after.softnet.keys()):
             for name in ("processed", "dropped", "squeezed"):
                 counted = (getattr(after.softnet[cpu], name) - getattr(before.softnet[cpu], name)) % 2**32

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 from dutlab.hosts.host import Host
 from dutlab.methods.ports import Generator
@@ -18,6 +18,9 @@ MODULES: Mapping[str, str] = {
     "iperf3-udp": "dutlab.tools.iperf3_udp",
     "pktgen": "dutlab.tools.pktgen",
     "xdp-trafficgen": "dutlab.tools.xdp_trafficgen",
+    "trex": "dutlab.tools.trex",
+    "pkt-gen": "dutlab.tools.pkt_gen",
+    "ipgen": "dutlab.tools.ipgen",
 }
 """Generator → its module; the engine is there already."""
 
@@ -53,5 +56,9 @@ def make(model: GeneratorModel, place: Place) -> GeneratorTool:
     """The generator that `model` describes, at work in `place`; nothing is started yet."""
     if model.kind == ENGINE.kind:
         return place.engine.on(model.cores) if model.cores else place.engine
-    made: Make = importlib.import_module(MODULES[model.kind]).make
-    return made(model, place)
+    made = cast("Make", importlib.import_module(MODULES[model.kind]).make)(model, place)
+    if not model.stepped:
+        return made
+    from dutlab.tools.stepped import Stepped  # noqa: PLC0415 -- it is one of these itself
+
+    return Stepped(made)

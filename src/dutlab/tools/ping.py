@@ -7,15 +7,15 @@ RFC 792: 8), 48 less over IPv6 (RFC 8200: 40, RFC 4443: 8). So 9000 carries 8972
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dutlab.errors import MeasurementError, ToolMissing
-from dutlab.hosts.host import Host
+from dutlab.hosts.host import NO_SUCH_PROGRAM, Host
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.testbed import Link, Testbed
+from dutlab.tools.ping_words import hint, words_of
 
 TOOL = "ping"
 LEAST_MTU = {4: 68, 6: 1280}
@@ -24,12 +24,6 @@ LARGEST_MTU = 9216
 HEADERS = {4: 28, 6: 48}
 TRIES = 2
 """A single lost ping is no verdict on its size."""
-NO_SUCH_PROGRAM = 127
-_HINT = re.compile(r"(?:too long|[Ff]rag(?:mentation)? needed|Packet too big).*?mtu\s*[=:]?\s*(\d+)", re.DOTALL)
-_BSD = ("freebsd", "freebsd-pf", "pfsense", "openbsd", "openbsd-pf")
-_LINUX = ["ping", "-n", "-c", "1", "-W", "0.5", "-M", "do", "-s"]
-_FREEBSD = ["ping", "-n", "-c", "1", "-W", "1000", "-D", "-s"]
-_OPENBSD = ["ping", "-n", "-c", "1", "-w", "1", "-D", "-s"]
 
 
 @dataclass(frozen=True)
@@ -58,7 +52,10 @@ class Ping:
 
     async def check(self) -> str:
         """The version. Raises ToolMissing."""
-        done = await self._hosts["source"].run(["ping", "-V"], check=False)
+        words = words_of(self._testbed.hosts["source"].family)
+        if not words.version:
+            return f"of {words.system}"
+        done = await self._hosts["source"].run(words.version, check=False)
         if done.status == NO_SUCH_PROGRAM:
             raise ToolMissing("ping is not there", tool=TOOL, host="source", remedy="install it (Debian: apt install iputils-ping)")
         return (
@@ -138,13 +135,14 @@ class Ping:
     async def _answers(self, hop: _Hop, packet: int) -> _Refused | None:
         """None when it does."""
         version = hop.address.version
-        argv = [*_command(self._testbed.hosts[hop.sender].family), str(packet - HEADERS[version]), str(hop.address)]
+        words = words_of(self._testbed.hosts[hop.sender].family)
+        argv = words.argv(version, packet - HEADERS[version], str(hop.address))
         for _ in range(TRIES):
             done = await self._hosts[hop.sender].run(argv, check=False, timeout_s=10.0)
-            if done.status == 0:
+            if words.answered(done):
                 return None
-            if found := _HINT.search(done.text + done.stderr.decode("utf-8", "replace")):
-                return _Refused(int(found[1]))
+            if named := hint(done):
+                return _Refused(named)
         return _Refused(0)
 
 
@@ -156,13 +154,6 @@ def _ways(link: Link) -> tuple[tuple[_Hop, ...], tuple[_Hop, ...]]:
         tuple(_Hop(link.name, "source", str(port), address.ip) for port, address in there),
         tuple(_Hop(link.name, "sink", str(port), address.ip) for port, address in back),
     )
-
-
-def _command(family: str) -> list[str]:
-    """Don't-fragment ping in the words of a system: iputils; FreeBSD's, whose -W counts milliseconds; OpenBSD's."""
-    if family.startswith("openbsd"):
-        return _OPENBSD
-    return _FREEBSD if family in _BSD else _LINUX
 
 
 def _narrow(link: str, rows: list[Row]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dutlab.analysis.ceilings.ethernet import ETH_HEADER_BYTES, VLAN_TAG_BYTES, tcp_goodput
+from dutlab.analysis.doctor.commands import read, set_mtu
 from dutlab.analysis.doctor.finding import Evidence, Finding, Price, Step, shell
 from dutlab.analysis.doctor.patient import Link, Patient, Port, whole
 from dutlab.units import FCS_BYTES, BpsL1
@@ -28,7 +29,7 @@ def mtu(p: Patient) -> Iterator[Finding]:
     for link in p.links:
         told = {port: size for port in link.ports if (size := whole(p.card(port).get("mtu"))) and size >= _ENOUGH_MTU}
         if len(set(told.values())) > 1:
-            yield _mismatch(link, told)
+            yield _mismatch(p, link, told)
 
 
 def carried(p: Patient) -> Iterator[Finding]:
@@ -78,10 +79,11 @@ def neighbours(p: Patient) -> Iterator[Finding]:
             )
 
 
-def _mismatch(link: Link, told: dict[Port, int]) -> Finding:
+def _mismatch(p: Patient, link: Link, told: dict[Port, int]) -> Finding:
     least, most = min(told.values()), max(told.values())
     jumbo = least >= _LEAST_JUMBO and most - least in HEADERS
-    wires = [(a, b) for a, b in ((link.ports[0], link.ports[1]), (link.ports[2], link.ports[3])) if told.get(a, most) != told.get(b, most)]
+    pairs = (link.ports[:2], link.ports[2:])
+    wires = [(a, b) for a, b in pairs if a in told and b in told and told[a] != told[b]]
     why = (
         f"; {most - least} bytes are a header that one side counts and the other does not" if jumbo
         else "; two ends of one wire differ, so longer packets vanish without a word" if wires
@@ -93,14 +95,14 @@ def _mismatch(link: Link, told: dict[Port, int]) -> Finding:
         f"the ports of link {link.name} have MTUs from {least} to {most}{why}",
         _price(least, most),
         (f"link {link.name}",),
-        tuple(Evidence(port.host, f"/sys/class/net/{port.interface}/mtu", str(size)) for port, size in told.items()),
-        _set(low, dict.fromkeys(low, most)),
-        _set(low, told),
+        tuple(Evidence(port.host, read(p, port, "mtu"), str(size)) for port, size in told.items()),
+        _set(p, low, dict.fromkeys(low, most)),
+        _set(p, low, told),
     )
 
 
-def _set(ports: Sequence[Port], sizes: dict[Port, int]) -> tuple[Step, ...]:
-    return tuple(Step(port.host, shell("ip", "link", "set", "dev", port.interface, "mtu", sizes[port])) for port in ports)
+def _set(p: Patient, ports: Sequence[Port], sizes: dict[Port, int]) -> tuple[Step, ...]:
+    return tuple(Step(port.host, set_mtu(p, port, sizes[port])) for port in ports)
 
 
 def _price(least: int, most: int) -> Price:

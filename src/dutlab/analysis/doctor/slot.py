@@ -7,6 +7,7 @@ from typing import Any
 
 from dutlab.analysis.ceilings.ethernet import AROUND_PACKET_BYTES, ETH_HEADER_BYTES
 from dutlab.analysis.ceilings.pcie import GENERATIONS, TO_HOST_OVERHEAD, WIDTHS, PcieLink, payload_share
+from dutlab.analysis.doctor.commands import is_bsd
 from dutlab.analysis.doctor.finding import UNKNOWN_PRICE, Evidence, Finding, Price, Step, write
 from dutlab.analysis.doctor.patient import Patient, Port, whole
 from dutlab.analysis.doctor.published import BOOST_AND_PCIE
@@ -16,7 +17,12 @@ _SMALLEST_PAYLOAD = 128
 _MTU = 1500
 _FRAME_SHARE = (_MTU + ETH_HEADER_BYTES) / (_MTU + AROUND_PACKET_BYTES)
 """Of a wire's bytes those that cross the bus, with full frames: all but FCS, preamble and gap."""
+_ROOM = 1.25
+"""What a slot should carry beyond the frames themselves: descriptors, acknowledgements, both ports at once."""
+_NO_SPEED = Price(None, "", "the speed of the ports is not known: their link is down, or their driver does not tell")
 _POLICY = "/sys/module/pcie_aspm/parameters/policy"
+
+_LARGER = "add pci=pcie_bus_perf to the kernel's command line (Linux), or raise the payload in the BIOS, then reboot"
 
 Step_ = Mapping[str, Any]
 
@@ -25,26 +31,27 @@ def narrow_slot(p: Patient) -> Iterator[Finding]:
     """A link on the way to the processor that carries less than the ports behind it, or less than it could."""
     for ports, step, speed in _bottlenecks(p):
         now, most = _link(step, "link_gts", "link_width"), _link(step, "link_gts_most", "link_width_most")
-        if now is None or speed is None:
+        if now is None:
             continue
         payload = min((b for s in _way(p, ports[0]) if (b := whole(s.get("payload_bytes")))), default=_SMALLEST_PAYLOAD)
-        need, carries = speed / 8 * _FRAME_SHARE, now.bytes_per_s * payload_share(payload, TO_HOST_OVERHEAD)
+        need, carries = (speed or 0.0) / 8 * _FRAME_SHARE, now.bytes_per_s * payload_share(payload, TO_HOST_OVERHEAD)
         below = most is not None and now.bytes_per_s < most.bytes_per_s
         if carries >= need and not below:
             continue
-        lost = 100 * max(0.0, 1 - carries / need)
         formula = (
             f"{now} carries {carries / 1e9:.3g} GB/s to the host with {payload}-byte payloads; {_names(ports)} can bring {need / 1e9:.3g}"
         )
+        price = Price(100 * max(0.0, 1 - carries / need), "line rate with 1518-byte frames", f"computed: {formula}") if need else _NO_SPEED
         which = f"{now} where {most} is possible" if below else f"{now}"
-        cure = "reseat the card, or move it to a slot" if below else "move the card to a slot"
+        slot = f"whose lanes carry {need * _ROOM / 1e9:.3g} GB/s or more, all the way to the processor"
+        cure = f"reseat the card, or move it to a slot {slot}" if below else f"move the card to a slot {slot}"
         yield Finding(
             "narrow-slot",
             f"the card sits behind a PCI Express link of {which}",
-            Price(lost, "line rate with 1518-byte frames", f"computed: {formula}"),
+            price,
             tuple(map(str, ports)),
-            _links_read(ports[0].host, step),
-            (Step(ports[0].host, f"by hand: {cure} whose lanes carry {need * 1.25 / 1e9:.3g} GB/s or more, all the way to the processor"),),
+            _links_read(p, ports[0].host, step),
+            (Step(ports[0].host, f"by hand: {cure if need else 'reseat the card, or move it to another slot'}"),),
             (Step(ports[0].host, "by hand: put the card back"),),
         )
 
@@ -65,30 +72,33 @@ def small_payload(p: Patient) -> Iterator[Finding]:
             tuple(map(str, ports)),
             tuple(
                 Evidence(
-                    ports[0].host, f"device control register of {s['address']}", f"{s['payload_bytes']} of {s['payload_bytes_most']} bytes"
+                    ports[0].host,
+                    f"device control register of {s.get('address')}",
+                    f"{s['payload_bytes']} of {s['payload_bytes_most']} bytes",
                 )
                 for s in way
             ),
-            (Step(ports[0].host, "by hand: add pci=pcie_bus_perf to the kernel's command line, then reboot"),),
-            (Step(ports[0].host, "by hand: take pci=pcie_bus_perf out again, then reboot"),),
+            (Step(ports[0].host, f"by hand: {_LARGER}"),),
+            (Step(ports[0].host, "by hand: take that back, then reboot"),),
         )
 
 
 def link_power(p: Patient) -> Iterator[Finding]:
     """Links that save power need microseconds to wake."""
     for port, card in p.cards():
-        sleeping = [s for s in _steps(card) if s.get("aspm") not in (None, "off")]
+        sleeping = [s for s in _steps(card) if isinstance(aspm := s.get("aspm"), str) and aspm != "off"]
         if not sleeping:
             continue
-        policy = p.fact(port.host, "pcie_aspm_policy")
+        policy = p.text(port.host, "pcie_aspm_policy")
+        by_hand = is_bsd(p, port.host) or policy == "performance"
         yield Finding(
             "pcie-power",
             "PCI Express links on the way to the card may sleep (ASPM)",
             Price(None, "", BOOST_AND_PCIE),
             (str(port),),
-            tuple(Evidence(port.host, f"link control register of {s['address']}", f"ASPM {s['aspm']}") for s in sleeping),
-            (Step(port.host, write("performance", _POLICY)),),
-            (Step(port.host, write(policy or "default", _POLICY)),),
+            tuple(Evidence(port.host, f"link control register of {s.get('address')}", f"ASPM {s['aspm']}") for s in sleeping),
+            (Step(port.host, "by hand: switch ASPM off in the BIOS" if by_hand else write("performance", _POLICY)),),
+            (Step(port.host, "by hand: switch it on again" if by_hand else write(policy or "default", _POLICY)),),
         )
 
 
@@ -134,8 +144,11 @@ def _link(step: Step_, speed: str, width: str) -> PcieLink | None:
     return PcieLink(generation, lanes) if generation and lanes in WIDTHS else None
 
 
-def _links_read(host: str, step: Step_) -> tuple[Evidence, ...]:
-    at = f"/sys/bus/pci/devices/{step['address']}"
+def _links_read(p: Patient, host: str, step: Step_) -> tuple[Evidence, ...]:
+    if is_bsd(p, host):
+        said = f"x{step['link_width']} of x{step.get('link_width_most')}, {step['link_gts']} GT/s of {step.get('link_gts_most')}"
+        return (Evidence(host, f"pciconf -lc pci{step.get('address')}", said),)
+    at = f"/sys/bus/pci/devices/{step.get('address')}"
     return (
         Evidence(host, f"{at}/current_link_speed", f"{step['link_gts']} GT/s of {step.get('link_gts_most')}"),
         Evidence(host, f"{at}/current_link_width", f"{step['link_width']} of {step.get('link_width_most')}"),

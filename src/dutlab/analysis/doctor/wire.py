@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from dutlab.analysis.doctor.commands import fix_link, is_bsd, negotiate, read
 from dutlab.analysis.doctor.finding import UNKNOWN_PRICE, Evidence, Finding, Price, Step, shell
 from dutlab.analysis.doctor.patient import Link, Patient, Port, whole
 
@@ -37,9 +38,9 @@ def speed_and_duplex(p: Patient) -> Iterator[Finding]:
                 "the port sends or receives, never both at once",
                 Price(50.0, "both ways together", "computed: one way at a time (IEEE 802.3 clause 4); collisions cost more"),
                 (str(port),),
-                (Evidence(port.host, f"/sys/class/net/{port.interface}/duplex", "half"),),
-                (Step(port.host, shell("ethtool", "-s", port.interface, "autoneg", "on")),),
-                (Step(port.host, shell("ethtool", "-s", port.interface, "autoneg", "off", "duplex", "half")),),
+                (Evidence(port.host, read(p, port, "duplex"), "half"),),
+                (Step(port.host, negotiate(p, port)),),
+                (Step(port.host, fix_link(p, port, duplex="half")),),
             )
 
 
@@ -50,7 +51,7 @@ def flow_control(p: Patient) -> Iterator[Finding]:
         if not isinstance(told, Mapping):
             continue
         on = [way for way in ("rx", "tx") if told.get(way) is True]
-        if on and card.get("kind") in (None, "physical"):
+        if on and card.get("kind") in (None, "physical") and not is_bsd(p, port.host):
             yield Finding(
                 "flow-control",
                 f"the port takes part in flow control ({' and '.join(on)}): a full receiver slows its sender instead of losing frames",
@@ -73,10 +74,10 @@ def _slower(p: Patient, link: Link, port: Port, other: Port) -> Iterator[Finding
         f"the port runs at {now} Mb/s where {said} {meant / 1e6:g}",
         Price(100 * (1 - now * 1e6 / meant), "line rate", f"computed: 1 - {now} / {meant / 1e6:g}"),
         (str(port),),
-        (Evidence(port.host, f"/sys/class/net/{port.interface}/speed", str(now)),
-         Evidence(other.host, f"/sys/class/net/{other.interface}/speed", str(there))),
-        (Step(port.host, shell("ethtool", "-s", port.interface, "autoneg", "on")),),
-        (Step(port.host, shell("ethtool", "-s", port.interface, "autoneg", "off", "speed", now)),),
+        (Evidence(port.host, read(p, port, "speed"), str(now)),
+         Evidence(other.host, read(p, other, "speed"), str(there))),
+        (Step(port.host, negotiate(p, port)),),
+        (Step(port.host, fix_link(p, port, speed_mbps=now)),),
     )  # fmt: skip
 
 

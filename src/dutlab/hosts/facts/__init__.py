@@ -1,7 +1,8 @@
 """What a host is: all that a reader of a figure must know of the machine, and nothing secret.
 
 Every fact is optional. One that cannot be read is None, and `absent` says why under the fact's path. All of them are read in one
-command of the host. Command line of the kernel, host names, addresses and users are left out on purpose: they say nothing of speed.
+command of the host, in two of a BSD. Command line of the kernel, host names, addresses and users are left out on purpose: they say nothing
+of speed.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from dutlab.hosts.facts import bsd, card, firewall, machine, neighbours
+from dutlab.hosts.facts import bsd, bsd_slot, bsd_system, card, firewall, machine, neighbours
 from dutlab.hosts.facts.questions import ask
 from dutlab.hosts.facts.tree import FactTree
 from dutlab.hosts.host import Host
@@ -21,7 +22,7 @@ async def collect_facts(host: Host, interfaces: Iterable[str], *, root: str = ""
     `root` is the folder that holds its /sys, /proc and /etc.
     """
     names = tuple(dict.fromkeys(interfaces))
-    of_cards = [q for name in names for q in (*card.questions(name, root), neighbours.question(name))]
+    of_cards = [q for name in names for q in (*card.questions(name, root), bsd_slot.question(name), neighbours.question(name))]
     answers = await ask(host, [*machine.questions(root), *firewall.questions(root), *bsd.questions(), *of_cards])
     facts = FactTree()
     machine.put(facts, answers, root)
@@ -29,5 +30,9 @@ async def collect_facts(host: Host, interfaces: Iterable[str], *, root: str = ""
     bsd.put(facts, answers)
     for name in names:
         card.put(facts, answers, name, root)
+        bsd_slot.put(facts, answers, name)
         neighbours.put(facts, answers, name)
+    system, _ = answers.said("uname", "-s")
+    if system in bsd_system.SYSTEMS:
+        bsd_system.put(facts, await ask(host, list(bsd_system.questions(system, names))), system, names)
     return {"host": host.name, **facts.to_json()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import ip_network
 
 from dutlab.methods.ports import Directions, IPAddress
@@ -26,8 +26,7 @@ def deviations(asked: Asked, *, maximum_is: str, addresses: Iterable[IPAddress])
         yield f"§23: residual frames are waited for {LEAST_DRAIN_S:g} s, however short the scale would make it"
     if maximum_is != LINE_RATE:
         yield f"§20, §26: the medium has no rate of its own; {maximum_is} stands for the highest rate"
-    if not all(any(address in network for network in BENCHMARK_NETWORKS) for address in addresses):
-        yield "appendix C: the addresses are those of the testbed, not of 198.18.0.0/15 (IPv6: 2001:2::/48, RFC 5180 §8)"
+    yield _addresses(list(addresses))
     if asked.directions is Directions.FORWARD:
         yield "§14: frames go one way"
     if len(asked.mix.parts) > 1 or asked.mix.parts[0][0] not in PRESCRIBED_SIZES:
@@ -36,6 +35,14 @@ def deviations(asked: Asked, *, maximum_is: str, addresses: Iterable[IPAddress])
     yield "§12: one network and one flow a way, not 256 networks; the source port is constant"
     yield "§13: learning frames are test frames, sent before each trial; addresses are resolved before, not 5 s before each trial"
     yield from _of_tests(asked)
+
+
+def _addresses(used: Sequence[IPAddress]) -> str:
+    """Which scheme the addresses are of; said where it is followed too, since readers compare by it."""
+    words = " and ".join(map(str, used))
+    if all(any(address in network for network in BENCHMARK_NETWORKS) for address in used):
+        return f"appendix C.2: no departure, the addresses are of the networks for benchmarks: {words}"
+    return f"appendix C.2: the addresses are those of the testbed, {words}, not of 198.18.0.0/15 (IPv6: 2001:2::/48, RFC 5180 §8)"
 
 
 def _of_tests(asked: Asked) -> Iterator[str]:

@@ -47,6 +47,9 @@ class GeneratorModel(SpecModel):
     lacks: ClassVar[Mapping[Ask, str]] = {}
     """What it cannot do, and why; everything else it can."""
 
+    stepped: ClassVar[bool] = False
+    """Its rate stands when it starts, so a rate that changes in time is made of seconds at a constant rate each (tools.stepped)."""
+
     cores: Annotated[
         tuple[Annotated[int, Strict(), Field(ge=0, le=_LAST_CPU)], ...], AfterValidator(_each_once), Field(max_length=MOST_STREAMS)
     ] = ()

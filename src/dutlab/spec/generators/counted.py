@@ -15,8 +15,8 @@ ONE_SIZE = "one size is written into its frames"
 class CountedModel(StreamsModel):
     """A generator without a receiver of its own."""
 
+    stepped: ClassVar[bool] = True
     lacks: ClassVar[Mapping[Ask, str]] = {
-        Ask.PROFILE: "its rate stands when it starts",
         Ask.SEVERAL_SIZES: ONE_SIZE,
         Ask.ORDER: ONE_SIZE,
         Ask.TRANSPORT: ONE_FLOW,

@@ -24,8 +24,8 @@ class Iperf3UdpModel(StreamsModel):
     """`iperf3 -u`: a server at the receiver tells what arrived."""
 
     kind: ClassVar[str] = "iperf3-udp"
+    stepped: ClassVar[bool] = True
     lacks: ClassVar[Mapping[Ask, str]] = {
-        Ask.PROFILE: "its rate stands when it starts",
         Ask.SEVERAL_SIZES: ONE_SIZE,
         Ask.ORDER: ONE_SIZE,
         Ask.TRANSPORT: ONE_FLOW,

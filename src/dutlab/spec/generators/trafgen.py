@@ -22,7 +22,8 @@ class TrafgenModel(CountedModel):
         """With a rate (`-b`) it starts one process, on core 0, whatever else it is told."""
         if self.streams == 1 and self.cores in ((), (0,)):
             return self.lacks
-        return {**self.lacks, Ask.RATE: "with a rate it sends one stream, and that from core 0; leave streams and cores out"}
+        why = "with a rate it sends one stream, and that from core 0; leave streams and cores out"
+        return {**self.lacks, Ask.RATE: why, Ask.PROFILE: why}
 
     def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
         """Its ring's slots bound the length."""

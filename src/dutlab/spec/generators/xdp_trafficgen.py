@@ -20,9 +20,11 @@ class XdpTrafficgenModel(CountedModel):
     """`xdp-trafficgen udp`: as fast as it goes, and only where nothing routes."""
 
     kind: ClassVar[str] = "xdp-trafficgen"
+    stepped: ClassVar[bool] = False
     lacks: ClassVar[Mapping[Ask, str]] = {
         **CountedModel.lacks,
         Ask.RATE: "it has no rate, only as fast as it goes",
+        Ask.PROFILE: "it has no rate, only as fast as it goes",
         Ask.IPV4: "its frames are IPv6",
         Ask.ROUTED: "its frames have a hop limit of 1, which no router forwards",
     }

@@ -18,6 +18,9 @@ from dutlab.units import Pps, Seconds
 
 SHORTEST_SOAK = Seconds(3.0)
 """Counters are read once a second; fewer readings place nothing in time."""
+SMALLEST_TARGET, LARGEST_TARGET = 1e-9, 0.1
+AROUND_TRIALS = 0.2
+"""What beginning and ending the trials of a search adds to the time in which they send."""
 
 
 class SoakWorkload(FrameWorkload):
@@ -33,6 +36,8 @@ class SoakWorkload(FrameWorkload):
     duration: Duration = Seconds(4 * 3600.0)
     threshold: Share = 0.0
     """A second that loses more than this has lost frames."""
+    target: Share | None = None
+    """Given: instead of one rate for all the time, trials that find the rate at which this share is lost, up to `rate` times `share`."""
     warmup: Duration = Seconds(1.0)
     drain: Duration = Seconds(0.5)
 
@@ -46,6 +51,10 @@ class SoakWorkload(FrameWorkload):
             faults.append(fault(("share",), "must be more than 0"))
         if not 0 <= made.threshold < 1:
             faults.append(fault(("threshold",), "must be 0% to less than 100%"))
+        if made.target is not None and not SMALLEST_TARGET <= made.target <= LARGEST_TARGET:
+            faults.append(fault(("target",), f"must be {SMALLEST_TARGET:.7%} to {LARGEST_TARGET:.0%}"))
+        if made.target is not None and made.threshold:
+            faults.append(fault(("threshold",), "says nothing of trials that find a rate; leave it or `target` out"))
         faults += outside([
             ("duration", made.duration, SHORTEST_SOAK, LONGEST_TRIAL),
             ("warmup", made.warmup, 0, LONGEST_WAIT),
@@ -62,10 +71,12 @@ class SoakWorkload(FrameWorkload):
                 "share_percent": round(self.share * 100, 9),
                 "duration_s": self.duration,
                 "threshold_percent": round(self.threshold * 100, 9),
+                **({} if self.target is None else {"target_percent": round(self.target * 100, 12)}),
                 "warmup_s": self.warmup,
                 "drain_s": self.drain,
             }
-            yield Setting(links, params, Seconds(self.warmup + self.duration + self.drain), mix)
+            seconds = self.warmup + self.duration + self.drain if self.target is None else self.duration * (1 + AROUND_TRIALS)
+            yield Setting(links, params, Seconds(seconds), mix)
 
     def asks(self) -> Iterator[tuple[Loc, Ask]]:
         """A load, second by second."""

@@ -1,0 +1,39 @@
+"""Reading and setting a port in the words of its system: ip, ethtool and /sys of Linux, ifconfig of the BSDs."""
+
+from __future__ import annotations
+
+from dutlab.analysis.doctor.finding import shell
+from dutlab.analysis.doctor.patient import Patient, Port
+
+
+def is_bsd(p: Patient, host: str) -> bool:
+    """FreeBSD or OpenBSD; what tells no name is taken as Linux."""
+    return p.text(host, "kernel", "name") in ("FreeBSD", "OpenBSD")
+
+
+def read(p: Patient, port: Port, what: str) -> str:
+    """Where `what` (mtu, speed, duplex) of a port is read."""
+    return shell("ifconfig", port.interface) if is_bsd(p, port.host) else f"/sys/class/net/{port.interface}/{what}"
+
+
+def set_mtu(p: Patient, port: Port, mtu: int) -> str:
+    """The command that gives a port another MTU."""
+    if is_bsd(p, port.host):
+        return shell("ifconfig", port.interface, "mtu", mtu)
+    return shell("ip", "link", "set", "dev", port.interface, "mtu", mtu)
+
+
+def negotiate(p: Patient, port: Port) -> str:
+    """The command that lets a port agree with its other end on the best that both can do."""
+    if is_bsd(p, port.host):
+        return shell("ifconfig", port.interface, "media", "autoselect")
+    return shell("ethtool", "-s", port.interface, "autoneg", "on")
+
+
+def fix_link(p: Patient, port: Port, *, speed_mbps: int | None = None, duplex: str | None = None) -> str:
+    """The command that fixes a port at a speed or a duplex."""
+    if is_bsd(p, port.host):
+        media = "by hand: set the media of the port as it was"
+        return f"{media} ({speed_mbps} Mb/s)" if speed_mbps else f"{media} ({duplex} duplex)"
+    words = [*(["speed", str(speed_mbps)] if speed_mbps else []), *(["duplex", duplex] if duplex else [])]
+    return shell("ethtool", "-s", port.interface, "autoneg", "off", *words)

@@ -1,0 +1,108 @@
+"""The critical rate of a soak: the rate at which the DUT is expected to lose just the target share of its frames, with its interval.
+
+Trials follow one another, each a little longer than the one before, at rates that the estimate so far chooses. The first two are half of
+the highest rate and the highest rate itself, the others by turns the middle that one and the other curve give (analysis.critical_rate).
+
+Figures, of each link, under the label of all that are loaded at once:
+
+    critical_pps, critical_low_pps, critical_high_pps    the middle and the 95 % credible interval
+    critical_stretch_pps, critical_erf_pps               the middle as each curve alone has it
+    target_loss_ratio, trials
+
+The record's table `critical` has each trial and the estimate after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+
+from dutlab.analysis.critical_rate import CURVES, Critical, LoadTrial, critical_rate, with_scatter
+from dutlab.doubts import Doubt
+from dutlab.errors import MeasurementError
+from dutlab.methods.ledger import doubts_of, failed_frames, made_frames
+from dutlab.methods.ports import Bench, Measured, Offer, Outcome, Row
+from dutlab.plan.cell import Cell
+from dutlab.units import Pps, Seconds
+
+FIRST_S, LONGER_S = 5.1, 0.1
+"""As FD.io CSIT has them for its soak tests."""
+FULL_SOAK_S = 1800.0
+"""Shorter soaks have trials that are shorter by as much, down to the shortest."""
+SHORTEST_S = 1.0
+HALF = 0.5
+
+
+def lengths(duration: Seconds) -> Iterator[Seconds]:
+    """How long each trial is; together they fill `duration` as far as whole trials do, but there are at least three."""
+    scale, number, left = min(1.0, duration / FULL_SOAK_S), 0, float(duration)
+    while True:
+        each = max(SHORTEST_S, (FIRST_S + LONGER_S * number) * scale)
+        if each > left and number > len(CURVES):
+            return
+        yield Seconds(each)
+        number, left = number + 1, left - each
+
+
+async def measure(bench: Bench, cell: Cell, highest: Offer, target: float) -> Measured:
+    """Trials up to the rate of `highest` for as long as it lasts. Raises ToolFailed, HostError, MeasurementError: nothing was sent."""
+    most, trials, rows, doubts = float(highest.rate or 0.0), list[LoadTrial](), list[Row](), list[Doubt]()
+    outcome, found = None, None
+    for number, seconds in enumerate(lengths(highest.duration)):
+        rate = _next_rate(number, most, found)
+        offer = replace(highest, rate=Pps(rate), duration=seconds)
+        outcome = await bench.generator.offer(offer)
+        doubts += [*outcome.doubts, *(d for flow in outcome.flows for d in doubts_of(offer, flow))]
+        trials.append(_trial(outcome))
+        found = await asyncio.to_thread(critical_rate, trials, highest_pps=most, target=target)
+        rows.append({"asked_pps": rate, **_row(number, trials[-1], found)})
+    assert outcome is not None and found is not None  # noqa: S101, PT018 - there are at least three lengths
+    found = await asyncio.to_thread(with_scatter, found, trials, highest_pps=most, target=target)
+    beyond = found.high_pps >= most
+    return Measured(
+        figures={cell.link_label: _figures(found, target, len(trials))},
+        flows=outcome.flows,
+        doubts=tuple({doubt.kind: doubt for doubt in doubts}.values()),
+        raw=outcome.raw,
+        facts=outcome.facts,
+        notes=["the critical rate may lie above the highest rate that was tried: raise `rate`"] if beyond else [],
+        tables={"critical": rows},
+    )
+
+
+def _next_rate(number: int, most: float, found: Critical | None) -> float:
+    if found is None:
+        return most * HALF
+    if number == 1:
+        return most
+    return min(most, list(found.by_curve.values())[number % len(found.by_curve)])
+
+
+def _trial(outcome: Outcome) -> LoadTrial:
+    """All links together, as what each was offered and lost on average."""
+    flows = outcome.flows
+    if not flows or any(flow.sent_seconds <= 0 or not made_frames(flow) for flow in flows):
+        raise MeasurementError("the generator sent nothing", raw=dict(outcome.raw))
+    seconds = sum(flow.sent_seconds for flow in flows)
+    lost = max(0, sum(failed_frames(flow) for flow in flows))
+    return LoadTrial(sum(made_frames(flow) for flow in flows) / seconds, seconds, float(lost))
+
+
+def _row(number: int, trial: LoadTrial, found: Critical) -> Row:
+    return {
+        "trial": float(number + 1),
+        "load_pps": trial.load_pps,
+        "offered_s": trial.seconds,
+        "lost_frames": trial.lost_frames,
+        "loss_ratio": trial.lost_frames / (trial.load_pps * trial.seconds),
+        "critical_pps": found.pps,
+        "low_pps": found.low_pps,
+        "high_pps": found.high_pps,
+    }
+
+
+def _figures(found: Critical, target: float, trials: int) -> dict[str, float]:
+    figures = {"critical_pps": found.pps, "critical_low_pps": found.low_pps, "critical_high_pps": found.high_pps}
+    figures |= {f"critical_{name}_pps": value for name, value in found.by_curve.items()}
+    return figures | {"target_loss_ratio": target, "trials": float(trials)}

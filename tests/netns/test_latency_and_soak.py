@@ -1,0 +1,60 @@
+"""The examples of latency and soak, cut short: real frames, their records, and their place in the report."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from capability import have_netns, need
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture(autouse=True)
+def _machine(no_leak):
+    need("netns", have_netns())
+    need("nft", shutil.which("nft") is not None)
+
+
+@pytest.fixture
+def run(python, python_env, tmp_path):
+    """Runs an example with some keys changed; returns its records and its page."""
+
+    def of(example, *settings):
+        argv = [python, "-m", "dutlab", "run", str(EXAMPLES / example / "experiment.yaml"), *(w for s in settings for w in ("--set", s))]
+        done = subprocess.run(argv, cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=180)
+        assert done.returncode == 0, done.stderr
+        (page,) = tmp_path.glob("runs/*/report/report.md")
+        return [json.loads(p.read_text()) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))], page.read_text()
+
+    return of
+
+
+def test_latency_is_measured_at_each_share_of_a_rate(run):
+    short = ("frame_sizes=[64]", "rate=2kpps", "shares=[0%, 50%, 100%]", "duration=500ms", "warmup=100ms", "drain=200ms")
+    settings = ["factors.mode=router", "repeats=1", *(f"workloads.latency.{s}" for s in short)]
+    (record,), page = run("latency", *settings)
+    rows = record["tables"]["points"]
+    assert [row["load_percent"] for row in rows] == [0, 50, 100]
+    figures = record["figures"]["a"]
+    assert figures["reference_pps"] == 2000
+    for share in (0, 50, 100):
+        assert 0 < figures[f"at_{share}_tl_ns"] <= figures[f"at_{share}_wcl_ns"] < 10e9
+    assert "Latency" in page
+
+
+def test_a_soak_holds_its_rate_and_finds_a_critical_rate(run):
+    held = ("rate=2kpps", "duration=4s", "warmup=100ms", "frame_sizes=[64]")
+    sought = ("rate=20kpps", "duration=3s", "warmup=100ms", "target=1%")
+    settings = [*(f"workloads.0.soak.{s}" for s in held), *(f"workloads.1.soak.{s}" for s in sought), "factors.mode=router"]
+    (steady, search), page = run("soak", *settings)
+    assert steady["figures"]["a"]["asked_pps"] == pytest.approx(1800)
+    assert 2 <= len(steady["tables"]["course"]) <= 5 and all(flow["balances"] for flow in steady["flows"])
+    figures = search["figures"]["a"]
+    assert 0 <= figures["critical_low_pps"] <= figures["critical_pps"] <= figures["critical_high_pps"]
+    assert [row["asked_pps"] for row in search["tables"]["critical"]][:2] == [10_000, 20_000]
+    assert "Critical rate of each link" in page and "The whole time" in page

@@ -1,0 +1,162 @@
+"""The estimated critical rate against devices whose true one is known, and the loss curves against integrals done by somebody else."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy.integrate import quad
+from scipy.optimize import brentq
+from scipy.special import expit, ndtr
+
+from dutlab.analysis.critical_rate import CURVES, LoadTrial, critical_rate, log_erf, with_scatter
+from dutlab.errors import MeasurementError
+from dutlab.interop.imported_run import Imported, write_imported
+from dutlab.methods.critical_rate import lengths
+from dutlab.methods.ports import Bench
+from dutlab.methods.soak import measure
+from dutlab.plan.cell import Cell
+from dutlab.report.gather import gather
+from dutlab.report.model import Figure
+from dutlab.units import Seconds
+from simulated import Dut, Simulation
+
+RISES = {"stretch": expit, "erf": ndtr}
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(sorted(CURVES)), st.floats(0.05, 1.2), st.floats(0.3, 1.1), st.floats(0.005, 0.5))
+def test_a_curve_is_the_integral_of_its_rise(name, load, capacity, width):
+    whole, _ = quad(lambda x: RISES[name]((x - capacity) / width), 0, load, points=[min(capacity, load)], epsabs=0, limit=400)
+    assume(whole > 1e-200)  # what the integrator can tell from nothing
+    found = CURVES[name](*(np.array([v]) for v in (load, capacity, width)))[0]
+    assert found == pytest.approx(math.log(whole), rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", sorted(CURVES))
+def test_a_curve_has_a_value_wherever_it_is_asked(name):
+    loads, capacities, widths = (a.ravel() for a in np.meshgrid([1e-6, 0.5, 1.0], [-10.0, 0.1, 1.0, 61.0], [1e-5, 0.1, 1.0]))
+    assert np.all(np.isfinite(CURVES[name](loads, capacities, widths)))
+
+
+def seen(capacity_pps, loads, seconds=60.0):
+    return [LoadTrial(load, seconds, round(max(0.0, load - capacity_pps) * seconds)) for load in loads]
+
+
+def test_a_hard_limit_between_two_loads_is_found_between_them():
+    trials = seen(300e3, [200e3, 400e3, 290e3, 310e3, 299e3, 301e3, 299.5e3])
+    found = critical_rate(trials, highest_pps=400e3, target=1e-3)
+    assert 299.5e3 <= found.pps <= 300e3 / (1 - 1e-3) * 1.002
+    assert found.low_pps <= found.pps <= found.high_pps
+    assert critical_rate(trials, highest_pps=400e3, target=1e-3) == found, "there is no chance in it"
+
+
+def test_more_loss_allowed_is_a_higher_rate():
+    trials = seen(300e3, [200e3, 400e3, 310e3, 305e3])
+    rates = [critical_rate(trials, highest_pps=400e3, target=t).pps for t in (1e-6, 1e-3, 1e-2)]
+    assert rates == sorted(rates) and rates[0] < rates[-1]
+
+
+def test_a_device_that_lost_nothing_may_do_more_than_was_tried():
+    assert critical_rate(seen(1e9, [200e3, 400e3, 400e3]), highest_pps=400e3, target=1e-3).high_pps > 400e3
+
+
+def test_few_trials_are_not_left_out():
+    trials = seen(300e3, [200e3, 400e3])
+    found = critical_rate(trials, highest_pps=400e3, target=1e-3)
+    assert with_scatter(found, trials, highest_pps=400e3, target=1e-3) == found
+
+
+def cell(**params):
+    said = {
+        "frame_size": 64, "frame_mix": "64:1", "rate_pps": 600e3, "share_percent": 100.0, "duration_s": 1800.0, "threshold_percent": 0.0,
+        "target_percent": 0.1, "warmup_s": 1.0, "drain_s": 0.5, **params,
+    }  # fmt: skip
+    return Cell(mode="router", factors={"mode": "router"}, workload="soak", tool="engine", links=("a",), params=said, repeat=1)
+
+
+def run(generator, of=None):
+    return asyncio.run(measure(Bench(generator), of or cell()))
+
+
+def true_rate(capacity_pps, spread, target):
+    """Of a device whose capacity is drawn anew in each trial from a normal distribution: where E[(x - C)+] is the target share of x."""
+
+    def too_much(load):
+        return math.exp(log_erf(np.array([load]), np.array([capacity_pps]), np.array([capacity_pps * spread]))[0]) - target * load
+
+    return brentq(too_much, capacity_pps * 0.5, capacity_pps * 1.5)
+
+
+def test_the_critical_rate_of_devices_with_a_changing_capacity_is_found_in_the_mean_and_most_intervals_hold_it():
+    """Near the critical rate of such a device nine trials of ten lose nothing, and the tenth thousands of frames: the hardest case."""
+    truth, held, errors = true_rate(300e3, 0.02, 1e-3), 0, []
+    for seed in range(6):
+        figures = run(Simulation(Dut(300e3, capacity_spread=0.02), seed=seed), cell(duration_s=45.0)).figures["a"]
+        errors.append(figures["critical_pps"] / truth - 1)
+        held += figures["critical_low_pps"] <= truth <= figures["critical_high_pps"]
+    assert abs(float(np.mean(errors))) < 0.02 and max(map(abs, errors)) < 0.05, errors
+    assert held >= 4
+
+
+def test_a_target_that_random_loss_alone_exceeds_is_far_below_the_capacity():
+    figures = run(Simulation(Dut(300e3, random_loss=1e-4), seed=1), cell(duration_s=30.0, target_percent=1e-5)).figures["a"]
+    assert figures["critical_pps"] < 290e3
+
+
+def test_rates_go_half_then_all_then_where_the_estimate_is():
+    generator = Simulation(Dut(300e3))
+    found = run(generator, cell(duration_s=25.0))
+    rates = [float(o.rate) for o in generator.offers]
+    assert rates[:2] == [300e3, 600e3]
+    assert all(abs(rate - 300e3) < 15e3 for rate in rates[12:])
+    assert found.figures["a"]["trials"] == len(rates) == len(found.tables["critical"])
+    assert not found.notes
+
+
+def test_what_the_dut_s_port_does_not_take_is_lost():
+    taken = [run(Simulation(Dut(300e3), held_back=held), cell(duration_s=10.0)).figures["a"]["critical_pps"] for held in (False, True)]
+    assert taken[0] == pytest.approx(taken[1], rel=1e-3)
+
+
+def test_a_limit_above_the_highest_rate_is_said():
+    assert "may lie above" in run(Simulation(Dut(1e9)), cell(duration_s=6.0)).notes[0]
+
+
+@given(st.floats(3.0, 86_400.0))
+def test_trials_fill_the_time_and_are_at_least_three(duration):
+    found = list(lengths(Seconds(duration)))
+    assert len(found) >= 3 and sum(found) <= max(duration, 3.0) + 1e-6
+    assert sum(found) >= duration * 0.7 or len(found) == 3
+    assert found == sorted(found)
+
+
+def test_half_an_hour_has_the_trials_of_csit():
+    found = list(lengths(Seconds(1800.0)))
+    assert [round(s, 3) for s in found[:3]] == [5.1, 5.2, 5.3]
+    assert 140 <= len(found) <= 150
+
+
+def test_a_generator_that_sends_nothing_has_no_rate():
+    mute = Simulation(Dut(300e3), change=lambda _, flow: replace(flow, sent_frames=0, asked_frames=0, received_frames=0, lost_frames=0))
+    with pytest.raises(MeasurementError, match="sent nothing"):
+        run(mute)
+
+
+def test_the_report_has_the_rate_its_interval_and_how_it_closed_in(tmp_path):
+    of = cell(duration_s=6.0)
+    folder = write_imported(
+        tmp_path, "soak", [Imported(of, run(Simulation(Dut(3e5)), of), {})], command=(), now=datetime(2026, 11, 21, tzinfo=UTC)
+    )
+    (section,) = gather(folder.path, folder.path).sections
+    (grid,) = section.grids
+    assert next(c.median for c in grid.rows[0].cells if isinstance(c, Figure)) == pytest.approx(1e-3)
+    (curve,) = section.curves
+    assert [line.label for line in curve.lines] == ["offered", "critical rate", "at least", "at most"]
+    assert "credible at 95 %" in section.lead and "loss event" not in section.lead

@@ -1,0 +1,97 @@
+"""Facts of FreeBSD, pfSense and OpenBSD, from transcripts; and the way to them on a host that is no Linux."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+
+from dutlab.hosts.facts import bsd_system as bsd
+from dutlab.hosts.facts import collect_facts
+from dutlab.hosts.facts.questions import Answers
+from dutlab.hosts.facts.tree import FactTree
+from dutlab.hosts.host import Done, Host
+from dutlab.report.facts import fact_rows
+from transcript import TranscriptHost
+
+
+def answers_of(name: str, system: str, ports: Sequence[str]) -> tuple[Answers, TranscriptHost]:
+    """What the shell of hosts/facts/questions.py would have brought back, had it met the transcript's commands."""
+    host = TranscriptHost.of(name)
+    found: dict[tuple[str, ...], tuple[str | None, str]] = {}
+    for question in bsd.questions(system, ports):
+        exchange = next(e for e in host.exchanges if e.argv == question)
+        exchange.used = True
+        why = exchange.stderr.strip()
+        found[question] = (None, why) if exchange.status else (exchange.stdout.strip(), "")
+    return Answers(found, "never asked"), host
+
+
+def facts_of(name: str, system: str, port: str) -> dict[str, Any]:
+    answers, host = answers_of(name, system, [port])
+    assert host.unused() == []
+    tree = FactTree()
+    bsd.put(tree, answers, system, [port])
+    return tree.to_json()
+
+
+def test_pfsense_says_what_it_is_in_freebsds_words() -> None:
+    facts = facts_of("freebsd-facts", bsd.FREEBSD, "ixl2")
+    assert facts["os"] == "pfSense 2.7.2-RELEASE (FreeBSD 14.0-CURRENT)"
+    assert (facts["cpu"], facts["virtual"]) == ({"threads_per_core": 2, "now_mhz": 2200}, "none")
+    assert facts["mitigations"] == {"vm.pmap.pti": "1", "hw.ibrs_active": "0", "hw.mds_disable_state": "inactive"}
+    assert facts["sysctls"]["net.isr.dispatch"] == "direct"
+    port = facts["interfaces"]["ixl2"]
+    assert (port["driver"], port["driver_version"], port["mtu"], port["speed_mbps"], port["duplex"]) == (
+        "ixl",
+        "2.3.3-k",
+        1500,
+        10000,
+        "full",
+    )
+    assert (port["mac"], port["operstate"]) == ("3c:ec:ef:00:00:02", "active")
+    assert sorted(port["offloads"]) == ["HWSTATS", "JUMBO_MTU", "VLAN_HWCSUM", "VLAN_HWFILTER", "VLAN_HWTAGGING", "VLAN_MTU"]
+    assert "fw 3.1.55727" in port["firmware"]
+    assert facts["absent"] == {
+        "machine.bios": "kenv: unable to get smbios.bios.version",
+        "sysctls/net.inet.ip.fw.enable": "sysctl: unknown oid 'net.inet.ip.fw.enable'",
+    }
+
+
+def test_openbsd_says_its_clock_and_its_card() -> None:
+    facts = facts_of("openbsd-facts", bsd.OPENBSD, "em1")
+    assert facts["os"] == "OpenBSD 7.5"
+    assert facts["cpu"]["setperf_percent"] == 100
+    assert facts["cpu"]["governor"] == "auto"
+    port = facts["interfaces"]["em1"]
+    assert (port["driver"], port["mtu"], port["speed_mbps"], port["duplex"], port["mac"]) == ("em", 9000, 1000, "full", "00:0d:b9:00:00:01")
+
+
+def test_its_facts_stand_beside_those_of_a_linux_host_under_the_same_names() -> None:
+    rows = fact_rows({"dut": facts_of("openbsd-facts", bsd.OPENBSD, "em1"), "sink": {"machine": {"product": "other"}}})
+    assert next(row.by_host for row in rows if row.name == "machine.product") == {"dut": "apu2", "sink": "other"}
+
+
+@pytest.mark.parametrize("system", bsd.SYSTEMS)
+async def test_a_host_that_is_no_linux_is_asked_a_second_time_in_its_own_words(system: str) -> None:
+    class Shell:
+        def __init__(self) -> None:
+            self.name, self.asked = "dut", list[str]()
+
+        async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, check: bool = True) -> Done:
+            assert argv == ["sh", "-s"]
+            lines = [line for line in stdin.decode().splitlines() if line.startswith("answer ")]
+            self.asked.append(stdin.decode())
+            said = "".join(f"\x1e{i}\n{system if shlex.split(line)[2:] == ['uname', '-s'] else ''}" for i, line in enumerate(lines))
+            return Done(self.name, tuple(argv), 0, said.encode(), b"", time.time(), 0.0)
+
+    shell = Shell()
+    facts = await collect_facts(cast("Host", shell), ["em0"])  # only run() is used
+    assert facts["kernel"]["name"] == system
+    assert facts["interfaces"]["em0"]["driver"] == "em"
+    assert len(shell.asked) == 2
+    assert "ifconfig" in shell.asked[1]
+    assert "/sys/class" not in shell.asked[1].rpartition("}\n")[2]

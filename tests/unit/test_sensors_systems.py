@@ -1,0 +1,167 @@
+"""Counters and cores of systems that are no Linux, from literal text in the form that their sources print."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dutlab.sensors import bsd, cpu_watch, difference, systems
+from dutlab.sensors.freebsd_cpu import FREEBSD_CPU
+from dutlab.sensors.names import CONNTRACK_ENTRIES
+from dutlab.sensors.sampler import LINUX_CPU, samples
+from dutlab.spec.known import FAMILY_MODES
+
+# netstat/if.c, inet.c; pfctl_parser.c print_status(); vmstat.c dointr()
+FREEBSD = """\
+\x1einterfaces
+Name    Mtu Network       Address              Ipkts Ierrs Idrop     Ibytes    Opkts Oerrs     Obytes  Coll  Drop
+ixl2   1500 <Link#3>      3c:ec:ef:00:00:02 14880952     3     7 1011904736       12     0       1008     0     5
+ixl2      - 172.16.0.0/24 172.16.0.1               4     -     -        336        4     -        336     -     -
+ixl3*  1500 <Link#4>      3c:ec:ef:00:00:03        0     0     0          0        0     0          0     0     0
+lo0   16384 <Link#5>      lo0                     80     0     0       6720       80     0       6720     0     0
+pflog0 33160 <Link#6>                               0     0     0          0        9     0        612     0     0
+\x1eip
+ip:
+\t14881040 total packets received
+\t2 bad header checksums
+\t14880940 packets forwarded (14880940 packets fast forwarded)
+\t1 output packet dropped due to no bufs, etc.
+\t4 output packets discarded due to no route
+\x1etcp
+tcp:
+\t17 packets sent
+\t\t9 data packets (4711 bytes)
+\t\t3 data packets (2172 bytes) retransmitted
+\x1eudp
+udp:
+\t6 dropped due to no socket
+\t8 dropped due to full socket buffers
+\x1epf
+Status: Enabled for 0 days 00:01:00              Debug: Urgent
+
+Interface Stats for ixl2              IPv4             IPv6
+  Bytes In                       917205523                0
+
+State Table                          Total             Rate
+  current entries                       42
+  searches                        29761880       496031.3/s
+  inserts                               42            0.7/s
+Counters
+  match                                 50            0.8/s
+  state-mismatch                         3            0.1/s
+  proto-cksum                            0            0.0/s
+\x1einterrupts
+interrupt                          total       rate
+irq16: ehci0                           4          0
+cpu0:timer                         60241        997
+irq264: ixl2:rxq0                 148809       2466
+Total                             209054       3463
+"""
+# netstat/if.c of OpenBSD: a table for packets and one for bytes, `<Link>` without a number
+OPENBSD = """\
+\x1einterfaces
+Name    Mtu   Network     Address              Ipkts Ifail    Opkts Ofail Colls
+em1     9000  <Link>      00:0d:b9:00:00:01   700123     2   700100     1     0
+em1     9000  172.16.0/24 172.16.0.1          700123     2   700100     1     0
+lo0     32768 <Link>                              12     0       12     0     0
+Name    Mtu   Network     Address              Ibytes     Obytes
+em1     9000  <Link>      00:0d:b9:00:00:01  6300000   6299000
+lo0     32768 <Link>                              840        840
+\x1eip
+ip:
+\t700200 total packets received
+\t700099 packets forwarded
+\t0 output packets dropped due to no bufs, etc.
+\x1einterrupts
+interrupt                       total     rate
+irq0/clock                    1600123      400
+irq112/em1                      70012       17
+Total                         1670135      417
+"""
+# vnet/interface_cli.c and vlib/error.c
+VPP = """\
+\x1evpp_interfaces
+              Name               Idx    State  MTU (L3/IP4/IP6/MPLS)     Counter          Count     \r
+\x1b[0mTenGigabitEthernet3/0/0           1      up          9000/0/0/0     rx packets              14880952
+                                                                    rx bytes              1011904736
+                                                                    drops                         27
+                                                                    ip4                     14880952
+                                                                    rx-miss                      300
+TenGigabitEthernet3/0/1           2      up          9000/0/0/0     tx packets              14880652
+local0                            0     down          0/0/0/0       drops                          1
+\x1evpp_errors
+   Count                  Node                              Reason               Severity
+     13610        acl-plugin-in-ip4-fa                ACL permit packets           error
+         7             ip4-input                        ip4 ttl <= 1               error
+\x1evpp_sessions
+Sessions total: add 6 - del 2 = 4
+Sessions active: add 6 - deact 2 = 4
+total sessions: 2
+"""
+
+
+def test_freebsd_counts_by_the_names_of_linux_where_they_mean_the_same() -> None:
+    found = bsd.parse(FREEBSD)
+    assert (found["ixl2_rx_packets"], found["ixl2_rx_errors"], found["ixl2_rx_dropped"]) == (14880952, 3, 7)
+    assert (found["ixl2_rx_bytes"], found["ixl2_tx_packets"], found["ixl2_tx_bytes"], found["ixl2_tx_dropped"]) == (1011904736, 12, 1008, 5)
+    assert (found["ixl3_rx_packets"], found["lo0_tx_bytes"], found["pflog0_tx_packets"]) == (0, 6720, 9)
+    assert (found["ip_forwarded_datagrams"], found["ip_in_header_errors"]) == (14880940, 2)
+    assert (found["ip_out_discards"], found["ip_out_no_routes"]) == (1, 4)
+    assert (found["tcp_retransmitted_segments"], found["udp_no_ports"], found["udp_receive_buffer_errors"]) == (3, 6, 8)
+    assert (found[CONNTRACK_ENTRIES], found["pf_searches"], found["pf_state_mismatch"]) == (42, 29761880, 3)
+    assert (found["interrupts_irq264_ixl2_rxq0"], found["interrupts_cpu0_timer"]) == (148809, 60241)
+    assert not [name for name in found if "total" in name or "bytes_in" in name]
+
+
+def test_openbsds_two_tables_are_one() -> None:
+    found = bsd.parse(OPENBSD)
+    assert (found["em1_rx_packets"], found["em1_rx_errors"], found["em1_tx_errors"]) == (700123, 2, 1)
+    assert (found["em1_rx_bytes"], found["em1_tx_bytes"], found["lo0_rx_bytes"]) == (6300000, 6299000, 840)
+    assert (found["ip_forwarded_datagrams"], found["interrupts_irq112_em1"]) == (700099, 70012)
+    assert CONNTRACK_ENTRIES not in found, "pfctl was not allowed to tell"
+
+
+def test_vpp_counts_beside_the_linux_that_it_runs_on() -> None:
+    found = systems._of_vpp("\x1esoftnet\n00000064 00000001 00000002\n" + VPP)
+    assert (found["TenGigabitEthernet3/0/0_rx_packets"], found["TenGigabitEthernet3/0/0_rx_bytes"]) == (14880952, 1011904736)
+    assert (found["TenGigabitEthernet3/0/0_rx_dropped"], found["TenGigabitEthernet3/0/0_rx_missed"]) == (27, 300)
+    assert (found["TenGigabitEthernet3/0/1_tx_packets"], found["local0_rx_dropped"]) == (14880652, 1)
+    assert (found["vpp_acl_plugin_in_ip4_fa_acl_permit_packets"], found["vpp_ip4_input_ip4_ttl_1"]) == (13610, 7)
+    assert (found[CONNTRACK_ENTRIES], found["cpu0_softnet_dropped"]) == (4, 1)
+
+
+def test_a_trial_counts_what_came_in_between_and_flows_stay_a_level() -> None:
+    after = {**bsd.parse(FREEBSD), "ixl2_rx_dropped": 9.0, CONNTRACK_ENTRIES: 40.0}
+    change = difference(bsd.parse(FREEBSD), after)
+    assert (change["ixl2_rx_dropped"], change["ixl2_rx_packets"], change[CONNTRACK_ENTRIES]) == (2, 0, 40)
+
+
+@pytest.mark.parametrize("family", sorted(FAMILY_MODES))
+def test_the_script_of_every_family_is_shell_and_ends_well_on_a_host_that_has_none_of_it(family: str, tmp_path: Path) -> None:
+    (tmp_path / "sh").symlink_to(shutil.which("sh") or "/bin/sh")
+    counting = systems._COUNTING.get(family, systems._LINUX)
+    done = subprocess.run(["sh", "-c", counting.script], env={"PATH": str(tmp_path)}, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert counting.parse(done.stdout) == {}
+
+
+# kern.cp_times: user nice sys intr idle of each core; stathz 128 here
+FIRST = "\x1eclockrate\n{ hz = 1000, tick = 1000, profhz = 8126, stathz = 128 }\n\x1etimes\n100 0 200 84 896 0 0 0 0 1280\n"
+SECOND = "\x1eclockrate\n{ hz = 1000, tick = 1000, profhz = 8126, stathz = 128 }\n\x1etimes\n100 0 264 148 896 0 0 0 0 1408\n"
+
+
+def test_freebsds_cores_are_told_as_shares_of_each_second() -> None:
+    readings = [FREEBSD_CPU.parse(text) for text in (FIRST, SECOND)]
+    assert [r.uptime_s for r in readings] == [10.0, 11.0]
+    told = {s.name: (s.t_s, s.value) for s in samples(readings, host="dut")}
+    assert told["cpu0_system_percent"] == told["cpu0_irq_percent"] == (1.0, 50.0)
+    assert (told["cpu0_idle_percent"], told["cpu1_idle_percent"]) == ((1.0, 0.0), (1.0, 100.0))
+
+
+def test_cores_are_watched_in_the_words_of_the_family_or_not_at_all() -> None:
+    assert cpu_watch("pfsense") is FREEBSD_CPU
+    assert cpu_watch("vyos") is cpu_watch("linux") is LINUX_CPU
+    assert cpu_watch("openbsd-pf") is None
