@@ -32,6 +32,11 @@ class DoubtKind(enum.Enum):
         "the hypervisor took CPU time during the trial",
         "repeat on a quieter machine, or on one without a hypervisor",
     )
+    WATCHING_COSTS = (
+        Grade.WARNING,
+        "watching the DUT took more than 1 % of one of its cores",
+        "compare with a run that has `watch: []`, or watch the counters alone: `watch: [nic]`",
+    )
     EMBEDDED_LAB = (
         Grade.NOTE,
         "embedded lab: relative figures",

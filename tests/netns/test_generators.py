@@ -119,3 +119,15 @@ def test_a_ramp_by_trafgen_is_made_of_seconds_and_says_so(dutlab_in, tmp_path):
     assert record["cell"]["tool"] == "trafgen" and "STEPPED" in kinds(record)
     # 0.1 % of 1 Gbit/s of frames of 84 bytes on the wire
     assert [round(row["sent_pps"]) for row in record["tables"]["seconds"]] == pytest.approx([100, 248, 744, 1240, 1488], abs=2)
+
+
+def test_datagrams_step_where_the_path_mtu_says(records):
+    need("iperf3", shutil.which("iperf3") is not None)
+    (record,) = records("  - datagrams: {lengths: [16, 1472, 1473], rate: 1kpps, duration: 1s, links: [[a]]}\n")
+    rows = record["tables"]["lengths"]
+    assert [(r["length_bytes"], r["packets_per_datagram"]) for r in rows] == [(16, 1), (1472, 1), (1473, 2)]
+    assert all(0 < r["received_pps"] <= r["sent_pps"] == pytest.approx(1000, rel=0.1) for r in rows)
+    assert record["figures"]["a"]["whole_bytes"] == 1472
+    assert "1473 bytes take 2 packets" in record["notes"][0]
+    # what the DUT's port counted: two packets for each of the last thousand
+    assert record["counters"]["dut"]["in-a_rx_packets"] == pytest.approx(4000, rel=0.1)

@@ -89,6 +89,37 @@ def test_without_a_calibration_and_for_other_tools_a_result_stays_as_it_is():
     assert with_headroom(measured, cell("iperf3"), calibration(points())) is measured
 
 
+@pytest.mark.parametrize(
+    ("workload", "figures", "ratio"),
+    [
+        ("loadtest", {"max_received_pps": 5e5, "max_sent_pps": 9e5}, 2.0),
+        ("soak", {"received_pps": 8e5}, 1.25),
+        ("soak", {"critical_pps": 4.5e5}, 2.0),
+        ("latency", {"reference_pps": 4.5e5}, 2.0),
+        ("rfc2544", {"throughput_pps": 4.5e5, "max_pps": 5e5}, 2.0),
+    ],
+)
+def test_every_workload_that_finds_a_rate_has_a_headroom(workload, figures, ratio):
+    found = with_headroom(Measured({"a": figures}), cell(workload), calibration(points(1e6)))
+    assert found.figures["a"][HEADROOM] == pytest.approx(ratio)
+
+
+def test_a_critical_rate_of_each_of_two_links_is_held_against_both():
+    found = headroom({"a+b": {"critical_pps": 4.5e5}}, points(1e6, links=("a", "b")), ("a", "b"), "64")
+    assert found["a+b"] == pytest.approx(2.0)
+
+
+def test_both_ways_are_held_against_a_rig_loaded_both_ways():
+    of = cell("rfc2544", directions="both")
+    (load,) = loads_of([of])
+    assert load.flows == ("a", "a.back")
+    both = asyncio.run(calibrate(Simulation(Dut(1e6), reach_pps=2e6), ("a",), SHORT, directions=load.directions))
+    found = with_headroom(Measured({"a": {"throughput_pps": 9e5}}), of, calibration(both))
+    assert found.figures["a"][HEADROOM] == pytest.approx(2.0), "the throughput is of both ways together"
+    forward = points(1e6)
+    assert HEADROOM not in with_headroom(Measured({"a": {"throughput_pps": 9e5}}), of, calibration(forward)).figures["a"]
+
+
 def test_each_mix_on_each_set_of_links_is_calibrated_once():
     found = loads_of([cell(), cell(rate_pps=5.0), cell(links=("a", "b")), cell("iperf3"), cell(frame_size="imix")])
     assert [(load.links, mix_key(load.mix)) for load in found] == [(("a",), "64"), (("a", "b"), "64"), (("a",), "64:7,594:4,1518:1")]

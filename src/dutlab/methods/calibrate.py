@@ -143,14 +143,15 @@ def _alone(point: RigPoint, flow: Flow) -> RigPoint:
 def headroom(figures: Mapping[str, Mapping[str, float]], points: Iterable[RigPoint], links: tuple[str, ...], mix: str) -> dict[str, float]:
     """Link (or `a+b` for their sum) → rig ÷ result; links of which either is unknown are absent.
 
-    A forwarding rate is held against the highest rate that the rig received, the lower bound of a search against the highest load of
-    which at most CLEAN_RATIO failed.
+    A forwarding rate, or the best second of a ramp, is held against the highest rate that the rig received. A rate without loss (the lower
+    bound of a search, a throughput, a critical rate, the rate that latencies are shares of) is held against the highest load of which at
+    most CLEAN_RATIO failed.
     """
     same = [p for p in points if p.links == links and p.mix == mix]
     return {
         label: rig / result
-        for label, of_link in figures.items()
-        for result, clean in [_result(of_link)]
+        for label, of_ways in figures.items()
+        for result, clean in [_result(of_ways, len(label.split("+")))]
         if result > 0 and (rig := _rig(same, label.split("+"), [p for p in same if p.clean] if clean else same)) > 0
     }
 
@@ -190,10 +191,16 @@ def floors(points: Sequence[RigPoint]) -> str:
     ])  # fmt: skip
 
 
-def _result(of_link: Mapping[str, float]) -> tuple[float, bool]:
-    """The highest rate among a link's figures, and whether it is one without loss; 0 when it has none."""
-    bounds = [value for name, value in of_link.items() if name.endswith("_lower_pps")]
-    return (max(bounds), True) if bounds else (of_link.get("received_pps", 0.0), False)
+_WITHOUT_LOSS = ("throughput_pps", "reference_pps")
+_WITH_LOSS = ("received_pps", "max_received_pps")
+
+
+def _result(of_ways: Mapping[str, float], ways: int) -> tuple[float, bool]:
+    """The highest rate among the figures of so many ways, and whether it is one without loss; 0 when they have none."""
+    bounds = [value for name, value in of_ways.items() if name.endswith("_lower_pps") or name in _WITHOUT_LOSS]
+    if "critical_pps" in of_ways:  # of each link
+        bounds.append(of_ways["critical_pps"] * ways)
+    return (max(bounds), True) if bounds else (max(of_ways.get(name, 0.0) for name in _WITH_LOSS), False)
 
 
 def _rig(same: Sequence[RigPoint], links: Sequence[str], carried: Sequence[RigPoint]) -> float:

@@ -36,7 +36,9 @@ from dutlab.units import Seconds
 
 FACTS = ("kernel", "cpu", "machine", "mitigations", "virtual", "memory_bytes", "clocksource")
 GENERATORS = "generators"
-_WITH_HEADROOM = frozenset({"sweep", "search", "quick-test", GENERATORS})
+_SUMMED = "rfc2544"
+"""Its figures are of all ways together, under the name of the links alone."""
+_WITH_HEADROOM = frozenset({"sweep", "search", "quick-test", "loadtest", "latency", "soak", _SUMMED, GENERATORS})
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,7 @@ def _load(cell: Cell) -> Load | None:
     if cell.workload not in _WITH_HEADROOM:
         return None
     try:
-        back = cell.params.get("directions") == Directions.BACK.value
-        directions = Directions.BACK if back else Directions.FORWARD
+        directions = Directions(cell.params.get("directions") or Directions.FORWARD.value)
         text = str(cell.params.get("generator") or ENGINE.kind)
         return Load(cell.links, mix_of(cell), text, directions, LOADS[:1] if cell.workload == GENERATORS else LOADS)
     except InputError:
@@ -183,7 +184,11 @@ def with_headroom(measured: Measured, cell: Cell, calibration: Calibration | Non
     if calibration is None or (load := _load(cell)) is None:
         return measured
     points = [p for p in calibration.points if p.generator == load.generator]
-    ratios = headroom(measured.figures, points, load.flows, mix_key(load.mix))
+    ways = "+".join(load.flows)
+    results = {ways if cell.workload == _SUMMED else link: of for link, of in measured.figures.items()}
+    ratios = headroom(results, points, load.flows, mix_key(load.mix))
+    if cell.workload == _SUMMED and ways in ratios:
+        ratios = {cell.link_label: ratios[ways]}
     figures = {link: {**of, **({HEADROOM: ratios[link]} if link in ratios else {})} for link, of in measured.figures.items()}
     if cell.workload == GENERATORS:  # the rig is half of the answer, and there is no other limit to be told from
         return replace(measured, figures={link: {**of, **full_speed(points, load.flows, load.mix, link)} for link, of in figures.items()})

@@ -72,9 +72,8 @@ def offloads(p: Patient) -> Iterator[Finding]:
 
 def small_ring(p: Patient) -> Iterator[Finding]:
     """A receive ring that the shortest frames fill before its core can be back."""
-    for port, card in p.cards():
-        rings = card.get("rings")
-        now, most = (whole(rings.get(which, {}).get("rx")) for which in ("now", "most")) if isinstance(rings, Mapping) else (None, None)
+    for port, _ in p.cards():
+        now, most = (whole(p.fact(port.host, "interfaces", port.interface, "rings", which, "rx")) for which in ("now", "most"))
         if not now or not most or now >= most:
             continue
         speed = p.speed(port)
@@ -96,8 +95,7 @@ def small_ring(p: Patient) -> Iterator[Finding]:
 def interrupts(p: Patient) -> Iterator[Finding]:
     """All queues of a card served by one core, or by the core that the generator is bound to."""
     for port, card in p.cards():
-        irqs = card.get("irqs")
-        queues = {n: of for n, of in irqs.items() if isinstance(of, Mapping) and _is_queue(of)} if isinstance(irqs, Mapping) else {}
+        queues = _receive_queues(port, card)
         served = {n: _cores(of) for n, of in queues.items()}
         cores = set().union(*served.values()) if served else set()
         evidence = tuple(
@@ -135,10 +133,10 @@ def shared_core(p: Patient) -> Iterator[Finding]:
 def far_node(p: Patient) -> Iterator[Finding]:
     """Queues served by cores that reach the card's memory through another node."""
     for port, card in p.cards():
-        near, irqs = set(cpus_of(card.get("near_cores"))), card.get("irqs")
-        if not near or (whole(p.fact(port.host, "cpu", "numa_nodes")) or 1) <= 1 or not isinstance(irqs, Mapping):
+        near = set(cpus_of(card.get("near_cores")))
+        if not near or (whole(p.fact(port.host, "cpu", "numa_nodes")) or 1) <= 1:
             continue
-        far = {n: of for n, of in irqs.items() if isinstance(of, Mapping) and _is_queue(of) and _cores(of) - near}
+        far = {n: of for n, of in _receive_queues(port, card).items() if _cores(of) - near}
         if far:
             files = [f"/proc/irq/{n}/smp_affinity_list" for n in far]
             yield Finding(
@@ -170,10 +168,21 @@ def _on_one_core(port: Port, what: str, evidence: tuple[Evidence, ...], queues: 
     )  # fmt: skip
 
 
-def _is_queue(irq: Mapping[str, Any]) -> bool:
-    """Not what tells of the card itself, and of a virtual one not that of its configuration."""
-    name = str(irq.get("name", ""))
-    return not any(word in name for word in ("config", "async", "cmd", "-mgmt", "admin", "misc"))
+def _receive_queues(port: Port, card: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The interrupts that receive frames: not those of sending alone, of the card itself or of its configuration."""
+    irqs = card.get("irqs")
+    told = {str(n): of for n, of in irqs.items() if isinstance(of, Mapping)} if isinstance(irqs, Mapping) else {}
+    return {
+        n: of
+        for n, of in told.items()
+        if _receives(str(of.get("name", "")).lower()) and (len(told) == 1 or of.get("name") != port.interface)
+    }
+
+
+def _receives(name: str) -> bool:
+    """By what drivers call them: `e0-TxRx-0`, `e0-rx-0`, `mlx5_comp0@pci:…`, `virtio2-input.0`."""
+    sends = "output" in name or ("tx" in name and "rx" not in name)
+    return not sends and not any(word in name for word in ("config", "async", "cmd", "mgmt", "admin", "misc"))
 
 
 def _cores(irq: Mapping[str, Any]) -> set[int]:
