@@ -28,6 +28,7 @@ from dutlab.tools.engine import Engine
 from dutlab.tools.engine_copy import engine_on
 from dutlab.tools.generators import GeneratorTool, Place, make
 from dutlab.tools.iperf3 import Iperf3
+from dutlab.tools.iperf3_lengths import Iperf3Lengths
 from dutlab.tools.linux_flows import LinuxFlows
 from dutlab.tools.linux_routes import LinuxRoutes
 from dutlab.tools.ping import Ping
@@ -188,6 +189,7 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
                 "steps": Steps(hosts).measure,
                 "path-mtu": ping.path_mtu,
                 "matrix": iperf3.pair,
+                "datagrams": Iperf3Lengths(hosts, testbed, ground.cpus).measure,
                 **{kind: _by_method(kind, bench, generators) for kind in METHODS},
             },
             engine=engine,
