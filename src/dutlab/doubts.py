@@ -32,6 +32,11 @@ class DoubtKind(enum.Enum):
         "the hypervisor took CPU time during the trial",
         "repeat on a quieter machine, or on one without a hypervisor",
     )
+    WATCHING_COSTS = (
+        Grade.WARNING,
+        "watching the DUT took more than 1 % of one of its cores",
+        "compare with a run that has `watch: []`, or watch the counters alone: `watch: [nic]`",
+    )
     EMBEDDED_LAB = (
         Grade.NOTE,
         "embedded lab: relative figures",
@@ -81,6 +86,11 @@ class DoubtKind(enum.Enum):
         Grade.NOTE,
         "sent and received are what the ports counted: this generator has no receiver, and frames of others are not told from its own",
         "use the engine, which knows each of its frames",
+    )
+    QUEUED_NOT_SENT = (
+        Grade.NOTE,
+        "sent is what was put into the card's ring, which may be more than left the card",
+        "compare with the link's line rate; beyond it the difference was dropped by the card, not by the DUT",
     )
     SENT_IN_BURSTS = (
         Grade.WARNING,

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dutlab.analysis.doctor import Carried, CoreShare, Finding, Link, Patient, Port, Price, Streams, Watched, examine
 from dutlab.analysis.doctor.finding import by_price
@@ -119,6 +121,12 @@ def test_a_link_below_its_best_that_still_carries_everything_costs_nothing_now()
     assert found.price.percent == 0
 
 
+def test_a_link_below_its_best_is_told_even_of_a_port_that_is_down() -> None:
+    facts = {"source": host(interfaces={"e0": card(speed_mbps=None, pcie=[{**STEP, "link_width": 4}])})}
+    found = only(found_on(facts, links=()), "narrow-slot")
+    assert found.price.percent is None and "is not known" in found.price.source
+
+
 def test_a_small_payload_costs_what_headers_take_of_a_link_that_is_full() -> None:
     way = [{**STEP, "link_gts": 5.0, "link_gts_most": 5.0, "link_width": 2, "link_width_most": 2, "payload_bytes": 128}]
     found = {f.kind: f for f in found_on(with_card("e0", pcie=way))}["small-payload"]
@@ -134,6 +142,8 @@ def test_sleeping_links_have_no_price_of_their_own_and_say_why() -> None:
     found = only(found_on(facts), "pcie-power")
     assert found.price.percent is None and "36.5 MB/s became 55.7" in found.price.source
     assert found.undo[0].command == "echo powersave > /sys/module/pcie_aspm/parameters/policy"
+    facts["source"]["pcie_aspm_policy"] = "performance"  # and yet the link sleeps: the kernel has no say in it
+    assert only(found_on(facts), "pcie-power").cure[0].command == "by hand: switch ASPM off in the BIOS"
 
 
 def test_different_mtus_cost_what_shorter_packets_carry_less() -> None:
@@ -221,6 +231,15 @@ def test_generator_and_dut_on_one_core_of_a_machine() -> None:
     cards = {name: {**of, "interfaces": {i: card(kind="veth", irqs=None) for i in of["interfaces"]}} for name, of in healthy().items()}
     assert only(found_on(cards, pinned=pinned, one_machine=True), "shared-core").where == ("source", "dut")
     assert found_on(cards, pinned=pinned) == []  # on two machines core 0 is not core 0
+
+
+def test_only_interrupts_that_receive_are_queues() -> None:
+    names = ("virtio2-config", "virtio2-input.0", "virtio2-output.0")
+    one_queue = {str(n): {"cores_allowed": "0-3", "cores_now": "0", "name": name} for n, name in enumerate(names)}
+    assert found_on(with_card("e0", irqs=one_queue)) == []
+    of_the_link = {"39": {"cores_allowed": "0-3", "cores_now": "3", "name": "e0"}}
+    queues = {str(n): {"cores_allowed": "0-3", "cores_now": "0", "name": f"e0-TxRx-{n}"} for n in (40, 41)}
+    assert "all 2 queues" in only(found_on(with_card("e0", irqs=of_the_link | queues)), "irq-one-core").what
 
 
 def test_queues_served_by_another_node_than_the_cards() -> None:
@@ -364,6 +383,23 @@ def test_one_stream_on_a_fast_link() -> None:
     assert only(found_on(healthy(), loads=(Streams("iperf3", 1),)), "one-stream").where == ("link a",)
     slow = {n: {**of, "interfaces": {i: card(speed_mbps=1000) for i in of["interfaces"]}} for n, of in healthy().items()}
     assert found_on(slow, links=(Link("a", PORTS, HOPS, 1e9),), loads=(Streams("iperf3", 1),)) == []
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=9) | st.sampled_from(["half", "hpet", "0", "1-9", "STALE"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*STEP, "rx", "now", "most", "state", "table", "findings", "x"]), inner),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@given(
+    of_card=st.dictionaries(st.sampled_from([*CARD, "near_cores", "pause_frames"]), JSON),
+    of_host=st.dictionaries(st.sampled_from(list(HOST)), JSON),
+)
+def test_facts_of_a_damaged_file_never_end_the_examination(of_card: dict[str, Any], of_host: dict[str, Any]) -> None:
+    facts = {p.host: {**HOST, **of_host, "interfaces": {p.interface: {**CARD, **of_card}}} for p in PORTS}
+    for finding in found_on(facts):
+        assert Finding.from_json(json.loads(json.dumps(finding.to_json()))) == finding
 
 
 def test_the_dearest_stands_first_the_unknown_after_and_what_costs_nothing_last() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from dutlab.sensors.sampler import Reading, Sample, parse_reading, samples
+from dutlab.runner.trial import _watched
+from dutlab.sensors.sampler import WATCH_COST, Reading, Sample, parse_reading, samples
 
 
-def turn(uptime: float, *, softirq: int, idle: int, processed: int) -> Reading:
+def turn(uptime: float, *, softirq: int, idle: int, processed: int, own: str = "0m0.0s") -> Reading:
     return parse_reading(
         f"\x1euptime\n{uptime:.2f} 0.00\n\x1estat\ncpu  0 0 0 0 0 0 0 0 0 0\ncpu0 0 0 0 {idle} 0 0 {softirq} 0 0 0\nctxt 5\n"
-        f"\x1esoftnet\n{processed:08x} 00000000 00000001 00000000 00000000 00000000 00000000 00000000 00000000 00000000\n\x1eend\n"
+        f"\x1esoftnet\n{processed:08x} 00000000 00000001 00000000 00000000 00000000 00000000 00000000 00000000 00000000\n\x1eown\n{own} 0m0.0s\n0m0.0s 0m0.0s\n\x1eend\n"
     )
 
 
@@ -35,3 +36,15 @@ def test_one_reading_makes_no_sample() -> None:
 def test_a_packet_counter_that_wrapped_is_put_right() -> None:
     found = samples([turn(1.0, softirq=0, idle=0, processed=2**32 - 100), turn(2.0, softirq=1, idle=99, processed=100)], host="dut")
     assert next(s.value for s in found if s.name == "cpu0_softnet_processed_per_s") == pytest.approx(200.0)
+
+
+def test_the_loop_tells_what_it_takes_of_its_core() -> None:
+    first, then = (turn(s, softirq=0, idle=100, processed=0, own=own) for s, own in ((1.0, "1m0.25s"), (3.0, "1m0.29s")))
+    (cost,) = [s for s in samples([first, then], host="dut") if s.name == WATCH_COST]
+    assert (cost.sensor, cost.value) == ("sampler", pytest.approx(2.0))
+
+
+def test_watching_is_a_doubt_where_it_costs_more_than_a_percent_of_a_core() -> None:
+    dear, cheap = ([Sample(1.0, "dut", "sampler", WATCH_COST, value)] for value in (1.5, 0.2))
+    assert [d.kind.name for d in _watched(dear)] == ["WATCHING_COSTS"]
+    assert _watched(cheap) == _watched([]) == []

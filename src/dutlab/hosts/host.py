@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from dutlab.errors import CommandFailed, HostError
 
@@ -89,6 +89,20 @@ class Host(Protocol):
 
     async def close(self) -> None:
         """Ends every process that spawn() left running, and the connection."""
+
+
+@runtime_checkable
+class OverConnection(Protocol):
+    """A host over something that can be lost and made anew."""
+
+    @property
+    def connections(self) -> int:
+        """How many there have been. One more than before: it was lost meanwhile, perhaps since the host rebooted."""
+
+
+def connections_of(host: Host) -> int:
+    """How many connections to `host` there have been; 0 of one that needs none."""
+    return host.connections if isinstance(host, OverConnection) else 0
 
 
 def no_such_program(host: str, argv: Sequence[str]) -> Done:

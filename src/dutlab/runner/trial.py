@@ -14,10 +14,11 @@ from dutlab.methods.ports import Measured
 from dutlab.plan.trials import Trial
 from dutlab.runner.rig import with_headroom
 from dutlab.runner.stage import DUT, Stage
-from dutlab.sensors import Sample, Sampler, cpu_watch, difference, read_counters
+from dutlab.sensors import WATCH_COST, Sample, Sampler, cpu_watch, difference, read_counters
 from dutlab.store.record import CommandRecord, DoubtRecord, FlowRecord, TrialRecord
 
 STEAL_DOUBT_PERCENT = 1.0
+WATCH_DOUBT_PERCENT = 1.0
 """Stolen CPU time, averaged over a trial and its cores, above which the record says so."""
 
 
@@ -85,7 +86,7 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
         figures={link: dict(of_link) for link, of_link in measured.figures.items()},
         ceilings=trial.ceilings,
         flows=[FlowRecord.of(f) for f in measured.flows],
-        doubts=[DoubtRecord.of(d) for d in (*measured.doubts, *stage.marks, *_stolen(samples))],
+        doubts=[DoubtRecord.of(d) for d in (*measured.doubts, *stage.marks, *_stolen(samples), *_watched(samples))],
         checks=[asdict(c) for c in checks],
         commands=book.take(),
         counters={name: difference(before[name], after[name]) for name in stage.hosts},
@@ -119,6 +120,13 @@ def refused(stage: Stage, trial: Trial, checks: Sequence[Check], book: CommandBo
         tool_facts=dict(stage.versions),
     )
     return Carried(record, {}, [])
+
+
+def _watched(samples: Sequence[Sample]) -> list[Doubt]:
+    """What watching itself cost, where it is worth a word."""
+    taken = [s.value for s in samples if s.name == WATCH_COST]
+    mean = sum(taken) / len(taken) if taken else 0.0
+    return [Doubt(DoubtKind.WATCHING_COSTS, detail=f"{mean:.1f} % of one core on average")] if mean > WATCH_DOUBT_PERCENT else []
 
 
 def _stolen(samples: Sequence[Sample]) -> list[Doubt]:

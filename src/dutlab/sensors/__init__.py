@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dutlab.sensors.counters import difference
-from dutlab.sensors.sampler import Sample, Sampler
+from dutlab.sensors.sampler import WATCH_COST, Sample, Sampler
 from dutlab.sensors.systems import cpu_watch, read_counters
 
-__all__ = ["Sample", "Sampler", "cpu_watch", "difference", "read_counters"]
+__all__ = ["WATCH_COST", "Sample", "Sampler", "cpu_watch", "difference", "read_counters"]

@@ -14,6 +14,7 @@ ticks=$(sysctl -n kern.clockrate)
 while :; do
   printf '\036clockrate\n%s\n' "$ticks"
   printf '\036times\n'; sysctl -n kern.cp_times
+  printf '\036own\n'; times
   printf '\036end\n'
   sleep "$1"
 done
@@ -31,7 +32,7 @@ def parse(text: str) -> Reading:
     hz = part["clockrate"].partition("stathz = ")[2].partition(" ")[0]
     rate = int(hz) if hz.isdigit() and int(hz) else _USUAL_HZ
     cpus = {n: CpuTimes(user + nice, system, idle, interrupts, 0, 0) for n, (user, nice, system, interrupts, idle) in enumerate(cores)}
-    return Reading(sum(cores[0]) / rate if cores else 0.0, cpus, {})
+    return Reading(sum(cores[0]) / rate if cores else 0.0, cpus, {}, procfs.shell_times_s(part.get("own", "")))
 
 
 FREEBSD_CPU = CpuWatch(_LOOP, parse)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 _CPU_LINE = re.compile(r"cpu(\d+)\s+(.+)")
+_TIMES = re.compile(r"(\d+)m([\d.]+)s")
 _STAT_COLUMNS = 8
 """user nice system idle iowait irq softirq steal; guest time is in user already."""
 
@@ -112,6 +113,11 @@ def conntrack_counters(text: str) -> dict[str, int]:
 def uptime_s(text: str) -> float:
     """Seconds since boot, from /proc/uptime."""
     return float(text.split(maxsplit=1)[0])
+
+
+def shell_times_s(text: str) -> float:
+    """Seconds of CPU that a shell and its ended commands took, user and system, from its `times` (POSIX XCU 2.14): `0m0.10s 1m2.5s`."""
+    return sum(60 * float(minutes) + float(seconds) for minutes, seconds in _TIMES.findall(text.replace(",", ".")))
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:

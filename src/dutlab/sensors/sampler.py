@@ -1,7 +1,7 @@
 """What the cores of a host did in each second of a trial.
 
 One shell loop for the whole trial, on a core that the generator does not use where there is one: a login or a Python start every second
-would be seen in the figures. The loop costs about two milliseconds of its core a second.
+would be seen in the figures. What the loop itself takes of its core is one of its readings.
 """
 
 from __future__ import annotations
@@ -23,11 +23,14 @@ while :; do
   printf '\036uptime\n'; cat /proc/uptime
   printf '\036stat\n'; cat /proc/stat
   printf '\036softnet\n'; cat /proc/net/softnet_stat
+  printf '\036own\n'; times
   printf '\036end\n'
   sleep "$1"
 done
 """
 _FIRST_READING_S = 5.0
+WATCHING, WATCH_COST = "sampler", "watch_core_percent"
+"""Sensor and name of what the loop takes of one core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,8 @@ class Reading:
     uptime_s: float
     cpus: dict[int, procfs.CpuTimes]
     softnet: dict[int, procfs.Softnet]
+    own_s: float
+    """CPU time of the loop and its commands since it began."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +120,12 @@ class Sampler:
 def parse_reading(text: str) -> Reading:
     """One turn's output."""
     part = procfs.sections(text, _MARK)
-    return Reading(procfs.uptime_s(part["uptime"]), procfs.cpu_times(part["stat"]), procfs.softnet(part["softnet"]))
+    return Reading(
+        procfs.uptime_s(part["uptime"]),
+        procfs.cpu_times(part["stat"]),
+        procfs.softnet(part["softnet"]),
+        procfs.shell_times_s(part["own"]),
+    )
 
 
 LINUX_CPU = CpuWatch(_LOOP, parse_reading)
@@ -134,6 +144,7 @@ def samples(readings: Sequence[Reading], *, host: str, ahead_s: float = 0.0) -> 
                 yield Sample(t_s, host, "cpu", f"cpu{cpu}_{state}_percent", percent)
         if seconds <= 0:
             continue
+        yield Sample(t_s, host, WATCHING, WATCH_COST, (after.own_s - before.own_s) / seconds * 100)
         for cpu in sorted(before.softnet.keys() & after.softnet.keys()):
             for name in ("processed", "dropped", "squeezed"):
                 counted = (getattr(after.softnet[cpu], name) - getattr(before.softnet[cpu], name)) % 2**32

@@ -8,7 +8,7 @@ from dutlab.analysis.doctor.patient import Patient, Port
 
 def is_bsd(p: Patient, host: str) -> bool:
     """FreeBSD or OpenBSD; what tells no name is taken as Linux."""
-    return p.fact(host, "kernel", "name") in ("FreeBSD", "OpenBSD")
+    return p.text(host, "kernel", "name") in ("FreeBSD", "OpenBSD")
 
 
 def read(p: Patient, port: Port, what: str) -> str:

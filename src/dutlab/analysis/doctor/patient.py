@@ -89,6 +89,11 @@ class Patient:
             found = found.get(key) if isinstance(found, Mapping) else None
         return found
 
+    def text(self, host: str, *path: str) -> str:
+        """The same of a text; empty for whatever is none."""
+        found = self.fact(host, *path)
+        return found if isinstance(found, str) else ""
+
     def cards(self) -> Iterator[tuple[Port, Mapping[str, Any]]]:
         """Every interface that has facts."""
         for host, facts in self.facts.items():

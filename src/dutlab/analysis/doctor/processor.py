@@ -25,8 +25,8 @@ _OWN_GOVERNOR = ("intel_pstate", "amd-pstate-epp")
 def governor(p: Patient) -> Iterator[Finding]:
     """A clock that follows the load with a delay, or stays low."""
     for host in p.facts:
-        now = p.fact(host, "cpu", "governor")
-        if not isinstance(now, str) or now == "performance" or is_bsd(p, host):
+        now = p.text(host, "cpu", "governor")
+        if now in ("", "performance") or is_bsd(p, host):
             continue  # what OpenBSD calls its policy is judged by the speed it leads to
         of_all, first = f"{_CPUS}/cpufreq/policy*/scaling_governor", now.partition(",")[0]
         yield Finding(
@@ -36,7 +36,7 @@ def governor(p: Patient) -> Iterator[Finding]:
             (host,),
             (
                 Evidence(host, of_all, now),
-                Evidence(host, f"{_CPUS}/cpu0/cpufreq/scaling_driver", str(p.fact(host, "cpu", "scaling_driver"))),
+                Evidence(host, f"{_CPUS}/cpu0/cpufreq/scaling_driver", p.text(host, "cpu", "scaling_driver") or "not told"),
             ),
             (Step(host, _into_each(of_all, "performance")),),
             (Step(host, _into_each(of_all, first)),),
@@ -46,14 +46,14 @@ def governor(p: Patient) -> Iterator[Finding]:
 def setperf(p: Patient) -> Iterator[Finding]:
     """OpenBSD's clock below its highest (hw.setperf, sysctl(2))."""
     for host in p.facts:
-        now, policy = p.fact(host, "sysctls", "hw.setperf"), p.fact(host, "sysctls", "hw.perfpolicy")
-        if now is None or str(now) == "100":
+        now, policy = p.text(host, "sysctls", "hw.setperf"), p.text(host, "sysctls", "hw.perfpolicy")
+        if now in ("", "100"):
             continue
-        undo = shell("sysctl", f"hw.perfpolicy={policy}") if policy not in (None, "manual") else shell("sysctl", f"hw.setperf={now}")
+        undo = shell("sysctl", f"hw.perfpolicy={policy}") if policy not in ("", "manual") else shell("sysctl", f"hw.setperf={now}")
         yield Finding(
             "power-saving",
             f"the processor runs at {now} % of its range (hw.setperf)",
-            SETPERF if str(now) == "0" else Price(None, "", f"of 0 only; {SETPERF.source}"),
+            SETPERF if now == "0" else Price(None, "", f"of 0 only; {SETPERF.source}"),
             (host,),
             (Evidence(host, "sysctl hw.setperf hw.perfpolicy", f"{now}, {policy}"),),
             (Step(host, "sysctl hw.perfpolicy=manual hw.setperf=100"),),
@@ -96,7 +96,7 @@ def idle_states(p: Patient) -> Iterator[Finding]:
 def clock_source(p: Patient) -> Iterator[Finding]:
     """A clock that costs a system call at each reading."""
     for host in p.facts:
-        now, could = p.fact(host, "clocksource"), p.fact(host, "clocksources")
+        now, could = p.text(host, "clocksource"), p.fact(host, "clocksources")
         if now not in _SLOW_CLOCKS:
             continue
         file = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
@@ -104,7 +104,7 @@ def clock_source(p: Patient) -> Iterator[Finding]:
         by_hand = "by hand: see why the kernel gave the TSC up (dmesg | grep -i tsc); tsc=reliable on its command line overrides that"
         yield Finding(
             "clock-source", f"the kernel's clock is {now}: each reading is a system call", UNKNOWN_PRICE, (host,),
-            (Evidence(host, file, str(now)),),
+            (Evidence(host, file, now),),
             (Step(host, write("tsc", file) if has_tsc else by_hand),),
             (Step(host, write(now, file)),),
         )  # fmt: skip
@@ -113,7 +113,7 @@ def clock_source(p: Patient) -> Iterator[Finding]:
 def timecounter(p: Patient) -> Iterator[Finding]:
     """The same of FreeBSD and OpenBSD (timecounters(4), tc_init(9))."""
     for host in p.facts:
-        now, choice = p.fact(host, "clocksource"), str(p.fact(host, "sysctls", "kern.timecounter.choice"))
+        now, choice = p.text(host, "clocksource"), p.text(host, "sysctls", "kern.timecounter.choice")
         if now not in _SLOW_TIMECOUNTERS:
             continue
         better = next((name for name in ("TSC-low", "TSC", "tsc") if re.search(rf"(^|[ )]){name}\(", choice)), None)
@@ -164,7 +164,7 @@ def stolen(p: Patient) -> Iterator[Finding]:
 
 def _clock_price(p: Patient, host: str, governor_now: str) -> Price:
     low, high = (whole(p.fact(host, "cpu", name)) for name in ("min_khz", "max_khz"))
-    driver = str(p.fact(host, "cpu", "scaling_driver"))
+    driver = p.text(host, "cpu", "scaling_driver")
     if governor_now == "powersave" and driver not in _OWN_GOVERNOR and low and high:
         return Price(100 * (1 - low / high), "the clock of a core", f"computed: this governor stays at {low} kHz of {high} kHz")
     return UNKNOWN_PRICE

@@ -17,6 +17,9 @@ _SMALLEST_PAYLOAD = 128
 _MTU = 1500
 _FRAME_SHARE = (_MTU + ETH_HEADER_BYTES) / (_MTU + AROUND_PACKET_BYTES)
 """Of a wire's bytes those that cross the bus, with full frames: all but FCS, preamble and gap."""
+_ROOM = 1.25
+"""What a slot should carry beyond the frames themselves: descriptors, acknowledgements, both ports at once."""
+_NO_SPEED = Price(None, "", "the speed of the ports is not known: their link is down, or their driver does not tell")
 _POLICY = "/sys/module/pcie_aspm/parameters/policy"
 
 _LARGER = "add pci=pcie_bus_perf to the kernel's command line (Linux), or raise the payload in the BIOS, then reboot"
@@ -28,26 +31,27 @@ def narrow_slot(p: Patient) -> Iterator[Finding]:
     """A link on the way to the processor that carries less than the ports behind it, or less than it could."""
     for ports, step, speed in _bottlenecks(p):
         now, most = _link(step, "link_gts", "link_width"), _link(step, "link_gts_most", "link_width_most")
-        if now is None or speed is None:
+        if now is None:
             continue
         payload = min((b for s in _way(p, ports[0]) if (b := whole(s.get("payload_bytes")))), default=_SMALLEST_PAYLOAD)
-        need, carries = speed / 8 * _FRAME_SHARE, now.bytes_per_s * payload_share(payload, TO_HOST_OVERHEAD)
+        need, carries = (speed or 0.0) / 8 * _FRAME_SHARE, now.bytes_per_s * payload_share(payload, TO_HOST_OVERHEAD)
         below = most is not None and now.bytes_per_s < most.bytes_per_s
         if carries >= need and not below:
             continue
-        lost = 100 * max(0.0, 1 - carries / need)
         formula = (
             f"{now} carries {carries / 1e9:.3g} GB/s to the host with {payload}-byte payloads; {_names(ports)} can bring {need / 1e9:.3g}"
         )
+        price = Price(100 * max(0.0, 1 - carries / need), "line rate with 1518-byte frames", f"computed: {formula}") if need else _NO_SPEED
         which = f"{now} where {most} is possible" if below else f"{now}"
-        cure = "reseat the card, or move it to a slot" if below else "move the card to a slot"
+        slot = f"whose lanes carry {need * _ROOM / 1e9:.3g} GB/s or more, all the way to the processor"
+        cure = f"reseat the card, or move it to a slot {slot}" if below else f"move the card to a slot {slot}"
         yield Finding(
             "narrow-slot",
             f"the card sits behind a PCI Express link of {which}",
-            Price(lost, "line rate with 1518-byte frames", f"computed: {formula}"),
+            price,
             tuple(map(str, ports)),
             _links_read(p, ports[0].host, step),
-            (Step(ports[0].host, f"by hand: {cure} whose lanes carry {need * 1.25 / 1e9:.3g} GB/s or more, all the way to the processor"),),
+            (Step(ports[0].host, f"by hand: {cure if need else 'reseat the card, or move it to another slot'}"),),
             (Step(ports[0].host, "by hand: put the card back"),),
         )
 
@@ -68,7 +72,9 @@ def small_payload(p: Patient) -> Iterator[Finding]:
             tuple(map(str, ports)),
             tuple(
                 Evidence(
-                    ports[0].host, f"device control register of {s['address']}", f"{s['payload_bytes']} of {s['payload_bytes_most']} bytes"
+                    ports[0].host,
+                    f"device control register of {s.get('address')}",
+                    f"{s['payload_bytes']} of {s['payload_bytes_most']} bytes",
                 )
                 for s in way
             ),
@@ -80,17 +86,17 @@ def small_payload(p: Patient) -> Iterator[Finding]:
 def link_power(p: Patient) -> Iterator[Finding]:
     """Links that save power need microseconds to wake."""
     for port, card in p.cards():
-        sleeping = [s for s in _steps(card) if s.get("aspm") not in (None, "off")]
+        sleeping = [s for s in _steps(card) if isinstance(aspm := s.get("aspm"), str) and aspm != "off"]
         if not sleeping:
             continue
-        policy = p.fact(port.host, "pcie_aspm_policy")
-        by_hand = is_bsd(p, port.host)
+        policy = p.text(port.host, "pcie_aspm_policy")
+        by_hand = is_bsd(p, port.host) or policy == "performance"
         yield Finding(
             "pcie-power",
             "PCI Express links on the way to the card may sleep (ASPM)",
             Price(None, "", BOOST_AND_PCIE),
             (str(port),),
-            tuple(Evidence(port.host, f"link control register of {s['address']}", f"ASPM {s['aspm']}") for s in sleeping),
+            tuple(Evidence(port.host, f"link control register of {s.get('address')}", f"ASPM {s['aspm']}") for s in sleeping),
             (Step(port.host, "by hand: switch ASPM off in the BIOS" if by_hand else write("performance", _POLICY)),),
             (Step(port.host, "by hand: switch it on again" if by_hand else write(policy or "default", _POLICY)),),
         )
@@ -141,8 +147,8 @@ def _link(step: Step_, speed: str, width: str) -> PcieLink | None:
 def _links_read(p: Patient, host: str, step: Step_) -> tuple[Evidence, ...]:
     if is_bsd(p, host):
         said = f"x{step['link_width']} of x{step.get('link_width_most')}, {step['link_gts']} GT/s of {step.get('link_gts_most')}"
-        return (Evidence(host, f"pciconf -lc pci{step['address']}", said),)
-    at = f"/sys/bus/pci/devices/{step['address']}"
+        return (Evidence(host, f"pciconf -lc pci{step.get('address')}", said),)
+    at = f"/sys/bus/pci/devices/{step.get('address')}"
     return (
         Evidence(host, f"{at}/current_link_speed", f"{step['link_gts']} GT/s of {step.get('link_gts_most')}"),
         Evidence(host, f"{at}/current_link_width", f"{step['link_width']} of {step.get('link_width_most')}"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dutlab.analysis.doctor.finding import UNKNOWN_PRICE, Evidence, Finding, Price, Step
+from dutlab.analysis.doctor.finding import UNKNOWN_PRICE, Evidence, Finding, Price, Step, shell
 from dutlab.analysis.doctor.patient import DUT, Patient, whole
 from dutlab.analysis.doctor.published import PF_RULE
 
@@ -17,14 +17,15 @@ def firewall(p: Patient) -> Iterator[Finding]:
     """Rules in the way of packets before any mode of the DUT was applied."""
     for host in p.facts:
         chains = p.fact(host, "firewall", "hooked_chains")
-        hooked = [c for c in chains if isinstance(c, dict) and c.get("rules_in_table")] if isinstance(chains, list) else []
-        legacy = p.fact(host, "firewall", "legacy_tables")
+        hooked = [c for c in chains if isinstance(c, dict) and whole(c.get("rules_in_table"))] if isinstance(chains, list) else []
+        tables = p.fact(host, "firewall", "legacy_tables")
+        legacy = [str(t) for t in tables] if isinstance(tables, list) else []
         rules = {str(c.get("table")): c["rules_in_table"] for c in hooked}
         if not rules and not legacy:
             continue
         evidence = [Evidence(host, "nft list ruleset", f"table {table}: {count} rules") for table, count in rules.items()]
         if legacy:
-            evidence.append(Evidence(host, "/proc/net/ip_tables_names", " ".join(map(str, legacy))))
+            evidence.append(Evidence(host, "/proc/net/ip_tables_names", " ".join(legacy)))
         cure = [f"nft list ruleset > {_KEPT} && nft flush ruleset"] if rules else []
         undo = [f"nft -f {_KEPT}"] if rules else []
         if legacy:
@@ -55,12 +56,12 @@ def pf(p: Patient) -> Iterator[Finding]:
 def pool_debug(p: Patient) -> Iterator[Finding]:
     """OpenBSD's check of every piece of kernel memory (kern.pool_debug, sysctl(2))."""
     for host in p.facts:
-        now = p.fact(host, "sysctls", "kern.pool_debug")
-        if now is not None and str(now) not in ("0", ""):
+        now = p.text(host, "sysctls", "kern.pool_debug")
+        if now not in ("0", ""):
             yield Finding(
                 "pool-debug", "the kernel checks each piece of memory that it takes and gives back", UNKNOWN_PRICE, (host,),
-                (Evidence(host, "sysctl kern.pool_debug", str(now)),),
-                (Step(host, "sysctl kern.pool_debug=0"),), (Step(host, f"sysctl kern.pool_debug={whole(now) or 1}"),),
+                (Evidence(host, "sysctl kern.pool_debug", now),),
+                (Step(host, "sysctl kern.pool_debug=0"),), (Step(host, shell("sysctl", f"kern.pool_debug={now}")),),
             )  # fmt: skip
 
 
