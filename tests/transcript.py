@@ -25,6 +25,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from dutlab.hosts.host import Done, Process, command_failed, no_such_program
 
@@ -103,7 +104,7 @@ class TranscriptHost:
         self.ran: list[tuple[tuple[str, ...], str]] = []
 
     @classmethod
-    def of(cls, *files: str, name: str = "dut", **changes: str) -> TranscriptHost:
+    def of(cls, *files: str, name: str = "dut", **changes: str) -> Self:
         """From files of TRANSCRIPTS; `changes` is what stands differently at the beginning."""
         return cls(name, "\n".join((TRANSCRIPTS / f"{file}.txt").read_text() for file in files), changes)
 

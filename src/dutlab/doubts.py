@@ -87,6 +87,11 @@ class DoubtKind(enum.Enum):
         "sent and received are what the ports counted: this generator has no receiver, and frames of others are not told from its own",
         "use the engine, which knows each of its frames",
     )
+    QUEUED_NOT_SENT = (
+        Grade.NOTE,
+        "sent is what was put into the card's ring, which may be more than left the card",
+        "compare with the link's line rate; beyond it the difference was dropped by the card, not by the DUT",
+    )
     SENT_IN_BURSTS = (
         Grade.WARNING,
         "the generator sent each second's frames in one burst: a DUT may lose some that it would forward if they came evenly",

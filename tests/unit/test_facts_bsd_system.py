@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -13,14 +13,15 @@ from dutlab.hosts.facts import bsd_system as bsd
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.facts.questions import Answers
 from dutlab.hosts.facts.tree import FactTree
-from dutlab.hosts.host import Done
+from dutlab.hosts.host import Done, Host
 from dutlab.report.facts import fact_rows
 from transcript import TranscriptHost
 
 
 def answers_of(name: str, system: str, ports: Sequence[str]) -> tuple[Answers, TranscriptHost]:
     """What the shell of hosts/facts/questions.py would have brought back, had it met the transcript's commands."""
-    host, found = TranscriptHost.of(name), {}
+    host = TranscriptHost.of(name)
+    found: dict[tuple[str, ...], tuple[str | None, str]] = {}
     for question in bsd.questions(system, ports):
         exchange = next(e for e in host.exchanges if e.argv == question)
         exchange.used = True
@@ -88,7 +89,7 @@ async def test_a_host_that_is_no_linux_is_asked_a_second_time_in_its_own_words(s
             return Done(self.name, tuple(argv), 0, said.encode(), b"", time.time(), 0.0)
 
     shell = Shell()
-    facts = await collect_facts(shell, ["em0"])  # type: ignore[arg-type] -- only run() is used
+    facts = await collect_facts(cast("Host", shell), ["em0"])  # only run() is used
     assert facts["kernel"]["name"] == system
     assert facts["interfaces"]["em0"]["driver"] == "em"
     assert len(shell.asked) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 
 import pytest
 
@@ -98,6 +99,28 @@ def test_what_a_generator_cannot_do_is_a_fault_with_its_place_and_who_can(tmp_pa
     (line,) = [line for line in said.splitlines() if f"{place}: " in line and what in line]
     assert line.startswith(str(tmp_path / "e.yaml") + ":5:")
     assert "generator trafgen cannot be asked for" in line and "use engine" in line
+
+
+@pytest.mark.parametrize(
+    ("generator", "workload", "what"),
+    [
+        ("trex", "sweep: {frame_sizes: [64], traffic: {flows: 4}}", "several flows: .* give it a profile of your own"),
+        ("trex", "latency: {}", "latency"),
+        ("pkt-gen", "sweep: {frame_sizes: [imix]}", "frames of several sizes"),
+        ("pkt-gen", "sweep: {frame_sizes: [64], directions: both}", "frames both ways at once"),
+        ("pkt-gen", "sweep: {frame_sizes: [4000]}", "2048 bytes with FCS"),
+        ("ipgen", "sweep: {frame_sizes: [64], links: [[a, b]]}", "several links at once"),
+        ("ipgen", "sweep: {frame_sizes: [1522]}", "ipgen sends 64 to 1518 bytes with FCS"),
+    ],
+)
+def test_each_other_generator_refuses_what_it_cannot_do(tmp_path, generator, workload, what):
+    assert re.search(what, refusal(tmp_path, workload, top=f"generator: {generator}"))
+
+
+def test_a_mixed_load_both_ways_on_two_links_is_trexs_to_send(tmp_path):
+    sweep = "sweep: {frame_sizes: [imix], directions: both, rates: [1kpps], links: [[a, b]], generator: {trex: {path: /opt/v3.08}}}"
+    assert experiment(tmp_path, sweep).workloads[0].generator.path == "/opt/v3.08"
+    assert "path" in refusal(tmp_path, "sweep: {frame_sizes: [64], generator: {trex: {path: opt/trex}}}")
 
 
 def test_a_mistyped_generator_or_option_is_told(tmp_path):

@@ -1,8 +1,9 @@
-"""Family `freebsd-pf`: FreeBSD as router and firewall, by pf(4)."""
+"""Family `freebsd-pf`: FreeBSD as router and firewall, by pf(4), and as the end of ESP tunnels."""
 
 from __future__ import annotations
 
 from dutlab.dut import pf_rules
+from dutlab.dut.freebsd_ipsec import ipsec_modes
 from dutlab.dut.pf import PfSystem, pf_family
 
 FREEBSD = PfSystem(
@@ -14,4 +15,4 @@ FREEBSD = PfSystem(
     rivals=("net.inet.ip.fw.enable",),
 )
 
-FREEBSD_PF = pf_family("freebsd-pf", FREEBSD)
+FREEBSD_PF = pf_family("freebsd-pf", FREEBSD, ipsec_modes)

@@ -82,3 +82,9 @@ class Family:
     modes: Mapping[str, Mode]
     resets: Mapping[str, Reset] = field(default_factory=dict)
     """By the words of methods.ports.ResetKind; empty if it cannot be reset by command."""
+    beside: Callable[[Mapping[str, Host]], Mapping[str, Mode]] = lambda _: {}
+    """The modes that need hosts beside the DUT, as a tunnel's other end; without these hosts they can be named, not applied."""
+
+    def modes_among(self, hosts: Mapping[str, Host]) -> dict[str, Mode]:
+        """All of them."""
+        return {**self.modes, **self.beside(hosts)}

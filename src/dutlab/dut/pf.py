@@ -5,12 +5,12 @@ Tried against transcripts of documented outputs only, never on a machine.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from dutlab.dut import pf_rules
 from dutlab.dut.frames import GUARDS, ROUTES, TRANSLATES, Behaviour, frame_checks
-from dutlab.dut.mode import Check, Family, Prober, UndoStep
+from dutlab.dut.mode import Check, Family, Mode, Prober, UndoStep
 from dutlab.dut.pf_rules import Counted
 from dutlab.dut.pf_saved import enabled, loaded, saved
 from dutlab.dut.pf_states import flows_between
@@ -92,7 +92,18 @@ class PfMode:
             await root.run(["pfctl", "-e"])
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """Settings, pf on or off, how many rules it holds, no other firewall, and what frames show."""
+        """checks_of_state(), and what frames show."""
+        root = await Root.on(dut)
+
+        async def tracked(link: Link) -> int:
+            states = await root.value(["pfctl", "-s", "states"]) or ""
+            return flows_between(states, link.source_address.ip, link.sink_address.ip)
+
+        frames = await frame_checks(testbed, prober, self.behaviour, None if self.ruleset is None else tracked)
+        return [*await self.checks_of_state(dut, testbed), *frames]
+
+    async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
+        """Settings, pf on or off, how many rules it holds, and no other firewall."""
         root = await Root.on(dut)
         now = await self.system.values(root)
         checks = [Check(f"{name} is {value}", now[name] == value, now[name]) for name, value in self.system.settings if name in now]
@@ -108,12 +119,7 @@ class PfMode:
             expected = Counted.of(self.ruleset(testbed))
             found = Counted.of(await loaded(root, self.system.sections)) if present else Counted(0, 0)
             checks.append(Check(f"pf holds {expected}", found == expected, str(found)))
-
-        async def tracked(link: Link) -> int:
-            states = (await root.run(["pfctl", "-s", "states"])).text if present else ""
-            return flows_between(states, link.source_address.ip, link.sink_address.ip)
-
-        return [*checks, *await frame_checks(testbed, prober, self.behaviour, tracked if on else None)]
+        return checks
 
     async def _undo_pf(self, root: Root) -> list[UndoStep]:
         off = root.step("sh", "-c", _OFF, why="pf off, as it was found")
@@ -132,7 +138,11 @@ class PfMode:
         ]
 
 
-def pf_family(name: str, system: PfSystem) -> Family:
+Beside = Callable[[Mode, Mapping[str, Host]], Mapping[str, Mode]]
+"""From the mode `router` and the hosts, the modes that need another host beside the DUT."""
+
+
+def pf_family(name: str, system: PfSystem, beside: Beside | None = None) -> Family:
     """The modes of a system with pf."""
     modes = (
         PfMode("router", system, None, ROUTES),
@@ -140,7 +150,8 @@ def pf_family(name: str, system: PfSystem) -> Family:
         PfMode("filter-default", system, pf_rules.filter_default, GUARDS),
         PfMode("nat", system, system.nat, TRANSLATES),
     )
-    return Family(name, {mode.name: mode for mode in modes})
+    made = Family(name, {mode.name: mode for mode in modes})
+    return made if beside is None else replace(made, beside=lambda hosts: beside(modes[0], hosts))
 
 
 def _on_or_off(on: bool) -> str:  # noqa: FBT001 a reading, not a choice of behaviour

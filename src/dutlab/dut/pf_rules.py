@@ -106,7 +106,7 @@ def _version(address: IPv4Interface | IPv6Interface) -> str:
 
 def _port(interface: str) -> str:
     """Raises InputError for a name that pf.conf(5) would read as something else: it has no quotes for interfaces."""
-    if not interface[:1].isalpha() or not all(c.isalnum() or c in "._" for c in interface):
+    if not interface[:1].isalpha() or not all(c.isalnum() or c in "._-" for c in interface):  # parse.y, yylex()
         raise InputError(f"interface name {interface!r} cannot stand in a pf rule", remedy="rename the port")
     return interface
 

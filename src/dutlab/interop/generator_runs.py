@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from dutlab.errors import InputError
-from dutlab.interop import ipgen_log, pktgen_log
 from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_cell, mended
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
+from dutlab.tools import ipgen_log, pkt_gen_log
 from dutlab.units import Pps, l1_rate
 
 FCS_BYTES = 4
@@ -18,7 +18,7 @@ FCS_BYTES = 4
 def pktgen(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     """One log, of a sender or a receiver: its rate over the whole, and of each report. Raises InputError."""
     del options
-    log = pktgen_log.parse(data.decode("utf-8", "replace"))
+    log = pkt_gen_log.parse(data.decode("utf-8", "replace"))
     if log.total is None and not log.reports:
         raise InputError(f"{name}: no line of it is one of pkt-gen's", remedy="keep both standard output and standard error of pkt-gen")
     what = "received" if log.total is not None and log.total.way == "Received" else "sent"

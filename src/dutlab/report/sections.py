@@ -16,6 +16,7 @@ Builder = Callable[[RunFolder, Sequence[Group], Sequence[str], NoteBook], Sectio
 SECTIONS: Mapping[str, str] = {
     "generators": "dutlab.report.generators_section",
     "quick-test": "dutlab.report.quick_test_section",
+    "datagrams": "dutlab.report.datagrams_section",
     "matrix": "dutlab.report.matrix_section",
     "rfc2544": "dutlab.report.rfc2544_section",
     "path-mtu": "dutlab.report.path_mtu_section",

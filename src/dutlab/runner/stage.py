@@ -28,9 +28,12 @@ from dutlab.tools.engine import Engine
 from dutlab.tools.engine_copy import engine_on
 from dutlab.tools.generators import GeneratorTool, Place, make
 from dutlab.tools.iperf3 import Iperf3
+from dutlab.tools.iperf3_lengths import Iperf3Lengths
 from dutlab.tools.linux_flows import LinuxFlows
 from dutlab.tools.linux_routes import LinuxRoutes
+from dutlab.tools.manager import Manager
 from dutlab.tools.ping import Ping
+from dutlab.tools.route_updates import RouteUpdates
 from dutlab.tools.steps import Steps
 
 DUT = "dut"
@@ -159,7 +162,7 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
     engine = Engine(hosts, testbed, ground.cpus, ground.engine)
     iperf3 = Iperf3(hosts, testbed, ground.cpus)
     dut_family = family(testbed.hosts["dut"].family)
-    modes = {**dut_family.modes, **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}}
+    modes = {**dut_family.modes_among(hosts), **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}}
     device = JournaledDevice(_dut_among(hosts), testbed, modes, dut_family.resets, engine, journal)
     linux = dut_family.name == "linux"
     bench = Bench(
@@ -169,6 +172,8 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
         addresses={link.name: (link.source_address.ip, link.sink_address.ip) for link in testbed.links.values()},
         routes=LinuxRoutes(device.dut, testbed, device.announce) if linux else None,
         states=LinuxFlows(device.dut, device.announce) if linux else None,
+        management=Manager(hosts["source"], testbed),
+        updates=RouteUpdates(device.dut, testbed, device.announce) if linux else None,
     )
     ping = Ping(hosts, testbed)
     generators = _generators(cells, Place(hosts, testbed, ground.cpus, engine))
@@ -188,6 +193,7 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
                 "steps": Steps(hosts).measure,
                 "path-mtu": ping.path_mtu,
                 "matrix": iperf3.pair,
+                "datagrams": Iperf3Lengths(hosts, testbed, ground.cpus).measure,
                 **{kind: _by_method(kind, bench, generators) for kind in METHODS},
             },
             engine=engine,

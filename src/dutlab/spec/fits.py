@@ -9,7 +9,7 @@ from typing import Any, Self
 from pydantic import TypeAdapter, ValidationError
 
 from dutlab.spec.generators import ENGINE, Generator, GeneratorModel
-from dutlab.spec.known import FAMILY_MODES, LABS, ROLES, WITHOUT_A_WAY_IN
+from dutlab.spec.known import FAMILY_MODES, IPSEC, LABS, ROLES, WITHOUT_A_WAY_IN
 from dutlab.spec.model import FILE_CONTEXT, Loc, did_you_mean
 from dutlab.spec.testbed import IPV6, Testbed
 from dutlab.spec.workloads import Wire, Workload, WorkloadModel
@@ -72,14 +72,24 @@ def misfits(experiment: Mapping[str, Any], bed: Bed) -> Iterator[tuple[Loc, str]
         return
     yield from _duplicates(whole, bed)
     for i, workload in whole.items():
-        if bed.family in WITHOUT_A_WAY_IN and isinstance(workload, ReconfWorkload):
-            yield ("workloads", i, workload.kind), f"changes the mode within a trial, but no command reaches the DUT of {bed.title}"
+        yield from ((("workloads", i, workload.kind), what) for what in _out_of_reach(workload, factors, bed))
         for loc, what in workload.misfits(bed.wires):
             yield ("workloads", i, workload.kind, *loc), what
         if isinstance(workload, FrameWorkload):
             for loc, what in workload.beyond(_generator(workload, experiment, bed), bed.wires):
                 yield ("workloads", i, workload.kind, *loc), what
         yield from _unknown_names(workload, ("workloads", i, workload.kind), modes if isinstance(modes, Mapping) else {}, bed)
+
+
+def _out_of_reach(workload: WorkloadModel, factors: object, bed: Bed) -> Iterator[str]:
+    """What a workload needs of the DUT's family and of the modes, and does not have."""
+    changed = workload.to if isinstance(workload, ReconfWorkload) else ()
+    if isinstance(workload, ReconfWorkload) and bed.family in WITHOUT_A_WAY_IN:
+        yield f"changes the mode within a trial, but no command reaches the DUT of {bed.title}"
+    levels = factors.get("mode") if isinstance(factors, Mapping) else None
+    modes = {str(mode) for mode in (*(levels if isinstance(levels, list) else ()), *changed)}
+    if isinstance(workload, FrameWorkload) and (encrypting := sorted(modes & set(IPSEC))):
+        yield f"its frames pass no kernel that encrypts them, so none would pass in mode {', '.join(encrypting)}"
 
 
 def _generator(workload: FrameWorkload, experiment: Mapping[str, Any], bed: Bed) -> GeneratorModel:

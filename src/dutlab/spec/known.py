@@ -21,12 +21,15 @@ WITHOUT_A_WAY_IN = frozenset({BLACK_BOX, MANUAL})
 
 _FIREWALL = ("router", "filter-empty", "filter-default", "nat")
 
+IPSEC = ("ipsec", "ipsec-cbc")
+"""Modes in which only what a host's own kernel sends is encrypted, and nothing else passes."""
+
 FAMILY_MODES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         BLACK_BOX: ("as-found",),
         "linux": ("router", "filter-empty", "filter-1", "filter-25", "filter-default", "nat"),
-        "freebsd-pf": _FIREWALL,
-        "pfsense": _FIREWALL,
+        "freebsd-pf": (*_FIREWALL, *IPSEC),
+        "pfsense": (*_FIREWALL, *IPSEC),
         "openbsd-pf": _FIREWALL,
         "vyos": _FIREWALL,
         "vpp": _FIREWALL,

@@ -18,6 +18,9 @@ MODULES: Mapping[str, str] = {
     "iperf3-udp": "dutlab.tools.iperf3_udp",
     "pktgen": "dutlab.tools.pktgen",
     "xdp-trafficgen": "dutlab.tools.xdp_trafficgen",
+    "trex": "dutlab.tools.trex",
+    "pkt-gen": "dutlab.tools.pkt_gen",
+    "ipgen": "dutlab.tools.ipgen",
 }
 """Generator → its module; the engine is there already."""
 

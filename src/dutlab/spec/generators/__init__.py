@@ -17,14 +17,19 @@ from pydantic import BeforeValidator, PlainSerializer, ValidationError, Validati
 from dutlab.spec.generators.base import Ask, GeneratorModel
 from dutlab.spec.generators.engine import EngineModel
 from dutlab.spec.generators.iperf3_udp import Iperf3UdpModel
+from dutlab.spec.generators.ipgen import IpgenModel
+from dutlab.spec.generators.pkt_gen import PktGenModel
 from dutlab.spec.generators.pktgen import PktgenModel
 from dutlab.spec.generators.trafgen import TrafgenModel
+from dutlab.spec.generators.trex import TrexModel
 from dutlab.spec.generators.xdp_trafficgen import XdpTrafficgenModel
 from dutlab.spec.model import Loc, did_you_mean, fault, faults_of, refuse
 
 __all__ = ["ENGINE", "GENERATORS", "Ask", "Generator", "GeneratorModel", "generator_of", "unfit"]
 
-_MODELS: tuple[type[GeneratorModel], ...] = (EngineModel, TrafgenModel, PktgenModel, XdpTrafficgenModel, Iperf3UdpModel)
+_MODELS: tuple[type[GeneratorModel], ...] = (
+    EngineModel, TrafgenModel, PktgenModel, XdpTrafficgenModel, Iperf3UdpModel, TrexModel, PktGenModel, IpgenModel,
+)  # fmt: skip
 GENERATORS: Mapping[str, type[GeneratorModel]] = {model.kind: model for model in _MODELS}
 ENGINE = EngineModel()
 

@@ -17,6 +17,7 @@ from pydantic import BeforeValidator, PlainSerializer, ValidationError, Validati
 
 from dutlab.spec.model import Loc, did_you_mean, fault, faults_of, refuse
 from dutlab.spec.workloads.base import Setting, Wire, WorkloadModel
+from dutlab.spec.workloads.datagrams import DatagramsWorkload
 from dutlab.spec.workloads.generators import GeneratorsWorkload
 from dutlab.spec.workloads.iperf3 import Iperf3Workload
 from dutlab.spec.workloads.latency import LatencyWorkload
@@ -51,6 +52,7 @@ _MODELS: tuple[type[WorkloadModel], ...] = (
     StateWorkload,
     MatrixWorkload,
     GeneratorsWorkload,
+    DatagramsWorkload,
 )
 KINDS: Mapping[str, type[WorkloadModel]] = {model.kind: model for model in _MODELS}
 

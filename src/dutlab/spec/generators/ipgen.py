@@ -1,0 +1,43 @@
+"""Generator `ipgen` of IIJ, on a machine that has both ends of the link."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
+
+from pydantic import Field, Strict
+
+from dutlab.spec.generators.base import Ask, GeneratorModel
+from dutlab.spec.generators.counted import NOT_TIMED, ONE_FLOW, ONE_SIZE
+
+L2_BYTES = 14 + 4
+"""Ethernet header and FCS around what ipgen calls a packet (gen.c counts from layer 3)."""
+SHORTEST_PACKET, LONGEST_PACKET = 46, 1500
+
+
+class IpgenModel(GeneratorModel):
+    """One process, driven by a script of its own (-S); it pins its threads itself, so `cores` are of its benchmark only."""
+
+    kind: ClassVar[str] = "ipgen"
+    stepped: ClassVar[bool] = True
+    lacks: ClassVar[Mapping[Ask, str]] = {
+        Ask.SEVERAL_SIZES: ONE_SIZE,
+        Ask.ORDER: ONE_SIZE,
+        Ask.SEVERAL_LINKS: "it has one port that sends and one that receives",
+        Ask.BOTH_WAYS: "its log tells the way there only",
+        Ask.TRANSPORT: ONE_FLOW,
+        Ask.FLOWS: ONE_FLOW,
+        Ask.VLANS: ONE_FLOW,
+        Ask.LATENCY: NOT_TIMED.replace("carry no time that the sink could read", "are timed to a least, a mean and a greatest value only"),
+    }
+
+    program: Annotated[str, Field(pattern=r"^[^\s'\"]+$")] = "ipgen"
+    """Its name, or where it lies."""
+    benchmark: Annotated[int, Strict(), Field(ge=0, le=3)] = 0
+    """How many X its benchmark is run with before the first trial: what a core makes of frames (1), copies too (2), with checksums (3)."""
+
+    def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
+        """Its packets have 46 to 1500 bytes of layer 3, over IPv6 at least what its header and mark need."""
+        del ipv6
+        shortest, longest = SHORTEST_PACKET + L2_BYTES, LONGEST_PACKET + L2_BYTES
+        return "" if shortest <= frame_bytes <= longest else f"ipgen sends {shortest} to {longest} bytes with FCS"

@@ -1,0 +1,33 @@
+"""Generator `pkt-gen` of netmap: one sends, another receives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from dutlab.spec.generators.base import Ask
+from dutlab.spec.generators.counted import CountedModel
+
+LONGEST_FRAME = 2048
+"""Bytes with FCS: a buffer of netmap, unless its buf_size was raised."""
+
+
+class PktGenModel(CountedModel):
+    """pkt-gen -f tx and -f rx; `streams` are its threads (-p), the first on the first of `cores` (-a)."""
+
+    kind: ClassVar[str] = "pkt-gen"
+    lacks: ClassVar[Mapping[Ask, str]] = {
+        **{ask: why for ask, why in CountedModel.lacks.items() if ask is not Ask.READINGS},
+        Ask.BOTH_WAYS: "a netmap port belongs to one pkt-gen, which sends or receives",
+        Ask.IPV6: "its words for IPv6 addresses with ports changed between its versions",
+    }
+
+    program: Annotated[str, Field(pattern=r"^[^\s'\"]+$")] = "pkt-gen"
+    """Its name, or where it lies."""
+
+    def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
+        """A frame fits one buffer."""
+        del ipv6
+        return f"a buffer of netmap takes at most {LONGEST_FRAME} bytes with FCS" if frame_bytes > LONGEST_FRAME else ""

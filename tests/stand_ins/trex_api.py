@@ -1,0 +1,121 @@
+"""Stands where TRex's own `trex.stl.api` lies: what its published documents say of the client, without a server and without a frame.
+
+It refuses what TRex refuses (sending from a port without streams, before a reset), prints noise where TRex's logger prints, and counts
+frames that are on their way as not yet come, so that counters read too early differ from those read after the drain. DUT_LOSES=10 has one
+frame in ten lost. STARTS_AFTER=2 has the first two connections refused.
+"""
+
+import os
+import time
+from pathlib import Path
+
+IN_FLIGHT_S = 0.2
+
+
+class STLError(Exception):
+    pass
+
+
+class STLTXCont:
+    def __init__(self, pps=1):
+        self.pps = pps
+
+
+class STLPktBuilder:
+    def __init__(self, pkt=None, pkt_buffer=None, vm=None):
+        self.buffer = pkt_buffer
+
+
+class STLStream:
+    def __init__(self, name=None, packet=None, mode=None, isg=0.0, flow_stats=None):
+        self.packet, self.mode = packet, mode
+
+
+class STLProfile:
+    def __init__(self, streams):
+        self.streams = streams
+
+    @staticmethod
+    def load(filename, direction=0, port_id=0, **_):
+        size = int(Path(filename).read_text(encoding="utf-8").split()[direction])
+        return STLProfile([STLStream(packet=STLPktBuilder(pkt_buffer=bytes(size - 4)), mode=STLTXCont(pps=1))])
+
+    def get_streams(self):
+        return self.streams
+
+
+class STLClient:
+    refused = 0
+
+    def __init__(self, username="x", server="localhost", sync_port=4501, async_port=4500):
+        print("TRex's logger talks on standard output")
+        self.streams, self.acquired, self.sent, self.ended = {}, set(), {}, 0.0
+
+    def connect(self):
+        if STLClient.refused < int(os.environ.get("STARTS_AFTER", "0")):
+            STLClient.refused += 1
+            raise STLError("Failed to get server response from tcp://127.0.0.1:4501")
+
+    def get_server_version(self):
+        return {"version": "v3.08", "mode": "STL"}
+
+    def get_all_ports(self):
+        return [0, 1, 2, 3]
+
+    def reset(self, ports=None):
+        self.acquired |= set(ports)
+        self.streams, self.sent = {}, {}
+
+    def set_port_attr(self, ports=None, promiscuous=None):
+        self._acquired(ports)
+
+    def add_streams(self, streams, ports=None):
+        self._acquired(ports)
+        for port in ports:
+            self.streams.setdefault(port, []).extend(streams)
+
+    def clear_stats(self, ports=None):
+        self.sent = {}
+
+    def start(self, ports=None, mult="1", force=False, duration=-1, total=False, core_mask=None):
+        self._acquired(ports)
+        for port in ports:
+            if not self.streams.get(port):
+                raise STLError(f"Cannot start traffic on port {port}: no streams")
+            asked = sum(stream.mode.pps for stream in self.streams[port])
+            rate = {"1": asked, "100%": 1000.0}.get(mult) or float(mult[: -len("pps")])
+            frames = round(rate * duration)
+            bytes_ = sum(frames * s.mode.pps / asked * (len(s.packet.buffer) + 4) for s in self.streams[port])
+            self.sent[port] = (frames, round(bytes_))
+        self.ended = time.monotonic() + duration
+
+    def wait_on_traffic(self, ports=None, timeout=None, rx_delay_ms=None):
+        time.sleep(max(0.0, self.ended - time.monotonic()))
+
+    def get_stats(self, ports=None):
+        late = time.monotonic() - self.ended >= IN_FLIGHT_S
+        loses = int(os.environ.get("DUT_LOSES", "0"))
+        stats = {"global": {"queue_full": 7, "cpu_util": 31.5}, "total": {}}
+        for port in self.get_all_ports():
+            frames, bytes_ = self.sent.get(port, (0, 0))
+            came, _ = self.sent.get(port ^ 1, (0, 0))
+            came -= came // loses if loses else 0
+            stats[port] = {
+                "opackets": frames,
+                "obytes": bytes_,
+                "ipackets": came if late else came // 2,
+                "ibytes": 0,
+                "oerrors": 0,
+                "ierrors": 0,
+            }
+        return stats
+
+    def get_warnings(self):
+        return []
+
+    def disconnect(self):
+        Path(os.environ["TREX_STAND_IN"], "disconnected").touch()
+
+    def _acquired(self, ports):
+        if not set(ports) <= self.acquired:
+            raise STLError("port is not acquired")

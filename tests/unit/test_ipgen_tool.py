@@ -1,0 +1,110 @@
+"""ipgen's adapter against a stand-in that carries its scripts out and writes its log. No ipgen was there."""
+
+from __future__ import annotations
+
+import asyncio
+from ipaddress import ip_interface
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from dutlab.errors import ToolFailed, ToolMissing
+from dutlab.hosts.local import LocalHost
+from dutlab.methods.mixes import frame_mix
+from dutlab.methods.ports import Offer
+from dutlab.spec.generators.ipgen import IpgenModel
+from dutlab.spec.testbed import Link, Port
+from dutlab.tools import ipgen
+from dutlab.tools.generators import Place
+from dutlab.tools.ipgen import ends_of, script_of
+from dutlab.units import Pps, Seconds
+from generator_files import way
+
+STAND_IN = Path(__file__).parents[1] / "stand_ins" / "ipgen.py"
+
+
+def link(interface="lo"):
+    ends = (("source", interface), ("dut", "eth1"), ("dut", "eth2"), ("sink", interface))
+    ports = tuple(Port(host=host, interface=name) for host, name in ends)
+    addresses = tuple(ip_interface(a) for a in ("10.0.1.2/24", "10.0.1.1/24", "10.0.2.1/24", "10.0.2.2/24"))
+    return Link(name="a", path=ports, addresses=addresses)
+
+
+def wanted(size=64, rate=1000.0, duration=3.0, warmup=0.0, drain=0.5):
+    return Offer(("a",), frame_mix(size), None if rate is None else Pps(rate), Seconds(duration), Seconds(warmup), Seconds(drain))
+
+
+def offered(monkeypatch, offer, *, interface="lo", **options):
+    async def ways_of(*_):
+        return [way()]
+
+    monkeypatch.setattr(ipgen, "ways_of", ways_of)
+
+    async def drive():
+        host = LocalHost("source")
+        testbed = SimpleNamespace(links={"a": link(interface)})
+        model = IpgenModel.model_validate({"program": str(STAND_IN), **options})
+        tool = ipgen.Ipgen(model, Place({"source": host, "sink": host}, testbed, {}, None))
+        try:
+            return await tool.check(), await tool.offer(offer)
+        finally:
+            await host.close()
+
+    return asyncio.run(drive())
+
+
+def test_a_trial_is_a_script_and_its_loss_is_sent_less_received_at_the_end_of_the_drain(monkeypatch):
+    monkeypatch.setenv("IPGEN_LOSES", "10")
+    version, outcome = offered(monkeypatch, wanted(warmup=2.0))
+    (flow,) = outcome.flows
+    assert version == "1.30"
+    assert (flow.asked_frames, flow.sent_frames, flow.received_frames, flow.lost_frames) == (3000, 3000, 2700, 300)
+    assert flow.balances
+    assert outcome.raw["ipgen-a.script"] == b"2 tx1 46 1000\n1 tx1 46 0\n0 reset\n3 tx1 46 1000\n1 tx1 46 0\n"
+    assert outcome.facts["ipgen_latency_max_ns"] == "250000"
+    assert [r.value for r in outcome.readings if r.name == "sent_pps"] == [1000, 1000, 1000, 0]
+    assert b"pktsize" in outcome.raw["ipgen-a.txt"]
+
+
+def test_a_script_counts_in_layer_3_and_in_whole_seconds():
+    assert script_of(wanted(1518, rate=None, duration=2.2, drain=0.0), 1518) == ("0 reset\n3 tx1 1500 148809524\n1 tx1 1500 0\n", 4)
+
+
+def test_each_end_is_told_its_port_its_gateway_and_its_address():
+    assert ends_of(link("ix0")) == ["-T", "ix0,10.0.1.1,10.0.1.2/24", "-R", "ix0,10.0.2.1,10.0.2.2/24"]
+
+
+def test_its_benchmark_runs_pinned_to_each_core(monkeypatch):
+    _, outcome = offered(monkeypatch, wanted(), benchmark=3, cores=[0])
+    assert outcome.facts["ipgen_XXX_pps"] == "core 0: 1000000"
+
+
+def test_nothing_of_a_trial_is_left_on_the_host(monkeypatch, tmp_path):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    offered(monkeypatch, wanted())
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_program_or_a_port_that_is_not_there_is_told(monkeypatch):
+    with pytest.raises(ToolMissing, match="ipgen is not there; build it from"):
+        offered(monkeypatch, wanted(), program="/nonexistent/ipgen")
+    with pytest.raises(
+        ToolMissing, match=r"sends and receives in one process, and eth77 is not here; give source and sink .* the same machine"
+    ):
+        offered(monkeypatch, wanted(), interface="eth77")
+
+
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        ("echo cannot open ix0 >&2; exit 2", "ended with 2 and an empty log: cannot open ix0"),
+        ('echo "\xff" >"$7"', "an empty log"),
+    ],
+)
+def test_a_log_that_says_nothing_is_one_sentence(monkeypatch, tmp_path, program, why):
+    script = tmp_path / "ipgen"
+    script.write_text(f'#!/bin/sh\ncase "$*" in *-X*) echo "ipgen v1";; *) {program};; esac\n')
+    script.chmod(0o755)
+    with pytest.raises(ToolFailed, match=f"source: ipgen: .*{why}"):
+        offered(monkeypatch, wanted(), program=str(script))

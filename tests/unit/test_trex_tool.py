@@ -1,0 +1,209 @@
+"""TRex's adapter against a stand-in of its client: the protocol, the order of calls and the accounts. No TRex was there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import socket
+import struct
+import sys
+from ipaddress import ip_address
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from ruamel.yaml import YAML
+
+from dutlab.doubts import DoubtKind
+from dutlab.errors import ToolFailed, ToolMissing
+from dutlab.hosts.local import LocalHost
+from dutlab.methods.mixes import frame_mix
+from dutlab.methods.ports import Directions, Offer
+from dutlab.spec.generators.trex import TrexModel
+from dutlab.spec.testbed import Port
+from dutlab.tools import trex
+from dutlab.tools.engine_load import Way
+from dutlab.tools.generators import Place
+from dutlab.tools.trex_words import TrexPort, checksum, config_of, frame_of
+from dutlab.units import Pps, Seconds
+from generator_files import way
+
+STAND_IN = Path(__file__).parents[1] / "stand_ins" / "trex_api.py"
+SERVER = '#!/bin/sh\nprintf "%s\\n" "$*" >"$TREX_STAND_IN/server"\ncp "$6" "$TREX_STAND_IN/cfg.yaml"\nexec sleep 60\n'
+
+
+@pytest.fixture
+def release(tmp_path, monkeypatch):
+    """A folder like a release of TRex, with the stand-in in its client's place."""
+    stl = tmp_path / "automation/trex_control_plane/interactive/trex/stl"
+    stl.mkdir(parents=True)
+    shutil.copy(STAND_IN, stl / "api.py")
+    (stl / "__init__.py").touch()
+    (stl.parent / "__init__.py").touch()
+    (tmp_path / "t-rex-64").write_text(SERVER)
+    (tmp_path / "t-rex-64").chmod(0o755)
+    (tmp_path / "find_python.sh").write_text(f"echo looking\nPYTHON={sys.executable}\n")
+    monkeypatch.setenv("TREX_STAND_IN", str(tmp_path))
+
+    async def way_of(hosts, testbed, name, *, reverse=False):
+        back = way(source="10.0.2.2", destination="10.0.1.2") if reverse else way()
+        port = Port(host="sink" if reverse else "source", interface="lo")
+        return Way(
+            f"{name}.back" if reverse else name,
+            name,
+            port.host,
+            port,
+            port,
+            back.source,
+            back.destination,
+            back.destination_mac,
+            49152,
+            isolated=False,
+        )
+
+    async def ways_of(hosts, testbed, offer):
+        backs = [False] if offer.directions is Directions.FORWARD else [False, True]
+        return [await way_of(hosts, testbed, name, reverse=back) for name in offer.links for back in backs]
+
+    monkeypatch.setattr(trex, "way_of", way_of)
+    monkeypatch.setattr(trex, "ways_of", ways_of)
+    return tmp_path
+
+
+def offered(model, offer, links=("a",)):
+    async def drive():
+        host = LocalHost("source")
+        port = Port(host="source", interface="lo")
+        testbed = SimpleNamespace(links={name: SimpleNamespace(source=port, sink=port) for name in links})
+        tool = trex.Trex(model, Place({"source": host, "sink": host}, testbed, {}, None))
+        try:
+            version = await tool.check()
+            return version, await tool.offer(offer)
+        finally:
+            await tool.close()
+            await host.close()
+
+    return asyncio.run(drive())
+
+
+def wanted(sizes=64, rate=1000.0, duration=0.4, drain=0.3, **more):
+    return Offer(("a",), frame_mix(sizes), None if rate is None else Pps(rate), Seconds(duration), drain=Seconds(drain), **more)
+
+
+def model(release, **more):
+    return TrexModel.model_validate({"path": str(release), **more})
+
+
+def test_a_trial_has_three_numbers_read_after_the_drain(release, monkeypatch):
+    monkeypatch.setenv("DUT_LOSES", "10")
+    version, outcome = offered(model(release), wanted())
+    (flow,) = outcome.flows
+    assert version == outcome.facts["trex_version"] == "v3.08"
+    assert (flow.asked_frames, flow.sent_frames, flow.received_frames, flow.lost_frames) == (400, 400, 360, 40)
+    assert flow.balances
+    assert flow.sent_seconds >= 0.4
+    assert [d.kind for d in outcome.doubts] == [DoubtKind.COUNTED_BY_PORTS]
+    assert (release / "disconnected").exists()
+
+
+def test_counters_in_flight_would_differ(release):
+    """The stand-in's frames are on their way for 0.2 s: without a drain half of them have not come."""
+    _, outcome = offered(model(release), wanted(drain=0.0))
+    assert outcome.flows[0].received_frames == 200
+
+
+def test_a_warm_up_is_not_counted_and_the_raw_conversation_is_kept(release):
+    _, outcome = offered(model(release), wanted(warmup=Seconds(0.2)))
+    assert outcome.flows[0].sent_frames == 400
+    said = [json.loads(line) for line in outcome.raw["trex-client.jsonl"].splitlines()]
+    assert [line["op"] for line in said if "op" in line] == ["connect", "offer", "offer"]
+
+
+def test_sizes_are_mixed_by_weight_and_both_ways_are_two_ports(release):
+    _, outcome = offered(model(release), wanted("imix", rate=1200.0, directions=Directions.BOTH))
+    asked = next(json.loads(line) for line in outcome.raw["trex-client.jsonl"].splitlines() if b'"offer"' in line)
+    assert [(w["tx"], w["rx"]) for w in asked["ways"]] == [(0, 1), (1, 0)]
+    assert [(len(s["frame"]) // 2 + 4, s["pps"]) for s in asked["ways"][0]["streams"]] == [(64, 700.0), (594, 400.0), (1518, 100.0)]
+    assert [flow.link for flow in outcome.flows] == ["a", "a.back"]
+    assert outcome.flows[0].mean_frame_bytes == pytest.approx((7 * 64 + 4 * 594 + 1518) / 12)
+
+
+def test_as_fast_as_it_can_is_all_of_the_line_and_asks_for_what_was_sent(release):
+    _, outcome = offered(model(release), wanted(rate=None))
+    assert outcome.flows[0].asked_frames == outcome.flows[0].sent_frames == 400
+
+
+def test_a_profile_of_the_users_own_is_scaled_to_the_rate_and_tells_its_sizes(release):
+    (release / "profile.py").write_text("1280 512")
+    _, outcome = offered(model(release, profile=f"{release}/profile.py"), wanted(rate=500.0))
+    assert (outcome.flows[0].sent_frames, outcome.flows[0].mean_frame_bytes) == (200, 1280)
+
+
+def test_the_server_is_started_with_a_configuration_for_the_kernels_interfaces_and_ended(release):
+    offered(model(release), wanted(), links=("a", "b"))
+    assert (release / "server").read_text().startswith("-i --iom 0 --no-scapy-server --cfg /")
+    (cfg,) = YAML(typ="safe").load(release / "cfg.yaml")
+    assert (cfg["low_end"], cfg["port_limit"], cfg["interfaces"]) == (True, 4, ["lo"] * 4)
+    assert cfg["port_info"][0] == {"dest_mac": "02:00:00:00:00:02", "src_mac": "00:00:00:00:00:00"}
+
+
+def test_a_server_that_begins_late_is_waited_for_and_one_that_runs_is_left_alone(release, monkeypatch):
+    monkeypatch.setenv("STARTS_AFTER", "1")
+    version, _ = offered(model(release, server="running"), wanted())
+    assert version == "v3.08"
+    assert not (release / "server").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda api: api.replace('return {"version"', "raise STLError('busy')\n        return {\"version\""), "connect: STLError: busy"),
+        (lambda _: "raise ImportError('no scapy')", "connect: ImportError: no scapy"),
+        (lambda _: "import os, sys\nprint('Killed', file=sys.stderr)\nos._exit(9)", "Killed"),
+        (lambda api: api.replace("def get_stats(self, ports=None):", "def get_stats(self, ports=None):\n        return {}"), "offer: KeyError: 0"),
+        (lambda api: api.replace("frames = round(rate * duration)", "frames = 0"), "sent nothing"),
+    ],
+)  # fmt: skip
+def test_a_client_that_fails_is_one_sentence_with_the_reason(release, change, why):
+    api = release / "automation/trex_control_plane/interactive/trex/stl/api.py"
+    api.write_text(change(api.read_text()))
+    with pytest.raises(ToolFailed, match=f"source: .*{why}"):
+        offered(model(release), wanted())
+
+
+def test_a_folder_without_trex_and_a_server_with_too_few_ports_are_told(release, tmp_path):
+    with pytest.raises(ToolMissing, match="holds no TRex"):
+        offered(TrexModel.model_validate({"path": "/nonexistent"}), wanted())
+    with pytest.raises(ToolMissing, match="has 4 ports, the testbed's links need 6"):
+        offered(model(release), wanted(), links=("a", "b", "c"))
+
+
+@pytest.mark.parametrize(("source", "destination", "size"), [("10.0.1.2", "10.0.2.2", 64), ("fd00::1", "fd00::2", 130)])
+def test_a_frame_is_as_long_as_asked_without_its_fcs_and_its_checksums_hold(source, destination, size):
+    frame = frame_of(way(source, destination), "02:00:00:00:00:01", size)
+    assert len(frame) == size - 4
+    assert frame[:12] == bytes.fromhex("020000000002020000000001")
+    version, header = (4, 20) if ":" not in source else (6, 40)
+    ip, udp = frame[14 : 14 + header], frame[14 + header :]
+    assert ip[0] >> 4 == version
+    assert struct.unpack("!HHH", udp[:6]) == (49152, 7, size - 4 - 14 - header)
+    if version == 4:
+        assert checksum(ip) == 0  # RFC 1071: over a header with its checksum the sum is nought
+        assert socket.ntohs(struct.unpack("=H", ip[2:4])[0]) == size - 18
+    else:
+        pseudo = ip_address(source).packed + ip_address(destination).packed + struct.pack("!II", len(udp), 17)
+        assert checksum(pseudo + udp) == 0
+
+
+def test_the_checksum_of_rfc_1071():
+    # RFC 1071 section 3: 0001 f203 f4f5 f6f7 add up to ddf2
+    assert checksum(bytes.fromhex("0001f203f4f5f6f7")) == 0xFFFF - 0xDDF2
+
+
+def test_the_configuration_names_interfaces_in_the_order_of_the_links():
+    text = config_of(
+        [TrexPort("eth1", "02:00:00:00:00:01", "02:00:00:00:00:02"), TrexPort("eth2", "02:00:00:00:00:04", "02:00:00:00:00:03")]
+    )
+    assert '  interfaces: ["eth1", "eth2"]\n' in text
+    assert text.startswith("- port_limit: 2\n  version: 2\n  low_end: true\n")
