@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.errors import ToolFailed
-from dutlab.hosts.host import Host
+from dutlab.errors import CommandTimedOut, ToolFailed
+from dutlab.hosts.host import Done, Host
 from dutlab.methods.ledger import negative_loss
 from dutlab.methods.ports import Flow, Offer, Outcome
 from dutlab.spec.mixes import sizes_in_words
@@ -28,6 +28,8 @@ from dutlab.units import FrameBytes, Pps, Seconds
 SHORTEST = Seconds(0.5)
 """A program needs some tens of milliseconds to begin."""
 WARMUP_DRAIN = Seconds(0.1)
+KILL_S = 3.0
+GRACE_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,16 @@ class Program(Protocol):
 
     async def send(self, way: Way, asked: Asked) -> Told:
         """From its start to its end. Raises ToolFailed, HostError."""
+
+
+async def run_for(host: Host, argv: Sequence[str], seconds: float, *, tool: str, stdin: bytes = b"") -> Done:
+    """Runs a program and ends it after so many seconds, by SIGINT or else SIGKILL. Raises ToolFailed when neither helps, HostError."""
+    try:
+        limited = ["timeout", "-s", "INT", "-k", f"{KILL_S:g}", f"{seconds:g}", *argv]
+        return await host.run(limited, stdin=stdin, timeout_s=seconds + KILL_S + GRACE_S, check=False)
+    except CommandTimedOut as e:
+        raw = {f"{tool}.txt": e.stderr_tail.encode()}
+        raise ToolFailed(f"could not be ended after {seconds:g} s", tool=tool, host=host.name, raw=raw) from e
 
 
 class CountedGenerator:
