@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from capability import need
 
+ROOT = Path(__file__).parents[2]
 HEAD = "testbed: {lab: three-node}\nfactors: {mode: [router]}\nrepeats: 1\norder: as-written\n"
 
 
@@ -61,6 +63,8 @@ def test_trafgen_keeps_a_rate_and_goes_as_fast_as_it_can(records):
     assert flow["asked_frames"] == flow["sent_frames"] == flow["received_frames"] == 1000
     assert flow["received_bytes"] == 128_000
     assert {"COUNTED_BY_PORTS", "SENT_IN_BURSTS"} <= kinds(slow)
+    (counted,) = [d["detail"] for d in slow["doubts"] if d["kind"] == "COUNTED_BY_PORTS"]
+    assert counted == "sent: source:eth-a's counter; received: datagrams to UDP port 7 at sink:eth-a"
     assert slow["cell"]["tool"] == "trafgen" and slow["tool_facts"]["trafgen"] == slow["tool_facts"]["trafgen_version"]
     flow = flow_of(fast)
     assert flow["sent_frames"] > 10 * 1000 and 0 < flow["received_frames"] <= flow["sent_frames"]
@@ -131,3 +135,23 @@ def test_datagrams_step_where_the_path_mtu_says(records):
     assert "1473 bytes take 2 packets" in record["notes"][0]
     # what the DUT's port counted: two packets for each of the last thousand
     assert record["counters"]["dut"]["in-a_rx_packets"] == pytest.approx(4000, rel=0.1)
+
+
+def test_the_example_compares_generators_with_and_without_the_router(dutlab_in, tmp_path):
+    need("trafgen", shutil.which("trafgen") is not None)
+    short = ["generators=[engine, trafgen]", "frame_sizes=[64]", "duration=1s", "warmup=0s"]
+    sets = [word for s in short for word in ("--set", f"workloads.0.generators.{s}")]
+    sets += ["--set", "workloads.1.generators.frame_sizes=[64]", "--set", "workloads.1.generators.duration=1s"]
+    done = dutlab_in("run", str(ROOT / "examples" / "generators" / "experiment.yaml"), *sets)
+    assert done.returncode == 0, done.stdout + done.stderr
+    records = [json.loads(p.read_text()) for p in tmp_path.glob("runs/*/trials/*/record.json")]
+    assert sorted((r["cell"]["tool"], r["cell"]["params"]["streams"]) for r in records) == [
+        ("engine", 1),
+        ("iperf3-udp", 2),
+        ("trafgen", 1),
+    ]
+    for record in records:
+        flow_of(record)
+        assert record["figures"]["a"]["rig_received_pps"] > 0 and record["figures"]["a"]["received_pps"] > 0
+    page = next(tmp_path.glob("runs/*/report/report.html")).read_text()
+    assert "What each generator gets through" in page and "iperf3-udp, 2 streams" in page

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -56,14 +55,17 @@ def records(folder):
     return [json.loads(path.read_text()) for path in sorted(folder.glob("trials/*/record.json"))]
 
 
+def example(name, **settings):
+    """Arguments that run a ready experiment with other settings of its workload."""
+    sets = [f"workloads.{name}.{key}={value}" for key, value in settings.items()]
+    return ["run", str(ROOT / "examples" / name / "experiment.yaml"), *(word for s in sets for word in ("--set", s))]
+
+
 def test_the_ready_experiment_loads_routes_uses_them_and_reports(dutlab, tmp_path):
-    sets = ["factors.mode=router", "workloads.routes.counts=10,5000", "workloads.routes.duration=500ms", "workloads.routes.warmup=100ms"]
-    sets += ["workloads.state.tests=[concurrent]", "workloads.state.fill_rate=2kpps", "workloads.state.most_flows=1024"]
-    done = dutlab("run", str(ROOT / "examples" / "tables" / "experiment.yaml"), *(word for s in sets for word in ("--set", s)))
+    done = dutlab(*example("routes", counts="10,5000", duration="500ms", warmup="100ms"))
     assert done.returncode == 0, done.stderr
     (folder,) = (tmp_path / "runs").iterdir()
-    few, many, state = records(folder)
-    assert state["status"] == "measured", state["why"]
+    few, many = records(folder)
     for record, count in ((few, 10), (many, 5000)):
         figures = record["figures"]["a"]
         assert (record["status"], figures["routes_loaded"]) == ("measured", count), record["why"]
@@ -75,8 +77,7 @@ def test_the_ready_experiment_loads_routes_uses_them_and_reports(dutlab, tmp_pat
     assert "Size of the routing table" in (folder / "report" / "report.md").read_text()
 
 
-def test_routes_of_a_run_that_was_killed_are_taken_out_by_undo(dutlab, python, python_env, tmp_path):
-    label = f"tables{os.getpid()}"
+def test_routes_of_a_run_that_was_killed_are_taken_out_by_undo(dutlab, label, python, python_env, tmp_path):
     done = dutlab("lab", "up", "three-node", "--label", label)
     assert done.returncode == 0, done.stderr
     try:
@@ -100,6 +101,15 @@ def test_routes_of_a_run_that_was_killed_are_taken_out_by_undo(dutlab, python, p
         assert routes() == 0
     finally:
         dutlab("lab", "down", label)
+
+
+def test_the_ready_experiment_of_state_runs(dutlab, tmp_path):
+    need("conntrack", shutil.which("conntrack") is not None)
+    done = dutlab(*example("state", tests="[concurrent]", fill_rate="2kpps", most_flows="1024"), "--set", "factors.mode=filter-default")
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "runs").iterdir()
+    (record,) = records(folder)
+    assert record["tables"]["concurrent_trials"][0]["tracked_flows"] >= 1, record["why"]
 
 
 def test_the_ports_of_a_translator_end_where_they_were_made_to(dutlab, tmp_path):

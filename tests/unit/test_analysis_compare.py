@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from math import inf, nan
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -112,9 +113,23 @@ def test_any_repeats_have_a_verdict_and_turned_round_the_opposite_one(cells: lis
 
 
 def test_differences_name_what_matters_and_leave_out_what_always_differs() -> None:
-    first = {"hosts": {"dut": {"kernel": "6.1", "mac": "02::1", "cpus": [1, 2]}}, "seed": 1, "testbed": {"links": [{"mtu": 1500}]}}
-    second = {
-        "hosts": {"dut": {"kernel": "6.12", "mac": "02::2", "cpus": [1, 2], "smt": "on"}},
+    first: dict[str, Any] = {
+        "hosts": {
+            "dut": {"kernel": "6.1", "mac": "02::1", "cpus": [1, 2], "neighbours": {"out-a": [{"state": "REACHABLE", "confirmed_s": 3}]}}
+        },
+        "seed": 1,
+        "testbed": {"links": [{"mtu": 1500}]},
+    }
+    second: dict[str, Any] = {
+        "hosts": {
+            "dut": {
+                "kernel": "6.12",
+                "mac": "02::2",
+                "cpus": [1, 2],
+                "smt": "on",
+                "neighbours": {"out-a": [{"state": "STALE", "confirmed_s": 70}]},
+            }
+        },
         "seed": 2,
         "testbed": {"links": [{"mtu": 9000}]},
     }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import ValidationError
 
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.ports import Bench, End
 from dutlab.methods.routes import measure
 from dutlab.plan.cell import Cell
+from dutlab.spec.workloads.base import Wire
 from dutlab.spec.workloads.routes import RoutesWorkload
 from simulated import Dut, Simulation
 from simulated_tables import Routes
@@ -77,6 +79,23 @@ async def test_a_dut_that_forwards_nothing_to_them_is_said_to():
     measured = await measure(at, cell)
     assert measured.figures["a"]["received_pps"] == 0
     assert any("forwards nothing" in note for note in measured.notes)
+
+
+def test_counts_a_network_cannot_hold_and_a_network_of_another_ip_are_refused():
+    for body, says in (
+        ({"counts": [257], "network": "198.51.100.0/24"}, "has 256 addresses, not 257"),
+        ({"counts": [10, 10]}, "stands twice"),
+        ({"counts": []}, "empty"),
+        ({"links": [["a", "b"]]}, "one link at a time"),
+        ({"preset": "quik"}, "quik"),
+    ):
+        with pytest.raises(ValidationError, match=says):
+            RoutesWorkload.model_validate(body)
+    six = RoutesWorkload.model_validate({"counts": [1], "network": "2001:2::/48"})
+    assert [what for _, what in six.misfits({"a": Wire()})] == [
+        "2001:2::/48 has no way over link a, which is of IPv4; write a network of IPv4"
+    ]
+    assert not list(six.misfits({"a": Wire(ipv6=True)}))
 
 
 async def test_a_dut_whose_routes_nobody_can_load_is_refused():

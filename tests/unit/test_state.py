@@ -6,6 +6,7 @@ from dataclasses import replace
 from ipaddress import ip_address
 
 import pytest
+from pydantic import ValidationError
 
 from dutlab.doubts import DoubtKind
 from dutlab.errors import MeasurementError
@@ -148,6 +149,22 @@ async def test_what_cannot_be_set_or_is_not_there_fails_in_words():
     measured, figures = await found(silent)
     assert 9000 / 1.06 < figures["concurrent_flows"] <= 9009
     assert measured.tables["concurrent_trials"][0]["tracked_flows"] is None
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ({"tests": ["concurrent"]}, "fill_rate"),
+        ({"tests": []}, "empty"),
+        ({"nat_ports": [3000, 2000]}, "3000 is above 2000"),
+        ({"links": [["a", "b"]]}, "one link at a time"),
+        ({"trial": 0.001}, "trial"),
+        ({"most_flows": 10}, "at least 1024"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(body, says):
+    with pytest.raises(ValidationError, match=says):
+        StateWorkload.model_validate(body)
 
 
 async def test_a_test_that_fails_leaves_the_other_as_it_is():

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from dutlab.errors import ToolFailed
+from dutlab.errors import ToolFailed, ToolMissing
 from dutlab.hosts.host import Done
+from dutlab.hosts.local import LocalHost
+from dutlab.spec.generators.trafgen import TrafgenModel
+from dutlab.tools import counted, trafgen
+from dutlab.tools.generators import Place
 from dutlab.tools.trafgen import packet_of, read_end
 from dutlab.units import Pps
 from generator_files import asked, way
@@ -72,3 +76,56 @@ def test_words_that_say_nothing_are_one_sentence_and_the_raw_output_stays(done, 
         read_end(done, host="source", raw={"trafgen-a-0.txt": done.stdout})
     assert failed.value.raw["trafgen-a-0.txt"] == done.stdout
     assert "socket memory" not in str(failed.value)
+
+
+@pytest.fixture
+def fake(tmp_path, monkeypatch):
+    """Puts a shell script in trafgen's place, on a host that is this machine."""
+
+    def put(script):
+        path = tmp_path / "trafgen"
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        monkeypatch.setattr(trafgen, "PROGRAM", str(path))
+        return trafgen.Trafgen(TrafgenModel(), Place({"source": LocalHost("source")}, None, {}, None))
+
+    return put
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("exit 3", "ended with 3 and no count of its frames: it printed nothing"),
+        ("kill -SEGV $$", r"ended with (139|-11) and no count of its frames"),
+        ("trap '' INT; sleep 30 & wait; sleep 30", "no count of its frames: it printed nothing"),
+        ("head -c 5000000 /dev/urandom", "no count of its frames"),
+    ],
+)
+async def test_a_program_that_dies_hangs_or_talks_nonsense_is_one_failed_trial(fake, monkeypatch, script, why):
+    monkeypatch.setattr(counted, "KILL_S", 0.3)
+    with pytest.raises(ToolFailed, match=f"source: trafgen: .*{why}") as failed:
+        await fake(script).send(way(), asked(seconds=0.3))
+    assert len(str(failed.value)) < 400
+    assert list(failed.value.raw) == ["trafgen-a-0.txt"]
+
+
+async def test_one_that_only_gives_up_its_ring_is_started_again_with_calls(fake, tmp_path):
+    told = await fake(
+        f"""case "$*" in
+        *--rate*) echo '     1 packets to schedule'; printf '  700 packets outgoing\\n  0 sec, 250000 usec on CPU0 (700 packets)\\n';;
+        *) echo 'Flushing TX_RING failed: Resource temporarily unavailable!' >&2; echo x >> {tmp_path}/rings; exit 1;;
+        esac"""
+    ).send(way(), asked(seconds=0.3))
+    assert (told.tried_frames, told.seconds) == (700, 0.25)
+    assert told.facts == {"trafgen_path": "its ring gave up, so a call for each frame"} and not told.doubts
+    assert (tmp_path / "rings").read_text() == "x\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [("exit 127", "is not there; install netsniff-ng"), ("echo something else", "names no version: 'something else")],
+)
+async def test_an_absent_or_foreign_trafgen_is_named_with_the_remedy(fake, script, why):
+    with pytest.raises(ToolMissing, match=f"source: trafgen {why}"):
+        await fake(script).check(LocalHost("source"))
+    assert await fake("echo 'trafgen 0.6.8 (Flutternozzle), Git id: (none)'").check(LocalHost("source")) == "0.6.8"

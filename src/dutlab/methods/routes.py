@@ -23,6 +23,7 @@ from dutlab.spec.spread import Spread
 from dutlab.spec.traffic import FlowSet, Traffic
 
 SEED = 1
+NOTHING = "not one frame came back: the DUT forwards nothing to these routes; modes that filter permit the links' own networks only"
 
 
 async def measure(bench: Bench, cell: Cell) -> Measured:
@@ -39,7 +40,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
         measured = await sweep.measure(carrying, cell)
         sent = sum(flow.sent_frames for flow in measured.flows)
         if not sum(flow.received_frames for flow in measured.flows):
-            measured = replace(measured, notes=(*measured.notes, "not one frame came back: the DUT forwards nothing to these routes"))
+            measured = replace(measured, notes=(*measured.notes, NOTHING))
     hit = min(spread.count, sent)
     figures = {
         **measured.figures[cell.link_label],

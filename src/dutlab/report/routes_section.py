@@ -11,7 +11,7 @@ from dutlab.report.notes import NoteBook
 from dutlab.report.words import KPPS, PERCENT
 from dutlab.store.run_folder import RunFolder
 
-_LOADING = (("loaded in", "routes_load_s"), ("loaded", "routes_load_per_s"), ("used", "routes_hit"))
+_LOADING = (("loaded in", "routes_load_s"), ("loaded", "routes_load_per_s"), ("routes used", "routes_hit"))
 _FULL_SPEED = (("forwarded", "received_pps"), ("lost or not taken", "refused_ratio"), ("lost", "loss_ratio"))
 LEAD = """All routes are of one length and lead to the sink; frames go to one address behind each, in pseudo-random order. Before each
 trial the DUT's own count of them is compared with what was loaded, and addresses behind some are looked up. Routes next to each other are
@@ -70,7 +70,7 @@ def _curves(groups: Sequence[Group], labels: Sequence[str], figure: str, book: N
         if any(len(line.points) > 1 for line in lines):
             yield Curve(
                 slug=f"routes-{link}-{size}",
-                title=f"Forwarding of {size} over link {link} by number of routes",
+                title=f"Forwarding of {f'{size}-byte frames' if size.isdigit() else size} over link {link} by number of routes",
                 x_title="routes",
                 x="routes_count",
                 y_title="lower bound" if figure.endswith("_lower_pps") else "forwarded",

@@ -14,13 +14,14 @@ from dutlab.errors import ToolFailed, ToolMissing
 from dutlab.hosts.host import Done, Host
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.generators.pktgen import PktgenModel
-from dutlab.tools.counted import Asked, CountedGenerator, Told
+from dutlab.tools.counted import Asked, CountedGenerator, Told, run_for
 from dutlab.tools.engine_load import DESTINATION_PORT, Way
 from dutlab.tools.generators import GeneratorTool, Place
 
 TOOL = "pktgen"
 FOLDER = "/proc/net/pktgen"
-GRACE_S = 10.0
+LATE_S = 5.0
+"""Later than its rate and its number of frames say, it is interrupted."""
 _FCS = 4
 _FIND = f"modprobe -q pktgen 2>/dev/null; cat {FOLDER}/pgctrl"
 _VERSION = re.compile(r"Version:\s*([\w.]+)")
@@ -55,9 +56,8 @@ class Pktgen:
         host, cores = self._place.hosts[way.sender], self._cores(way.sender)
         try:
             self._whole(host, await host.run(["sh", "-e"], stdin=settings(way, asked, cores, self._model.burst).encode(), check=False))
-            longest = asked.seconds + (0 if asked.rate is None else GRACE_S / 2)
-            start = ["timeout", "-s", "INT", f"{longest:g}", "sh", "-c", f"echo start > {FOLDER}/pgctrl"]
-            await host.run(start, timeout_s=longest + GRACE_S, check=False)
+            longest = asked.seconds + (0.0 if asked.rate is None else LATE_S)
+            await run_for(host, ["sh", "-c", f"echo start > {FOLDER}/pgctrl"], longest, tool=TOOL)
             files = [f"{FOLDER}/{device}" for device in devices(way, cores)]
             done = self._whole(host, await host.run(["cat", *files], check=False))
         finally:

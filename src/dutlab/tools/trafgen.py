@@ -16,15 +16,13 @@ from dutlab.errors import ToolFailed, ToolMissing
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.generators.base import StreamsModel
-from dutlab.tools.counted import Asked, CountedGenerator, Told
+from dutlab.tools.counted import Asked, CountedGenerator, Told, run_for
 from dutlab.tools.engine_load import DESTINATION_PORT, Way
 from dutlab.tools.generators import GeneratorTool, Place
 from dutlab.units import Pps
 
 TOOL = PROGRAM = "trafgen"
 INSTALL = "install netsniff-ng (Debian: apt install netsniff-ng)"
-GRACE_S = 10.0
-ENDED_BY_TIMEOUT = 124  # timeout(1)
 UNREACHED = Pps(50e6)
 RING_GAVE_UP = b"Flushing TX_RING failed"
 _FCS = 4
@@ -114,8 +112,8 @@ def packet_of(way: Way, asked: Asked, core: int, rate: Pps | None) -> tuple[str,
 async def _stream(host: Host, way: Way, asked: Asked, config: tuple[str, list[str]]) -> Done:
     frame, options = config
     longest = asked.seconds + (0 if asked.rate is None else 2)  # with a rate it ends by itself, within a second of the last frame
-    argv = ["timeout", "-s", "INT", f"{longest:g}", PROGRAM, "--out", way.sends_on.interface, "--in", "-", *options]
-    return await host.run(argv, stdin=frame.encode(), timeout_s=longest + GRACE_S, check=False)
+    argv = [PROGRAM, "--out", way.sends_on.interface, "--in", "-", *options]
+    return await run_for(host, argv, longest, tool=TOOL, stdin=frame.encode())
 
 
 def read_end(done: Done, *, host: str, raw: dict[str, bytes]) -> tuple[int, float]:

@@ -13,13 +13,12 @@ from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.generators.base import StreamsModel
 from dutlab.spec.generators.xdp_trafficgen import SHORTEST_FRAME
-from dutlab.tools.counted import Asked, CountedGenerator, Told
+from dutlab.tools.counted import Asked, CountedGenerator, Told, run_for
 from dutlab.tools.engine_load import DESTINATION_PORT, Way
 from dutlab.tools.generators import GeneratorTool, Place
 
 TOOL = PROGRAM = "xdp-trafficgen"
 INSTALL = "install xdp-tools (Debian: apt install xdp-tools)"
-GRACE_S = 10.0
 PROBE_S = 2.0
 ENDED_BY_TIMEOUT = 124  # timeout(1)
 _FCS = 4
@@ -47,7 +46,7 @@ class XdpTrafficgen:
         if (found := _VERSION.search(done.text + done.stderr.decode("utf-8", "replace"))) is None:
             what = "is not there" if done.status == NO_SUCH_PROGRAM else "names no version"
             raise ToolMissing(f"xdp-trafficgen {what}", tool=TOOL, host=host.name, remedy=INSTALL)
-        tried = await host.run(["timeout", "-s", "INT", f"{PROBE_S:g}", PROGRAM, "udp", "-n", "1", "lo"], check=False)
+        tried = await run_for(host, [PROGRAM, "udp", "-n", "1", "lo"], PROBE_S, tool=TOOL)
         if why := why_unable(tried):
             remedy = "install xdp-tools that know this kernel, or use another generator"
             raise ToolMissing(f"xdp-trafficgen {found[1]} does not work with this kernel: {why}", tool=TOOL, host=host.name, remedy=remedy)
@@ -59,8 +58,7 @@ class XdpTrafficgen:
         if asked.frame_bytes != SHORTEST_FRAME and "--pkt-size" not in (await host.run([PROGRAM, "udp", "--help"], check=False)).text:
             what = f"this version sends {SHORTEST_FRAME} bytes with FCS and no other size"
             raise ToolFailed(what, tool=TOOL, host=host.name, remedy=f"write frame_sizes: [{SHORTEST_FRAME}], or install xdp-tools 1.5")
-        argv = ["timeout", "-s", "INT", f"{asked.seconds:g}", *command(way, asked, self._model.streams)]
-        done = await host.run(argv, timeout_s=asked.seconds + GRACE_S, check=False)
+        done = await run_for(host, command(way, asked, self._model.streams), float(asked.seconds), tool=TOOL)
         raw = {f"xdp-trafficgen-{way.name}.txt": done.stdout + done.stderr}
         if (why := why_unable(done)) or done.status not in {0, ENDED_BY_TIMEOUT}:
             raise ToolFailed(why or f"ended with {done.status} and no word why", tool=TOOL, host=host.name, raw=raw)

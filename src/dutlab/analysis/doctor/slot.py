@@ -90,7 +90,7 @@ def link_power(p: Patient) -> Iterator[Finding]:
         if not sleeping:
             continue
         policy = p.text(port.host, "pcie_aspm_policy")
-        by_hand = is_bsd(p, port.host)
+        by_hand = is_bsd(p, port.host) or policy == "performance"
         yield Finding(
             "pcie-power",
             "PCI Express links on the way to the card may sleep (ASPM)",

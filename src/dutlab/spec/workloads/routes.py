@@ -16,7 +16,7 @@ from dutlab.spec.goals import goals_named
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import MOST_FLOWS
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting, Wire
 from dutlab.spec.workloads.frames import FrameWorkload, each_once, outside
 from dutlab.units import Seconds
 
@@ -76,6 +76,14 @@ class RoutesWorkload(FrameWorkload):
         """What `count` routes lie in. Routes are of one length whatever their count, so that only their number differs."""
         length = self.network.prefixlen + (max(self.counts) - 1).bit_length() - (count - 1).bit_length()
         return type(self.network)((self.network.network_address, length))
+
+    def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
+        """Frames longer than an MTU, and a network of another version of IP than a link's."""
+        yield from super().misfits(wires)
+        for name in self.driven(wires):
+            if wires[name].ipv6 != isinstance(self.network, IPv6Network):
+                what = "IPv6" if wires[name].ipv6 else "IPv4"
+                yield ("network",), f"{self.network} has no way over link {name}, which is of {what}; write a network of {what}"
 
     def asks(self) -> Iterator[tuple[Loc, Ask]]:
         """Destinations of their own, and with a preset a rate."""
