@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from difflib import ndiff
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,7 @@ def test_a_run_on_a_testbed_file_that_is_killed_is_undone_and_resumed_over_ssh(
     python: str, env: dict[str, str], dutlab: Command, machines: Path, label: str, tmp_path: Path
 ) -> None:
     command = [python, "-m", "dutlab", "run", experiment(tmp_path, machines.name, "nat")]
+    assert eventually(lambda: "NO-CARRIER" not in str(settings_of(label)))  # the lab's links come up a moment after it stands
     before, all_before = rules_of(label), settings_of(label)
     with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
         assert eventually(lambda: list(tmp_path.glob("runs/*/trials/0001/record.json")) != [], within_s=120)
@@ -123,7 +125,8 @@ def test_a_run_on_a_testbed_file_that_is_killed_is_undone_and_resumed_over_ssh(
     assert (only_run(tmp_path) / "testbed.yaml").read_text() == machines.read_text()
     assert no_commands_in(label)
     assert eventually(lambda: connections_in(label) == "")
-    assert settings_of(label) == all_before
+    changed = [f"{what}:\n" + "".join(ndiff(was.splitlines(True), now.splitlines(True))) for what, was, now in changes(all_before, label)]
+    assert not changed, "\n".join(changed)
 
 
 def settings_of(label: str) -> dict[str, str]:
@@ -135,6 +138,11 @@ def settings_of(label: str) -> dict[str, str]:
             said = subprocess.run([*inside, *what.split()], capture_output=True, text=True, check=True).stdout
             found[f"{role}: {what}"] = "".join(line for line in said.splitlines(keepends=True) if "nf_conntrack_count" not in line)
     return found
+
+
+def changes(before: dict[str, str], label: str) -> list[tuple[str, str, str]]:
+    """What, as it was and as it is."""
+    return [(what, before[what], now) for what, now in settings_of(label).items() if now != before[what]]
 
 
 def connections_in(label: str) -> str:
