@@ -16,6 +16,10 @@ NO_SUCH_PROGRAM = 127
 """Status of a command that is not there, as every shell has it (POSIX, Shell Command Language 2.8.2)."""
 
 _NO_SUCH_PROGRAM_SAID = b"no such program on this host"
+_WANTS_PASSWORD = (
+    b"a password is required", b"no tty present", b"a terminal is required",  # sudo
+    b"doas: Authorization required", b"doas: Authorisation required", b"doas: a tty is required",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -116,10 +120,8 @@ def command_failed(done: Done) -> CommandFailed:
     remedy = ""
     if done.status == NO_SUCH_PROGRAM and _NO_SUCH_PROGRAM_SAID in done.stderr:
         remedy = f"install {done.argv[0]} on {done.host}"
-    elif (
-        b"a password is required" in done.stderr or b"no tty present" in done.stderr or b"a terminal is required" in done.stderr
-    ):  # sudo, doas
-        remedy = f"let this user of {done.host} run it without a password (NOPASSWD in sudoers), or log in as root"
+    elif any(said in done.stderr for said in _WANTS_PASSWORD):
+        remedy = f"let this user of {done.host} run it without a password (NOPASSWD in sudoers, nopass in doas.conf), or log in as root"
     tail = done.stderr.decode("utf-8", "replace")
     return CommandFailed(host=done.host, argv=done.argv, status=done.status, stderr_tail=tail, remedy=remedy)
 
