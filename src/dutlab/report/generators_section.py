@@ -16,7 +16,7 @@ from dutlab.store.run_folder import RunFolder
 _FIGURES = (
     ("looped: sent", "rig_sent_pps"),
     ("received", "rig_received_pps"),
-    ("through the DUT: sent", "sent_pps"),
+    ("DUT: sent", "sent_pps"),
     ("received", "received_pps"),
     ("lost", "loss_ratio"),
     ("looped ÷ DUT", "headroom_ratio"),
