@@ -84,7 +84,7 @@ class DoubtKind(enum.Enum):
     )
     COUNTED_BY_PORTS = (
         Grade.NOTE,
-        "sent and received are what the ports counted: this generator has no receiver, and frames of others are not told from its own",
+        "sent and received are told by counters at the ports, not by the frames themselves: this generator has no receiver of its own",
         "use the engine, which knows each of its frames",
     )
     QUEUED_NOT_SENT = (
@@ -183,6 +183,11 @@ class DoubtKind(enum.Enum):
         "use one kernel clock or PTP",
     )
 
+    LINK_WENT_DOWN = (
+        Grade.SEVERE,
+        "a port of the testbed lost its link during the trial",
+        "see cable, module and whoever may have set the port down; then repeat the trial",
+    )
     CLOCK_JUMPED = (
         Grade.WARNING,
         "a host's clock was set during the trial",
