@@ -13,8 +13,9 @@ from ipaddress import ip_address
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.methods.bracket import Bracket, bracket
+from dutlab.methods.dut_tables import FlowCounts, StateTable
 from dutlab.methods.ledger import doubts_of, made_frames, negative_loss
-from dutlab.methods.ports import Directions, Flow, FlowCounts, Generator, IPAddress, Offer, Row, StateTable
+from dutlab.methods.ports import Directions, Flow, Generator, IPAddress, Offer, Row
 from dutlab.methods.state.asked import Asked
 from dutlab.methods.state.watched import counted
 from dutlab.units import Pps, Seconds, si
