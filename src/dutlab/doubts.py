@@ -84,7 +84,7 @@ class DoubtKind(enum.Enum):
     )
     COUNTED_BY_PORTS = (
         Grade.NOTE,
-        "sent and received are what the ports counted: this generator has no receiver, and frames of others are not told from its own",
+        "sent and received are told by counters at the ports, not by the frames themselves: this generator has no receiver of its own",
         "use the engine, which knows each of its frames",
     )
     QUEUED_NOT_SENT = (

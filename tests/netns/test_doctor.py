@@ -74,7 +74,7 @@ async def test_faults_are_found_cured_and_brought_back_by_the_commands_of_their_
     assert sick["mtu-mismatch"].where == ("link a",)
     assert sick["offloads-off"].where == ("sink:eth-b",)
     assert sick["neighbour-ageing"].where == ("dut:out-a",)
-    assert [e.said for e in sick["firewall-in-the-way"].evidence] == ["table ip t: 1 rules"]
+    assert [e.said for e in sick["firewall-in-the-way"].evidence] == ["table ip t: 1 rule"]
     made = {kind: sick[kind] for kind in FAULTS}
 
     await carry_out(lab, made, "cure")

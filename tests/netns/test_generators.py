@@ -63,6 +63,8 @@ def test_trafgen_keeps_a_rate_and_goes_as_fast_as_it_can(records):
     assert flow["asked_frames"] == flow["sent_frames"] == flow["received_frames"] == 1000
     assert flow["received_bytes"] == 128_000
     assert {"COUNTED_BY_PORTS", "SENT_IN_BURSTS"} <= kinds(slow)
+    (counted,) = [d["detail"] for d in slow["doubts"] if d["kind"] == "COUNTED_BY_PORTS"]
+    assert counted == "sent: source:eth-a's counter; received: datagrams to UDP port 7 at sink:eth-a"
     assert slow["cell"]["tool"] == "trafgen" and slow["tool_facts"]["trafgen"] == slow["tool_facts"]["trafgen_version"]
     flow = flow_of(fast)
     assert flow["sent_frames"] > 10 * 1000 and 0 < flow["received_frames"] <= flow["sent_frames"]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import platform
+import re
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +19,7 @@ import pytest
 from capability import have_sshd, need
 from dutlab.dut import family
 from dutlab.hosts.netns import NetnsHost
-from dutlab.labs import description
+from dutlab.labs import description, inside
 from dutlab.labs.state import StateFolder
 from dutlab.runner.journal import read_journal
 from processes import eventually
@@ -101,6 +103,7 @@ def test_a_run_on_a_testbed_file_that_is_killed_is_undone_and_resumed_over_ssh(
     before = rules_of(label)
     with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
         assert eventually(lambda: list(tmp_path.glob("runs/*/trials/0001/record.json")) != [], within_s=60)
+        run.send_signal(signal.SIGSTOP)  # it has the machines for as long as this takes
         assert rules_of(label) != before
         other = dutlab("run", "experiment.yaml", "--runs", "others")
         assert other.returncode == 3
@@ -146,6 +149,51 @@ def test_a_host_that_cannot_be_reached_ends_the_run_with_what_to_do(dutlab: Comm
     assert done.returncode == 3
     assert "sink: ssh root@127.0.0.1:1: refused: nothing listens there; start sshd on it" in done.stderr
     assert list((only_run(tmp_path) / "trials").iterdir()) == []
+
+
+def reboot(label: str, role: str) -> None:
+    """What a reboot does to a machine of the lab: all that ran is gone, and so are rules and settings; then its ssh server is back."""
+    name = f"dutlab-{label}-{role}"
+    identity = inside.namespace_id(Path("/run/netns", name))
+    assert identity is not None
+    assert inside.kill_all(identity) == []
+    enter = ["ip", "netns", "exec", name]
+    subprocess.run([*enter, "nft", "flush", "ruleset"], check=True)
+    subprocess.run([*enter, "sysctl", "-q", "-w", "net.ipv4.ip_forward=0"], check=True)
+    subprocess.run([*enter, "/usr/sbin/sshd", "-f", str(StateFolder().ssh_folder(label) / f"sshd-{role}.conf")], check=True)
+
+
+def test_a_dut_that_reboots_in_mid_trial_gives_no_result_and_is_restored_once_it_is_back(
+    python: str, env: dict[str, str], dutlab: Command, machines: Path, label: str, tmp_path: Path
+) -> None:
+    before = rules_of(label)
+    text = (tmp_path / experiment(tmp_path, machines.name, "nat")).read_text()
+    only_sweep = re.sub(r"  - iperf3.*\n", "", text).replace("duration: 300ms", "duration: 2s")
+    (tmp_path / "experiment.yaml").write_text(only_sweep)
+    command = [python, "-m", "dutlab", "run", "experiment.yaml"]
+    with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as run:
+        assert eventually(lambda: trial_runs(tmp_path), within_s=60)
+        time.sleep(0.5)  # in the middle of it
+        reboot(label, "dut")
+        _, said = run.communicate(timeout=90)
+    assert run.returncode == 3, said
+    assert "dut: " in said
+    assert "dutlab resume" in said or "dutlab undo" in said
+    assert "Traceback" not in said
+    assert statuses(only_run(tmp_path)) == []
+    assert dutlab("undo", str(only_run(tmp_path))).returncode == 0  # the run could only restore it if it was back by then
+    assert rules_of(label) == before
+    resumed = dutlab("resume", str(only_run(tmp_path)))
+    assert resumed.returncode == 0, resumed.stderr
+    assert statuses(only_run(tmp_path)) == ["measured"]
+    assert rules_of(label) == before
+    assert no_commands_in(label)
+
+
+def trial_runs(tmp_path: Path) -> bool:
+    """Whether the first trial is under way."""
+    journal = next(tmp_path.glob("runs/*/journal.jsonl"), None)
+    return journal is not None and "trial-started" in journal.read_text()
 
 
 async def test_a_dut_that_a_person_sets_is_asked_for_and_verified_by_frames(

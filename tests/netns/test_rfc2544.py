@@ -13,10 +13,15 @@ from capability import have_netns, need
 from dutlab import labs
 from dutlab.dut import family
 from dutlab.errors import CommandFailed
-from dutlab.methods.ports import ResetKind
+from dutlab.methods.mixes import frame_mix
+from dutlab.methods.ports import Offer, ResetKind
 from dutlab.runner.device import JournaledDevice
 from dutlab.runner.journal import Journal, pending_undo, read_journal, undo_to_json
 from dutlab.runner.undo import carry_out
+from dutlab.tools.engine import Engine, find_engine
+from dutlab.tools.manager import Manager
+from dutlab.tools.route_updates import RouteUpdates
+from dutlab.units import Pps, Seconds
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +65,45 @@ def test_tests_of_the_suite_have_their_tables_and_their_place_in_the_report(pyth
     assert "durations × 0.002" in text
     assert "every duration is 0.002 of what is prescribed" in text
     assert "addresses are of the networks for benchmarks: 198.18.1.2 and 198.19.1.2" in text
+
+
+async def test_modifiers_reach_the_dut_and_are_gone_afterwards(lab, tmp_path):
+    hosts, journal = lab.hosts(), Journal(tmp_path / "journal.jsonl")
+    before = await state_of(hosts["dut"])
+    device = device_of(lab, journal)
+    updates = RouteUpdates(hosts["dut"], lab.testbed, device.announce)
+    assert [await updates.step("a", n) for n in range(2)] == ["processed"] * 2
+    ways = (await hosts["dut"].run(["ip", "route", "show", "proto", "220"])).text.splitlines()
+    assert len(ways) == 16 and all("via 172.16.0.2" in line for line in ways), "the second update turned them all"
+    assert await device.put_back()
+    assert await state_of(hosts["dut"]) == before
+    journal.close()
+
+    queries = Manager(hosts["source"], lab.testbed)
+    assert await queries.step("a", 0) == "refused: nothing listens there", "a DUT without an agent"
+    agent = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('', 161)); print(flush=True)\nwhile 1: s.sendto(*s.recvfrom(999))"
+    listening = await hosts["dut"].spawn(["python3", "-c", agent])
+    await listening.readline()
+    assert await queries.step("a", 1) == "answered"
+    await hosts["dut"].run(["nft", "add chain inet t i { type filter hook input priority 0; policy drop; }"])
+    assert await queries.step("a", 2) == "not answered"
+    for host in hosts.values():
+        await host.close()
+
+
+async def test_broadcast_frames_are_sent_beside_the_others_and_counted_by_nobody(lab):
+    hosts = lab.hosts()
+    engine = Engine(hosts, lab.testbed, lab.cpus, str(find_engine()))
+    try:
+        offer = Offer(("a",), frame_mix(512), Pps(1000), Seconds(1.0), broadcast_ratio=0.1)
+        (flow,) = (await engine.offer(offer)).flows
+        assert flow.asked_frames == 1000 and flow.balances and flow.foreign_frames == 0
+        said = (await engine.offer(offer)).raw["engine-source.jsonl"].decode()
+        assert '"asked":100,' in said and '"asked":1000,' in said
+    finally:
+        await engine.close()
+        for host in hosts.values():
+            await host.close()
 
 
 async def state_of(dut):

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import asyncssh
 import pytest
 
+from capability import need
 from dutlab.errors import CommandFailed, HostError, ToolMissing
-from dutlab.hosts.host import Host
+from dutlab.hosts.host import Done, Host
+from dutlab.hosts.local import LocalHost
+from dutlab.hosts.netns import NetnsHost
 from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
 from dutlab.tools.engine_copy import engine_on
 from dutlab.tools.find_engine import find_engine
 from processes import eventually, running_with
+
+NOBODY = 65534
+SECRET = "correct-horse-battery-staple-7f3a"
 
 
 def with_config(login: Login, old: str, new: str) -> Login:
@@ -145,13 +153,55 @@ async def test_more_commands_at_once_than_sshd_allows_wait_for_each_other(ssh_lo
     await host.close()
 
 
-async def test_sudo_that_asks_fails_at_once_with_what_to_do(ssh_login: Login, tmp_path: Path) -> None:
-    # As sudo 1.9 says it where there is no terminal; the test's own user is root, whom it never asks.
-    asks = "echo 'sudo: a terminal is required to read the password; either use the -S option' >&2; exit 1"
+async def test_sudo_that_asks_fails_at_once_with_what_to_do(ssh_login: Login) -> None:
+    need("sudo", shutil.which("sudo") is not None)
     host = SshHost(ssh_login)
     with pytest.raises(CommandFailed, match="NOPASSWD in sudoers"):
-        await host.run(["sh", "-c", asks])
+        await host.run(["setpriv", f"--reuid={NOBODY}", "--clear-groups", "sudo", "true"], timeout_s=10)
     await host.close()
+
+
+@pytest.fixture
+def password_login(python: str, python_env: dict[str, str], tmp_path: Path) -> Iterator[Login]:
+    """How to log in to a server that wants a password."""
+    home = tmp_path / ".ssh"
+    home.mkdir()
+    argv = [python, str(Path(__file__).parents[1] / "password_server.py"), str(home)]
+    with subprocess.Popen(argv, env={**python_env, "SECRET": SECRET}, stdout=subprocess.PIPE) as server:
+        assert server.stdout
+        assert server.stdout.readline() == b"listening\n"
+        yield Login("box", "box", (home / "config",), {"DUTLAB_PASSWORD_BOX": SECRET})
+        server.terminate()
+
+
+async def test_a_password_comes_from_its_variable_and_is_shown_by_nobody(password_login: Login) -> None:
+    done: list[Done] = []
+    host = SshHost(password_login, done.append)
+    assert (await host.run(["echo", "in"])).text == "in\n"
+    await host.close()
+    assert SECRET not in repr(password_login) + repr(host.login) + repr(done)
+    wrong = await refused(replace(password_login, environment={"DUTLAB_PASSWORD_BOX": SECRET[::-1]}))
+    assert "no key or password was accepted" in wrong
+    assert SECRET[::-1] not in wrong
+
+
+async def test_a_password_is_given_to_nothing_that_is_started(monkeypatch: pytest.MonkeyPatch, namespace: str) -> None:
+    monkeypatch.setenv("DUTLAB_PASSWORD_BOX", SECRET)
+    for host in (LocalHost("here"), NetnsHost("there", namespace)):
+        assert SECRET not in (await host.run(["env"])).text
+
+
+def test_no_file_of_a_run_holds_the_password(python: str, python_env: dict[str, str], password_login: Login, tmp_path: Path) -> None:
+    (tmp_path / "t.cfg").write_text("[Workers]\nbox: h.cfg\nhere: h.cfg\n")
+    (tmp_path / "h.cfg").write_text("[Coordinator]\nplayer: x\n[Startup]\n[Run]\nstep1: env\nstep2: false\n[Collect]\n[Reset]\n")
+    argv = [python, "-m", "dutlab", "conductor", "run", "t.cfg", "--map", "box=ssh:box", "--map", "here=local"]
+    env = {**python_env, "HOME": str(tmp_path), "DUTLAB_PASSWORD_BOX": SECRET}
+    done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1, done.stderr  # `false` failed, so the reasons of failures are written too
+    assert "HOME=" in next(tmp_path.glob("runs/*/trials/0001/raw/box/run/01.out")).read_text()
+    written = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()]
+    assert len(written) > 10
+    assert not any(SECRET.encode() in text for text in [*written, done.stdout.encode(), done.stderr.encode()])
 
 
 async def test_a_server_that_is_killed_in_mid_command_is_named_and_the_next_command_finds_it_again(

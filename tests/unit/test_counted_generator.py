@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -11,8 +12,9 @@ from dutlab.errors import ToolFailed
 from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Offer
 from dutlab.tools import counted
-from dutlab.tools.counted import CountedGenerator, Told
+from dutlab.tools.counted import CountedGenerator, Counts, Told
 from dutlab.tools.path_counters import PortCount
+from dutlab.tools.taking import commands, packets_in, table_of
 from dutlab.units import Pps, Seconds
 from generator_files import way
 
@@ -39,20 +41,22 @@ class Nowhere:
     hosts = testbed = None
 
 
-def offered(monkeypatch, *, tried, left, came, dropped=0, rate=None, warmup=0.0):
+def offered(monkeypatch, *, tried, left, came, dropped=0, rate=None, warmup=0.0, taken=None):
     zero = PortCount(7, 0, 7)
-    readings = iter([(zero, None, None, zero), (PortCount(7 + left, dropped, 7), None, None, PortCount(7, 0, 7 + came))])
+    paths = [(zero, None, None, zero), (PortCount(7 + left, dropped, 7), None, None, PortCount(7, 0, 7 + came))]
+    readings = iter([Counts(paths[0], None if taken is None else 5), Counts(paths[1], None if taken is None else 5 + taken)])
     program = Saying(tried)
     generator = CountedGenerator(program, Nowhere())
 
     async def ways_of(*_):
         return [way()]
 
-    async def paths(_):
-        return [next(readings)]
+    async def counts(*_):
+        return next(readings)
 
     monkeypatch.setattr(counted, "ways_of", ways_of)
-    monkeypatch.setattr(generator, "_paths", paths)
+    monkeypatch.setattr(generator, "_counts", counts)
+    monkeypatch.setattr(generator, "_taken", lambda _: contextlib.nullcontext())
     offer = Offer(("a",), frame_mix(64), None if rate is None else Pps(rate), Seconds(2.0), Seconds(warmup), Seconds(0.0))
     outcome = asyncio.run(generator.offer(offer))
     return outcome.flows[0], {d.kind for d in outcome.doubts}, program
@@ -80,6 +84,12 @@ def test_asked_sent_and_received_are_three_numbers(monkeypatch, tried, left, dro
     assert doubts == {DoubtKind.COUNTED_BY_PORTS}
 
 
+def test_what_was_taken_is_the_generators_own_whatever_else_the_port_counted(monkeypatch):
+    flow, doubts, _ = offered(monkeypatch, tried=1000, left=1000, came=1300, taken=990)
+    assert (flow.sent_frames, flow.received_frames, flow.lost_frames, flow.foreign_frames) == (1000, 990, 10, 0)
+    assert doubts == {DoubtKind.COUNTED_BY_PORTS}
+
+
 def test_more_received_than_sent_is_a_doubt_not_a_figure_made_fit(monkeypatch):
     flow, doubts, _ = offered(monkeypatch, tried=1000, left=1000, came=1100)
     assert (flow.sent_frames, flow.received_frames, flow.lost_frames) == (1000, 1100, -100)
@@ -89,6 +99,25 @@ def test_more_received_than_sent_is_a_doubt_not_a_figure_made_fit(monkeypatch):
 def test_a_warm_up_lasts_until_the_program_has_surely_begun(monkeypatch):
     _, _, program = offered(monkeypatch, tried=10, left=10, came=10, warmup=0.05)
     assert [asked.seconds for asked in program.asked] == [0.5, 2.0]
+
+
+LISTED = """{"nftables": [{"metainfo": {"version": "1.0.6"}}, {"table": {"family": "netdev", "name": "dutlab_take_eth_a"}},
+ {"rule": {"family": "netdev", "expr": [{"match": {"op": "==", "left": {"payload": {"protocol": "udp", "field": "dport"}}, "right": 7}},
+ {"counter": {"packets": 1000, "bytes": 46000}}, {"drop": null}]}}]}"""
+
+
+@pytest.mark.parametrize(("text", "packets"), [(LISTED, 1000), ("", None), ("{}", None), (LISTED.replace('"counter"', '"limit"'), None)])
+def test_the_counter_of_the_rule_is_read_as_nft_lists_it(text, packets):
+    assert packets_in(text) == packets
+
+
+def test_a_table_has_a_name_that_nft_takes_and_belongs_to_who_made_it():
+    assert table_of("eth-a.7") == "dutlab_take_eth_a_7"
+    assert commands("eth-a").decode().splitlines() == [
+        "add table netdev dutlab_take_eth_a { flags owner; }",
+        'add chain netdev dutlab_take_eth_a take { type filter hook ingress device "eth-a" priority 0; }',
+        "add rule netdev dutlab_take_eth_a take udp dport 7 counter drop",
+    ]
 
 
 def test_without_counters_nobody_knows_and_so_it_is_said(monkeypatch):

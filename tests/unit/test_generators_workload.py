@@ -101,7 +101,7 @@ def test_the_report_has_both_numbers_their_ratio_and_a_line_each(tmp_path):
     assert rows[2] == ["trafgen", "1", "sink", "64", "a.back", 300e3, 300e3, 300e3, 300e3, 0.0, 1.0]
     (curve,) = section.curves
     assert [(line.label, line.role) for line in curve.lines] == [
-        ("engine", "found"), ("engine, no device", "asked"), ("trafgen", "found"), ("trafgen, no device", "asked"),
+        ("engine", "found"), ("engine, looped", "asked"), ("trafgen", "found"), ("trafgen, looped", "asked"),
     ]  # fmt: skip
     assert [line.points for line in curve.lines][1] == ((64.0, 1e6), (512.0, 1e6))
     assert curve.slug in {plot.name for plot in plots_of(report)}

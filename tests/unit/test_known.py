@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
-from dutlab.methods.known import BURST, CASES, POLICED_PPS, Known
+from dutlab.methods.known import CASES, METHODS, Known
+from dutlab.methods.known.counts import BURST
+from dutlab.methods.known.rates import POLICED_PPS
 from dutlab.methods.ports import Bench, Latency
 from simulated import Dut, Simulation
 
@@ -90,3 +92,57 @@ def test_a_device_through_which_nothing_comes_is_off_not_an_accident():
 
 def test_what_was_not_found_never_holds():
     assert not Known("d", "m", "f", 0, None, 1e9).holds
+
+
+def test_a_suite_finds_throughput_loss_and_burst_of_one_policer():
+    found = measured("policed-suite", Simulation(Dut(POLICED_PPS, buffer_frames=200)))
+    # T = 0.02 x 60 s: 2000 + 200 / 1.2 pass whole, of 4000 a second the rest is lost; B - 2000 x B / 4000 = 200
+    assert [(k.figure, round(k.expected, 4)) for k in found] == [
+        ("throughput_pps", 2166.6667),
+        ("loss_at_max_ratio", 0.4583),
+        ("burst_max_frames", 400.0),
+    ]
+    assert all(k.holds for k in found), found
+    assert not any(k.holds for k in measured("policed-suite", Simulation(Dut(POLICED_PPS * 0.97, buffer_frames=180))))
+
+
+def test_a_ramp_saturates_where_the_policer_begins_to_drop():
+    found = measured("policed-ramp", Simulation(Dut(POLICED_PPS, buffer_frames=200)))
+    # 150 pps more each second: over from 13.33 s on, 200 too many at 14.97 s; until 18 s 400² / 300 + 800 - 200 of 24 000 are lost
+    assert found[1].expected == pytest.approx((400**2 / 300 + 400 * 2 - 200) / (2400 * (16 / 2 + 2)))
+    assert [k.holds for k in found] == [True, True], found
+    assert not any(k.holds for k in measured("policed-ramp", Simulation(Dut(POLICED_PPS * 0.9, buffer_frames=200))))
+
+
+@dataclass
+class Forgets(Simulation):
+    """Loses one frame in each of some seconds, and counts it then."""
+
+    seconds: tuple[int, ...] = (3, 6, 9)
+
+    async def offer(self, offer):
+        outcome = await super().offer(offer)
+        began = min(r.at_s for r in outcome.readings)
+        readings = [replace(r, value=float(round(r.at_s - began) in self.seconds)) if r.name == "lost_pps" else r for r in outcome.readings]
+        (flow,) = outcome.flows
+        count = len(self.seconds)
+        return replace(outcome, readings=readings, flows=(replace(flow, lost_frames=count, received_frames=flow.sent_frames - count),))
+
+
+@pytest.mark.parametrize(("seconds", "events"), [((3, 6, 9), 3), ((3, 4, 9), 2), ((6,), 1)])
+def test_loss_events_are_counted_and_so_are_their_frames(seconds, events):
+    found = measured("loses-now-and-then", Forgets(Dut(1e12), seconds=seconds))
+    assert [(k.figure, k.expected, k.found) for k in found] == [("loss_events", 3, events), ("lost_frames", 3, len(seconds))]
+
+
+def test_a_delay_is_found_at_each_load():
+    latency = Latency(500, 300_000, 310_000, 310_000, 310_000, 310_000, 310_000, 310_000)
+    found = measured("holds-at-each-load", Simulation(Dut(1e12), change=lambda _, f: replace(f, latency=latency)))
+    assert [(k.figure, k.error, k.holds) for k in found] == [("at_50_tl_ns", 10_000, True), ("at_100_tl_ns", 10_000, True)]
+    (unknown,) = measured("holds-at-each-load", Simulation(Dut(1e12)))
+    assert unknown.found is None and "no latency" in unknown.why
+
+
+def test_every_method_has_a_device_and_those_that_take_long_come_last():
+    assert set(METHODS) == {"sweep", "search", "rfc2544", "latency", "loadtest", "soak"}
+    assert [case.seconds for case in CASES if not case.quick] == [case.seconds for case in CASES[-3:]]

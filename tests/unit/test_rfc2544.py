@@ -329,5 +329,59 @@ def test_a_suite_by_the_book_deviates_only_where_it_cannot_do_otherwise():
     assert len(shorter) > len(said) + 4
 
 
+class Steps:
+    """Somebody beside the trials who notes what was asked, and says the same twice and then something else."""
+
+    def __init__(self):
+        self.asked = []
+
+    async def step(self, link, number):
+        self.asked.append((link, number))
+        return "processed" if number < 2 else "refused"
+
+
+class Begins(Simulation):
+    """Tells that it has begun, and lets others work."""
+
+    async def offer(self, offer):
+        offer.begun()
+        await asyncio.sleep(0.01)
+        return await super().offer(offer)
+
+
+async def test_modifiers_go_on_beside_every_trial_and_what_came_of_them_is_counted():
+    queries, updates = Steps(), Steps()
+    generator = Begins(Dut(2e6))
+    bench = Bench(generator, {"a": BpsL1(1e9)}, management=queries, updates=updates)
+    found = await suite.measure(bench, cell(tests="frame-loss", modifiers="broadcast,management,routing"), sleep=Sleeper())
+    trials = len(generator.offers)
+    assert {o.broadcast_ratio for o in generator.offers} == {0.01}
+    assert queries.asked == updates.asked == [("a", n) for n in range(trials)], (
+        "each trial begins with one, and they are numbered throughout"
+    )
+    assert {"modifier": "routing", "outcome": "processed", "count": 2.0} in found.tables["modifiers"]
+    assert sum(row["count"] for row in found.tables["modifiers"]) == 2 * trials
+    assert f"routing updates: 2 processed, {trials - 2} refused" in found.notes or trials == 2
+    # 1 488 095 frames/s at 1 Gbit/s (RFC 5180 appendix A), of which 1 in 101 is a broadcast frame
+    assert found.tables["frame_loss"][0]["asked_pps"] == pytest.approx(1_488_095 / 1.01, rel=1e-6)
+    texts = [row["text"] for row in found.tables["deviations"]]
+    assert any(t.startswith("§11.1: 1 broadcast") for t in texts) and any("every 1.5 s" in t for t in texts)
+
+
+async def test_a_modifier_that_nobody_can_do_is_left_out_in_words():
+    bench = Bench(Begins(Dut(2e6)), {"a": BpsL1(1e9)})
+    found = await suite.measure(bench, cell(tests="frame-loss", modifiers="management"), sleep=Sleeper())
+    assert "management: left out, nobody on this testbed can do it" in found.notes
+    assert found.tables["modifiers"] == []
+
+
+def test_what_departs_from_rfc_5180_is_said_over_ipv6_only():
+    asked = Asked(("a",), FrameMix("84", ((84, 1),)), tuple(Benchmark))
+    over6 = list(deviations(asked, maximum_is=throughput.LINE_RATE, addresses=[ip_address("2001:2::2")]))
+    assert [t for t in over6 if t.startswith("RFC 5180 §5: 84 bytes stand for 64")] and any("hop-by-hop" in t for t in over6)
+    over4 = deviations(asked, maximum_is=throughput.LINE_RATE, addresses=[ip_address("198.18.0.2")])
+    assert not [t for t in over4 if t.startswith("RFC 5180")]
+
+
 def test_seconds_are_scaled():
     assert Asked(("a",), MIX, (), scale=0.05).seconds(60.0) == Seconds(3.0)

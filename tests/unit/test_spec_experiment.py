@@ -231,3 +231,15 @@ def test_an_experiment_survives_json(experiment):
 def test_every_example_loads(name):
     example = Path(__file__).parents[2] / "examples" / "firewall-modes" / f"{name}.yaml"
     assert load_experiment(example).factors["mode"] == ("router", "filter-empty", "filter-default", "nat")
+
+
+def test_what_a_kernel_routes_itself_is_refused_where_source_and_sink_are_one_machine(tmp_path):
+    (tmp_path / "testbed.yaml").write_text((Path(__file__).parents[2] / "examples" / "testbeds" / "black-box.yaml").read_text())
+    path = tmp_path / "experiment.yaml"
+    head = "experiment: x\ntestbed: testbed.yaml\nfactors: {mode: [as-found]}\nworkloads:\n"
+    path.write_text(head + "  - quick-test:\n")
+    assert load_experiment(path).workloads[0].kind == "quick-test"
+    for kind in ("iperf3", "path-mtu", "matrix"):
+        path.write_text(head + f"  - {kind}:\n")
+        with pytest.raises(SpecRefused, match="are one machine, whose kernel hands such packets over itself"):
+            load_experiment(path)

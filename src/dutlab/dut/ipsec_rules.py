@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
+from dutlab.dut.pairs import network_pairs
 from dutlab.spec.testbed import Link, Testbed
 
 _FIRST_SPI = 0x1000
@@ -49,8 +50,7 @@ class Tunnel:
         """With keys of their own."""
         made = []
         for number, link in enumerate(testbed.links.values()):
-            version = link.source_address.version
-            far = tuple(str(o.dut_out_address.network) for o in testbed.links.values() if o.dut_out_address.version == version)
+            far = tuple(str(outer.dut_out_address.network) for inner, outer in network_pairs(testbed) if inner is link)
             spi = _FIRST_SPI + 2 * number
             keys = [tuple(secrets.token_hex(n) for n in suite.key_bytes) for _ in range(2)]
             made.append(cls(link, spi, spi + 1, keys[0], keys[1], far))

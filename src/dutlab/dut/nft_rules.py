@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Network
 
+from dutlab.dut.pairs import network_pairs
 from dutlab.errors import InputError
 from dutlab.spec.testbed import Testbed
 
@@ -76,27 +77,22 @@ def _forward(policy: str, rules: Iterable[str]) -> list[str]:
 
 
 def _pass_rules(testbed: Testbed) -> list[str]:
-    links = testbed.links.values()
     return [
         f"iifname {_quoted(inner.dut_in.interface)} {_family(source)} saddr {source} {_family(sink)} daddr {sink} ct state new accept"
-        for inner in links
-        for outer in links
-        if (source := inner.dut_in_address.network).version == (sink := outer.dut_out_address.network).version
+        for inner, outer in network_pairs(testbed)
+        for source, sink in ((inner.dut_in_address.network, outer.dut_out_address.network),)
     ]
 
 
 def _permitted_networks(testbed: Testbed) -> list[str]:
     """One rule over a set of pairs a version of IP, so that every packet meets the same number of rules."""
-    links = testbed.links.values()
     pairs = [
         (near.version, f"{near} . {far}")
-        for inner in links
-        for outer in links
+        for inner, outer in network_pairs(testbed)
         for near, far in (
             (inner.dut_in_address.network, outer.dut_out_address.network),
             (outer.dut_out_address.network, inner.dut_in_address.network),
         )
-        if near.version == far.version
     ]
     rules = []
     for version, family in ((4, "ip"), (6, "ip6")):

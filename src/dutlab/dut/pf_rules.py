@@ -9,12 +9,12 @@ address on a port is answered. pfctl(8) is told to load the rules as they stand:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv6Interface
 
+from dutlab.dut.pairs import network_pairs
 from dutlab.errors import InputError
-from dutlab.spec.testbed import Testbed
+from dutlab.spec.testbed import Link, Testbed
 
 AS_WRITTEN = "set ruleset-optimization none"
 MOST_STATES = "set limit states 100000000"
@@ -55,8 +55,8 @@ def filter_default(testbed: Testbed) -> str:
 def nat(testbed: Testbed) -> str:
     """FreeBSD: as `filter_default`, and translation to the outer port's address, in a section of its own before the filter."""
     rules = [
-        f"nat on {outer} {_version(inner)} from {inner.network} to any -> {address.ip}"
-        for outer, address, inner in _outer_and_inner(testbed)
+        f"nat on {_port(outer.dut_out.interface)} {_translated(inner)} -> {outer.dut_out_address.ip}"
+        for inner, outer in network_pairs(testbed)
     ]
     return _text([AS_WRITTEN, MOST_STATES, *rules, *_filters(testbed)])
 
@@ -64,8 +64,8 @@ def nat(testbed: Testbed) -> str:
 def nat_to(testbed: Testbed) -> str:
     """OpenBSD: as `filter_default`, and translation by `match … nat-to`."""
     rules = [
-        f"match out on {outer} {_version(inner)} from {inner.network} to any nat-to {address.ip}"
-        for outer, address, inner in _outer_and_inner(testbed)
+        f"match out on {_port(outer.dut_out.interface)} {_translated(inner)} nat-to {outer.dut_out_address.ip}"
+        for inner, outer in network_pairs(testbed)
     ]
     return _text([AS_WRITTEN, MOST_STATES, *rules, *_filters(testbed)])
 
@@ -86,18 +86,14 @@ def _filters(testbed: Testbed) -> list[str]:
     rules += [f"pass in quick on {port} inet6 proto icmp6 from any to ff02::/16 no state" for port, a in ports if a.version == 6]  # noqa: PLR2004
     rules += [f"pass out quick on {port} all {_KEEP}" for port, _ in ports]
     return rules + [
-        f"pass in quick on {_port(inner.dut_in.interface)} {_version(near)} from {near.network} to {far.network} {_KEEP}"
-        for inner in testbed.links.values()
-        for outer in testbed.links.values()
-        if (near := inner.dut_in_address).version == (far := outer.dut_out_address).version
+        f"pass in quick on {_port(inner.dut_in.interface)} {_version(inner.dut_in_address)} from {inner.dut_in_address.network}"
+        f" to {outer.dut_out_address.network} {_KEEP}"
+        for inner, outer in network_pairs(testbed)
     ]
 
 
-def _outer_and_inner(testbed: Testbed) -> Iterator[tuple[str, IPv4Interface | IPv6Interface, IPv4Interface | IPv6Interface]]:
-    for outer in testbed.links.values():
-        for inner in testbed.links.values():
-            if outer.dut_out_address.version == inner.dut_in_address.version:
-                yield _port(outer.dut_out.interface), outer.dut_out_address, inner.dut_in_address
+def _translated(inner: Link) -> str:
+    return f"{_version(inner.dut_in_address)} from {inner.dut_in_address.network} to any"
 
 
 def _version(address: IPv4Interface | IPv6Interface) -> str:
@@ -106,7 +102,7 @@ def _version(address: IPv4Interface | IPv6Interface) -> str:
 
 def _port(interface: str) -> str:
     """Raises InputError for a name that pf.conf(5) would read as something else: it has no quotes for interfaces."""
-    if not interface[:1].isalpha() or not all(c.isalnum() or c in "._" for c in interface):
+    if not interface[:1].isalpha() or not all(c.isalnum() or c in "._-" for c in interface):  # parse.y, yylex()
         raise InputError(f"interface name {interface!r} cannot stand in a pf rule", remedy="rename the port")
     return interface
 

@@ -8,7 +8,7 @@ from typing import Self
 
 from dutlab.dut.mode import UndoStep
 from dutlab.errors import HostError
-from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host
+from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host, command_failed
 
 _WAYS = (("doas", "-n"), ("sudo", "-n"))
 """`-n`: rather fail than ask."""
@@ -23,21 +23,18 @@ class Root:
 
     @classmethod
     async def on(cls, dut: Host) -> Self:
-        """Raises HostError when the login may not become root without a password."""
+        """Raises HostError when the login may not become root without a password, with what to do."""
         if (await dut.run(["id", "-u"])).text.strip() == "0":
             return cls(dut)
-        said = []
+        refused = None
         for way in _WAYS:
             tried = await dut.run([*way, "true"], check=False)
             if tried.status == 0:
                 return cls(dut, way)
-            if tried.status != NO_SUCH_PROGRAM:
-                said.append(f"{way[0]}: {tried.stderr.decode('utf-8', 'replace').strip()[-100:] or f'ended with {tried.status}'}")
-        raise HostError(
-            f"its modes need root, and the login cannot become it without a password ({'; '.join(said) or 'it has neither doas nor sudo'})",
-            host=dut.name,
-            remedy="log in as root, or let this user run commands without a password (nopass in doas.conf, NOPASSWD in sudoers)",
-        )
+            refused = tried if tried.status != NO_SUCH_PROGRAM else refused
+        if refused is not None:
+            raise command_failed(refused)
+        raise HostError("its modes need root, and it has neither doas nor sudo", host=dut.name, remedy="log in as root")
 
     async def run(self, argv: Sequence[str], *, stdin: str = "", check: bool = True) -> Done:
         """Raises CommandFailed on a status other than 0 if `check`, HostError."""

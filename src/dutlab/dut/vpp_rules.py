@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv6Interface
 
+from dutlab.dut.pairs import network_pairs
 from dutlab.spec.testbed import Link, Testbed
 
 TAG = "dutlab"
@@ -50,9 +51,9 @@ def filter_default(testbed: Testbed) -> list[AccessList]:
     for name, link in testbed.links.items():
         inner, outer = _ports(link)
         allowed = [
-            f"permit+reflect src {near.network} dst {far.network}"
-            for other in testbed.links.values()
-            if (near := link.dut_in_address).version == (far := other.dut_out_address).version
+            f"permit+reflect src {near.dut_in_address.network} dst {far.dut_out_address.network}"
+            for near, far in network_pairs(testbed)
+            if near is link
         ]
         lists += [
             AccessList(f"{TAG}-inner-{name}", (*_to_itself(link.dut_in_address), *allowed), ((inner, INPUT),)),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import IPv4Interface, IPv6Interface
 
+from dutlab.dut.pairs import network_pairs
 from dutlab.spec.testbed import Testbed
 
 _ESTABLISHED, _INVALID, _FIRST_PAIR = 10, 20, 100
@@ -29,13 +30,8 @@ def filter_default(testbed: Testbed) -> list[str]:
     lines = []
     for version in _versions(testbed):
         lines += [_default(version, "drop"), *_established(version), *_rule(version, _INVALID, "action drop", "state invalid")]
-    pairs = [
-        (inner, near, far)
-        for inner in testbed.links.values()
-        for outer in testbed.links.values()
-        if (near := inner.dut_in_address).version == (far := outer.dut_out_address).version
-    ]
-    for number, (inner, near, far) in enumerate(pairs, start=_FIRST_PAIR):
+    for number, (inner, outer) in enumerate(network_pairs(testbed), start=_FIRST_PAIR):
+        near, far = inner.dut_in_address, outer.dut_out_address
         lines += _rule(
             near.version, number, "action accept", f"inbound-interface name {inner.dut_in.interface}", f"source address {near.network}",
             f"destination address {far.network}", "state new",
@@ -49,19 +45,14 @@ def nat(testbed: Testbed) -> list[str]:
 
 
 def _masquerades(testbed: Testbed) -> Iterator[list[str]]:
-    number = _FIRST_PAIR
-    for outer in testbed.links.values():
-        for inner in testbed.links.values():
-            if inner.dut_in_address.version == outer.dut_out_address.version:
-                tree = "nat" if _is_4(outer.dut_out_address) else "nat66"
-                # nat66 calls the address of packets that it looks at a prefix (docs.vyos.io, NAT66)
-                source = "address" if tree == "nat" else "prefix"
-                yield [
-                    f"set {tree} source rule {number} outbound-interface name {outer.dut_out.interface}",
-                    f"set {tree} source rule {number} source {source} {inner.dut_in_address.network}",
-                    f"set {tree} source rule {number} translation address masquerade",
-                ]
-                number += 1
+    for number, (inner, outer) in enumerate(network_pairs(testbed), start=_FIRST_PAIR):
+        # nat66 calls the addresses that it looks at a prefix (docs.vyos.io, NAT66)
+        tree, source = ("nat", "address") if _is_4(outer.dut_out_address) else ("nat66", "prefix")
+        yield [
+            f"set {tree} source rule {number} outbound-interface name {outer.dut_out.interface}",
+            f"set {tree} source rule {number} source {source} {inner.dut_in_address.network}",
+            f"set {tree} source rule {number} translation address masquerade",
+        ]
 
 
 def _versions(testbed: Testbed) -> list[int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from dutlab.errors import CommandFailed, HostError
 
@@ -16,6 +16,10 @@ NO_SUCH_PROGRAM = 127
 """Status of a command that is not there, as every shell has it (POSIX, Shell Command Language 2.8.2)."""
 
 _NO_SUCH_PROGRAM_SAID = b"no such program on this host"
+_WANTS_PASSWORD = (
+    b"a password is required", b"no tty present", b"a terminal is required",  # sudo
+    b"doas: Authorization required", b"doas: Authorisation required", b"doas: a tty is required",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,20 @@ class Host(Protocol):
         """Ends every process that spawn() left running, and the connection."""
 
 
+@runtime_checkable
+class OverConnection(Protocol):
+    """A host over something that can be lost and made anew."""
+
+    @property
+    def connections(self) -> int:
+        """How many there have been. One more than before: it was lost meanwhile, perhaps since the host rebooted."""
+
+
+def connections_of(host: Host) -> int:
+    """How many connections to `host` there have been; 0 of one that needs none."""
+    return host.connections if isinstance(host, OverConnection) else 0
+
+
 def no_such_program(host: str, argv: Sequence[str]) -> Done:
     """What a command that is not there leaves, on every kind of host."""
     said = f"{argv[0]}: ".encode() + _NO_SUCH_PROGRAM_SAID + b"\n"
@@ -102,10 +120,8 @@ def command_failed(done: Done) -> CommandFailed:
     remedy = ""
     if done.status == NO_SUCH_PROGRAM and _NO_SUCH_PROGRAM_SAID in done.stderr:
         remedy = f"install {done.argv[0]} on {done.host}"
-    elif (
-        b"a password is required" in done.stderr or b"no tty present" in done.stderr or b"a terminal is required" in done.stderr
-    ):  # sudo, doas
-        remedy = f"let this user of {done.host} run it without a password (NOPASSWD in sudoers), or log in as root"
+    elif any(said in done.stderr for said in _WANTS_PASSWORD):
+        remedy = f"let this user of {done.host} run it without a password (NOPASSWD in sudoers, nopass in doas.conf), or log in as root"
     tail = done.stderr.decode("utf-8", "replace")
     return CommandFailed(host=done.host, argv=done.argv, status=done.status, stderr_tail=tail, remedy=remedy)
 

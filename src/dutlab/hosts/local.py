@@ -13,6 +13,7 @@ from pathlib import Path
 from dutlab.errors import HostError
 from dutlab.hosts.child import start_child
 from dutlab.hosts.host import CommandLog, Done, Process, cannot_write, command_failed, no_such_program
+from dutlab.hosts.passwords import without_passwords
 from dutlab.hosts.running import Running
 
 THIS_MACHINE = "this-machine"
@@ -103,8 +104,8 @@ class LocalHost:
 
 
 def _environment() -> Mapping[str, str]:
-    """Ours, but programs speak one language and no colours, since we read what they print; and an ordinary user finds ip and nft."""
-    return {**os.environ, "LC_ALL": "C", "NO_COLOR": "1", "PATH": _path()}
+    """Ours, but no passwords, one language and no colours, since we read what programs print; and an ordinary user finds ip and nft."""
+    return {**without_passwords(os.environ), "LC_ALL": "C", "NO_COLOR": "1", "PATH": _path()}
 
 
 def _path() -> str:

@@ -34,12 +34,18 @@ class SshHost:
     def __init__(self, login: Login, log: CommandLog | None = None) -> None:
         self.login, self._log = login, log
         self._link: Link | None = None
+        self._connections = 0
         self._connecting = asyncio.Lock()
         self._left_running: set[Running] = set()
 
     @property
     def name(self) -> str:
         return self.login.name
+
+    @property
+    def connections(self) -> int:
+        """How many there have been so far."""
+        return self._connections
 
     async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, check: bool = True) -> Done:
         """Raises CommandFailed (status 127 when there is no such program), CommandTimedOut, HostError."""
@@ -88,6 +94,7 @@ class SshHost:
             if self._link is None or not self._link.alive:
                 lost = self._link
                 self._link = await Link.open(self.login, lost)
+                self._connections += 1
                 if lost is not None:
                     await lost.close()
             return self._link

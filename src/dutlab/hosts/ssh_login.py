@@ -1,7 +1,6 @@
 """Opening an ssh connection: whose configuration and keys count, and what each refusal means.
 
-Host keys are always checked. Passwords come from the environment (DUTLAB_PASSWORD_NAME) or the keyring (service dutlab, user NAME),
-NAME being the host's in the testbed; they are handed to the protocol and kept nowhere.
+Host keys are always checked. Where passwords come from, says passwords.py.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from pathlib import Path
 import asyncssh
 
 from dutlab.errors import HostError
+from dutlab.hosts.passwords import password_of, password_variable
 
 _SSH_PORT = 22
 CONNECT_S = 15.0
@@ -77,7 +77,7 @@ async def _options(login: Login) -> asyncssh.SSHClientConnectionOptions:
         port=int(m["port"]) if m["port"] else (),
         username=m["user"] or (),
         config=_configs(login),
-        password=await asyncio.to_thread(_password, login),
+        password=await asyncio.to_thread(password_of, login.name, login.environment),
         gss_host=None,
         connect_timeout=CONNECT_S,
         login_timeout=LOGIN_S,
@@ -101,25 +101,6 @@ def _configs(login: Login) -> list[str]:
 
 def _there(files: Sequence[Path]) -> list[Path]:
     return [f.expanduser() for f in files if f.expanduser().is_file()]
-
-
-def password_variable(name: str) -> str:
-    """The environment variable that holds the password of the host called `name` in the testbed."""
-    return "DUTLAB_PASSWORD_" + re.sub(r"[^A-Z0-9]", "_", name.upper())
-
-
-def _password(login: Login) -> str | None:
-    if said := login.environment.get(password_variable(login.name)):
-        return said
-    try:
-        import keyring  # noqa: PLC0415 optional: only who keeps passwords in a keyring has it
-    except ImportError:
-        return None
-    try:
-        kept = keyring.get_password("dutlab", login.name)
-    except keyring.errors.KeyringError:
-        return None
-    return str(kept) if kept is not None else None
 
 
 def _refusal(login: Login, options: asyncssh.SSHClientConnectionOptions | None, client: _Client, error: Exception) -> HostError:

@@ -12,7 +12,7 @@ from pathlib import Path
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
-from dutlab.store.record import DoubtRecord, FlowRecord, TrialRecord
+from dutlab.store.record import DoubtRecord, TrialRecord, found_of
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.write import Sync
 from dutlab.units import BpsL1
@@ -130,11 +130,7 @@ def _record(number: int, cell: Cell, trial: Imported, now: datetime) -> TrialRec
         cell=cell,
         started=trial.started or now,
         ended=trial.ended or trial.started or now,
-        figures={link: dict(of) for link, of in measured.figures.items()},
         ceilings={link: dict(of) for link, of in trial.ceilings.items()},
-        flows=[FlowRecord.of(f) for f in measured.flows],
         doubts=[DoubtRecord.of(d) for d in (Doubt(DoubtKind.IMPORTED), *measured.doubts)],
-        tool_facts=dict(measured.facts),
-        notes=list(measured.notes),
-        tables={name: [dict(row) for row in table] for name, table in measured.tables.items()},
+        **found_of(measured),
     )

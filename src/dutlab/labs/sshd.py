@@ -106,6 +106,7 @@ def _any_sshd() -> bool:
 
 
 def _server_config(folder: Path, door: Door) -> str:
+    # SHLVL keeps Debian's bash from reading the user's .bashrc for each command (its SSH_SOURCE_BASHRC): the lab is the same for all.
     # StrictModes looks at all folders above and refuses those in /tmp; this one is nobody else's, wherever it lies.
     return f"""\
 Port {PORT}
@@ -121,6 +122,7 @@ UseDNS no
 PrintMotd no
 LogLevel INFO
 StrictModes no
+SetEnv SHLVL=2
 """
 
 

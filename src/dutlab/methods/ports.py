@@ -87,6 +87,8 @@ class Offer:
     answered: IPAddress | None = None
     """Where answers go, if not to the source's own address: what the DUT translates it to."""
     traffic: Traffic = field(default_factory=Traffic)
+    broadcast_ratio: float = 0.0
+    """So many frames to the hardware broadcast address are sent beside each of these, evenly. Nobody counts them; full speed has none."""
     begun: Callable[[], None] | None = field(default=None, compare=False)
     """Called when frames that count are being sent, within some tenths of a second after the first: for who does something meanwhile."""
 
@@ -296,6 +298,13 @@ class Device(Protocol):
         """What real frames show against its being in the mode, in words; empty if it is. Nothing may be sent meanwhile. Raises as above."""
 
 
+class Beside(Protocol):
+    """Something that goes on beside the test frames of a trial, step by step."""
+
+    async def step(self, link: str, number: int) -> str:
+        """Step `number`, from 0, on a link; returns what came of it, in the same few words each time it is the same."""
+
+
 @dataclass(frozen=True)
 class Bench:
     """All that a method is given to measure with."""
@@ -310,6 +319,9 @@ class Bench:
     routes: RouteTable | None = None
     """None: nothing can be loaded into the DUT. Likewise `states`."""
     states: StateTable | None = None
+    management: Beside | None = None
+    """A query to the DUT's own address; None: nobody can send one. Likewise `updates`, a change of routes that no test frame takes."""
+    updates: Beside | None = None
 
 
 Method = Callable[[Bench, Cell], Awaitable[Measured]]

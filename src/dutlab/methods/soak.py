@@ -111,13 +111,14 @@ def course_of(outcome: Outcome, link: str) -> Course:
     began = outcome.began_s if outcome.began_s is not None else min((at for at, _ in sent), default=0.0) - 1.0
     of = {name: pieces([(at - began, value) for at, value in points], 0.0) for name, points in by_name.items()}
     found = []
-    for piece in of.get("sent_pps", ()):
-        received = mean_rate(of.get("received_pps", ()), piece.from_s, piece.to_s)
-        if received is None:
+    # Losses are counted from one reading of the receiver to the next. Cut at readings of the sender, one loss would fall into two seconds.
+    for piece in of.get("lost_pps") or of.get("sent_pps", ()):
+        sent_pps, received_pps = (mean_rate(of.get(name, ()), piece.from_s, piece.to_s) for name in ("sent_pps", "received_pps"))
+        if sent_pps is None or received_pps is None:
             continue
         refused = mean_rate(of.get("refused_by_peer_pps", ()), piece.from_s, piece.to_s) or 0.0
         lost = None if refused else mean_rate(of.get("lost_pps", ()), piece.from_s, piece.to_s)
-        found.append(RampSecond(piece.to_s, piece.rate, received, lost, refused))
+        found.append(RampSecond(piece.to_s, sent_pps, received_pps, lost, refused))
     return Course(tuple(found), of.get("latency_mean_ns", ()), counted=bool(of.get("lost_pps")))
 
 

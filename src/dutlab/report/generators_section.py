@@ -81,7 +81,7 @@ def _curves(groups: Sequence[Group], label: str) -> Iterator[Curve]:
         for name in dict.fromkeys(map(_line_name, of_link)):
             same = [g for g in of_link if _line_name(g) == name]
             lines += [Line(name, _points(same, link, "received_pps"))]
-            lines += [Line(f"{name}, no device", _points(same, link, "rig_received_pps"), "asked")]
+            lines += [Line(f"{name}, looped", _points(same, link, "rig_received_pps"), "asked")]
         if any(line.points for line in lines):
             yield Curve(
                 slug=f"generators-{'-'.join(label.replace('·', ' ').split())}-{link.replace('.', '-')}",
@@ -91,7 +91,7 @@ def _curves(groups: Sequence[Group], label: str) -> Iterator[Curve]:
                 y_title="received",
                 y="received_pps",
                 lines=tuple(line for line in lines if line.points),
-                note="Broken lines: the same from source straight to sink.",
+                note="Broken lines, looped: the same from source straight to sink.",
             )
 
 

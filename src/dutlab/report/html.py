@@ -7,6 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dutlab.report.method_words import method_words
 from dutlab.report.model import CheckLine, Column, FactRow, Figure, Grid, LimitRow, Matrix, Missing, Note, RunReport, Sweep, Value
 from dutlab.report.palette import DARK, SERIES, dark_rules
 from dutlab.report.plot import Plot
@@ -63,7 +64,7 @@ def html(runs: Sequence[RunReport], plots: Mapping[str, Sequence[Plot]]) -> str:
         return next((limit_rows[r.name, label, t] for t in trials if (r.name, label, t) in limit_rows), None)
 
     made.globals |= {
-        "limit_of": limit_of,
+        "limit_of": limit_of, "method_words": method_words,
         "prefix": prefix, "anchor": anchor, "note_of": note_of, "severe_marks": severe_marks, "colour_place": _colour_place,
         "counts": _counts, "checks_by_mode": _checks_by_mode,
         "all_ranges": _all_ranges, "matrix_unit": matrix_unit, "matrix_words": matrix_words, "mix_words": mix_words,

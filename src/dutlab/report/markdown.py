@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from dutlab.report.html import grid_units, matrix_unit
+from dutlab.report.method_words import method_words
 from dutlab.report.model import Figure, Grid, Matrix, RunReport, Section, Sweep, TrialLine, Value
 from dutlab.report.row_plots import matrix_words
 from dutlab.report.words import (
@@ -189,6 +190,7 @@ def _doubts(r: RunReport) -> Iterable[str]:
 
 def _conditions(r: RunReport) -> Iterable[str]:
     yield "## Conditions"
+    yield text(" ".join(method_words(r)))
     if r.checks:
         rows = [[text(c.mode), text(c.what), f"{c.passed} of {c.total}", text(c.found)] for c in r.checks]
         yield markdown_table(["mode", "what real frames showed", "held", "found"], rows)

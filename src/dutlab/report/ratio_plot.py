@@ -61,7 +61,7 @@ def ratio_plot(name: str, title: str, rows: Sequence[RatioRow], *, margin: float
 
 def _ticks(reach: float) -> list[float]:
     """Round ratios on both sides of 1, few enough to read."""
-    if reach > _WIDE:
+    if reach >= _WIDE:
         return [t for t in _FAR_TICKS if 1 / reach <= t <= reach]
-    step = next(step for step in (0.01, 0.02, 0.05, 0.1) if 1 + 4 * step > reach)
+    step = next(step for step in (0.01, 0.02, 0.05, 0.1) if 1 + 4 * step >= reach)
     return [t for n in range(-3, 4) if 1 / reach <= (t := round(1 + step * n, 4)) <= reach]

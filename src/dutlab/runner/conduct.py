@@ -17,7 +17,7 @@ from dutlab.runner.progress import Progress
 from dutlab.runner.run import RunResult
 from dutlab.runner.trial import CommandBook
 from dutlab.spec.workloads.steps import PHASES, Phase, StepsWorkload
-from dutlab.store.record import DoubtRecord, TrialRecord
+from dutlab.store.record import DoubtRecord, TrialRecord, found_of
 from dutlab.store.run_folder import RunFolder
 from dutlab.tools.steps import Account, StepDone, Steps
 
@@ -98,11 +98,9 @@ def _record(trial: Trial, done: Conducted, measured: Measured, book: CommandBook
         cell=trial.cell,
         started=done.started,
         ended=done.ended,
-        figures={link: dict(figures) for link, figures in measured.figures.items()},
         doubts=[DoubtRecord.of(d) for d in measured.doubts],
         commands=book.take(),
-        notes=list(measured.notes),
-        tables={name: [dict(row) for row in table] for name, table in measured.tables.items()},
+        **found_of(measured),
     )
 
 

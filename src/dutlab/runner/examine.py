@@ -21,7 +21,7 @@ from dutlab.spec.experiment import Experiment
 from dutlab.spec.testbed import Testbed
 from dutlab.tools.ping import Ping
 
-WATCH_S = 1.0
+WATCH_S = 0.5
 """How long the cores are watched: the only time that a run waits for its examination."""
 _SHARE = re.compile(r"cpu(\d+)_(user|system|irq|softirq|steal)_percent")
 
@@ -37,7 +37,7 @@ class Examined:
 async def examine(
     testbed: Testbed, hosts: Mapping[str, Host], *, pinned: Mapping[str, Sequence[int]] | None = None, loads: Sequence[doctor.Streams] = ()
 ) -> Examined:
-    """Takes about two seconds, and sends a ping over each wire. Raises HostError when a host is gone."""
+    """Takes one to two seconds, and sends a ping over each wire. Raises HostError when a host is gone."""
     one_machine = testbed.lab is not None
     # The cores of an embedded lab's hosts are all those of this machine.
     watched = await _watch({THIS_MACHINE: next(iter(hosts.values()))} if one_machine else hosts)

@@ -16,13 +16,13 @@ from pathlib import Path
 from dutlab import labs
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut.manual import question
-from dutlab.dut.mode import Check, Mode
-from dutlab.errors import DutlabError, HostError, InputError, LabError, MeasurementError
-from dutlab.hosts.host import Host
+from dutlab.errors import HostError, InputError, LabError, MeasurementError
+from dutlab.hosts.host import Host, connections_of
 from dutlab.hosts.lease import Holder, leased
 from dutlab.hosts.reach import hosts_of
 from dutlab.plan.trials import Plan, Trial, make_plan, needs_hand
 from dutlab.runner.examine import doubts_of, examine, streams_of
+from dutlab.runner.into_mode import into_mode, stayed_in_mode
 from dutlab.runner.journal import Journal, leased_hosts, pending_undo, read_journal, standing_lab, undo_to_json
 from dutlab.runner.ports import prepared
 from dutlab.runner.progress import Progress
@@ -314,7 +314,7 @@ class _Execution:
         steps = await mode.undo(dut, stage.testbed)
         self.journal.write("mode-applying", application=application, mode=mode.name, undo=undo_to_json(steps))
         try:
-            checks, why = await _into_mode(stage, mode)
+            checks, why = await into_mode(stage, mode)
             self.journal.write("mode-refused" if why else "mode-verified", application=application, why=why)
             self.progress.mode(mode.name, checks)
             for trial in trials:
@@ -323,32 +323,17 @@ class _Execution:
                 if why:
                     carried = refused(stage, trial, checks, self.book, why)
                 else:
+                    connections = connections_of(stage.dut)
                     carried = await carry_out(stage, trial, checks, self.book, watch=self.experiment.watch)
+                    await stayed_in_mode(stage, mode, connections)
                 self.folder.write_trial(carried.record, carried.raw, carried.samples)
                 self.journal.write("trial-finished", trial=trial.number, status=carried.record.status)
                 self.progress.trial(trial, carried.record)
                 if await stage.device.put_back() and trial is not trials[-1]:
-                    checks, why = await _into_mode(stage, mode)
+                    checks, why = await into_mode(stage, mode)
         finally:
             try:
                 await stage.device.put_back()
             finally:
                 await carry_out_undo(steps, stage.hosts)
             self.journal.write("mode-restored", application=application)
-
-
-async def _into_mode(stage: Stage, mode: Mode) -> tuple[Sequence[Check], str]:
-    """Applies and verifies; the second value says why the mode measures nothing, empty when it holds.
-
-    Raises HostError when a host is gone: then it is no fault of the mode, and the run ends to be resumed.
-    """
-    dut = stage.dut
-    checks: Sequence[Check] = ()
-    try:
-        await mode.apply(dut, stage.testbed)
-        checks = await mode.verify(dut, stage.testbed, stage.engine)
-    except DutlabError as e:
-        for host in stage.hosts.values():
-            await host.run(["true"])
-        return checks, f"mode {mode.name}: {e}"
-    return checks, "; ".join(f"mode {mode.name} does not hold: {c.what}: {c.found}" for c in checks if not c.passed)

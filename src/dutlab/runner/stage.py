@@ -31,7 +31,9 @@ from dutlab.tools.iperf3 import Iperf3
 from dutlab.tools.iperf3_lengths import Iperf3Lengths
 from dutlab.tools.linux_flows import LinuxFlows
 from dutlab.tools.linux_routes import LinuxRoutes
+from dutlab.tools.manager import Manager
 from dutlab.tools.ping import Ping
+from dutlab.tools.route_updates import RouteUpdates
 from dutlab.tools.steps import Steps
 
 DUT = "dut"
@@ -170,6 +172,8 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
         addresses={link.name: (link.source_address.ip, link.sink_address.ip) for link in testbed.links.values()},
         routes=LinuxRoutes(device.dut, testbed, device.announce) if linux else None,
         states=LinuxFlows(device.dut, device.announce) if linux else None,
+        management=Manager(hosts["source"], testbed),
+        updates=RouteUpdates(device.dut, testbed, device.announce) if linux else None,
     )
     ping = Ping(hosts, testbed)
     generators = _generators(cells, Place(hosts, testbed, ground.cpus, engine))

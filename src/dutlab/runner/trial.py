@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 
 from dutlab.doubts import Doubt, DoubtKind
@@ -15,7 +15,7 @@ from dutlab.plan.trials import Trial
 from dutlab.runner.rig import with_headroom
 from dutlab.runner.stage import DUT, Stage
 from dutlab.sensors import WATCH_COST, Sample, Sampler, cpu_watch, difference, read_counters
-from dutlab.store.record import CommandRecord, DoubtRecord, FlowRecord, TrialRecord
+from dutlab.store.record import CommandRecord, DoubtRecord, TrialRecord, found_of
 
 STEAL_DOUBT_PERCENT = 1.0
 WATCH_DOUBT_PERCENT = 1.0
@@ -83,16 +83,12 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
         cell=trial.cell,
         started=started,
         ended=datetime.now(UTC),
-        figures={link: dict(of_link) for link, of_link in measured.figures.items()},
         ceilings=trial.ceilings,
-        flows=[FlowRecord.of(f) for f in measured.flows],
         doubts=[DoubtRecord.of(d) for d in (*measured.doubts, *stage.marks, *_stolen(samples), *_watched(samples))],
         checks=[asdict(c) for c in checks],
         commands=book.take(),
         counters={name: difference(before[name], after[name]) for name in stage.hosts},
-        tool_facts={**stage.versions, **measured.facts},
-        notes=list(measured.notes),
-        tables={name: [dict(row) for row in table] for name, table in measured.tables.items()},
+        **found_of(replace(measured, facts={**stage.versions, **measured.facts})),
     )
     return Carried(record, dict(measured.raw), [*samples, *_of_tool(measured, trial, started)])
 

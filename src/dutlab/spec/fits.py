@@ -19,6 +19,8 @@ from dutlab.spec.workloads.steps import StepsWorkload
 
 MOST_TRIALS = 100_000
 
+_KERNEL_TOOLS = frozenset({"iperf3", "ping"})
+"""Programs that leave the way of a packet to the kernel of the host they run on."""
 _GENERATOR: TypeAdapter[GeneratorModel | None] = TypeAdapter(Generator | None)
 _WORKLOAD: TypeAdapter[WorkloadModel] = TypeAdapter(Workload)
 
@@ -33,6 +35,8 @@ class Bed:
     hosts: Collection[str] = ROLES
     generator: GeneratorModel = ENGINE
     """What drives frames where the experiment names nothing."""
+    one_machine: bool = False
+    """Source and sink are, so its kernel would hand packets over by itself."""
 
     @classmethod
     def of_lab(cls, name: str) -> Self | None:
@@ -46,7 +50,9 @@ class Bed:
         """A testbed file's."""
         wires = {name: Wire(link.mtu, link.speed, ipv6=link.source_address.version == IPV6) for name, link in testbed.links.items()}
         reached = [name for name, host in testbed.hosts.items() if host.family not in WITHOUT_A_WAY_IN]
-        return cls(f"testbed {testbed.name}", testbed.hosts["dut"].family, wires, reached, testbed.generator or ENGINE)
+        source, sink = testbed.hosts["source"], testbed.hosts["sink"]
+        one = (source.local and sink.local) or (source.ssh is not None and source.ssh == sink.ssh)
+        return cls(f"testbed {testbed.name}", testbed.hosts["dut"].family, wires, reached, testbed.generator or ENGINE, one)
 
 
 def misfits(experiment: Mapping[str, Any], bed: Bed) -> Iterator[tuple[Loc, str]]:
@@ -83,6 +89,8 @@ def misfits(experiment: Mapping[str, Any], bed: Bed) -> Iterator[tuple[Loc, str]
 
 def _out_of_reach(workload: WorkloadModel, factors: object, bed: Bed) -> Iterator[str]:
     """What a workload needs of the DUT's family and of the modes, and does not have."""
+    if bed.one_machine and workload.tool in _KERNEL_TOOLS:
+        yield f"source and sink of {bed.title} are one machine, whose kernel hands such packets over itself; only generated frames leave"
     changed = workload.to if isinstance(workload, ReconfWorkload) else ()
     if isinstance(workload, ReconfWorkload) and bed.family in WITHOUT_A_WAY_IN:
         yield f"changes the mode within a trial, but no command reaches the DUT of {bed.title}"

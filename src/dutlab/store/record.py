@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict
 
 from dutlab.doubts import Doubt
-from dutlab.methods.ports import Flow
+from dutlab.methods.ports import Flow, Measured
 from dutlab.plan.cell import Cell
 
 SCHEMA_VERSION = 1
@@ -92,6 +92,17 @@ class TrialRecord(_Strict):
     """What the method found step by step: name → rows whose columns carry their unit in their name."""
     raw: list[str] = []
     """Paths of the untouched outputs, relative to the trial's folder."""
+
+
+def found_of(measured: Measured) -> dict[str, Any]:
+    """The fields of a record that a method or a tool filled, doubts apart: those of the trial come to them."""
+    return {
+        "figures": {link: dict(of_link) for link, of_link in measured.figures.items()},
+        "flows": [FlowRecord.of(f) for f in measured.flows],
+        "tool_facts": dict(measured.facts),
+        "notes": list(measured.notes),
+        "tables": {name: [dict(row) for row in table] for name, table in measured.tables.items()},
+    }
 
 
 def record_schema() -> dict[str, Any]:

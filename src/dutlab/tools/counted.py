@@ -1,15 +1,16 @@
 """A generator that only sends: how a trial of one goes, and how its frames are accounted for.
 
-asked is what the program tried to send, sent what its port counted as gone, received what the port at the other end counted as come, both
-between two readings of the counters around the trial, its drain included. What the program tried and its port did not send was refused;
-what the port dropped of it was refused by the next port. Counters do not tell the program's frames from those of others: a handful more
-than was sent are taken for strangers, more than that is a doubt.
+asked is what the program tried to send, sent what its port counted as gone, received what was taken of it at the other end (tools.taking),
+or where nothing can be taken what the port there counted as come; both between two readings around the trial, its drain included. What the
+program tried and its port did not send was refused; what the port dropped of it was refused by the next port. A port's counter does not
+tell the program's frames from those of others: a handful more than was sent are taken for strangers, more than that is a doubt.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -19,9 +20,10 @@ from dutlab.hosts.host import Done, Host
 from dutlab.methods.ledger import negative_loss
 from dutlab.methods.ports import Flow, Offer, Outcome
 from dutlab.spec.mixes import sizes_in_words
-from dutlab.tools.engine_load import Way
+from dutlab.tools.engine_load import DESTINATION_PORT, Way
 from dutlab.tools.generators import Place
 from dutlab.tools.path_counters import TOLERATED, PathCount, PortCount, lost_by_place, read_path
+from dutlab.tools.taking import Reading, taken
 from dutlab.tools.ways import ways_of
 from dutlab.units import FrameBytes, Pps, Seconds
 
@@ -81,6 +83,14 @@ async def run_for(host: Host, argv: Sequence[str], seconds: float, *, tool: str,
         raise ToolFailed(f"could not be ended after {seconds:g} s", tool=tool, host=host.name, raw=raw) from e
 
 
+@dataclass(frozen=True)
+class Counts:
+    """One reading: of a way's four ports, and of what was taken at its end so far."""
+
+    path: PathCount
+    taken: int | None
+
+
 class CountedGenerator:
     """A tools.generators.GeneratorTool over a program."""
 
@@ -106,10 +116,12 @@ class CountedGenerator:
             await self._send(ways, Asked(size, offer.rate, max(offer.warmup, SHORTEST)))
             await asyncio.sleep(WARMUP_DRAIN)
         asked = Asked(size, offer.rate, max(offer.duration, SHORTEST))
-        before = await self._paths(ways)
-        told = await self._send(ways, asked)
-        await asyncio.sleep(offer.drain)
-        after = await self._paths(ways)
+        async with AsyncExitStack() as taking:
+            takers = [await taking.enter_async_context(self._taken(way)) for way in ways]
+            before = await asyncio.gather(*(self._counts(way, taker) for way, taker in zip(ways, takers, strict=True)))
+            told = await self._send(ways, asked)
+            await asyncio.sleep(offer.drain)
+            after = await asyncio.gather(*(self._counts(way, taker) for way, taker in zip(ways, takers, strict=True)))
         sends = [_Sent(*of_way) for of_way in zip(ways, told, before, after, strict=True)]
         flows = [send.flow(asked, tool=self._program.tool) for send in sends]
         return Outcome(
@@ -133,31 +145,43 @@ class CountedGenerator:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _paths(self, ways: Sequence[Way]) -> list[PathCount]:
-        return list(await asyncio.gather(*(read_path(self._place.hosts, self._place.testbed.links[way.link]) for way in ways)))
+    def _taken(self, way: Way) -> AbstractAsyncContextManager[Reading]:
+        return taken(self._place.hosts[way.receiver], way.receives_on.interface)
+
+    async def _counts(self, way: Way, taker: Reading) -> Counts:
+        path, so_far = await asyncio.gather(read_path(self._place.hosts, self._place.testbed.links[way.link]), taker())
+        return Counts(path, so_far)
 
 
 @dataclass(frozen=True)
 class _Sent:
-    """What a program did on one way, and the counters of its path around that."""
+    """What a program did on one way, and the counters around that."""
 
     way: Way
     told: Told
-    before: PathCount
-    after: PathCount
+    before: Counts
+    after: Counts
+
+    @property
+    def taken(self) -> int | None:
+        """Datagrams recognised at the way's end; None where nothing was taken there."""
+        return None if self.before.taken is None or self.after.taken is None else self.after.taken - self.before.taken
 
     def flow(self, asked: Asked, *, tool: str) -> Flow:
         """Raises ToolFailed when a counter that is needed cannot be read."""
         way, told = self.way, self.told
         near, far = (3, 0) if way.is_back else (0, 3)
-        left = _since(tool, way.sender, self.before[near], self.after[near])
-        came = _since(tool, way.receiver, self.before[far], self.after[far])
+        before, after = self.before.path, self.after.path
+        left = _since(tool, way.sender, before[near], after[near])
         tried = left.sent + left.send_dropped if told.tried_frames is None else told.tried_frames
         sent = tried if tried < left.sent <= tried + TOLERATED else left.sent  # a few were strangers'
         wanted = max(tried, sent, asked.frames or 0)
-        strangers = came.received - sent if 0 < came.received - sent <= TOLERATED else 0
-        received = came.received - strangers
-        places = lost_by_place(before=self.before, after=self.after, sent=sent, received=received, reverse=way.is_back)
+        strangers = 0
+        if (received := self.taken) is None:
+            received = _since(tool, way.receiver, before[far], after[far]).received
+            strangers = received - sent if 0 < received - sent <= TOLERATED else 0
+            received -= strangers
+        places = lost_by_place(before=before, after=after, sent=sent, received=received, reverse=way.is_back)
         return Flow(
             link=way.name,
             asked_frames=wanted,
@@ -177,8 +201,10 @@ class _Sent:
 
     def doubts(self, flow: Flow) -> tuple[Doubt, ...]:
         """What the program's way of sending, and counting at ports, leave open."""
-        ports = f"{self.way.sends_on} and {self.way.receives_on}"
-        return (*self.told.doubts, Doubt(DoubtKind.COUNTED_BY_PORTS, ports, self.way.name), *negative_loss(flow))
+        way = self.way
+        came = f"{way.receives_on}'s counter" if self.taken is None else f"datagrams to UDP port {DESTINATION_PORT} at {way.receives_on}"
+        detail = f"sent: {way.sends_on}'s counter; received: {came}"
+        return (*self.told.doubts, Doubt(DoubtKind.COUNTED_BY_PORTS, detail, way.name), *negative_loss(flow))
 
 
 def _since(tool: str, role: str, before: PortCount | None, after: PortCount | None) -> PortCount:

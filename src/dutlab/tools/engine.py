@@ -78,7 +78,7 @@ class Engine:
             agent.take_events()
         load = Load(
             offer.mix, offer.rate, offer.drain, offer.duration, profile=offer.profile, traffic=offer.traffic,
-            directions=offer.directions, answered=offer.answered,
+            directions=offer.directions, answered=offer.answered, broadcast_ratio=offer.broadcast_ratio,
         )  # fmt: skip
         watches = watches_of(ways, load)
         async with self._opened(ways) as notes:
@@ -90,14 +90,18 @@ class Engine:
             )
             after = await self._paths(ways)
             apart = None if clocks is None else _lasting(clocks, await self._clocks() or clocks)
-        heard = [h.with_places(b, a).with_clocks(apart) for h, b, a in zip(heard, before, after, strict=True)]
+        if not offer.broadcast_ratio:  # the path's counters count those frames too
+            heard = [h.with_places(b, a) for h, b, a in zip(heard, before, after, strict=True)]
+        heard = [h.with_clocks(apart) for h in heard]
         facts = {"engine_ports": "; ".join(notes), "frame_sizes": sizes_in_words(offer.mix.parts)}
         if apart is not None:
             facts |= {"sink_clock_ahead_ns": str(apart.ns), "clock_error_ns": str(apart.error_ns)}
         return self._outcome(heard, watches, facts, latency=apart is None)
 
     def _part(self, ways: Sequence[Way], load: Load, clocks: Mapping[str, Offset] | None) -> Part:
-        return Part(self._agents, ways, {way.name: next(self._streams) for way in ways}, load, clocks)
+        paced = load.rate is not None or load.profile
+        broadcasts = {way.name: next(self._streams) for way in ways} if load.broadcast_ratio and paced else {}
+        return Part(self._agents, ways, {way.name: next(self._streams) for way in ways}, load, clocks, broadcasts)
 
     async def _clocks(self) -> Mapping[str, Offset] | None:
         """How far each agent's clock is ahead of ours; None where both agents read one clock."""

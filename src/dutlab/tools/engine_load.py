@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from dutlab.units import Pps, Seconds
 
 SOURCE_PORT = 49152
 """UDP source port of a measured flow: constant, so that a card's hash puts it onto the same queue in every trial."""
+BROADCAST_MAC = "ff:ff:ff:ff:ff:ff"
 DESTINATION_PORT = 7  # echo (RFC 862); RFC 2544 appendix C.2.6.4 has test frames go there
 NS = 1_000_000_000
 _LAST_PORT = 65535
@@ -56,6 +58,7 @@ class Load:
     frames: int | None = None
     profile: tuple[Stretch, ...] = ()
     traffic: Traffic = field(default_factory=Traffic)
+    broadcast_ratio: float = 0.0
     directions: Directions = Directions.FORWARD
     answered: IPAddress | None = None
     """Where answers go, if not to the address of the way's end."""
@@ -65,8 +68,8 @@ class Load:
         rate = self.profile[0].from_rate if self.profile else self.rate
         return replace(self, rate=rate, profile=(), duration=duration, drain=drain)
 
-    def send_plan(self, way: Way, stream: int) -> dict[str, Any]:
-        """As the protocol's SendPlan."""
+    def send_plan(self, way: Way, stream: int, broadcast: int | None = None) -> dict[str, Any]:
+        """As the protocol's SendPlan; with the stream of frames to everybody beside it, if that has a number."""
         parts = self.mix.parts
         sizes: dict[str, Any] = {"weighted": [{"bytes": b, "weight": w} for b, w in parts]}
         if len(parts) == 1:
@@ -89,7 +92,15 @@ class Load:
             plan |= {end: str(spread.first) for end, spread in self._spreads() if spread is not None}
         if self.frames is not None:
             plan["frames"] = self.frames
-        return {"streams": [plan]} | ({} if self.duration is None else {"duration_ns": round(self.duration * NS)})
+        streams = [plan] if broadcast is None else [plan, self._to_all(plan, broadcast)]
+        return {"streams": streams} | ({} if self.duration is None else {"duration_ns": round(self.duration * NS)})
+
+    def _to_all(self, plan: Mapping[str, Any], stream: int) -> dict[str, Any]:
+        """The same frames to the hardware broadcast address: a router need not process them (RFC 2544 section 11.1)."""
+        share = self.broadcast_ratio
+        profile = tuple(Stretch(s.duration, Pps(s.from_rate * share), Pps(s.to_rate * share)) for s in self.profile)
+        rate = replace(self, rate=None if self.rate is None else Pps(self.rate * share), profile=profile)
+        return {**plan, "stream": stream, "destination_mac": BROADCAST_MAC, "rate": rate._rate()}  # noqa: SLF001 - of its own kind
 
     def _headers(self) -> dict[str, Any]:
         """What differs from one UDP flow without tags."""

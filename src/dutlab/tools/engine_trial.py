@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dutlab.doubts import Doubt, DoubtKind
@@ -71,6 +71,8 @@ class Part:
     load: Load
     clocks: Mapping[str, Offset] | None
     """None: both agents read one clock."""
+    broadcasts: Mapping[str, int] = field(default_factory=dict)
+    """Likewise of the frames to everybody that are sent beside them; nobody counts those."""
 
     async def carry_out(
         self, *, watches: Sequence[WayWatch] = (), stop_after_lost: int | None = None, begun: Callable[[], None] | None = None
@@ -92,7 +94,7 @@ class Part:
             stream = self.streams[way.name]
             receive = {"streams": [stream], "absorb_udp_ports": [DESTINATION_PORT]} | self._sender_clock(way)
             plans.setdefault((way.receiver, str(way.receives_on)), {})["receive"] = receive
-            plans.setdefault((way.sender, str(way.sends_on)), {})["send"] = self.load.send_plan(way, stream)
+            plans.setdefault((way.sender, str(way.sends_on)), {})["send"] = self.load.send_plan(way, stream, self.broadcasts.get(way.name))
         for (role, port), plan in plans.items():
             await self.agents[role].ask("arm", port=port, **plan)
 

@@ -70,6 +70,7 @@ _VERSIONS = {
     "ip": ("ip", "-V"),
     "ethtool": ("ethtool", "--version"),
     "conntrack": ("conntrack", "--version"),
+    "vpp": ("vppctl", "show", "version"),
 }
 # systemd-detect-virt ends with 1 and says "none" on bare metal.
 _VIRTUAL = ("sh", "-c", "systemd-detect-virt --vm || true")

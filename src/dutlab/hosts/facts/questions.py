@@ -20,13 +20,14 @@ LC_ALL=C NO_COLOR=1 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; export LC_ALL NO
 answer() {
   printf '\036%s\n' "$1"; shift
   if said=$("$@" 2>/dev/null </dev/null); then printf '%s' "$said"
-  else printf '\037%s' "$("$@" 2>&1 >/dev/null </dev/null | tail -n 1)"; fi
+  else printf '\037%s' "$("$@" 2>&1 >/dev/null </dev/null)"; fi
 }
 slurp() {
   [ -e "$1" ] || { echo 'no such file on this kernel' >&2; return 1; }
   cat -- "$1" 2>/dev/null || { echo 'cannot be read' >&2; return 1; }
 }
-bsd() { [ "$(uname -s)" != Linux ] || { echo 'a question for BSD' >&2; return 1; }; "$@"; }
+system=$(uname -s)
+bsd() { [ "$system" != Linux ] || { echo 'a question for BSD' >&2; return 1; }; "$@"; }
 every() (  # FOLDER PATTERN: what the files that match hold, each text once
   cd -- "$1" 2>/dev/null && cat -- $2 2>/dev/null | sort -u | grep . || { echo 'no such file on this kernel' >&2; exit 1; }
 )
@@ -93,6 +94,10 @@ async def ask(host: Host, questions: Sequence[Question]) -> Answers:
         text, refused, why = body.partition(_REFUSED)
         if number.isdigit() and int(number) < len(questions):
             question = questions[int(number)]
-            found[question] = (None, why.strip()[-_LONGEST_WHY:] or f"`{question[0]}` failed") if refused else (text.strip(), "")
-    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    return Answers(found, said[-1][-_LONGEST_WHY:] if said else "the host's sh did not answer")
+            found[question] = (None, _last_line(why) or f"`{question[0]}` failed") if refused else (text.strip(), "")
+    return Answers(found, _last_line(done.stderr.decode("utf-8", "replace")) or "the host's sh did not answer")
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1].strip()[-_LONGEST_WHY:] if lines else ""

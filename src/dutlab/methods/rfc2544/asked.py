@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dutlab.errors import InputError
 from dutlab.methods.mixes import mix_of
 from dutlab.methods.ports import Directions, FrameMix, back_of
+from dutlab.methods.rfc2544.modifiers import Modifier
 from dutlab.plan.cell import Cell
 from dutlab.units import Seconds
 
@@ -37,6 +38,7 @@ class Asked:
     """Of the throughput: the bounds lie at most this share of the upper one apart."""
     latency_repeats: int = 20
     burst_repeats: int = 50
+    modifiers: tuple[Modifier, ...] = ()
 
     def seconds(self, prescribed: float) -> Seconds:
         """What is done where the text has `prescribed` seconds."""
@@ -51,7 +53,7 @@ class Asked:
 
 
 def asked_of(cell: Cell) -> Asked:
-    """`tests`, `scale`, `directions`, `width_ratio`, `latency_repeats`, `burst_repeats`, frame_size, frame_mix. Raises InputError."""
+    """`tests`, `scale`, `directions`, `width_ratio`, `*_repeats`, `modifiers`, frame_size, frame_mix. Raises InputError."""
     params = cell.params
     try:
         return Asked(
@@ -63,6 +65,7 @@ def asked_of(cell: Cell) -> Asked:
             width=float(params["width_ratio"] or 0),
             latency_repeats=int(params["latency_repeats"] or 0),
             burst_repeats=int(params["burst_repeats"] or 0),
+            modifiers=tuple(Modifier(word) for word in str(params.get("modifiers") or "").split(",") if word),
         )
     except (KeyError, ValueError) as e:
         raise InputError(f"workload {cell.workload} is not fully described: {e}", remedy="see `rfc2544` in the reference") from e

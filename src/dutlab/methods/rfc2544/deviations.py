@@ -7,6 +7,7 @@ from ipaddress import ip_network
 
 from dutlab.methods.ports import Directions, IPAddress
 from dutlab.methods.rfc2544.asked import Asked, Benchmark
+from dutlab.methods.rfc2544.modifiers import Modifier, routing_s
 from dutlab.methods.rfc2544.recovery import LEAST_S, OVERLOAD_S
 from dutlab.methods.rfc2544.stand import LEAST_DRAIN_S, RESIDUAL_S
 from dutlab.methods.rfc2544.throughput import LINE_RATE
@@ -15,6 +16,12 @@ LATENCY_REPEATS = 20  # RFC 2544 section 26.2
 BURST_REPEATS = 50  # RFC 2544 section 26.4
 BENCHMARK_NETWORKS = (ip_network("198.18.0.0/15"), ip_network("2001:2::/48"))
 """RFC 2544 appendix C.2.2 and RFC 5180 section 8, as RFC 6890 corrects it."""
+SHORTEST_IPV6 = 84
+_WITHOUT = {
+    Modifier.BROADCAST: "broadcast frames",
+    Modifier.MANAGEMENT: "management queries",
+    Modifier.ROUTING: "routing updates",
+}
 PRESCRIBED_SIZES = (64, 128, 256, 512, 1024, 1280, 1518)  # RFC 2544 section 9.1
 
 
@@ -26,12 +33,14 @@ def deviations(asked: Asked, *, maximum_is: str, addresses: Iterable[IPAddress])
         yield f"§23: residual frames are waited for {LEAST_DRAIN_S:g} s, however short the scale would make it"
     if maximum_is != LINE_RATE:
         yield f"§20, §26: the medium has no rate of its own; {maximum_is} stands for the highest rate"
-    yield _addresses(list(addresses))
+    used = list(addresses)
+    yield _addresses(used)
     if asked.directions is Directions.FORWARD:
         yield "§14: frames go one way"
     if len(asked.mix.parts) > 1 or asked.mix.parts[0][0] not in PRESCRIBED_SIZES:
         yield f"§9.1: {asked.mix.name} is not one of the frame sizes for Ethernet"
-    yield "§11: no broadcast frames, management queries or routing updates are mixed in; filters are modes of the DUT (filter-1, filter-25)"
+    yield from _of_modifiers(asked)
+    yield from _of_ipv6(asked, used)
     yield "§12: one network and one flow a way, not 256 networks; the source port is constant"
     yield "§13: learning frames are test frames, sent before each trial; addresses are resolved before, not 5 s before each trial"
     yield from _of_tests(asked)
@@ -43,6 +52,32 @@ def _addresses(used: Sequence[IPAddress]) -> str:
     if all(any(address in network for network in BENCHMARK_NETWORKS) for address in used):
         return f"appendix C.2: no departure, the addresses are of the networks for benchmarks: {words}"
     return f"appendix C.2: the addresses are those of the testbed, {words}, not of 198.18.0.0/15 (IPv6: 2001:2::/48, RFC 5180 §8)"
+
+
+def _of_modifiers(asked: Asked) -> Iterator[str]:
+    without = [words for kind, words in _WITHOUT.items() if kind not in asked.modifiers]
+    yield f"§11: {', '.join(without)}: not mixed in" if without else "§11: every modifier at once, not one after the other"
+    yield "§11.4: filters are modes of the DUT (filter-1, filter-25)"
+    if Modifier.BROADCAST in asked.modifiers:
+        yield "§11.1: 1 broadcast frame beside each 100 test frames: test frames with that hardware address, of which none is counted"
+        yield "§11.1: loads without a set rate have no broadcast frames"
+    if Modifier.MANAGEMENT in asked.modifiers:
+        yield "§11.2: queries follow one another by a second and come from the source's own stack, not as the first frame of each second"
+    if Modifier.ROUTING in asked.modifiers:
+        yield f"§11.3: no routing protocol is spoken; sixteen routes of the DUT are turned by command, every {routing_s(asked.scale):g} s"
+
+
+def _of_ipv6(asked: Asked, addresses: Sequence[IPAddress]) -> Iterator[str]:
+    """RFC 5180, where links have IPv6 addresses."""
+    versions = {address.version for address in addresses}
+    if 6 not in versions:  # noqa: PLR2004 - the version number of the protocol itself
+        return
+    if asked.mix.parts[0][0] == SHORTEST_IPV6:
+        yield f"RFC 5180 §5: {SHORTEST_IPV6} bytes stand for 64; a shorter frame over IPv6 has no room for a probe"
+    yield "RFC 5180 §5: no frame has an extension header, alone or in a chain; hop-by-hop options are not tried at any share of the load"
+    yield "RFC 5180: destinations are of one network, not of prefixes of 48, 64, 126 and 128 bits"
+    if len(versions) == 1:
+        yield "RFC 5180: IPv6 alone, without IPv4 beside it"
 
 
 def _of_tests(asked: Asked) -> Iterator[str]:

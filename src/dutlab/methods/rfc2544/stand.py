@@ -11,6 +11,7 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames
 from dutlab.methods.ports import Device, Directions, Flow, Generator, Offer, Outcome, Row, Stretch, back_of
 from dutlab.methods.rfc2544.asked import Asked
+from dutlab.methods.rfc2544.modifiers import Modifiers
 from dutlab.units import Pps, Seconds
 
 LEARNING_S = 2.0
@@ -24,10 +25,11 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class Paced:
-    """A generator of which ways (`a`, `a.back`) can be asked for as links, and that rests after each trial."""
+    """A generator of which ways (`a`, `a.back`) can be asked for as links, with the modifiers beside each trial and a rest after it."""
 
-    def __init__(self, generator: Generator, rest: Seconds, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(self, generator: Generator, rest: Seconds, sleep: Sleep = asyncio.sleep, modifiers: Modifiers | None = None) -> None:
         self._generator, self._rest, self.sleep = generator, rest, sleep
+        self._modifiers = modifiers or Modifiers("", {})
         self.facts: dict[str, str] = {}
         self._doubted, self._trials = Counter[DoubtKind](), 0
         self.raw: Mapping[str, bytes] = {}
@@ -37,8 +39,9 @@ class Paced:
         """As the port asks. Raises ToolFailed, HostError."""
         forward = tuple(way for way in offer.links if not _is_back(way, offer.links))
         directions = Directions.FORWARD if len(forward) == len(offer.links) else Directions.BOTH
-        offer = replace(offer, links=forward, directions=directions)
-        outcome = await self._generator.offer(offer)
+        offer = replace(offer, links=forward, directions=directions, broadcast_ratio=self._modifiers.broadcast_ratio)
+        async with self._modifiers.beside() as begun:
+            outcome = await self._generator.offer(replace(offer, begun=_both(begun.set, offer.begun)))
         self.facts.update(outcome.facts)
         self._trials += 1
         self._doubted.update({doubt.kind for doubt in (*outcome.doubts, *(d for flow in outcome.flows for d in doubts_of(offer, flow)))})
@@ -50,6 +53,15 @@ class Paced:
     def doubts(self) -> tuple[Doubt, ...]:
         """What was to be said against trials, each kind once."""
         return tuple(Doubt(kind, f"in {count} of {self._trials} trials") for kind, count in self._doubted.items())
+
+
+def _both(one: Callable[[], None], other: Callable[[], None] | None) -> Callable[[], None]:
+    def told() -> None:
+        one()
+        if other is not None:
+            other()
+
+    return told
 
 
 def _is_back(way: str, ways: Sequence[str]) -> bool:

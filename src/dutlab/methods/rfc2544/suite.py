@@ -20,6 +20,7 @@ from dutlab.methods.ports import Bench, Measured, Table
 from dutlab.methods.rfc2544 import back_to_back, frame_loss, latency, recovery, reset, throughput
 from dutlab.methods.rfc2544.asked import Asked, Benchmark, asked_of
 from dutlab.methods.rfc2544.deviations import deviations
+from dutlab.methods.rfc2544.modifiers import modifiers_of
 from dutlab.methods.rfc2544.stand import RESTABILISE_S, Paced, Result, Sleep, Stand
 from dutlab.plan.cell import Cell
 from dutlab.units import Pps, line_rate
@@ -28,26 +29,29 @@ from dutlab.units import Pps, line_rate
 async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> Measured:
     """Carries the cell's tests out. Raises InputError, HostError, and MeasurementError when no test found anything."""
     asked = asked_of(cell)
-    paced = Paced(bench.generator, asked.seconds(RESTABILISE_S), sleep)
+    modifiers = modifiers_of(bench, cell.links[0], asked.modifiers, asked.scale)
+    paced = Paced(bench.generator, asked.seconds(RESTABILISE_S), sleep, modifiers)
     speeds = [bench.speeds.get(link) for link in cell.links]
     known = [speed for speed in speeds if speed is not None]
     line_known = len(known) == len(speeds)
     stand = Stand(asked, paced, Pps(0.0), throughput.LINE_RATE, device=bench.device)
     highest, words = (line_rate(min(known), asked.mix.mean), throughput.LINE_RATE) if line_known else await throughput.reach(stand)
-    stand = replace(stand, maximum=highest, maximum_is=words)
+    stand = replace(stand, maximum=Pps(highest / (1 + modifiers.broadcast_ratio)), maximum_is=words)
     results, notes = await _in_order(stand)
     if not results:
         raise MeasurementError("no test found anything: " + "; ".join(notes), raw=dict(paced.raw))
     addresses = [address for link in cell.links for address in bench.addresses.get(link, ())]
     said = deviations(asked, maximum_is=words, addresses=addresses)
     tables: dict[str, Table] = {test.value.replace("-", "_"): result.rows for test, result in results.items()}
+    if asked.modifiers:
+        tables["modifiers"] = modifiers.rows()
     tables["deviations"] = [{"text": text} for text in said]
     return Measured(
         figures={cell.link_label: {name: value for result in results.values() for name, value in result.figures.items()}},
         doubts=(*paced.doubts, *_short(asked)),
         raw=dict(paced.raw),
         facts=paced.facts,
-        notes=[*notes, *(note for result in results.values() for note in result.notes)],
+        notes=[*notes, *(note for result in results.values() for note in result.notes), *modifiers.notes()],
         tables=tables,
     )
 

@@ -42,6 +42,8 @@ class Rfc2544Workload(FrameWorkload):
     directions: Literal["forward", "both"] = "forward"
     width: float = 0.005
     """Of the throughput, as a share."""
+    modifiers: tuple[Literal["broadcast", "management", "routing"], ...] = ()
+    """What goes on beside the test frames (RFC 2544 section 11)."""
     latency_repeats: int = 20
     burst_repeats: int = 50
 
@@ -52,6 +54,7 @@ class Rfc2544Workload(FrameWorkload):
         if made is None:
             return faults
         faults += each_once("tests", made.tests)
+        faults += each_once("modifiers", made.modifiers) if made.modifiers else []
         if "throughput" not in made.tests and (needing := [t for t in made.tests if t in NEEDS_THROUGHPUT]):
             faults.append(fault(("tests",), f"{', '.join(needing)}: needs the throughput; add the test throughput"))
         numbers = [
@@ -73,6 +76,7 @@ class Rfc2544Workload(FrameWorkload):
                 "width_ratio": self.width,
                 "latency_repeats": self.latency_repeats,
                 "burst_repeats": self.burst_repeats,
+                **({"modifiers": ",".join(self.modifiers)} if self.modifiers else {}),
             }
             yield Setting(links, params, self._seconds(), mix)
 

@@ -1,0 +1,87 @@
+"""What a known device is, and a figure of it beside its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from dutlab.methods.ports import Bench
+from dutlab.plan.cell import Cell
+
+FRAME_SIZE = "128"
+LINK = "a"
+
+
+@dataclass(frozen=True)
+class Known:
+    """A figure beside its answer. `tolerance` is absolute, in the unit that the name of the figure ends with; 0 is exact."""
+
+    device: str
+    method: str
+    figure: str
+    expected: float
+    found: float | None
+    """None: the method found none."""
+    tolerance: float
+    why: str = ""
+    """Why there is none."""
+
+    @property
+    def error(self) -> float | None:
+        """Found less expected."""
+        return None if self.found is None else self.found - self.expected
+
+    @property
+    def holds(self) -> bool:
+        """Whether the figure is as near to its answer as it must be."""
+        return self.error is not None and abs(self.error) <= self.tolerance
+
+
+class Counted(Protocol):
+    """A device that stands."""
+
+    async def wronged(self) -> int:
+        """Frames that it dropped, doubled, swapped or damaged so far."""
+
+
+Measure = Callable[[Bench, Counted], Awaitable[list[Known]]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A device, and how it is measured. `wrong` is what it does, in the words of the program that is it."""
+
+    name: str
+    method: str
+    wrong: tuple[str, ...]
+    measure: Measure
+    seconds: float = 2.0
+    """About what it takes."""
+
+    @property
+    def quick(self) -> bool:
+        """Whether it takes a few seconds at most."""
+        return self.seconds <= QUICK_S
+
+
+QUICK_S = 15.0
+
+
+def policer(pps: int, depth: int) -> tuple[str, ...]:
+    """The words for one that lets `pps` frames a second through, with a bucket of `depth`; the bucket is full when it begins."""
+    return ("polices", str(pps), "--depth", str(depth))
+
+
+def policed(pps: int, depth: int) -> str:
+    """What such a policer is called."""
+    return f"polices {pps} pps, bucket {depth}"
+
+
+Params = Mapping[str, str | float | int | None]
+
+
+def cell(workload: str, params: Params) -> Cell:
+    """A trial of a method with the frames of these cases."""
+    whole = {"frame_size": FRAME_SIZE, **params}
+    return Cell(mode="known", factors={}, workload=workload, tool="engine", links=(LINK,), params=whole, repeat=1)

@@ -1,0 +1,51 @@
+"""Frames that a device drops, doubles, swaps or damages by rule, and a queue that takes so many: all exact to the frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dutlab.methods import sweep
+from dutlab.methods.known.case import Case, Counted, Known, cell, policer
+from dutlab.methods.ports import Bench, Flow
+
+COUNTING_PPS = 20_000.0
+COUNTING_S = 0.5
+DROPS, DOUBLES, SWAPS, CORRUPTS = 7, 11, 10, 5
+BURST, BURST_S = 400, 0.1
+
+
+def counting(name: str, every: int, figure: str, of: Callable[[Flow], int]) -> Case:
+    """A device that does wrong by each `every`-th frame; `of` reads from a flow how many were."""
+
+    async def measure(bench: Bench, device: Counted) -> list[Known]:
+        flow = await swept(bench, rate_pps=COUNTING_PPS, duration_s=COUNTING_S)
+        expected = flow.sent_frames // every
+        return [
+            Known(f"{name} {every}", "sweep", figure, expected, of(flow), 0),
+            Known(f"{name} {every}", "device", "wronged_frames", expected, await device.wronged(), 0),
+        ]
+
+    return Case(name, "sweep", (name, str(every)), measure)
+
+
+async def _burst(bench: Bench, _: Counted) -> list[Known]:
+    flow = await swept(bench, rate_pps=None, duration_s=BURST_S)
+    if flow.sent_frames <= BURST:
+        return [Known(f"queue of {BURST}", "sweep", "burst_frames", BURST, None, 0, f"only {flow.sent_frames} frames were sent")]
+    return [Known(f"queue of {BURST}", "sweep", "burst_frames", BURST, flow.received_frames, 0)]
+
+
+async def swept(bench: Bench, *, rate_pps: float | None, duration_s: float) -> Flow:
+    """One sweep without warm-up: a device counts from its first frame."""
+    measured = await sweep.measure(bench, cell("sweep", {"rate_pps": rate_pps, "duration_s": duration_s, "warmup_s": 0.0}))
+    return measured.flows[0]
+
+
+CASES = (
+    counting("drops", DROPS, "lost_frames", lambda flow: flow.lost_frames),
+    counting("duplicates", DOUBLES, "duplicated_frames", lambda flow: flow.duplicated_frames),
+    counting("swaps", SWAPS, "reordered_frames", lambda flow: flow.reordered_frames),
+    counting("corrupts", CORRUPTS, "corrupted_frames", lambda flow: flow.corrupted_frames),
+    Case("burst", "sweep", policer(1, BURST), _burst),
+)
+"""The burst's policer refills one frame a second: within its 0.1 s only the bucket passes."""

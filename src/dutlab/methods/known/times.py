@@ -1,0 +1,60 @@
+"""When a device does wrong: how long it holds a frame, and in which seconds it loses one."""
+
+from __future__ import annotations
+
+from dutlab.errors import MeasurementError
+from dutlab.methods import latency, soak
+from dutlab.methods.known.case import LINK, Case, Counted, Known, Params, cell
+from dutlab.methods.known.counts import COUNTING_S, swept
+from dutlab.methods.ports import Bench
+
+HELD_NS, HELD_PPS, HELD_WITHIN_NS = 300_000, 1000.0, 20_000
+_HOLDS = ("holds", str(HELD_NS))
+_HELD = "holds 300 µs"
+
+SOAK_PPS, SOAK_S = 1000.0, 12.5
+SOAK_EVERY = 3300
+"""Of 12 500 frames the 3300th, 6600th and 9900th are lost, more than three seconds apart: three events, whenever a second begins,
+and the last of them long enough before the end to be seen in time."""
+SOAK_EVENTS = int(SOAK_PPS * SOAK_S) // SOAK_EVERY
+
+
+async def _delay(bench: Bench, _: Counted) -> list[Known]:
+    flow = await swept(bench, rate_pps=HELD_PPS, duration_s=COUNTING_S)
+    found = flow.latency.p50_ns if flow.latency is not None else None
+    why = "" if found is not None else "the engine gave no latency"
+    return [Known(_HELD, "sweep", "latency_p50_ns", HELD_NS, found, HELD_WITHIN_NS, why)]
+
+
+async def _latency(bench: Bench, _: Counted) -> list[Known]:
+    """The same delay at every load."""
+    params: Params = {"rate_pps": HELD_PPS, "shares_percent": "50,100", "duration_s": COUNTING_S, "warmup_s": 0.0, "drain_s": 0.2}
+    try:
+        figures = (await latency.measure(bench, cell("latency", params))).figures[LINK]
+    except MeasurementError as e:
+        return [Known(_HELD, "latency", "at_100_tl_ns", HELD_NS, None, HELD_WITHIN_NS, str(e))]
+    return [
+        Known(_HELD, "latency", name, HELD_NS, figures.get(name), HELD_WITHIN_NS, "" if name in figures else "the engine gave no latency")
+        for name in ("at_50_tl_ns", "at_100_tl_ns")
+    ]
+
+
+async def _soak(bench: Bench, _: Counted) -> list[Known]:
+    params: Params = {"rate_pps": SOAK_PPS, "share_percent": 100.0, "duration_s": SOAK_S, "warmup_s": 0.0, "drain_s": 0.2}
+    device = f"drops {SOAK_EVERY}"
+    try:
+        measured = await soak.measure(bench, cell("soak", params))
+    except MeasurementError as e:
+        return [Known(device, "soak", "loss_events", SOAK_EVENTS, None, 0, str(e))]
+    lost = sum(flow.lost_frames for flow in measured.flows)
+    return [
+        Known(device, "soak", "loss_events", SOAK_EVENTS, measured.figures[LINK]["loss_events"], 0),
+        Known(device, "soak", "lost_frames", SOAK_EVENTS, lost, 0),
+    ]
+
+
+CASES = (
+    Case("holds", "sweep", _HOLDS, _delay),
+    Case("holds-at-each-load", "latency", _HOLDS, _latency, seconds=3.0),
+    Case("loses-now-and-then", "soak", ("drops", str(SOAK_EVERY)), _soak, seconds=14.0),
+)

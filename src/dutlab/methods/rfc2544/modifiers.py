@@ -1,0 +1,96 @@
+"""What goes on beside the test frames, if it is asked for (RFC 2544 section 11): broadcast frames, management queries, routing updates."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from dutlab.methods.ports import Bench, Beside, Row
+
+
+class Modifier(enum.Enum):
+    """By the words of the experiment file. Filters, section 11.4, are modes of the DUT."""
+
+    BROADCAST = "broadcast"
+    MANAGEMENT = "management"
+    ROUTING = "routing"
+
+
+BROADCAST_RATIO = 0.01  # RFC 2544 section 11.1
+QUERY_S = 1.0  # RFC 2544 section 11.2
+ROUTING_S = 30.0
+"""As often as RIP says what it knows (RFC 1058 section 3.3)."""
+LEAST_PERIOD_S = 0.5
+"""However short a scaled period would be: a command takes its time."""
+
+
+@dataclass
+class Modifiers:
+    """Those that were asked for and can be had, and what has come of them so far."""
+
+    link: str
+    steps: Mapping[Modifier, Beside]
+    broadcast: bool = False
+    scale: float = 1.0
+    missing: Sequence[Modifier] = ()
+    """Asked for, and this testbed has nobody who could."""
+    outcomes: Counter[tuple[Modifier, str]] = field(default_factory=Counter)
+    _numbers: Counter[Modifier] = field(default_factory=Counter)
+
+    @property
+    def broadcast_ratio(self) -> float:
+        """Of an offer."""
+        return BROADCAST_RATIO if self.broadcast else 0.0
+
+    @asynccontextmanager
+    async def beside(self) -> AsyncIterator[asyncio.Event]:
+        """They go on while the context lasts, once the event that it yields is set: when the trial's frames are on their way."""
+        begun = asyncio.Event()
+        tasks = [asyncio.create_task(self._go_on(kind, step, begun)) for kind, step in self.steps.items()]
+        try:
+            yield begun
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def rows(self) -> list[Row]:
+        """For the record's table."""
+        found = sorted(self.outcomes.items(), key=str)
+        return [{"modifier": kind.value, "outcome": what, "count": float(count)} for (kind, what), count in found]
+
+    def notes(self) -> Iterator[str]:
+        """What came of them, in sentences."""
+        for kind, words in ((Modifier.MANAGEMENT, "management queries to the DUT's own address"), (Modifier.ROUTING, "routing updates")):
+            if said := [f"{count} {what}" for (of, what), count in self.outcomes.items() if of is kind]:
+                yield f"{words}: {', '.join(said)}"
+        for kind in self.missing:
+            yield f"{kind.value}: left out, nobody on this testbed can do it"
+
+    async def _go_on(self, kind: Modifier, step: Beside, begun: asyncio.Event) -> None:
+        await begun.wait()
+        clock = asyncio.get_running_loop()
+        due, period_s = clock.time(), QUERY_S if kind is Modifier.MANAGEMENT else routing_s(self.scale)
+        while True:
+            number = self._numbers[kind]
+            self._numbers[kind] += 1
+            self.outcomes[kind, await step.step(self.link, number)] += 1
+            due = max(due + period_s, clock.time())
+            await asyncio.sleep(due - clock.time())
+
+
+def routing_s(scale: float) -> float:
+    """From one routing update to the next; scaled as trials are, so that each has some."""
+    return max(ROUTING_S * scale, LEAST_PERIOD_S)
+
+
+def modifiers_of(bench: Bench, link: str, asked: Sequence[Modifier], scale: float) -> Modifiers:
+    """Those of `asked` that the bench can do, on `link`."""
+    can = {Modifier.MANAGEMENT: bench.management, Modifier.ROUTING: bench.updates}
+    steps = {kind: step for kind in asked if (step := can.get(kind)) is not None}
+    missing = [kind for kind in asked if kind is not Modifier.BROADCAST and kind not in steps]
+    return Modifiers(link, steps, Modifier.BROADCAST in asked, scale, missing)

@@ -1,0 +1,43 @@
+"""Puts the DUT into a mode, and sees whether it stayed in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dutlab.dut.mode import Check, Mode
+from dutlab.errors import DutlabError, HostError
+from dutlab.hosts.host import connections_of
+from dutlab.runner.stage import Stage
+
+
+async def into_mode(stage: Stage, mode: Mode) -> tuple[Sequence[Check], str]:
+    """Applies and verifies; the second value says why the mode measures nothing, empty when it holds.
+
+    Raises HostError when a host is gone: then it is no fault of the mode, and the run ends to be resumed.
+    """
+    checks: Sequence[Check] = ()
+    try:
+        await mode.apply(stage.dut, stage.testbed)
+        checks = await mode.verify(stage.dut, stage.testbed, stage.engine)
+    except DutlabError as e:
+        for host in stage.hosts.values():
+            await host.run(["true"])
+        return checks, f"mode {mode.name}: {e}"
+    return checks, _failing(mode, checks)
+
+
+async def stayed_in_mode(stage: Stage, mode: Mode, connections: int) -> None:
+    """Where the DUT was reached anew since it had so many `connections`, it may have rebooted: does the mode still hold?
+
+    Raises HostError when it does not: the trial that was measured meanwhile has no result.
+    """
+    if connections_of(stage.dut) == connections:
+        return
+    why = _failing(mode, await mode.verify(stage.dut, stage.testbed, stage.engine))
+    if why:
+        what = f"the connection was lost during a trial, and since then {why}: it has rebooted, or somebody else changed it"
+        raise HostError(what, host=stage.dut.name, remedy="`dutlab resume` does the trial again")
+
+
+def _failing(mode: Mode, checks: Sequence[Check]) -> str:
+    return "; ".join(f"mode {mode.name} does not hold: {c.what}: {c.found}" for c in checks if not c.passed)

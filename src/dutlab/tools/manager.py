@@ -1,0 +1,66 @@
+"""A management station on the source's side: an SNMP query to the DUT's own address, and what came of it (RFC 2544 section 11.2).
+
+The query goes out by the source's own stack beside the test frames, from one python3 that stays up, so that a query costs one datagram.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from dutlab.errors import HostError
+from dutlab.hosts.host import Host, Process
+from dutlab.spec.testbed import Testbed
+
+ANSWER_S = 0.8
+"""Less than the second after which the next query follows."""
+# SNMPv1 (RFC 1157), community "public", GetRequest of sysUpTime.0 (1.3.6.1.2.1.1.3.0). A connected socket hears of ICMP's port unreachable.
+_PROGRAM = """
+import socket, sys
+to, wait_s = sys.argv[1], float(sys.argv[2])
+before = bytes.fromhex("302902010004067075626c6963a01c0204")
+after = bytes.fromhex("020100020100300e300c06082b060102010103000500")
+s = socket.socket(socket.AF_INET6 if ":" in to else socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(wait_s)
+s.connect((to, 161))
+for n, _ in enumerate(sys.stdin, 1):
+    request = n.to_bytes(4, "big")
+    try:
+        s.send(before + request + after)
+        while request not in s.recv(2048):
+            pass
+        said = "answered"
+    except ConnectionRefusedError:
+        said = "refused: nothing listens there"
+    except socket.timeout:
+        said = "not answered"
+    except OSError as e:
+        said = f"not sent: {e.strerror}"
+    print(said, flush=True)
+"""
+
+
+class Manager:
+    """A methods.ports.Beside: each step is a query to the address of the DUT that the link's source has as its gateway."""
+
+    def __init__(self, source: Host, testbed: Testbed) -> None:
+        self._source, self._testbed = source, testbed
+        self._running: dict[str, Process] = {}
+
+    async def step(self, link: str, number: int) -> str:
+        """`answered`, `refused: …`, `not answered` or `not sent: …`."""
+        del number
+        try:
+            program = self._running.get(link) or await self._start(link)
+            await program.write(b"\n")
+            said = (await asyncio.wait_for(program.readline(), ANSWER_S * 10)).decode().strip()
+        except (HostError, TimeoutError) as e:
+            return f"not sent: {e}"
+        if not said:
+            await self._running.pop(link).end()
+            return "not sent: python3 of the source cannot run"
+        return said
+
+    async def _start(self, link: str) -> Process:
+        to = str(self._testbed.links[link].dut_in_address.ip)
+        self._running[link] = await self._source.spawn(["python3", "-c", _PROGRAM, to, str(ANSWER_S)])
+        return self._running[link]
