@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -S
 """Stands for IIJ's ipgen: carries a script (-S) out second by second at once, logs each second (-L), and has a benchmark (-X).
 
 IPGEN_LOSES=10 has one frame in ten lost. As in gen.c sizes are of layer 3, times are of a monotonic clock, and `reset` clears all totals.

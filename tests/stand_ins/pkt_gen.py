@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -S
 """Stands for netmap's pkt-gen: its options, its lines (PKT_GEN_FORM: 2015, then or now) and its ends, without a port and without a frame.
 
 `-f tx` sends `-R` frames a second until `-n` or SIGINT; `-f rx` says at its end that it received what the file PKT_GEN_CAME holds.

@@ -240,3 +240,19 @@ def test_a_file_with_another_kind_of_value_anywhere_is_read_or_refused_by_name(k
             )
         )
     accepted(kind, json.dumps(document).encode())
+
+
+def test_the_report_of_storage_has_a_table_a_direction_and_says_what_was_asked_of_all(tmp_path):
+    slower = json.loads(VALID["fio"])
+    slower["jobs"][0]["read"]["iops"] /= 2
+    trials = [
+        *read("fio", VALID["fio"], "a.json"),
+        *read("fio", json.dumps(slower).encode(), "b.json"),
+        *read("fio", FIO_CACHED.read_bytes(), "c.json"),
+    ]
+    run = write_imported(tmp_path, "fio", trials, command=(), now=NOW)
+    text = next(p for p in write_report([run.path], formats=("md",), out=None)).read_text()
+    assert "What the tool itself says, figure by figure: fio, bs 4k." in text
+    assert "a is the fastest at" in text
+    assert "| c | ioengine psync, job cache, numjobs 2, rw randread |" in text
+    assert text.index("\nread") < text.index("\nwrite")

@@ -41,7 +41,7 @@ def heard(sender=SENT, receiver=b"", *, reports=(b"", b""), ahead_s=0.0, started
 def came(tmp_path, monkeypatch):
     """How many frames the receiver is to say it received."""
     monkeypatch.setenv("PKT_GEN_CAME", str(tmp_path / "came"))
-    monkeypatch.setattr(pkt_gen, "LINK_WAIT_S", 0.1)
+    monkeypatch.setattr(pkt_gen, "LINK_WAIT_S", 0.5)
     monkeypatch.setattr(pkt_gen, "READY_S", 0.2)
 
     async def ways_of(*_):
@@ -57,7 +57,7 @@ def offered(model, *, rate=5000.0, warmup=0.0):
         tool = pkt_gen.PktGen(model, Place({"source": host, "sink": host}, None, {"source": [1]}, None))
         try:
             await tool.check()
-            offer = Offer(("a",), frame_mix(64), None if rate is None else Pps(rate), Seconds(0.6), Seconds(warmup), Seconds(0.1))
+            offer = Offer(("a",), frame_mix(64), None if rate is None else Pps(rate), Seconds(1.0), Seconds(warmup), Seconds(0.1))
             return await tool.offer(offer)
         finally:
             await host.close()
@@ -68,10 +68,10 @@ def offered(model, *, rate=5000.0, warmup=0.0):
 @pytest.mark.parametrize("form", ["2015", "then", "now"])
 def test_a_trial_has_what_both_ends_say_and_their_reports_meet_in_time(came, monkeypatch, form):
     monkeypatch.setenv("PKT_GEN_FORM", form)
-    came.write_text("2900")
+    came.write_text("4900")
     outcome = offered(PktGenModel.model_validate({"program": str(STAND_IN)}))
     (flow,) = outcome.flows
-    assert (flow.asked_frames, flow.sent_frames, flow.received_frames, flow.lost_frames) == (3000, 3000, 2900, 100)
+    assert (flow.asked_frames, flow.sent_frames, flow.received_frames, flow.lost_frames) == (5000, 5000, 4900, 100)
     assert flow.balances
     assert {d.kind for d in outcome.doubts} == {DoubtKind.QUEUED_NOT_SENT}
     assert {r.name for r in outcome.readings} == {"sent_pps", "received_pps", "lost_pps"}
@@ -86,7 +86,7 @@ def test_it_is_told_sizes_without_fcs_a_number_of_frames_and_its_cores(came):
     (rx,) = came.with_suffix(".rx").read_text().splitlines()
     assert "-n 1000" in warm
     assert "-i netmap:eth1 -f tx" in counted
-    assert "-l 60 -s 10.0.1.2:49152 -d 10.0.2.2:7 -D 02:00:00:00:00:02 -p 2 -R 5000 -n 3000 -a 1" in counted
+    assert "-l 60 -s 10.0.1.2:49152 -d 10.0.2.2:7 -D 02:00:00:00:00:02 -p 2 -R 5000 -n 5000 -a 1" in counted
     assert "-i netmap:eth1 -f rx" in rx
 
 

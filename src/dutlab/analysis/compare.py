@@ -29,7 +29,7 @@ _MAIN = (
     re.compile(r"duration_s"),
 )
 """What a cell is judged by: the first of these that it has."""
-_LESS_IS_BETTER = ("latency_", "pdv_", "ipdv_", "loss_", "refused_", "retransmits", "lost_", "watts", "jitter_")
+_LESS_IS_BETTER = ("latency_", "pdv_", "ipdv_", "loss_", "refused_", "retransmits", "lost_", "watts", "jitter_", "rtt_", "duration_")
 
 
 class Verdict(enum.Enum):

@@ -80,10 +80,10 @@ def _figures(way: str, of: Mapping[str, Any]) -> dict[str, float]:
     kibibytes = number(of, "bw")
     rate = number(of, "bw_bytes")
     known = {"iops": number(of, "iops"), "bytes_per_s": kibibytes * 1024 if rate is None and kibibytes is not None else rate}
-    for kind in ("clat", "lat"):
+    for kind, words in (("clat", ("mean", "max")), ("lat", ("mean",))):
         latency, scale = _latency(of, kind)
         if number(latency, "N") != 0:
-            known |= {f"{kind}_{word}_ns": value * scale for word in ("min", "mean", "max") if (value := number(latency, word)) is not None}
+            known |= {f"{kind}_{word}_ns": value * scale for word in words if (value := number(latency, word)) is not None}
         known |= {f"{kind}_{_PERCENTILES[p]}_ns": value for p, value in _percentile(of, kind) if p in _PERCENTILES}
     return {f"{way}_{name}": value for name, value in known.items() if value is not None}
 

@@ -78,7 +78,7 @@ def compared(about: str, named: Sequence[tuple[str, Value]], unit: Unit) -> Head
     have = [(label, v) for label, v in named if isinstance(v, Figure)]
     if len(have) < 2:  # noqa: PLR2004 - one figure compares with nothing
         return None
-    (top, best), (low, worst) = max(have, key=lambda h: h[1].median), min(have, key=lambda h: h[1].median)
+    (top, best), (low, worst) = max(have, key=lambda h: h[1].median), min(reversed(have), key=lambda h: h[1].median)
     less = (1 - worst.median / best.median) if best.median else 0.0
     overlap = worst.high >= best.low
     if overlap:

@@ -1,0 +1,93 @@
+"""A conducted trial of three hosts, four phases and one trivial step each, over network namespaces: its time, and how far apart hosts begin.
+
+ROUNDS=9 unless told otherwise. The peer is the least that could be done: the same twelve steps by `ip netns exec`, one after the other,
+without barriers, outputs kept or hosts of their own. Conductor itself is not measured. Each step prints its host's clock, so the
+spread within a phase is what the steps saw, not what dutlab believes. Needs root.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+from dutlab.hosts.host import Host
+from dutlab.hosts.netns import NetnsMachine
+from dutlab.runner.conduct import Conduct, Conducted, conduct
+from dutlab.runner.progress import Progress
+from dutlab.runner.trial import CommandBook
+from dutlab.spec.workloads.steps import PHASES, StepsWorkload
+
+ROUNDS = int(os.environ.get("ROUNDS", "9"))
+HOSTS = ("source", "dut", "sink")
+STEP = "date +%s%N"
+AIM_MS = 5.0
+
+
+class Quiet(Progress):
+    """Watched by nobody."""
+
+
+@contextmanager
+def namespaces() -> Iterator[dict[str, str]]:
+    """Host → a network namespace of its own."""
+    made = {host: f"dutlab-bench{os.getpid()}-{host}" for host in HOSTS}
+    try:
+        for name in made.values():
+            subprocess.run(["ip", "netns", "add", name], check=True)
+        yield made
+    finally:
+        for name in made.values():
+            subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+async def conducted(places: dict[str, str], runs: Path) -> list[Conducted]:
+    work = StepsWorkload.model_validate({phase: {host: [STEP] for host in HOSTS} for phase in PHASES})
+    hosts: dict[str, Host] = {host: await NetnsMachine.open(host, place) for host, place in places.items()}
+    try:
+        what = Conduct("bench", work, ROUNDS, b"# a bench\n", {})
+        _, done = await conduct(what, hosts, runs, CommandBook(), Quiet())
+    finally:
+        for host in hosts.values():
+            await host.close()
+    return done
+
+
+def plain_s(places: dict[str, str]) -> float:
+    began = time.perf_counter()
+    for _ in PHASES:
+        for place in places.values():
+            subprocess.run(["ip", "netns", "exec", place, "sh", "-c", STEP], check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - began
+
+
+def spreads_ms(done: Conducted) -> list[float]:
+    """Of each phase: from the first host's clock to the last's."""
+    began = [[int(step.stdout) for step in done.account.done if step.phase == phase] for phase in PHASES]
+    return [(max(of_phase) - min(of_phase)) / 1e6 for of_phase in began]
+
+
+def main() -> None:
+    with namespaces() as places, tempfile.TemporaryDirectory() as runs:
+        done = asyncio.run(conducted(places, Path(runs)))
+        peer = median(plain_s(places) for _ in range(ROUNDS))
+    walls = [(d.ended - d.started).total_seconds() for d in done]
+    spreads = sorted(spread for d in done for spread in spreads_ms(d))
+    print(
+        f"a trial of {len(HOSTS)} hosts, {len(PHASES)} phases, one step each: {median(walls) * 1e3:.0f} ms (median of {ROUNDS}; "
+        f"{min(walls) * 1e3:.0f} to {max(walls) * 1e3:.0f}); plain `ip netns exec` {len(HOSTS) * len(PHASES)} times {peer * 1e3:.0f} ms, "
+        f"ratio {median(walls) / peer:.1f}"
+    )
+    print(
+        f"hosts of a phase begin within {median(spreads):.2f} ms (median of {len(spreads)} phases), {spreads[-1]:.2f} at most; aim {AIM_MS:g}"
+    )
+
+
+if __name__ == "__main__":
+    main()
