@@ -183,6 +183,11 @@ class DoubtKind(enum.Enum):
         "use one kernel clock or PTP",
     )
 
+    LINK_WENT_DOWN = (
+        Grade.SEVERE,
+        "a port of the testbed lost its link during the trial",
+        "see cable, module and whoever may have set the port down; then repeat the trial",
+    )
     CLOCK_JUMPED = (
         Grade.WARNING,
         "a host's clock was set during the trial",

@@ -107,6 +107,20 @@ def test_the_narrowest_link_counts_wherever_it_is_on_the_way() -> None:
     assert "0000:00:1c.0" in found.evidence[0].read
 
 
+def test_a_slot_with_fewer_lanes_than_its_card_is_at_its_best() -> None:
+    in_the_slot = [{**STEP, "link_width": 4}, {**STEP, "address": "0000:00:1c.0", "link_width": 4, "link_width_most": 4}]
+    assert found_on(with_card("e0", pcie=in_the_slot)) == []  # Gen3 x4 carries 10 Gb/s, and the slot has no more lanes
+    switch = [
+        {**STEP, "address": "0000:02:08.0"},
+        {**STEP, "address": "0000:01:00.0", "link_width": 4},
+        {**STEP, "address": "0000:00:1c.0", "link_width": 4},
+    ]
+    found = only(
+        found_on(with_card("e0", pcie=[STEP, *switch])), "narrow-slot"
+    )  # the card's own link is whole, that above the switch is not
+    assert "Gen3 x4 where Gen3 x8" in found.what and "0000:01:00.0" in found.evidence[0].read
+
+
 def test_two_ports_of_one_card_share_its_lanes() -> None:
     ways = [[{**STEP, "address": f"0000:03:00.{n}", "link_width": 2, "link_width_most": 2}] for n in (0, 1)]
     facts = with_host("dut", interfaces={"in0": card(pcie=ways[0]), "out0": card(pcie=ways[1])})

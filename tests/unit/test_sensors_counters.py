@@ -29,6 +29,9 @@ IpExt: InNoRoutes InTruncatedPkts
 IpExt: 11 12
 \x1elink
 [{"ifname":"in-a","stats64":{"rx":{"bytes":6400,"packets":100,"errors":1,"dropped":2},"tx":{"bytes":64,"packets":1,"errors":0,"dropped":0}}}]
+\x1ecarrier
+in-a/carrier_changes:4
+out-a/carrier_changes:1
 \x1econntrack_count
 42
 \x1econntrack
@@ -46,6 +49,7 @@ def test_every_part_has_its_names() -> None:
     assert (found["ip_forwarded_datagrams"], found["ip_out_no_routes"], found["ip_in_no_routes"]) == (1000, 5, 11)
     assert (found["tcp_retransmitted_segments"], found["udp_receive_buffer_errors"]) == (7, 9)
     assert (found["in-a_rx_packets"], found["in-a_rx_dropped"], found["in-a_tx_bytes"]) == (100, 2, 64)
+    assert (found["in-a_carrier_changes"], found["out-a_carrier_changes"]) == (4, 1)
     assert (found[CONNTRACK_ENTRIES], found["conntrack_found"], found["conntrack_drop"]) == (42, 2, 5)
 
 

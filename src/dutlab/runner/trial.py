@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 
@@ -14,7 +14,7 @@ from dutlab.methods.ports import Measured
 from dutlab.plan.trials import Trial
 from dutlab.runner.rig import with_headroom
 from dutlab.runner.stage import DUT, Stage
-from dutlab.sensors import WATCH_COST, Sample, Sampler, cpu_watch, difference, read_counters
+from dutlab.sensors import CARRIER_CHANGES, WATCH_COST, Sample, Sampler, cpu_watch, difference, read_counters
 from dutlab.store.record import CommandRecord, DoubtRecord, TrialRecord, found_of
 
 STEAL_DOUBT_PERCENT = 1.0
@@ -76,6 +76,7 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
     finally:
         samples = await sampler.stop() if sampler else []
     after = {name: await read_counters(host, families[name]) for name, host in stage.hosts.items()}
+    counters = {name: difference(before[name], after[name]) for name in stage.hosts}
     record = TrialRecord(
         trial=trial.number,
         status="failed" if why else "measured",
@@ -84,13 +85,23 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
         started=started,
         ended=datetime.now(UTC),
         ceilings=trial.ceilings,
-        doubts=[DoubtRecord.of(d) for d in (*measured.doubts, *stage.marks, *_stolen(samples), *_watched(samples))],
+        doubts=[
+            DoubtRecord.of(d) for d in (*measured.doubts, *stage.marks, *_stolen(samples), *_watched(samples), *_unplugged(stage, counters))
+        ],
         checks=[asdict(c) for c in checks],
         commands=book.take(),
-        counters={name: difference(before[name], after[name]) for name in stage.hosts},
+        counters=counters,
         **found_of(replace(measured, facts={**stage.versions, **measured.facts})),
     )
     return Carried(record, dict(measured.raw), [*samples, *_of_tool(measured, trial, started)])
+
+
+def _unplugged(stage: Stage, counters: Mapping[str, Mapping[str, float]]) -> Iterator[Doubt]:
+    """One for each link whose ports went down or up meanwhile."""
+    for link in stage.testbed.links.values():
+        gone = {str(port): counters.get(port.host, {}).get(f"{port.interface}{CARRIER_CHANGES}", 0) for port in link.path}
+        if ports := [port for port, changes in gone.items() if changes]:
+            yield Doubt(DoubtKind.LINK_WENT_DOWN, detail=", ".join(ports), about=link.name)
 
 
 def _of_tool(measured: Measured, trial: Trial, started: datetime) -> list[Sample]:

@@ -19,6 +19,7 @@ part softirqs; cat /proc/softirqs
 part snmp; cat /proc/net/snmp
 part netstat; cat /proc/net/netstat
 part link; ip -s -j link
+part carrier; (cd /sys/class/net && grep . /dev/null */carrier_changes)
 part conntrack_count; cat /proc/sys/net/netfilter/nf_conntrack_count
 part conntrack
 if [ -r /proc/net/stat/nf_conntrack ]; then cat /proc/net/stat/nf_conntrack
@@ -42,6 +43,8 @@ _PROTOCOLS = {
 _INTERFACE = ("packets", "bytes", "dropped", "errors")
 _SOFTNET = ("processed", "dropped", "squeezed")
 _WRAPS_AT = 2**32
+CARRIER_CHANGES = "_carrier_changes"
+"""Behind an interface's name: how often its link went down or came up (sysfs-class-net)."""
 
 
 def parse_counters(text: str) -> dict[str, float]:
@@ -60,6 +63,7 @@ def parse_counters(text: str) -> dict[str, float]:
             if theirs in protocols.get(protocol, {}):
                 found[ours] = protocols[protocol][theirs]
     found.update(_interfaces(part.get("link", "")))
+    found.update(_carriers(part.get("carrier", "")))
     if (entries := part.get("conntrack_count", "").strip()).isdigit():
         found[CONNTRACK_ENTRIES] = int(entries)
     for name, value in procfs.conntrack_counters(part.get("conntrack", "")).items():
@@ -101,3 +105,8 @@ def _interfaces(text: str) -> dict[str, float]:
         for name in _INTERFACE
         if name in counts.get(way, {})
     }
+
+
+def _carriers(text: str) -> dict[str, float]:
+    lines = (line.partition("/carrier_changes:") for line in text.splitlines())
+    return {f"{interface}{CARRIER_CHANGES}": int(count) for interface, found, count in lines if found and count.isdigit()}

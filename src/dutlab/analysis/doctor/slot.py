@@ -18,19 +18,18 @@ _MTU = 1500
 _FRAME_SHARE = (_MTU + ETH_HEADER_BYTES) / (_MTU + AROUND_PACKET_BYTES)
 """Of a wire's bytes those that cross the bus, with full frames: all but FCS, preamble and gap."""
 _ROOM = 1.25
-"""What a slot should carry beyond the frames themselves: descriptors, acknowledgements, both ports at once."""
+"""How much more than the frames a slot should carry: descriptors and acknowledgements cross it too."""
 _NO_SPEED = Price(None, "", "the speed of the ports is not known: their link is down, or their driver does not tell")
 _POLICY = "/sys/module/pcie_aspm/parameters/policy"
-
 _LARGER = "add pci=pcie_bus_perf to the kernel's command line (Linux), or raise the payload in the BIOS, then reboot"
 
-Step_ = Mapping[str, Any]
+_Device = Mapping[str, Any]
 
 
 def narrow_slot(p: Patient) -> Iterator[Finding]:
     """A link on the way to the processor that carries less than the ports behind it, or less than it could."""
     for ports, step, speed in _bottlenecks(p):
-        now, most = _link(step, "link_gts", "link_width"), _link(step, "link_gts_most", "link_width_most")
+        now, most = _link(step, "link_gts", "link_width"), _possible(_way(p, ports[0]), step)
         if now is None:
             continue
         payload = min((b for s in _way(p, ports[0]) if (b := whole(s.get("payload_bytes")))), default=_SMALLEST_PAYLOAD)
@@ -102,9 +101,9 @@ def link_power(p: Patient) -> Iterator[Finding]:
         )
 
 
-def _bottlenecks(p: Patient) -> Iterator[tuple[list[Port], Step_, float | None]]:
+def _bottlenecks(p: Patient) -> Iterator[tuple[list[Port], _Device, float | None]]:
     """Ports that share their narrowest link, that link, and what they can bring together in bits a second at L1."""
-    shared: dict[tuple[str, str], tuple[list[Port], Step_]] = {}
+    shared: dict[tuple[str, str], tuple[list[Port], _Device]] = {}
     for port, card in p.cards():
         linked = [(link.bytes_per_s, n, step) for n, step in enumerate(_steps(card)) if (link := _link(step, "link_gts", "link_width"))]
         if linked:
@@ -128,23 +127,30 @@ def _payload_price(link: PcieLink | None, speed: float | None, now: int, most: i
     )
 
 
-def _way(p: Patient, port: Port) -> Sequence[Step_]:
+def _way(p: Patient, port: Port) -> Sequence[_Device]:
     return _steps(p.card(port))
 
 
-def _steps(card: Mapping[str, Any]) -> Sequence[Step_]:
+def _steps(card: Mapping[str, Any]) -> Sequence[_Device]:
     way = card.get("pcie")
     return [s for s in way if isinstance(s, Mapping)] if isinstance(way, list) else []
 
 
-def _link(step: Step_, speed: str, width: str) -> PcieLink | None:
+def _link(step: _Device, speed: str, width: str) -> PcieLink | None:
     """As ceilings know it; None for what is no link, or of a generation that they do not know."""
     generation = next((g for g, of in GENERATIONS.items() if of.gigatransfers == step.get(speed)), None)
     lanes = whole(step.get(width))
     return PcieLink(generation, lanes) if generation and lanes in WIDTHS else None
 
 
-def _links_read(p: Patient, host: str, step: Step_) -> tuple[Evidence, ...]:
+def _possible(way: Sequence[_Device], step: _Device) -> PcieLink | None:
+    """What both ends of a link can do. Of the devices on the way each two share a link: card and port, or a switch in between and port."""
+    at = next((n for n, other in enumerate(way) if other is step), 0)
+    ends = (_link(end, "link_gts_most", "link_width_most") for end in (step, *way[at ^ 1 : (at ^ 1) + 1]))
+    return min((end for end in ends if end), key=lambda end: end.bytes_per_s, default=None)
+
+
+def _links_read(p: Patient, host: str, step: _Device) -> tuple[Evidence, ...]:
     if is_bsd(p, host):
         said = f"x{step['link_width']} of x{step.get('link_width_most')}, {step['link_gts']} GT/s of {step.get('link_gts_most')}"
         return (Evidence(host, f"pciconf -lc pci{step.get('address')}", said),)

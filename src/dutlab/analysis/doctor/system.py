@@ -23,7 +23,9 @@ def firewall(p: Patient) -> Iterator[Finding]:
         rules = {str(c.get("table")): c["rules_in_table"] for c in hooked}
         if not rules and not legacy:
             continue
-        evidence = [Evidence(host, "nft list ruleset", f"table {table}: {count} rules") for table, count in rules.items()]
+        evidence = [
+            Evidence(host, "nft list ruleset", f"table {table}: {count} rule{'s' if count != 1 else ''}") for table, count in rules.items()
+        ]
         if legacy:
             evidence.append(Evidence(host, "/proc/net/ip_tables_names", " ".join(legacy)))
         cure = [f"nft list ruleset > {_KEPT} && nft flush ruleset"] if rules else []

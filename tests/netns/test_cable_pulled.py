@@ -1,0 +1,85 @@
+"""A cable that is pulled in mid-trial, and put back: the trial says so, those after it are measured, the DUT is restored."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from processes import eventually
+
+EXPERIMENT = """
+experiment: cable
+testbed: {lab: three-node}
+factors: {mode: [nat]}
+workloads:
+  - sweep: {frame_sizes: [64], duration: 2s, warmup: 0s, links: [[a]]}
+repeats: 2
+"""
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def dutlab(python: str, python_env: dict[str, str], tmp_path: Path) -> Command:
+    def run(*args: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [python, "-m", "dutlab", *args],
+            cwd=tmp_path,
+            env={**python_env, "HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=90,
+        )
+
+    return run
+
+
+@pytest.fixture
+def lab(dutlab: Command, label: str) -> Iterator[str]:
+    assert dutlab("lab", "up", "three-node", "--label", label).returncode == 0
+    yield label
+    assert dutlab("lab", "down", label).returncode == 0
+
+
+def rules(label: str) -> str:
+    inside = ["ip", "netns", "exec", f"dutlab-{label}-dut"]
+    return subprocess.run([*inside, "nft", "list", "ruleset"], capture_output=True, text=True, check=True).stdout
+
+
+def cable(label: str, way: str) -> None:
+    """The DUT's port towards the sink; the port at the other end loses its carrier with it."""
+    subprocess.run(["ip", "-n", f"dutlab-{label}-dut", "link", "set", "out-a", way], check=True)
+
+
+def records(tmp_path: Path) -> list[dict[str, Any]]:
+    return [json.loads(p.read_text()) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))]
+
+
+def trial_begun(tmp_path: Path) -> bool:
+    journal = next(tmp_path.glob("runs/*/journal.jsonl"), None)
+    return journal is not None and "trial-started" in journal.read_text()
+
+
+def test_the_trial_says_so_the_next_is_measured_and_the_dut_restored(
+    python: str, python_env: dict[str, str], lab: str, tmp_path: Path
+) -> None:
+    before = rules(lab)
+    (tmp_path / "e.yaml").write_text(EXPERIMENT)
+    argv = [python, "-m", "dutlab", "run", "e.yaml", "--lab", lab]
+    with subprocess.Popen(argv, cwd=tmp_path, env={**python_env, "HOME": str(tmp_path)}, stdout=subprocess.DEVNULL) as run:
+        assert eventually(lambda: trial_begun(tmp_path), within_s=60)
+        time.sleep(0.7)  # in the middle of it
+        cable(lab, "down")
+        assert eventually(lambda: records(tmp_path) != [], within_s=30)
+        cable(lab, "up")
+        assert run.wait(60) == 0
+    pulled, after = records(tmp_path)
+    (doubt,) = (d for d in pulled["doubts"] if d["kind"] == "LINK_WENT_DOWN")
+    assert (doubt["about"], doubt["detail"], doubt["grade"]) == ("a", "dut:out-a, sink:eth-a", "severe")
+    assert after["figures"]["a"]["received_pps"] > 0
+    assert rules(lab) == before
