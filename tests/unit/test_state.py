@@ -123,6 +123,13 @@ async def test_frames_lost_to_the_rate_alone_are_tried_more_slowly_and_do_not_co
     assert {r["fill_per_s"] for r in measured.tables["concurrent_trials"]} >= {16_000.0, 8_000.0}
 
 
+async def test_a_search_that_takes_longer_than_it_was_given_ends_with_what_it_has():
+    measured, figures = await found(dut(States(most=9000)), tests=["concurrent"], fill_rate=1000.0, budget=20.0)
+    assert figures == {"concurrent_flows": 4096}
+    (doubt,) = [d for d in measured.doubts if d.kind is DoubtKind.SEARCH_CUT]
+    assert "raise budget or fill_rate" in doubt.detail
+
+
 async def test_a_generator_that_is_too_slow_is_named_as_the_limit():
     generator = dut(States(most=9000))
     generator.simulation.reach_pps = 100.0

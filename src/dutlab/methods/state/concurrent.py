@@ -13,8 +13,9 @@ from ipaddress import ip_address
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.methods.bracket import Bracket, bracket
+from dutlab.methods.dut_tables import FlowCounts, StateTable
 from dutlab.methods.ledger import doubts_of, made_frames, negative_loss
-from dutlab.methods.ports import Directions, Flow, FlowCounts, Generator, IPAddress, Offer, Row, StateTable
+from dutlab.methods.ports import Directions, Flow, Generator, IPAddress, Offer, Row
 from dutlab.methods.state.asked import Asked
 from dutlab.methods.state.watched import counted
 from dutlab.units import Pps, Seconds, si
@@ -61,6 +62,7 @@ class _Filling:
     rows: list[Row] = field(default_factory=list)
     doubts: dict[DoubtKind, Doubt] = field(default_factory=dict)
     best: int = 0
+    spent_s: float = 0.0
 
     async def holds(self, flows: int) -> bool:
         """Whether so many are known at once; what fails is tried more slowly, for frames may have been lost to the rate. Raises _Cut."""
@@ -92,6 +94,11 @@ class _Filling:
         raise _Cut(f"two trials of {flows} flows in a row told nothing: {faults[0].detail}")
 
     async def _once(self, flows: int) -> tuple[Row, list[Doubt]]:
+        takes_s = 2 * (flows / self.fill + self.asked.drain)
+        if self.rows and self.spent_s + takes_s > self.asked.budget:
+            spent = f"{self.spent_s:.0f} s of {self.asked.budget:g} s are spent"
+            raise _Cut(f"{spent}, and {flows} flows at {si(self.fill, 'pps')} take {takes_s:.0f} s; raise budget or fill_rate")
+        self.spent_s += takes_s
         await self.states.forget()
         before = await self.states.counts()
         there = await self._offer(flows, Directions.FORWARD, None)

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from dutlab.doubts import Doubt
 from dutlab.methods import search
-from dutlab.methods.ports import Generator, Offer, Outcome, Row, StateTable
+from dutlab.methods.dut_tables import StateTable
+from dutlab.methods.ports import Generator, Offer, Outcome, Row
 from dutlab.methods.search_account import doubts
 from dutlab.methods.search_asked import Search
 from dutlab.methods.search_result import Found
