@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from dutlab.errors import MeasurementError
-from dutlab.methods.ports import Directions, End, Flow, FlowCounts, Offer, Outcome, RoutesLoaded
+from dutlab.methods.dut_tables import End, FlowCounts, RoutesLoaded
+from dutlab.methods.ports import Directions, Flow, Offer, Outcome
 from dutlab.spec.spread import Spread
 from simulated import Simulation
 

@@ -152,3 +152,24 @@ async def test_a_run_tells_findings_first_and_keeps_them_in_folder_records_and_r
     assert [d["grade"] for d in doubts if "MTUs from 1400 to 1500" in d["detail"]] == [
         "warning"
     ]  # 0.4 % of goodput, and every longer frame
+
+
+def test_a_testbed_file_is_examined_and_a_black_box_left_alone(
+    namespace: str, tmp_path: Path, python: str, python_env: dict[str, str]
+) -> None:
+    setup = [
+        "link add a0 mtu 9000 type veth peer name a1", "link add b0 mtu 1500 type veth peer name b1",
+        *(f"link set {port} up" for port in ("a0", "a1", "b0", "b1")),
+        "addr add 172.16.0.2/24 dev a0", "addr add 172.16.10.2/24 dev b0",
+    ]  # fmt: skip
+    subprocess.run(["ip", "-n", namespace, "-batch", "-"], input="\n".join(setup), text=True, check=True)
+    (tmp_path / "t.yaml").write_text(
+        "testbed: t\nhosts: {source: {local: true}, dut: {family: black-box}, sink: {local: true}}\n"
+        "links: {a: {path: [source:a0, dut:lan, dut:wan, sink:b0], addresses: [172.16.0.2/24, 172.16.0.1/24, 172.16.10.1/24, 172.16.10.2/24]}}\n"
+    )
+    inside = ["ip", "netns", "exec", namespace, python, "-m", "dutlab", "doctor", str(tmp_path / "t.yaml"), "--json"]
+    done = subprocess.run(inside, env=python_env, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    (found,) = [f for f in json.loads(done.stdout)["findings"] if f["kind"] == "mtu-mismatch"]
+    assert [(e["host"], e["said"]) for e in found["evidence"]] == [("source", "9000"), ("sink", "1500")]
+    assert "the router between" in found["what"]

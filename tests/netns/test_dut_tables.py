@@ -11,7 +11,7 @@ from capability import have_netns, need
 from dutlab import labs
 from dutlab.dut import family
 from dutlab.errors import MeasurementError
-from dutlab.methods.ports import End
+from dutlab.methods.dut_tables import End
 from dutlab.runner.device import JournaledDevice
 from dutlab.runner.journal import Journal, pending_undo, read_journal
 from dutlab.spec.spread import Spread

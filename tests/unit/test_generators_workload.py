@@ -97,14 +97,15 @@ def test_the_report_has_both_numbers_their_ratio_and_a_line_each(tmp_path):
     (section,) = report.sections
     (grid,) = section.grids
     rows = [[round(c.median, 6) if isinstance(c, Figure) else c for c in row.cells] for row in grid.rows]
-    assert rows[0] == ["engine", "1", "sink", "64", "a.back", 2e6, 1e6, 2e6, 400e3, 0.8, 2.5]
-    assert rows[2] == ["trafgen", "1", "sink", "64", "a.back", 300e3, 300e3, 300e3, 300e3, 0.0, 1.0]
+    assert rows[0] == ["engine, from sink", "64", "a.back", 2e6, 1e6, 2e6, 400e3, 0.8, 2.5]
+    assert rows[2] == ["trafgen, from sink", "64", "a.back", 300e3, 300e3, 300e3, 300e3, 0.0, 1.0]
     (curve,) = section.curves
     assert [(line.label, line.role) for line in curve.lines] == [
-        ("engine", "found"), ("engine, looped", "asked"), ("trafgen", "found"), ("trafgen, looped", "asked"),
+        ("engine, from sink", "found"), ("engine, from sink, looped", "asked"),
+        ("trafgen, from sink", "found"), ("trafgen, from sink, looped", "asked"),
     ]  # fmt: skip
     assert [line.points for line in curve.lines][1] == ((64.0, 1e6), (512.0, 1e6))
     assert curve.slug in {plot.name for plot in plots_of(report)}
     (headline,) = section.headlines
-    assert (headline.fastest, headline.slowest, headline.difference) == ("engine", "trafgen", "25 % less")
+    assert (headline.fastest, headline.slowest, headline.difference) == ("engine, from sink", "trafgen, from sink", "25 % less")
     assert "RIG_LIMITED" not in {note.kind for note in report.notes}, "that the generator is the limit is an answer here, not a doubt"

@@ -14,6 +14,7 @@ from dutlab.errors import InputError
 from dutlab.interop.imported_run import ImportOptions, write_imported
 from dutlab.interop.importers import KINDS
 from dutlab.report import write_report
+from dutlab.report.gather import gather
 from dutlab.store.run_folder import RunFolder
 from ipgen_files import line as ipgen_line
 
@@ -155,3 +156,15 @@ def test_a_time_that_no_clock_has_shown_is_left_out():
     said["start"]["timestamp"]["timesecs"] = 1e300
     (trial,) = read("iperf3", "x.json", json.dumps(said).encode())
     assert trial.started is None
+
+
+def test_files_of_two_devices_say_nothing_of_what_limited_the_slower_one(tmp_path):
+    said = json.loads((IPERF3 / "ok.json").read_bytes())
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "fast.json").write_text(json.dumps(said))
+    said["end"]["sum_received"]["bits_per_second"] /= 3
+    (tmp_path / "files" / "slow.json").write_text(json.dumps(said))
+    done = CliRunner().invoke(import_files, ["iperf3", str(tmp_path / "files"), "--runs", str(tmp_path / "runs")])
+    assert done.exit_code == 0, done.output
+    run = next(p for p in (tmp_path / "runs").iterdir() if p.is_dir())
+    assert [row.words for row in gather(run, run).limits] == ["what limited it is not known"] * 2

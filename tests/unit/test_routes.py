@@ -6,7 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from dutlab.errors import InputError, MeasurementError
-from dutlab.methods.ports import Bench, End
+from dutlab.methods.dut_tables import End
+from dutlab.methods.ports import Bench
 from dutlab.methods.routes import measure
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.base import Wire

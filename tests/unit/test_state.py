@@ -123,6 +123,13 @@ async def test_frames_lost_to_the_rate_alone_are_tried_more_slowly_and_do_not_co
     assert {r["fill_per_s"] for r in measured.tables["concurrent_trials"]} >= {16_000.0, 8_000.0}
 
 
+async def test_a_search_that_takes_longer_than_it_was_given_ends_with_what_it_has():
+    measured, figures = await found(dut(States(most=9000)), tests=["concurrent"], fill_rate=1000.0, budget=20.0)
+    assert figures == {"concurrent_flows": 4096}
+    (doubt,) = [d for d in measured.doubts if d.kind is DoubtKind.SEARCH_CUT]
+    assert "raise budget or fill_rate" in doubt.detail
+
+
 async def test_a_generator_that_is_too_slow_is_named_as_the_limit():
     generator = dut(States(most=9000))
     generator.simulation.reach_pps = 100.0
@@ -165,6 +172,21 @@ async def test_what_cannot_be_set_or_is_not_there_fails_in_words():
 def test_what_makes_no_sense_is_refused(body, says):
     with pytest.raises(ValidationError, match=says):
         StateWorkload.model_validate(body)
+
+
+async def test_a_generator_that_dies_in_mid_search_leaves_what_was_found_until_then():
+    generator = dut(States(most=9000))
+    generator.simulation.dumb_from = 5
+    measured, figures = await found(generator, tests=["concurrent"], fill_rate=10_000.0)
+    assert figures == {"concurrent_flows": 2048}
+    assert len(measured.tables["concurrent_trials"]) == 2
+    assert any("ended early" in d.detail for d in measured.doubts if d.kind is DoubtKind.SEARCH_CUT)
+
+
+async def test_a_limit_that_the_dut_does_not_explain_is_doubted():
+    for tells in (True, False):
+        measured, _ = await found(dut(States(most=9000, tells=tells)), tests=["concurrent"], fill_rate=10_000.0)
+        assert (DoubtKind.LIMIT_UNEXPLAINED in {d.kind for d in measured.doubts}) == (not tells)
 
 
 async def test_a_test_that_fails_leaves_the_other_as_it_is():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dutlab.doubts import DoubtKind
 from dutlab.errors import ToolFailed, ToolMissing
 from dutlab.hosts.host import Done
 from dutlab.hosts.local import LocalHost
@@ -129,3 +130,14 @@ async def test_an_absent_or_foreign_trafgen_is_named_with_the_remedy(fake, scrip
     with pytest.raises(ToolMissing, match=f"source: trafgen {why}"):
         await fake(script).check(LocalHost("source"))
     assert await fake("echo 'trafgen 0.6.8 (Flutternozzle), Git id: (none)'").check(LocalHost("source")) == "0.6.8"
+
+
+@pytest.mark.parametrize(("took", "seconds"), [("0 sec, 70013 usec", 3.0), ("4 sec, 500000 usec", 4.5)])
+async def test_the_seconds_of_a_rate_are_those_asked_for_or_what_it_took_if_that_was_longer(fake, took, seconds):
+    told = await fake(f"printf '  3000 packets outgoing\\n  {took} on CPU0 (3000 packets)\\n'").send(way(), asked(rate=1000.0))
+    assert (told.tried_frames, told.seconds) == (3000, seconds)
+    assert [d.kind for d in told.doubts] == [DoubtKind.SENT_IN_BURSTS]
+
+
+def test_nothing_cannot_be_asked_for():
+    assert packet_of(way(), asked(rate=0.001, seconds=1.0), 0, Pps(0.001))[1] == ["--cpus", "1", "--num", "1", "--rate", "1pps"]

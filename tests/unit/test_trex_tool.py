@@ -71,7 +71,7 @@ def release(tmp_path, monkeypatch):
     return tmp_path
 
 
-def offered(model, offer, links=("a",)):
+def offered(model, offer, links=("a",), *, fails_first=False):
     async def drive():
         host = LocalHost("source")
         port = Port(host="source", interface="lo")
@@ -79,6 +79,9 @@ def offered(model, offer, links=("a",)):
         tool = trex.Trex(model, Place({"source": host, "sink": host}, testbed, {}, None))
         try:
             version = await tool.check()
+            if fails_first:
+                with pytest.raises(ToolFailed, match="server is gone"):
+                    await tool.offer(offer)
             return version, await tool.offer(offer)
         finally:
             await tool.close()
@@ -170,6 +173,16 @@ def test_a_client_that_fails_is_one_sentence_with_the_reason(release, change, wh
     api.write_text(change(api.read_text()))
     with pytest.raises(ToolFailed, match=f"source: .*{why}"):
         offered(model(release), wanted())
+
+
+def test_after_a_failure_the_next_trial_begins_with_a_new_server(release):
+    api = release / "automation/trex_control_plane/interactive/trex/stl/api.py"
+    once = "mark = Path(os.environ['TREX_STAND_IN'], 'gone')\n        if not mark.exists():\n            mark.touch()\n            raise STLError('server is gone')"
+    api.write_text(api.read_text().replace("def get_stats(self, ports=None):", f"def get_stats(self, ports=None):\n        {once}"))
+    (release / "t-rex-64").write_text('#!/bin/sh\necho started >>"$TREX_STAND_IN/starts"\nexec sleep 60\n')
+    _, outcome = offered(model(release), wanted(), fails_first=True)
+    assert outcome.flows[0].sent_frames == 400
+    assert (release / "starts").read_text() == "started\nstarted\n"
 
 
 def test_a_folder_without_trex_and_a_server_with_too_few_ports_are_told(release, tmp_path):

@@ -46,7 +46,7 @@ def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], 
     try:
         trials, faults = read_files(kind, named, options)
         name = f"{kind}-{paths[0].stem}" if len(paths) == 1 else f"{kind}-import"
-        run = write_imported(runs, _safe(name), trials, command=("dutlab", *sys.argv[1:]), now=datetime.now(UTC))
+        run = write_imported(runs, _safe(name), trials, command=("dutlab", *sys.argv[1:]), now=datetime.now(UTC), bed=KINDS[kind].bed)
     except OSError as e:
         raise InputError(f"{e.filename}: cannot be read: {e.strerror}") from e
     written = write_report([run.path], formats=("html", "md", "csv", "json"), out=None)

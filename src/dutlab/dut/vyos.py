@@ -9,6 +9,7 @@ Tried against transcripts of documented outputs only, never on a machine.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,10 +26,11 @@ from dutlab.spec.testbed import Link, Testbed
 _TREES = ("firewall", "nat", "nat66", "system ip disable-forwarding", "system ipv6 disable-forwarding")
 """What a mode replaces. The configuration holds secrets elsewhere, so nothing else is read."""
 _TEMPLATE = "source /opt/vyatta/etc/functions/script-template"
+_OF_TREES = re.compile(rf"set (?:{'|'.join(_TREES)})(?: |$)")
 _READ_WHOLE = "dutlab: read"
 _COMMITTED = "dutlab: committed"
 _READ = f"""{_TEMPLATE}
-run show configuration commands | grep -E '^set ({"|".join(_TREES)})( |$)'
+run show configuration commands | grep -E 'set ({"|".join(_TREES)})( |$)'
 echo '{_READ_WHOLE}'
 exit
 """
@@ -84,7 +86,7 @@ async def _configured(dut: Host) -> list[str]:
         raise HostError(
             f"its configuration cannot be read: {said}", host=dut.name, remedy="log in as a user of VyOS 1.4 or later that may configure it"
         )
-    return [line for line in plain(done.text).splitlines() if line.startswith("set ")]
+    return [line for line in plain(done.text).splitlines() if _OF_TREES.match(line)]
 
 
 def _script(lines: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.methods.ports import Measured
@@ -74,7 +75,13 @@ def moment_in(text: object) -> datetime | None:
         return None
 
 
-def write_imported(runs: Path, name: str, trials: Sequence[Imported], *, command: Sequence[str], now: datetime) -> RunFolder:
+Bed = Literal["one", "unknown"]
+"""Whether all that was imported stood in one testbed, or nobody knows: then no mode tells anything of what limited another."""
+
+
+def write_imported(
+    runs: Path, name: str, trials: Sequence[Imported], *, command: Sequence[str], now: datetime, bed: Bed = "one"
+) -> RunFolder:
     """A finished run under `runs`, called `name`. Raises StoreError, OSError."""
     cells = _repeats([trial.cell for trial in trials])
     run = RunFolder.create(
@@ -86,6 +93,7 @@ def write_imported(runs: Path, name: str, trials: Sequence[Imported], *, command
             "experiment": {
                 "name": name,
                 "imported": True,
+                "bed": bed,
                 "order": "as-written",
                 "factors": {"mode": list(dict.fromkeys(cell.mode for cell in cells))},
             },

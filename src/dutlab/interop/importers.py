@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dutlab.errors import InputError
-from dutlab.interop.imported_run import Imported, ImportOptions, imported_cell
+from dutlab.interop.imported_run import Bed, Imported, ImportOptions, imported_cell
 from dutlab.methods.ports import Measured
 
 Importer = Callable[[str, bytes, ImportOptions], list[Imported]]
@@ -17,10 +17,11 @@ Importer = Callable[[str, bytes, ImportOptions], list[Imported]]
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of file. `read` is its Importer, as module:function; `workload` is what its trials are called."""
+    """A kind of file. `read` is its Importer, as module:function; `workload` is what its trials are called; `bed` is of all its modes."""
 
     read: str
     workload: str
+    bed: Bed = "unknown"
 
     @property
     def importer(self) -> Importer:
@@ -32,7 +33,7 @@ class Kind:
 
 KINDS: Mapping[str, Kind] = {
     "conductor": Kind("dutlab.interop.conductor_run:imported", "steps"),
-    "figures": Kind("dutlab.interop.figure_table:imported", "figures"),
+    "figures": Kind("dutlab.interop.figure_table:imported", "figures", bed="one"),
     "fio": Kind("dutlab.interop.fio_run:imported", "fio"),
     "flent": Kind("dutlab.interop.flent_run:imported", "flent"),
     "iperf3": Kind("dutlab.interop.iperf3_run:imported", "iperf3"),

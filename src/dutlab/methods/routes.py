@@ -17,7 +17,8 @@ from ipaddress import ip_network
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods import search, sweep
 from dutlab.methods.carrying import Carrying
-from dutlab.methods.ports import Bench, Measured, RoutesLoaded, RouteTable
+from dutlab.methods.dut_tables import RoutesLoaded, RouteTable
+from dutlab.methods.ports import Bench, Measured
 from dutlab.plan.cell import Cell
 from dutlab.spec.spread import Spread
 from dutlab.spec.traffic import FlowSet, Traffic

@@ -79,7 +79,7 @@ def report_of(read: ReadRun, base: Path) -> RunReport:
     found_sections = sections(run, groups, order, book)
     means, facts = core_means(run, groups), _hosts(run, faults)
     lab = _lab(testbed, records)
-    found_limits = limits(groups, means, facts, lab=lab is not None)
+    found_limits = limits(groups, means, facts, lab=lab is not None, one_bed=experiment.get("bed") != "unknown")
     started = min((r.started for r in records), default=None)
     ended = max((r.ended for r in records), default=None)
     of_trial = {r.trial: r for r in records}

@@ -14,14 +14,14 @@ from dutlab.report.words import KPPS, by_words
 from dutlab.store.run_folder import RunFolder
 
 _FIGURES = (
-    ("sent, no device", "rig_sent_pps"),
-    ("received, no device", "rig_received_pps"),
-    ("sent", "sent_pps"),
+    ("looped: sent", "rig_sent_pps"),
+    ("received", "rig_received_pps"),
+    ("DUT: sent", "sent_pps"),
     ("received", "received_pps"),
-    ("lost of sent", "loss_ratio"),
-    ("no device ÷ device", "headroom_ratio"),
+    ("lost", "loss_ratio"),
+    ("looped ÷ DUT", "headroom_ratio"),
 )
-_HEADS = ("generator", "streams", "sends", "frames", "link")
+_HEADS = ("generator", "frames", "link")
 
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
@@ -36,8 +36,9 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         workload="generators",
         title="Generators",
         lead=(
-            "Each generator as fast as it can: from source straight to sink, and through the DUT. Where both agree the generator or the "
-            "sink is the limit, and the DUT may do more; a generator that makes less than another measures itself, not the DUT."
+            "Each generator as fast as it can: looped, from source straight to sink, and through the DUT. Where both agree the "
+            "generator or the sink is the limit, and the DUT may do more; a generator that makes less than another measures itself, "
+            "not the DUT."
         ),
         grids=(Grid("generators", "Frames a second of each generator", columns, tuple(rows), book.common(marks)),),
         curves=tuple(curve for label in labels for curve in _curves([g for g in groups if g.label == label], label)),
@@ -63,8 +64,8 @@ def _sender(group: Group) -> str:
 
 
 def _row(group: Group, link: str, book: NoteBook) -> GridRow:
-    size, streams = str(group.cell.params.get("frame_size")), str(group.cell.params.get("streams"))
-    words = (_generator(group), streams, _sender(group), size, link)
+    size = str(group.cell.params.get("frame_size"))
+    words = (_line_name(group), size, link)
     values = (value_of(group, link, figure, book) for _, figure in _FIGURES)
     return GridRow(group.label, (*words, *values), links=group.cell.link_label, link=link, size=size)
 
@@ -91,6 +92,7 @@ def _curves(groups: Sequence[Group], label: str) -> Iterator[Curve]:
                 y_title="received",
                 y="received_pps",
                 lines=tuple(line for line in lines if line.points),
+                scale="log",
                 note="Broken lines, looped: the same from source straight to sink.",
             )
 
@@ -108,8 +110,9 @@ def _headlines(groups: Sequence[Group], label: str, book: NoteBook) -> Iterator[
 
 
 def _line_name(group: Group) -> str:
-    streams = group.cell.params.get("streams")
-    return _generator(group) if streams == 1 else f"{_generator(group)}, {streams} streams"
+    """`trafgen`, `iperf3-udp ×2, from sink`: streams and host where they are not one and the source."""
+    streams, sender = group.cell.params.get("streams"), _sender(group)
+    return f"{_generator(group)}{'' if streams == 1 else f' ×{streams}'}{'' if sender == 'source' else ', from sink'}"
 
 
 def _points(groups: Sequence[Group], link: str, figure: str) -> tuple[tuple[float, float], ...]:

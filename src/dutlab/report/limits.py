@@ -29,11 +29,16 @@ _Place = tuple[str, tuple[str, ...], str]
 """Workload, links, and all parameters but the frame size."""
 
 
-def limits(groups: Sequence[Group], means: CoreMeans, hosts: Mapping[str, Mapping[str, Any]], *, lab: bool) -> tuple[LimitRow, ...]:
-    """One row a cell that has a figure which can be limited by anything: goodput, or frames received, found or sustained."""
+def limits(
+    groups: Sequence[Group], means: CoreMeans, hosts: Mapping[str, Mapping[str, Any]], *, lab: bool, one_bed: bool = True
+) -> tuple[LimitRow, ...]:
+    """One row a cell that has a figure which can be limited by anything: goodput, or frames received, found or sustained.
+
+    Where the modes are not known to have stood in one testbed, none tells anything of another.
+    """
     measured = [g for g in groups if g.measured and _main(g)[0]]
     labels = {label: n for n, label in enumerate(dict.fromkeys(g.label for g in groups))}
-    near = _Near.of(measured)
+    near = _Near.of(measured, one_bed=one_bed)
     ordered = sorted(measured, key=lambda g: (labels[g.label], g.cell.workload, len(g.cell.links), g.cell.links, size_order(_size(g))))
     return tuple(_row(g, near, _cores(g, means), _table_size(hosts), lab=lab) for g in ordered)
 
@@ -50,7 +55,7 @@ class _Near:
     """Workload, parameters, label and frame size → the links of several that were driven at once, and what came through them together."""
 
     @classmethod
-    def of(cls, groups: Sequence[Group]) -> Self:
+    def of(cls, groups: Sequence[Group], *, one_bed: bool) -> Self:
         of_label: dict[tuple[_Place, str], list[Group]] = defaultdict(list)
         fastest: dict[tuple[_Place, str, str], list[tuple[float, str]]] = defaultdict(list)
         sums: dict[tuple[str, str, str, str], list[tuple[tuple[str, ...], float]]] = defaultdict(list)
@@ -64,7 +69,7 @@ class _Near:
                     fastest[place, size, name] = sorted(((v, label) for label, v in best.items()), reverse=True)[:2]
                     if name == figure and len(group.cell.links) > 1:
                         sums[group.cell.workload, place[2], group.label, size].append((group.cell.links, value))
-        return cls(of_label, fastest, sums)
+        return cls(of_label, fastest if one_bed else {}, sums)
 
 
 def _row(group: Group, near: _Near, cores: Sequence[Core], table: float | None, *, lab: bool) -> LimitRow:

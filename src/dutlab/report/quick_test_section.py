@@ -21,14 +21,13 @@ _TRIAL_S = 60
 _FIGURES = (
     ("NDR", "ndr_lower_pps"),
     ("PDR", "pdr_lower_pps"),
-    ("NDR on the wire, L1", "ndr_lower_bps_l1"),
-    ("half load", "half_load_pps"),
-    ("lost or not taken there", "half_loss_ratio"),
-    ("latency, least", "half_latency_min_ns"),
+    ("NDR, L1", "ndr_lower_bps_l1"),
+    ("lost", "half_loss_ratio"),
+    ("least", "half_latency_min_ns"),
     ("median", "half_latency_p50_ns"),
     ("99.9 %", "half_latency_p999_ns"),
 )
-_LINE, _RIG = GridColumn("of line rate", "ndr_line_ratio"), GridColumn("headroom of the rig", "headroom_ratio")
+_LINE, _RIG = GridColumn("of line rate", "ndr_line_ratio"), GridColumn("headroom", "headroom_ratio")
 
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
@@ -44,14 +43,22 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     ]
     rows = [_row(g, columns, book) for g in groups]
     marks = [cell.marks for row in rows for cell in row.cells if isinstance(cell, Figure)]
-    records = [r for g in groups for r in g.measured]
+    records, unknown = [r for g in groups for r in g.measured], list(_not_known(run))
     return Section(
         slug=WORKLOAD,
         workload=WORKLOAD,
         title="Quick test",
         lead=LEAD,
-        grids=(Grid(WORKLOAD, "Rates and latency", tuple(columns), tuple(rows), book.common(marks)),),
-        words=(*_found(records), *_notes(records), *_not_known(run), *_how_to_go_on(run)),
+        grids=(
+            Grid(
+                WORKLOAD,
+                "Rates; loss and latency at half of the NDR; what the rig does without the device ÷ NDR",
+                tuple(columns),
+                tuple(rows),
+                book.common(marks),
+            ),
+        ),
+        words=(*_found(records), *_notes(records), *([f"Not known: {'; '.join(unknown)}."] if unknown else []), *_how_to_go_on(run)),
         deviations=tuple(_deviations(records)),
     )
 
@@ -59,7 +66,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
 def sentences(run: RunFolder) -> Iterator[str]:
     """The same in plain lines, for a terminal."""
     records = [r for r in run.records() if r.cell.workload == WORKLOAD and r.status == "measured"]
-    yield from (*_found(records), *_not_known(run), *_how_to_go_on(run))
+    yield from (*_found(records), *(f"Not known: {what}." for what in _not_known(run)), *_how_to_go_on(run))
 
 
 def _row(group: Group, columns: Sequence[GridColumn], book: NoteBook) -> GridRow:
@@ -103,7 +110,8 @@ def _notes(records: Sequence[TrialRecord]) -> Iterator[str]:
 
 def _not_known(run: RunFolder) -> Iterator[str]:
     unknown = run.resolved.get("unknown")
-    yield from (f"Not known: {what}." for what in (*(unknown if isinstance(unknown, list) else ()), *_of_rig(run)))
+    yield from (str(what) for what in (unknown if isinstance(unknown, list) else ()))
+    yield from _of_rig(run)
 
 
 def _of_rig(run: RunFolder) -> Iterator[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from dutlab.doubts import Doubt, DoubtKind
@@ -24,6 +24,7 @@ from dutlab.tools.engine_load import DESTINATION_PORT, Way
 from dutlab.tools.generators import Place
 from dutlab.tools.path_counters import TOLERATED, PathCount, PortCount, lost_by_place, read_path
 from dutlab.tools.taking import Reading, taken
+from dutlab.tools.together import together
 from dutlab.tools.ways import ways_of
 from dutlab.units import FrameBytes, Pps, Seconds
 
@@ -45,8 +46,8 @@ class Asked:
 
     @property
     def frames(self) -> int | None:
-        """How many these are; None where nobody can know before."""
-        return None if self.rate is None else round(self.rate * self.seconds)
+        """How many these are, at least one; None where nobody can know before."""
+        return None if self.rate is None else max(1, round(self.rate * self.seconds))
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class CountedGenerator:
 
     def __init__(self, program: Program, place: Place) -> None:
         self._program, self._place = program, place
-        self._version = ""
+        self._version, self._sink_checked = "", False
 
     async def check(self) -> str:
         """Of the host that sends; the other needs nothing of it."""
@@ -109,15 +110,14 @@ class CountedGenerator:
     async def offer(self, offer: Offer) -> Outcome:
         """Raises ToolFailed, HostError."""
         ways = await ways_of(self._place.hosts, self._place.testbed, offer)
-        if any(way.is_back for way in ways):
-            await self._program.check(self._place.hosts["sink"])
+        await self._check_sink(ways)
         ((size, _),) = offer.mix.parts  # no experiment asks for more: spec.generators
-        if offer.warmup > 0:
-            await self._send(ways, Asked(size, offer.rate, max(offer.warmup, SHORTEST)))
-            await asyncio.sleep(WARMUP_DRAIN)
         asked = Asked(size, offer.rate, max(offer.duration, SHORTEST))
         async with AsyncExitStack() as taking:
             takers = [await taking.enter_async_context(self._taken(way)) for way in ways]
+            if offer.warmup > 0:
+                await self._send(ways, replace(asked, seconds=max(offer.warmup, SHORTEST)))
+                await asyncio.sleep(WARMUP_DRAIN)
             before = await asyncio.gather(*(self._counts(way, taker) for way, taker in zip(ways, takers, strict=True)))
             told = await self._send(ways, asked)
             await asyncio.sleep(offer.drain)
@@ -135,15 +135,15 @@ class CountedGenerator:
             },
         )
 
+    async def _check_sink(self, ways: Sequence[Way]) -> None:
+        """Once, and only where it is to send too."""
+        if not self._sink_checked and any(way.is_back for way in ways):
+            await self._program.check(self._place.hosts["sink"])
+            self._sink_checked = True
+
     async def _send(self, ways: Sequence[Way], asked: Asked) -> list[Told]:
-        """On all ways at once; when one fails, the others are ended too."""
-        tasks = [asyncio.create_task(self._program.send(way, asked)) for way in ways]
-        try:
-            return list(await asyncio.gather(*tasks))
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        """On all ways at once."""
+        return await together(self._program.send(way, asked) for way in ways)
 
     def _taken(self, way: Way) -> AbstractAsyncContextManager[Reading]:
         return taken(self._place.hosts[way.receiver], way.receives_on.interface)

@@ -24,6 +24,7 @@ from dutlab.spec.testbed import Testbed
 from dutlab.tools import iperf3_json
 from dutlab.tools.iperf3_json import Result, UnreadableError
 from dutlab.tools.iperf3_program import FIRST_PORT, INSTALL, PORTS_TRIED, PROGRAM, TOOL, listen, pinned, version_of
+from dutlab.tools.together import together
 
 GRACE_S = 15.0
 """Beyond omit and duration: connecting, exchanging results, ending."""
@@ -122,13 +123,7 @@ class Iperf3:
                 servers[name] = await listen(
                     server.host, server.address, FIRST_PORT + i * PORTS_TRIED, ended_at_exit, cores=self._cpus.get(server.role)
                 )
-            tasks = [asyncio.create_task(self._one(name, tests[name], test, *servers[name])) for name in tests]
-            try:
-                return await asyncio.gather(*tasks)
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+            return await together(self._one(name, tests[name], test, *servers[name]) for name in tests)
 
     async def _one(self, name: str, ends: tuple[_End, _End], test: _Test, port: int, server: Process) -> _Ran:
         """The whole test, from the client's end to the server's. Raises ToolFailed."""

@@ -103,4 +103,4 @@ def read_ends(client: Done, server: Done, length: int, raw: Mapping[str, bytes])
 
 def _bit_rate(datagrams: Datagrams) -> str:
     """Payload bits a second of one stream (`-b`); 0 is no limit."""
-    return "0" if datagrams.rate is None else str(round(datagrams.rate * datagrams.length * 8 / datagrams.streams))
+    return "0" if datagrams.rate is None else str(max(1, round(datagrams.rate * datagrams.length * 8 / datagrams.streams)))

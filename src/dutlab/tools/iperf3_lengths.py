@@ -10,7 +10,6 @@ length.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -24,6 +23,7 @@ from dutlab.spec.testbed import Testbed
 from dutlab.tools.iperf3_datagrams import Datagrams, End, Sent, send
 from dutlab.tools.iperf3_program import FIRST_PORT, PORTS_TRIED
 from dutlab.tools.ping import Ping
+from dutlab.tools.together import together
 from dutlab.units import si
 
 _UDP = 8
@@ -47,7 +47,7 @@ class Iperf3Lengths:
         raw: dict[str, bytes] = {}
         doubts: list[Doubt] = []
         for datagrams in wanted:
-            sent = await asyncio.gather(*(self._one(name, nth, datagrams) for nth, name in enumerate(cell.links)))
+            sent = await together(self._one(name, nth, datagrams) for nth, name in enumerate(cell.links))
             for name, of_link in zip(cell.links, sent, strict=True):
                 rows.append(_row(name, datagrams.length, of_link, mtus[name], self._version(name)))
                 raw |= of_link.raw

@@ -21,6 +21,7 @@ from dutlab.tools.generators import GeneratorTool, Place
 from dutlab.tools.iperf3_datagrams import Datagrams, End, Sent, send
 from dutlab.tools.iperf3_program import FIRST_PORT, PORTS_TRIED, version_of
 from dutlab.tools.path_counters import PathCount, lost_by_place, read_path
+from dutlab.tools.together import together
 from dutlab.tools.ways import ways_of
 
 
@@ -52,13 +53,7 @@ class Iperf3Udp:
         ((size, _),) = offer.mix.parts  # no experiment asks for more: spec.generators
         datagrams = {way.name: self._datagrams(way, size, offer) for way in ways}
         before = await self._paths(ways)
-        tasks = [asyncio.create_task(self._send(way, datagrams[way.name], nth)) for nth, way in enumerate(ways)]
-        try:
-            sent = await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        sent = await together(self._send(way, datagrams[way.name], nth) for nth, way in enumerate(ways))
         after = await self._paths(ways)
         flows = [
             flow_of(

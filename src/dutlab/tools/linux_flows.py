@@ -13,7 +13,7 @@ from dutlab.dut.mode import Announce, UndoStep
 from dutlab.dut.nft_rules import TABLE
 from dutlab.errors import MeasurementError, ToolMissing
 from dutlab.hosts.host import Host
-from dutlab.methods.ports import FlowCounts
+from dutlab.methods.dut_tables import FlowCounts
 
 _SYS = "/proc/sys/net/netfilter"
 _TIMEOUTS = ("nf_conntrack_udp_timeout", "nf_conntrack_udp_timeout_stream")

@@ -13,7 +13,7 @@ from ipaddress import IPv4Address, IPv6Address
 from dutlab.dut.mode import Announce, UndoStep
 from dutlab.errors import MeasurementError
 from dutlab.hosts.host import Host
-from dutlab.methods.ports import End, RoutesLoaded
+from dutlab.methods.dut_tables import End, RoutesLoaded
 from dutlab.spec.spread import IPNetwork, Spread
 from dutlab.spec.testbed import Testbed
 

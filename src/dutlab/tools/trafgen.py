@@ -8,7 +8,6 @@ rate that nobody reaches, so that it calls for each frame and waits.
 
 from __future__ import annotations
 
-import asyncio
 import re
 
 from dutlab.doubts import Doubt, DoubtKind
@@ -19,6 +18,7 @@ from dutlab.spec.generators.base import StreamsModel
 from dutlab.tools.counted import Asked, CountedGenerator, Told, run_for
 from dutlab.tools.engine_load import DESTINATION_PORT, Way
 from dutlab.tools.generators import GeneratorTool, Place
+from dutlab.tools.together import together
 from dutlab.units import Pps
 
 TOOL = PROGRAM = "trafgen"
@@ -74,17 +74,13 @@ class Trafgen:
         host = self._place.hosts[way.sender]
         rate = UNREACHED if asked.rate is None and self._ring_gives_up else asked.rate
         configs = [packet_of(way, asked, core, rate) for core in self._cores(way.sender, rate)]
-        streams = [asyncio.create_task(_stream(host, way, asked, config)) for config in configs]
-        try:
-            done = await asyncio.gather(*streams)
-        finally:
-            for stream in streams:
-                stream.cancel()
-            await asyncio.gather(*streams, return_exceptions=True)
+        done = await together(_stream(host, way, asked, config) for config in configs)
         raw = {f"trafgen-{way.name}-{i}.txt": d.stdout + d.stderr for i, d in enumerate(done)}
         read = [read_end(d, host=host.name, raw=raw) for d in done]
         doubts = () if asked.rate is None else (Doubt(DoubtKind.SENT_IN_BURSTS, about=way.name),)
-        seconds = max(seconds for _, seconds in read) if asked.rate is None else float(asked.seconds)
+        seconds = max(seconds for _, seconds in read)
+        if asked.rate is not None:  # it does not wait after the last second's frames
+            seconds = max(seconds, float(asked.seconds))
         facts = {"trafgen_path": "its ring gave up, so a call for each frame" if rate is UNREACHED else "ring" if rate is None else "calls"}
         return Told(sum(frames for frames, _ in read), seconds, raw, doubts, facts)
 
@@ -105,7 +101,7 @@ def packet_of(way: Way, asked: Asked, core: int, rate: Pps | None) -> tuple[str,
     frame = f"{{ {body}, udp(sp={way.source_port}, dp={DESTINATION_PORT}), fill(0, {payload}) }}\n"
     if rate is not None:
         count = [] if asked.frames is None else ["--num", str(asked.frames)]
-        return frame, ["--cpus", "1", *count, "--rate", f"{round(rate)}pps"]
+        return frame, ["--cpus", "1", *count, "--rate", f"{max(1, round(rate))}pps"]  # 0 is no limit
     return f"cpu({core}): {frame}", ["--cpus", str(core + 1)]
 
 

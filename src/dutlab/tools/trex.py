@@ -257,6 +257,7 @@ class Client:
         if answer.get("id") != number or not ("err" in answer or isinstance(answer.get("ok"), dict)):
             raise await self._failed(f"answered `{op}` with {heard[:100]!r}")
         if "err" in answer:
+            self.alive = False  # whatever is wrong, the next trial begins with a new client, and a new server if that is ours
             raise ToolFailed(f"{op}: {answer['err']}", tool=TOOL, host=self._host.name, raw={"trex-client.jsonl": self.take_lines()})
         return dict(answer["ok"])
 

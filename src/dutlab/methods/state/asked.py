@@ -37,6 +37,8 @@ class Asked:
     table: int | None
     nat_ports: tuple[int, int] | None
     drain: Seconds
+    budget: Seconds
+    """Of sending, for the concurrent flows."""
 
     def flows(self, count: int, seed: int) -> Traffic:
         """So many different ones; of another seed others. Raises InputError for more than there are."""
@@ -65,6 +67,7 @@ def asked_of(cell: Cell) -> Asked:
             table=None if (table := params.get("table_flows")) is None else int(table),
             nat_ports=None if ports is None else (int(first), int(last)),
             drain=Seconds(float(params["drain_s"] or 0)),
+            budget=Seconds(float(params["budget_s"] or 0)),
         )
     except (KeyError, ValueError) as e:
         raise InputError(f"workload {cell.workload} is not fully described: {e}", remedy="see `state` in the reference") from e

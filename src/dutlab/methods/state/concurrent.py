@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 
 from dutlab.doubts import Doubt, DoubtKind
+from dutlab.errors import MeasurementError
 from dutlab.methods.bracket import Bracket, bracket
+from dutlab.methods.dut_tables import FlowCounts, StateTable
 from dutlab.methods.ledger import doubts_of, made_frames, negative_loss
-from dutlab.methods.ports import Directions, Flow, FlowCounts, Generator, IPAddress, Offer, Row, StateTable
+from dutlab.methods.ports import Directions, Flow, Generator, IPAddress, Offer, Row
 from dutlab.methods.state.asked import Asked
 from dutlab.methods.state.watched import counted
 from dutlab.units import Pps, Seconds, si
@@ -61,6 +63,7 @@ class _Filling:
     rows: list[Row] = field(default_factory=list)
     doubts: dict[DoubtKind, Doubt] = field(default_factory=dict)
     best: int = 0
+    spent_s: float = 0.0
 
     async def holds(self, flows: int) -> bool:
         """Whether so many are known at once; what fails is tried more slowly, for frames may have been lost to the rate. Raises _Cut."""
@@ -92,6 +95,11 @@ class _Filling:
         raise _Cut(f"two trials of {flows} flows in a row told nothing: {faults[0].detail}")
 
     async def _once(self, flows: int) -> tuple[Row, list[Doubt]]:
+        takes_s = 2 * (flows / self.fill + self.asked.drain)
+        if self.rows and self.spent_s + takes_s > self.asked.budget:
+            spent = f"{self.spent_s:.0f} s of {self.asked.budget:g} s are spent"
+            raise _Cut(f"{spent}, and {flows} flows at {si(self.fill, 'pps')} take {takes_s:.0f} s; raise budget or fill_rate")
+        self.spent_s += takes_s
         await self.states.forget()
         before = await self.states.counts()
         there = await self._offer(flows, Directions.FORWARD, None)
@@ -142,9 +150,12 @@ async def measure(generator: Generator, states: StateTable, asked: Asked, fill: 
     try:
         found = await bracket(filling.holds, first=min(FIRST_FLOWS, asked.most), most=asked.most, resolution=asked.width)
         notes, doubts = _words(found, filling, limits)
-    except (_Cut, _Nothing) as end:
+    except (_Cut, _Nothing, MeasurementError) as end:
+        if not filling.rows:
+            raise
         found, notes = Bracket(filling.best, None), [f"concurrent flows: {end}"]
-        doubts = [Doubt(DoubtKind.SEARCH_CUT if isinstance(end, _Cut) else DoubtKind.NO_LOWER_BOUND, str(end), "concurrent_flows")]
+        kind = DoubtKind.NO_LOWER_BOUND if isinstance(end, _Nothing) else DoubtKind.SEARCH_CUT
+        doubts = [Doubt(kind, str(end), "concurrent_flows")]
     await states.forget()
     return Concurrent(found, filling.rows, notes, [*doubts, *filling.doubts.values()])
 
@@ -167,12 +178,15 @@ def _words(found: Bracket, filling: _Filling, limits: FlowCounts) -> tuple[list[
     if found.failed_from is None:
         words = f"all of {found.held} flows are held, as many as were to be tried: the limit lies higher"
         return [*notes, f"concurrent flows: {words}"], [Doubt(DoubtKind.NO_UPPER_BOUND, words, "concurrent_flows")]
-    return [*notes, f"concurrent flows: {_ended_by(found.failed_from, rows, limits)}"], []
+    row = next(row for row in reversed(rows) if row["asked_flows"] == found.failed_from)
+    words = _ended_by(found.failed_from, row, limits)
+    explained = turned_away(row) or (limits.most is not None and found.failed_from > limits.most)
+    doubts = [] if explained else [Doubt(DoubtKind.LIMIT_UNEXPLAINED, words, "concurrent_flows")]
+    return [*notes, f"concurrent flows: {words}"], doubts
 
 
-def _ended_by(failed_from: int, rows: Sequence[Row], limits: FlowCounts) -> str:
-    """What the DUT's own counters say of the smallest number that it did not hold."""
-    row = next(row for row in reversed(rows) if row["asked_flows"] == failed_from)
+def _ended_by(failed_from: int, row: Row, limits: FlowCounts) -> str:
+    """What the DUT's own counters say of the smallest number that it did not hold, as `row` has it."""
     grown = {name.removesuffix("_count"): int(row[name] or 0) for name in row if name.endswith("_count") and row[name]}
     counts = ", ".join(f"{name} {number}" for name, number in grown.items()) or "no counter of the DUT rose"
     if limits.most is not None and failed_from > limits.most:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from dutlab.doubts import Doubt
 from dutlab.errors import MeasurementError
-from dutlab.methods.ports import Bench, Measured, StateTable, Table
+from dutlab.methods.dut_tables import StateTable
+from dutlab.methods.ports import Bench, Measured, Table
 from dutlab.methods.state import concurrent, rate
 from dutlab.methods.state.asked import Asked, StateTest, asked_of
 from dutlab.plan.cell import Cell

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dutlab.methods.ports import FlowCounts, Row
+from dutlab.methods.dut_tables import FlowCounts
+from dutlab.methods.ports import Row
 
 
 def counted(before: FlowCounts, after: FlowCounts) -> Row:

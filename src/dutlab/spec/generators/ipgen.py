@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field, Strict
 
 from dutlab.spec.generators.base import Ask, GeneratorModel
-from dutlab.spec.generators.counted import NOT_TIMED, ONE_FLOW, ONE_SIZE
+from dutlab.spec.generators.counted import ONE_FLOW, ONE_SIZE
 
 L2_BYTES = 14 + 4
 """Ethernet header and FCS around what ipgen calls a packet (gen.c counts from layer 3)."""
@@ -28,7 +28,7 @@ class IpgenModel(GeneratorModel):
         Ask.TRANSPORT: ONE_FLOW,
         Ask.FLOWS: ONE_FLOW,
         Ask.VLANS: ONE_FLOW,
-        Ask.LATENCY: NOT_TIMED.replace("carry no time that the sink could read", "are timed to a least, a mean and a greatest value only"),
+        Ask.LATENCY: "it tells a least, a mean and a greatest latency, and nothing between",
     }
 
     program: Annotated[str, Field(pattern=r"^[^\s'\"]+$")] = "ipgen"
@@ -37,7 +37,7 @@ class IpgenModel(GeneratorModel):
     """How many X its benchmark is run with before the first trial: what a core makes of frames (1), copies too (2), with checksums (3)."""
 
     def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
-        """Its packets have 46 to 1500 bytes of layer 3, over IPv6 at least what its header and mark need."""
+        """Its packets have 46 to 1500 bytes of layer 3 (-s)."""
         del ipv6
         shortest, longest = SHORTEST_PACKET + L2_BYTES, LONGEST_PACKET + L2_BYTES
         return "" if shortest <= frame_bytes <= longest else f"ipgen sends {shortest} to {longest} bytes with FCS"

@@ -13,7 +13,7 @@ from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import MOST_FLOWS, RFC4814_DESTINATION_PORTS, RFC4814_SOURCE_PORTS
-from dutlab.spec.workloads.base import LONGEST_WAIT, Params, Setting
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting
 from dutlab.spec.workloads.frames import FrameWorkload, each_once, outside
 from dutlab.units import Seconds
 
@@ -52,6 +52,8 @@ class StateWorkload(FrameWorkload):
     nat_ports: tuple[_Port, _Port] | None = None
     """First and last port that a translating DUT may use; None leaves it."""
     drain: Duration = Seconds(0.5)
+    budget: Duration = Seconds(600.0)
+    """The search for concurrent flows ends before it has sent for longer."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
@@ -69,7 +71,7 @@ class StateWorkload(FrameWorkload):
             faults.append(fault(("nat_ports",), f"{made.nat_ports[0]} is above {made.nat_ports[1]}"))
         return [
             *faults,
-            *outside([("trial", made.trial, 0.05, 60), ("drain", made.drain, 0, LONGEST_WAIT)]),
+            *outside([("trial", made.trial, 0.05, 60), ("drain", made.drain, 0, LONGEST_WAIT), ("budget", made.budget, 1, LONGEST_TRIAL)]),
             *outside([("loss", made.loss, 0, 0.5), ("width", made.width, 0.001, 0.5)], unit=""),
         ]
 
@@ -100,5 +102,6 @@ class StateWorkload(FrameWorkload):
                 "table_flows": self.table_flows,
                 "nat_ports": None if self.nat_ports is None else "{}-{}".format(*self.nat_ports),
                 "drain_s": self.drain,
+                "budget_s": self.budget,
             }
             yield Setting(links, params, Seconds(seconds), mix)

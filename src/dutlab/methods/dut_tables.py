@@ -1,0 +1,67 @@
+"""What a method sees of a DUT's tables: its routes, and the flows that it tracks. Like ports.py, protocols only."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from dutlab.spec.spread import Spread
+
+
+class End(enum.Enum):
+    """One end of a link."""
+
+    SOURCE = "source"
+    SINK = "sink"
+
+
+@dataclass(frozen=True)
+class RoutesLoaded:
+    """What a DUT holds after routes were loaded into it, by its own account."""
+
+    count: int
+    took_s: float
+    """From the first route to the last."""
+    checked: int
+    """Addresses, spread over all routes, that the DUT was asked the way to."""
+    astray: tuple[str, ...] = ()
+    """What it said of those that it would send elsewhere."""
+
+
+class RouteTable(Protocol):
+    """Routes of the DUT's beside those that it has. They are undone at the end of the trial, and after a crash."""
+
+    async def load(self, link: str, spread: Spread, towards: End = End.SINK) -> RoutesLoaded:
+        """A route to each part of `spread` through the link's end. Raises MeasurementError where they cannot be, HostError."""
+
+
+@dataclass(frozen=True)
+class FlowCounts:
+    """What a DUT says of the flows that it tracks; None where it does not tell."""
+
+    tracked: int | None = None
+    most: int | None = None
+    """As many as its table holds."""
+    counters: Mapping[str, int] = field(default_factory=dict)
+    """Its counters of what went wrong, from whenever it began to count."""
+
+
+class StateTable(Protocol):
+    """What a DUT knows of flows. What is set is put back at the end of the trial, and after a crash."""
+
+    async def counts(self) -> FlowCounts:
+        """As they are now. Raises HostError."""
+
+    async def forget(self) -> None:
+        """Forgets every flow. Raises HostError, ToolMissing."""
+
+    async def keep(self, seconds: float) -> None:
+        """From now on a flow stays known for at least so long without a frame. Raises HostError."""
+
+    async def limit(self, flows: int) -> None:
+        """The table holds so many at most. Raises MeasurementError where that cannot be set, HostError."""
+
+    async def limit_ports(self, first: int, last: int) -> None:
+        """Translated flows get these ports only. Raises MeasurementError in a mode that does not translate, HostError."""

@@ -1,0 +1,86 @@
+"""A quick test in the report: a row a frame size, what it came to in sentences, what is not known, and how to go on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from dutlab.interop.imported_run import Imported, write_imported
+from dutlab.methods.ports import Bench
+from dutlab.methods.quick_test import measure
+from dutlab.plan.cell import Cell
+from dutlab.report.gather import gather
+from dutlab.report.model import Figure, Missing
+from dutlab.report.quick_test_section import sentences
+from dutlab.spec.workloads.quick_test import QuickTestWorkload
+from queueing import Queueing
+from simulated import Dut
+
+
+def imported(size, dut, **keys):
+    (setting,) = QuickTestWorkload.model_validate({"frame_sizes": [size], "links": [["a"]], **keys}).settings(["a"])
+    cell = Cell(
+        mode="as-found", factors={"mode": "as-found"}, workload="quick-test", tool="engine", links=("a",), params=setting.params, repeat=1
+    )
+    return Imported(cell, asyncio.run(measure(Bench(Queueing(dut, reach_pps=1e6)), cell)), {})
+
+
+@pytest.fixture
+def run(tmp_path):
+    def write(*trials, unknown=(), rig=None):
+        run = write_imported(tmp_path, "test", list(trials), command=(), now=datetime(2026, 11, 21, tzinfo=UTC))
+        resolved = json.loads((run.path / "resolved.json").read_text())
+        (run.path / "resolved.json").write_text(json.dumps({**resolved, "unknown": list(unknown)}))
+        if rig is not None:
+            (run.path / "calibration.json").write_text(json.dumps({"facts": {"rig": rig}}))
+        return run
+
+    return write
+
+
+def test_each_size_has_a_row_and_a_sentence(run):
+    folder = run(imported(64, Dut(100_000.0)), imported(1518, Dut(100_000.0, random_loss=0.02)))
+    report = gather(folder.path, folder.path)
+    (section,) = report.sections
+    first, second = section.grids[0].rows
+    assert (first.cells[0], second.cells[0]) == ("64", "1518")
+    assert isinstance(first.cells[1], Figure) and first.cells[1].median == pytest.approx(1e5, rel=0.03)
+    assert all(isinstance(cell, Missing) for cell in (second.cells[1], second.cells[2], second.cells[-1]))
+    assert section.words[0].startswith("64-byte frames: NDR ") and "latency at half load 1" in section.words[0]
+    assert section.words[1] == "1518-byte frames: NDR not found, PDR not found, no latency at half load."
+    assert any(words.startswith("No latency at half load: no rate without loss") for words in section.words)
+
+
+def test_what_is_not_known_is_said_on_the_page_and_on_the_terminal(run):
+    folder = run(imported(64, Dut(100_000.0)), unknown=["the way back"], rig="generator-alone")
+    (section,) = gather(folder.path, folder.path).sections
+    assert "Not known: the way back; what the sink takes: the headroom is that of the generator alone." in section.words
+    assert "Not known: the way back." in list(sentences(folder))
+
+
+@pytest.mark.parametrize(("rig", "said"), [("looped", False), (None, True)])
+def test_a_rig_that_was_looped_leaves_nothing_unknown(run, rig, said):
+    folder = run(imported(64, Dut(1e5)), rig=rig)
+    assert any("it could not be calibrated" in line for line in sentences(folder)) is said
+    (section,) = gather(folder.path, folder.path).sections
+    assert any(words.startswith("Not known") for words in section.words) is said
+
+
+def test_a_scale_and_short_trials_are_deviations(run):
+    folder = run(imported(64, Dut(100_000.0), scale=0.1))
+    (section,) = gather(folder.path, folder.path).sections
+    assert section.deviations == (
+        "quick-test: trials last 0.1 s, RFC 2544 section 24 asks for at least 60 s",
+        "quick-test: every duration is 0.1 of what a quick test takes",
+    )
+    assert any("Every duration is 0.1" in words for words in section.words)
+
+
+def test_the_way_on_is_the_suite_on_the_same_testbed(run):
+    folder = run(imported(64, Dut(100_000.0)))
+    assert not any("rfc2544" in line for line in sentences(folder)), "an imported run has no testbed file"
+    (folder.path / "testbed.yaml").write_text("testbed: x\n")
+    assert f"dutlab rfc2544 --testbed {folder.path / 'testbed.yaml'} --mode as-found" in list(sentences(folder))[-1]
