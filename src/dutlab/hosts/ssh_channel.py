@@ -143,7 +143,7 @@ class ChannelCarrier(asyncssh.SSHClientSession[bytes]):
     def _told_by_sshd(self, status: int) -> None:
         """The script's word counts, since the script ends itself with a signal; but what sshd says may overtake it on the way."""
         self._sshd_status = status
-        if self._killed or self._out_head.line is None:
+        if self._killed:
             self._told_status(status)
         elif self.status is None:
             self._quiet_since = time.monotonic()
