@@ -147,6 +147,11 @@ class DoubtKind(enum.Enum):
         "the bounds are wider apart than was asked for",
         "repeat the search; the limit lies between them",
     )
+    LIMIT_UNEXPLAINED = (
+        Grade.WARNING,
+        "flows failed and the DUT's own counters do not say why: it may have been the rate, or the tester",
+        "lower fill_rate, or see that the machines have nothing else to do",
+    )
     BOUNDS_UNLIKE = (
         Grade.SEVERE,
         "the trials do not bear out the bounds that the search ended with",

@@ -72,7 +72,7 @@ def test_the_trial_says_so_the_next_is_measured_and_the_dut_restored(
     (tmp_path / "e.yaml").write_text(EXPERIMENT)
     argv = [python, "-m", "dutlab", "run", "e.yaml", "--lab", lab]
     with subprocess.Popen(argv, cwd=tmp_path, env={**python_env, "HOME": str(tmp_path)}, stdout=subprocess.DEVNULL) as run:
-        assert eventually(lambda: trial_begun(tmp_path), within_s=60)
+        assert eventually(lambda: trial_begun(tmp_path), within_s=120)
         time.sleep(0.7)  # in the middle of it
         cable(lab, "down")
         assert eventually(lambda: records(tmp_path) != [], within_s=30)

@@ -69,6 +69,9 @@ def test_hosts_over_ssh_of_a_testbed_file_and_here_run_one_test_together(dutlab:
     assert all(abs(row["clock_ahead_ns"]) <= row["clock_error_ns"] for row in starts.values())
     assert not lease(lab, "source").exists()
     assert not lease(lab, "sink").exists()
+    resumed = dutlab("resume", str(folder.parents[1]))
+    assert resumed.returncode == 2
+    assert "is no run on a testbed" in resumed.stderr
 
 
 def test_a_machine_that_another_run_has_is_refused_with_who_has_it(

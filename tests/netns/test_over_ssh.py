@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from difflib import ndiff
 from pathlib import Path
 
 import pytest
@@ -100,9 +101,10 @@ def test_a_run_on_a_testbed_file_that_is_killed_is_undone_and_resumed_over_ssh(
     python: str, env: dict[str, str], dutlab: Command, machines: Path, label: str, tmp_path: Path
 ) -> None:
     command = [python, "-m", "dutlab", "run", experiment(tmp_path, machines.name, "nat")]
-    before = rules_of(label)
+    assert eventually(lambda: "NO-CARRIER" not in str(settings_of(label)))  # the lab's links come up a moment after it stands
+    before, all_before = rules_of(label), settings_of(label)
     with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
-        assert eventually(lambda: list(tmp_path.glob("runs/*/trials/0001/record.json")) != [], within_s=60)
+        assert eventually(lambda: list(tmp_path.glob("runs/*/trials/0001/record.json")) != [], within_s=120)
         run.send_signal(signal.SIGSTOP)  # it has the machines for as long as this takes
         assert rules_of(label) != before
         other = dutlab("run", "experiment.yaml", "--runs", "others")
@@ -122,6 +124,31 @@ def test_a_run_on_a_testbed_file_that_is_killed_is_undone_and_resumed_over_ssh(
     assert statuses(only_run(tmp_path)) == ["measured"] * 2
     assert (only_run(tmp_path) / "testbed.yaml").read_text() == machines.read_text()
     assert no_commands_in(label)
+    assert eventually(lambda: connections_in(label) == "")
+    changed = [f"{what}:\n" + "".join(ndiff(was.splitlines(True), now.splitlines(True))) for what, was, now in changes(all_before, label)]
+    assert not changed, "\n".join(changed)
+
+
+def settings_of(label: str) -> dict[str, str]:
+    """All that a run could have changed on the lab's machines and left so."""
+    found = {}
+    for role in ("source", "dut", "sink"):
+        inside = ["ip", "netns", "exec", f"dutlab-{label}-{role}"]
+        for what in ("sysctl -a -r ^net", "nft list ruleset", "ip -d link", "ip address", "ip route", "ip neigh show nud permanent"):
+            said = subprocess.run([*inside, *what.split()], capture_output=True, text=True, check=True).stdout
+            found[f"{role}: {what}"] = "".join(line for line in said.splitlines(keepends=True) if "nf_conntrack_count" not in line)
+    return found
+
+
+def changes(before: dict[str, str], label: str) -> list[tuple[str, str, str]]:
+    """What, as it was and as it is."""
+    return [(what, before[what], now) for what, now in settings_of(label).items() if now != before[what]]
+
+
+def connections_in(label: str) -> str:
+    """Open connections of the lab's machines to anybody."""
+    inside = (["ip", "netns", "exec", f"dutlab-{label}-{role}", "ss", "-Htn", "state", "established"] for role in ("source", "dut", "sink"))
+    return "".join(subprocess.run(argv, capture_output=True, text=True, check=True).stdout for argv in inside)
 
 
 def no_commands_in(label: str) -> bool:
@@ -172,7 +199,7 @@ def test_a_dut_that_reboots_in_mid_trial_gives_no_result_and_is_restored_once_it
     (tmp_path / "experiment.yaml").write_text(only_sweep)
     command = [python, "-m", "dutlab", "run", "experiment.yaml"]
     with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as run:
-        assert eventually(lambda: trial_runs(tmp_path), within_s=60)
+        assert eventually(lambda: trial_runs(tmp_path), within_s=120)
         time.sleep(0.5)  # in the middle of it
         reboot(label, "dut")
         _, said = run.communicate(timeout=90)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
+from datetime import UTC, datetime
 
 import pytest
 
 from dutlab import labs
+from dutlab.store.calibration import Calibration, keep
 
 TESTBED = """\
 testbed: mine
@@ -79,9 +81,13 @@ def test_ports_that_are_not_looped_are_found_out(dutlab, box):
 
 
 def test_without_a_loop_a_run_measures_its_generator_alone_and_says_so(dutlab, box, tmp_path):
+    before = {"testbed": "mine", "rig": "looped", "links": {"a": ["source:eth-in", "sink:eth-out"]}}
+    long_ago = Calibration(measured=datetime(2026, 1, 2, tzinfo=UTC), facts=before, points=[])
+    assert keep(long_ago, tmp_path / "cache" / "dutlab" / "calibrations")
     done = dutlab(box, "run", "experiment.yaml")
     assert done.returncode == 0, done.stderr
-    assert "headroom is that of the generator alone; `dutlab calibrate" in done.stderr
+    said = "headroom is that of the generator alone: the loop was measured on 2026-01-02, and cpus, engine, sink, source changed since; `dutlab"
+    assert said in done.stderr
     (run,) = (tmp_path / "runs").iterdir()
     calibration = json.loads((run / "calibration.json").read_text())
     assert calibration["facts"]["rig"] == "generator-alone"

@@ -76,7 +76,7 @@ def test_few_trials_are_not_left_out():
 def cell(**params):
     said = {
         "frame_size": 64, "frame_mix": "64:1", "rate_pps": 600e3, "share_percent": 100.0, "duration_s": 1800.0, "threshold_percent": 0.0,
-        "target_percent": 0.1, "warmup_s": 1.0, "drain_s": 0.5, **params,
+        "target_loss_percent": 0.1, "warmup_s": 1.0, "drain_s": 0.5, **params,
     }  # fmt: skip
     return Cell(mode="router", factors={"mode": "router"}, workload="soak", tool="engine", links=("a",), params=said, repeat=1)
 
@@ -106,7 +106,7 @@ def test_the_critical_rate_of_devices_with_a_changing_capacity_is_found_in_the_m
 
 
 def test_a_target_that_random_loss_alone_exceeds_is_far_below_the_capacity():
-    figures = run(Simulation(Dut(300e3, random_loss=1e-4), seed=1), cell(duration_s=30.0, target_percent=1e-5)).figures["a"]
+    figures = run(Simulation(Dut(300e3, random_loss=1e-4), seed=1), cell(duration_s=30.0, target_loss_percent=1e-5)).figures["a"]
     assert figures["critical_pps"] < 290e3
 
 

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.errors import HostError, InputError, MeasurementError
+from dutlab.errors import HostError, InputError, MeasurementError, SpecRefused
 from dutlab.interop.imported_run import Imported, write_imported
 from dutlab.methods.ports import Bench, Change, Flow, Offer, Outcome, Reading
 from dutlab.methods.reconf import measure
 from dutlab.plan.cell import Cell
 from dutlab.report.gather import gather
 from dutlab.report.model import Figure
+from dutlab.spec.loader import load_experiment
 
 WALL_S = 1_795_266_456.25
 RATE = 10_000.0
@@ -175,3 +176,32 @@ def test_the_report_says_what_is_shorter_than_a_gap(tmp_path):
     assert back.cells[4] == back.cells[5] == "shorter than the gap between two frames, 100.0 µs"
     (curve,) = section.curves
     assert [line.label for line in curve.lines] == ["a, into"] and len(curve.lines[0].points) == 3
+
+
+def experiment(tmp_path, *, modes="", to="[own]", levels="[router]"):
+    path = tmp_path / "e.yaml"
+    path.write_text(
+        f"experiment: e\ntestbed: {{lab: three-node}}\nfactors: {{mode: {levels}}}\nworkloads:\n  - reconf: {{rate: 1kpps, to: {to}}}\n{modes}"
+    )
+    return path
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"to": "[natt]"}, "no mode 'natt'"),
+        ({"modes": "modes: {own: {}}\n"}, "mode own has no commands"),
+        ({"modes": "modes: {own: {}}\n", "levels": "[own]", "to": "[nat]"}, "back to it, would do nothing"),
+        ({"to": "[]"}, "at least one"),
+        ({"to": "[nat, nat]"}, "stands twice"),
+    ],
+)
+def test_a_change_that_nothing_carries_out_is_refused_with_its_place(tmp_path, settings, words):
+    with pytest.raises(SpecRefused) as refused:
+        load_experiment(experiment(tmp_path, **settings))
+    assert any(words in str(f) for f in refused.value.faults), [str(f) for f in refused.value.faults]
+
+
+def test_modes_of_the_family_and_written_ones_can_be_changed_into(tmp_path):
+    own = "modes: {own: {apply: ['true'], restore: ['true']}}\n"
+    assert load_experiment(experiment(tmp_path, modes=own, to="[own, nat, reload]", levels="[router, own]")).workloads

@@ -174,6 +174,21 @@ def test_what_makes_no_sense_is_refused(body, says):
         StateWorkload.model_validate(body)
 
 
+async def test_a_generator_that_dies_in_mid_search_leaves_what_was_found_until_then():
+    generator = dut(States(most=9000))
+    generator.simulation.dumb_from = 5
+    measured, figures = await found(generator, tests=["concurrent"], fill_rate=10_000.0)
+    assert figures == {"concurrent_flows": 2048}
+    assert len(measured.tables["concurrent_trials"]) == 2
+    assert any("ended early" in d.detail for d in measured.doubts if d.kind is DoubtKind.SEARCH_CUT)
+
+
+async def test_a_limit_that_the_dut_does_not_explain_is_doubted():
+    for tells in (True, False):
+        measured, _ = await found(dut(States(most=9000, tells=tells)), tests=["concurrent"], fill_rate=10_000.0)
+        assert (DoubtKind.LIMIT_UNEXPLAINED in {d.kind for d in measured.doubts}) == (not tells)
+
+
 async def test_a_test_that_fails_leaves_the_other_as_it_is():
     generator = dut(States(most=9000))
     generator.simulation.dumb_from = 12

@@ -14,7 +14,13 @@ from dutlab.plan.trials import Plan, Trial
 from dutlab.store.record import TrialRecord
 from dutlab.units import si
 
-_HEADLINES = (("goodput_bps", "bit/s"), ("received_pps", "pps"), ("max_received_pps", "pps"))
+_HEADLINES = (
+    ("goodput_bps", "bit/s"),
+    ("received_pps", "pps"),
+    ("max_received_pps", "pps"),
+    ("throughput_pps", "pps"),
+    ("critical_pps", "pps"),
+)
 
 
 class Console:
@@ -63,6 +69,8 @@ def _headline(record: TrialRecord) -> str:
     figures = record.figures.get(whole, {})
     found = [si(figures[name], unit) for name, unit in _HEADLINES if name in figures]
     found += [f"{name.removesuffix('_lower_pps')} {si(value, 'pps')}" for name, value in figures.items() if name.endswith("_lower_pps")]
+    outages = {name.split("_")[1]: value for name, value in figures.items() if name.startswith("outage_") and name.endswith("_max_ns")}
+    found += [f"{way}: out of service for {si(value / 1e9, 's')} at most" for way, value in outages.items()]
     if "loss_ratio" in figures:
         found.append(f"loss {figures['loss_ratio']:.3%}")
     severe = [d.text for d in record.doubts if d.grade == "severe"]

@@ -72,6 +72,7 @@ def as_yaml(data: Mapping[str, Any]) -> bytes:
     """One document, as a user could have written it."""
     from ruamel.yaml import YAML  # noqa: PLC0415 -- only such commands write YAML
 
-    out = io.BytesIO()
-    YAML(typ="safe", pure=True).dump(dict(data), out)
+    out, yaml = io.BytesIO(), YAML(typ="safe", pure=True)
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # typed by its default, None
+    yaml.dump(dict(data), out)
     return out.getvalue()

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from dutlab.cli.one_workload import measure_workload, testbed_options
+from dutlab.methods.rfc2544.modifiers import Modifier
 from dutlab.spec.workloads.rfc2544 import ALL_TESTS
 
 
@@ -20,6 +21,13 @@ from dutlab.spec.workloads.rfc2544 import ALL_TESTS
 @click.option("--test", "tests", multiple=True, type=click.Choice(ALL_TESTS), help="A test; may be given several times.  [all]")
 @click.option("--link", "links", multiple=True, metavar="NAME", help="A link; those given are driven at once.  [each link alone]")
 @click.option("--both-ways", "directions", flag_value="both", default="forward", help="Frames go both ways at once (section 14).")
+@click.option(
+    "--beside",
+    "modifiers",
+    multiple=True,
+    type=click.Choice([modifier.value for modifier in Modifier]),
+    help="What goes on beside the test frames (section 11); may be given several times.",
+)
 @click.option("--latency-repeats", type=int, default=20, help="Repeats of the latency test.  [20]")
 @click.option("--burst-repeats", type=int, default=50, help="Repeats of the back-to-back test.  [50]")
 def rfc2544(
@@ -29,6 +37,7 @@ def rfc2544(
     tests: Sequence[str],
     links: Sequence[str],
     directions: str,
+    modifiers: Sequence[str],
     latency_repeats: int,
     burst_repeats: int,
     lab: str | None,
@@ -48,6 +57,8 @@ def rfc2544(
         "latency_repeats": latency_repeats,
         "burst_repeats": burst_repeats,
     }
+    if modifiers:
+        body["modifiers"] = list(dict.fromkeys(modifiers))
     if sizes:
         body["frame_sizes"] = [int(size) if size.isdigit() else size for size in sizes]
     if tests:

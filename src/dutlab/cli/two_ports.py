@@ -27,6 +27,7 @@ from dutlab.store.run_folder import RunFolder
 from dutlab.tools.find_engine import find_engine
 
 _LAB = "two-port"
+_HEAD = b"# As `dutlab test` found it. Edit it, and go on with `dutlab run experiment.yaml` in this folder.\n"
 
 
 @click.command()
@@ -107,7 +108,7 @@ def _write(folder: Path, found: Found) -> None:
         raise InputError(f"{' and '.join(there)} would be overwritten", remedy="name another folder with --write")
     folder.mkdir(parents=True, exist_ok=True)
     for path, data in files.items():
-        path.write_bytes(as_yaml(data))
+        path.write_bytes(_HEAD + as_yaml(data))
 
 
 def _run(folder: Path, found: Found, runs: Path) -> runner.RunResult:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, ip_address, ip_interface
@@ -11,6 +10,7 @@ from typing import Any
 
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
+from dutlab.hosts.iproute import entries
 from dutlab.units import BpsL1
 
 IPAddress = IPv4Address | IPv6Address
@@ -97,10 +97,10 @@ async def survey(host: Host, name: str) -> PortSurvey | None:
     if before.status != 0:
         return None
     links, routes, routes6, neighbours, sockets, _ = await asyncio.gather(
-        _json(host, ["ip", "-d", "-j", "address", "show"]),
-        _json(host, ["ip", "-j", "route", "show", "table", "all"]),
-        _json(host, ["ip", "-6", "-j", "route", "show", "table", "all"]),
-        _json(host, ["ip", "-j", "neigh", "show", "dev", name]),
+        entries(host, ["-d", "address", "show"]),
+        entries(host, ["route", "show", "table", "all"]),
+        entries(host, ["-6", "route", "show", "table", "all"]),
+        entries(host, ["neigh", "show", "dev", name]),
         host.run(["ss", "-Htan", "state", "established"], check=False),
         asyncio.sleep(LISTEN_S),
     )
@@ -117,8 +117,8 @@ def read_port(name: str, said: Said) -> PortSurvey:
     """Raises KeyError, ValueError, TypeError, StopIteration where the programs say something else than they should."""
     own = next(link for link in said.links if link.get("ifname") == name)
     kind = str(own.get("linkinfo", {}).get("info_kind", "physical"))
-    entries = [(entry, ip_interface(f"{entry['local']}/{entry['prefixlen']}")) for entry in own.get("addr_info", ()) if "local" in entry]
-    addresses = [(entry, address) for entry, address in entries if not address.is_link_local]
+    told = [(entry, ip_interface(f"{entry['local']}/{entry['prefixlen']}")) for entry in own.get("addr_info", ()) if "local" in entry]
+    addresses = [(entry, address) for entry, address in told if not address.is_link_local]
     through = [route for route in said.routes if route.get("dev") == name]
     hops = [ip_address(route["gateway"]) for route in through if "gateway" in route]
     known = [ip_address(n["dst"]) for n in said.neighbours if "lladdr" in n and not {"FAILED", "INCOMPLETE"} & set(n.get("state", ()))]
@@ -160,14 +160,6 @@ def sockets_of(text: str) -> list[Socket]:
         mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
         found.append(Socket(mapped or address, int(port) if port.isdigit() else 0))
     return found
-
-
-async def _json(host: Host, argv: list[str]) -> list[dict[str, Any]]:
-    done = await host.run(argv, check=False)
-    try:
-        return [entry for entry in json.loads(done.text or "[]") if isinstance(entry, dict) and entry]
-    except ValueError as e:
-        raise HostError(f"`{' '.join(argv)}` printed no JSON", host=host.name, remedy="install a newer iproute2") from e
 
 
 def _words(text: str) -> dict[str, str]:

@@ -65,7 +65,7 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
         raise InputError("this DUT's mode cannot be changed inside a trial", remedy="leave the workload reconf out")
     asked = asked_of(cell)
     quiet = _sent(await bench.generator.offer(asked.offer))
-    rows, doubts, notes, outcomes = list[Row](), [*quiet.doubts, *_lossy(quiet)], list[str](), [quiet]
+    rows, outcomes = list[Row](), [quiet]
     for number in range(1, asked.changes + 1):
         for turn in asked.turns:
             into = partial(bench.device.change_mode, turn.to_mode)
@@ -74,12 +74,12 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
             if number == 1:
                 await _insist(bench.device, turn)
             rows += [{"change": float(number), **_row(turn, asked, flow, outcome, change)} for flow in outcome.flows]
-    doubts += [d for outcome in outcomes for flow in outcome.flows for d in doubts_of(asked.offer, flow)]
-    notes += [f"change {row['change']:g}, {row['way']}: {row['why']}" for row in rows if row["why"]]
+    doubts = [d for o in outcomes for d in (*o.doubts, *(d for flow in o.flows for d in doubts_of(asked.offer, flow)))]
+    notes = [f"change {row['change']:g}, {row['way']}: {row['why']}" for row in rows if row["why"]]
     return Measured(
         figures={link: _figures(asked, [row for row in rows if row["link"] == link]) for link in cell.links},
         flows=outcomes[-1].flows,
-        doubts=tuple(dict.fromkeys(doubts)),
+        doubts=(*_lossy(quiet), *{(doubt.kind, doubt.about): doubt for doubt in doubts}.values()),
         raw=outcomes[-1].raw,
         facts=outcomes[-1].facts,
         notes=tuple(dict.fromkeys(notes)),

@@ -47,7 +47,7 @@ class Course:
 async def measure(bench: Bench, cell: Cell) -> Measured:
     """Offers the rate once. Raises InputError, ToolFailed, HostError, MeasurementError: nothing was sent, or read meanwhile."""
     offer = offer_of(bench, cell)
-    if (target := float(cell.params.get("target_percent") or 0.0) / 100) > 0:
+    if (target := float(cell.params.get("target_loss_percent") or 0.0) / 100) > 0:
         return await critical_rate.measure(bench, cell, offer, target)
     outcome = await bench.generator.offer(offer)
     flows = {f.link: f for f in outcome.flows if f.sent_frames}

@@ -27,7 +27,7 @@ _LINES = (("offered", "asked_pps"), ("critical rate", "critical_pps"), ("at leas
 
 def seeks_rate(group: Group) -> bool:
     """Whether the cell is a search for the critical rate, not one rate for hours."""
-    return group.cell.params.get("target_percent") is not None
+    return group.cell.params.get("target_loss_percent") is not None
 
 
 def grid(groups: Sequence[Group], book: NoteBook) -> Grid:

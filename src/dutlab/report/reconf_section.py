@@ -17,17 +17,20 @@ _COLUMNS = (
     ("longest", "outage_{way}_max_ns"),
     ("without loss", "lossless_{way}_ratio"),
     ("the command, median", "command_{way}_ns"),
-    ("longest silence", "silence_{way}_s"),
 )
+_SILENCE = ("longest silence", "silence_{way}_s")
+"""Shown where any change had one that was long enough to be seen."""
 
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One row a mode, change, frame size and link; a curve of every change in its order."""
     del run, labels
-    rows = [row for g in groups for link in g.cell.links for way in _ways(g) for row in [_row(g, link, way, book)]]
+    silent = any(name.startswith("silence_") for g in groups for r in g.measured for of in r.figures.values() for name in of)
+    shown = (*_COLUMNS, _SILENCE) if silent else _COLUMNS
+    rows = [_row(g, link, way, shown, book) for g in groups for link in g.cell.links for way in _ways(g)]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
     heads = ("frames", "link", "change", "offered")
-    columns = (*(GridColumn(head, "asked_pps" if head == "offered" else "") for head in heads), *(_column(*one) for one in _COLUMNS))
+    columns = (*(GridColumn(head, "asked_pps" if head == "offered" else "") for head in heads), *(_column(*one) for one in shown))
     return Section(
         slug="reconf",
         workload="reconf",
@@ -50,16 +53,15 @@ def _ways(group: Group) -> list[str]:
     return [way for way in _WAYS if way in (found or asked)]
 
 
-def _row(group: Group, link: str, way: str, book: NoteBook) -> GridRow:
+def _row(group: Group, link: str, way: str, shown: Sequence[tuple[str, str]], book: NoteBook) -> GridRow:
     size, to = str(group.cell.params.get("frame_size")), str(group.cell.params.get("to"))
     words = {"into": f"into {to}", "back": f"back from {to}", "reload": "the same again"}[way]
-    values: list[Value | str] = [value_of(group, link, figure.format(way=way), book) for _, figure in _COLUMNS]
+    values: list[Value | str] = [value_of(group, link, figure.format(way=way), book) for _, figure in shown]
     shorter = _shorter(group, link, book)
     lossless = values[2]
     if isinstance(lossless, Figure) and shorter:
         values[:2] = [value if isinstance(value, Figure) else shorter for value in values[:2]]
-    if not isinstance(values[4], Figure):
-        values[4] = "–"
+    values[len(_COLUMNS) :] = [value if isinstance(value, Figure) else "none seen" for value in values[len(_COLUMNS) :]]
     cells = (size, link, words, value_of(group, link, "asked_pps", book), *values)
     return GridRow(group.label, cells, links=group.cell.link_label, link=link, size=size)
 
@@ -84,7 +86,7 @@ def _curves(group: Group) -> Iterator[Curve]:
     if any(len(line.points) > 1 for line in lines):
         yield Curve(
             slug=f"reconf-{group.planned[0]}",
-            title=f"Changes of {group.label}, {group.cell.params.get('frame_size')}",
+            title=f"Changes of {group.label} ({group.cell.params.get('to')}), {group.cell.params.get('frame_size')}",
             x_title="change",
             x="change",
             y_title="out of service",

@@ -125,8 +125,16 @@ def _size(group: Group) -> str:
 
 
 def _place(group: Group) -> str:
-    both = group.cell.params.get("directions") == "both"
-    return group.cell.link_label + (", both ways" if both else "")
+    params = group.cell.params
+    both = ", both ways" if params.get("directions") == "both" else ""
+    beside = str(params.get("modifiers") or "").replace(",", " and ")
+    return group.cell.link_label + both + (f", beside {beside}" if beside else "")
+
+
+def _file_words(group: Group) -> list[str]:
+    """What _place() says, for the name of a file."""
+    params = group.cell.params
+    return [group.cell.link_label, str(params.get("directions")), *filter(None, str(params.get("modifiers") or "").split(","))]
 
 
 def _grid(shown: _Shown, scaled: str, groups: Sequence[Group], book: NoteBook) -> Grid:
@@ -200,7 +208,7 @@ def _throughput_curves(groups: Sequence[Group]) -> list[Curve]:
         note = "" if any(g.records and g.records[0].ceilings for g in kept) else "The medium has no rate of its own: see the deviations."
         curves.append(
             Curve(
-                f"rfc2544-throughput-{kept[0].cell.link_label}-{kept[0].cell.params.get('directions')}",
+                "-".join(["rfc2544-throughput", *_file_words(kept[0])]),
                 f"Throughput, {place}",
                 "frame size, bytes",
                 "frame_size",
@@ -228,9 +236,7 @@ def _loss_curves(groups: Sequence[Group]) -> list[Curve]:
     for (label, place), kept in _by(groups, lambda g: (g.label, _place(g))).items():
         lines = tuple(Line(f"{_size(g)} bytes", points) for g in kept if (points := _loss_points(g)))
         if lines:
-            slug = "-".join(
-                ["rfc2544-loss", *label.replace(" · ", " ").split(), kept[0].cell.link_label, str(kept[0].cell.params["directions"])]
-            )
+            slug = "-".join(["rfc2544-loss", *label.replace(" · ", " ").split(), *_file_words(kept[0])])
             title = f"Frame loss rate, {label}, {place}"
             whole = (0.0, 1.0)  # RFC 2544 section 26.3: both axes from 0 to 100 %
             curves.append(

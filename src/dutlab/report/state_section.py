@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dutlab.report.figures import value_of
+from dutlab.report.figures import figure_of, value_of
 from dutlab.report.groups import Group
 from dutlab.report.model import Curve, Figure, Grid, GridColumn, GridRow, Line, Section, Value
 from dutlab.report.notes import NoteBook
-from dutlab.report.words import COUNT
 from dutlab.store.run_folder import RunFolder
 
 _RESULTS = (
@@ -86,17 +85,17 @@ def _trials(table: str, groups: Sequence[Group]) -> Grid | None:
     rows = [
         GridRow(
             group.label,
-            (group.cell.link_label, *(_text(row.get(name)) for _, name in (*own, *counters))),
+            (group.cell.link_label, *(_value(trial, row.get(name)) for _, name in (*own, *counters))),
             links=group.cell.link_label,
             link=group.cell.link_label,
         )
-        for group, _, row in found
+        for group, trial, row in found
     ]
     return Grid(table.replace("_", "-"), f"{title}: every trial", columns, tuple(rows))
 
 
-def _text(value: Any) -> str:  # noqa: ANN401 a record's tables hold numbers and words
-    return COUNT.number(value) if isinstance(value, int | float) else str(value or "–")
+def _value(trial: int, value: Any) -> Value | str:  # noqa: ANN401 a record's tables hold numbers and words
+    return figure_of({trial: float(value)}, 1) if isinstance(value, int | float) else "–"
 
 
 def _curves(groups: Sequence[Group]) -> Iterator[Curve]:

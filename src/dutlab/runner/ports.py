@@ -6,15 +6,14 @@ out although the change was never made.
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from dutlab.dut.mode import UndoStep
-from dutlab.errors import HostError
 from dutlab.hosts.host import Host
+from dutlab.hosts.iproute import entries
 from dutlab.runner.journal import Journal, undo_to_json
 from dutlab.runner.undo import carry_out
 from dutlab.spec.fields import Address
@@ -64,8 +63,8 @@ async def _of_link(hosts: Mapping[str, Host], link: Link) -> list[_Change]:
         (link.sink, link.sink_address, link.dut_out_address),
     ):
         host = hosts[port.host]
-        there = await _json(host, ["ip", "-j", "address", "show", "dev", port.interface])
-        known = await _json(host, ["ip", "-j", "neigh", "show", "to", str(gateway.ip), "dev", port.interface])
+        there = await entries(host, ["address", "show", "dev", port.interface])
+        known = await entries(host, ["neigh", "show", "to", str(gateway.ip), "dev", port.interface])
         found += _of_port(port.host, port.interface, address, there[0] if there else {})
         if not any("lladdr" in entry for entry in known):
             undo = f"ip neigh del {gateway.ip} dev {port.interface} 2>/dev/null; true"
@@ -81,12 +80,3 @@ def _of_port(host: str, port: str, address: Address, there: Mapping[str, Any]) -
         add = ("ip", "address", "add", str(address), "dev", port, *(("nodad",) if address.version == 6 else ()))  # noqa: PLR2004 -- IPv6
         undo = f"ip address show dev {port} | grep -qF ' {address} ' || exit 0; exec ip address del {address} dev {port}"
         yield _Change(host, add, undo, f"{port} had no address {address}")
-
-
-async def _json(host: Host, argv: list[str]) -> list[dict[str, Any]]:
-    done = await host.run(argv)
-    try:
-        found = json.loads(done.text or "[]")
-    except ValueError as e:
-        raise HostError(f"`{' '.join(argv)}` printed no JSON", host=host.name, remedy="install a newer iproute2") from e
-    return [entry for entry in found if isinstance(entry, dict) and entry]

@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from dutlab import labs
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut.manual import question
@@ -203,8 +205,12 @@ def _testbed_file(experiment: Experiment, beside: Path) -> Path:
 
 
 def _testbed_in(folder: RunFolder) -> Testbed:
-    """The testbed as the run took it; its file may have changed since."""
-    return Testbed.model_validate(folder.resolved["testbed"])
+    """The testbed as the run took it; its file may have changed since. Raises InputError."""
+    try:
+        return Testbed.model_validate(folder.resolved["testbed"])
+    except ValidationError as e:
+        what = f"{folder.path.name} is no run on a testbed: `dutlab run` did not make it"
+        raise InputError(what, remedy="give the command that made it again; resolved.json has it") from e
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,8 @@ def misfits(experiment: Mapping[str, Any], bed: Bed) -> Iterator[tuple[Loc, str]
             for loc, what in workload.beyond(_generator(workload, experiment, bed), bed.wires):
                 yield ("workloads", i, workload.kind, *loc), what
         yield from _unknown_names(workload, ("workloads", i, workload.kind), modes if isinstance(modes, Mapping) else {}, bed)
+        if isinstance(workload, ReconfWorkload):
+            yield from _unchangeable(workload, ("workloads", i, workload.kind), experiment, bed)
 
 
 def _out_of_reach(workload: WorkloadModel, factors: object, bed: Bed) -> Iterator[str]:
@@ -146,6 +148,19 @@ def _unknown_names(workload: WorkloadModel, at: Loc, own: Collection[str], bed: 
         yield from _unknown_hosts(workload, at, bed)
     if isinstance(workload, ReconfWorkload):
         yield from _unknown_modes([((*at, "to", i), to) for i, to in enumerate(workload.to)], own, bed, RELOAD)
+
+
+def _unchangeable(workload: ReconfWorkload, at: Loc, experiment: Mapping[str, Any], bed: Bed) -> Iterator[tuple[Loc, str]]:
+    """Modes that no command puts the DUT into: a change that does nothing would cost no frame."""
+    if bed.family in WITHOUT_A_WAY_IN:
+        yield at, f"no command changes the mode of the DUT of {bed.title}, of family {bed.family}"
+        return
+    own, factors = experiment.get("modes"), experiment.get("factors")
+    levels = factors.get("mode") if isinstance(factors, Mapping) else None
+    for name in dict.fromkeys([*workload.to, *(levels if isinstance(levels, list) else ())]):
+        mode = own.get(name) if isinstance(own, Mapping) and isinstance(name, str) else None
+        if isinstance(mode, Mapping) and not mode.get("apply"):
+            yield (*at, "to"), f"mode {name} has no commands to `apply`: changing into it, or back to it, would do nothing"
 
 
 def _unknown_hosts(workload: StepsWorkload, at: Loc, bed: Bed) -> Iterator[tuple[Loc, str]]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 
 from dutlab.doubts import Doubt, DoubtKind
+from dutlab.errors import MeasurementError
 from dutlab.methods.bracket import Bracket, bracket
 from dutlab.methods.dut_tables import FlowCounts, StateTable
 from dutlab.methods.ledger import doubts_of, made_frames, negative_loss
@@ -149,9 +150,12 @@ async def measure(generator: Generator, states: StateTable, asked: Asked, fill: 
     try:
         found = await bracket(filling.holds, first=min(FIRST_FLOWS, asked.most), most=asked.most, resolution=asked.width)
         notes, doubts = _words(found, filling, limits)
-    except (_Cut, _Nothing) as end:
+    except (_Cut, _Nothing, MeasurementError) as end:
+        if not filling.rows:
+            raise
         found, notes = Bracket(filling.best, None), [f"concurrent flows: {end}"]
-        doubts = [Doubt(DoubtKind.SEARCH_CUT if isinstance(end, _Cut) else DoubtKind.NO_LOWER_BOUND, str(end), "concurrent_flows")]
+        kind = DoubtKind.NO_LOWER_BOUND if isinstance(end, _Nothing) else DoubtKind.SEARCH_CUT
+        doubts = [Doubt(kind, str(end), "concurrent_flows")]
     await states.forget()
     return Concurrent(found, filling.rows, notes, [*doubts, *filling.doubts.values()])
 
@@ -174,12 +178,15 @@ def _words(found: Bracket, filling: _Filling, limits: FlowCounts) -> tuple[list[
     if found.failed_from is None:
         words = f"all of {found.held} flows are held, as many as were to be tried: the limit lies higher"
         return [*notes, f"concurrent flows: {words}"], [Doubt(DoubtKind.NO_UPPER_BOUND, words, "concurrent_flows")]
-    return [*notes, f"concurrent flows: {_ended_by(found.failed_from, rows, limits)}"], []
+    row = next(row for row in reversed(rows) if row["asked_flows"] == found.failed_from)
+    words = _ended_by(found.failed_from, row, limits)
+    explained = turned_away(row) or (limits.most is not None and found.failed_from > limits.most)
+    doubts = [] if explained else [Doubt(DoubtKind.LIMIT_UNEXPLAINED, words, "concurrent_flows")]
+    return [*notes, f"concurrent flows: {words}"], doubts
 
 
-def _ended_by(failed_from: int, rows: Sequence[Row], limits: FlowCounts) -> str:
-    """What the DUT's own counters say of the smallest number that it did not hold."""
-    row = next(row for row in reversed(rows) if row["asked_flows"] == failed_from)
+def _ended_by(failed_from: int, row: Row, limits: FlowCounts) -> str:
+    """What the DUT's own counters say of the smallest number that it did not hold, as `row` has it."""
     grown = {name.removesuffix("_count"): int(row[name] or 0) for name in row if name.endswith("_count") and row[name]}
     counts = ", ".join(f"{name} {number}" for name, number in grown.items()) or "no counter of the DUT rose"
     if limits.most is not None and failed_from > limits.most:

@@ -93,7 +93,7 @@ class Rate:
     @property
     def notes(self) -> list[str]:
         """What a reader must know, in sentences."""
-        notes = list(self.found.notes)
+        notes = [note.replace(f"{GOAL}: ", "new flows a second: ", 1) for note in self.found.notes]
         tracked = [row.get("tracked_flows") for row in self.counters if row]
         if tracked and not any(tracked):
             notes.append("new flows: the DUT tracked none in any trial, so this is how fast it forwards, not how fast it takes flows")

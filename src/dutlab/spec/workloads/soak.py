@@ -71,7 +71,7 @@ class SoakWorkload(FrameWorkload):
                 "share_percent": round(self.share * 100, 9),
                 "duration_s": self.duration,
                 "threshold_percent": round(self.threshold * 100, 9),
-                **({} if self.target is None else {"target_percent": round(self.target * 100, 12)}),
+                **({} if self.target is None else {"target_loss_percent": round(self.target * 100, 12)}),
                 "warmup_s": self.warmup,
                 "drain_s": self.drain,
             }

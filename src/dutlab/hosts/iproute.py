@@ -1,0 +1,19 @@
+"""What `ip -j` prints (iproute2): a list of entries, of which some versions leave empty ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from dutlab.errors import HostError
+from dutlab.hosts.host import Host
+
+
+async def entries(host: Host, words: Sequence[str]) -> list[dict[str, Any]]:
+    """Of `ip -j` with these words, as in ["address", "show"]; none where it fails. Raises HostError when it prints no JSON."""
+    done = await host.run(["ip", "-j", *words], check=False)
+    try:
+        return [entry for entry in json.loads(done.text or "[]") if isinstance(entry, dict) and entry]
+    except ValueError as e:
+        raise HostError(f"`ip -j {' '.join(words)}` printed no JSON", host=host.name, remedy="install a newer iproute2") from e
