@@ -66,7 +66,8 @@ async def start(folder: Path, doors: Sequence[Door]) -> None:
     await asyncio.to_thread(_make_privsep, folder)
     machine = LocalHost("lab")
     for door in doors:
-        where = ["ip", "netns", "exec", door.namespace]
+        # A session of its own before sshd makes its daemon one: whatever is in a command's group when it ends is killed.
+        where = ["ip", "netns", "exec", door.namespace, "setsid", "--wait"]
         await machine.run([*where, program, "-f", str(folder / f"sshd-{door.role}.conf"), "-E", str(folder / f"{door.role}.log")])
     await asyncio.gather(*(_listening(folder, door) for door in doors))
 
