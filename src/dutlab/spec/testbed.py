@@ -256,8 +256,10 @@ def _host_faults(hosts: Mapping[str, Any], *, in_lab: bool) -> Iterator[InitErro
             yield fault(("hosts", name, "ssh"), what)
 
 
-def _family(host: object) -> object:
-    return host.get("family") if isinstance(host, Mapping) else getattr(host, "family", None)
+def _family(host: object) -> str:
+    """As it is written; empty where that is no text, which is a fault of its own."""
+    family = host.get("family") if isinstance(host, Mapping) else getattr(host, "family", None)
+    return family if isinstance(family, str) else ""
 
 
 def _reference_faults(links: Mapping[str, Link], hosts: Mapping[str, Any], sensors: object) -> Iterator[InitErrorDetails]:
