@@ -13,20 +13,20 @@ from dutlab.spec.generators import Ask, Generator, GeneratorModel
 from dutlab.spec.generators.base import MOST_STREAMS, StreamsModel
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting, Wire
-from dutlab.spec.workloads.frames import FrameWorkload, each_once, outside
+from dutlab.spec.workloads.base import Params, Setting, Wire
+from dutlab.spec.workloads.frames import each_once
+from dutlab.spec.workloads.timed import TimedFrames
 from dutlab.units import Seconds
-
-SHORTEST = Seconds(0.5)
 
 _Streams = Annotated[int, Strict(), Field(ge=1, le=MOST_STREAMS)]
 
 
-class GeneratorsWorkload(FrameWorkload):
+class GeneratorsWorkload(TimedFrames):
     """Each generator on each host, with each number of streams and each frame size, as fast as it can."""
 
     kind: ClassVar[str] = "generators"
     tool: ClassVar[str] = "engine"
+    shortest: ClassVar[Seconds] = Seconds(0.5)
     only_code: ClassVar[frozenset[str]] = frozenset({"generator"})
 
     generators: tuple[Generator, ...]
@@ -35,8 +35,6 @@ class GeneratorsWorkload(FrameWorkload):
     senders: tuple[Literal["source", "sink"], ...] = ("source",)
     """The host that sends; the other one receives."""
     duration: Duration = Seconds(10.0)
-    warmup: Duration = Seconds(1.0)
-    drain: Duration = Seconds(0.5)
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
@@ -54,11 +52,6 @@ class GeneratorsWorkload(FrameWorkload):
             elif max(made.streams, default=1) > 1:
                 what = f"{model.kind} sends one stream to a port; compare it in a workload of its own, with streams: [1]"
                 faults.append(fault(("generators", i), what))
-        faults += outside([
-            ("duration", made.duration, SHORTEST, LONGEST_TRIAL),
-            ("warmup", made.warmup, 0, LONGEST_WAIT),
-            ("drain", made.drain, 0, LONGEST_WAIT),
-        ])  # fmt: skip
         return faults
 
     def count(self, every_link: Iterable[str]) -> int:
@@ -67,15 +60,13 @@ class GeneratorsWorkload(FrameWorkload):
 
     def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
         """One a set of links, size, generator, number of streams and host."""
-        times: Params = {"duration_s": self.duration, "warmup_s": self.warmup, "drain_s": self.drain}
-        seconds = Seconds(self.warmup + self.duration + self.drain)
         for links, mix, sized in self.sized(every_link):
             for model in self.generators:
                 for streams in self.streams:
                     by: Params = {"generator": _with_streams(model, streams).text(), "streams": streams}
                     for host in self.senders:
                         directions = "forward" if host == "source" else "back"
-                        yield Setting(links, {**sized, **by, "directions": directions, **times}, seconds, mix)
+                        yield Setting(links, {**sized, **by, "directions": directions, **self.times}, self.trial_s, mix)
 
     def asks(self) -> Iterator[tuple[Loc, Ask]]:
         """Frames from the sink too, if it is to send."""

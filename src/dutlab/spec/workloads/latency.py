@@ -8,12 +8,13 @@ from typing import Any, ClassVar, Self
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
-from dutlab.spec.fields import Duration, FrameRate, Share
+from dutlab.spec.fields import FrameRate, Share
 from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting, Wire
-from dutlab.spec.workloads.frames import FrameWorkload, each_once, outside
+from dutlab.spec.workloads.base import Params, Setting, Wire
+from dutlab.spec.workloads.frames import each_once
+from dutlab.spec.workloads.timed import TimedFrames
 from dutlab.units import Pps, Seconds
 
 SEARCH_S = Seconds(30.0)
@@ -22,7 +23,7 @@ AROUND_TRIAL_S = Seconds(1.0)
 MOST_SHARE = 10.0
 
 
-class LatencyWorkload(FrameWorkload):
+class LatencyWorkload(TimedFrames):
     """Latency over the load axis (RFC 8219 section 7): one trial a share of a rate."""
 
     kind: ClassVar[str] = "latency"
@@ -34,9 +35,6 @@ class LatencyWorkload(FrameWorkload):
     shares: tuple[Share, ...] = (0.0, 0.1, 0.5, 0.9, 1.0, 1.1)
     idle_rate: FrameRate = Pps(1000.0)
     """What a share of 0 sends."""
-    duration: Duration = Seconds(30.0)
-    warmup: Duration = Seconds(1.0)
-    drain: Duration = Seconds(0.5)
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
@@ -46,16 +44,11 @@ class LatencyWorkload(FrameWorkload):
             return faults
         faults += each_once("shares", [f"{s:g}" for s in made.shares])
         faults += [fault(("shares", i), f"must be 0% to {MOST_SHARE:.0%}") for i, s in enumerate(made.shares) if not 0 <= s <= MOST_SHARE]
-        faults += outside([
-            ("duration", made.duration, 0.1, LONGEST_TRIAL),
-            ("warmup", made.warmup, 0, LONGEST_WAIT),
-            ("drain", made.drain, 0, LONGEST_WAIT),
-        ])  # fmt: skip
         return faults
 
     def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
         """One a set of links and frame size."""
-        each = self.warmup + self.duration + self.drain + AROUND_TRIAL_S
+        each = self.trial_s + AROUND_TRIAL_S
         seconds = Seconds(len(self.shares) * each + (SEARCH_S if self.rate is None else 0.0))
         for links, _, sized in self.sized(every_link):
             params: Params = {
@@ -63,9 +56,7 @@ class LatencyWorkload(FrameWorkload):
                 "rate_pps": self.rate,
                 "shares_percent": ",".join(f"{round(s * 100, 9):g}" for s in self.shares),
                 "idle_pps": self.idle_rate,
-                "duration_s": self.duration,
-                "warmup_s": self.warmup,
-                "drain_s": self.drain,
+                **self.times,
             }
             yield Setting(links, params, seconds)
 

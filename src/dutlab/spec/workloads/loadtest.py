@@ -12,8 +12,9 @@ from dutlab.spec.fields import BitRate, Duration, FrameRate, Share
 from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting, Wire
-from dutlab.spec.workloads.frames import ROUNDING, FrameWorkload, outside
+from dutlab.spec.workloads.base import LONGEST_TRIAL, Params, Setting, Wire
+from dutlab.spec.workloads.frames import ROUNDING, outside
+from dutlab.spec.workloads.timed import FramesAround
 from dutlab.units import Pps, Seconds, si
 
 SHORTEST_RAMP = Seconds(2.0)
@@ -21,7 +22,7 @@ SHORTEST_RAMP = Seconds(2.0)
 MOST_TARGET = 10.0
 
 
-class LoadtestWorkload(FrameWorkload):
+class LoadtestWorkload(FramesAround):
     """Warm-up at a low rate, linear ramp from 0 to a target, hold; read once a second."""
 
     kind: ClassVar[str] = "loadtest"
@@ -39,7 +40,6 @@ class LoadtestWorkload(FrameWorkload):
     """What shares are of. None: the link's speed, and 1 Gbit/s where it has none."""
     threshold: Share = 0.001
     """Of frames lost, above which a second has failed."""
-    drain: Duration = Seconds(0.5)
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
@@ -50,8 +50,6 @@ class LoadtestWorkload(FrameWorkload):
         faults += outside([
             ("rampup", made.rampup, SHORTEST_RAMP, LONGEST_TRIAL),
             ("hold", made.hold, 0, LONGEST_TRIAL),
-            ("warmup", made.warmup, 0, LONGEST_WAIT),
-            ("drain", made.drain, 0, LONGEST_WAIT),
         ])  # fmt: skip
         if not 0 < made.target <= MOST_TARGET:
             faults.append(fault(("target",), f"must be more than 0 and at most {MOST_TARGET * 100:g}%"))
@@ -66,13 +64,12 @@ class LoadtestWorkload(FrameWorkload):
                 **sized,
                 "directions": self.directions,
                 "warmup_pps": self.warmup_rate,
-                "warmup_s": self.warmup,
                 "target_percent": round(self.target * 100, 9),
                 "rampup_s": self.rampup,
                 "hold_s": self.hold,
                 "line_rate_bps_l1": self.line_rate,
                 "threshold_percent": round(self.threshold * 100, 9),
-                "drain_s": self.drain,
+                **self.around,
             }
             yield Setting(links, params, Seconds(self.warmup + self.rampup + self.hold + self.drain))
 

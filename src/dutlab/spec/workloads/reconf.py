@@ -12,8 +12,9 @@ from dutlab.spec.fields import Duration, FrameRate, Name
 from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting, Wire
-from dutlab.spec.workloads.frames import FrameWorkload, each_once, outside
+from dutlab.spec.workloads.base import LONGEST_TRIAL, Params, Setting, Wire
+from dutlab.spec.workloads.frames import each_once, outside
+from dutlab.spec.workloads.timed import FramesAround
 from dutlab.units import Seconds
 
 RELOAD = "reload"
@@ -23,7 +24,7 @@ SHORTEST_AROUND = Seconds(1.0)
 AROUND_TRIAL_S = Seconds(2.0)
 
 
-class ReconfWorkload(FrameWorkload):
+class ReconfWorkload(FramesAround):
     """Time out of service at a change of mode: one load a change, lost frames ÷ offered rate (as RFC 6201 section 4 times a reset)."""
 
     kind: ClassVar[str] = "reconf"
@@ -39,8 +40,6 @@ class ReconfWorkload(FrameWorkload):
     before: Duration = Seconds(2.0)
     after: Duration = Seconds(5.0)
     """A DUT that is not back by then is said to be so."""
-    warmup: Duration = Seconds(1.0)
-    drain: Duration = Seconds(0.5)
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
@@ -52,8 +51,6 @@ class ReconfWorkload(FrameWorkload):
         faults += outside([
             ("before", made.before, SHORTEST_AROUND, LONGEST_TRIAL),
             ("after", made.after, SHORTEST_AROUND, LONGEST_TRIAL),
-            ("warmup", made.warmup, 0, LONGEST_WAIT),
-            ("drain", made.drain, 0, LONGEST_WAIT),
         ])  # fmt: skip
         return faults
 
@@ -73,8 +70,7 @@ class ReconfWorkload(FrameWorkload):
                     "changes": self.changes,
                     "before_s": self.before,
                     "after_s": self.after,
-                    "warmup_s": self.warmup,
-                    "drain_s": self.drain,
+                    **self.around,
                 }
                 loads = 1 + self.changes * (1 if to == RELOAD else 2)
                 yield Setting(links, params, Seconds(loads * each), mix)

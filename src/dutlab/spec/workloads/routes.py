@@ -16,8 +16,9 @@ from dutlab.spec.goals import goals_named
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import MOST_FLOWS
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting, Wire
-from dutlab.spec.workloads.frames import FrameWorkload, each_once, outside
+from dutlab.spec.workloads.base import Params, Setting, Wire
+from dutlab.spec.workloads.frames import each_once
+from dutlab.spec.workloads.timed import TimedFrames
 from dutlab.units import Seconds
 
 _LOAD_S = 40e-6
@@ -27,7 +28,7 @@ _SEARCH_S = 30.0
 _Count = Annotated[int, Strict(), Field(ge=1, le=MOST_FLOWS)]
 
 
-class RoutesWorkload(FrameWorkload):
+class RoutesWorkload(TimedFrames):
     """So many routes in the DUT, and frames to a destination behind each: one trial a count. One link at a time."""
 
     kind: ClassVar[str] = "routes"
@@ -41,8 +42,6 @@ class RoutesWorkload(FrameWorkload):
     """Of a search; None measures what is forwarded at full speed."""
     duration: Duration = Seconds(10.0)
     """Of a trial at full speed; a search has its own."""
-    warmup: Duration = Seconds(1.0)
-    drain: Duration = Seconds(0.5)
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
@@ -62,11 +61,7 @@ class RoutesWorkload(FrameWorkload):
                 goals_named(made.preset)
             except InputError as error:
                 faults.append(fault(("preset",), str(error)))
-        return [*faults, *outside([
-            ("duration", made.duration, 0.1, LONGEST_TRIAL),
-            ("warmup", made.warmup, 0, LONGEST_WAIT),
-            ("drain", made.drain, 0, LONGEST_WAIT),
-        ])]  # fmt: skip
+        return faults
 
     def count(self, every_link: Iterable[str]) -> int:
         """How many settings there are."""
@@ -95,7 +90,7 @@ class RoutesWorkload(FrameWorkload):
     def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
         """One a link, size and count."""
         own = {"duration_s": self.duration} if self.preset is None else {"preset": self.preset}
-        seconds = self.warmup + self.duration + self.drain if self.preset is None else _SEARCH_S
+        seconds = self.trial_s if self.preset is None else _SEARCH_S
         for links, mix, sized in self.sized(every_link):
             for count in self.counts:
                 params: Params = {
@@ -103,7 +98,6 @@ class RoutesWorkload(FrameWorkload):
                     "routes": count,
                     "network": str(self.part_of(count)),
                     **own,
-                    "warmup_s": self.warmup,
-                    "drain_s": self.drain,
+                    **self.around,
                 }
                 yield Setting(links, params, Seconds(seconds + count * _LOAD_S), mix)

@@ -14,8 +14,9 @@ from dutlab.spec.generators import Ask
 from dutlab.spec.goals import FIRST_TRIALS, WIDTH, Goal, checked, goal_faults, goals_named, goals_text
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, SpecModel, fault
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting, Wire
-from dutlab.spec.workloads.frames import FrameWorkload, outside
+from dutlab.spec.workloads.base import LONGEST_TRIAL, Params, Setting, Wire
+from dutlab.spec.workloads.frames import outside
+from dutlab.spec.workloads.timed import FramesAround
 from dutlab.units import RFC2544_FRAME_SIZES, Seconds, si
 
 DEFAULT_PRESET = "csit"
@@ -58,7 +59,7 @@ class SearchGoal(SpecModel):
         return Goal(self.name, self.loss, self.exceed, self.final, self.sum, self.width, self.initial, self.steps)
 
 
-class SearchWorkload(FrameWorkload):
+class SearchWorkload(FramesAround):
     """The highest rates at which the DUT meets goals, all goals in one search (RFC 9971; RFC 2544 section 26.1)."""
 
     kind: ClassVar[str] = "search"
@@ -73,7 +74,6 @@ class SearchWorkload(FrameWorkload):
     highest: FrameRate | None = None
     """Of each link; None is the line rate, or as far as the generator reaches."""
     warmup: Duration = Seconds(0.5)
-    drain: Duration = Seconds(0.5)
     budget: Duration | None = None
     """No trial begins after so much time in trials; None is many times what the goals need."""
     early_stop: Literal["at-once", "never"] = "at-once"
@@ -87,12 +87,7 @@ class SearchWorkload(FrameWorkload):
         faults += made.faults_of_goals()
         if made.lowest is not None and made.highest is not None and made.lowest >= made.highest:
             faults.append(fault(("lowest",), f"{si(made.lowest, 'pps')} is not below highest, {si(made.highest, 'pps')}"))
-        limits = [
-            ("warmup", made.warmup, 0, LONGEST_WAIT),
-            ("drain", made.drain, 0, LONGEST_WAIT),
-            ("budget", made.budget, 1, LONGEST_TRIAL),
-        ]
-        return [*faults, *outside(limits)]
+        return [*faults, *outside([("budget", made.budget, 1, LONGEST_TRIAL)])]
 
     def faults_of_goals(self) -> list[InitErrorDetails]:
         """Goals and preset that exclude one another, and goals that no one search can serve."""
@@ -120,8 +115,7 @@ class SearchWorkload(FrameWorkload):
                 "goals": None if self.goals is None else goals_text(self.wanted),
                 "lowest_pps": self.lowest,
                 "highest_pps": self.highest,
-                "warmup_s": self.warmup,
-                "drain_s": self.drain,
+                **self.around,
                 "budget_s": self.budget,
                 "early_stop": self.early_stop,
             }

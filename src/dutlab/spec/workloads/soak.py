@@ -12,22 +12,22 @@ from dutlab.spec.fields import Duration, FrameRate, Share
 from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting, Wire
-from dutlab.spec.workloads.frames import FrameWorkload, outside
+from dutlab.spec.workloads.base import Params, Setting, Wire
+from dutlab.spec.workloads.timed import TimedFrames
 from dutlab.units import Pps, Seconds
 
-SHORTEST_SOAK = Seconds(3.0)
-"""Counters are read once a second; fewer readings place nothing in time."""
 SMALLEST_TARGET, LARGEST_TARGET = 1e-9, 0.1
 AROUND_TRIALS = 0.2
 """What beginning and ending the trials of a search adds to the time in which they send."""
 
 
-class SoakWorkload(FrameWorkload):
+class SoakWorkload(TimedFrames):
     """A share of a rate for hours, with every second that lost frames."""
 
     kind: ClassVar[str] = "soak"
     tool: ClassVar[str] = "engine"
+    shortest: ClassVar[Seconds] = Seconds(3.0)
+    """Counters are read once a second; fewer readings place nothing in time."""
 
     rate: FrameRate
     """Of each link, as a search found it."""
@@ -38,8 +38,6 @@ class SoakWorkload(FrameWorkload):
     """A second that loses more than this has lost frames."""
     target: Share | None = None
     """Given: instead of one rate for all the time, trials that find the rate at which this share is lost, up to `rate` times `share`."""
-    warmup: Duration = Seconds(1.0)
-    drain: Duration = Seconds(0.5)
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
@@ -55,11 +53,6 @@ class SoakWorkload(FrameWorkload):
             faults.append(fault(("target",), f"must be {SMALLEST_TARGET:.7%} to {LARGEST_TARGET:.0%}"))
         if made.target is not None and made.threshold:
             faults.append(fault(("threshold",), "says nothing of trials that find a rate; leave it or `target` out"))
-        faults += outside([
-            ("duration", made.duration, SHORTEST_SOAK, LONGEST_TRIAL),
-            ("warmup", made.warmup, 0, LONGEST_WAIT),
-            ("drain", made.drain, 0, LONGEST_WAIT),
-        ])  # fmt: skip
         return faults
 
     def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
@@ -69,13 +62,11 @@ class SoakWorkload(FrameWorkload):
                 **sized,
                 "rate_pps": self.rate,
                 "share_percent": round(self.share * 100, 9),
-                "duration_s": self.duration,
                 "threshold_percent": round(self.threshold * 100, 9),
                 **({} if self.target is None else {"target_loss_percent": round(self.target * 100, 12)}),
-                "warmup_s": self.warmup,
-                "drain_s": self.drain,
+                **self.times,
             }
-            seconds = self.warmup + self.duration + self.drain if self.target is None else self.duration * (1 + AROUND_TRIALS)
+            seconds = self.trial_s if self.target is None else self.duration * (1 + AROUND_TRIALS)
             yield Setting(links, params, Seconds(seconds), mix)
 
     def asks(self) -> Iterator[tuple[Loc, Ask]]:

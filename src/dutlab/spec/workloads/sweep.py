@@ -8,20 +8,18 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
-from dutlab.spec.fields import Duration
 from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.rates import AskedRate, Rate, RateUnit
 from dutlab.spec.traffic import Traffic
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting, Wire
-from dutlab.spec.workloads.frames import ROUNDING, FrameWorkload, each_once, outside
-from dutlab.units import RFC2544_FRAME_SIZES, Seconds, line_rate, si
+from dutlab.spec.workloads.base import Params, Setting, Wire
+from dutlab.spec.workloads.frames import ROUNDING, each_once
+from dutlab.spec.workloads.timed import TimedFrames
+from dutlab.units import RFC2544_FRAME_SIZES, line_rate, si
 
-SHORTEST_SWEEP = Seconds(0.1)
 
-
-class SweepWorkload(FrameWorkload):
+class SweepWorkload(TimedFrames):
     """Frames of each size at each rate, counted and timed by the engine (throughput at a given load, RFC 2544 section 26.3's trial)."""
 
     kind: ClassVar[str] = "sweep"
@@ -33,11 +31,6 @@ class SweepWorkload(FrameWorkload):
     traffic: Traffic = Field(default_factory=Traffic)
     directions: Literal["forward", "both"] = "forward"
     """From source to sink, or at the same time and rate also back."""
-    duration: Duration = Seconds(30.0)
-    warmup: Duration = Seconds(1.0)
-    """Sent before the trial and not counted."""
-    drain: Duration = Seconds(0.5)
-    """Waited after the last frame, before counters are read."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
@@ -50,11 +43,6 @@ class SweepWorkload(FrameWorkload):
             faults.append(
                 fault(("traffic", "flows"), "networks of their own belong to one way of one link; drive each link alone, forward")
             )
-        faults += outside([
-            ("duration", made.duration, SHORTEST_SWEEP, LONGEST_TRIAL),
-            ("warmup", made.warmup, 0, LONGEST_WAIT),
-            ("drain", made.drain, 0, LONGEST_WAIT),
-        ])  # fmt: skip
         least = made.traffic.shortest_over_ipv4
         short = [(i, mix) for i, mix in enumerate(made.frame_sizes) if min(size for size, _ in mix.parts) < least]
         faults += [
@@ -71,9 +59,8 @@ class SweepWorkload(FrameWorkload):
         more = {"traffic": self.traffic.text(), "directions": None if self.directions == "forward" else self.directions}
         for links, mix, sized in self.sized(every_link):
             for rate in self.rates:
-                times: Params = {"duration_s": self.duration, "warmup_s": self.warmup, "drain_s": self.drain}
-                params = sized | _rate_params(rate, mix) | times | {name: value for name, value in more.items() if value is not None}
-                yield Setting(links, params, Seconds(self.warmup + self.duration + self.drain), mix)
+                params = sized | _rate_params(rate, mix) | self.times | {name: value for name, value in more.items() if value is not None}
+                yield Setting(links, params, self.trial_s, mix)
 
     def asks(self) -> Iterator[tuple[Loc, Ask]]:
         """Rates, directions, and frames that are not one UDP flow."""
