@@ -23,7 +23,7 @@ from dutlab.methods.ports import Bench
 from dutlab.methods.soak import measure
 from dutlab.plan.cell import Cell
 from dutlab.report.gather import gather
-from dutlab.report.model import Figure
+from dutlab.report.value import Figure
 from dutlab.units import Seconds
 from simulated import Dut, Simulation
 

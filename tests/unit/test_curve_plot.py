@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dutlab.report.curve import Curve, Line, Moment
 from dutlab.report.curve_plot import ABOVE, HEIGHT, WIDTH, curve_plot
-from dutlab.report.model import Curve, Line, Moment
 from dutlab.report.palette import QUIET, series_colour
 from dutlab.report.svg import text_width
 

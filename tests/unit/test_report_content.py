@@ -17,7 +17,7 @@ import pytest
 from dutlab.errors import InputError, StoreError
 from dutlab.report import write_plots, write_report
 from dutlab.report.gather import gather
-from dutlab.report.model import Figure, Missing
+from dutlab.report.value import Figure, Missing
 from dutlab.store.run_folder import NewerRun, RunFolder
 from dutlab.store.samples import columns, write_samples
 from fake_run import PPS, PUBLISHED, Row, Wanted, build

@@ -13,8 +13,9 @@ from dutlab.plan.cell import Cell
 from dutlab.report.facts import fact_rows
 from dutlab.report.groups import group, key_of, labels_of
 from dutlab.report.headline import of_matrix
-from dutlab.report.model import Column, Figure, Matrix, MatrixRow, Missing
+from dutlab.report.model import Column, Matrix, MatrixRow
 from dutlab.report.notes import NoteBook
+from dutlab.report.value import Figure, Missing
 from dutlab.report.words import (
     KPPS,
     MBPS,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from dutlab.report.curve import Curve, Line
 from dutlab.report.figures import value_of
+from dutlab.report.grid import Grid, GridColumn, GridRow
 from dutlab.report.groups import Group
-from dutlab.report.model import Curve, Figure, Grid, GridColumn, GridRow, Line
 from dutlab.report.notes import NoteBook
+from dutlab.report.value import Figure
 
 LEAD = (
     "The critical rate is that of each link at which the DUT is expected to lose just the target share; its interval is credible at 95 %, "

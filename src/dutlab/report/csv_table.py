@@ -6,7 +6,8 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 
-from dutlab.report.model import Figure, RunReport, Value
+from dutlab.report.model import RunReport
+from dutlab.report.value import Figure, Value
 
 COLUMNS = (
     "run", "workload", "asked", "mode", "links", "link", "frame_size", "figure", "median", "low", "high", "spread", "repeats", "planned",

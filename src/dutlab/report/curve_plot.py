@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dutlab.report.axis import TICK_SIZE, Scale, draw_x_axis, draw_y_axis, spread, tick_words
-from dutlab.report.model import Curve, Line
+from dutlab.report.curve import Curve, Line
 from dutlab.report.palette import FAINT, INK, QUIET, series_colour, series_shape
 from dutlab.report.plot import Plot
 from dutlab.report.svg import Drawing, shortened, text_width

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from dutlab.report.curve import Curve, Line, Moment
 from dutlab.report.figures import figure_of
+from dutlab.report.grid import Grid, GridColumn, GridRow
 from dutlab.report.groups import Group
-from dutlab.report.model import Curve, Grid, GridColumn, GridRow, Line, Missing, Moment, Section, Value
+from dutlab.report.model import Section
 from dutlab.report.notes import NoteBook
+from dutlab.report.value import Missing, Value
 from dutlab.store.run_folder import RunFolder
 
 _FIGURES = (

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from dutlab.analysis.statistics import summarise
 from dutlab.report.groups import Group
-from dutlab.report.model import Figure, Missing, Value
 from dutlab.report.notes import NoteBook
+from dutlab.report.value import Figure, Missing, Value
 from dutlab.store.record import TrialRecord
 
 

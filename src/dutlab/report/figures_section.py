@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from dutlab.report.figures import value_of
+from dutlab.report.grid import Grid, GridColumn, GridRow
 from dutlab.report.groups import Group
 from dutlab.report.headline import compared
-from dutlab.report.model import Figure, Grid, GridColumn, GridRow, Headline, Section
+from dutlab.report.model import Headline, Section
 from dutlab.report.notes import NoteBook
+from dutlab.report.value import Figure
 from dutlab.report.words import asked_words, unit_of
 from dutlab.store.run_folder import RunFolder
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from dutlab.report.curve import Curve, Line
 from dutlab.report.figures import value_of
+from dutlab.report.grid import Grid, GridColumn, GridRow
 from dutlab.report.groups import Group
 from dutlab.report.headline import compared
-from dutlab.report.model import Curve, Figure, Grid, GridColumn, GridRow, Headline, Line, Section
+from dutlab.report.model import Headline, Section
 from dutlab.report.notes import NoteBook
 from dutlab.report.tables import size_order
+from dutlab.report.value import Figure
 from dutlab.report.words import KPPS, by_words
 from dutlab.store.run_folder import RunFolder
 

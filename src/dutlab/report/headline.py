@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dutlab.analysis.statistics import median
-from dutlab.report.model import Column, Figure, Headline, LimitRow, Matrix, Sweep, Value
+from dutlab.report.model import Column, Headline, LimitRow, Matrix, Sweep
+from dutlab.report.value import Figure, Value
 from dutlab.report.words import KPPS, Unit, bit_rate_unit
 
 _PROVEN_N = 6

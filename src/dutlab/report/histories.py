@@ -10,8 +10,8 @@ from dutlab.analysis.history import Change, History, Point, history
 from dutlab.analysis.rank import p_words
 from dutlab.errors import InputError
 from dutlab.report.compared import cell_label
+from dutlab.report.curve import Curve, Line, Moment
 from dutlab.report.curve_plot import curve_plot
-from dutlab.report.model import Curve, Line, Moment
 from dutlab.report.plot import Plot
 from dutlab.report.words import bit_rate_unit, unit_of
 from dutlab.store.index import Found

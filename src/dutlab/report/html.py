@@ -7,12 +7,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dutlab.report.grid import Grid
 from dutlab.report.method_words import method_words
-from dutlab.report.model import CheckLine, Column, FactRow, Figure, Grid, LimitRow, Matrix, Missing, Note, RunReport, Sweep, Value
+from dutlab.report.model import CheckLine, Column, FactRow, LimitRow, Matrix, Note, RunReport, Sweep
 from dutlab.report.palette import DARK, SERIES, dark_rules
 from dutlab.report.plot import Plot
 from dutlab.report.row_plots import matrix_words
 from dutlab.report.size_plot import sweep_plot_names
+from dutlab.report.value import Figure, Missing, Value
 from dutlab.report.words import (
     COUNT,
     KPPS,

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from dutlab.report.curve import Curve, Line, Moment
 from dutlab.report.figures import value_of
+from dutlab.report.grid import Grid, GridColumn, GridRow
 from dutlab.report.groups import Group
-from dutlab.report.model import Curve, Figure, Grid, GridColumn, GridRow, Line, Missing, Moment, Section, Value
+from dutlab.report.model import Section
 from dutlab.report.notes import NoteBook
+from dutlab.report.value import Figure, Missing, Value
 from dutlab.report.words import KPPS, MBPS, PERCENT, SECONDS, plural
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder

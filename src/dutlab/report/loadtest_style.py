@@ -8,10 +8,11 @@ from dutlab.report.curve_plot import curve_plot
 from dutlab.report.figures import value_of
 from dutlab.report.gather import ReadRun
 from dutlab.report.groups import Group
-from dutlab.report.model import Figure, RunReport
+from dutlab.report.model import RunReport
 from dutlab.report.publication import Contents, Head, Table
 from dutlab.report.row_plots import Bar, bar_plot
 from dutlab.report.tables import size_order
+from dutlab.report.value import Figure
 from dutlab.report.words import MBPS, PERCENT, Unit
 
 _FRAMES = Unit("kpps", 1e3, 2)

@@ -6,10 +6,12 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 
+from dutlab.report.grid import Grid
 from dutlab.report.html import grid_units, matrix_unit
 from dutlab.report.method_words import method_words
-from dutlab.report.model import Figure, Grid, Matrix, RunReport, Section, Sweep, TrialLine, Value
+from dutlab.report.model import Matrix, RunReport, Section, Sweep, TrialLine
 from dutlab.report.row_plots import matrix_words
+from dutlab.report.value import Figure, Value
 from dutlab.report.words import (
     KPPS,
     MBPS,

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dutlab.report.figures import value_of
+from dutlab.report.grid import Grid, GridColumn, GridRow
 from dutlab.report.groups import Group
-from dutlab.report.model import Figure, Grid, GridColumn, GridRow, Section
+from dutlab.report.model import Section
 from dutlab.report.notes import NoteBook
+from dutlab.report.value import Figure
 from dutlab.report.words import asked_words, bit_rate_unit
 from dutlab.store.run_folder import RunFolder
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dutlab.report.figures import value_of
 from dutlab.report.gather import ReadRun
 from dutlab.report.groups import Group
-from dutlab.report.model import Figure, RunReport
+from dutlab.report.model import RunReport
 from dutlab.report.publication import Cell, Contents, Head, Table
+from dutlab.report.value import Figure
 from dutlab.report.words import COUNT, Unit
 
 _GOODPUT = Unit("Gb/s", 1e9, 2)

@@ -12,6 +12,9 @@ from functools import cached_property
 from typing import Literal
 
 from dutlab.analysis.doctor import Finding
+from dutlab.report.curve import Curve
+from dutlab.report.grid import Grid
+from dutlab.report.value import Value
 
 GradeWord = Literal["note", "warning", "severe"]
 GRADES: tuple[GradeWord, ...] = ("severe", "warning", "note")
@@ -29,38 +32,6 @@ class Note:
     details: tuple[str, ...]
     """What single trials said of it, each once."""
     trials: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A median over repeats. `low`, `high` are the 95 % interval where one exists (`interval`), else the whole range."""
-
-    median: float
-    low: float
-    high: float
-    interval: bool
-    n: int
-    planned: int
-    trials: tuple[int, ...]
-    marks: tuple[int, ...] = ()
-    """Numbers of the notes that touch it."""
-    severe: bool = False
-
-    @property
-    def relative_spread(self) -> float:
-        """(high - low) / median, 0 for a median of 0."""
-        return (self.high - self.low) / abs(self.median) if self.median else 0.0
-
-
-@dataclass(frozen=True)
-class Missing:
-    """A place without a figure, and why."""
-
-    why: str
-    trials: tuple[int, ...] = ()
-
-
-Value = Figure | Missing
 
 
 @dataclass(frozen=True)
@@ -150,92 +121,6 @@ class Sweep:
     def main(self) -> bool:
         """The whole of what was driven, not one link of several."""
         return self.link == "+".join(self.links)
-
-
-@dataclass(frozen=True)
-class GridColumn:
-    """A column of a grid: figures of one name, which ends in their unit, or words where `figure` is empty."""
-
-    head: str
-    figure: str = ""
-
-
-@dataclass(frozen=True)
-class GridRow:
-    """A row of a grid, and what of the experiment it is about."""
-
-    label: str
-    """One of the run's labels; empty for a row about none, as a ceiling."""
-    cells: tuple[Value | str, ...]
-    links: str = ""
-    link: str = ""
-    size: str = ""
-    """Frame size, or the name of a mix."""
-    ceilings: tuple[float | None, ...] = ()
-    """Of each cell, or none at all."""
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A table that a method has the report print."""
-
-    slug: str
-    """Its name in file names and programs, unique in the run."""
-    caption: str
-    columns: tuple[GridColumn, ...]
-    rows: tuple[GridRow, ...]
-    common_marks: tuple[int, ...] = ()
-    """Notes that touch every figure here."""
-    shaded: Literal["no", "by-value"] = "no"
-    """A heat map: each figure's field is shaded by its share of the largest."""
-
-    def shade_percent(self, value: Value | str) -> int:
-        """How strongly a field is shaded; 0 where it is not."""
-        if self.shaded == "no" or not isinstance(value, Figure):
-            return 0
-        most = max(cell.median for row in self.rows for cell in row.cells if isinstance(cell, Figure))
-        return round(100 * value.median / most) if most > 0 else 0
-
-
-@dataclass(frozen=True)
-class Line:
-    """Points of a curve in the order they are joined; x and y in the base units of the axes' figures."""
-
-    label: str
-    points: tuple[tuple[float, float], ...]
-    role: Literal["found", "asked"] = "found"
-    """What was measured, or what it is measured against: that is drawn faint and broken."""
-
-
-@dataclass(frozen=True)
-class Moment:
-    """An upright line across a curve: where on its x axis, and what was there."""
-
-    x: float
-    words: str
-
-
-@dataclass(frozen=True)
-class Curve:
-    """A plot of one figure over another. Both names end in their unit."""
-
-    slug: str
-    title: str
-    x_title: str
-    x: str
-    y_title: str
-    y: str
-    lines: tuple[Line, ...]
-    limits: tuple[tuple[str, float], ...] = ()
-    """Horizontal lines, with their words."""
-    moments: tuple[Moment, ...] = ()
-    scale: Literal["linear", "log"] = "linear"
-    """Of the upright axis; a logarithmic one leaves out what is not above 0."""
-    x_scale: Literal["linear", "log"] = "linear"
-    note: str = ""
-    x_span: tuple[float, float] | None = None
-    """The ends of the axis where a standard prescribes them; None follows the points. Likewise `y_span`."""
-    y_span: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)

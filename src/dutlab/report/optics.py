@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from dutlab.report.model import Grid, GridColumn, GridRow, Section
+from dutlab.report.grid import Grid, GridColumn, GridRow
+from dutlab.report.model import Section
 
 NO_DIAGNOSTICS, NO_LIMITS, GOOD = "tells no values", "no thresholds to judge by", "within its limits"
 

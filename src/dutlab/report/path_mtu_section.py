@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dutlab.report.grid import Grid, GridColumn, GridRow
 from dutlab.report.groups import Group
-from dutlab.report.model import Figure, Grid, GridColumn, GridRow, Missing, Section, Value
+from dutlab.report.model import Section
 from dutlab.report.notes import NoteBook
+from dutlab.report.value import Figure, Missing, Value
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 

@@ -12,8 +12,9 @@ from typing import Literal
 
 from dutlab.errors import InputError
 from dutlab.report.gather import ReadRun
-from dutlab.report.model import Figure, RunReport, Value
+from dutlab.report.model import RunReport
 from dutlab.report.plot import Plot
+from dutlab.report.value import Figure, Value
 from dutlab.report.words import Unit, plural
 
 STYLES: Mapping[str, str] = {

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from dutlab.report.csv_table import formula_safe
 from dutlab.report.html import environment, style_sheet
 from dutlab.report.markdown import markdown_table, text
-from dutlab.report.model import Figure
 from dutlab.report.publication import Cell, Head, Publication, Table
+from dutlab.report.value import Figure
 
 
 def publication_html(found: Publication) -> str:

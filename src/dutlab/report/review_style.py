@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from dutlab.report.gather import ReadRun
 from dutlab.report.html import matrix_unit
-from dutlab.report.model import Column, Figure, Matrix, RunReport, Sweep
+from dutlab.report.model import Column, Matrix, RunReport, Sweep
 from dutlab.report.plot import Plot
 from dutlab.report.publication import Cell, Contents, Head, Table
 from dutlab.report.row_plots import matrix_plot, matrix_words
 from dutlab.report.size_plot import SIZE_PLOTS, size_plot
+from dutlab.report.value import Figure
 from dutlab.report.words import KPPS, PERCENT, Unit, column_words
 
 _PLOTTED = ("kpps", "loss", "latency-p50")

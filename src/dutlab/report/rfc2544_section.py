@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from dutlab.analysis.statistics import median
+from dutlab.report.curve import Curve, Line
 from dutlab.report.figures import figure_of, value_of
+from dutlab.report.grid import Grid, GridColumn, GridRow
 from dutlab.report.groups import Group
-from dutlab.report.model import Curve, Figure, Grid, GridColumn, GridRow, Line, Section
+from dutlab.report.model import Section
 from dutlab.report.notes import NoteBook
+from dutlab.report.value import Figure
 from dutlab.report.words import KPPS, plural
 from dutlab.store.run_folder import RunFolder
 

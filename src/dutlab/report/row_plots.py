@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dutlab.report.axis import Scale, draw_x_axis
-from dutlab.report.model import Cpu, Figure, Matrix
+from dutlab.report.model import Cpu, Matrix
 from dutlab.report.palette import GRID, INK, KINDS, QUIET, series_colour, series_shape
 from dutlab.report.plot import Plot
 from dutlab.report.svg import Drawing, shortened, text_width
+from dutlab.report.value import Figure
 from dutlab.report.words import Unit, bit_rate_unit, column_words, unit_of
 
 WIDTH = 300.0

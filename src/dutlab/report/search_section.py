@@ -7,14 +7,17 @@ from itertools import groupby
 from typing import Any
 
 from dutlab.analysis.rescore import Answer
+from dutlab.report.curve import Curve, Line
 from dutlab.report.figures import ceiling_of, computed_value, value_of
+from dutlab.report.grid import Grid, GridColumn, GridRow
 from dutlab.report.groups import Group
 from dutlab.report.headline import compared
-from dutlab.report.model import Curve, Figure, Grid, GridColumn, GridRow, Headline, Line, Missing, Section, Value
+from dutlab.report.model import Headline, Section
 from dutlab.report.notes import NoteBook
 from dutlab.report.rescored import Rescored, rescored
 from dutlab.report.search_words import deviations, findings
 from dutlab.report.tables import size_order
+from dutlab.report.value import Figure, Missing, Value
 from dutlab.report.words import KPPS
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder

@@ -8,8 +8,8 @@ from typing import Any
 from dutlab.analysis.statistics import summarise
 from dutlab.report.figures import value_of
 from dutlab.report.groups import Group
-from dutlab.report.model import Figure
 from dutlab.report.notes import NoteBook
+from dutlab.report.value import Figure
 from dutlab.report.words import KPPS, plural
 
 REPEATS_WITHIN = 0.03

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dutlab.report.axis import TICK_SIZE, Scale, draw_y_axis, spread
-from dutlab.report.model import Figure, Sweep
+from dutlab.report.model import Sweep
 from dutlab.report.palette import FAINT, GRID, INK, QUIET, series_colour, series_shape
 from dutlab.report.plot import Plot
 from dutlab.report.svg import Drawing, shortened, text_width
+from dutlab.report.value import Figure
 from dutlab.report.words import Unit, unit_of
 
 WIDTH, HEIGHT = 300.0, 210.0

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dutlab.report import critical_part
+from dutlab.report.curve import Curve, Line
 from dutlab.report.figures import value_of
+from dutlab.report.grid import Grid, GridColumn, GridRow
 from dutlab.report.groups import Group
-from dutlab.report.model import Curve, Figure, Grid, GridColumn, GridRow, Line, Section
+from dutlab.report.model import Section
 from dutlab.report.notes import NoteBook
+from dutlab.report.value import Figure
 from dutlab.report.words import COUNT, SECONDS
 from dutlab.store.run_folder import RunFolder
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from dutlab.report.curve import Curve, Line
 from dutlab.report.figures import figure_of, value_of
+from dutlab.report.grid import Grid, GridColumn, GridRow
 from dutlab.report.groups import Group
-from dutlab.report.model import Curve, Figure, Grid, GridColumn, GridRow, Line, Section, Value
+from dutlab.report.model import Section
 from dutlab.report.notes import NoteBook
+from dutlab.report.value import Figure, Value
 from dutlab.store.run_folder import RunFolder
 
 _RESULTS = (

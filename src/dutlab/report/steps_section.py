@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dutlab.report.figures import figure_of
+from dutlab.report.grid import Grid, GridColumn, GridRow
 from dutlab.report.groups import Group
-from dutlab.report.model import Grid, GridColumn, GridRow, Missing, Section, Value
+from dutlab.report.model import Section
 from dutlab.report.notes import NoteBook
+from dutlab.report.value import Missing, Value
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 

@@ -9,9 +9,10 @@ from typing import Any
 from dutlab.analysis.statistics import median
 from dutlab.report.figures import ceiling_of, value_of
 from dutlab.report.groups import Group
-from dutlab.report.model import Column, Figure, Matrix, MatrixRow, Sweep, SweepPoint, SweepSeries
+from dutlab.report.model import Column, Matrix, MatrixRow, Sweep, SweepPoint, SweepSeries
 from dutlab.report.notes import NoteBook
 from dutlab.report.sections import SECTIONS
+from dutlab.report.value import Figure
 from dutlab.report.words import asked_words
 from dutlab.store.record import TrialRecord
 

@@ -1,0 +1,47 @@
+"""A plot of one figure over another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points of a curve in the order they are joined; x and y in the base units of the axes' figures."""
+
+    label: str
+    points: tuple[tuple[float, float], ...]
+    role: Literal["found", "asked"] = "found"
+    """What was measured, or what it is measured against: that is drawn faint and broken."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """An upright line across a curve: where on its x axis, and what was there."""
+
+    x: float
+    words: str
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A plot of one figure over another. Both names end in their unit."""
+
+    slug: str
+    title: str
+    x_title: str
+    x: str
+    y_title: str
+    y: str
+    lines: tuple[Line, ...]
+    limits: tuple[tuple[str, float], ...] = ()
+    """Horizontal lines, with their words."""
+    moments: tuple[Moment, ...] = ()
+    scale: Literal["linear", "log"] = "linear"
+    """Of the upright axis; a logarithmic one leaves out what is not above 0."""
+    x_scale: Literal["linear", "log"] = "linear"
+    note: str = ""
+    x_span: tuple[float, float] | None = None
+    """The ends of the axis where a standard prescribes them; None follows the points. Likewise `y_span`."""
+    y_span: tuple[float, float] | None = None
