@@ -9,38 +9,46 @@ import click
 
 from dutlab.errors import DutlabError
 
-COMMANDS = {
-    "demo": "dutlab.cli.run:demo",
-    "run": "dutlab.cli.run:run",
-    "plan": "dutlab.cli.run:plan",
-    "resume": "dutlab.cli.run:resume",
-    "undo": "dutlab.cli.run:undo",
-    "report": "dutlab.cli.report:report",
-    "plot": "dutlab.cli.report:plot",
-    "test": "dutlab.cli.two_ports:test",
-    "loadtest": "dutlab.cli.loadtest:loadtest",
-    "import": "dutlab.cli.import_files:import_files",
-    "lab": "dutlab.cli.lab:lab",
-    "compare": "dutlab.cli.compare:compare",
-    "history": "dutlab.cli.history:history",
-    "effects": "dutlab.cli.effects:effects",
-    "cost": "dutlab.cli.effects:cost",
-    "claims": "dutlab.cli.claims:claims",
-    "verify-claim": "dutlab.cli.claims:verify_claim",
-    "check": "dutlab.cli.compare:check",
-    "rfc2544": "dutlab.cli.rfc2544:rfc2544",
-    "conductor": "dutlab.cli.conductor:conductor",
-    "search": "dutlab.cli.search:search",
-    "rescore": "dutlab.cli.rescore:rescore",
-    "runs": "dutlab.cli.runs:runs",
-    "query": "dutlab.cli.runs:query",
-    "limits": "dutlab.cli.limits:limits",
-    "facts": "dutlab.cli.facts:facts",
-    "doctor": "dutlab.cli.doctor:doctor",
-    "optics": "dutlab.cli.optics:optics",
-    "calibrate": "dutlab.cli.calibrate:calibrate",
-    "verify": "dutlab.cli.verify:verify",
+SECTIONS = {
+    "Measure": {
+        "demo": "dutlab.cli.run:demo",
+        "test": "dutlab.cli.two_ports:test",
+        "run": "dutlab.cli.run:run",
+        "plan": "dutlab.cli.run:plan",
+        "resume": "dutlab.cli.run:resume",
+        "undo": "dutlab.cli.run:undo",
+        "search": "dutlab.cli.search:search",
+        "loadtest": "dutlab.cli.loadtest:loadtest",
+        "rfc2544": "dutlab.cli.rfc2544:rfc2544",
+        "conductor": "dutlab.cli.conductor:conductor",
+    },
+    "Know the machines": {
+        "lab": "dutlab.cli.lab:lab",
+        "facts": "dutlab.cli.facts:facts",
+        "doctor": "dutlab.cli.doctor:doctor",
+        "optics": "dutlab.cli.optics:optics",
+        "calibrate": "dutlab.cli.calibrate:calibrate",
+        "verify": "dutlab.cli.verify:verify",
+        "limits": "dutlab.cli.limits:limits",
+    },
+    "Read results": {
+        "report": "dutlab.cli.report:report",
+        "plot": "dutlab.cli.report:plot",
+        "runs": "dutlab.cli.runs:runs",
+        "query": "dutlab.cli.runs:query",
+        "compare": "dutlab.cli.compare:compare",
+        "check": "dutlab.cli.compare:check",
+        "history": "dutlab.cli.history:history",
+        "effects": "dutlab.cli.effects:effects",
+        "cost": "dutlab.cli.effects:cost",
+        "rescore": "dutlab.cli.rescore:rescore",
+        "claims": "dutlab.cli.claims:claims",
+        "verify-claim": "dutlab.cli.claims:verify_claim",
+        "import": "dutlab.cli.import_files:import_files",
+    },
 }
+"""What a command is for → its name → module:function."""
+COMMANDS = {name: where for of_section in SECTIONS.values() for name, where in of_section.items()}
 INTERRUPTED = 130
 
 
@@ -56,6 +64,13 @@ class LazyGroup(click.Group):
         module, name = COMMANDS[cmd_name].split(":")
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """By what they are for."""
+        for section, commands in SECTIONS.items():
+            found = [(name, command.get_short_help_str(300)) for name in commands if (command := self.get_command(ctx, name))]
+            with formatter.section(section):
+                formatter.write_dl(found)
 
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001 -- click's signature
