@@ -103,8 +103,9 @@ async def test_a_clock_that_is_set_between_two_phases_is_a_doubt_that_says_by_ho
 
 
 async def test_a_clock_that_is_set_while_a_host_stands_ready_is_seen_and_delays_nobody(clock: WrongClock) -> None:
-    # The fifth time that it is asked is that for the wait: it has gone back by an hour.
-    clock._put("date", f"echo >>{clock.file}; n=$(wc -l <{clock.file}); echo $(($({clock._real} +%s%N) - (n > 5 ? 3600000000000 : 0)))")
+    # Slow to answer, it is asked four times; the fifth is that for the wait: it has gone back by an hour.
+    gone_back = f"n=$(wc -l <{clock.file}); echo $(($({clock._real} +%s%N) - (n > 5 ? 3600000000000 : 0)))"
+    clock._put("date", f"echo >>{clock.file}; sleep 0.02; {gone_back}")
     async with asyncio.timeout(20):
         account = await carried_out({"box": LocalHost("box")}, run={"box": ["true"]})
     assert jumped_s(account, "run") == pytest.approx(-3600, abs=0.1)

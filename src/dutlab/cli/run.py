@@ -77,9 +77,9 @@ def resume(*, run_folder: Path) -> None:
     Example:
       dutlab resume runs/2026-11-21T0801Z-firewall-modes-3f2a
     """  # noqa: D301
-    standing = runner.standing_lab_of(run_folder)
-    if runner.builds_its_lab(run_folder):
+    if runner.builds_its_lab(run_folder):  # and refuses a run that has no testbed to go on with
         become_root()
+    standing = runner.standing_lab_of(run_folder)
     options = runner.RunOptions(runs=run_folder.parent, engine_binary=find_engine(), command=_COMMAND, standing_lab=standing)
     finish(run_in_order(runner.resume(run_folder, options, Console())))
 
