@@ -71,7 +71,7 @@ def test(
     lab: bool,
     runs: Path,
 ) -> None:
-    """Measure a box between two ports of this machine: rates without loss and latency, in about three minutes, with no files.
+    """Measure a box between two ports of this machine: rates without loss and latency, in a few minutes, with no files.
 
     \b
     Example:
