@@ -32,7 +32,7 @@ class QuickTestWorkload(FrameWorkload):
     tool: ClassVar[str] = "engine"
 
     frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, "imix", 1518)))
-    budget: Duration = Seconds(25.0)
+    budget: Duration = Seconds(55.0)
     """Of the search of each frame size: no trial begins after so much time in trials, whatever the scale."""
     latency: Duration = Seconds(5.0)
     """Of the trial at half load."""
