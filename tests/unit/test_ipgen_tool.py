@@ -16,7 +16,7 @@ from dutlab.methods.ports import Offer
 from dutlab.spec.generators.ipgen import IpgenModel
 from dutlab.spec.testbed import Link, Port
 from dutlab.tools import ipgen
-from dutlab.tools.generators import Place
+from dutlab.tools.generator_tool import Place
 from dutlab.tools.ipgen import ends_of, script_of
 from dutlab.units import Pps, Seconds
 from generator_files import way

@@ -16,7 +16,7 @@ from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Offer
 from dutlab.spec.generators.pkt_gen import PktGenModel
 from dutlab.tools import pkt_gen
-from dutlab.tools.generators import Place
+from dutlab.tools.generator_tool import Place
 from dutlab.tools.pkt_gen import Heard, flow_of, readings_of
 from dutlab.units import Pps, Seconds
 from generator_files import way

@@ -10,7 +10,7 @@ from dutlab.hosts.host import Done
 from dutlab.hosts.local import LocalHost
 from dutlab.spec.generators.trafgen import TrafgenModel
 from dutlab.tools import counted, trafgen
-from dutlab.tools.generators import Place
+from dutlab.tools.generator_tool import Place
 from dutlab.tools.trafgen import packet_of, read_end
 from dutlab.units import Pps
 from generator_files import asked, way

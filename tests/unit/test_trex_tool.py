@@ -24,7 +24,7 @@ from dutlab.spec.generators.trex import TrexModel
 from dutlab.spec.testbed import Port
 from dutlab.tools import trex
 from dutlab.tools.engine_load import Way
-from dutlab.tools.generators import Place
+from dutlab.tools.generator_tool import Place
 from dutlab.tools.trex_words import TrexPort, checksum, config_of, frame_of
 from dutlab.units import Pps, Seconds
 from generator_files import way

@@ -26,7 +26,7 @@ from dutlab.spec.testbed import Port, Testbed
 from dutlab.store.calibration import Calibration, cached, keep, superseded
 from dutlab.tools.engine import Engine
 from dutlab.tools.engine_copy import engine_on
-from dutlab.tools.generators import Place
+from dutlab.tools.generator_tool import Place
 from dutlab.tools.neighbours import NextHop, next_hop_mac
 from dutlab.units import Seconds
 

@@ -31,7 +31,8 @@ from dutlab.plan.cell import Cell
 from dutlab.spec.generators import ENGINE, Ask, generator_of
 from dutlab.store.calibration import Calibration, cached, keep
 from dutlab.tools.engine import Engine
-from dutlab.tools.generators import Place, make
+from dutlab.tools.generator_tool import Place
+from dutlab.tools.generators import make
 from dutlab.units import Seconds
 
 FACTS = ("kernel", "cpu", "machine", "mitigations", "virtual", "memory_bytes", "clocksource")

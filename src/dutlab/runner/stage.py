@@ -26,7 +26,8 @@ from dutlab.spec.testbed import Testbed
 from dutlab.store.calibration import Calibration
 from dutlab.tools.engine import Engine
 from dutlab.tools.engine_copy import engine_on
-from dutlab.tools.generators import GeneratorTool, Place, make
+from dutlab.tools.generator_tool import GeneratorTool, Place
+from dutlab.tools.generators import make
 from dutlab.tools.iperf3 import Iperf3
 from dutlab.tools.iperf3_lengths import Iperf3Lengths
 from dutlab.tools.linux_flows import LinuxFlows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dutlab.errors import ToolMissing
 from dutlab.hosts.host import Host
-from dutlab.tools.generators import Place
+from dutlab.tools.generator_tool import Place
 
 # One boot of one kernel, and the network namespace in it (random(4), network_namespaces(7)); on FreeBSD the host's own number.
 _WHO = "cat /proc/sys/kernel/random/boot_id 2>/dev/null && readlink /proc/self/ns/net || sysctl -n kern.hostuuid kern.boottime"

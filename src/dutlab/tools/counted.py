@@ -21,7 +21,7 @@ from dutlab.methods.ledger import negative_loss
 from dutlab.methods.ports import Flow, Offer, Outcome
 from dutlab.spec.mixes import sizes_in_words
 from dutlab.tools.engine_load import DESTINATION_PORT, Way
-from dutlab.tools.generators import Place
+from dutlab.tools.generator_tool import Place
 from dutlab.tools.path_counters import TOLERATED, PathCount, PortCount, lost_by_place, read_path
 from dutlab.tools.taking import Reading, taken
 from dutlab.tools.together import together

@@ -17,7 +17,7 @@ from dutlab.spec.generators.base import StreamsModel
 from dutlab.spec.generators.iperf3_udp import payload_of
 from dutlab.spec.mixes import sizes_in_words
 from dutlab.tools.engine_load import Way
-from dutlab.tools.generators import GeneratorTool, Place
+from dutlab.tools.generator_tool import GeneratorTool, Place
 from dutlab.tools.iperf3_datagrams import Datagrams, End, Sent, send
 from dutlab.tools.iperf3_program import FIRST_PORT, PORTS_TRIED, version_of
 from dutlab.tools.path_counters import PathCount, lost_by_place, read_path

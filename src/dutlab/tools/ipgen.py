@@ -22,7 +22,7 @@ from dutlab.spec.mixes import sizes_in_words
 from dutlab.spec.testbed import Link
 from dutlab.tools.both_ends import both_ends
 from dutlab.tools.engine_load import Way
-from dutlab.tools.generators import GeneratorTool, Place
+from dutlab.tools.generator_tool import GeneratorTool, Place
 from dutlab.tools.ipgen_log import Second, parse_log
 from dutlab.tools.path_counters import TOLERATED
 from dutlab.tools.ways import ways_of

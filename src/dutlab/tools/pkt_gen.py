@@ -19,7 +19,7 @@ from dutlab.spec.generators.pkt_gen import PktGenModel
 from dutlab.spec.mixes import sizes_in_words
 from dutlab.tools.engine_load import DESTINATION_PORT, Way
 from dutlab.tools.gate import Gate
-from dutlab.tools.generators import GeneratorTool, Place
+from dutlab.tools.generator_tool import GeneratorTool, Place
 from dutlab.tools.path_counters import TOLERATED
 from dutlab.tools.pkt_gen_log import ROUND_S, Log, matched, parse
 from dutlab.tools.ways import ways_of

@@ -16,7 +16,7 @@ from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.generators.pktgen import PktgenModel
 from dutlab.tools.counted import Asked, CountedGenerator, Told, run_for
 from dutlab.tools.engine_load import DESTINATION_PORT, Way
-from dutlab.tools.generators import GeneratorTool, Place
+from dutlab.tools.generator_tool import GeneratorTool, Place
 
 TOOL = "pktgen"
 FOLDER = "/proc/net/pktgen"

@@ -13,7 +13,7 @@ from dataclasses import replace
 from dutlab.analysis.series import ramp_mean
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.methods.ports import NO_TIME, Flow, Offer, Outcome, Reading, Stretch
-from dutlab.tools.generators import GeneratorTool
+from dutlab.tools.generator_tool import GeneratorTool
 from dutlab.units import Pps, Seconds
 
 STEP = Seconds(1.0)

@@ -17,7 +17,7 @@ from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.generators.base import StreamsModel
 from dutlab.tools.counted import Asked, CountedGenerator, Told, run_for
 from dutlab.tools.engine_load import DESTINATION_PORT, Way
-from dutlab.tools.generators import GeneratorTool, Place
+from dutlab.tools.generator_tool import GeneratorTool, Place
 from dutlab.tools.together import together
 from dutlab.units import Pps
 

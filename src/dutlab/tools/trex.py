@@ -25,7 +25,7 @@ from dutlab.spec.generators.trex import TrexModel
 from dutlab.spec.mixes import sizes_in_words
 from dutlab.tools.both_ends import both_ends
 from dutlab.tools.engine_load import Way
-from dutlab.tools.generators import GeneratorTool, Place
+from dutlab.tools.generator_tool import GeneratorTool, Place
 from dutlab.tools.path_counters import TOLERATED
 from dutlab.tools.trex_words import TrexPort, config_of, streams_of
 from dutlab.tools.ways import way_of, ways_of

@@ -15,7 +15,7 @@ from dutlab.spec.generators.base import StreamsModel
 from dutlab.spec.generators.xdp_trafficgen import SHORTEST_FRAME
 from dutlab.tools.counted import Asked, CountedGenerator, Told, run_for
 from dutlab.tools.engine_load import DESTINATION_PORT, Way
-from dutlab.tools.generators import GeneratorTool, Place
+from dutlab.tools.generator_tool import GeneratorTool, Place
 
 TOOL = PROGRAM = "xdp-trafficgen"
 INSTALL = "install xdp-tools (Debian: apt install xdp-tools)"

@@ -1,0 +1,37 @@
+"""What every generator is to the runner, and the place that it works in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from dutlab.hosts.host import Host
+from dutlab.methods.ports import Generator
+from dutlab.spec.generators import GeneratorModel
+from dutlab.spec.testbed import Testbed
+from dutlab.tools.engine import Engine
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a generator is to work. `cpus` is role → cores for the programs that send and receive, where the testbed gives any."""
+
+    hosts: Mapping[str, Host]
+    testbed: Testbed
+    cpus: Mapping[str, Sequence[int]]
+    engine: Engine
+
+    def cores(self, model: GeneratorModel, role: str) -> tuple[int, ...]:
+        """The cores to pin to on the host that sends: those that were asked for, or the testbed's; empty for none."""
+        return model.cores or tuple(self.cpus.get(role) or ())
+
+
+class GeneratorTool(Generator, Protocol):
+    """A generator that is found, versioned and checked on its hosts before it is used."""
+
+    async def check(self) -> str:
+        """Its version; of both ends when they differ. Raises ToolMissing when it is not there or cannot work there, HostError."""
+
+    async def close(self) -> None:
+        """Ends whatever of it still runs. It can be used again after that."""
