@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -87,6 +88,7 @@ def test_what_a_killed_test_changed_is_undone(dutlab, box, tmp_path):
     assert undone.communicate(timeout=60)[0].strip() in {"1 change undone", "2 changes undone"}, "the ports, and the mode if it was begun"
     assert undone.returncode == 0
     assert state(box) == before
+    assert not list(Path("/var/tmp").glob("dutlab-engine-*")), "its engine went with it"
 
 
 async def test_a_port_that_is_none_of_a_test_link_is_refused_with_every_reason_unless_one_insists(box):

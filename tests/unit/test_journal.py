@@ -4,7 +4,7 @@ import pytest
 
 from dutlab.dut.mode import UndoStep
 from dutlab.errors import InputError
-from dutlab.runner.journal import Journal, pending_undo, read_journal, standing_lab, undo_to_json
+from dutlab.runner.journal import Journal, left_engines, pending_undo, read_journal, standing_lab, undo_to_json
 
 STEP = UndoStep("dut", ("sysctl", "-w", "net.ipv4.ip_forward=0"), stdin="", why="as it was")
 
@@ -57,3 +57,11 @@ def test_the_run_s_own_lab_stands_until_its_down_is_written():
     assert standing_lab([]) is None
     assert standing_lab([up]) == "x1"
     assert standing_lab([up, {"event": "lab-down", "label": "x1"}]) is None
+
+
+def test_a_copied_engine_is_left_until_it_was_removed():
+    copying = [{"event": "engine-copying", "host": host, "path": "/var/tmp/dutlab-engine-1"} for host in ("source", "sink")]
+    removed = {"event": "engine-removed", "host": "source"}
+    assert left_engines(copying) == [("source", "/var/tmp/dutlab-engine-1"), ("sink", "/var/tmp/dutlab-engine-1")]
+    assert left_engines([*copying, removed]) == [("sink", "/var/tmp/dutlab-engine-1")]
+    assert left_engines([*copying, removed, {**removed, "host": "sink"}]) == []

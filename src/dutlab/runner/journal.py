@@ -87,6 +87,17 @@ def pending_undo(entries: Iterable[Entry]) -> list[tuple[str, list[UndoStep]]]:
     return list(reversed(begun.items()))
 
 
+def left_engines(entries: Iterable[Entry]) -> list[tuple[str, str]]:
+    """(host, path) of every copy of the engine that may have been made there and was not removed."""
+    left: dict[str, str] = {}
+    for entry in entries:
+        if entry["event"] == "engine-copying":
+            left[str(entry["host"])] = str(entry["path"])
+        elif entry["event"] == "engine-removed":
+            left.pop(str(entry["host"]), None)
+    return list(left.items())
+
+
 def standing_lab(entries: Iterable[Entry]) -> str | None:
     """Label of the lab that the run built and has not taken down."""
     label = None

@@ -25,7 +25,7 @@ from dutlab.hosts.reach import hosts_of
 from dutlab.plan.trials import Plan, Trial, make_plan, needs_hand
 from dutlab.runner.examine import doubts_of, examine, streams_of
 from dutlab.runner.into_mode import into_mode, stayed_in_mode
-from dutlab.runner.journal import Journal, leased_hosts, pending_undo, read_journal, standing_lab, undo_to_json
+from dutlab.runner.journal import Journal, leased_hosts, left_engines, pending_undo, read_journal, standing_lab, undo_to_json
 from dutlab.runner.ports import prepared
 from dutlab.runner.progress import Progress
 from dutlab.runner.real_rig import RealRig, of_machines
@@ -168,12 +168,14 @@ def builds_its_lab(path: Path) -> bool:
 
 async def _undo(folder: RunFolder, journal: Journal) -> int:
     entries = read_journal(folder.journal)
-    pending = pending_undo(entries)
+    pending, engines = pending_undo(entries), left_engines(entries)
     own = standing_lab(entries)
     if own is not None:  # the lab was the run's own: with it goes everything that was changed in it
         await labs.down(own)
+        for _, path in engines:  # its hosts share this machine's disk
+            await asyncio.to_thread(Path(path).unlink, missing_ok=True)
         journal.write("lab-down", label=own)
-    elif pending or leased_hosts(entries):
+    elif pending or engines or leased_hosts(entries):
         testbed = _testbed_in(folder)
         hosts = hosts_of(testbed) if testbed.lab is None else (await labs.attach(standing_lab_of(folder.path) or "")).hosts()
         try:
@@ -181,6 +183,9 @@ async def _undo(folder: RunFolder, journal: Journal) -> int:
                 for application, steps in pending:
                     await carry_out_undo(steps, hosts)
                     journal.write("mode-restored", application=application)
+                for name, path in engines:
+                    await hosts[name].run(["rm", "-f", "--", path])
+                    journal.write("engine-removed", host=name)
         finally:
             for host in hosts.values():
                 await host.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -25,7 +26,7 @@ from dutlab.spec.generators import generator_of
 from dutlab.spec.testbed import Testbed
 from dutlab.store.calibration import Calibration
 from dutlab.tools.engine import Engine
-from dutlab.tools.engine_copy import engine_on
+from dutlab.tools.engine_copy import copy_of, engine_on
 from dutlab.tools.generator_tool import GeneratorTool, Place
 from dutlab.tools.generators import make
 from dutlab.tools.iperf3 import Iperf3
@@ -114,13 +115,13 @@ async def open_stage(
             hosts = await undo.enter_async_context(_closing(hosts_of(testbed, log)))
             await undo.enter_async_context(lease(hosts))
             cpus = {role: spec.cpus for role, spec in testbed.hosts.items() if spec.cpus}
-            ground = _Ground(testbed, hosts, cpus, await _engines(undo, hosts, engine_binary))
+            ground = _Ground(testbed, hosts, cpus, await _engines(undo, hosts, engine_binary, journal))
         else:
             lab = await labs.attach(standing) if standing else await undo.enter_async_context(_own_lab(testbed.lab, journal))
             hosts = await undo.enter_async_context(_closing(lab.hosts(log)))
             if standing:
                 await undo.enter_async_context(lease(hosts))
-            engine = str(engine_binary) if lab.ssh_config is None else await _engines(undo, hosts, engine_binary)
+            engine = str(engine_binary) if lab.ssh_config is None else await _engines(undo, hosts, engine_binary, journal)
             ground = _Ground(
                 lab.testbed, hosts, lab.cpus, engine, lab.watch_cpu, (Doubt(DoubtKind.EMBEDDED_LAB),), tuple(lab.notes),
                 lab if lab.ssh_config is None else None,
@@ -152,9 +153,14 @@ async def _closing(hosts: Mapping[str, Host]) -> AsyncIterator[Mapping[str, Host
             await host.close()
 
 
-async def _engines(undo: AsyncExitStack, hosts: Mapping[str, Host], binary: Path) -> dict[str, str]:
+async def _engines(undo: AsyncExitStack, hosts: Mapping[str, Host], binary: Path, journal: Journal) -> dict[str, str]:
     """Role → where the engine lies on that host; one host after the other, since they may share a disk."""
-    return {role: await undo.enter_async_context(engine_on(hosts[role], binary)) for role in ENDS}
+    path, found = await asyncio.to_thread(copy_of, binary), dict[str, str]()
+    for role in ENDS:
+        journal.write("engine-copying", host=role, path=path)
+        undo.callback(journal.write, "engine-removed", host=role)
+        found[role] = await undo.enter_async_context(engine_on(hosts[role], binary))
+    return found
 
 
 @asynccontextmanager

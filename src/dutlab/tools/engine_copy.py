@@ -26,11 +26,11 @@ async def engine_on(host: Host, binary: Path) -> AsyncIterator[str]:
     """
     data = await asyncio.to_thread(binary.read_bytes)
     digest = hashlib.sha256(data).hexdigest()
+    path = _path_of(digest)
     if (there := await _on_path(host)) and await _hash(host, there) == digest:
         yield there
         return
     await _insist_on_same_system(host)
-    path = f"{FOLDER}/{TOOL}-{digest[:16]}"
     try:
         if await _hash(host, path) != digest:
             await host.put(data, path, mode=_EXECUTABLE)
@@ -40,6 +40,15 @@ async def engine_on(host: Host, binary: Path) -> AsyncIterator[str]:
         yield path
     finally:
         await host.run(["rm", "-f", "--", path])
+
+
+def copy_of(binary: Path) -> str:
+    """Where a copy of `binary` lies on a host that needs one; a run that was cut may have left it there."""
+    return _path_of(hashlib.sha256(binary.read_bytes()).hexdigest())
+
+
+def _path_of(digest: str) -> str:
+    return f"{FOLDER}/{TOOL}-{digest[:16]}"
 
 
 async def _on_path(host: Host) -> str:
