@@ -13,12 +13,12 @@ from itertools import pairwise
 from math import ceil, isfinite, log, sqrt
 from statistics import NormalDist, fmean
 
+from dutlab.analysis.compare import LEVEL
 from dutlab.analysis.rank import holm, mann_whitney
 from dutlab.analysis.statistics import median
 
 FEWEST = 4
 """Runs: two on each side of a change."""
-LEVEL = 0.05
 _SHORTEST = 2
 _PENALTY = 4.0
 """Of twenty runs of mere normal noise one in twenty then shows a change, of ten one in ten; steps of four deviations are hardly missed."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from dutlab.spec.generators.base import Ask, StreamsModel
-from dutlab.spec.generators.counted import NOT_TIMED, ONE_FLOW, ONE_SIZE
+from dutlab.spec.generators.counted import PLAIN_UDP
 
 # iperf3 3.12, iperf_api.h: MIN_UDP_BLOCKSIZE, room for its header of a time and a number.
 LEAST_PAYLOAD = 16
@@ -25,15 +25,7 @@ class Iperf3UdpModel(StreamsModel):
 
     kind: ClassVar[str] = "iperf3-udp"
     stepped: ClassVar[bool] = True
-    lacks: ClassVar[Mapping[Ask, str]] = {
-        Ask.SEVERAL_SIZES: ONE_SIZE,
-        Ask.ORDER: ONE_SIZE,
-        Ask.TRANSPORT: ONE_FLOW,
-        Ask.FLOWS: ONE_FLOW,
-        Ask.VLANS: ONE_FLOW,
-        Ask.LATENCY: NOT_TIMED,
-        Ask.READINGS: "both ends report at the end of a trial",
-    }
+    lacks: ClassVar[Mapping[Ask, str]] = {**PLAIN_UDP, Ask.READINGS: "both ends report at the end of a trial"}
 
     def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
         """Its header must fit."""
