@@ -1,8 +1,8 @@
 """Commands on several hosts that begin at one agreed instant.
 
-Each stands behind a gate on its own host: a few lines of POSIX sh that tell that host's clock when asked, and that are told in time when to
-open. They wait by themselves, so what the network or the controller is busy with at that instant delays nobody. A host that has no clock
-finer than a second is released by a word instead, sent half a round trip before.
+Each stands behind a gate on its own host: a few lines of shell (`gate_script.py`) that tell that host's clock when asked, and that are told
+in time when to open. They wait by themselves, so what the network or the controller is busy with at that instant delays nobody. A host that
+has no clock finer than a second is released by a word instead, sent half a round trip before.
 
 Clocks are compared as in `clocks.py`: the host's wall clock against this process's CLOCK_MONOTONIC, which nobody can set.
 """
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host, Process
 from dutlab.tools.clocks import Offset, exchange
+from dutlab.tools.gate_script import BEGAN, NS_PER_S, gate_argv
 
 MOST_EXCHANGES = 4
 CLOSE_NS = 2_000_000
@@ -30,32 +31,6 @@ COARSE_NS = 100_000_000
 """A clock that is known no better than this is not waited by."""
 DRIFT = 500e-6
 """By which a clock may gain on another: the most that NTP corrects a frequency by (RFC 5905, MAXFREQ). More than this is a jump."""
-_NS = 1_000_000_000
-_LONGEST_WAIT_NS = 60 * _NS
-
-# `date` knows %N on GNU, busybox and FreeBSD since 14.1; OpenBSD has perl in its base. `sleep` takes fractions on all of them.
-# The shell that waits is the one that runs the command, so that nothing is left to be loaded once the instant has come.
-_SCRIPT = f"""
-now() {{
-  t=$(date +%s%N 2>/dev/null); unit=1
-  case $t in *[!0-9]*|"")
-    t=$(perl -MTime::HiRes=time -e 'printf "%.0f", time() * 1e9' 2>/dev/null) || {{ t=$(date +%s){"0" * 9}; unit={_NS}; }} ;;
-  esac
-}}
-echo
-while read -r word at; do
-  now
-  if [ "$word" = clock ]; then echo "$t $unit"; continue; fi
-  left=$((at - t)); echo "$left"
-  wait=
-  if [ "$left" -gt 0 ] && [ "$left" -lt {_LONGEST_WAIT_NS} ]; then
-    part=$(({_NS} + left % {_NS})); wait="sleep $((left / {_NS})).${{part#1}}"
-  fi
-  exec sh -c "$wait
-echo
-$1"
-done
-"""
 
 
 @dataclass(frozen=True)
@@ -99,6 +74,8 @@ class Gate:
     clock: ClockReading
     """The best of some."""
     jumped_ns: int = 0
+    said: bytes = b""
+    """The command's output up to when it was heard that it has begun."""
 
     @classmethod
     async def stand(cls, host: Host, command: str, few: asyncio.Semaphore, last_seen: ClockReading | None = None) -> Gate:
@@ -107,7 +84,7 @@ class Gate:
         As many do so together as `few` allows.
         """
         async with few:
-            process = await host.spawn(["sh", "-c", _SCRIPT, "sh", command])
+            process = await host.spawn(gate_argv(command))
             await _line(process)
             clock = await _look(process)
             for _ in range(1, MOST_EXCHANGES):
@@ -124,11 +101,29 @@ class Gate:
         else:
             await self._release_at(at_ns)
             before = self.clock.round_trip_ns
-        await _line(self.process)
-        latest = time.monotonic_ns() - at_ns
+        told = await self._begun()
+        heard = time.monotonic_ns() - at_ns
+        earliest, latest = self._between(told, at_ns, heard) or (-before, heard)
         ours = time.time_ns() - time.monotonic_ns()
         ahead = Offset(self.clock.offset.ns - ours, self.clock.offset.error_ns)
-        return Start(self.process.host_name, ahead, -before, latest, self.jumped_ns)
+        return Start(self.process.host_name, ahead, earliest, latest, self.jumped_ns)
+
+    async def _begun(self) -> list[int]:
+        """What its own clock showed before and after it began, if it could tell. Raises HostError."""
+        while True:
+            line = await _line(self.process)
+            told = BEGAN.search(line)
+            self.said += line[: told.start()] if told else line
+            if told:
+                return [int(shown_ns) for shown_ns in told.groups() if shown_ns]
+
+    def _between(self, shown_ns: list[int], at_ns: int, heard_ns: int) -> tuple[int, int] | None:
+        """The earliest and the latest start after `at_ns`, by the host's own clock; None if it did not tell, or was set since."""
+        error = self.clock.offset.error_ns
+        match [shown - self.clock.offset.ns - at_ns for shown in shown_ns]:
+            case [before, after] if -error <= before <= after <= heard_ns + error:
+                return before - error, min(after + error, heard_ns)
+        return None
 
     async def _set_for(self, at_ns: int) -> None:
         """Lets it wait by its own clock. What it says of that is one more look at the clock."""
@@ -139,7 +134,7 @@ class Gate:
         self.jumped_ns = self.jumped_ns or self.clock.jump_to(_reading(asked, target - left, time.monotonic_ns()))
 
     async def _release_at(self, at_ns: int) -> None:
-        await asyncio.sleep((at_ns - self.clock.round_trip_ns // 2 - time.monotonic_ns()) / _NS)
+        await asyncio.sleep((at_ns - self.clock.round_trip_ns // 2 - time.monotonic_ns()) / NS_PER_S)
         await self.process.write(b"go 0\n")
         await _line(self.process)
 

@@ -173,7 +173,7 @@ class _Spawned:
         done = await self.process.end()
         await asyncio.gather(self.waiting, return_exceptions=True)
         why = f"ended with {done.status} before anything was reset" if self.early and done.status else ""
-        return replace(self.begun, seconds=_since(self.begun, done), status=done.status, stdout=done.stdout, stderr=done.stderr, why=why)
+        return _ended(self.begun, done, done.status, why)
 
 
 @dataclass
@@ -225,13 +225,14 @@ class _Lane:
                 return
 
     def _begun(self, place: int, now_s: float) -> StepDone:
-        return StepDone(self.host.name, self.phase, place, self.steps[place - 1], now_s, 0.0, None)
+        said = self.gate.said if self.gate and place == 1 else b""
+        return StepDone(self.host.name, self.phase, place, self.steps[place - 1], now_s, 0.0, None, said)
 
     def _lost(self, place: int, why: str) -> None:
         """The host cannot go on: this step and those after it have no result."""
-        self.gate = None
         now = time.time()
         self.account.done += [replace(self._begun(later, now), why=why) for later in range(place, len(self.steps) + 1)]
+        self.gate = None
 
 
 async def _waited(process: Process, begun: StepDone) -> StepDone:
@@ -242,12 +243,13 @@ async def _waited(process: Process, begun: StepDone) -> StepDone:
     except CommandTimedOut:
         done = await process.end()
         status, why = None, f"did not end within {begun.step.timeout:g} s and was ended"
-    return replace(begun, seconds=_since(begun, done), status=status, stdout=done.stdout, stderr=done.stderr, why=why)
+    return _ended(begun, done, status, why)
 
 
-def _since(begun: StepDone, done: Done) -> float:
-    """Seconds from the start of the step, which is later than that of a process which stood behind a gate."""
-    return max(0.0, done.started_s + done.seconds - begun.started_s)
+def _ended(begun: StepDone, done: Done, status: int | None, why: str) -> StepDone:
+    """It has taken from the start of the step, which is later than that of a process which stood behind a gate."""
+    seconds = max(0.0, done.started_s + done.seconds - begun.started_s)
+    return replace(begun, seconds=seconds, status=status, stdout=begun.stdout + done.stdout, stderr=done.stderr, why=why)
 
 
 def _row(phase: Phase, start: Start) -> Row:

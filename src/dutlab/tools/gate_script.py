@@ -1,0 +1,81 @@
+"""What stands at a gate on a host: a shell that tells the host's clock, waits for an instant by it, and then lets a command begin.
+
+It says an empty line once it stands, and reads lines: `clock` is answered by the clock and the unit that it counts in, both in nanoseconds;
+`go INSTANT` by how far off that is. The command's output follows, and within it, wherever the command has come to by then, BEGAN with two
+instants that it has begun between, or with none where the clock takes too long to read.
+
+Where there is bash (5.0 or later, of 2019) the clock is read without starting a program, and the command's shell is loaded beforehand and
+waits on a pipe: at the instant nothing is left to be started. Any POSIX shell does otherwise: it waits by `sleep` and runs the command
+itself.
+"""
+
+from __future__ import annotations
+
+import re
+
+NS_PER_S = 1_000_000_000
+LONGEST_WAIT_NS = 60 * NS_PER_S
+"""A host whose clock was set does not wait for hours."""
+TOLD_LATER_S = 0.05
+"""Telling when it began costs a host more than beginning: hosts that share a machine, as a lab's do, all begin first."""
+BEGAN = re.compile(rb"\0began(?: (\d+) (\d+))?\n")
+"""Written at once, so no output of the command comes between."""
+
+# $1: the command. File descriptors 5 and 6 are the command's own input and output, while the pipes take their place.
+_FINE = rf"""
+[ -n "$EPOCHREALTIME" ] || exec sh -c "$1" sh "$2"
+now() {{ t=${{EPOCHREALTIME/[.,]/}}000; }}
+exec 5<&0 6>&1
+coproc sh -c "read -r go || exit
+echo
+exec <&5 >&6 5<&- 6>&-
+$2"
+exec 5<&- 6>&-
+command=$COPROC_PID said=${{COPROC[0]}} tell=${{COPROC[1]}}
+echo
+while read -r word at; do
+  now
+  [ "$word" = clock ] && {{ echo "$t 1000"; continue; }}
+  left=$((at - t)); echo "$left"
+  if [ "$left" -gt 0 ] && [ "$left" -lt {LONGEST_WAIT_NS} ]; then
+    printf -v wait %d.%09d $((left / {NS_PER_S})) $((left % {NS_PER_S}))
+    read -rt "$wait" -u "$said"
+  fi
+  now; before=$t
+  echo >&"$tell"
+  read -r -u "$said"
+  now; read -rt {TOLD_LATER_S}; printf '\0began %s %s\n' "$before" "$t"
+  wait "$command"
+  exit
+done
+"""
+
+# `date` knows %N on GNU, busybox and FreeBSD since 14.1; OpenBSD has perl in its base. `sleep` takes fractions on all of them.
+# The shell that waits is the one that runs the command, so that nothing is left to be loaded once the instant has come.
+_PLAIN = rf"""
+now() {{
+  t=$(date +%s%N 2>/dev/null); unit=1
+  case $t in *[!0-9]*|"")
+    t=$(perl -MTime::HiRes=time -e 'printf "%.0f", time() * 1e9' 2>/dev/null) || {{ t=$(date +%s){"0" * 9}; unit={NS_PER_S}; }} ;;
+  esac
+}}
+echo
+while read -r word at; do
+  now
+  if [ "$word" = clock ]; then echo "$t $unit"; continue; fi
+  left=$((at - t)); echo "$left"
+  wait=
+  if [ "$left" -gt 0 ] && [ "$left" -lt {LONGEST_WAIT_NS} ]; then
+    part=$(({NS_PER_S} + left % {NS_PER_S})); wait="sleep $((left / {NS_PER_S})).${{part#1}}"
+  fi
+  exec sh -c "$wait
+printf '\0began\n'
+$1"
+done
+"""
+_EITHER = 'command -v bash >/dev/null && exec bash -c "$1" bash "$2" "$3"; exec sh -c "$2" sh "$3"'
+
+
+def gate_argv(command: str) -> list[str]:
+    """What is run on the host for `command`, a line or more for `sh`."""
+    return ["sh", "-c", _EITHER, "sh", _FINE, _PLAIN, command]
