@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -94,12 +95,25 @@ def namespace() -> Iterator[str]:
 @pytest.fixture
 async def ssh_login(namespace: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Login]:
     """How to log in to an OpenSSH server that runs inside `namespace`."""
+    async with listening(namespace, "127.0.0.1", tmp_path_factory.mktemp("ssh") / "files") as config:
+        yield Login("box", "box", (config,))
+
+
+@pytest.fixture
+async def ipv6_config(namespace: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Path]:
+    """The ssh_config of a server that listens on ::1 inside `namespace`."""
+    async with listening(namespace, "::1", tmp_path_factory.mktemp("ssh") / "files") as config:
+        yield config
+
+
+@asynccontextmanager
+async def listening(namespace: str, address: str, folder: Path) -> AsyncIterator[Path]:
     need("sshd", have_sshd())
     subprocess.run(["ip", "-n", namespace, "link", "set", "dev", "lo", "up"], check=True)
-    folder, doors = tmp_path_factory.mktemp("ssh") / "files", [sshd.Door("box", namespace, "127.0.0.1", via=namespace)]
+    doors = [sshd.Door("box", namespace, address, via=namespace)]
     sshd.write_files(folder, doors)
     await sshd.start(folder, doors)
-    yield Login("box", "box", (sshd.config_file(folder),))
+    yield sshd.config_file(folder)
     identity = inside.namespace_id(NAMESPACES / namespace)
     assert identity is not None and inside.kill_all(identity) == []
     sshd.remove(folder)

@@ -6,7 +6,6 @@ import asyncio
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,17 +14,14 @@ import pytest
 
 from capability import need
 from dutlab.errors import CommandFailed, HostError, ToolMissing
-from dutlab.hosts.host import Done, Host
-from dutlab.hosts.local import LocalHost
-from dutlab.hosts.netns import NetnsHost
+from dutlab.hosts.host import Host
 from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
 from dutlab.tools.engine_copy import engine_on
 from dutlab.tools.find_engine import find_engine
-from processes import eventually, running_with
+from processes import children, eventually, running_with
 
 NOBODY = 65534
-SECRET = "correct-horse-battery-staple-7f3a"
 
 
 def with_config(login: Login, old: str, new: str) -> Login:
@@ -48,6 +44,7 @@ async def refused(login: Login) -> str:
     with pytest.raises(HostError) as caught:
         await host.run(["true"])
     await host.close()
+    await asyncio.to_thread(eventually, lambda: not children())  # the way into the namespace, which ends when the door is shut
     assert not isinstance(caught.value, CommandFailed)
     return str(caught.value)
 
@@ -129,6 +126,30 @@ async def test_a_jump_over_another_host_reaches_one_that_only_it_can_see(ssh_log
     await host.close()
 
 
+async def test_what_ssh_config_includes_and_matches_counts(ssh_login: Login, tmp_path: Path) -> None:
+    text = (folder(ssh_login) / "config").read_text()
+    (folder(ssh_login) / "of-the-site").write_text(text.replace("Host box", "Match originalhost box-*").replace("  User root\n", ""))
+    config = folder(ssh_login) / "including"
+    config.write_text(
+        f'Include {folder(ssh_login)}/of-*\nMatch originalhost box-* exec "test -e {tmp_path}/on-site"\n  User nobody-here\n'
+        "Match all\n  User root\n"
+    )
+    host = SshHost(Login("box", "box-7", (config,)))
+    assert (await host.run(["id", "-un"])).text == "root\n"
+    await host.close()
+    (tmp_path / "on-site").touch()
+    assert "box-7" in await refused(Login("box", "box-7", (config,)))  # the first that says something counts
+
+
+async def test_an_ipv6_literal_is_an_address_with_or_without_a_port(ipv6_config: Path) -> None:
+    ipv6_config.write_text(ipv6_config.read_text().replace("Host box", "Host ::1"))
+    for target in ("root@[::1]", "root@[::1]:22", "[::1]:22"):
+        host = SshHost(Login("box", target, (ipv6_config,)))
+        assert (await host.run(["sh", "-c", "echo $SSH_CONNECTION"])).text.startswith("::1 ")
+        await host.close()
+    assert "[::1]:1: " in await refused(Login("box", "root@[::1]:1", ()))
+
+
 async def test_what_a_login_script_prints_is_not_the_output_of_commands(ssh_login: Login, tmp_path: Path) -> None:
     with (folder(ssh_login) / "authorized_keys").open("r+") as f:
         key = f.read()
@@ -159,52 +180,6 @@ async def test_sudo_that_asks_fails_at_once_with_what_to_do(ssh_login: Login) ->
     with pytest.raises(CommandFailed, match="NOPASSWD in sudoers"):
         await host.run(["setpriv", f"--reuid={NOBODY}", "--clear-groups", "sudo", "true"], timeout_s=10)
     await host.close()
-
-
-@pytest.fixture
-def password_login(python: str, python_env: dict[str, str], tmp_path: Path) -> Iterator[Login]:
-    """How to log in to a server that wants a password."""
-    home = tmp_path / ".ssh"
-    home.mkdir()
-    argv = [python, str(Path(__file__).parents[1] / "password_server.py"), str(home)]
-    with subprocess.Popen(argv, env={**python_env, "SECRET": SECRET}, stdout=subprocess.PIPE) as server:
-        assert server.stdout
-        assert server.stdout.readline() == b"listening\n"
-        yield Login("box", "box", (home / "config",), {"DUTLAB_PASSWORD_BOX": SECRET})
-        server.terminate()
-
-
-async def test_a_password_comes_from_its_variable_and_is_shown_by_nobody(password_login: Login) -> None:
-    done: list[Done] = []
-    host = SshHost(password_login, done.append)
-    assert (await host.run(["echo", "in"])).text == "in\n"
-    await host.close()
-    assert SECRET not in repr(password_login) + repr(host.login) + repr(done)
-    wrong = await refused(replace(password_login, environment={"DUTLAB_PASSWORD_BOX": SECRET[::-1]}))
-    assert "no key or password was accepted" in wrong
-    assert SECRET[::-1] not in wrong
-
-
-async def test_a_password_is_given_to_nothing_that_is_started(monkeypatch: pytest.MonkeyPatch, namespace: str) -> None:
-    monkeypatch.setenv("DUTLAB_PASSWORD_BOX", SECRET)
-    for host in (LocalHost("here"), NetnsHost("there", namespace)):
-        assert SECRET not in (await host.run(["env"])).text
-
-
-def test_no_file_of_a_run_holds_the_password(python: str, python_env: dict[str, str], password_login: Login, tmp_path: Path) -> None:
-    (tmp_path / "t.cfg").write_text("[Workers]\nbox: h.cfg\nhere: h.cfg\n")
-    (tmp_path / "h.cfg").write_text("[Coordinator]\nplayer: x\n[Startup]\n[Run]\nstep1: env\nstep2: false\n[Collect]\n[Reset]\n")
-    argv = [python, "-m", "dutlab", "conductor", "run", "t.cfg", "--map", "box=ssh:box", "--map", "here=local", "--take-over"]
-    env = {**python_env, "HOME": str(tmp_path), "DUTLAB_PASSWORD_BOX": SECRET}
-    done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
-    for lease in Path("/var/tmp").glob("dutlab-lease-*"):
-        if str(tmp_path) in lease.read_text():
-            lease.unlink()  # a server like this one does not always pass the end of an input on
-    assert done.returncode == 1, done.stderr  # `false` failed, so the reasons of failures are written too
-    assert "HOME=" in next(tmp_path.glob("runs/*/trials/0001/raw/box/run/01.out")).read_text()
-    written = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()]
-    assert len(written) > 10
-    assert not any(SECRET.encode() in text for text in [*written, done.stdout.encode(), done.stderr.encode()])
 
 
 async def test_a_server_that_is_killed_in_mid_command_is_named_and_the_next_command_finds_it_again(

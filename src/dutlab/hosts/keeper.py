@@ -13,6 +13,8 @@ import contextlib
 import os
 import subprocess
 
+from dutlab.hosts.passwords import without_passwords
+
 SCRIPT = """
 trap '' INT TERM HUP
 watched=' '
@@ -47,6 +49,7 @@ class Keeper:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
                 cwd="/",
+                env=without_passwords(os.environ),
             )
         self._tell(f"+ {group}\n")
 

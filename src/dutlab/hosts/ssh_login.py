@@ -6,7 +6,6 @@ Host keys are always checked. Where passwords come from, says passwords.py.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from pathlib import Path
 import asyncssh
 
 from dutlab.errors import HostError
-from dutlab.hosts.passwords import password_of, password_variable
+from dutlab.hosts.passwords import own_variables, password_of, password_variable
 
 _SSH_PORT = 22
 CONNECT_S = 15.0
@@ -36,7 +35,7 @@ class Login:
     target: str
     config: tuple[Path, ...] | None = None
     """ssh_config files, the first that says something counts; None for the user's and the system's."""
-    environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+    environment: Mapping[str, str] = field(default_factory=own_variables, repr=False)
 
 
 class _Client(asyncssh.SSHClient):
@@ -54,8 +53,9 @@ async def connect(login: Login) -> asyncssh.SSHClientConnection:
     """Raises HostError that says what was refused and what to do."""
     client = _Client()
     options: asyncssh.SSHClientConnectionOptions | None = None
+    password, no_keyring = await asyncio.to_thread(password_of, login.name, login.environment)
     try:
-        options = await _options(login)
+        options = await _options(login, password)
         async with asyncio.timeout(CONNECT_S + LOGIN_S):
             return await asyncssh.connect(
                 options.orig_host,
@@ -65,10 +65,10 @@ async def connect(login: Login) -> asyncssh.SSHClientConnection:
                 client_factory=lambda: client,
             )
     except (OSError, asyncssh.Error, asyncssh.ConfigParseError, asyncssh.KeyImportError, ValueError) as e:
-        raise _refusal(login, options, client, e) from e
+        raise _refusal(login, options, client, e, no_keyring) from e
 
 
-async def _options(login: Login) -> asyncssh.SSHClientConnectionOptions:
+async def _options(login: Login, password: str | None) -> asyncssh.SSHClientConnectionOptions:
     m = _TARGET.fullmatch(login.target)
     if m is None:
         raise ValueError(f"{login.target!r} is no ssh target")
@@ -77,7 +77,7 @@ async def _options(login: Login) -> asyncssh.SSHClientConnectionOptions:
         port=int(m["port"]) if m["port"] else (),
         username=m["user"] or (),
         config=_configs(login),
-        password=await asyncio.to_thread(password_of, login.name, login.environment),
+        password=password,
         gss_host=None,
         connect_timeout=CONNECT_S,
         login_timeout=LOGIN_S,
@@ -103,12 +103,16 @@ def _there(files: Sequence[Path]) -> list[Path]:
     return [f.expanduser() for f in files if f.expanduser().is_file()]
 
 
-def _refusal(login: Login, options: asyncssh.SSHClientConnectionOptions | None, client: _Client, error: Exception) -> HostError:
+def _refusal(
+    login: Login, options: asyncssh.SSHClientConnectionOptions | None, client: _Client, error: Exception, no_keyring: str
+) -> HostError:
     address = options.orig_host if options else login.target
     if isinstance(error, asyncssh.HostKeyNotVerifiable) and client.offered is not None:
         what, remedy = _untrusted(options, client.offered, address)
     else:
         what, remedy = _meaning(login, error, address)
+        if no_keyring and isinstance(error, asyncssh.PermissionDenied):
+            what = f"{what}; {no_keyring}"
     return HostError(f"ssh {login.target}: {what}", host=login.name, remedy=remedy)
 
 
