@@ -28,6 +28,12 @@ from dutlab.spec.workloads.rfc2544 import ALL_TESTS
     type=click.Choice([modifier.value for modifier in Modifier]),
     help="What goes on beside the test frames (section 11); may be given several times.",
 )
+@click.option(
+    "--networks",
+    multiple=True,
+    type=click.Choice(["1", "256"]),
+    help="How many networks destinations lie in (section 12); may be given twice.  [1]",
+)
 @click.option("--latency-repeats", type=int, default=20, help="Repeats of the latency test.  [20]")
 @click.option("--burst-repeats", type=int, default=50, help="Repeats of the back-to-back test.  [50]")
 def rfc2544(
@@ -38,6 +44,7 @@ def rfc2544(
     links: Sequence[str],
     directions: str,
     modifiers: Sequence[str],
+    networks: Sequence[str],
     latency_repeats: int,
     burst_repeats: int,
     lab: str | None,
@@ -57,6 +64,8 @@ def rfc2544(
         "latency_repeats": latency_repeats,
         "burst_repeats": burst_repeats,
     }
+    if networks:
+        body["networks"] = [int(count) for count in dict.fromkeys(networks)]
     if modifiers:
         body["modifiers"] = list(dict.fromkeys(modifiers))
     if sizes:

@@ -87,6 +87,8 @@ class Offer:
     answered: IPAddress | None = None
     """Where answers go, if not to the source's own address: what the DUT translates it to."""
     traffic: Traffic = field(default_factory=Traffic)
+    traffic_of: Mapping[str, Traffic] = field(default_factory=dict, hash=False)
+    """By flow name: what goes that way instead of `traffic`, where each way has destinations of its own."""
     broadcast_ratio: float = 0.0
     """So many frames to the hardware broadcast address are sent beside each of these, evenly. Nobody counts them; full speed has none."""
     begun: Callable[[], None] | None = field(default=None, compare=False)

@@ -17,7 +17,7 @@ from ipaddress import ip_network
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods import search, sweep
 from dutlab.methods.carrying import Carrying
-from dutlab.methods.dut_tables import RoutesLoaded, RouteTable
+from dutlab.methods.dut_tables import End, RoutesLoaded, RouteTable
 from dutlab.methods.ports import Bench, Measured
 from dutlab.plan.cell import Cell
 from dutlab.spec.spread import Spread
@@ -32,7 +32,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
     if bench.routes is None:
         raise InputError("no routes can be loaded into this DUT", remedy="take a DUT of family linux, or load them in a mode of your own")
     link, spread = cell.links[0], _spread(cell)
-    loaded = await _loaded(bench.routes, link, spread)
+    loaded = await load_checked(bench.routes, link, spread)
     carrying = replace(bench, generator=Carrying(bench.generator, traffic_to(spread)))
     if cell.params.get("preset") is not None:
         measured: Measured = await search.measure(carrying, cell)
@@ -64,9 +64,9 @@ def traffic_to(spread: Spread) -> Traffic:
     return Traffic(flows=flows)
 
 
-async def _loaded(table: RouteTable, link: str, spread: Spread) -> RoutesLoaded:
-    """Raises MeasurementError when the DUT has not taken them as they were meant."""
-    loaded = await table.load(link, spread)
+async def load_checked(table: RouteTable, link: str, spread: Spread, towards: End = End.SINK) -> RoutesLoaded:
+    """A route to each part of `spread`. Raises MeasurementError when the DUT has not taken them as they were meant, HostError."""
+    loaded = await table.load(link, spread, towards)
     if loaded.count != spread.count:
         raise MeasurementError(f"{spread.count} routes were loaded, and the DUT counts {loaded.count}")
     if loaded.astray:

@@ -89,6 +89,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     grids = [_grid(shown, scaled, groups, book) for shown in _SHOWN if _asked(groups, shown.test)]
     if _asked(groups, "frame-loss"):
         grids.append(_losses(groups, scaled))
+    grids += _variants(groups, scaled, book)
     return Section(
         slug="rfc2544",
         workload="rfc2544",
@@ -128,16 +129,28 @@ def _size(group: Group) -> str:
 
 
 def _place(group: Group) -> str:
+    return ", ".join(filter(None, (_way(group), _variant(group))))
+
+
+def _way(group: Group) -> str:
+    """Where frames go, and beside what."""
     params = group.cell.params
     both = ", both ways" if params.get("directions") == "both" else ""
     beside = str(params.get("modifiers") or "").replace(",", " and ")
     return group.cell.link_label + both + (f", beside {beside}" if beside else "")
 
 
+def _variant(group: Group) -> str:
+    """What of the frames is not as in the tests that come first; nothing if all is."""
+    networks = int(group.cell.params.get("networks") or 1)
+    return f"{networks} networks" if networks > 1 else ""
+
+
 def _file_words(group: Group) -> list[str]:
     """What _place() says, for the name of a file."""
     params = group.cell.params
-    return [group.cell.link_label, str(params.get("directions")), *filter(None, str(params.get("modifiers") or "").split(","))]
+    words = [group.cell.link_label, str(params.get("directions")), *str(params.get("modifiers") or "").split(",")]
+    return [word.replace(" ", "-") for word in (*words, _variant(group)) if word]
 
 
 def _grid(shown: _Shown, scaled: str, groups: Sequence[Group], book: NoteBook) -> Grid:
@@ -200,19 +213,48 @@ def _by_share(group: Group) -> dict[float, dict[int, tuple[float, float]]]:
     return dict(sorted(out.items(), reverse=True))
 
 
+_VARIANT_WORDS = "Destinations over 256 networks (§12): first one source and one destination address, then destinations over the networks"
+_VARIANT_FIGURES = (
+    ("throughput", "throughput_pps"),
+    ("mean latency", "latency_mean_ns"),
+    ("lost at the highest rate", "loss_at_max_ratio"),
+)
+
+
+def _variants(groups: Sequence[Group], scaled: str, book: NoteBook) -> list[Grid]:
+    """What the tests of plain frames found beside what the same tests found of others; no grid without others."""
+    plain = {(g.label, _way(g), _size(g)): g for g in groups if not _variant(g)}
+    rows, figures = (
+        [],
+        [one for one in _VARIANT_FIGURES if any(one[1] in f for g in groups for r in g.measured for f in r.figures.values())],
+    )
+    for other in filter(_variant, groups):
+        first = plain.get((other.label, _way(other), _size(other)))
+        if first is None:
+            continue
+        link = other.cell.link_label
+        values = [value_of(g, link, figure, book) for _, figure in figures for g in (first, other)]
+        rows.append(GridRow(other.label, (_way(other), _size(other), _variant(other), *values), links=link, link=link, size=_size(other)))
+    if not rows:
+        return []
+    columns = [GridColumn(name + then, figure) for name, figure in figures for then in ("", ", then")]
+    heads = (GridColumn("links"), GridColumn("frame size"), GridColumn("then"), *columns)
+    return [Grid("rfc2544-variants", _VARIANT_WORDS + scaled, heads, tuple(rows))]
+
+
 def _throughput_curves(groups: Sequence[Group]) -> list[Curve]:
     """Throughput over frame size with the theoretical limit, which section 26.1 wants in one graph; one a set of links."""
     if not _asked(groups, "throughput"):
         return []
     curves = []
-    for place, kept in _by(groups, _place).items():
-        lines = [Line(label, _over_size(of_label, "throughput_pps")) for label, of_label in _by(kept, lambda g: g.label).items()]
+    for way, kept in _by(groups, _way).items():
+        lines = [Line(label, _over_size(of_label, "throughput_pps")) for label, of_label in _by(kept, _line).items()]
         lines.append(Line("highest rate", _over_size(kept, "max_pps")))
         note = "" if any(g.records and g.records[0].ceilings for g in kept) else "The medium has no rate of its own: see the deviations."
         curves.append(
             Curve(
                 "-".join(["rfc2544-throughput", *_file_words(kept[0])]),
-                f"Throughput, {place}",
+                f"Throughput, {way}",
                 "frame size, bytes",
                 "frame_size",
                 "throughput",
@@ -222,6 +264,10 @@ def _throughput_curves(groups: Sequence[Group]) -> list[Curve]:
             )
         )
     return [curve for curve in curves if curve.lines]
+
+
+def _line(group: Group) -> str:
+    return ", ".join(filter(None, (group.label, _variant(group))))
 
 
 def _over_size(groups: Sequence[Group], figure: str) -> tuple[tuple[float, float], ...]:

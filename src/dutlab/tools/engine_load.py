@@ -58,6 +58,8 @@ class Load:
     frames: int | None = None
     profile: tuple[Stretch, ...] = ()
     traffic: Traffic = field(default_factory=Traffic)
+    traffic_of: Mapping[str, Traffic] = field(default_factory=dict)
+    """By the name of a way: its own instead of `traffic`."""
     broadcast_ratio: float = 0.0
     directions: Directions = Directions.FORWARD
     answered: IPAddress | None = None
@@ -70,7 +72,7 @@ class Load:
 
     def send_plan(self, way: Way, stream: int, broadcast: int | None = None) -> dict[str, Any]:
         """As the protocol's SendPlan; with the stream of frames to everybody beside it, if that has a number."""
-        parts = self.mix.parts
+        parts, traffic = self.mix.parts, self.traffic_of.get(way.name, self.traffic)
         sizes: dict[str, Any] = {"weighted": [{"bytes": b, "weight": w} for b, w in parts]}
         if len(parts) == 1:
             sizes = {"fixed_bytes": parts[0][0]}
@@ -85,11 +87,11 @@ class Load:
             "destination_port": DESTINATION_PORT,
             "sizes": sizes,
             "rate": self._rate(),
-            **self._headers(),
+            **_headers(traffic),
         }
         if self.directions is Directions.ANSWERS:  # described as what they answer
             plan |= {"answers": True, "source": str(self.answered or way.destination), "destination": way.source}
-            plan |= {end: str(spread.first) for end, spread in self._spreads() if spread is not None}
+            plan |= {end: str(spread.first) for end, spread in _spreads(traffic) if spread is not None}
         if self.frames is not None:
             plan["frames"] = self.frames
         streams = [plan] if broadcast is None else [plan, self._to_all(plan, broadcast)]
@@ -102,31 +104,6 @@ class Load:
         rate = replace(self, rate=None if self.rate is None else Pps(self.rate * share), profile=profile)
         return {**plan, "stream": stream, "destination_mac": BROADCAST_MAC, "rate": rate._rate()}  # noqa: SLF001 - of its own kind
 
-    def _headers(self) -> dict[str, Any]:
-        """What differs from one UDP flow without tags."""
-        t, headers = self.traffic, dict[str, Any]()
-        if t.transport != "udp":
-            headers["transport"] = t.transport.replace("-", "_")
-        if t.vlans:
-            headers["vlans"] = [{"id": number} for number in t.vlans]
-        if t.flows.count > 1:
-            headers["flows"] = t.flows.model_dump(exclude_none=True, exclude={"sources", "destinations"})
-            # Each range begins at the stream's own: high enough that none reaches past the last port.
-            source, destination = t.flows.source_ports, t.flows.destination_ports
-            if source > 1:
-                headers["source_port"] = min(RFC4814_SOURCE_PORTS[0], _LAST_PORT + 1 - source)
-            if destination > 1:
-                headers["destination_port"] = RFC4814_DESTINATION_PORTS[0]
-        for end, spread in self._spreads():
-            if spread is not None:
-                headers[end] = str(spread.first)
-                headers.setdefault("flows", {"count": 1})[f"{end}_prefix_length"] = spread.length
-        return headers
-
-    def _spreads(self) -> tuple[tuple[str, Spread | None], ...]:
-        flows = self.traffic.flows
-        return ("source", flows.spread_sources), ("destination", flows.spread_destinations)
-
     def _rate(self) -> dict[str, Any]:
         if self.profile:
             return {
@@ -138,3 +115,30 @@ class Load:
     def longest_s(self) -> float:
         """How long sending can take."""
         return self.duration if self.duration is not None else (self.frames or 0) / (self.rate or 1.0)
+
+
+def _headers(t: Traffic) -> dict[str, Any]:
+    """What differs from one UDP flow without tags."""
+    headers = dict[str, Any]()
+    if t.transport != "udp":
+        headers["transport"] = t.transport.replace("-", "_")
+    if t.vlans:
+        headers["vlans"] = [{"id": number} for number in t.vlans]
+    if t.flows.count > 1:
+        headers["flows"] = t.flows.model_dump(exclude_none=True, exclude={"sources", "destinations"})
+        # Each range begins at the stream's own: high enough that none reaches past the last port.
+        source, destination = t.flows.source_ports, t.flows.destination_ports
+        if source > 1:
+            headers["source_port"] = min(RFC4814_SOURCE_PORTS[0], _LAST_PORT + 1 - source)
+        if destination > 1:
+            headers["destination_port"] = RFC4814_DESTINATION_PORTS[0]
+    for end, spread in _spreads(t):
+        if spread is not None:
+            headers[end] = str(spread.first)
+            headers.setdefault("flows", {"count": 1})[f"{end}_prefix_length"] = spread.length
+    return headers
+
+
+def _spreads(traffic: Traffic) -> tuple[tuple[str, Spread | None], ...]:
+    flows = traffic.flows
+    return ("source", flows.spread_sources), ("destination", flows.spread_destinations)

@@ -39,6 +39,10 @@ class Asked:
     latency_repeats: int = 20
     burst_repeats: int = 50
     modifiers: tuple[Modifier, ...] = ()
+    networks: int = 1
+    """How many of them the destinations of each way lie in (section 12)."""
+    all_networks: tuple[int, ...] = (1,)
+    """The same of every trial of the experiment with these frames."""
 
     def seconds(self, prescribed: float) -> Seconds:
         """What is done where the text has `prescribed` seconds."""
@@ -53,7 +57,7 @@ class Asked:
 
 
 def asked_of(cell: Cell) -> Asked:
-    """`tests`, `scale`, `directions`, `width_ratio`, `*_repeats`, `modifiers`, frame_size, frame_mix. Raises InputError."""
+    """`tests`, `scale`, `directions`, `width_ratio`, `*_repeats`, `modifiers`, `networks`, frame_size, frame_mix. Raises InputError."""
     params = cell.params
     try:
         return Asked(
@@ -65,6 +69,8 @@ def asked_of(cell: Cell) -> Asked:
             width=float(params["width_ratio"] or 0),
             latency_repeats=int(params["latency_repeats"] or 0),
             burst_repeats=int(params["burst_repeats"] or 0),
+            networks=int(params.get("networks") or 1),
+            all_networks=tuple(int(word) for word in str(params.get("all_networks") or "1").split(",")),
             modifiers=tuple(Modifier(word) for word in str(params.get("modifiers") or "").split(",") if word),
         )
     except (KeyError, ValueError) as e:

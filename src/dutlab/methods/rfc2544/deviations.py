@@ -16,6 +16,8 @@ LATENCY_REPEATS = 20  # RFC 2544 section 26.2
 BURST_REPEATS = 50  # RFC 2544 section 26.4
 BENCHMARK_NETWORKS = (ip_network("198.18.0.0/15"), ip_network("2001:2::/48"))
 """RFC 2544 appendix C.2.2 and RFC 5180 section 8, as RFC 6890 corrects it."""
+SECTION_12 = 256
+"""Networks that destinations are spread over."""
 SHORTEST_IPV6 = 84
 _WITHOUT = {
     Modifier.BROADCAST: "broadcast frames",
@@ -41,7 +43,7 @@ def deviations(asked: Asked, *, maximum_is: str, addresses: Iterable[IPAddress])
         yield f"§9.1: {asked.mix.name} is not one of the frame sizes for Ethernet"
     yield from _of_modifiers(asked)
     yield from _of_ipv6(asked, used)
-    yield "§12: one network and one flow a way, not 256 networks; the source port is constant"
+    yield from _of_networks(asked)
     yield "§13: learning frames are test frames, sent before each trial; addresses are resolved before, not 5 s before each trial"
     yield from _of_tests(asked)
 
@@ -52,6 +54,19 @@ def _addresses(used: Sequence[IPAddress]) -> str:
     if all(any(address in network for network in BENCHMARK_NETWORKS) for address in used):
         return f"appendix C.2: no departure, the addresses are of the networks for benchmarks: {words}"
     return f"appendix C.2: the addresses are those of the testbed, {words}, not of 198.18.0.0/15 (IPv6: 2001:2::/48, RFC 5180 §8)"
+
+
+def _of_networks(asked: Asked) -> Iterator[str]:
+    if asked.networks > 1:
+        yield f"§12: the pseudo-random order of destinations repeats: each {asked.networks} frames go to every network once"
+        yield "§12, appendix C.2: the networks are of 25 bits for a single link, not of 24, and all behind one router, the tester"
+        if Benchmark.BACK_TO_BACK in asked.tests:
+            yield f"§12: a burst of fewer than {asked.networks} frames goes to as many networks as it has frames"
+    elif asked.networks == max(asked.all_networks):
+        yield f"§12: one source and one destination address a way; not done again with destinations over {SECTION_12} networks"
+    else:
+        yield "§12: no departure, one source and one destination address a way; the tests with more networks stand beside these"
+    yield "§12, appendix C.2.6: source and destination port are constant"
 
 
 def _of_modifiers(asked: Asked) -> Iterator[str]:

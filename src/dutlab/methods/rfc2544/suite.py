@@ -15,14 +15,17 @@ from dataclasses import replace
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import MeasurementError
+from dutlab.methods.carrying import Carrying
 from dutlab.methods.ledger import RFC2544_TRIAL_S
 from dutlab.methods.ports import Bench, Measured, Table
 from dutlab.methods.rfc2544 import back_to_back, frame_loss, latency, recovery, reset, throughput
 from dutlab.methods.rfc2544.asked import Asked, Benchmark, asked_of
 from dutlab.methods.rfc2544.deviations import deviations
 from dutlab.methods.rfc2544.modifiers import modifiers_of
+from dutlab.methods.rfc2544.networks import networks_of
 from dutlab.methods.rfc2544.stand import RESTABILISE_S, Paced, Result, Sleep, Stand
 from dutlab.plan.cell import Cell
+from dutlab.spec.traffic import Traffic
 from dutlab.units import Pps, line_rate
 
 
@@ -30,7 +33,8 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
     """Carries the cell's tests out. Raises InputError, HostError, and MeasurementError when no test found anything."""
     asked = asked_of(cell)
     modifiers = modifiers_of(bench, cell.links[0], asked.modifiers, asked.scale)
-    paced = Paced(bench.generator, asked.seconds(RESTABILISE_S), sleep, modifiers)
+    networks = await networks_of(bench, asked)
+    paced = Paced(Carrying(bench.generator, Traffic(), networks.traffic_of), asked.seconds(RESTABILISE_S), sleep, modifiers)
     speeds = [bench.speeds.get(link) for link in cell.links]
     known = [speed for speed in speeds if speed is not None]
     line_known = len(known) == len(speeds)
@@ -45,13 +49,15 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
     tables: dict[str, Table] = {test.value.replace("-", "_"): result.rows for test, result in results.items()}
     if asked.modifiers:
         tables["modifiers"] = modifiers.rows()
+    if networks.rows:
+        tables["networks"] = networks.rows
     tables["deviations"] = [{"text": text} for text in said]
     return Measured(
         figures={cell.link_label: {name: value for result in results.values() for name, value in result.figures.items()}},
         doubts=(*paced.doubts, *_short(asked)),
         raw=dict(paced.raw),
         facts=paced.facts,
-        notes=[*notes, *(note for result in results.values() for note in result.notes), *modifiers.notes()],
+        notes=[*networks.notes, *notes, *(note for result in results.values() for note in result.notes), *modifiers.notes()],
         tables=tables,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field
@@ -44,6 +45,8 @@ class Rfc2544Workload(FrameWorkload):
     """Of the throughput, as a share."""
     modifiers: tuple[Literal["broadcast", "management", "routing"], ...] = ()
     """What goes on beside the test frames (RFC 2544 section 11)."""
+    networks: tuple[Literal[1, 256], ...] = (1,)
+    """How many networks the destinations lie in (RFC 2544 section 12); each count has trials of its own, in this order."""
     latency_repeats: int = 20
     burst_repeats: int = 50
 
@@ -55,6 +58,7 @@ class Rfc2544Workload(FrameWorkload):
             return faults
         faults += each_once("tests", made.tests)
         faults += each_once("modifiers", made.modifiers) if made.modifiers else []
+        faults += each_once("networks", [str(n) for n in made.networks])
         if "throughput" not in made.tests and (needing := [t for t in made.tests if t in NEEDS_THROUGHPUT]):
             faults.append(fault(("tests",), f"{', '.join(needing)}: needs the throughput; add the test throughput"))
         numbers = [
@@ -65,9 +69,16 @@ class Rfc2544Workload(FrameWorkload):
         ]
         return [*faults, *outside(numbers, unit="")]
 
+    def count(self, every_link: Iterable[str]) -> int:
+        """How many settings there are."""
+        return super().count(every_link) * len(self.networks)
+
     def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
-        """One a set of links and size; the tests of a size follow one another inside it, whatever the order of the file."""
-        for links, mix, sized in self.sized(every_link):
+        """One a number of networks, set of links and size; inside it tests follow one another, whatever the order of the file.
+
+        All sizes come with one number of networks before the next, as section 12 has it.
+        """
+        for networks, (links, mix, sized) in product(self.networks, list(self.sized(every_link))):
             params: Params = {
                 **sized,
                 "tests": ",".join(name for name in ALL_TESTS if name in self.tests),
@@ -76,6 +87,8 @@ class Rfc2544Workload(FrameWorkload):
                 "width_ratio": self.width,
                 "latency_repeats": self.latency_repeats,
                 "burst_repeats": self.burst_repeats,
+                "networks": networks,
+                "all_networks": ",".join(map(str, self.networks)),
                 **({"modifiers": ",".join(self.modifiers)} if self.modifiers else {}),
             }
             yield Setting(links, params, self._seconds(), mix)
@@ -103,3 +116,6 @@ class Rfc2544Workload(FrameWorkload):
                 yield ("tests", i), ask
         if self.directions == "both":
             yield ("directions",), Ask.BOTH_WAYS
+        for i, count in enumerate(self.networks):
+            if count > 1:
+                yield ("networks", i), Ask.FLOWS

@@ -1,0 +1,74 @@
+"""Destinations over 256 networks (RFC 2544 section 12): which they are, their routes in the DUT, and the traffic that goes to them.
+
+The section has the tests done with one source and one destination address first, and then again with destinations that are random and
+uniformly distributed over 256 networks. Each way has 256 of its own: behind the sink in the upper half of 198.19.0.0/16, behind the source
+in that of 198.18.0.0/16, since the lower halves hold the networks of the DUT's ports (appendix C.2). Twice 256 networks of 24 bits do not
+fit into 198.18.0.0/15 beside those, so one link's have 25 bits. Links that are driven at once share a half evenly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_network
+
+from dutlab.methods.dut_tables import End
+from dutlab.methods.ports import Bench, Row, back_of
+from dutlab.methods.rfc2544.asked import Asked
+from dutlab.methods.routes import load_checked, traffic_to
+from dutlab.spec.spread import IPNetwork, Spread
+from dutlab.spec.traffic import Traffic
+
+BEHIND: Mapping[int, Mapping[End, IPNetwork]] = {
+    4: {End.SINK: ip_network("198.19.128.0/17"), End.SOURCE: ip_network("198.18.128.0/17")},
+    6: {End.SINK: ip_network("2001:2:0:ff00::/56"), End.SOURCE: ip_network("2001:2:0:fe00::/56")},
+}
+"""Version of IP → end of a link → what its destination networks are taken from (RFC 2544 appendix C.2.2, RFC 5180 section 5.2)."""
+
+
+@dataclass(frozen=True)
+class Networks:
+    """What the destinations of a suite are. With a single network there is nothing to say."""
+
+    traffic_of: Mapping[str, Traffic] = field(default_factory=dict)
+    """By flow name."""
+    rows: Sequence[Row] = ()
+    """For the record's table: a way each."""
+    notes: Sequence[str] = ()
+
+
+def spreads(asked: Asked, versions: Mapping[str, int]) -> Iterator[tuple[str, str, End, Spread]]:
+    """Each way with its link, the end that its destinations lie behind, and where they are. `versions` is the IP version of each link."""
+    for i, link in enumerate(asked.links):
+        for back in asked.directions.backs:
+            end = End.SOURCE if back else End.SINK
+            whole = BEHIND[versions.get(link, 4)][end]
+            part = Spread.over(whole, len(asked.links)).part(i)
+            yield back_of(link) if back else link, link, end, Spread.over(part, asked.networks)
+
+
+async def networks_of(bench: Bench, asked: Asked) -> Networks:
+    """Loads the routes and has them looked up. Raises HostError, and MeasurementError for a DUT that has not taken them."""
+    if asked.networks == 1:
+        return Networks()
+    versions = {link: addresses[0].version for link, addresses in bench.addresses.items()}
+    traffic_of, rows, notes = dict[str, Traffic](), list[Row](), list[str]()
+    for way, link, end, spread in spreads(asked, versions):
+        traffic_of[way] = traffic_to(spread)
+        row: dict[str, float | str | None] = {
+            "way": way,
+            "within": str(spread.network),
+            "networks": spread.count,
+            "prefix_bits": spread.length,
+        }
+        if bench.routes is None:
+            notes.append(f"nobody can load routes into this DUT: it must have its own to {spread.network} by way of the {end.value}")
+            rows.append({**row, "routes_loaded": None, "routes_checked": None})
+            continue
+        loaded = await load_checked(bench.routes, link, spread, end)
+        rows.append({**row, "routes_loaded": loaded.count, "routes_checked": loaded.checked})
+        notes.append(
+            f"{way}: destinations in {spread.count} networks of {spread.network}, one address in each; "
+            f"the DUT counts {loaded.count} routes, and {loaded.checked} addresses behind them are led to the {end.value}"
+        )
+    return Networks(traffic_of, rows, notes)

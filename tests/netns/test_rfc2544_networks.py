@@ -1,0 +1,76 @@
+"""Section 12 with real frames: they leave a router for each of 256 networks, and its routes are gone afterwards."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from capability import have_netns, need
+from dutlab import labs
+from dutlab.dut import family
+from dutlab.methods.carrying import Carrying
+from dutlab.methods.mixes import frame_mix
+from dutlab.methods.ports import Bench, Directions, Offer
+from dutlab.methods.rfc2544.asked import Asked
+from dutlab.methods.rfc2544.networks import networks_of
+from dutlab.runner.device import JournaledDevice
+from dutlab.runner.journal import Journal, pending_undo, read_journal
+from dutlab.spec.traffic import Traffic
+from dutlab.tools.engine import Engine, find_engine
+from dutlab.tools.linux_routes import LinuxRoutes
+from dutlab.units import Pps, Seconds
+
+SEEN = """table inet seen {
+    set to { type ipv4_addr . ifname; flags dynamic; size 4096; }
+    chain forwarded {
+        type filter hook forward priority 0
+        add @to { ip daddr & 255.255.255.128 . oifname }
+    }
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _machine(no_leak):
+    need("netns", have_netns())
+    need("nft", shutil.which("nft") is not None)
+
+
+async def test_frames_go_both_ways_over_256_networks_and_the_routes_to_them_are_taken_back(label, tmp_path):
+    asked = Asked(("a",), frame_mix(128), (), directions=Directions.BOTH, networks=256)
+    lab = await labs.up("three-node-rfc2544", label=label)
+    hosts, journal, linux = lab.hosts(), Journal(tmp_path / "journal.jsonl"), family("linux")
+    engine = Engine(hosts, lab.testbed, lab.cpus, str(find_engine()))
+    try:
+        dut = hosts["dut"]
+        await dut.run(["sysctl", "-qw", "net.ipv4.ip_forward=1"])
+        await dut.run(["nft", "-f", "-"], stdin=SEEN.encode())
+        before = (await dut.run(["ip", "route"])).text
+        device = JournaledDevice(dut, lab.testbed, linux.modes, linux.resets, prober=None, journal=journal)
+        addresses = {link.name: (link.source_address.ip, link.sink_address.ip) for link in lab.testbed.links.values()}
+        bench = Bench(engine, addresses=addresses, routes=LinuxRoutes(dut, lab.testbed, device.announce))
+        networks = await networks_of(bench, asked)
+        assert [(row["way"], row["routes_loaded"], row["routes_checked"]) for row in networks.rows] == [
+            ("a", 256, 256),
+            ("a.back", 256, 256),
+        ]
+        offer = Offer(("a",), asked.mix, Pps(2560), Seconds(1.0), directions=Directions.BOTH)
+        outcome = await Carrying(engine, Traffic(), networks.traffic_of).offer(offer)
+        assert [(flow.link, flow.asked_frames, flow.balances) for flow in outcome.flows] == [("a", 2560, True), ("a.back", 2560, True)]
+        assert all(flow.received_frames > 2000 for flow in outcome.flows), "the tester takes them all in, whatever their destination"
+        listed = json.loads((await dut.run(["nft", "-j", "list", "set", "inet", "seen", "to"])).text)
+        (seen,) = [entry["set"]["elem"] for entry in listed["nftables"] if "set" in entry]
+        hit = {(element["concat"][1], element["concat"][0]) for element in seen}
+        expected = {(port, f"198.{net}.{128 + n // 2}.{n % 2 * 128}") for port, net in (("out-a", 19), ("in-a", 18)) for n in range(256)}
+        assert hit == expected
+        assert await device.put_back()
+        assert (await dut.run(["ip", "route"])).text == before
+        assert not pending_undo(read_journal(tmp_path / "journal.jsonl"))
+    finally:
+        await engine.close()
+        for host in hosts.values():
+            await host.close()
+        journal.close()
+        await labs.down(label)
