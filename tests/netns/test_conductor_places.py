@@ -74,22 +74,31 @@ def test_hosts_over_ssh_of_a_testbed_file_and_here_run_one_test_together(dutlab:
     assert "is no run on a testbed" in resumed.stderr
 
 
-def test_a_machine_that_another_run_has_is_refused_with_who_has_it(
+def test_a_machine_that_another_run_has_is_refused_and_freed_once_that_has_died(
     python: str, python_env: dict[str, str], dutlab: Command, lab: str, tmp_path: Path
 ) -> None:
     (tmp_path / "host.cfg").write_text(HOST.replace("step1: readlink /proc/self/ns/net", "step1: touch running; sleep 20"))
     (tmp_path / "test.cfg").write_text("[Test]\ntrials: 1\n[Workers]\nclient: host.cfg\n")
     argv = [python, "-m", "dutlab", "conductor", "run", "test.cfg", "--map", "client=bench.yaml/source"]
     env = {**python_env, "HOME": str(tmp_path)}
-    with subprocess.Popen(argv, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:
-        assert eventually(lease(lab, "source").exists, within_s=30)
-        second = dutlab("conductor", "run", "test.cfg", "--map", "client=ssh:source", "--runs", "others")
-        assert second.returncode == 3, second.stderr
-        assert "client: in use by root@" in second.stderr
-        first.kill()
-    freed = dutlab("conductor", "run", "test.cfg", "--map", "client=ssh:source", "--runs", "others", "-p", "startup", "--take-over")
-    assert freed.returncode == 0, freed.stderr
-    assert not lease(lab, "source").exists()
+    second = ["conductor", "run", "test.cfg", "--map", "client=ssh:source", "--runs", "others"]
+    for free in ([*second, "-p", "startup", "--take-over"], ["undo"]):
+        with subprocess.Popen(argv, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:
+            assert eventually(lease(lab, "source").exists, within_s=30)
+            (run,) = tmp_path.glob("runs/*")
+            if free != ["undo"]:
+                refused = dutlab(*second)
+                assert refused.returncode == 3, refused.stderr
+                assert "client: in use by root@" in refused.stderr
+                assert not list(tmp_path.glob("others/*")), "a run that measured nothing leaves nothing"
+            first.kill()
+        freed = dutlab(*free, *([str(run)] if free == ["undo"] else []))
+        assert freed.returncode == 0, freed.stderr
+        assert not lease(lab, "source").exists()
+        if free == ["undo"]:
+            assert freed.stdout == "freed: client\n"
+            assert dutlab("undo", str(run)).stdout == "nothing to undo\n"
+        shutil.rmtree(run)
 
 
 @pytest.mark.parametrize(

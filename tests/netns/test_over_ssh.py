@@ -116,8 +116,9 @@ def test_a_run_on_a_testbed_file_that_is_killed_is_undone_and_resumed_over_ssh(
     other = dutlab("run", "experiment.yaml", "--runs", "others")
     assert other.returncode == 3
     assert f"which has ended; `dutlab undo {run_folder}` there restores and frees it" in other.stderr
+    assert not list(tmp_path.glob("others/*")), "a run that measured nothing leaves nothing"
     undone = dutlab("undo", run_folder)
-    assert (undone.stdout, undone.returncode) == ("1 change undone\n", 0), undone.stderr
+    assert (undone.stdout, undone.returncode) == ("1 change undone; freed: dut, sink, source\n", 0), undone.stderr
     assert rules_of(label) == before
     resumed = dutlab("resume", run_folder)
     assert resumed.returncode == 0, resumed.stderr

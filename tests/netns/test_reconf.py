@@ -104,7 +104,7 @@ def test_a_change_whose_controller_was_killed_is_undone_from_the_journal(dutlab,
         done = dutlab("undo", str(run))
         while "in use by" in done.stderr and time.monotonic() < deadline:  # what held the lease has not ended yet
             done = dutlab("undo", str(run))
-        assert (done.stdout, done.returncode) == ("2 changes undone\n", 0), done.stderr
+        assert (done.stdout, done.returncode) == ("2 changes undone; freed: dut, sink, source\n", 0), done.stderr
         assert settled() == before
     finally:
         assert dutlab("lab", "down", label).returncode == 0

@@ -17,7 +17,7 @@ from dutlab.errors import CommandFailed, HostError, ToolMissing
 from dutlab.hosts.host import Host
 from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
-from dutlab.tools.engine_copy import engine_on
+from dutlab.tools.engine_copy import EngineFile, engine_on
 from dutlab.tools.find_engine import find_engine
 from processes import children, eventually, running_with
 
@@ -228,13 +228,13 @@ async def test_nothing_is_left_over_there_after_close(ssh_login: Login, namespac
 
 
 async def test_the_engine_is_copied_checked_and_removed(ssh_login: Login, tmp_path: Path) -> None:
-    binary, host = Path(find_engine()), SshHost(ssh_login)
-    async with engine_on(host, binary) as path:
-        assert Path(path).read_bytes() == binary.read_bytes()
+    engine, host = await EngineFile.read(find_engine()), SshHost(ssh_login)
+    async with engine_on(host, engine) as path:
+        assert Path(path).read_bytes() == engine.data
         assert "dutlab-engine" in (await host.run([path, "--version"])).text
         Path(path).write_bytes(b"torn")
-        async with engine_on(host, binary) as again:  # another version of it, or half of one, is replaced
-            assert Path(again).read_bytes() == binary.read_bytes()
+        async with engine_on(host, engine) as again:  # another version of it, or half of one, is replaced
+            assert Path(again).read_bytes() == engine.data
     assert not Path(path).exists()
     await host.close()
 
@@ -243,7 +243,7 @@ async def test_an_engine_that_cannot_run_there_says_so(ssh_login: Login, tmp_pat
     (tmp_path / "broken").write_bytes(b"#!/no/such/interpreter\n")
     host = SshHost(ssh_login)
     with pytest.raises(ToolMissing, match=r"box: the copied engine does not run: .*install the engine there by hand"):
-        async with engine_on(host, tmp_path / "broken"):
+        async with engine_on(host, await EngineFile.read(tmp_path / "broken")):
             pass
     assert list(Path("/var/tmp").glob("dutlab-engine-*")) == []
     await host.close()

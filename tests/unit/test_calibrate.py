@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -21,6 +22,10 @@ from simulated import Dut, Simulation
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 SHORT = frame_mix(64)
+
+
+MADE_BY = {"engine": "0.9", "trafgen": "0.6.8", '{"trafgen":{"cores":[2]}}': "0.6.8", "trex": "3.08"}
+"""Generator → version, in a calibration."""
 
 
 def cell(workload="sweep", links=("a",), **params):
@@ -134,6 +139,15 @@ def test_a_calibration_is_found_again_by_the_same_facts_and_by_no_others(tmp_pat
     assert keep(made, tmp_path) == cache_file(made.facts, tmp_path)
     assert cached({"kernel": "6.18"}, tmp_path, now=NOW) == made
     assert cached({"kernel": "6.19"}, tmp_path, now=NOW) is None
+
+
+def test_what_another_version_of_a_generator_made_is_not_taken(tmp_path):
+    made = calibration([replace(p, generator=name, version=version) for name, version in MADE_BY.items() for p in points()])
+    keep(made, tmp_path)
+    found = cached(made.facts, tmp_path, now=NOW, versions={"engine": "0.9", "trafgen": "0.6.9", "iperf3": "3.12"})
+    assert {p.generator for p in found.points} == {"engine", "trex"}, "nobody knows better of TRex"
+    assert not found.has(("a",), "64", '{"trafgen":{"cores":[2]}}')
+    assert cached(made.facts, tmp_path, now=NOW) == made
 
 
 def test_a_calibration_lasts_a_week_from_its_oldest_point(tmp_path):

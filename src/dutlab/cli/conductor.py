@@ -87,7 +87,7 @@ def run(
             "work": work.model_dump(mode="json"),
         },
         phases=chosen,
-        shared=frozenset(name for name, place in places.items() if place.is_shared),
+        shared={name: place.ssh for name, place in places.items() if place.is_shared},
         take_over=take_over,
     )
     result, done = run_in_order(_conduct(what, places, runs))

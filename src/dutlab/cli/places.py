@@ -10,8 +10,8 @@ from pathlib import Path
 from dutlab import labs
 from dutlab.errors import InputError
 from dutlab.hosts.host import CommandLog, Host
-from dutlab.hosts.local import LocalHost
 from dutlab.hosts.netns import NetnsMachine
+from dutlab.hosts.reach import host_at
 from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
 from dutlab.spec.fields import ssh_fault
@@ -29,7 +29,7 @@ class Place:
     lab: str = ""
     """Of an embedded lab that is built for it; `role` is then the host in it."""
     role: str = ""
-    ssh: str = ""
+    ssh: str | None = None
     """Of a machine that is reached over ssh; neither this nor a lab is this machine."""
     is_shared: bool = False
     """Other controllers may reach it too, so it is leased."""
@@ -59,7 +59,7 @@ def _of_testbed(said: str, file: Path, name: str) -> Place:
     testbed = load_testbed(file)
     if name not in testbed.hosts:
         raise InputError(f"{said}: testbed {testbed.name} has no host {name}", remedy=f"it has {', '.join(testbed.hosts)}")
-    return Place(said, ssh=testbed.hosts[name].ssh or "", is_shared=True)
+    return Place(said, ssh=testbed.hosts[name].ssh, is_shared=True)
 
 
 @asynccontextmanager
@@ -81,10 +81,8 @@ async def hosts_at(places: Mapping[str, Place], log: CommandLog) -> AsyncIterato
 
 
 async def _host(name: str, place: Place, lab: labs.Lab | None, log: CommandLog) -> Host:
-    if place.ssh:
-        return SshHost(Login(name, place.ssh), log)
     if lab is None or not place.lab:
-        return LocalHost(name, log)
+        return host_at(name, place.ssh, log)
     if place.role not in lab.namespaces:
         raise InputError(f"{place.said}: the lab has no host {place.role}", remedy=f"it has {', '.join(lab.namespaces)}")
     if lab.ssh_config is not None:

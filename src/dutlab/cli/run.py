@@ -15,6 +15,7 @@ from dutlab.cli.userns import become_root
 from dutlab.plan.trials import make_plan
 from dutlab.report import write_report
 from dutlab.report.words import plural
+from dutlab.runner import cut
 from dutlab.runner import run as runner
 from dutlab.spec.loader import load_experiment
 from dutlab.tools.engine import find_engine
@@ -77,9 +78,9 @@ def resume(*, run_folder: Path) -> None:
     Example:
       dutlab resume runs/2026-11-21T0801Z-firewall-modes-3f2a
     """  # noqa: D301
-    if runner.builds_its_lab(run_folder):  # and refuses a run that has no testbed to go on with
+    if cut.builds_its_lab(run_folder):  # and refuses a run that has no testbed to go on with
         become_root()
-    standing = runner.standing_lab_of(run_folder)
+    standing = cut.standing_lab_of(run_folder)
     options = runner.RunOptions(runs=run_folder.parent, engine_binary=find_engine(), command=_COMMAND, standing_lab=standing)
     finish(run_in_order(runner.resume(run_folder, options, Console())))
 
@@ -87,14 +88,16 @@ def resume(*, run_folder: Path) -> None:
 @click.command()
 @click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
 def undo(*, run_folder: Path) -> None:
-    """Put the DUT and the ports of a cut run back, and measure nothing.
+    """Put the DUT and the ports of a cut run back, free its hosts, and measure nothing.
 
     \b
     Example:
       dutlab undo runs/2026-11-21T0801Z-firewall-modes-3f2a
     """  # noqa: D301
-    count = run_in_order(runner.undo(run_folder))
-    click.echo(f"{plural(count, 'change')} undone" if count else "nothing to undo")
+    done = run_in_order(cut.undo(run_folder))
+    said = [f"{plural(done.changes, 'change')} undone"] if done.changes else []
+    said += [f"freed: {', '.join(done.freed)}"] if done.freed else []
+    click.echo("; ".join(said) or "nothing to undo")
 
 
 @click.command()

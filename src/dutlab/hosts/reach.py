@@ -12,8 +12,9 @@ from dutlab.spec.testbed import Testbed
 
 def hosts_of(testbed: Testbed, log: CommandLog | None = None) -> dict[str, Host]:
     """Role → host of a testbed of machines, but for a DUT into which there is no way; connects to none of them yet."""
-    return {
-        name: SshHost(Login(name, spec.ssh), log) if spec.ssh is not None else LocalHost(name, log)
-        for name, spec in testbed.hosts.items()
-        if spec.family not in WITHOUT_A_WAY_IN
-    }
+    return {name: host_at(name, spec.ssh, log) for name, spec in testbed.hosts.items() if spec.family not in WITHOUT_A_WAY_IN}
+
+
+def host_at(name: str, ssh: str | None, log: CommandLog | None = None) -> Host:
+    """The host that ssh reaches as `[user@]host[:port]`, not yet connected to; None is this machine."""
+    return LocalHost(name, log) if ssh is None else SshHost(Login(name, ssh), log)

@@ -65,6 +65,9 @@ class RigPoint:
     latency_min_ns: int | None
     latency_p99_ns: int | None
     generator: str = "engine"
+    """As a cell's params say it."""
+    version: str = ""
+    """Of the generator."""
 
     @property
     def carried_pps(self) -> float:
@@ -92,10 +95,11 @@ async def calibrate(
     duration: Seconds = DURATION,
     loads: Sequence[float | None] = LOADS,
     name: str = "engine",
+    version: str = "",
     rig: Rig = Rig.LOOPED,
     directions: Directions = Directions.FORWARD,
 ) -> list[RigPoint]:
-    """Every load on `links` at once; `name` is the generator's.
+    """Every load on `links` at once; `name` and `version` are the generator's.
 
     Raises ToolFailed, HostError, and MeasurementError when nothing comes back.
     """
@@ -107,7 +111,7 @@ async def calibrate(
         outcome = await generator.offer(offer)
         if silent := [f.link for f in outcome.flows if f.sent_seconds <= 0 or (rig is Rig.LOOPED and f.received_frames == 0)]:
             raise MeasurementError(f"of the frames on link {' and '.join(silent)} of the rig without the DUT, none came back")
-        whole = [replace(_point(offer.flow_names, mix, rate, flow), generator=name) for flow in outcome.flows]
+        whole = [replace(_point(offer.flow_names, mix, rate, flow), generator=name, version=version) for flow in outcome.flows]
         found = whole if rig is Rig.LOOPED else [_alone(p, flow) for p, flow in zip(whole, outcome.flows, strict=True)]
         if rate is None:
             carried = min(p.carried_pps for p in found)

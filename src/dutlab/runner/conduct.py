@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from dutlab.hosts.host import Host
-from dutlab.hosts.lease import Holder, leased
 from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
 from dutlab.plan.trials import Plan, Trial
+from dutlab.runner.cut import HOSTS
+from dutlab.runner.leasing import begun, leased_by
 from dutlab.runner.progress import Progress
 from dutlab.runner.run import RunResult
 from dutlab.runner.trial import CommandBook
@@ -44,8 +45,8 @@ class Conduct:
     given: bytes
     resolved: Mapping[str, Any]
     phases: Sequence[Phase] = PHASES
-    shared: frozenset[str] = frozenset()
-    """Names of the hosts that others may reach too: leased meanwhile."""
+    shared: Mapping[str, str | None] = field(default_factory=dict)
+    """The hosts that others may reach too, which are leased meanwhile: name → how ssh reaches it, None for this machine."""
     take_over: bool = False
     """Leases that a run which has died left are taken."""
 
@@ -69,22 +70,24 @@ async def conduct(
     plan = what.plan()
     folder = RunFolder.create(
         runs, experiment=what.name, experiment_yaml=what.given, testbed_yaml=None,
-        resolved=dict(what.resolved), plan=plan.to_json(), now=datetime.now(UTC),
+        resolved={**what.resolved, HOSTS: dict(what.shared)}, plan=plan.to_json(), now=datetime.now(UTC),
     )  # fmt: skip
     progress.began(folder.path, plan, 0)
     out: list[Conducted] = []
-    holder = Holder.this_process(folder.path, datetime.now(UTC))
-    async with leased({name: hosts[name] for name in what.shared}, holder, take_over=what.take_over):
-        for trial in plan.trials:
-            account, started = Account(), datetime.now(UTC)
-            try:
-                await Steps(hosts).carry_out(what.work, account, what.phases)
-            finally:
-                out.append(Conducted(started, datetime.now(UTC), account))
-                measured = account.measured()
-                record = _record(trial, out[-1], measured, book)
-                folder.write_trial(record, measured.raw)
-                progress.trial(trial, record)
+    with begun(folder) as journal:
+        journal.write("run-started", experiment=what.name, trials=len(plan.trials))
+        async with leased_by({name: hosts[name] for name in what.shared}, folder, journal, take_over=what.take_over):
+            for trial in plan.trials:
+                account, started = Account(), datetime.now(UTC)
+                try:
+                    await Steps(hosts).carry_out(what.work, account, what.phases)
+                finally:
+                    out.append(Conducted(started, datetime.now(UTC), account))
+                    measured = account.measured()
+                    record = _record(trial, out[-1], measured, book)
+                    folder.write_trial(record, measured.raw)
+                    progress.trial(trial, record)
+        journal.write("run-finished")
     folder.write_manifest()
     failed = sum(1 for o in out if o.account.failed)
     return RunResult(folder.path, len(out) - failed, failed, 0), out

@@ -109,7 +109,12 @@ def standing_lab(entries: Iterable[Entry]) -> str | None:
     return label
 
 
-def leased_hosts(entries: Iterable[Entry]) -> bool:
-    """Whether the run has taken leases and not given them back."""
-    last = [entry["event"] for entry in entries if entry["event"] in {"leasing", "lease-ended"}][-1:]
-    return last == ["leasing"]
+def leased_hosts(entries: Iterable[Entry]) -> tuple[str, ...]:
+    """The hosts whose leases the run has taken and not given back."""
+    held: tuple[str, ...] = ()
+    for entry in entries:
+        if entry["event"] == "leasing":
+            held = tuple(str(name) for name in entry["hosts"])
+        elif entry["event"] == "lease-ended":
+            held = ()
+    return held

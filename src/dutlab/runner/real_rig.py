@@ -25,7 +25,7 @@ from dutlab.spec.generators import ENGINE
 from dutlab.spec.testbed import Port, Testbed
 from dutlab.store.calibration import Calibration, cached, keep, superseded
 from dutlab.tools.engine import Engine
-from dutlab.tools.engine_copy import engine_on
+from dutlab.tools.engine_copy import EngineFile, engine_on
 from dutlab.tools.generator_tool import Place
 from dutlab.tools.neighbours import NextHop, next_hop_mac
 from dutlab.units import Seconds
@@ -42,6 +42,8 @@ class RealRig:
     hosts: Mapping[str, Host]
     testbed: Testbed
     engine: Engine
+    versions: Mapping[str, str] | None = None
+    """Generator → its version now, as far as that is known."""
 
     async def facts(self, rig: Rig) -> dict[str, Any]:
         """All that a calibration depends on. Raises HostError, ToolMissing."""
@@ -61,7 +63,7 @@ class RealRig:
 
     async def known(self, rig: Rig, cache: Path) -> Calibration | None:
         """What the cache has of it, if that is still true. Raises as facts()."""
-        return cached(await self.facts(rig), cache, now=datetime.now(UTC))
+        return cached(await self.facts(rig), cache, now=datetime.now(UTC), versions=self.versions)
 
     async def measure(
         self,
@@ -78,7 +80,8 @@ class RealRig:
         and the others are; without it, that is raised. Raises HostError, ToolMissing, MeasurementError.
         """
         facts = await self.facts(rig)
-        found = cached(facts, cache, now=datetime.now(UTC)) or Calibration(measured=datetime.now(UTC), facts=facts, points=[])
+        known = cached(facts, cache, now=datetime.now(UTC), versions=self.versions)
+        found = known or Calibration(measured=datetime.now(UTC), facts=facts, points=[])
         cpus = {role: spec.cpus for role, spec in self.testbed.hosts.items() if spec.cpus}
         able = loads if rig is Rig.GENERATOR else [load for load in loads if load.generator == ENGINE.kind]
         found = await with_loads(found, able, Place(self.hosts, self.testbed, cpus, self.engine), anew=anew, failed=failed, rig=rig)
@@ -132,7 +135,8 @@ async def real_rig(testbed: Testbed, rig: Rig, binary: Path, run: Path) -> Async
         for host in hosts.values():
             undo.push_async_callback(host.close)
         await undo.enter_async_context(leased(hosts, Holder.this_process(run, datetime.now(UTC))))
-        binaries = {role: await undo.enter_async_context(engine_on(host, binary)) for role, host in hosts.items()}
+        engine_file = await EngineFile.read(binary)
+        binaries = {role: await undo.enter_async_context(engine_on(host, engine_file)) for role, host in hosts.items()}
         cpus = {role: spec.cpus for role, spec in testbed.hosts.items() if spec.cpus}
         next_hop = _other_end(hosts, testbed) if rig is Rig.LOOPED else next_hop_mac
         engine = Engine(hosts, testbed, cpus, binaries, next_hop=next_hop)

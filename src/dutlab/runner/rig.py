@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -105,19 +105,22 @@ async def calibrated(
     cache: Path,
     *,
     anew: Seconds | None = None,
+    versions: Mapping[str, str] | None = None,
     failed: Failed | None = None,
 ) -> tuple[Calibration, Path | None]:
     """The lab's rig for `loads`, from the cache as far as it has them; and where in the cache it is now.
 
-    With `anew` every load is measured, for so long. Where one cannot be, `failed` is told and the others are; without it, that is raised.
-    Raises LabError, ToolMissing, MeasurementError, HostError.
+    `versions` is generator → its version now. With `anew` every load is measured, for so long. Where one cannot be, `failed` is told and
+    the others are; without it, that is raised. Raises LabError, ToolMissing, MeasurementError, HostError.
     """
     hosts = lab.hosts()
     async with labs.direct_links(lab) as testbed:
         engine = Engine(hosts, testbed, lab.cpus, engine_binary)
         try:
             facts = await _facts(lab, engine, testbed.links[next(iter(testbed.links))].source.interface)
-            known = cached(facts, cache, now=datetime.now(UTC)) or Calibration(measured=datetime.now(UTC), facts=facts, points=[])
+            known = cached(facts, cache, now=datetime.now(UTC), versions=versions) or Calibration(
+                measured=datetime.now(UTC), facts=facts, points=[]
+            )
             known = await with_loads(known, loads, Place(hosts, testbed, lab.cpus, engine), anew=anew, failed=failed)
         finally:
             await engine.close()
@@ -155,9 +158,17 @@ async def _points(load: Load, place: Place, duration: Seconds, rig: Rig) -> list
     generator = make(generator_of(load.generator), place)
     shares, name = load.under(rig), load.generator
     try:
-        await generator.check()
+        version = await generator.check()
         return await calibrate(
-            generator, load.links, load.mix, duration=duration, loads=shares, name=name, rig=rig, directions=load.directions
+            generator,
+            load.links,
+            load.mix,
+            duration=duration,
+            loads=shares,
+            name=name,
+            version=version,
+            rig=rig,
+            directions=load.directions,
         )
     finally:
         if generator is not place.engine:

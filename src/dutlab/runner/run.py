@@ -6,26 +6,23 @@ Per application of a mode: undo steps into the journal → apply → verify → 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from dutlab import labs
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut.manual import question
-from dutlab.errors import HostError, InputError, LabError, MeasurementError
-from dutlab.hosts.host import Host, connections_of
-from dutlab.hosts.lease import Holder, leased
-from dutlab.hosts.reach import hosts_of
+from dutlab.errors import InputError, LabError, MeasurementError
+from dutlab.hosts.host import connections_of
 from dutlab.plan.trials import Plan, Trial, make_plan, needs_hand
+from dutlab.runner.cut import put_back, testbed_in
 from dutlab.runner.examine import doubts_of, examine, streams_of
 from dutlab.runner.into_mode import into_mode, stayed_in_mode
-from dutlab.runner.journal import Journal, leased_hosts, left_engines, pending_undo, read_journal, standing_lab, undo_to_json
+from dutlab.runner.journal import Journal, undo_to_json
+from dutlab.runner.leasing import begun, leased_by
 from dutlab.runner.ports import prepared
 from dutlab.runner.progress import Progress
 from dutlab.runner.real_rig import RealRig, of_machines
@@ -81,7 +78,8 @@ class RunResult:
 async def run(experiment: Experiment, experiment_yaml: bytes, options: RunOptions, progress: Progress, *, beside: Path = HERE) -> RunResult:
     """Plans the experiment, makes its run folder and carries it out. `experiment_yaml` is the file as given, `beside` its folder.
 
-    Raises InputError, TestbedError, StoreError; a trial that fails is no exception but a record.
+    A run that is refused since others have its hosts (InUse) leaves no folder. Raises InputError, TestbedError, StoreError; a trial that
+    fails is no exception but a record.
     """
     testbed = testbed_of(experiment, beside)
     plan = make_plan(experiment, testbed)
@@ -103,12 +101,9 @@ async def run(experiment: Experiment, experiment_yaml: bytes, options: RunOption
         plan=plan.to_json(),
         now=datetime.now(UTC),
     )
-    journal = Journal(folder.journal)
-    try:
+    with begun(folder) as journal:
         journal.write("run-started", experiment=experiment.name, trials=len(plan.trials), seed=plan.seed, standing_lab=options.standing_lab)
         return await _Execution(experiment, testbed, plan, folder, journal, progress).to_its_end(options)
-    finally:
-        journal.close()
 
 
 async def resume(path: Path, options: RunOptions, progress: Progress) -> RunResult:
@@ -117,82 +112,15 @@ async def resume(path: Path, options: RunOptions, progress: Progress) -> RunResu
     Raises as run() does, and InputError when another process has the run.
     """
     folder = RunFolder.open(path)
-    experiment, testbed = Experiment.model_validate(folder.resolved["experiment"]), _testbed_in(folder)
+    experiment, testbed = Experiment.model_validate(folder.resolved["experiment"]), testbed_in(folder)
     plan = Plan.from_json(folder.plan)
     journal = Journal(folder.journal)
     try:
-        await _undo(folder, journal)
+        await put_back(folder, journal)
         journal.write("run-resumed")
         return await _Execution(experiment, testbed, plan, folder, journal, progress).to_its_end(options)
     finally:
         journal.close()
-
-
-async def undo(path: Path) -> int:
-    """Puts the DUT of a cut run back, measures nothing. Returns how many of its changes were undone."""
-    folder = RunFolder.open(path)
-    journal = Journal(folder.journal)
-    try:
-        return await _undo(folder, journal)
-    finally:
-        journal.close()
-
-
-def standing_lab_of(path: Path) -> str | None:
-    """Label of the standing lab that a run was started on, for its resume; None when it builds its own."""
-    for entry in read_journal(path / "journal.jsonl"):
-        if entry["event"] == "run-started":
-            return entry.get("standing_lab")
-    return None
-
-
-@asynccontextmanager
-async def _leased(hosts: Mapping[str, Host], folder: RunFolder, journal: Journal, *, take_over: bool = False) -> AsyncIterator[None]:
-    """Holds `hosts` for this run alone, and lets the journal tell so. Raises InUse, HostError."""
-    journal.write("leasing", hosts=sorted(hosts))
-    try:
-        async with leased(hosts, Holder.this_process(folder.path, datetime.now(UTC)), take_over=take_over):
-            yield
-    except HostError:  # a lease may have stayed where nobody can be reached: undo or resume frees it
-        raise
-    except BaseException:
-        journal.write("lease-ended")
-        raise
-    journal.write("lease-ended")
-
-
-def builds_its_lab(path: Path) -> bool:
-    """Whether a run has an embedded lab of its own, which needs root."""
-    return _testbed_in(RunFolder.open(path)).lab is not None and standing_lab_of(path) is None
-
-
-async def _undo(folder: RunFolder, journal: Journal) -> int:
-    entries = read_journal(folder.journal)
-    pending, engines = pending_undo(entries), left_engines(entries)
-    own = standing_lab(entries)
-    if own is not None:  # the lab was the run's own: with it goes everything that was changed in it
-        await labs.down(own)
-        for _, path in engines:  # its hosts share this machine's disk
-            await asyncio.to_thread(Path(path).unlink, missing_ok=True)
-        journal.write("lab-down", label=own)
-    elif pending or engines or leased_hosts(entries):
-        testbed = _testbed_in(folder)
-        hosts = hosts_of(testbed) if testbed.lab is None else (await labs.attach(standing_lab_of(folder.path) or "")).hosts()
-        try:
-            async with _leased(hosts, folder, journal):
-                for application, steps in pending:
-                    await carry_out_undo(steps, hosts)
-                    journal.write("mode-restored", application=application)
-                for name, path in engines:
-                    await hosts[name].run(["rm", "-f", "--", path])
-                    journal.write("engine-removed", host=name)
-        finally:
-            for host in hosts.values():
-                await host.close()
-        return len(pending)
-    for application, _ in pending:
-        journal.write("mode-restored", application=application)
-    return len(pending)
 
 
 def testbed_of(experiment: Experiment, beside: Path) -> Testbed:
@@ -207,15 +135,6 @@ def testbed_of(experiment: Experiment, beside: Path) -> Testbed:
 
 def _testbed_file(experiment: Experiment, beside: Path) -> Path:
     return beside / str(experiment.testbed)
-
-
-def _testbed_in(folder: RunFolder) -> Testbed:
-    """The testbed as the run took it; its file may have changed since. Raises InputError."""
-    try:
-        return Testbed.model_validate(folder.resolved["testbed"])
-    except ValidationError as e:
-        what = f"{folder.path.name} is no run on a testbed: `dutlab run` did not make it"
-        raise InputError(what, remedy="give the command that made it again; resolved.json has it") from e
 
 
 @dataclass(frozen=True)
@@ -249,7 +168,7 @@ class _Execution:
             journal=self.journal,
             log=self.book.note,
             engine_binary=options.engine_binary,
-            lease=lambda hosts: _leased(hosts, self.folder, self.journal, take_over=options.take_over),
+            lease=lambda hosts: leased_by(hosts, self.folder, self.journal, take_over=options.take_over),
         ) as bare:
             for text in bare.notes:
                 self.progress.note(text)
@@ -304,9 +223,10 @@ class _Execution:
             return stage
         try:
             if stage.lab is not None:
-                calibration, _ = await calibrated(stage.lab, str(options.engine_binary), loads, cache_folder(), failed=self._no_headroom)
+                engine, cache = str(options.engine_binary), cache_folder()
+                calibration, _ = await calibrated(stage.lab, engine, loads, cache, versions=stage.versions, failed=self._no_headroom)
             else:
-                rig = RealRig(stage.hosts, stage.testbed, stage.engine)
+                rig = RealRig(stage.hosts, stage.testbed, stage.engine, stage.versions)
                 calibration = await of_machines(rig, loads, cache_folder(), self.progress.note, self._no_headroom)
         except (LabError, MeasurementError) as e:
             self.progress.note(f"no headroom: the rig could not be measured without the DUT: {e}")

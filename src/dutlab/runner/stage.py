@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -26,7 +25,7 @@ from dutlab.spec.generators import generator_of
 from dutlab.spec.testbed import Testbed
 from dutlab.store.calibration import Calibration
 from dutlab.tools.engine import Engine
-from dutlab.tools.engine_copy import copy_of, engine_on
+from dutlab.tools.engine_copy import EngineFile, engine_on
 from dutlab.tools.generator_tool import GeneratorTool, Place
 from dutlab.tools.generators import make
 from dutlab.tools.iperf3 import Iperf3
@@ -155,11 +154,11 @@ async def _closing(hosts: Mapping[str, Host]) -> AsyncIterator[Mapping[str, Host
 
 async def _engines(undo: AsyncExitStack, hosts: Mapping[str, Host], binary: Path, journal: Journal) -> dict[str, str]:
     """Role → where the engine lies on that host; one host after the other, since they may share a disk."""
-    path, found = await asyncio.to_thread(copy_of, binary), dict[str, str]()
+    engine, found = await EngineFile.read(binary), dict[str, str]()
     for role in ENDS:
-        journal.write("engine-copying", host=role, path=path)
+        journal.write("engine-copying", host=role, path=engine.copy_path)
         undo.callback(journal.write, "engine-removed", host=role)
-        found[role] = await undo.enter_async_context(engine_on(hosts[role], binary))
+        found[role] = await undo.enter_async_context(engine_on(hosts[role], engine))
     return found
 
 

@@ -1,7 +1,7 @@
 """Calibrations of rigs: kept under XDG_CACHE_HOME/dutlab/calibrations, one file for each set of facts that a rig is told by.
 
 A rig of which a fact has changed (kernel, CPU, driver, engine, …) has another file name, so that an old calibration is never taken for it.
-One that is older than LASTS is not taken either.
+One that is older than LASTS is not taken either, nor is a point that another version of its generator made.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import os
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from dutlab.methods.calibrate import RigPoint
+from dutlab.spec.generators import generator_of
 from dutlab.store.write import as_json
 
 LASTS = timedelta(days=7)
@@ -40,6 +41,11 @@ class Calibration(BaseModel):
         """Whether these links were measured together with this mix from this generator, under at least so many loads."""
         return len({p.asked_pps for p in self.points if (p.links, p.mix, p.generator) == (links, mix, generator)}) >= loads
 
+    def still_of(self, versions: Mapping[str, str]) -> Self:
+        """The same without what another version of a generator made than `versions` has; one that is not in it is taken as it is."""
+        now = {p.generator: versions.get(generator_of(p.generator).kind) for p in self.points}
+        return self.model_copy(update={"points": [p for p in self.points if now[p.generator] in {None, p.version}]})
+
     def with_points(self, points: list[RigPoint], now: datetime) -> Calibration:
         """The same with newer points; those they replace are dropped."""
         new = {(p.links, p.mix, p.generator) for p in points}
@@ -59,13 +65,16 @@ def cache_file(facts: Mapping[str, Any], folder: Path) -> Path:
     return folder / f"{hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]}.json"
 
 
-def cached(facts: Mapping[str, Any], folder: Path, *, now: datetime) -> Calibration | None:
-    """The calibration for these facts; None when there is none, none that can be read, or one that is too old: it is measured again."""
+def cached(facts: Mapping[str, Any], folder: Path, *, now: datetime, versions: Mapping[str, str] | None = None) -> Calibration | None:
+    """The calibration for these facts; None when there is none, none that can be read, or one that is too old: it is measured again.
+
+    `versions` is generator → its version now, without its options: what another version of it made is left out.
+    """
     try:
         found = Calibration.model_validate_json(cache_file(facts, folder).read_bytes())
     except (OSError, ValidationError):
         return None
-    return found if found.facts == dict(facts) and now - found.measured <= LASTS else None
+    return found.still_of(versions or {}) if found.facts == dict(facts) and now - found.measured <= LASTS else None
 
 
 def superseded(facts: Mapping[str, Any], folder: Path) -> tuple[datetime, list[str]] | None:

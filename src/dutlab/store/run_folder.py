@@ -94,6 +94,11 @@ class RunFolder:
             raise StoreError(f"{path}: is no run: {', '.join(absent)} missing", remedy="name the folder that holds plan.json")
         return cls(path.resolve())
 
+    def withdraw(self) -> None:
+        """Takes the run away if no trial of it was begun; otherwise it stays."""
+        if next(self._trials(), None) is None:
+            shutil.rmtree(self.path, ignore_errors=True)
+
     @property
     def name(self) -> str:
         """As in `2026-11-21T0801Z-firewall-modes-3f2a`."""

@@ -7,7 +7,9 @@ import hashlib
 import platform
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from dutlab.errors import CommandFailed, ToolMissing
 from dutlab.hosts.host import Host
@@ -18,37 +20,45 @@ _EXECUTABLE = 0o755
 _RUNS_S = 20.0
 
 
+@dataclass(frozen=True)
+class EngineFile:
+    """The engine's binary as it lies here, read and hashed once for all hosts that it may go to."""
+
+    data: bytes = field(repr=False)
+    sha256: str
+
+    @classmethod
+    async def read(cls, binary: Path) -> Self:
+        """Raises OSError when `binary` cannot be read."""
+        data = await asyncio.to_thread(binary.read_bytes)
+        return cls(data, await asyncio.to_thread(lambda: hashlib.sha256(data).hexdigest()))
+
+    @property
+    def copy_path(self) -> str:
+        """Where a copy lies on a host that needs one; a run that was cut may have left it there."""
+        return f"{FOLDER}/{TOOL}-{self.sha256[:16]}"
+
+
 @asynccontextmanager
-async def engine_on(host: Host, binary: Path) -> AsyncIterator[str]:
-    """Where on `host` a file with exactly the bytes of `binary` can be run: on its PATH, or a copy that is removed at the end.
+async def engine_on(host: Host, engine: EngineFile) -> AsyncIterator[str]:
+    """Where on `host` a file with exactly the bytes of `engine` can be run: on its PATH, or a copy that is removed at the end.
 
     Raises ToolMissing when the host cannot run it, HostError.
     """
-    data = await asyncio.to_thread(binary.read_bytes)
-    digest = hashlib.sha256(data).hexdigest()
-    path = _path_of(digest)
+    digest, path = engine.sha256, engine.copy_path
     if (there := await _on_path(host)) and await _hash(host, there) == digest:
         yield there
         return
     await _insist_on_same_system(host)
     try:
         if await _hash(host, path) != digest:
-            await host.put(data, path, mode=_EXECUTABLE)
+            await host.put(engine.data, path, mode=_EXECUTABLE)
         if (found := await _hash(host, path)) != digest:
             raise ToolMissing(f"{path} arrived with SHA-256 {found}, not {digest}", tool=TOOL, host=host.name, remedy="see to its disk")
         await _insist_that_it_runs(host, path)
         yield path
     finally:
         await host.run(["rm", "-f", "--", path])
-
-
-def copy_of(binary: Path) -> str:
-    """Where a copy of `binary` lies on a host that needs one; a run that was cut may have left it there."""
-    return _path_of(hashlib.sha256(binary.read_bytes()).hexdigest())
-
-
-def _path_of(digest: str) -> str:
-    return f"{FOLDER}/{TOOL}-{digest[:16]}"
 
 
 async def _on_path(host: Host) -> str:

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-L2_BYTES = 14 + 4
-"""Ethernet header and FCS around what the log calls the packet."""
+from dutlab.spec.generators.ipgen import L2_BYTES
+
 LATENCY_TRUSTED_BELOW_MS = 999.0
 RECEIVER, SENDER = 0, 1
 """Places in `statistics` (the RFC 2544 code's: -R first, then -T)."""

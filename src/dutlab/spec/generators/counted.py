@@ -7,17 +7,10 @@ from typing import ClassVar
 
 from dutlab.spec.generators.base import Ask, StreamsModel
 
-NOT_TIMED = "its frames carry no time that the sink could read"
-ONE_FLOW = "it is started with one flow of UDP"
-ONE_SIZE = "one size is written into its frames"
-PLAIN_UDP: Mapping[Ask, str] = {
-    Ask.SEVERAL_SIZES: ONE_SIZE,
-    Ask.ORDER: ONE_SIZE,
-    Ask.TRANSPORT: ONE_FLOW,
-    Ask.FLOWS: ONE_FLOW,
-    Ask.VLANS: ONE_FLOW,
-    Ask.LATENCY: NOT_TIMED,
-}
+ONE_SIZE: Mapping[Ask, str] = dict.fromkeys((Ask.SEVERAL_SIZES, Ask.ORDER), "one size is written into its frames")
+ONE_FLOW: Mapping[Ask, str] = dict.fromkeys((Ask.TRANSPORT, Ask.FLOWS, Ask.VLANS), "it is started with one flow of UDP")
+NOT_TIMED: Mapping[Ask, str] = {Ask.LATENCY: "its frames carry no time that the sink could read"}
+PLAIN_UDP: Mapping[Ask, str] = {**ONE_SIZE, **ONE_FLOW, **NOT_TIMED}
 """What a program cannot do that sends one flow of UDP of one size, without times in it."""
 
 

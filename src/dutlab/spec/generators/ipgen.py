@@ -21,13 +21,10 @@ class IpgenModel(GeneratorModel):
     kind: ClassVar[str] = "ipgen"
     stepped: ClassVar[bool] = True
     lacks: ClassVar[Mapping[Ask, str]] = {
-        Ask.SEVERAL_SIZES: ONE_SIZE,
-        Ask.ORDER: ONE_SIZE,
+        **ONE_SIZE,
+        **ONE_FLOW,
         Ask.SEVERAL_LINKS: "it has one port that sends and one that receives",
         Ask.BOTH_WAYS: "its log tells the way there only",
-        Ask.TRANSPORT: ONE_FLOW,
-        Ask.FLOWS: ONE_FLOW,
-        Ask.VLANS: ONE_FLOW,
         Ask.LATENCY: "it tells a least, a mean and a greatest latency, and nothing between",
     }
 

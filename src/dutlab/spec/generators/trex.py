@@ -8,9 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from dutlab.spec.generators.base import Ask, GeneratorModel
-from dutlab.spec.generators.counted import NOT_TIMED
-
-_OWN = "its streams are made for one UDP flow; give it a profile of your own (profile: FILE.py)"
+from dutlab.spec.generators.counted import NOT_TIMED, ONE_FLOW
 
 AbsolutePath = Annotated[str, Field(pattern=r"^/[^\s'\"]*$")]
 """On the generator's machine."""
@@ -22,11 +20,9 @@ class TrexModel(GeneratorModel):
     kind: ClassVar[str] = "trex"
     stepped: ClassVar[bool] = True
     lacks: ClassVar[Mapping[Ask, str]] = {
+        **{ask: f"{why}; give it a profile of your own (profile: FILE.py)" for ask, why in ONE_FLOW.items()},
+        **NOT_TIMED,
         Ask.ORDER: "it mixes sizes by their rates, in no order",
-        Ask.TRANSPORT: _OWN,
-        Ask.FLOWS: _OWN,
-        Ask.VLANS: _OWN,
-        Ask.LATENCY: NOT_TIMED,
         Ask.READINGS: "its counters are read once, after the drain",
     }
 

@@ -1,0 +1,103 @@
+"""What a cut run left behind, told by its journal, and how that is put back: by `dutlab undo`, and before a resume."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from dutlab import labs
+from dutlab.errors import InputError
+from dutlab.hosts.host import Host
+from dutlab.hosts.reach import host_at, hosts_of
+from dutlab.runner.journal import Journal, leased_hosts, left_engines, pending_undo, read_journal, standing_lab
+from dutlab.runner.leasing import leased_by
+from dutlab.runner.undo import carry_out
+from dutlab.spec.testbed import Testbed
+from dutlab.store.run_folder import RunFolder
+
+HOSTS = "hosts"
+"""In resolved.json of a run without a testbed: name → how ssh reaches it, None for this machine."""
+
+
+@dataclass(frozen=True)
+class Undone:
+    """What was put back: `changes` of the DUT and its ports, and the hosts whose leases the run had left."""
+
+    changes: int
+    freed: tuple[str, ...] = ()
+
+
+async def undo(path: Path) -> Undone:
+    """Puts the DUT of a cut run back and frees its hosts, measures nothing.
+
+    Raises InputError when another process has the run, InUse, TestbedError, HostError, StoreError.
+    """
+    folder = RunFolder.open(path)
+    journal = Journal(folder.journal)
+    try:
+        return await put_back(folder, journal)
+    finally:
+        journal.close()
+
+
+def standing_lab_of(path: Path) -> str | None:
+    """Label of the standing lab that a run was started on, for its resume; None when it builds its own."""
+    for entry in read_journal(path / "journal.jsonl"):
+        if entry["event"] == "run-started":
+            return entry.get("standing_lab")
+    return None
+
+
+def builds_its_lab(path: Path) -> bool:
+    """Whether a run has an embedded lab of its own, which needs root."""
+    return testbed_in(RunFolder.open(path)).lab is not None and standing_lab_of(path) is None
+
+
+async def put_back(folder: RunFolder, journal: Journal) -> Undone:
+    """The same for a run whose journal is open. Raises as undo()."""
+    entries = read_journal(folder.journal)
+    pending, engines, held = pending_undo(entries), left_engines(entries), leased_hosts(entries)
+    if (own := standing_lab(entries)) is not None:  # the lab was the run's own: with it goes everything that was changed in it
+        await labs.down(own)
+        for _, path in engines:  # its hosts share this machine's disk
+            await asyncio.to_thread(Path(path).unlink, missing_ok=True)
+        journal.write("lab-down", label=own)
+    elif pending or engines or held:
+        hosts = await _hosts_of(folder)
+        try:
+            async with leased_by(hosts, folder, journal):
+                for application, steps in pending:
+                    await carry_out(steps, hosts)
+                    journal.write("mode-restored", application=application)
+                for name, path in engines:
+                    await hosts[name].run(["rm", "-f", "--", path])
+                    journal.write("engine-removed", host=name)
+        finally:
+            for host in hosts.values():
+                await host.close()
+        return Undone(len(pending), held)
+    for application, _ in pending:
+        journal.write("mode-restored", application=application)
+    return Undone(len(pending))
+
+
+async def _hosts_of(folder: RunFolder) -> Mapping[str, Host]:
+    if (reached := folder.resolved.get(HOSTS)) is not None:
+        return {name: host_at(name, ssh) for name, ssh in reached.items()}
+    testbed = testbed_in(folder)
+    if testbed.lab is None:
+        return hosts_of(testbed)
+    return (await labs.attach(standing_lab_of(folder.path) or "")).hosts()
+
+
+def testbed_in(folder: RunFolder) -> Testbed:
+    """The testbed as the run took it; its file may have changed since. Raises InputError."""
+    try:
+        return Testbed.model_validate(folder.resolved["testbed"])
+    except ValidationError as e:
+        what = f"{folder.path.name} is no run on a testbed: `dutlab run` did not make it"
+        raise InputError(what, remedy="give the command that made it again; resolved.json has it") from e
