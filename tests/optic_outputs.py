@@ -96,3 +96,75 @@ OPENBSD_QSFP = """\
 	channel 2 bias current: 0.00 mA (low 1.00 mA, high 10.00 mA) [ALARM]
 	channel 2 rx: -inf dBm (low -12.00 dBm, high 3.40 dBm) [ALARM]
 """
+# A four-lane module in a QSFP-DD port, by ethtool 6.x: eight lanes are printed, and the line of the temperature was broken by a mail program.
+CMIS = """\
+	Identifier                                : 0x18 (QSFP-DD Double Density 8X Pluggable Transceiver (INF-8628))
+	Power class                               : 5
+	Max power                                 : 10.00W
+	Connector                                 : 0x0c (MPO Parallel Optic)
+	Transmitter technology                    : 0x06 (1310 nm EML)
+	Laser wavelength                          : 1311.000nm
+	Laser wavelength tolerance                : 6.500nm
+	Vendor name                               : ACME OPTICS
+	Vendor PN                                 : AC-400G-DR4
+	Vendor SN                                 : X4210
+	Date code                                 : 240531
+	Revision compliance                       : Rev. 4.0
+	Rx loss of signal                         : None
+	Module State                              : 0x03 (ModuleReady)
+	Module temperature                        : 70.49 degrees C / 158.89
+	Module voltage                            : 3.2186 V
+	Laser tx bias current (Channel 1)         : 83.806 mA
+	Laser tx bias current (Channel 2)         : 81.878 mA
+	Laser tx bias current (Channel 3)         : 72.900 mA
+	Laser tx bias current (Channel 4)         : 131.100 mA
+	Laser tx bias current (Channel 5)         : 0.000 mA
+	Laser tx bias current (Channel 6)         : 0.000 mA
+	Laser tx bias current (Channel 7)         : 0.000 mA
+	Laser tx bias current (Channel 8)         : 0.000 mA
+	Transmit avg optical power (Channel 1)    : 1.5975 mW / 2.03 dBm
+	Transmit avg optical power (Channel 2)    : 1.6486 mW / 2.17 dBm
+	Transmit avg optical power (Channel 3)    : 1.6333 mW / 2.13 dBm
+	Transmit avg optical power (Channel 4)    : 1.4387 mW / 1.58 dBm
+	Transmit avg optical power (Channel 5)    : 0.0000 mW / -inf dBm
+	Transmit avg optical power (Channel 6)    : 0.0000 mW / -inf dBm
+	Transmit avg optical power (Channel 7)    : 0.0000 mW / -inf dBm
+	Transmit avg optical power (Channel 8)    : 0.0000 mW / -inf dBm
+	Rcvr signal avg optical power (Channel 1) : 2.2489 mW / 3.52 dBm
+	Rcvr signal avg optical power (Channel 2) : 1.8629 mW / 2.70 dBm
+	Rcvr signal avg optical power (Channel 3) : 0.0000 mW / -inf dBm
+	Rcvr signal avg optical power (Channel 4) : 1.8215 mW / 2.60 dBm
+	Rcvr signal avg optical power (Channel 5) : 0.0000 mW / -inf dBm
+	Rcvr signal avg optical power (Channel 6) : 0.0000 mW / -inf dBm
+	Rcvr signal avg optical power (Channel 7) : 0.0000 mW / -inf dBm
+	Rcvr signal avg optical power (Channel 8) : 0.0000 mW / -inf dBm
+	Laser bias current high alarm   (Chan 1)  : Off
+	Laser rx power low alarm    (Channel 3)   : Off
+	Laser bias current high alarm threshold   : 130.000 mA
+	Laser bias current low alarm threshold    : 10.000 mA
+	Laser output power high alarm threshold   : 3.5481 mW / 5.50 dBm
+	Laser output power low alarm threshold    : 0.4074 mW / -3.90 dBm
+	Module temperature high alarm threshold   : 75.00 degrees C / 167.00
+	Module temperature high warning threshold : 70.00 degrees C / 158.00
+	Laser rx power high alarm threshold       : 3.5481 mW / 5.50 dBm
+	Laser rx power low alarm threshold        : 0.1288 mW / -8.90 dBm
+"""
+# The same by the JSON of ethtool's cmis.c; a bank of lanes is an array.
+JSON_CMIS = """[ {
+        "identifier": 24, "identifier_description": "QSFP-DD Double Density 8X Pluggable Transceiver (INF-8628)",
+        "power_class": 5, "max_power": 10.000, "max_power_units": "W", "connector": 12, "connector_description": "MPO Parallel Optic",
+        "transmitter_technology": 6, "transmitter_technology_description": "1310 nm EML",
+        "laser_wavelength": 1311.000, "laser_wavelength_units": "nm",
+        "vendor_name": "ACME OPTICS", "vendor_pn": "AC-400G-DR4", "vendor_sn": "X4210", "date_code": "240531",
+        "revision_compliance": { "major": 4, "minor": 0 }, "rx_loss_of_signal": [ "No","No","No","No","No","No","No","No" ],
+        "module_state": 3, "module_state_description": "ModuleReady",
+        "module_temperature": 70.4900, "module_voltage": 3.2186,
+        "laser_tx_bias_current": [ 83.806,81.878,72.9,131.1,0,0,0,0 ],
+        "transmit_avg_optical_power": [ 1.5975,1.6486,1.6333,1.4387,0,0,0,0 ],
+        "rx_power": { "values": [ 2.2489,1.8629,0,1.8215,0,0,0,0 ], "type": "Rcvr signal avg optical power" },
+        "module_temperature_high_alarm": false, "laser_rx_power_low_alarm": [ false,false,false,false,false,false,false,false ],
+        "laser_bias_current": { "high_alarm_threshold": 130, "low_alarm_threshold": 10 },
+        "laser_output_power": { "high_alarm_threshold": 3.5481, "low_alarm_threshold": 0.4074 },
+        "module_temperature": { "high_alarm_threshold": 75, "high_warning_threshold": 70 },
+        "laser_rx_power": { "high_alarm_threshold": 3.5481, "low_alarm_threshold": 0.1288 }
+} ]"""

@@ -69,8 +69,8 @@ def test_pages_that_are_too_short_are_refused() -> None:
         of_sff8472(bytes(92) + b"\x68" + bytes(163), bytes(20))
     with pytest.raises(ValueError, match="page 00h has 128 bytes"):
         of_sff8636(bytes(128))
-    with pytest.raises(ValueError, match="identifier 18"):
-        of_dump(b"\x18" + bytes(255))
+    with pytest.raises(ValueError, match="identifier 0e"):
+        of_dump(b"\x0e" + bytes(255))
     assert of_sff8472(bytes(256), bytes(256)).values == {}  # no diagnostics
 
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
+from dutlab.hosts.optics.cells import CMIS_FORMS
+from dutlab.hosts.optics.cmis import lanes_there
 from dutlab.hosts.optics.optic import LIMITS, Optic, made_on
 
-# Labels of ethtool's sfpdiag.c and qsfp.c, without the channel's number; the keys of its JSON are the same in other letters.
+# Labels of ethtool's sfpdiag.c, qsfp.c and cmis.c, without the channel's number; the keys of its JSON are the same in other letters.
 _LABELS = {
     "Module temperature": "temperature_c",
     "Module voltage": "voltage_v",
@@ -32,7 +35,7 @@ _KEYS = {label.lower().replace(" ", "_"): quantity for label, quantity in _LABEL
 _LINE = re.compile(r"^\s*(?P<label>[^:]+?)\s*:\s*(?P<value>.*?)\s*$", re.MULTILINE)
 _LANE = re.compile(r"\s*\(Channel (\d+)\)$")
 _THRESHOLD = re.compile(r" (high|low) (alarm|warning) threshold$")
-_IN_BRACKETS = re.compile(r"0x[0-9a-f]+ \((.*)\)")
+_IN_BRACKETS = re.compile(r"0x([0-9a-f]+) \((.*)\)")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _BEYOND = 1e9
 """No module measures as much, in any unit: a misprint."""
@@ -43,7 +46,7 @@ Pairs = list[tuple[str, Any]]
 
 
 def of_ethtool(text: str) -> Optic | None:
-    """`ethtool -m` or `ethtool --json -m`, of SFP and QSFP modules. None when it tells of no module."""
+    """`ethtool -m` or `ethtool --json -m`, of SFP, QSFP and CMIS modules. None when it tells of no module."""
     if text.lstrip().startswith("["):
         return _of_json(text)
     told: dict[str, str] = {}
@@ -64,8 +67,8 @@ def of_ethtool(text: str) -> Optic | None:
             values.setdefault(quantity, {})[lane] = number
     if "Identifier" not in told:
         return None
-    return Optic(
-        form=_bracketed(told["Identifier"]),
+    return _there(Optic(
+        form=_form(_code(told["Identifier"]), _bracketed(told["Identifier"])),
         kind=_ethernet(types),
         connector=_bracketed(told.get("Connector", "")),
         vendor=told.get("Vendor name", ""),
@@ -75,7 +78,7 @@ def of_ethtool(text: str) -> Optic | None:
         wavelength_nm=_number(told.get("Laser wavelength", "")) or None,
         values={q: tuple(by_lane[lane] for lane in sorted(by_lane)) for q, by_lane in values.items()},
         limits=limits,
-    )
+    ), _code(told.get("Module State", "")))  # fmt: skip
 
 
 def _of_json(text: str) -> Optic | None:
@@ -94,11 +97,12 @@ def _of_json(text: str) -> Optic | None:
         if quantity is None:
             continue
         if measured := _numbers(value):
-            values[quantity] = measured
+            values[quantity] = (*values.get(quantity, ()), *measured)  # each bank of a CMIS module has the key again
         elif isinstance(value, list) and (found := _limits(value)):
             limits[quantity] = found
-    return Optic(
-        form=str(told.get("identifier_description", "")),
+    state, code = told.get("module_state"), told["identifier"]
+    return _there(Optic(
+        form=_form(code if isinstance(code, int) else None, str(told.get("identifier_description", ""))),
         kind=_ethernet(str(v) for k, v in pairs if k == "transceiver_type"),
         connector=str(told.get("connector_description", "")),
         vendor=str(told.get("vendor_name", "")).strip(),
@@ -108,7 +112,20 @@ def _of_json(text: str) -> Optic | None:
         wavelength_nm=next(iter(_numbers(told.get("laser_wavelength"))), 0.0) or None,
         values=values,
         limits=limits,
-    )
+    ), state if isinstance(state, int) else None)  # fmt: skip
+
+
+def _there(optic: Optic, state: int | None) -> Optic:
+    """Without the lanes that ethtool prints of a CMIS module although it has them not."""
+    if optic.form not in CMIS_FORMS.values():
+        return optic
+    values, note = lanes_there(optic.values, state)
+    return replace(optic, values=values, note=note)
+
+
+def _form(code: int | None, said: str) -> str:
+    """What ethtool says of a CMIS module is a sentence."""
+    return CMIS_FORMS.get(code or 0, said)
 
 
 def _numbers(value: Any) -> tuple[float, ...]:  # noqa: ANN401 whatever JSON holds
@@ -132,7 +149,13 @@ def _is_number(value: Any) -> bool:  # noqa: ANN401 whatever JSON holds
 def _bracketed(text: str) -> str:
     """`0x07 (LC)` → `LC`."""
     m = _IN_BRACKETS.match(text)
-    return m[1] if m else text
+    return m[2] if m else text
+
+
+def _code(text: str) -> int | None:
+    """`0x07 (LC)` → 7."""
+    m = _IN_BRACKETS.match(text)
+    return int(m[1], 16) if m else None
 
 
 def _ethernet(types: Iterable[str]) -> str:
