@@ -7,14 +7,17 @@ SECONDS := 60
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 ENGINE := $(shell find engine -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 
-.PHONY: help demo test check unit bench fuzz static docs format lock clean
+.PHONY: help build demo test check unit bench fuzz static docs format lock clean
 
 help: ## This list
 	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
-demo: ## Benchmark a Linux router and firewall in the embedded lab, under 8 minutes; no hardware needed
+build: ## Install what dutlab needs and build it into .venv; some minutes the first time
 	scripts/needs demo
 	$(MAKE) --no-print-directory $(VENV)/.installed
+
+demo: ## Benchmark a Linux router and firewall in the embedded lab, under 8 minutes; no hardware needed
+	$(MAKE) --no-print-directory build
 	$(VENV)/bin/dutlab demo
 
 test: ## Install what the tests need and run all of them
@@ -64,6 +67,7 @@ $(VENV)/.packages-dev: requirements-dev.lock $(VENV)/.packages
 	touch $@
 
 $(VENV)/.installed: $(VENV)/.packages pyproject.toml dutlab.data/scripts/dutlab $(ENGINE)
+	@echo 'dutlab: building the engine; some minutes the first time'
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 

@@ -18,7 +18,7 @@ import pytest
 
 from capability import have_user_namespaces, need
 from dutlab import labs
-from dutlab.errors import LabError
+from dutlab.errors import InputError, LabError
 from dutlab.labs.state import StateFolder, namespaces_of
 from processes import eventually, running_with
 
@@ -206,14 +206,14 @@ async def test_a_namespace_of_somebody_else_is_not_taken_over(label: str) -> Non
 
 @pytest.mark.parametrize("bad", ["", "-x", "x-", "UPPER", "a/b", "../up", "with space", "x" * 25])
 async def test_a_label_that_is_none_is_refused(bad: str) -> None:
-    with pytest.raises(LabError, match="no label"):
+    with pytest.raises(InputError, match="no label"):
         await labs.up("three-node", label=bad or "-")
 
 
 async def test_an_unknown_lab_or_layout_names_the_known_ones(label: str) -> None:
-    with pytest.raises(LabError, match="three-node"):
+    with pytest.raises(InputError, match="three-node"):
         labs.description("two-node")
-    with pytest.raises(LabError, match="dut-core"):
+    with pytest.raises(InputError, match="dut-core"):
         await labs.up("three-node", label=label, layout="nonsense")
 
 

@@ -26,6 +26,16 @@ def test_this_machine_is_told_as_json_and_as_lines():
     assert any(line.startswith("interfaces.lo.mtu: ") for line in lines)
 
 
+def test_a_port_that_no_host_has_is_refused_with_those_it_has():
+    assert "there is no interface nope; this-machine has " in str(told("--port", "nope", "--port", "lo").exception)
+
+
+def test_why_facts_are_absent_is_told_last():
+    names = [line.partition(":")[0] for line in told("--port", "lo").output.splitlines()]
+    absent = [name.startswith("absent.") for name in names]
+    assert absent == sorted(absent)
+
+
 def test_a_host_that_would_be_an_option_of_ssh_is_refused():
     done = told("--", "-oProxyCommand=true")
     assert "is no ssh target" in str(done.exception)

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from dutlab.errors import InputError, StoreError
+from dutlab.errors import InputError
 from dutlab.report import write_plots, write_report
 from dutlab.report.gather import gather
 from dutlab.report.value import Figure, Missing
@@ -229,7 +229,7 @@ def test_a_record_of_a_newer_version_stops_the_report_with_a_sentence(tmp_path: 
 
 
 def test_what_is_no_run_and_what_is_no_format_are_refused(metal: Path, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="is no run"):
+    with pytest.raises(InputError, match="is no run"):
         write_report([tmp_path], formats=["html"], out=tmp_path / "out")
     with pytest.raises(InputError, match="pdf: no such format"):
         write_report([metal], formats=["pdf"], out=tmp_path)

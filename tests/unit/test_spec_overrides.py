@@ -52,6 +52,17 @@ def test_the_name_of_a_workload_reaches_every_one_of_that_name(path):
     assert [w.drain for w in experiment.workloads[1:]] == [0.5, 1]
 
 
+def test_a_mapping_takes_the_place_of_a_value(path, tmp_path):
+    file = tmp_path / "experiment.yaml"
+    file.write_text(TEXT.replace("{lab: three-node}", "absent.yaml"))
+    assert load_experiment(file, ["testbed.lab=three-node-ssh"]).testbed.lab == "three-node-ssh"
+    assert (
+        load_experiment(path, ["repeats=3", "repeats.until=2%", "repeats.most=12"]).repeats
+        == load_experiment(path, ["repeats={until: 2%, most: 12}"]).repeats
+    )
+    assert faults(path, "order.first=a") == ["--set:1:1: order: must be 'shuffled' or 'as-written'"]
+
+
 def test_later_ones_win_and_the_file_stays(path):
     assert load_experiment(path, ["repeats=7", "repeats=8"]).repeats == 8
     assert path.read_text() == TEXT
@@ -69,7 +80,7 @@ def test_later_ones_win_and_the_file_stays(path):
         ("workloads.fio.size=2", "--set:1:1: workloads.fio.size: leads nowhere in the file"),
         ("workloads.9.sweep.drain=2s", "--set:1:1: workloads.9.sweep.drain: leads nowhere in the file"),
         ("workloads.9=2s", "--set:1:1: workloads.9: leads nowhere in the file"),
-        ("experiment.x=2", "--set:1:1: experiment.x: leads nowhere in the file"),
+        ("experiment.x=2", "--set:1:1: experiment: must be text"),
         ("factors.mode=[router", "--set:1:1: factors.mode: no YAML: expected ',' or ']', but got '<stream end>' while parsing a flow sequence"),
     ],
 )  # fmt: skip

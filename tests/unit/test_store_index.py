@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dutlab.cli.runs import query, runs
-from dutlab.errors import DutlabError, InputError, StoreError
+from dutlab.errors import DutlabError, InputError
 from dutlab.store.ask import ask
 from dutlab.store.index import INDEX, Wanted, list_runs, opened
 from fake_run import Wanted as Made
@@ -110,7 +110,7 @@ def test_an_index_of_another_version_is_made_anew(folder: Path) -> None:
 
 
 def test_what_is_no_folder_of_runs_is_said(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="cannot be read"), opened(tmp_path / "absent"):
+    with pytest.raises(InputError, match="cannot be read"), opened(tmp_path / "absent"):
         pass
 
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.errors import StoreError
+from dutlab.errors import InputError, StoreError
 from dutlab.plan.cell import Cell
 from dutlab.store.names import UnsafeName, checked_component, checked_relative, run_name
 from dutlab.store.record import TrialRecord
@@ -195,9 +195,9 @@ def test_a_damaged_record_is_a_sentence_that_names_the_file(tmp_path: Path, dama
 
 
 def test_what_is_no_run_is_not_opened(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="is no folder"):
+    with pytest.raises(InputError, match="is no folder"):
         RunFolder.open(tmp_path / "absent")
-    with pytest.raises(StoreError, match=r"plan\.json"):
+    with pytest.raises(InputError, match=r"plan\.json"):
         RunFolder.open(tmp_path)
 
 

@@ -75,18 +75,34 @@ def hosts_named(wanted: Sequence[str], testbed: Path | None) -> tuple[dict[str, 
 
 
 async def collect(hosts: Mapping[str, Host], ports: Sequence[str], links: Mapping[str, list[str]]) -> dict[str, dict[str, Any]]:
-    """Facts by host: of `ports`, else of its interfaces in `links`, else of all it has. Closes the hosts."""
+    """Facts by host: of those of `ports` that it has, else of its interfaces in `links`, else of all but the loopback. Closes the hosts.
 
-    async def of(name: str, host: Host) -> dict[str, Any]:
-        try:
-            return await collect_facts(host, ports or links.get(name) or await interfaces_of(host))
-        finally:
-            await host.close()
-
-    return dict(zip(hosts, await asyncio.gather(*(of(name, host) for name, host in hosts.items())), strict=True))
+    Raises InputError for a port that no host has.
+    """
+    try:
+        listed = dict(zip(hosts, await asyncio.gather(*map(_listed, hosts.values())), strict=True))
+        if absent := [port for port in ports if not any(port in have for have in listed.values())]:
+            known = "; ".join(f"{name} has {', '.join(have)}" for name, have in listed.items())
+            raise InputError(f"there is no interface {', '.join(absent)}", remedy=known)
+        wanted = {
+            name: [port for port in ports if port in have] if ports else links.get(name) or _outward(have) for name, have in listed.items()
+        }
+        found = await asyncio.gather(*(collect_facts(host, wanted[name]) for name, host in hosts.items()))
+        return dict(zip(hosts, found, strict=True))
+    finally:
+        await asyncio.gather(*(host.close() for host in hosts.values()))
 
 
 async def interfaces_of(host: Host) -> list[str]:
-    """All but the loopback, as Linux, FreeBSD or OpenBSD lists them."""
+    """All but the loopback."""
+    return _outward(await _listed(host))
+
+
+def _outward(listed: Sequence[str]) -> list[str]:
+    return [name for name in listed if not re.fullmatch(r"lo\d*", name)][:MOST_PORTS]
+
+
+async def _listed(host: Host) -> list[str]:
+    """As Linux, FreeBSD or OpenBSD lists them."""
     listed = await host.run(["sh", "-c", _LIST], check=False)
-    return [name for name in listed.text.split() if not re.fullmatch(r"lo\d*|bonding_masters", name)][:MOST_PORTS]
+    return [name for name in listed.text.split() if name != "bonding_masters"]

@@ -33,7 +33,14 @@ def _insist_on_root() -> None:
 @click.argument("name", default="three-node")
 @click.option("--label", help="What to call it; drawn when not given.")
 def up(*, name: str, label: str | None) -> None:
-    """Build a lab and leave it standing; prints its label."""
+    """Build a lab and leave it standing; prints its label.
+
+    NAME is three-node (without it), three-node-rfc2544, three-node-ssh or two-port.
+
+    \b
+    Example:
+      dutlab lab up three-node --label mine
+    """  # noqa: D301
     _insist_on_root()
     built = run_in_order(labs.up(name, label=label))
     for note in built.notes:
@@ -42,27 +49,40 @@ def up(*, name: str, label: str | None) -> None:
 
 
 @lab.command("list")
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
 def list_(*, as_json: bool) -> None:
-    """Every lab that stands, and whether what made it still runs."""
+    """Every lab that stands, with its namespaces.
+
+    \b
+    Example:
+      dutlab lab list
+    """  # noqa: D301
     standing = labs.standing()
     if as_json:
         click.echo(json.dumps([asdict(s) for s in standing], indent=2))
         return
+    if not standing:
+        click.echo("no lab stands")
     for s in standing:
         state = "stands" if s.complete else "being built" if s.owner_alive else "left half built: take it down"
-        click.echo(f"{s.label}  {s.lab}  {state}  {' '.join(s.namespaces.values())}")
+        click.echo(f"{s.label}  {s.lab}  {state}  {' '.join(dict.fromkeys(s.namespaces.values()))}")
 
 
-@lab.command()
+@lab.command(context_settings={"allow_interspersed_args": False})
 @click.argument("label")
 @click.argument("host")
 @click.argument("command", nargs=-1)
 def shell(*, label: str, host: str, command: tuple[str, ...]) -> None:
-    """Run a shell, or a command, on a host of a lab."""
+    """Run a shell, or a command, on a host of a lab; ends with its exit status.
+
+    \b
+    Example:
+      dutlab lab shell mine dut nft list ruleset
+    """  # noqa: D301
+    _insist_on_root()
     found = next((s for s in labs.standing() if s.label == label), None)
     if found is None:
-        raise InputError(f"no lab {label} stands here", remedy="`dutlab lab list` shows those that do")
+        raise _no_lab(label)
     if host not in found.namespaces:
         raise InputError(f"lab {label} has no host {host}", remedy=f"it has: {', '.join(found.namespaces)}")
     namespace = found.namespaces[host]
@@ -74,7 +94,17 @@ def shell(*, label: str, host: str, command: tuple[str, ...]) -> None:
 @lab.command()
 @click.argument("given", metavar="LABEL…", nargs=-1, required=True)
 def down(*, given: tuple[str, ...]) -> None:
-    """Take labs down: exactly what `up` made, also after a crash."""
+    """Take labs down: exactly what `up` made, also after a crash.
+
+    \b
+    Example:
+      dutlab lab down mine
+    """  # noqa: D301
     _insist_on_root()
-    for label in given:
-        run_in_order(labs.down(label))
+    unknown = [label for label in given if not run_in_order(labs.down(label))]
+    if unknown:
+        raise _no_lab(", ".join(unknown))
+
+
+def _no_lab(label: str) -> InputError:
+    return InputError(f"no lab {label} stands here", remedy="`dutlab lab list` shows those that do")

@@ -60,6 +60,7 @@ def optics(
         return
     if not rows:
         click.echo("no port tells of a module")
+        return
     for line in table([head(name) for name in ("host", *_NARROW)], [[row.words()[name] for name in ("host", *_NARROW)] for row in rows]):
         click.echo(line)
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from ruamel.yaml import YAML
 
-from dutlab.errors import LabError
+from dutlab.errors import InputError, LabError
 from dutlab.spec.testbed import Testbed
 
 ROLES = ("source", "dut", "sink")
@@ -87,10 +87,12 @@ class LabDescription:
     settings: LabSettings
 
     def layout(self, name: str | None = None) -> tuple[str, Layout]:
-        """The layout called `name`, or the lab's default. Raises LabError."""
+        """The layout called `name`, or the lab's default. Raises InputError."""
         chosen = name or self.settings.layout
         if chosen not in self.settings.layouts:
-            raise LabError(f"lab {self.name} has no layout {chosen!r}", remedy=f"choose one of {', '.join(sorted(self.settings.layouts))}")
+            raise InputError(
+                f"lab {self.name} has no layout {chosen!r}", remedy=f"choose one of {', '.join(sorted(self.settings.layouts))}"
+            )
         return chosen, self.settings.layouts[chosen]
 
 
@@ -101,9 +103,9 @@ def lab_names() -> list[str]:
 
 @cache
 def description(name: str) -> LabDescription:
-    """The lab called `name`. Raises LabError; touches nothing."""
+    """The lab called `name`. Raises InputError; touches nothing."""
     if name not in lab_names():
-        raise LabError(f"there is no embedded lab {name!r}", remedy=f"choose one of {', '.join(lab_names())}")
+        raise InputError(f"there is no embedded lab {name!r}", remedy=f"choose one of {', '.join(lab_names())}")
     return parse(name, _text(name))
 
 

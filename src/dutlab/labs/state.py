@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from dutlab.errors import LabError
+from dutlab.errors import InputError, LabError
 from dutlab.labs.labfile import ROLES
 
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,22}[a-z0-9])?")
@@ -27,9 +27,9 @@ def new_label() -> str:
 
 
 def check_label(label: str) -> str:
-    """Returns `label`. Raises LabError when it is none."""
+    """Returns `label`. Raises InputError when it is none."""
     if not LABEL.fullmatch(label):
-        raise LabError(f"{label!r} is no label for a lab", remedy="use up to 24 of a-z, 0-9 and -, no - at the ends")
+        raise InputError(f"{label!r} is no label for a lab", remedy="use up to 24 of a-z, 0-9 and -, no - at the ends")
     return label
 
 

@@ -37,7 +37,9 @@ def cells_of_table(path: Path, response: str) -> tuple[Cell, ...]:
         rows = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig")))
         columns = rows.fieldnames or []
         if response not in columns:
-            raise InputError(f"{path}: has no column {response!r}", remedy=f"name one of {', '.join(columns) or 'none: it is empty'}")
+            raise InputError(
+                f"{path}: has no column {response!r}", remedy=f"name one of {', '.join(columns)}" if columns else "it is empty"
+            )
         found: dict[tuple[tuple[str, str], ...], list[float]] = defaultdict(list)
         for line, row in enumerate(rows, 2):
             if None in row or None in row.values():

@@ -46,7 +46,7 @@ class ComparedPair:
 
 
 def open_run(path: Path) -> ComparedRun:
-    """A run, finished or not. Raises NewerRun, StoreError when it is none."""
+    """A run, finished or not. Raises InputError when it is none, NewerRun, StoreError."""
     run = RunFolder.open(path)
     faults, tools = list[str](), dict[str, str]()
     records = list(run.readable_records(faults))

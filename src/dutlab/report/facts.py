@@ -35,7 +35,7 @@ def fact_rows(hosts: Mapping[str, Mapping[str, Any]]) -> tuple[FactRow, ...]:
         for name, value in _flat(facts, ""):
             found.setdefault(name, {})[host] = value
     rows = [FactRow(name, of, key=_place(name) < len(_FIRST)) for name, of in found.items()]
-    rows.sort(key=lambda r: (not r.key, _place(r.name), r.name))
+    rows.sort(key=lambda r: (not r.key, _is_absent(r.name), _place(r.name), r.name))
     if (more := len(rows) - MOST_ROWS) > 0:
         rows[MOST_ROWS:] = [FactRow("and more", dict.fromkeys(hosts, f"{more} facts, in the hosts' files"), key=False)]
     return tuple(rows)
@@ -66,8 +66,13 @@ def _cut(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]} … ({len(text)} characters, the rest in the host's file)"
 
 
+def _is_absent(name: str) -> bool:
+    """Why a fact could not be told; read last."""
+    return name.startswith("absent.")
+
+
 def _place(name: str) -> int:
     """Where a fact stands among those that come first; why a fact is absent is none of them."""
-    if name.startswith("absent."):
+    if _is_absent(name):
         return len(_FIRST)
     return next((n for n, p in enumerate(_FIRST) if p.fullmatch(name)), len(_FIRST))

@@ -56,7 +56,7 @@ class ReadRun:
 
 
 def read_run(path: Path, *, first_note: int = 1) -> ReadRun:
-    """A damaged record becomes a fault and the rest is read. Raises StoreError for what is no run, NewerRun."""
+    """A damaged record becomes a fault and the rest is read. Raises InputError for what is no run, NewerRun, StoreError."""
     run = RunFolder.open(path)
     faults: list[str] = []
     records = list(run.readable_records(faults))

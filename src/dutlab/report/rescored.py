@@ -40,7 +40,7 @@ class Rescored:
 
 
 def rescored_run(path: Path) -> list[Rescored]:
-    """Of the run at `path`. Raises StoreError."""
+    """Of the run at `path`. Raises InputError when it is none, StoreError."""
     return rescored(_groups(RunFolder.open(path)))
 
 
@@ -102,7 +102,7 @@ class Ramp:
 
 
 def ramps(path: Path) -> list[Ramp]:
-    """Of every ramp of the run at `path`. Raises StoreError."""
+    """Of every ramp of the run at `path`. Raises InputError when it is none, StoreError."""
     groups = _groups(RunFolder.open(path))
     return [ramp for g in groups for r in g.measured if "seconds" in r.tables for ramp in _ramps(g.label, r)]
 

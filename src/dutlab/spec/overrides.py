@@ -2,6 +2,7 @@
 
     factors.mode=router,nat            a list, by commas
     repeats=1                          a value
+    testbed.lab=three-node             a key of a mapping; a value that stands in its place goes
     workloads.sweep.duration=2s        in every sweep of the list
     workloads.0.links=[[a], [a, b]]    YAML, by its bracket
 
@@ -57,7 +58,7 @@ def _value(text: str, number: int) -> Any:  # noqa: ANN401 what a user wrote can
 def _put(source: Source, parts: tuple[str, ...], new: Any, number: int) -> bool:  # noqa: ANN401
     """Whether there was a place for it."""
     *parents, last = parts
-    spots = _spots(source.data, tuple(parents))
+    spots = _spots(source, tuple(parents), number)
     for at, holder in spots:
         if isinstance(holder, list):
             if not last.isdecimal() or int(last) >= len(holder):
@@ -74,15 +75,16 @@ def _put(source: Source, parts: tuple[str, ...], new: Any, number: int) -> bool:
     return bool(spots)
 
 
-def _spots(data: Any, parts: tuple[str, ...]) -> list[tuple[Loc, Any]]:  # noqa: ANN401
+def _spots(source: Source, parts: tuple[str, ...], number: int) -> list[tuple[Loc, Any]]:
     """Every mapping or list that the path leads to; a name in a list leads into each of its entries with that key."""
-    spots: list[tuple[Loc, Any]] = [((), data)]
+    spots: list[tuple[Loc, Any]] = [((), source.data)]
     for part in parts:
         further: list[tuple[Loc, Any]] = []
         for at, holder in spots:
             if isinstance(holder, dict):
-                if holder.get(part) is None:
+                if not isinstance(holder.get(part), dict | list):
                     holder[part] = {}
+                    source.places[*at, part] = Place(OPTION, number, 1)
                 further.append(((*at, part), holder[part]))
             elif part.isdecimal() and int(part) < len(holder):
                 further.append(((*at, int(part)), holder[int(part)]))

@@ -10,12 +10,12 @@ from dutlab.store.run_folder import RunFolder
 
 
 def run_names(runs: Path) -> list[str]:
-    """Folders in `runs` that may be runs, by name, which sorts by time. Raises StoreError when `runs` cannot be read."""
+    """Folders in `runs` that may be runs, by name, which sorts by time. Raises InputError when `runs` cannot be read."""
     try:
         with os.scandir(runs) as entries:
             return sorted(e.name for e in entries if not e.name.startswith(".") and e.is_dir())
     except OSError as error:
-        raise StoreError(f"{runs}: cannot be read: {error.strerror}", remedy="name the folder that run folders lie in") from error
+        raise InputError(f"{runs}: cannot be read: {error.strerror}", remedy="name the folder that run folders lie in") from error
 
 
 def newest_like(where: Path, run: Path) -> Path:
@@ -31,6 +31,6 @@ def newest_like(where: Path, run: Path) -> Path:
         try:
             if RunFolder.open(path).plan.get("experiment") == experiment:
                 return path
-        except StoreError:
+        except (InputError, StoreError):
             continue  # half-written, or of a newer version: no baseline
     raise InputError(f"{where}: holds no run of {experiment} older than {wanted.name}", remedy="name a run as the baseline")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dutlab.errors import StoreError
+from dutlab.errors import InputError, StoreError
 from dutlab.store.find import run_names
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.needed import needed_cells
@@ -77,7 +77,7 @@ class Wanted:
 
 @contextmanager
 def opened(runs: Path, *, rebuild: bool = False) -> Iterator[sqlite3.Connection]:
-    """The index of `runs`, up to date. In memory where `runs` cannot be written. Raises StoreError when `runs` cannot be read."""
+    """The index of `runs`, up to date. In memory where `runs` cannot be written. Raises InputError when `runs` cannot be read."""
     names = run_names(runs)
     connection = _connect(runs / INDEX, rebuild=rebuild)
     connection.row_factory = sqlite3.Row
@@ -205,7 +205,7 @@ def _insert(connection: sqlite3.Connection, path: Path, seen: str) -> None:
     except NewerRun as error:
         newer = True
         faults.append(str(error))
-    except (StoreError, OSError) as error:
+    except (InputError, StoreError, OSError) as error:
         faults.append(str(error))
     status = "newer" if newer else "damaged" if faults else "finished" if seen.startswith("finished") else "cut"
     connection.execute(

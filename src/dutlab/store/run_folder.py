@@ -26,7 +26,7 @@ from typing import Any, Self
 
 from pydantic import ValidationError
 
-from dutlab.errors import StoreError
+from dutlab.errors import InputError, StoreError
 from dutlab.store.manifest import JOURNAL, MANIFEST, Difference, compare, manifest_of
 from dutlab.store.names import checked_component, checked_relative, run_name, trial_folder, trial_of
 from dutlab.store.record import SCHEMA_VERSION, TrialRecord
@@ -87,11 +87,11 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """An existing run, finished or not. Raises StoreError when `path` is none."""
+        """An existing run, finished or not. Raises InputError when `path` is none."""
         if not path.is_dir():
-            raise StoreError(f"{path}: is no folder", remedy="name a run's folder, as in runs/2026-11-21T0801Z-firewall-modes-3f2a")
+            raise InputError(f"{path}: is no folder", remedy="name a run's folder, as in runs/2026-11-21T0801Z-firewall-modes-3f2a")
         if absent := [n for n in ("plan.json", "resolved.json", "trials") if not (path / n).exists()]:
-            raise StoreError(f"{path}: is no run: {', '.join(absent)} missing", remedy="name the folder that holds plan.json")
+            raise InputError(f"{path}: is no run: {', '.join(absent)} missing", remedy="name the folder that holds plan.json")
         return cls(path.resolve())
 
     def withdraw(self) -> None:

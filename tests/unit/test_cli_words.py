@@ -1,0 +1,76 @@
+"""What the command line says of wrong words, and the status that it ends with."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from dutlab.cli.main import COMMANDS, dutlab, main
+
+Ended = tuple[int, str, str]
+Told = Callable[..., Ended]
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Told:
+    """Runs the command in an empty folder: status, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+
+    def ended(*argv: str) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["dutlab", *argv])
+        with pytest.raises(SystemExit) as end:
+            main()
+        said = capsys.readouterr()
+        return end.value.code if isinstance(end.value.code, int) else 0, said.out, said.err
+
+    return ended
+
+
+def leaves(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
+    yield name, command
+    if isinstance(command, click.Group):
+        for sub in command.list_commands(click.Context(command)):
+            found = command.get_command(click.Context(command), sub)
+            assert found is not None
+            yield from leaves(found, f"{name} {sub}")
+
+
+def test_the_help_of_every_command_has_an_example_of_that_command() -> None:
+    for name, command in leaves(dutlab, "dutlab"):
+        example = (command.help or "").partition("Example:")[2]
+        assert name in example, name
+
+
+@pytest.mark.parametrize("word", ["resume", "undo", "report", "plot", "compare", "cost", "rescore", "claims"])
+def test_a_folder_that_is_no_run_is_a_wrong_argument(told: Told, tmp_path: Path, word: str) -> None:
+    (tmp_path / "notes").mkdir()
+    status, _, error = told(word, "notes")
+    assert (status, "is no run: plan.json, resolved.json, trials missing" in error) == (2, True), error
+
+
+@pytest.mark.parametrize("argv", [["runs"], ["query", "SELECT 1"], ["history", "x"]])
+def test_a_folder_of_runs_that_is_not_there_is_a_wrong_argument(told: Told, argv: list[str]) -> None:
+    assert told(*argv)[::2] == (2, "dutlab: runs: cannot be read: No such file or directory; name the folder that run folders lie in\n")
+
+
+def test_a_lab_that_there_is_not_is_a_wrong_argument(told: Told) -> None:
+    known = "choose one of three-node, three-node-rfc2544, three-node-ssh, two-port"
+    assert told("doctor", "--lab", "four-node")[::2] == (2, f"dutlab: there is no embedded lab 'four-node'; {known}\n")
+
+
+def test_a_mistyped_command_is_told_which_it_may_have_been(told: Told) -> None:
+    assert told("comapre")[0] == 2
+    assert "No such command 'comapre'. Did you mean 'compare'?" in told("comapre")[2]
+    assert "Did you mean" not in told("xyzzy")[2]
+
+
+def test_every_command_is_found_by_its_name() -> None:
+    for name in COMMANDS:
+        found = dutlab.get_command(click.Context(dutlab), name)
+        assert found is not None
+        assert found.name == name
