@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutlab import labs
-from dutlab.analysis.repeats import RepeatRule
+from dutlab.analysis.repeats import RepeatRule, decide
 from dutlab.plan.cell import Cell
 from dutlab.plan.trials import Plan, make_plan
 from dutlab.spec.loader import SpecRefused, load_experiment
-from dutlab.store.needed import needed_cells, needless, repeat_rule
+from dutlab.store import needed
+from dutlab.store.needed import Repeats, needed_cells, needless, repeat_rule
 from dutlab.store.record import TrialRecord
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -98,3 +99,23 @@ def test_what_is_needless_stays_needless(values):
         now = needless(planned, [record(n, planned[n], values[n - 1]) for n in range(1, k + 1)], RULE)
         assert before - set(range(1, k + 1)) <= now
         before = now
+
+
+@given(st.permutations(range(1, 11)), st.lists(st.floats(99, 101), min_size=10, max_size=10), st.integers(0, 10))
+def test_records_may_come_in_any_order(order, values, count):
+    planned = cells("a")
+    some = [record(n, planned[n], values[n - 1]) for n in order[:count]]
+    assert needless(planned, some, RULE) == needless(planned, sorted(some, key=lambda r: r.trial), RULE)
+
+
+def test_each_record_is_looked_at_once_however_often_it_is_asked(monkeypatch):
+    planned, looked, decided = cells(repeats=200), [], []
+    value_of = needed._value
+    monkeypatch.setattr(needed, "_value", lambda of: looked.append(of.trial) or value_of(of))
+    monkeypatch.setattr(needed, "decide", lambda values, rule: decided.append(len(values)) or decide(values, rule))
+    repeats = Repeats(planned, [], RepeatRule(0.02, 200))
+    for number, cell in planned.items():
+        assert not any(repeats.needless(n) for n in planned), "values this far apart are never close"
+        repeats.add(record(number, cell, 100 * (1 + number % 4 // 2)))
+    assert looked == list(planned)
+    assert len(decided) == len(planned), "a result that comes last is judged once, and those before it not again"

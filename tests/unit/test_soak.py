@@ -15,7 +15,7 @@ from dutlab.analysis.events import LossEvent, longest_clean, loss_events
 from dutlab.analysis.rescore import RampSecond
 from dutlab.errors import InputError, MeasurementError
 from dutlab.interop.imported_run import Imported, write_imported
-from dutlab.methods.ports import Bench, Flow, Offer, Outcome, Reading
+from dutlab.methods.ports import Bench, Flow, LostSoFar, Offer, Outcome, Reading
 from dutlab.methods.soak import MOST_PIECES, measure
 from dutlab.plan.cell import Cell
 from dutlab.report.gather import gather
@@ -35,29 +35,34 @@ def cell(**params):
 
 @dataclass
 class Forgetful:
-    """Loses `lost_in` (second → frames), read by counters `skew_s` apart; its latency rises by 10 ns a second."""
+    """Loses `lost_in` (second → frames), read by counters `skew_s` apart, and `late` more after the last reading; its latency rises by 10 ns a second."""
 
     lost_in: dict[int, int] = field(default_factory=dict)
     counts_losses: bool = True
     silent: bool = False
     skew_s: float = 0.0
+    late: int = 0
+    read_s: int | None = None
+    """Both ends are read for so long; None is to the end."""
     offers: list[Offer] = field(default_factory=list)
 
     async def offer(self, offer: Offer) -> Outcome:
         self.offers.append(offer)
         rate, seconds = float(offer.rate or 0.0), int(offer.duration)
         readings = []
-        for n in range(seconds):
+        for n in range(self.read_s or seconds):
             at, lost = WALL_S + n + 1, self.lost_in.get(n, 0)
             readings += [Reading(at, "a", "sent_pps", rate), Reading(at + self.skew_s, "a", "received_pps", rate - lost)]
             readings += [Reading(at + self.skew_s, "a", "lost_pps", float(lost))] if self.counts_losses else []
             readings.append(Reading(at, "a", "latency_mean_ns", 1000.0 + 10 * n))
-        sent, lost = round(rate * seconds), sum(self.lost_in.values())
+        sent, known = round(rate * seconds), sum(self.lost_in.values())
+        lost, lost_by = known + self.late, LostSoFar(WALL_S + (self.read_s or seconds) + self.skew_s, known)
         flow = Flow(
             link="a", asked_frames=sent, sent_frames=sent, refused_frames=0, received_frames=sent - lost, lost_frames=lost, duplicated_frames=0,
             reordered_frames=0, foreign_frames=0, sent_seconds=float(seconds), mean_frame_bytes=64.0, received_bytes=64 * (sent - lost),
         )  # fmt: skip
-        return Outcome((flow,), readings=[] if self.silent else readings, began_s=WALL_S)
+        told = {"a": lost_by} if self.counts_losses else {}
+        return Outcome((flow,), readings=[] if self.silent else readings, lost_by=told, began_s=WALL_S)
 
 
 def run(generator, of=None, speed=None):
@@ -73,6 +78,24 @@ def test_losses_are_placed_in_time_and_seconds_in_a_row_are_one_event():
     figures = found.figures["a"]
     assert (figures["asked_pps"], figures["loss_events"], figures["longest_clean_s"]) == (900.0, 2, 49.0)
     assert figures["loss_ratio"] == pytest.approx(13 / 90_000)
+
+
+def test_losses_after_the_last_reading_are_an_event_up_to_the_end_of_the_drain():
+    found = run(Forgetful({10: 5}, late=3, read_s=98))
+    assert found.tables["events"] == [
+        {"link": "a", "at_s": 10.0, "lasted_s": 1.0, "lost_frames": 5},
+        {"link": "a", "at_s": 98.0, "lasted_s": 2.5, "lost_frames": 3},
+    ]
+    assert sum(row["lost_frames"] for row in found.tables["events"]) == found.flows[0].lost_frames
+    assert found.figures["a"]["longest_clean_s"] == pytest.approx(87.0)
+
+
+def test_an_event_goes_on_after_the_last_reading_and_frames_in_flight_are_none():
+    (event,) = run(Forgetful({99: 5}, late=3)).tables["events"]
+    assert event == {"link": "a", "at_s": 99.0, "lasted_s": 1.5, "lost_frames": 8}
+    assert run(Forgetful(late=3, read_s=90), cell(threshold_percent=1.0)).tables["events"] == [], "3 of 9000 are below the threshold"
+    assert len(run(Forgetful(late=300, read_s=90), cell(threshold_percent=1.0)).tables["events"]) == 1
+    assert run(Forgetful(late=3, counts_losses=False)).tables["events"] == [], "nobody knows when"
 
 
 def test_a_clean_soak_has_no_event_and_shows_the_drift_of_its_latency():

@@ -46,6 +46,20 @@ async def test_both_limits_are_found_whatever_a_full_table_does(evicts):
     assert row["set_up_flows"] == row["asked_flows"] if evicts else row["set_up_flows"] < row["asked_flows"]
 
 
+@pytest.mark.parametrize(("most", "holds"), [(9000, 9000), (1000, 1000), (9000, 5000), (9000, 20_000)])
+async def test_the_size_that_the_dut_tells_is_tried_first_and_found_in_three_trials_where_it_is_true(most, holds):
+    class Told(States):
+        async def counts(self):
+            return replace(await super().counts(), most=most)
+
+    measured, figures = await found(dut(Told(most=holds)), tests=["concurrent"], fill_rate=20_000.0)
+    assert holds / 1.05 <= figures["concurrent_flows"] <= holds * 1.001 + 1 < figures["concurrent_upper_flows"] * 1.001 + 1
+    assert figures["concurrent_upper_flows"] <= figures["concurrent_flows"] * 1.05
+    tried = [row["asked_flows"] for row in measured.tables["concurrent_trials"]]
+    assert most < 1024 or tried[:2] == [1024, most]
+    assert (tried == [1024, 9000, 9450]) == (most == holds == 9000)
+
+
 async def test_every_trial_has_an_empty_table_and_flows_of_its_own_and_answers_go_to_the_translated_address():
     generator = dut(States(most=9000))
     await found(generator)
@@ -100,7 +114,7 @@ async def test_a_dut_that_lets_no_answer_through_is_not_said_to_know_a_flow():
 
 async def test_a_dut_that_goes_dumb_in_mid_search_is_not_given_a_low_limit():
     generator = dut(States(most=9000))
-    generator.simulation.deaf_from = 5
+    generator.simulation.deaf_from = 4
     measured, figures = await found(generator, tests=["concurrent"], fill_rate=10_000.0)
     assert "concurrent_upper_flows" not in figures
     (doubt,) = [d for d in measured.doubts if d.kind is DoubtKind.SEARCH_CUT]
@@ -124,8 +138,8 @@ async def test_frames_lost_to_the_rate_alone_are_tried_more_slowly_and_do_not_co
 
 
 async def test_a_search_that_takes_longer_than_it_was_given_ends_with_what_it_has():
-    measured, figures = await found(dut(States(most=9000)), tests=["concurrent"], fill_rate=1000.0, budget=20.0)
-    assert figures == {"concurrent_flows": 4096}
+    measured, figures = await found(dut(States(most=9000)), tests=["concurrent"], fill_rate=1000.0, budget=25.0)
+    assert figures == {"concurrent_flows": 9000}
     (doubt,) = [d for d in measured.doubts if d.kind is DoubtKind.SEARCH_CUT]
     assert "raise budget or fill_rate" in doubt.detail
 
@@ -178,7 +192,7 @@ async def test_a_generator_that_dies_in_mid_search_leaves_what_was_found_until_t
     generator = dut(States(most=9000))
     generator.simulation.dumb_from = 5
     measured, figures = await found(generator, tests=["concurrent"], fill_rate=10_000.0)
-    assert figures == {"concurrent_flows": 2048}
+    assert figures == {"concurrent_flows": 9000}
     assert len(measured.tables["concurrent_trials"]) == 2
     assert any("ended early" in d.detail for d in measured.doubts if d.kind is DoubtKind.SEARCH_CUT)
 
@@ -191,7 +205,7 @@ async def test_a_limit_that_the_dut_does_not_explain_is_doubted():
 
 async def test_a_test_that_fails_leaves_the_other_as_it_is():
     generator = dut(States(most=9000))
-    generator.simulation.dumb_from = 12
+    generator.simulation.dumb_from = 8
     measured, figures = await found(replace(generator))
     assert "setup_lower_per_s" in figures or any("concurrent" in n for n in measured.notes)
     assert any("ended early" in n for n in measured.notes)

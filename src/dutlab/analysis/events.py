@@ -42,6 +42,14 @@ def loss_events(seconds: Sequence[RampSecond], threshold: float = 0.0) -> tuple[
     return tuple(out)
 
 
+def with_late(events: Sequence[LossEvent], late: LossEvent) -> tuple[LossEvent, ...]:
+    """`events` and one after the last reading; one that lasted up to that goes on in it."""
+    if not events or events[-1].to_s < late.from_s:
+        return (*events, late)
+    last = events[-1]
+    return (*events[:-1], LossEvent(last.from_s, late.to_s, last.lost_frames + late.lost_frames))
+
+
 def longest_clean(events: Sequence[LossEvent], whole_s: float) -> float:
     """The longest stretch without an event, of a trial that lasted `whole_s`."""
     starts = [0.0, *(e.to_s for e in events)]

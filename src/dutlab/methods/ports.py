@@ -221,6 +221,15 @@ class Reading:
 
 
 @dataclass(frozen=True)
+class LostSoFar:
+    """What a flow had lost, or the next port had not taken, at the last of its `lost_pps` readings: a count, not a rate."""
+
+    at_s: float
+    """Wall clock, in seconds since the epoch."""
+    frames: int
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What a generator reports of one trial."""
 
@@ -231,6 +240,8 @@ class Outcome:
     facts: Mapping[str, str] = field(default_factory=dict)
     """What the tool said of itself: version, back end, core."""
     readings: Sequence[Reading] = ()
+    lost_by: Mapping[str, LostSoFar] = field(default_factory=dict)
+    """By flow, where losses were counted meanwhile; what its flow lost beyond that was lost, or known to be, after the last reading."""
     stopped_early_s: Seconds | None = None
     """The trial was stopped because of `Offer.stop_after_lost`, so long after its first frame; `asked_frames` is of that time."""
     began_s: float | None = None

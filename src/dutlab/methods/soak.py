@@ -9,8 +9,8 @@ Figures of a link:
     latency_p50_ns, latency_p999_ns          of the whole trial, where the clocks allow it
     latency_first_ns, latency_last_ns        mean latency of the first and the last tenth: how far the DUT drifts
 
-The record's table `events` has each event; `course` has the trial in at most 600 pieces. With a target of loss the soak is a search for
-the rate that keeps it: methods.critical_rate.
+The record's table `events` has each event, also that of frames lost after the last reading; `course` has the trial in at most 600
+pieces. With a target of loss the soak is a search for the rate that keeps it: methods.critical_rate.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dutlab.analysis.events import LossEvent, longest_clean, loss_events
+from dutlab.analysis.events import LossEvent, longest_clean, loss_events, with_late
 from dutlab.analysis.rescore import RampSecond
 from dutlab.analysis.series import Piece, between, mean_rate, pieces
 from dutlab.errors import InputError, MeasurementError
@@ -42,6 +42,8 @@ class Course:
     latency: tuple[Piece, ...]
     counted: bool
     """Whether losses were counted, or follow from rates."""
+    lost_by: tuple[float, int] | None = None
+    """The last reading, in seconds from the first frame, and the frames that were known to be lost by then, where it is told."""
 
 
 async def measure(bench: Bench, cell: Cell) -> Measured:
@@ -58,7 +60,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
         raise MeasurementError(f"no counters of {' and '.join(blind)} were read while it was sent: loss cannot be placed in time")
     asked = float(cell.params.get("threshold_percent") or 0.0) / 100
     limits = {link: asked if course.counted else max(asked, GUESSED_THRESHOLD) for link, course in courses.items()}
-    events = {link: loss_events(course.seconds, limits[link]) for link, course in courses.items()}
+    events = {link: events_of(offer, flows[link], course, limits[link]) for link, course in courses.items()}
     return Measured(
         figures={link: figures_of(offer, flows[link], courses[link], events[link]) for link in cell.links},
         flows=tuple(flows[link] for link in cell.links),
@@ -119,7 +121,20 @@ def course_of(outcome: Outcome, link: str) -> Course:
         refused = mean_rate(of.get("refused_by_peer_pps", ()), piece.from_s, piece.to_s) or 0.0
         lost = None if refused else mean_rate(of.get("lost_pps", ()), piece.from_s, piece.to_s)
         found.append(RampSecond(piece.to_s, sent_pps, received_pps, lost, refused))
-    return Course(tuple(found), of.get("latency_mean_ns", ()), counted=bool(of.get("lost_pps")))
+    known = outcome.lost_by.get(link)
+    lost_by = None if known is None else (known.at_s - began, known.frames)
+    return Course(tuple(found), of.get("latency_mean_ns", ()), counted=bool(of.get("lost_pps")), lost_by=lost_by)
+
+
+def events_of(offer: Offer, flow: Flow, course: Course, threshold: float) -> tuple[LossEvent, ...]:
+    """Every event of one link. What was not known to be lost at the last reading was lost between that and the end of the drain."""
+    events = loss_events(course.seconds, threshold)
+    if course.lost_by is None:
+        return events
+    at_s, known = course.lost_by
+    late = LossEvent(at_s, max(at_s, flow.sent_seconds) + offer.drain, failed_frames(flow) - known)
+    offered = made_frames(flow) / flow.sent_seconds * max(flow.sent_seconds - at_s, 0.0)
+    return with_late(events, late) if late.lost_frames > max(threshold * offered, 0.0) else events
 
 
 def figures_of(offer: Offer, flow: Flow, course: Course, events: Sequence[LossEvent]) -> dict[str, float]:

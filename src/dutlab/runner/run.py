@@ -6,9 +6,10 @@ Per application of a mode: undo steps into the journal → apply → verify → 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 
@@ -34,7 +35,7 @@ from dutlab.spec.experiment import Experiment, LabRef
 from dutlab.spec.loader import load_testbed
 from dutlab.spec.testbed import Testbed
 from dutlab.store.calibration import cache_folder
-from dutlab.store.needed import needless
+from dutlab.store.needed import Repeats
 from dutlab.store.run_folder import RunFolder
 
 VIRTUAL = "veth"
@@ -152,7 +153,7 @@ class _Execution:
     async def to_its_end(self, options: RunOptions) -> RunResult:
         done = self.folder.finished()
         self.progress.began(self.folder.path, self.plan, len(done))
-        if self._needed([t for t in self.plan.trials if t.number not in done]):
+        if self._needed(t for t in self.plan.trials if t.number not in done):
             await self._measure(done, options)
             self.journal.write("run-finished")
         self.folder.write_manifest()
@@ -176,19 +177,21 @@ class _Execution:
                 stage = await self._calibrated(await self._examined(bare), options)
                 set_by_hand: dict[str, str] = {}
                 for _, group in groupby((t for t in self.plan.trials if t.number not in done), key=lambda t: t.group):
-                    if trials := self._needed(list(group)):
+                    if trials := self._needed(group):
                         set_by_hand = self._ask(trials[0], set_by_hand)
                         await self._group(stage, trials)
                 if "mode" in set_by_hand:
                     self._ask_person("put the DUT back as it was before the run")
 
-    def _needed(self, trials: Sequence[Trial]) -> list[Trial]:
+    @cached_property
+    def _repeats(self) -> Repeats | None:
+        """What the plan's rule makes of the records; each is read or written here once."""
+        rule = self.plan.repeat_rule
+        return None if rule is None else Repeats({t.number: t.cell for t in self.plan.trials}, self.folder.records(), rule.rule)
+
+    def _needed(self, trials: Iterable[Trial]) -> list[Trial]:
         """Without those that the plan's rule for repeats has made needless by now; the report and the index ask the same."""
-        if self.plan.repeat_rule is None:
-            return list(trials)
-        cells = {t.number: t.cell for t in self.plan.trials}
-        out = needless(cells, self.folder.records(), self.plan.repeat_rule.rule)
-        return [t for t in trials if t.number not in out]
+        return [t for t in trials if self._repeats is None or not self._repeats.needless(t.number)]
 
     def _ask(self, trial: Trial, stands: dict[str, str]) -> dict[str, str]:
         """Pauses for each factor set by hand whose level changes; a resumed run asks for all, since nobody knows how things stand."""
@@ -259,6 +262,8 @@ class _Execution:
                     await stayed_in_mode(stage, mode, connections)
                 self.folder.write_trial(carried.record, carried.raw, carried.samples)
                 self.journal.write("trial-finished", trial=trial.number, status=carried.record.status)
+                if self._repeats is not None:
+                    self._repeats.add(carried.record)
                 self.progress.trial(trial, carried.record)
                 if await stage.device.put_back() and trial is not trials[-1]:
                     checks, why = await into_mode(stage, mode)

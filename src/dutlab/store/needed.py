@@ -5,7 +5,9 @@ What the rule says follows from the plan and the records alone, so a run that go
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
@@ -44,21 +46,57 @@ def needed_cells(plan: Mapping[str, Any], records: Iterable[TrialRecord]) -> dic
     return {n: cell for n, cell in planned.items() if n not in out}
 
 
-def needless(planned: Mapping[int, Cell], records: Iterable[TrialRecord], rule: RepeatRule) -> frozenset[int]:
-    """Trials without a record, of cells whose repeats were as close as `rule` wants once; they are judged by their main figure.
+class Repeats:
+    """What a rule for repeats makes of records as they come in, each of which it looks at once; they may come in any order.
 
-    A trial without a result decides nothing.
+    Cells are judged by their main figure. A trial without a result decides nothing.
     """
-    done = {r.trial: r for r in records}
-    by_cell: dict[str, list[int]] = {}
-    for number, cell in planned.items():
-        by_cell.setdefault(cell.model_copy(update={"repeat": 0}).model_dump_json(), []).append(number)
-    out = set[int]()
-    for numbers in by_cell.values():
-        values = [v for n in sorted(numbers) if n in done and (v := _value(done[n])) is not None]
-        if any(decide(values[:k], rule).reached for k in range(1, len(values) + 1)):
-            out.update(n for n in numbers if n not in done)
-    return frozenset(out)
+
+    def __init__(self, planned: Mapping[int, Cell], records: Iterable[TrialRecord], rule: RepeatRule) -> None:
+        by_cell: dict[str, _Repeated] = {}
+        self._of: dict[int, _Repeated] = {}
+        for number, cell in sorted(planned.items()):
+            key = cell.model_copy(update={"repeat": 0}).model_dump_json()
+            self._of[number] = by_cell.setdefault(key, _Repeated(rule))
+        self._done = set[int]()
+        for record in records:
+            self.add(record)
+
+    def add(self, record: TrialRecord) -> None:
+        """One more trial has its record."""
+        self._done.add(record.trial)
+        value = _value(record)
+        if value is not None and record.trial in self._of:
+            self._of[record.trial].add(record.trial, value)
+
+    def needless(self, trial: int) -> bool:
+        """Whether `trial` has no record, and its cell's repeats were as close as the rule wants once."""
+        return trial not in self._done and self._of[trial].close_from is not None
+
+
+@dataclass
+class _Repeated:
+    """One cell's results, in the order of their trials."""
+
+    rule: RepeatRule
+    trials: list[int] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    close_from: int | None = None
+    """So many of the first results were as close as the rule wants, and no fewer."""
+
+    def add(self, trial: int, value: float) -> None:
+        at = bisect(self.trials, trial)
+        self.trials.insert(at, trial)
+        self.values.insert(at, value)
+        if self.close_from is None or self.close_from > at:  # of those before it nothing has changed
+            longer = range(at + 1, len(self.values) + 1)
+            self.close_from = next((k for k in longer if decide(self.values[:k], self.rule).reached), None)
+
+
+def needless(planned: Mapping[int, Cell], records: Iterable[TrialRecord], rule: RepeatRule) -> frozenset[int]:
+    """Trials without a record, of cells whose repeats were as close as `rule` wants once."""
+    repeats = Repeats(planned, records, rule)
+    return frozenset(n for n in planned if repeats.needless(n))
 
 
 def _value(record: TrialRecord) -> float | None:

@@ -17,7 +17,7 @@ from typing import Any
 from dutlab.dut.mode import SeenProbe
 from dutlab.errors import CommandFailed, ToolMissing
 from dutlab.hosts.host import Host
-from dutlab.methods.ports import FrameMix, Offer, Outcome, Reading
+from dutlab.methods.ports import FrameMix, LostSoFar, Offer, Outcome, Reading
 from dutlab.spec.mixes import sizes_in_words
 from dutlab.spec.testbed import Port, Testbed
 from dutlab.tools.agent import REPLY_S, TOOL, Agent
@@ -189,15 +189,18 @@ class Engine:
         return self._clock_is_one
 
     def _outcome(self, heard: Sequence[Heard], watches: Sequence[WayWatch], facts: Mapping[str, str], *, latency: bool) -> Outcome:
-        readings: list[Reading] = []
+        readings, lost_by = list[Reading](), dict[str, LostSoFar]()
         for way, watch in zip((h.way for h in heard), watches, strict=True):
             readings += watch.readings(self._wall(way.sender), self._wall(way.receiver), latency=latency)
+            if (lost := watch.lost_so_far(self._wall(way.receiver))) is not None:
+                lost_by[watch.flow] = lost
         return Outcome(
             flows=tuple(h.flow for h in heard),
             doubts=tuple(d for h in heard for d in h.doubts),
             raw={f"engine-{role}.jsonl": agent.take_lines() for role, agent in self._agents.items()},
             facts={"engine_version": str(self._agents["source"].hello.get("version", "unknown")), **facts},
             readings=readings,
+            lost_by=lost_by,
             began_s=min((self._wall(h.way.sender)(h.first_ns) for h in heard if h.first_ns is not None), default=None),
             stopped_early_s=Seconds(max(stopped)) if (stopped := [h.stopped_s for h in heard if h.stopped_s is not None]) else None,
         )

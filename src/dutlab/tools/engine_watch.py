@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from dutlab.methods.ports import Reading
+from dutlab.methods.ports import LostSoFar, Reading
 from dutlab.tools.loss_watch import ArrivedSoFar, LossWatch, SentSoFar
 
 SECOND_NS = 1_000_000_000
@@ -53,6 +53,13 @@ class WayWatch:
     @staticmethod
     def _due(before_ns: list[int], at_ns: int) -> bool:
         return not before_ns or at_ns - before_ns[-1] >= _NEARLY * SECOND_NS
+
+    def lost_so_far(self, receiver_wall_s: Callable[[int], float]) -> LostSoFar | None:
+        """At the last reading of losses; None where there is none yet."""
+        if not (lost := self._points.get("lost_pps")):
+            return None
+        refused = self._points["refused_by_peer_pps"][-1].count
+        return LostSoFar(receiver_wall_s(lost[-1].at_ns), lost[-1].count + refused)
 
     def readings(
         self, sender_wall_s: Callable[[int], float], receiver_wall_s: Callable[[int], float], *, latency: bool

@@ -148,7 +148,7 @@ async def measure(generator: Generator, states: StateTable, asked: Asked, fill: 
     limits = await states.counts()
     filling = _Filling(generator, states, asked, fill)
     try:
-        found = await bracket(filling.holds, first=min(FIRST_FLOWS, asked.most), most=asked.most, resolution=asked.width)
+        found = await bracket(filling.holds, first=FIRST_FLOWS, most=asked.most, resolution=asked.width, said=limits.most)
         notes, doubts = _words(found, filling, limits)
     except (_Cut, _Nothing, MeasurementError) as end:
         if not filling.rows:
