@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dutlab.analysis.doctor import Patient, examine
+from bsd_outputs import DMESG, FREEBSD_ARP, OPENBSD_ARP, PCICONF, PCIDUMP
+from dutlab.analysis.doctor import Link, Patient, Port, examine
 from dutlab.hosts.facts import collect_facts
-from dutlab.hosts.facts.bsd_slot import pciconf_step
+from dutlab.hosts.facts.bsd_slot import addresses, pciconf_devices, pcidump_devices, way_to_root
+from dutlab.hosts.facts.neighbours import arp_states
 from dutlab.hosts.local import LocalHost
 
 OPENBSD = {
@@ -63,36 +67,99 @@ async def test_what_spoils_measurements_on_it_is_found_from_those_facts(system: 
     assert [f.kind for f in findings][:2] == ["power-saving", "firewall-in-the-way"]  # 30.2 % and 16.0 %, the others have no price
 
 
-PCICONF = """\
-ixl2@pci0:101:0:2:\tclass=0x020000 rev=0x02 hdr=0x00 vendor=0x8086 device=0x1572 subvendor=0x15d9 subdevice=0x0000
-    cap 01[40] = powerspec 3  supports D0 D3  current D0
-    cap 11[70] = MSI-X supports 129 messages, enabled
-    cap 10[a0] = PCI-Express 2 endpoint max data 256(2048) FLR RO
-                 max read 512
-                 link x4(x8) speed 8.0(8.0) ASPM L1(L1)
-"""
+def freebsd(folder: Path, *, slots: str = PCICONF) -> None:
+    program(folder, "uname", "case $1 in -s) echo FreeBSD;; *) echo 14.1-RELEASE;; esac")
+    (folder / "slots").write_text(slots)
+    (folder / "table").write_text(FREEBSD_ARP)
+    program(folder, "pciconf", f'[ "$*" = "-lBc" ] && cat {folder}/slots')
+    program(folder, "arp", f'[ "$*" = "-an" ] && cat {folder}/table')
 
 
-def test_pciconf_tells_the_cards_own_link() -> None:
-    step = pciconf_step(PCICONF)
-    assert step is not None
-    assert (step.address, step.link_gts, step.link_width, step.link_gts_most, step.link_width_most) == ("0:101:0:2", 8.0, 4, 8.0, 8)
-    assert (step.payload_bytes, step.payload_bytes_most, step.read_request_bytes, step.aspm) == (256, 2048, 512, "L1")
-    assert pciconf_step(PCICONF.replace("L1(L1)", "disabled(L0s/L1)")).aspm == "off"  # type: ignore[union-attr]
-    assert pciconf_step("hostb0@pci0:0:0:0:\tclass=0x060000\n") is None
+def test_pciconf_tells_each_link_up_to_the_root() -> None:
+    card, port = way_to_root(pciconf_devices(PCICONF), "ixl0")
+    assert (card.address, card.link_gts, card.link_width, card.link_gts_most, card.link_width_most) == ("0:101:0:0", 8.0, 4, 8.0, 8)
+    assert (card.payload_bytes, card.payload_bytes_most, card.read_request_bytes, card.aspm) == (128, 2048, 512, "L1")
+    assert (port.address, port.payload_bytes_most, port.aspm) == ("0:0:9:0", 256, "off")
+    (other,) = way_to_root(pciconf_devices(PCICONF), "ixl2")  # bus 101 of another domain is another bus
+    assert other.address == "1:101:0:0"
+    assert way_to_root(pciconf_devices(PCICONF), "hostb0") == way_to_root([], "ixl0") == []
+
+
+def test_pcidump_tells_each_link_up_to_the_root_of_a_card_that_dmesg_names() -> None:
+    names = addresses(DMESG)
+    assert names["1:0:0"] == "em0"  # as at the last of two boots
+    card, port = way_to_root(pcidump_devices(PCIDUMP, names), "em0")
+    assert (card.address, card.link_gts, card.link_gts_most, card.link_width, card.link_width_most) == ("1:0:0", 2.5, 2.5, 1, 1)
+    assert (card.payload_bytes, card.payload_bytes_most, card.read_request_bytes, card.aspm) == (128, 512, 512, "off")
+    assert (port.address, port.link_gts_most, port.aspm) == ("0:2:2", 5.0, "L1")
+
+
+def test_buses_that_lead_to_themselves_end() -> None:
+    circle = PCICONF.replace("bus range  = 101-102", "bus range  = 0-102")
+    assert [step.address for step in way_to_root(pciconf_devices(circle), "ixl0")] == ["0:101:0:0"]
+
+
+@given(st.text("ixl0@pci:.12 \nbusrange=-Domain/dv()x", max_size=300))
+def test_any_words_of_a_slot_are_read_without_an_error(text: str) -> None:
+    assert way_to_root(pciconf_devices(PCICONF + text) + pcidump_devices(PCIDUMP + text, addresses(DMESG + text)), "em0")
 
 
 async def test_a_narrow_slot_of_freebsd_is_found(system: Path) -> None:
-    program(system, "uname", "case $1 in -s) echo FreeBSD;; *) echo 14.1-RELEASE;; esac")
-    (system / "said").write_text(PCICONF.replace("x4(x8)", "x1(x8)"))
-    program(system, "pciconf", f'[ "$*" = "-lc ixl2" ] && cat {system}/said')
-    facts = await collect_facts(LocalHost("dut"), ["ixl2"])
-    facts["interfaces"]["ixl2"]["speed_mbps"] = 10_000
+    freebsd(system, slots=PCICONF.replace("link x4(x8) speed 8.0(8.0) ASPM disabled", "link x1(x8) speed 8.0(8.0) ASPM disabled"))
+    facts = await collect_facts(LocalHost("dut"), ["ixl0", "ixl0.100"])
+    assert facts["interfaces"]["ixl0.100"]["pcie"] == facts["interfaces"]["ixl0"]["pcie"]
+    facts["interfaces"] = {"ixl0": {**facts["interfaces"]["ixl0"], "speed_mbps": 10_000}}
     found = {f.kind: f for f in examine(Patient({"dut": facts}))}
-    assert found["narrow-slot"].evidence[0].read == "pciconf -lc pci0:101:0:2"
+    assert found["narrow-slot"].evidence[0].read == "pciconf -lc pci0:0:9:0"  # not the card's own link, but that above it
     assert found["narrow-slot"].evidence[0].said == "x1 of x8, 8.0 GT/s of 8.0"
-    assert found["narrow-slot"].price.percent == pytest.approx(100 * (1 - 8e9 * 128 / 130 / 8 * 256 / 280 / (1.25e9 * 1514 / 1538)))
+    assert found["narrow-slot"].price.percent == pytest.approx(100 * (1 - 8e9 * 128 / 130 / 8 * 128 / 152 / (1.25e9 * 1514 / 1538)))
+    assert found["small-payload"].what == "PCI Express packets carry 128 bytes where every device on the way takes 256"
     assert found["pcie-power"].cure[0].command == "by hand: switch ASPM off in the BIOS"
+
+
+async def test_a_slow_link_of_openbsd_is_found(system: Path) -> None:
+    openbsd(system)
+    (system / "slots").write_text(PCIDUMP.replace("2.5 / 2.5 GT/s", "2.5 / 5.0 GT/s"))
+    (system / "words").write_text(DMESG)
+    program(system, "pcidump", f'[ "$*" = "-v" ] && cat {system}/slots')
+    program(system, "grep", f'case "$*" in *"/var/run/dmesg.boot") exec /bin/grep -E "$2" {system}/words;; *) exec /bin/grep "$@";; esac')
+    facts = await collect_facts(LocalHost("dut"), ["em0"])
+    found = {f.kind: f for f in examine(Patient({"dut": facts}))}
+    assert found["narrow-slot"].what == "the card sits behind a PCI Express link of Gen1 x1 where Gen2 x1 is possible"
+    assert found["narrow-slot"].evidence[0].read == "pcidump -v 1:0:0"
+    assert found["pcie-power"].evidence[0].said == "ASPM L1"
+
+
+def test_each_systems_arp_table_is_read() -> None:
+    assert arp_states(FREEBSD_ARP, "ixl0") == [{"state": "REACHABLE", "expires_s": 41}, {"state": "PERMANENT", "expires_s": None}]
+    assert arp_states(FREEBSD_ARP, "ixl2") == [{"state": "INCOMPLETE", "expires_s": None}]
+    assert arp_states(FREEBSD_ARP, "ixl3") == [{"state": "STALE", "expires_s": None}]
+    assert arp_states(OPENBSD_ARP, "em0") == [{"state": "REACHABLE", "expires_s": 41}, {"state": "PERMANENT", "expires_s": None}]
+    assert arp_states(OPENBSD_ARP, "em1") == [{"state": "REACHABLE", "expires_s": 1186}]
+    assert arp_states(OPENBSD_ARP, "em2") == [{"state": "INCOMPLETE", "expires_s": None}]
+    assert arp_states("Host Ethernet Address Netif Expire Flags\n", "em0") == []
+
+
+@pytest.mark.parametrize(
+    ("system_name", "table", "ports", "learn"),
+    [
+        ("FreeBSD", FREEBSD_ARP, ("ixl0", "ixl1"), "ping -c 1 172.16.0.2; arp -S 172.16.0.2 \"$(arp -n 172.16.0.2 | awk '{print $4}')\""),
+        ("OpenBSD", OPENBSD_ARP, ("em0", "em1"), "ping -c 1 172.16.0.2; arp -F -s 172.16.0.2 \"$(arp -n 172.16.0.2 | awk 'NR == 2 {print $2}')\""),
+    ],
+)  # fmt: skip
+async def test_an_entry_that_expires_within_a_trial_is_found(
+    system: Path, system_name: str, table: str, ports: tuple[str, str], learn: str
+) -> None:
+    program(system, "uname", f"case $1 in -s) echo {system_name};; *) echo 1;; esac")
+    (system / "table").write_text(table)
+    program(system, "arp", f'[ "$*" = "-an" ] && cat {system}/table')
+    facts = await collect_facts(LocalHost("dut"), ports)
+    way = (Port("source", "a"), Port("dut", ports[0]), Port("dut", ports[1]), Port("sink", "b"))
+    link = Link("a", way, ("172.16.0.1", "172.16.0.2", "172.16.10.2", "172.16.10.1"))
+    (found,) = [f for f in examine(Patient({"dut": facts}, links=(link,))) if f.kind == "neighbour-ageing"]
+    assert found.where == (f"dut:{ports[0]}",)
+    assert (found.evidence[0].read, found.evidence[0].said) == ("arp -an", "REACHABLE, expires in 41 s")
+    assert (found.cure[0].command, found.undo[0].command) == (learn, "arp -d 172.16.0.2")
 
 
 async def test_linux_is_asked_nothing_of_it() -> None:

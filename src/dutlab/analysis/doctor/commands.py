@@ -5,10 +5,12 @@ from __future__ import annotations
 from dutlab.analysis.doctor.finding import shell
 from dutlab.analysis.doctor.patient import Patient, Port
 
+_OPENBSD = "OpenBSD"
+
 
 def is_bsd(p: Patient, host: str) -> bool:
     """FreeBSD or OpenBSD; what tells no name is taken as Linux."""
-    return p.text(host, "kernel", "name") in ("FreeBSD", "OpenBSD")
+    return p.text(host, "kernel", "name") in ("FreeBSD", _OPENBSD)
 
 
 def read(p: Patient, port: Port, what: str) -> str:
@@ -37,3 +39,29 @@ def fix_link(p: Patient, port: Port, *, speed_mbps: int | None = None, duplex: s
         return f"{media} ({speed_mbps} Mb/s)" if speed_mbps else f"{media} ({duplex} duplex)"
     words = [*(["speed", str(speed_mbps)] if speed_mbps else []), *(["duplex", duplex] if duplex else [])]
     return shell("ethtool", "-s", port.interface, "autoneg", "off", *words)
+
+
+def read_link(p: Patient, host: str, address: object) -> str:
+    """Where a BSD tells of a PCI Express link."""
+    return f"pcidump -v {address}" if p.text(host, "kernel", "name") == _OPENBSD else f"pciconf -lc pci{address}"
+
+
+def read_neighbours(p: Patient, port: Port) -> str:
+    """The command that shows the neighbours of a port."""
+    return "arp -an" if is_bsd(p, port.host) else shell("ip", "-s", "neigh", "show", "dev", port.interface)
+
+
+def fix_neighbour(p: Patient, port: Port, address: str) -> str:
+    """Asks for an address once, then makes the answer permanent (ip-neighbour(8); arp(8) of either system)."""
+    device, whose = shell(port.interface), shell(address)
+    if not is_bsd(p, port.host):
+        learn = f"ip neigh show {whose} dev {device} | awk '{{print $3}}'"
+        return f'ping -c 1 -I {device} {whose}; ip neigh replace {whose} dev {device} nud permanent lladdr "$({learn})"'
+    if p.text(port.host, "kernel", "name") == _OPENBSD:
+        return f"ping -c 1 {whose}; arp -F -s {whose} \"$(arp -n {whose} | awk 'NR == 2 {{print $2}}')\""
+    return f"ping -c 1 {whose}; arp -S {whose} \"$(arp -n {whose} | awk '{{print $4}}')\""
+
+
+def forget_neighbour(p: Patient, port: Port, address: str) -> str:
+    """The command after which an address is asked for when it is needed."""
+    return shell("arp", "-d", address) if is_bsd(p, port.host) else shell("ip", "neigh", "del", address, "dev", port.interface)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from dutlab.analysis.ceilings.ethernet import ETH_HEADER_BYTES, VLAN_TAG_BYTES, tcp_goodput
-from dutlab.analysis.doctor.commands import read, set_mtu
-from dutlab.analysis.doctor.finding import Evidence, Finding, Price, Step, shell
+from dutlab.analysis.doctor.commands import fix_neighbour, forget_neighbour, read, read_neighbours, set_mtu
+from dutlab.analysis.doctor.finding import Evidence, Finding, Price, Step
 from dutlab.analysis.doctor.patient import Link, Patient, Port, whole
 from dutlab.units import FCS_BYTES, BpsL1
 
@@ -17,6 +18,8 @@ _COMMON = (1500, 1492, 1400, 576)
 _ENOUGH_MTU = 576
 _LEAST_REACHABLE_S = 15
 """An entry counts as confirmed for 0.5 to 1.5 times base_reachable_time, 30 s (RFC 4861 section 6.3.2; the kernel does so for ARP too)."""
+_LONGEST_TRIAL_S = 60
+"""Of RFC 2544 (section 24). The BSDs ask anew when an entry's time is over, 20 minutes after it was learnt (arp(4))."""
 
 
 def sizes_to_try(most: int) -> tuple[int, ...]:
@@ -63,19 +66,19 @@ def neighbours(p: Patient) -> Iterator[Finding]:
         for port, address in zip(link.ports, link.next_hops, strict=True):
             entries = p.fact(port.host, "neighbours", port.interface)
             states = [e for e in entries if isinstance(e, dict)] if isinstance(entries, list) else []
-            ageing = [e for e in states if _is_ageing(str(e.get("state", "")), e.get("confirmed_s"))]
+            ageing = [e for e in states if _is_ageing(e)]
             if not ageing:
                 continue
-            said = ", ".join(f"{e.get('state')}, confirmed {e.get('confirmed_s')} s ago" for e in ageing)
+            said = ", ".join(map(_age, ageing))
             dead = any(set(str(e.get("state", "")).split()) & {"FAILED", "INCOMPLETE"} for e in ageing)
             yield Finding(
                 "neighbour-ageing",
                 "the next hop does not answer for its address" if dead else "the next hop's address will be asked for anew during a trial",
                 Price(None, "", "frames are lost if the next hop is too busy to answer (RFC 2544 appendix C.2.4.1)"),
                 (str(port),),
-                (Evidence(port.host, shell("ip", "-s", "neigh", "show", "dev", port.interface), said),),
-                (Step(port.host, _fix_address(address, port)),),
-                (Step(port.host, shell("ip", "neigh", "del", address, "dev", port.interface)),),
+                (Evidence(port.host, read_neighbours(p, port), said),),
+                (Step(port.host, fix_neighbour(p, port, address)),),
+                (Step(port.host, forget_neighbour(p, port, address)),),
             )
 
 
@@ -112,18 +115,17 @@ def _price(least: int, most: int) -> Price:
     return Price(100 * (1 - small / large), "TCP goodput at line rate", f"computed: {formula}; packets in between may be lost altogether")
 
 
-def _is_ageing(state: str, confirmed_s: object) -> bool:
-    words = set(state.split())
+def _is_ageing(entry: Mapping[str, Any]) -> bool:
+    words = set(str(entry.get("state", "")).split())
+    confirmed, expires = whole(entry.get("confirmed_s")), whole(entry.get("expires_s"))
     if words & {"PERMANENT", "NOARP"}:
         return False
     if words & {"STALE", "DELAY", "PROBE", "FAILED", "INCOMPLETE"}:
         return True
-    return isinstance(confirmed_s, int) and confirmed_s >= _LEAST_REACHABLE_S
+    return (confirmed is not None and confirmed >= _LEAST_REACHABLE_S) or (expires is not None and expires <= _LONGEST_TRIAL_S)
 
 
-def _fix_address(address: str, port: Port) -> str:
-    """Asks once, then makes the answer permanent."""
-    device = shell(port.interface)
-    ask = f"ping -c 1 -I {device} {shell(address)}"
-    learn = f"ip neigh show {shell(address)} dev {device} | awk '{{print $3}}'"
-    return f'{ask}; ip neigh replace {shell(address)} dev {device} nud permanent lladdr "$({learn})"'
+def _age(entry: Mapping[str, Any]) -> str:
+    confirmed, expires = entry.get("confirmed_s"), entry.get("expires_s")
+    when = f", confirmed {confirmed} s ago" if confirmed is not None else f", expires in {expires} s" if expires is not None else ""
+    return f"{entry.get('state')}{when}"

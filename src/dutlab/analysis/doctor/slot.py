@@ -7,7 +7,7 @@ from typing import Any
 
 from dutlab.analysis.ceilings.ethernet import AROUND_PACKET_BYTES, ETH_HEADER_BYTES
 from dutlab.analysis.ceilings.pcie import GENERATIONS, TO_HOST_OVERHEAD, WIDTHS, PcieLink, payload_share
-from dutlab.analysis.doctor.commands import is_bsd
+from dutlab.analysis.doctor.commands import is_bsd, read_link
 from dutlab.analysis.doctor.finding import UNKNOWN_PRICE, Evidence, Finding, Price, Step, write
 from dutlab.analysis.doctor.patient import Patient, Port, whole
 from dutlab.analysis.doctor.published import BOOST_AND_PCIE
@@ -153,7 +153,7 @@ def _possible(way: Sequence[_Device], step: _Device) -> PcieLink | None:
 def _links_read(p: Patient, host: str, step: _Device) -> tuple[Evidence, ...]:
     if is_bsd(p, host):
         said = f"x{step['link_width']} of x{step.get('link_width_most')}, {step['link_gts']} GT/s of {step.get('link_gts_most')}"
-        return (Evidence(host, f"pciconf -lc pci{step.get('address')}", said),)
+        return (Evidence(host, read_link(p, host, step.get("address")), said),)
     at = f"/sys/bus/pci/devices/{step.get('address')}"
     return (
         Evidence(host, f"{at}/current_link_speed", f"{step['link_gts']} GT/s of {step.get('link_gts_most')}"),

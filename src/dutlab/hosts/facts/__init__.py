@@ -22,7 +22,7 @@ async def collect_facts(host: Host, interfaces: Iterable[str], *, root: str = ""
     `root` is the folder that holds its /sys, /proc and /etc.
     """
     names = tuple(dict.fromkeys(interfaces))
-    of_cards = [q for name in names for q in (*card.questions(name, root), bsd_slot.question(name), neighbours.question(name))]
+    of_cards = [*(q for name in names for q in card.questions(name, root)), *bsd_slot.questions(), *neighbours.questions(names)]
     answers = await ask(host, [*machine.questions(root), *firewall.questions(root), *bsd.questions(), *of_cards])
     facts = FactTree()
     machine.put(facts, answers, root)
@@ -30,8 +30,8 @@ async def collect_facts(host: Host, interfaces: Iterable[str], *, root: str = ""
     bsd.put(facts, answers)
     for name in names:
         card.put(facts, answers, name, root)
-        bsd_slot.put(facts, answers, name)
-        neighbours.put(facts, answers, name)
+    bsd_slot.put(facts, answers, names)
+    neighbours.put(facts, answers, names)
     system, _ = answers.said("uname", "-s")
     if system in bsd_system.SYSTEMS:
         bsd_system.put(facts, await ask(host, list(bsd_system.questions(system, names))), system, names)

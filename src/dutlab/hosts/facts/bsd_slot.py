@@ -1,40 +1,109 @@
-"""Where a card of FreeBSD sits, as pciconf(8) tells: its own link; of the bridges above it nothing.
+"""Where cards of FreeBSD and OpenBSD sit: each link on the way to the processor, as pciconf(8) and pcidump(8) tell.
 
-The format is that of usr.sbin/pciconf/cap.c (cap_express). OpenBSD's pcidump(8) is not read.
+The formats are those of FreeBSD's usr.sbin/pciconf (pciconf.c: `-B` tells the buses behind a bridge; cap.c: cap_express) and of OpenBSD's
+usr.sbin/pcidump. Which address a card of OpenBSD has stands in the kernel's own words only (dmesg(8)), kept in /var/run/dmesg.boot.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from dutlab.hosts.facts.pcie import PcieStep
 from dutlab.hosts.facts.questions import Answers, Question
 from dutlab.hosts.facts.tree import FactTree
 
-_ASPM = {"disabled": "off", "L0s/L1": "L0s and L1"}
+_PCICONF = ("bsd", "pciconf", "-lBc")
+_PCIDUMP = ("bsd", "pcidump", "-v")
+_DMESG = ("bsd", "grep", "-E", "^[a-z]+[0-9]+ at pci[0-9]+ dev|^pci[0-9]+ at .* bus [0-9]+", "/var/run/dmesg.boot")
+_LONGEST_WAY = 16
 
 
-def question(name: str) -> Question:
-    """What is asked of the interface `name`, which is also what the device is called; Linux refuses it at once."""
-    return ("bsd", "pciconf", "-lc", name)
+@dataclass(frozen=True)
+class Device:
+    """A device, in this order of numbers: domain, bus, slot, function."""
+
+    at: tuple[int, ...]
+    name: str
+    """What the system calls it, `ixl2`; empty where it does not say."""
+    bus_behind: int | None
+    """Of a bridge: the bus that it leads to."""
+    step: PcieStep | None
+    """Its link; None where it has none."""
 
 
-def put(facts: FactTree, answers: Answers, name: str) -> None:
-    """Into `interfaces/NAME/pcie`; where pciconf tells nothing, what is there stays."""
-    said, _ = answers.said(*question(name))
-    if step := pciconf_step(said or ""):
-        facts.put(f"interfaces/{name}/pcie", [step.to_json()])
+def questions() -> Iterator[Question]:
+    """What is asked; Linux refuses it at once, and each of the two systems what is the other's."""
+    yield from (_PCICONF, _PCIDUMP, _DMESG)
 
 
-def pciconf_step(text: str) -> PcieStep | None:
-    """`pciconf -lc` of one device; None where it has no PCI Express link."""
-    link = re.search(r"link x(\d+)\(x(\d+)\)(?: speed ([\d.]+)\(([\d.]+)\))?(?: ASPM ([^\s(]+))?", text)
+def put(facts: FactTree, answers: Answers, names: Sequence[str]) -> None:
+    """Into `interfaces/NAME/pcie`; where neither tells anything, what is there stays."""
+    said, _ = answers.said(*_PCICONF)
+    devices = pciconf_devices(said or "")
+    dumped, _ = answers.said(*_PCIDUMP)
+    named, _ = answers.said(*_DMESG)
+    devices += pcidump_devices(dumped or "", addresses(named or ""))
+    for name in names:
+        if way := way_to_root(devices, name.partition(".")[0]):  # a VLAN has its parent's card
+            facts.put(f"interfaces/{name}/pcie", [step.to_json() for step in way])
+
+
+def way_to_root(devices: Sequence[Device], name: str) -> list[PcieStep]:
+    """Each link from the card called `name` up to the root, the card's first. Empty when there is no such card."""
+    device = next((d for d in devices if d.name == name), None)
+    way = []
+    for _ in range(_LONGEST_WAY):
+        if device is None:
+            break
+        if device.step is not None:
+            way.append(device.step)
+        domain, bus = device.at[0], device.at[1]
+        device = next((d for d in devices if d.bus_behind == bus and d.at[0] == domain and d.at[1] != bus), None)
+    return way
+
+
+def pciconf_devices(text: str) -> list[Device]:
+    """`pciconf -lBc` of FreeBSD."""
+    blocks = re.findall(r"^(\w+)@pci(\d+:\d+:\d+:\d+):(.*(?:\n[ \t].*)*)", text, re.MULTILINE)
+    return [
+        Device(
+            tuple(map(int, address.split(":"))),
+            name,
+            int(m[1]) if (m := re.search(r"bus range\s*= (\d+)-", body)) else None,
+            _of_pciconf(address, body),
+        )
+        for name, address, body in blocks
+    ]
+
+
+def pcidump_devices(text: str, names: dict[str, str]) -> list[Device]:
+    """`pcidump -v` of OpenBSD; `names` is address → what the system calls the device."""
+    found = []
+    for domain, section in re.findall(r"^Domain /dev/pci(\d+):\n((?:[ \t].*\n?)*)", text, re.MULTILINE):
+        for address, body in re.findall(r"^ (\d+:\d+:\d+): (.*(?:\n\t.*)*)", section, re.MULTILINE):
+            behind = re.search(r"Secondary Bus: (\d+)", body)
+            at = (int(domain), *map(int, address.split(":")))
+            name = names.get(address, "") if domain == "0" else ""  # dmesg numbers the buses of the first domain
+            found.append(Device(at, name, int(behind[1]) if behind else None, _of_pcidump(address, body)))
+    return found
+
+
+def addresses(dmesg: str) -> dict[str, str]:
+    """Address → name, of `em0 at pci1 dev 0 function 0` and `pci1 at ppb0 bus 1`; of several boots the last."""
+    buses = dict(re.findall(r"^(pci\d+) at .* bus (\d+)", dmesg, re.MULTILINE))
+    cards = re.findall(r"^(\w+) at (pci\d+) dev (\d+) function (\d+)", dmesg, re.MULTILINE)
+    return {f"{buses[bus]}:{slot}:{function}": name for name, bus, slot, function in cards if bus in buses}
+
+
+def _of_pciconf(address: str, body: str) -> PcieStep | None:
+    link = re.search(r"link x(\d+)\(x(\d+)\)(?: speed ([\d.]+)\(([\d.]+)\))?(?: ASPM ([^\s(]+))?", body)
     if link is None:
         return None
-    address = re.search(r"@pci([\d:]+?):?\s", text)
-    data, read = re.search(r"max data (\d+)\((\d+)\)", text), re.search(r"max read (\d+)", text)
+    data, read = re.search(r"max data (\d+)\((\d+)\)", body), re.search(r"max read (\d+)", body)
     return PcieStep(
-        address[1] if address else "",
+        address,
         float(link[3]) if link[3] else None,
         int(link[1]),
         float(link[4]) if link[4] else None,
@@ -42,5 +111,33 @@ def pciconf_step(text: str) -> PcieStep | None:
         int(data[1]) if data else None,
         int(data[2]) if data else None,
         int(read[1]) if read else None,
-        _ASPM.get(link[5], link[5]) if link[5] else None,
+        _aspm(link[5]),
     )
+
+
+def _of_pcidump(address: str, body: str) -> PcieStep | None:
+    width = re.search(r"Link Width: x(\d+) / x(\d+)", body)
+    if width is None:
+        return None
+    speed = re.search(r"Link Speed: ([\d.]+) / ([\d.]+) G", body)
+    data, read = re.search(r"Max Payload Size: (\d+) / (\d+) bytes", body), re.search(r"Max Read Request Size: (\d+) bytes", body)
+    aspm = re.search(r"ASPM: .*\((.*)\)", body)
+    return PcieStep(
+        address,
+        float(speed[1]) if speed else None,
+        int(width[1]),
+        float(speed[2]) if speed else None,
+        int(width[2]),
+        int(data[1]) if data else None,
+        int(data[2]) if data else None,
+        int(read[1]) if read else None,
+        _aspm(aspm[1] if aspm else None),
+    )
+
+
+def _aspm(said: str | None) -> str | None:
+    """`disabled` → `off`; `L0s/L1` and `L0s, L1 enabled` → `L0s and L1`."""
+    if said is None:
+        return None
+    states = re.findall(r"L0s|L1", said)
+    return " and ".join(states) if states else "off" if said == "disabled" else said
