@@ -8,16 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from capability import have_netns, have_root, have_user_namespaces, need
-
-__all__ = ["have_netns", "have_root", "have_user_namespaces", "need"]
-
 
 @pytest.fixture(scope="session")
-def python_env() -> dict[str, str]:
-    """The environment in which a child Python finds this package."""
+def python_env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment in which a child Python finds this package, and calibrations of these tests alone: each rig is measured once."""
     src = str(Path(__file__).parents[1] / "src")
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([src, *(p for p in [os.environ.get("PYTHONPATH", "")] if p)])}
+    path = os.pathsep.join([src, *(p for p in [os.environ.get("PYTHONPATH", "")] if p)])
+    return {**os.environ, "PYTHONPATH": path, "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))}
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from browser.chromium import Chromium, program
-from conftest import need
+from capability import need
 from dutlab.report import write_plots, write_report
 from fake_run import Wanted, build
 

@@ -30,7 +30,7 @@ def dutlab(python: str, python_env: dict[str, str], tmp_path: Path) -> Command:
         return subprocess.run(
             [python, "-m", "dutlab", *args],
             cwd=tmp_path,
-            env={**python_env, "HOME": str(tmp_path)},
+            env=python_env,
             capture_output=True,
             text=True,
             timeout=90,
@@ -71,7 +71,7 @@ def test_the_trial_says_so_the_next_is_measured_and_the_dut_restored(
     before = rules(lab)
     (tmp_path / "e.yaml").write_text(EXPERIMENT)
     argv = [python, "-m", "dutlab", "run", "e.yaml", "--lab", lab]
-    with subprocess.Popen(argv, cwd=tmp_path, env={**python_env, "HOME": str(tmp_path)}, stdout=subprocess.DEVNULL) as run:
+    with subprocess.Popen(argv, cwd=tmp_path, env=python_env, stdout=subprocess.DEVNULL) as run:
         assert eventually(lambda: trial_begun(tmp_path), within_s=120)
         time.sleep(0.7)  # in the middle of it
         cable(lab, "down")

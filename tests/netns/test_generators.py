@@ -35,10 +35,8 @@ def records(python, python_env, tmp_path):
 
 @pytest.fixture
 def dutlab_in(python, python_env, tmp_path):
-    env = {**python_env, "XDG_CACHE_HOME": str(tmp_path / "cache")}
-
     def run(*args):
-        return subprocess.run([python, "-m", "dutlab", *args], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=90)
+        return subprocess.run([python, "-m", "dutlab", *args], cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=90)
 
     return run
 

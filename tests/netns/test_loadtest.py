@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import have_netns, need
+from capability import have_netns, need
 
 ROOT = Path(__file__).parents[2]
 
