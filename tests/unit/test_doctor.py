@@ -1,12 +1,11 @@
-"""What spoils measurements, from facts: none on a healthy testbed, whatever facts are missing or damaged, in order, as JSON and in the manual."""
+"""What spoils measurements, from facts: none on a healthy testbed, whatever facts are missing or damaged, in order and as JSON."""
 
 from __future__ import annotations
 
 import json
-import re
-from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,7 +27,10 @@ def test_facts_that_are_not_there_are_no_findings() -> None:
 
 
 def test_one_stream_on_a_fast_link() -> None:
-    assert only(found_on(healthy(), loads=(Streams("iperf3", 1),)), "one-stream").where == ("link a",)
+    found = only(found_on(healthy(), loads=(Streams("iperf3", 1),)), "one-stream")
+    assert found.where == ("link a",) and found.price.percent == 0  # a core of the published machine carries 10 Gb/s
+    at_100g = {f.kind: f for f in found_on(healthy(), links=(Link("a", PORTS, HOPS, 100e9),), loads=(Streams("iperf3", 1),))}
+    assert at_100g["one-stream"].price.percent == pytest.approx(58)  # 42 Gb/s a core, SIGCOMM 2021
     slow = {n: {**of, "interfaces": {i: card(speed_mbps=1000) for i in of["interfaces"]}} for n, of in healthy().items()}
     assert found_on(slow, links=(Link("a", PORTS, HOPS, 1e9),), loads=(Streams("iperf3", 1),)) == []
 
@@ -69,14 +71,6 @@ def test_a_name_that_is_a_command_is_quoted_in_cure_and_undo() -> None:
     for finding in examine(Patient(facts)):
         for step in (*finding.cure, *finding.undo):
             assert "'e0;reboot'" in step.command
-
-
-def test_every_kind_is_in_the_manual_and_no_other() -> None:
-    root = Path(__file__).parents[2]
-    source = "".join(p.read_text() for p in (root / "src/dutlab/analysis/doctor").glob("*.py"))
-    kinds = {kind for call in re.findall(r"Finding\(\s*([^,]+),", source) for kind in re.findall(r'"([a-z-]+)"', call)}
-    told = re.findall(r"^\| `([a-z-]+)` \|", (root / "docs/method/doctor.md").read_text(), re.MULTILINE)
-    assert sorted(told) == sorted(kinds)
 
 
 def test_a_finding_survives_json() -> None:

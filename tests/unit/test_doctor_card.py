@@ -59,7 +59,11 @@ def test_offloads_that_could_be_on_are_named_with_the_words_of_ethtool() -> None
     found = only(found_on(with_card("e0", offloads_off_by_choice=off)), "offloads-off")
     assert found.cure[0].command == "ethtool -K e0 gro on tso on"
     assert found.undo[0].command == "ethtool -K e0 gro off tso off"
+    assert found.price.percent == 75  # of the two the dearer, TSO
+    checksums = only(found_on(with_card("e0", offloads_off_by_choice=["rx-checksumming"])), "offloads-off")
+    assert checksums.price.percent is None and "no published figure was found: " in checksums.price.source
     veth = only(found_on(with_card("e0", kind="veth", offloads_off_by_choice=off)), "offloads-off")
+    assert veth.price.percent == pytest.approx(100 * (9 - 5) / 9)
     assert veth.cure[0].command == "ethtool -K e0 gro on"
 
 
@@ -102,6 +106,7 @@ def test_queues_served_by_another_node_than_the_cards() -> None:
     facts["source"]["cpu"] = {**HOST["cpu"], "numa_nodes": 2}  # type: ignore[dict-item]
     found = only(found_on(facts), "far-node")
     assert [e.read for e in found.evidence] == ["/proc/irq/41/effective_affinity_list"]  # core 1; core 0 is near
+    assert found.price.percent == 20
     assert (found.cure[0].command, found.undo[0].command) == (
         "echo 0,2-3 > /proc/irq/41/smp_affinity_list",
         "echo 0-3 > /proc/irq/41/smp_affinity_list",

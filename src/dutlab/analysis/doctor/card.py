@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dutlab.analysis.ceilings.ethernet import frames
-from dutlab.analysis.doctor.finding import UNKNOWN_PRICE, Evidence, Finding, Price, Step, shell, write
+from dutlab.analysis.doctor.finding import Evidence, Finding, Price, Step, shell, unknown_price, write
 from dutlab.analysis.doctor.patient import DUT, Patient, Port, cpus_of, whole
+from dutlab.analysis.doctor.published import FAR_NODE, NO_GRO, NO_TSO
 from dutlab.units import SHORTEST_FRAME, BpsL1
 
 LONG_WAIT_US = 10
@@ -62,7 +63,7 @@ def offloads(p: Patient) -> Iterator[Finding]:
         yield Finding(
             "offloads-off",
             f"offloads are off that could be on: {', '.join(off)}",
-            UNKNOWN_PRICE,
+            _offloads_price(off),
             (str(port),),
             (Evidence(port.host, shell("ethtool", "-k", port.interface), ", ".join(f"{name}: off" for name in off)),),
             (Step(port.host, shell("ethtool", "-K", port.interface, *(w for word in words for w in (word, "on")))),),
@@ -84,7 +85,7 @@ def small_ring(p: Patient) -> Iterator[Finding]:
         yield Finding(
             "small-ring",
             f"the receive ring holds {now} frames of {most} possible{how}",
-            UNKNOWN_PRICE,
+            unknown_price("none while its core is never away for longer than the ring lasts, and then all frames that arrive"),
             (str(port),),
             (Evidence(port.host, shell("ethtool", "-g", port.interface), f"RX {now}, at most {most}"),),
             (Step(port.host, shell("ethtool", "-G", port.interface, "rx", most)),),
@@ -142,12 +143,18 @@ def far_node(p: Patient) -> Iterator[Finding]:
             yield Finding(
                 "far-node",
                 f"{len(far)} queues of the card interrupt cores of another NUMA node; near it are {card.get('near_cores')}",
-                UNKNOWN_PRICE,
+                FAR_NODE,
                 (str(port),),
                 tuple(Evidence(port.host, f"/proc/irq/{n}/effective_affinity_list", str(of.get("cores_now"))) for n, of in far.items()),
                 tuple(Step(port.host, write(card.get("near_cores"), file)) for file in files),
                 tuple(Step(port.host, write(of.get("cores_allowed", ""), file)) for of, file in zip(far.values(), files, strict=True)),
             )
+
+
+def _offloads_price(off: Sequence[str]) -> Price:
+    """Of the dearest that is off."""
+    dear = {"tcp-segmentation-offload": NO_TSO, "generic-receive-offload": NO_GRO}
+    return next((price for name, price in dear.items() if name in off), unknown_price("it costs a core the work of each byte or frame"))
 
 
 def _spread(p: Patient, port: Port, queues: Mapping[str, Any]) -> Price:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-NOT_KNOWN = "no published figure was found, and it was not measured here"
+NOT_KNOWN = "no published figure was found"
 WORTH_PERCENT = 1.0
 """A price from which a finding is a warning; below it is less than repeats differ by."""
 _LOSES_FRAMES = {"mtu-mismatch", "jumbo-meaning", "half-duplex"}
@@ -31,7 +31,9 @@ class Price:
         return f"{self.percent:.1f} % of {self.of}" if self.percent is not None else "not known"
 
 
-UNKNOWN_PRICE = Price(None, "", NOT_KNOWN)
+def unknown_price(why: str) -> Price:
+    """Of what nobody has measured: `why` says what it depends on."""
+    return Price(None, "", f"{NOT_KNOWN}: {why}")
 
 
 @dataclass(frozen=True)

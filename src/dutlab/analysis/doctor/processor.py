@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from dutlab.analysis.doctor.commands import is_bsd
-from dutlab.analysis.doctor.finding import UNKNOWN_PRICE, Evidence, Finding, Price, Step, shell, write
+from dutlab.analysis.doctor.finding import Evidence, Finding, Price, Step, shell, unknown_price, write
 from dutlab.analysis.doctor.patient import Patient, whole
-from dutlab.analysis.doctor.published import BOOST_AND_PCIE, SETPERF
+from dutlab.analysis.doctor.published import BOOST_AND_PCIE, SETPERF, SLOW_CLOCK
 
 BUSY_PERCENT = 10.0
 """Of a core, that others use while nothing is measured: less is what a system at rest does."""
@@ -104,7 +104,7 @@ def clock_source(p: Patient) -> Iterator[Finding]:
         has_tsc = isinstance(could, list) and "tsc" in could
         by_hand = "by hand: see why the kernel gave the TSC up (dmesg | grep -i tsc); tsc=reliable on its command line overrides that"
         yield Finding(
-            "clock-source", f"the kernel's clock is {now}: each reading is a system call", UNKNOWN_PRICE, (host,),
+            "clock-source", f"the kernel's clock is {now}: each reading is a system call", SLOW_CLOCK, (host,),
             (Evidence(host, file, now),),
             (Step(host, write("tsc", file) if has_tsc else by_hand),),
             (Step(host, write(now, file)),),
@@ -120,7 +120,7 @@ def timecounter(p: Patient) -> Iterator[Finding]:
         better = next((name for name in ("TSC-low", "TSC", "tsc") if re.search(rf"(^|[ )]){name}\(", choice)), None)
         cure = shell("sysctl", f"kern.timecounter.hardware={better}") if better else "by hand: see in dmesg why there is no TSC"
         yield Finding(
-            "clock-source", f"the kernel's clock is {now}, outside the processor: each reading waits for the bus", UNKNOWN_PRICE, (host,),
+            "clock-source", f"the kernel's clock is {now}, outside the processor: each reading waits for the bus", SLOW_CLOCK, (host,),
             (Evidence(host, "sysctl kern.timecounter.hardware kern.timecounter.choice", f"{now}; {choice}"),),
             (Step(host, cure),),
             (Step(host, shell("sysctl", f"kern.timecounter.hardware={now}")),),
@@ -168,7 +168,7 @@ def _clock_price(p: Patient, host: str, governor_now: str) -> Price:
     driver = p.text(host, "cpu", "scaling_driver")
     if governor_now == "powersave" and driver not in _OWN_GOVERNOR and low and high:
         return Price(100 * (1 - low / high), "the clock of a core", f"computed: this governor stays at {low} kHz of {high} kHz")
-    return UNKNOWN_PRICE
+    return unknown_price("under full load the clock is raised within milliseconds; what bursts lose depends on their length")
 
 
 def _into_each(pattern: str, value: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from dutlab.analysis.ceilings.ethernet import AROUND_PACKET_BYTES, ETH_HEADER_BYTES
 from dutlab.analysis.ceilings.pcie import GENERATIONS, TO_HOST_OVERHEAD, WIDTHS, PcieLink, payload_share
 from dutlab.analysis.doctor.commands import is_bsd, read_link
-from dutlab.analysis.doctor.finding import UNKNOWN_PRICE, Evidence, Finding, Price, Step, write
+from dutlab.analysis.doctor.finding import Evidence, Finding, Price, Step, unknown_price, write
 from dutlab.analysis.doctor.patient import Patient, Port, whole
 from dutlab.analysis.doctor.published import BOOST_AND_PCIE
 
@@ -118,7 +118,7 @@ def _bottlenecks(p: Patient) -> Iterator[tuple[list[Port], _Device, float | None
 
 def _payload_price(link: PcieLink | None, speed: float | None, now: int, most: int) -> Price:
     if link is None or speed is None:
-        return UNKNOWN_PRICE
+        return unknown_price("the link's generation or the ports' speed is not told")
     need = speed / 8 * _FRAME_SHARE
     before, after = (min(need, link.bytes_per_s * payload_share(size, TO_HOST_OVERHEAD)) for size in (now, most))
     shares = f"{now} / ({now} + {TO_HOST_OVERHEAD}) against {most} / ({most} + {TO_HOST_OVERHEAD}) of {link}"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dutlab.analysis.doctor.finding import UNKNOWN_PRICE, Evidence, Finding, Price, Step, shell
+from dutlab.analysis.doctor.finding import Evidence, Finding, Step, shell, unknown_price
 from dutlab.analysis.doctor.patient import DUT, Patient, whole
-from dutlab.analysis.doctor.published import PF_RULE
+from dutlab.analysis.doctor.published import PF_FREEBSD, PF_RULE, linux_rules
+from dutlab.analysis.doctor.published import one_stream as price_of_one_stream
 
 _KEPT, _KEPT_LEGACY = "/root/rules-before.nft", "/root/rules-before.iptables"
 _FAST_BPS = 10e9
-_RULES_PRICE = Price(None, "", f"it depends on the rules; one of pf cost {PF_RULE.percent:.1f} %, {PF_RULE.source}")
 
 
 def firewall(p: Patient) -> Iterator[Finding]:
@@ -37,7 +37,7 @@ def firewall(p: Patient) -> Iterator[Finding]:
         yield Finding(
             "firewall-in-the-way",
             f"a software firewall has rules {when}",
-            _RULES_PRICE,
+            linux_rules(sum(rules.values())) if rules else unknown_price("how many rules the old tables hold is not read"),
             (host,),
             tuple(evidence),
             tuple(Step(host, command) for command in cure),
@@ -50,7 +50,8 @@ def pf(p: Patient) -> Iterator[Finding]:
     for host in p.facts:
         if host != DUT and p.fact(host, "firewall", "pf_enabled") is True:
             yield Finding(
-                "firewall-in-the-way", "pf is on, on a host that is to send or receive only", PF_RULE, (host,),
+                "firewall-in-the-way", "pf is on, on a host that is to send or receive only",
+                PF_RULE if p.text(host, "kernel", "name") == "OpenBSD" else PF_FREEBSD, (host,),
                 (Evidence(host, "pfctl -s info", "Status: Enabled"),), (Step(host, "pfctl -d"),), (Step(host, "pfctl -e"),),
             )  # fmt: skip
 
@@ -61,7 +62,8 @@ def pool_debug(p: Patient) -> Iterator[Finding]:
         now = p.text(host, "sysctls", "kern.pool_debug")
         if now not in ("0", ""):
             yield Finding(
-                "pool-debug", "the kernel checks each piece of memory that it takes and gives back", UNKNOWN_PRICE, (host,),
+                "pool-debug", "the kernel checks each piece of memory that it takes and gives back",
+                unknown_price("it costs each packet the check of its buffers"), (host,),
                 (Evidence(host, "sysctl kern.pool_debug", now),),
                 (Step(host, "sysctl kern.pool_debug=0"),), (Step(host, shell("sysctl", f"kern.pool_debug={now}")),),
             )  # fmt: skip
@@ -73,7 +75,8 @@ def kernel_relinking(p: Patient) -> Iterator[Finding]:
         if p.fact(host, "kernel", "relinks_at_boot") is True:
             yield Finding(
                 "kernel-relinking", "after each boot the kernel is linked anew: a busy core, and another layout of the code",
-                UNKNOWN_PRICE, (host,), (Evidence(host, "/var/db/kernel.SHA256", "there, so reorder_kernel does its work"),),
+                unknown_price("the work is over soon after boot; what another layout does differs by boot"),
+                (host,), (Evidence(host, "/var/db/kernel.SHA256", "there, so reorder_kernel does its work"),),
                 (Step(host, "rm /var/db/kernel.SHA256"),), (Step(host, "sha256 -h /var/db/kernel.SHA256 /bsd"),),
             )  # fmt: skip
 
@@ -86,7 +89,7 @@ def one_stream(p: Patient) -> Iterator[Finding]:
             yield Finding(
                 "one-stream",
                 f"workload {load.workload} sends one TCP stream, which one queue and one core at each end must carry",
-                UNKNOWN_PRICE,
+                price_of_one_stream(max(p.speed(link.ports[0]) or 0.0 for link in fast)),
                 tuple(f"link {link.name}" for link in fast),
                 (Evidence(fast[0].ports[0].host, "the experiment file", f"{load.workload}: streams: 1"),),
                 (Step(fast[0].ports[0].host, f"by hand: write `streams: 4` or more for {load.workload} into the experiment file"),),

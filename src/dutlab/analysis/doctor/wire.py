@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from dutlab.analysis.doctor.commands import fix_link, is_bsd, negotiate, read
-from dutlab.analysis.doctor.finding import UNKNOWN_PRICE, Evidence, Finding, Price, Step, shell
+from dutlab.analysis.doctor.finding import Evidence, Finding, Price, Step, shell, unknown_price
 from dutlab.analysis.doctor.patient import Link, Patient, Port, whole
 
 
@@ -18,7 +18,7 @@ def optics(p: Patient) -> Iterator[Finding]:
             yield Finding(
                 "weak-optics",
                 f"the transceiver is outside its own limits: {said}",
-                UNKNOWN_PRICE,
+                unknown_price("beyond its limits no standard bounds how many bits a module gets wrong; each costs a frame"),
                 (str(port),),
                 (Evidence(port.host, shell("ethtool", "-m", port.interface), str(said)),),
                 (Step(port.host, "by hand: clean the connectors, look for tight bends, then try another module and another fibre"),),

@@ -1,0 +1,73 @@
+"""Every finding of the manual on one sick testbed: its evidence, its price or why there is none, its cure and the way back."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from dutlab.analysis.doctor import Carried, CoreShare, Finding, Link, Patient, Port, Streams, Watched, examine
+
+MANUAL = Path(__file__).parents[2] / "docs" / "method" / "doctor.md"
+PORTS = (Port("source", "e0"), Port("dut", "in0"), Port("dut", "out0"), Port("sink", "e1"))
+LINK = Link("a", PORTS, ("172.16.0.1", "172.16.0.2", "172.16.10.2", "172.16.10.1"), 10e9)
+SLOW_LINK = {
+    "address": "0000:03:00.0", "link_gts": 2.5, "link_width": 1, "link_gts_most": 8.0, "link_width_most": 8,
+    "payload_bytes": 128, "payload_bytes_most": 512, "aspm": "L1",
+}  # fmt: skip
+SICK_CARD = {
+    "kind": "physical", "mtu": 1500, "speed_mbps": 1000, "duplex": "half",
+    "rings": {"most": {"rx": 4096}, "now": {"rx": 64}}, "coalescing": {"adaptive_rx": True, "rx_usecs": 50},
+    "offloads_off_by_choice": ["tcp-segmentation-offload"], "pause_frames": {"autonegotiate": True, "rx": True, "tx": True},
+    "irqs": {"40": {"cores_allowed": "0-3", "cores_now": "2", "name": "e0-TxRx-0"}, "41": {"cores_allowed": "0-3", "cores_now": "2", "name": "e0-TxRx-1"}},
+    "near_cores": "0-1", "pcie": [SLOW_LINK], "optic": {"findings": ["rx power of lane 0 is -20 dBm, below its low alarm threshold -18 dBm"]},
+}  # fmt: skip
+SICK_HOST = {
+    "kernel": {"name": "Linux"}, "clocksource": "hpet", "clocksources": ["tsc", "hpet"], "pcie_aspm_policy": "powersave",
+    "cpu": {"governor": "powersave", "scaling_driver": "acpi-cpufreq", "boost": 0, "cores": 4, "numa_nodes": 2, "idle_exit_latency_us": 133,
+            "min_khz": 800_000, "base_khz": 2_000_000, "max_khz": 3_000_000},
+    "firewall": {"hooked_chains": [{"table": "ip t", "hook": "input", "rules_in_table": 3}]},
+    "neighbours": {"e0": [{"state": "STALE", "confirmed_s": 60}]},
+    "interfaces": {"e0": SICK_CARD},
+}  # fmt: skip
+SICK_BSD = {
+    "kernel": {"name": "OpenBSD", "relinks_at_boot": True}, "sysctls": {"kern.pool_debug": "1", "hw.setperf": "0"},
+    "interfaces": {"in0": {"mtu": 9000}, "out0": {"mtu": 9000}},
+}  # fmt: skip
+
+
+def everything() -> list[Finding]:
+    facts = {"source": SICK_HOST, "dut": SICK_BSD, "sink": {"interfaces": {"e1": {"mtu": 9014}}}}
+    return examine(
+        Patient(
+            facts,
+            links=(LINK,),
+            watched={"source": Watched(0.5, {0: CoreShare(60.0, 9.0)})},
+            carried=(Carried("a", PORTS[3], PORTS[2], 8982),),
+            pinned={"source": (0,), "dut": (0,)},
+            one_machine=True,
+            loads=(Streams("iperf3", 1),),
+        )
+    )
+
+
+def test_the_manual_has_every_finding_and_no_other() -> None:
+    described = set(re.findall(r"^\| `([a-z-]+)` \|", MANUAL.read_text(), re.MULTILINE))
+    assert {f.kind for f in everything()} == described
+
+
+def test_each_has_evidence_a_price_or_why_not_a_cure_and_a_way_back() -> None:
+    for finding in everything():
+        assert finding.where and finding.evidence and finding.cure and finding.undo, finding.kind
+        assert all(e.read and e.said for e in finding.evidence), finding.kind
+        assert len(finding.price.source) > 20, finding.kind
+        assert (finding.price.percent is None) == (finding.price.of == ""), finding.kind
+        for step in (*finding.cure, *finding.undo):
+            assert step.host in {"source", "dut", "sink"}, finding.kind
+            assert step.by_hand or not step.command.startswith("by hand"), finding.kind
+
+
+def test_a_known_price_says_whether_it_was_computed_published_or_read() -> None:
+    for finding in everything():
+        if finding.price.percent is not None:
+            assert finding.price.source.split(":")[0] in {"computed", "published", "read"}, finding.kind
+            assert 0 <= finding.price.percent <= 100
