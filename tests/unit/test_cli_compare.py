@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dutlab.cli.compare import check, compare
-from dutlab.errors import DutlabError
+from dutlab.errors import DutlabError, InputError
 from fake_run import PPS, Wanted, build
 
 CALM = {"bad_luck": False, "repeats": 6, "cores": 0, "sizes": (64, 1518)}
@@ -56,6 +56,17 @@ def test_a_run_is_equivalent_to_its_copy_within_a_margin(runs: Path, tmp_path: P
     found = json.loads(run(compare, runs / OLD, again, "--margin", "5%", "--json").output)["compared"][0]
     assert {c["words"] for c in found["comparisons"]} == {"equivalent within ±5 %"}
     assert found["differences"] == []
+
+
+def test_a_figure_that_was_not_measured_is_refused_with_those_that_were(runs: Path) -> None:
+    for done in (
+        run(compare, runs / OLD, "--figure", "latency_p99"),
+        run(compare, runs / OLD, runs / NEW, "--figure", "latency_p99"),
+        run(check, runs / NEW, "--baseline", runs / OLD, "--threshold", "2%", "--figure", "latency_p99"),
+    ):
+        assert isinstance(done.exception, InputError)
+        assert ": no latency_p99; there are " in str(done.exception)
+        assert "latency_p99_ns" in str(done.exception)
 
 
 def test_other_figures_can_be_asked_for(runs: Path) -> None:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import click
 import pytest
 
+from dutlab.cli.console import Console
+from dutlab.cli.loop import run_in_order
 from dutlab.cli.main import COMMANDS, dutlab, main
+from fake_run import Wanted, build
 
 Ended = tuple[int, str, str]
 Told = Callable[..., Ended]
@@ -74,3 +82,37 @@ def test_every_command_is_found_by_its_name() -> None:
         found = dutlab.get_command(click.Context(dutlab), name)
         assert found is not None
         assert found.name == name
+
+
+def test_a_reader_that_has_enough_is_no_fault(tmp_path: Path) -> None:
+    made = build(tmp_path, Wanted(repeats=1, sizes=(64,), seconds=2, cores=0, bad_luck=False))
+    command = [sys.executable, "-c", "from dutlab.cli.main import main; main()", "query", "--runs", str(made.parent)]
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as pipe:
+        done = subprocess.run([*command, "SELECT * FROM figures"], stdout=pipe, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([*command, "SELECT * FROM figures"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "dutlab: [Errno 28] No space left on device\n")
+
+
+def test_progress_that_nobody_reads_ends_nothing_and_neither_does_a_closed_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    restored = []
+
+    async def measuring() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGHUP)
+            await asyncio.sleep(30)
+        finally:
+            restored.append("yes")
+
+    with Path("/dev/full").open("w", buffering=1) as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        Console().note("not read")
+        with pytest.raises(KeyboardInterrupt):
+            run_in_order(measuring())
+        monkeypatch.undo()
+        with suppress(OSError):
+            full.close()
+    assert restored == ["yes"]

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from dutlab.errors import InputError
+from dutlab.errors import InputError, StoreError
 from dutlab.report import write_plots, write_report
 from dutlab.report.gather import gather
 from dutlab.report.value import Figure, Missing
@@ -231,6 +231,9 @@ def test_a_record_of_a_newer_version_stops_the_report_with_a_sentence(tmp_path: 
 def test_what_is_no_run_and_what_is_no_format_are_refused(metal: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is no run"):
         write_report([tmp_path], formats=["html"], out=tmp_path / "out")
+    (tmp_path / "notes.txt").write_text("")
+    with pytest.raises(StoreError, match=r"notes\.txt/report\.html: cannot be written: .*; a file stands where a folder is needed"):
+        write_report([metal], formats=["html"], out=tmp_path / "notes.txt")
     with pytest.raises(InputError, match="pdf: no such format"):
         write_report([metal], formats=["pdf"], out=tmp_path)
     with pytest.raises(InputError, match="no run is named"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import click
 
 from dutlab.cli.text_table import printable
+from dutlab.cli.told import tell
 from dutlab.dut.mode import Check
 from dutlab.plan.trials import Plan, Trial
 from dutlab.store.record import TrialRecord
@@ -28,7 +31,8 @@ class Console:
 
     def __init__(self) -> None:
         self._total = self._done = 0
-        self._renews = sys.stderr.isatty()
+        self._renews = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._width = shutil.get_terminal_size().columns - 1  # a line that wraps cannot be renewed
 
     def began(self, folder: Path, plan: Plan, done: int) -> None:
         self._total, self._done = len(plan.trials), done
@@ -47,7 +51,7 @@ class Console:
         size = f" {cell.params['frame_size']}" if "frame_size" in cell.params else ""
         text = f"[{self._done}/{self._total}] {cell.mode} {cell.workload}{size} {cell.link_label} #{cell.repeat}: {_headline(record)}"
         if record.status == "measured" and self._renews:
-            click.echo(f"\r\033[K{text[:110]}", err=True, nl=self._done == self._total)
+            tell(f"\r\033[K{text[: self._width]}", end="\n" if self._done == self._total else "")
         else:
             self._line(text)
 
@@ -59,7 +63,7 @@ class Console:
         return str(click.prompt(f"{question}; type what you did when it is done", err=True))
 
     def _line(self, text: str) -> None:
-        click.echo(f"\r\033[K{text}" if self._renews else text, err=True)
+        tell(f"\r\033[K{text}" if self._renews else text)
 
 
 def _headline(record: TrialRecord) -> str:

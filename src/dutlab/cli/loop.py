@@ -7,7 +7,7 @@ import signal
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-import click
+from dutlab.cli.told import tell
 
 T = TypeVar("T")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -24,11 +24,11 @@ def run_in_order(work: Coroutine[Any, Any, T]) -> T:
         def end() -> None:
             nonlocal asked_to_end
             if asked_to_end:
-                click.echo("dutlab: already ending; what was changed is being put back", err=True)
+                tell("dutlab: already ending; what was changed is being put back")
                 return
             asked_to_end = True
-            click.echo("dutlab: ending; what was changed is being put back", err=True)
             task.cancel()
+            tell("dutlab: ending; what was changed is being put back")
 
         for sig in _SIGNALS:
             loop.add_signal_handler(sig, end)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 import sys
 
 import click
@@ -72,6 +73,14 @@ class LazyGroup(click.Group):
             ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(map(repr, close))}?")
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> object:
+        """As click does; a reader that has gone, as `head` does when it has enough, is no fault."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python fails once more when it ends
+            return 0
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """By what they are for."""
         for section, commands in SECTIONS.items():
@@ -113,7 +122,7 @@ def main() -> None:
         status = e.exit_status
     except KeyboardInterrupt:
         status = INTERRUPTED
-    except BrokenPipeError:  # `dutlab … | head`
-        sys.stderr.close()
-        status = 0
+    except OSError as e:
+        click.echo(f"dutlab: {e}", err=True)
+        status = 1
     sys.exit(status if isinstance(status, int) else 0)

@@ -11,6 +11,7 @@ import click
 from dutlab.cli.console import Console
 from dutlab.cli.examples import example
 from dutlab.cli.loop import run_in_order
+from dutlab.cli.told import answer
 from dutlab.cli.userns import become_root
 from dutlab.plan.trials import make_plan
 from dutlab.report import write_report
@@ -128,6 +129,6 @@ def finish(result: runner.RunResult) -> None:
     written = write_report([result.folder], formats=("html", "md", "csv", "json"), out=None)
     total = result.measured + result.failed + result.refused
     lost = "".join(f", {n} {word}" for n, word in ((result.failed, "failed"), (result.refused, "refused")) if n)
-    click.echo(f"{result.measured} of {total} trials measured{lost}")
-    click.echo(f"report: {next(p for p in written if p.suffix == '.html')}")
+    answer(f"{result.measured} of {total} trials measured{lost}")
+    answer(f"report: {next(p for p in written if p.suffix == '.html')}")
     click.get_current_context().exit(result.exit_status)

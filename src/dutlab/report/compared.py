@@ -59,7 +59,11 @@ def open_run(path: Path) -> ComparedRun:
 
 
 def compare_runs(first: ComparedRun, second: ComparedRun, *, figures: Sequence[str] = (), margin: float | None = None) -> ComparedPair:
-    """The same cells of two runs. `figures` asks for others than the main one of each cell. Raises InputError when no cell is in both."""
+    """The same cells of two runs. `figures` asks for others than the main one of each cell.
+
+    Raises InputError when no cell is in both, and for a figure that neither has.
+    """
+    _insist_on_figures(figures, (first, second))
     ours, theirs = _by_cell(first.records), _by_cell(second.records)
     shared = [key for key in ours if key in theirs]
     found = differences(first.facts, second.facts)
@@ -88,8 +92,9 @@ def compare_modes(
 ) -> tuple[ComparedPair, ...]:
     """Every other mode of a run against `baseline` (without it: the first that was measured). Holm's correction spans all of them.
 
-    Raises InputError for a baseline that the run has not, or a single mode.
+    Raises InputError for a baseline or a figure that the run has not, or a single mode.
     """
+    _insist_on_figures(figures, (run,))
     modes = list(dict.fromkeys(r.cell.mode for r in sorted(run.records, key=lambda r: mode_order(run, r.cell.mode))))
     base = baseline or (modes[0] if modes else "")
     others = [m for m in modes if m != base]
@@ -134,6 +139,13 @@ def _pairs(first: Sequence[TrialRecord], second: Sequence[TrialRecord], label: s
     wanted = figures or _main_figures([*first, *second], link)
     pairs = [Pair(label, figure, _values(first, link, figure), _values(second, link, figure)) for figure in wanted]
     return [p for p in pairs if p.first or p.second]
+
+
+def _insist_on_figures(figures: Sequence[str], runs: Sequence[ComparedRun]) -> None:
+    known = {name for run in runs for r in run.records for of_link in r.figures.values() for name in of_link}
+    if absent := [figure for figure in figures if figure not in known]:
+        said = f"{' and '.join(dict.fromkeys(run.name for run in runs))}: no {', '.join(absent)}"
+        raise InputError(said, remedy=f"there are {', '.join(sorted(known)) or 'no figures'}")
 
 
 def _main_figures(records: Sequence[TrialRecord], link: str) -> list[str]:

@@ -48,9 +48,9 @@ def histories(found: Iterable[Found], figures: Sequence[str] = ()) -> tuple[Cell
         for name in figures or main_figures(of_cell)
         if name in of_cell
     ]
-    if not out:
-        names = sorted({name for of_cell in by_cell.values() for name in of_cell})
-        raise InputError(f"no run has {', '.join(figures) or 'any figure'}", remedy=f"they have {', '.join(names) or 'no results at all'}")
+    known = {name for of_cell in by_cell.values() for name in of_cell}
+    if absent := [name for name in figures if name not in known] or ([] if out else ["any figure"]):
+        raise InputError(f"no run has {', '.join(absent)}", remedy=f"they have {', '.join(sorted(known)) or 'no results at all'}")
     return tuple(out)
 
 

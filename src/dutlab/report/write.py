@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from dutlab.errors import InputError
@@ -114,5 +115,6 @@ def _replace(path: Path, data: bytes) -> Path:
     except OSError as error:
         raise as_store_error(error, path, len(data)) from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # its folder may be none
+            part.unlink()
     return path

@@ -49,11 +49,20 @@ def disk_full(path: Path, needed_bytes: int | None) -> DiskFull:
     return DiskFull(path=path, needed_bytes=needed_bytes, free_bytes=shutil.disk_usage(where).free)
 
 
+_OWNER_AND_MODE = "check the owner and the mode of the folder"
+_IN_THE_WAY = "a file stands where a folder is needed; name another place"
+_REMEDIES = {
+    errno.EEXIST: _IN_THE_WAY,
+    errno.ENOTDIR: _IN_THE_WAY,
+    errno.EROFS: "the file system is mounted read-only; name another place",
+}
+
+
 def as_store_error(error: OSError, path: Path, needed_bytes: int | None) -> StoreError:
     """What a failed system call on `path` means to the user."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return disk_full(path, needed_bytes)
-    return StoreError(f"{path}: cannot be written: {error.strerror}", remedy="check the owner and the mode of the folder")
+    return StoreError(f"{path}: cannot be written: {error.strerror}", remedy=_REMEDIES.get(error.errno or 0, _OWNER_AND_MODE))
 
 
 def sync_directory(path: Path) -> None:
