@@ -38,6 +38,21 @@ def have_netns() -> bool:
 
 
 @cache
+def have_esp() -> bool:
+    """The kernel encrypts by ESP."""
+    asked = "xfrm state add src 192.0.2.1 dst 192.0.2.2 proto esp spi 0x1000 mode tunnel enc cbc(aes) "
+    asked += f"0x{'00' * 16} auth-trunc hmac(sha256) 0x{'00' * 32} 128\n"
+    way = ["unshare", "--net", "ip", "-batch", "-"]
+    return have_netns() and subprocess.run(way, input=asked.encode(), capture_output=True, check=False).returncode == 0
+
+
+@cache
+def have_strongswan() -> bool:
+    """The IKE daemon and the program that tells it what to do are there, to be started by a test."""
+    return have_netns() and all(shutil.which(name, path="/usr/sbin:/sbin") for name in ("swanctl", "charon-systemd"))
+
+
+@cache
 def have_user_namespaces() -> bool:
     """An ordinary user could be root of a namespace of their own."""
     return bool(shutil.which("unshare")) and subprocess.run(["unshare", "-Urnm", "true"], capture_output=True, check=False).returncode == 0

@@ -1,147 +1,167 @@
-"""Modes ipsec and ipsec-cbc: both ends' very words with keys that match, the way back on both, and what verify notices."""
+"""Modes ipsec and ipsec-cbc of every family: keys that match at both ends and stand nowhere else, the way back, and what verify notices."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from dut_families import E302, EXAMPLES
+from dut_families import EXAMPLES
 from dutlab.dut import family
-from dutlab.dut.mode import Mode, SeenProbe
-from dutlab.errors import CommandFailed, HostError, SpecRefused
-from dutlab.hosts.host import Done
+from dutlab.errors import CommandFailed, HostError, SpecRefused, ToolMissing
 from dutlab.runner.undo import carry_out
+from dutlab.spec.known import FAMILY_MODES, IPSEC
 from dutlab.spec.loader import load_experiment
-from transcript import TranscriptHost
+from tunnel_ends import FAMILIES, KEY, OF, WAYS, Ends, Silence
 
-MODES = ("ipsec", "ipsec-cbc")
-each_mode = pytest.mark.parametrize("mode", MODES)
-KEY = re.compile(r"0x[0-9a-f]{32,}")
-
-
-class Keyed(TranscriptHost):
-    """Takes the tunnels' text, whose keys nobody knows before, and keeps it."""
-
-    tunnels = ""
-    says = ""
-
-    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, check: bool = True) -> Done:
-        """As any transcript's."""
-        if KEY.search(stdin.decode()):
-            self.tunnels = stdin.decode()
-            self.state["tunnels"] = "ours"
-            return Done(self.name, tuple(argv), 0, self.says.encode(), b"", 0.0, 0.0)
-        return await super().run(argv, stdin=stdin, timeout_s=timeout_s, check=check)
+each_way = pytest.mark.parametrize(("ends", "mode"), WAYS, ids=[f"{ends.name}-{mode}" for ends, mode in WAYS])
+each_family = pytest.mark.parametrize("ends", FAMILIES, ids=[ends.name for ends in FAMILIES])
 
 
-@dataclass
-class Silence:
-    """What the engine sends arrives, or does not."""
-
-    received: int = 0
-
-    async def probe(self, link: str, *, reverse: bool = False) -> SeenProbe:
-        del link, reverse
-        return SeenProbe(10, self.received, None)
-
-
-def ends(**changes: str) -> dict[str, Keyed]:
-    return {"dut": Keyed.of("freebsd-ipsec", "freebsd-pf"), "source": Keyed.of("linux-ipsec", name="source", **changes)}
-
-
-def made(mode: str, hosts: Mapping[str, Keyed]) -> Mode:
-    return family("freebsd-pf").modes_among(hosts)[mode]
-
-
-@each_mode
-async def test_both_ends_are_keyed_alike_and_the_way_leads_back(mode: str) -> None:
-    hosts = ends()
+@each_way
+async def test_both_ends_are_keyed_alike_and_the_way_leads_back(ends: Ends, mode: str) -> None:
+    hosts = ends.hosts()
     before = {name: dict(host.state) for name, host in hosts.items()}
-    steps = await made(mode, hosts).undo(hosts["dut"], E302)
-    await made(mode, hosts).apply(hosts["dut"], E302)
-    assert hosts["dut"].state["pf"] == "off"
-    assert sorted(KEY.findall(hosts["dut"].tunnels)) == sorted(KEY.findall(hosts["source"].tunnels))
-    assert len(set(KEY.findall(hosts["dut"].tunnels))) == {"ipsec": 4, "ipsec-cbc": 8}[mode], "no key twice"
-    checks = await made(mode, hosts).verify(hosts["dut"], E302, Silence())
+    steps = await ends.made(mode, hosts).undo(hosts["dut"], ends.bed)
+    assert {name: host.state for name, host in hosts.items()} == before, "undo() changes nothing"
+    await ends.made(mode, hosts).apply(hosts["dut"], ends.bed)
+    keys = ends.keys(hosts["dut"])
+    assert keys, "there are some"
+    assert keys == ends.keys(hosts["source"])
+    assert len(set(keys)) == len(keys), "no key twice"
+    checks = await ends.made(mode, hosts).verify(hosts["dut"], ends.bed, Silence())
     assert [c for c in checks if not c.passed] == []
     await carry_out(steps, hosts)
     assert {name: host.state for name, host in hosts.items()} == before
 
 
-async def test_the_tunnels_are_those_of_both_manuals() -> None:
-    hosts = ends()
-    await made("ipsec", hosts).apply(hosts["dut"], E302)
-    dut, source = (KEY.sub("KEY", hosts[name].tunnels).splitlines() for name in ("dut", "source"))
-    assert dut[:6] == [
-        "flush ;",
-        "spdflush ;",
-        "add 172.16.0.2 172.16.0.1 esp 0x1000 -m tunnel -E aes-gcm-16 KEY ;",
-        "add 172.16.0.1 172.16.0.2 esp 0x1001 -m tunnel -E aes-gcm-16 KEY ;",
-        "spdadd 172.16.0.0/24 172.16.10.0/24 any -P in ipsec esp/tunnel/172.16.0.2-172.16.0.1/require ;",
-        "spdadd 172.16.10.0/24 172.16.0.0/24 any -P out ipsec esp/tunnel/172.16.0.1-172.16.0.2/require ;",
-    ]
-    assert source[2:6] == [
-        "xfrm state add src 172.16.0.2 dst 172.16.0.1 proto esp spi 0x1000 reqid 4096 mode tunnel aead rfc4106(gcm(aes)) KEY 128",
-        "xfrm state add src 172.16.0.1 dst 172.16.0.2 proto esp spi 0x1001 reqid 4096 mode tunnel aead rfc4106(gcm(aes)) KEY 128",
-        "xfrm policy add src 172.16.0.0/24 dst 172.16.10.0/24 dir out tmpl src 172.16.0.2 dst 172.16.0.1 proto esp reqid 4096 mode tunnel",
-        "xfrm policy add src 172.16.10.0/24 dst 172.16.0.0/24 dir in tmpl src 172.16.0.1 dst 172.16.0.2 proto esp reqid 4096 mode tunnel",
-    ]
-    assert len(dut) == 2 + 2 * 2 + 2 * 4
-    assert not [argv for host in hosts.values() for argv, _ in host.ran if KEY.search(" ".join(argv))], "no key on a command line"
+@each_way
+async def test_a_key_stands_on_no_command_line_in_no_undo_step_and_in_no_check(ends: Ends, mode: str) -> None:
+    hosts = ends.hosts()
+    steps = await ends.made(mode, hosts).undo(hosts["dut"], ends.bed)
+    await ends.made(mode, hosts).apply(hosts["dut"], ends.bed)
+    checks = await ends.made(mode, hosts).verify(hosts["dut"], ends.bed, Silence())
+    told = repr([*(argv for host in hosts.values() for argv, _ in host.ran), *map(asdict, steps), *map(asdict, checks)])
+    assert not [key for host in hosts.values() for key in KEY.findall(host.tunnels) if key in told]
 
 
-async def test_cbc_has_a_key_for_each_of_its_two_algorithms() -> None:
-    hosts = ends()
-    await made("ipsec-cbc", hosts).apply(hosts["dut"], E302)
-    dut, source = (KEY.sub(lambda m: f"K{len(m[0]) // 2 - 1}", hosts[name].tunnels) for name in ("dut", "source"))
-    assert "-E aes-cbc K16 -A hmac-sha2-256 K32 ;" in dut
-    assert "enc cbc(aes) K16 auth-trunc hmac(sha256) K32 128" in source
+@each_way
+@pytest.mark.parametrize(
+    ("host", "tampered", "received", "noticed"),
+    [
+        ("dut", {"tunnels": "half"}, 0, {"dut: two associations a link", "dut: POLICIES policies", "dut: they pass through every association"}),
+        ("source", {"tunnels": "none"}, 0, {
+            "source: two associations a link", "source: POLICIES policies", "link LINK: the source's own packets pass",
+            "dut: they pass through every association",
+        }),
+        ("dut", {}, 10, {"link LINK: what is not encrypted is dropped"}),
+    ],
+)  # fmt: skip
+async def test_what_somebody_changed_meanwhile_is_noticed(
+    ends: Ends, mode: str, host: str, tampered: dict[str, str], received: int, noticed: set[str]
+) -> None:
+    hosts = ends.hosts()
+    made = ends.made(mode, hosts)
+    await made.apply(hosts["dut"], ends.bed)
+    hosts[host].state.update(tampered)
+    checks = await made.verify(hosts["dut"], ends.bed, Silence(received))
+    found = {c.what for c in checks if not c.passed}
+    (policies,) = {c.what.split()[1] for c in checks if c.what.startswith(f"{host}: ") and c.what.endswith(" policies")}
+    assert found == {what.replace("LINK", link).replace("POLICIES", policies) for what in noticed for link in ends.bed.links}
+
+
+async def test_an_association_that_nothing_passes_is_noticed_although_the_ping_comes_back() -> None:
+    ends = OF["freebsd-pf"]
+    hosts = ends.hosts()
+    await ends.made("ipsec", hosts).apply(hosts["dut"], ends.bed)
+    hosts["source"].other = None
+    checks = await ends.made("ipsec", hosts).verify(hosts["dut"], ends.bed, Silence())
+    assert {c.what: c.found for c in checks if not c.passed} == {
+        "dut: they pass through every association": "idle: 0x1000, 0x1001, 0x1002, 0x1003",
+        "source: they pass through every association": "idle: 0x1000, 0x1001, 0x1002, 0x1003",
+    }
 
 
 @pytest.mark.parametrize(
-    ("dut", "source", "received", "noticed"),
+    ("name", "tampered", "noticed"),
     [
-        ({"tunnels": "half"}, {}, 0, {"two associations a link"}),
-        ({}, {"tunnels": "none"}, 0, {"link a: the source's own packets pass", "link b: the source's own packets pass"}),
-        ({}, {}, 10, {"link a: what is not encrypted is dropped", "link b: what is not encrypted is dropped"}),
-        ({"forwarding": "0"}, {}, 0, {"net.inet.ip.forwarding is 1"}),
-        ({"pf": "on"}, {}, 0, {"pf is off"}),
+        ("freebsd-pf", {"forwarding": "0"}, "net.inet.ip.forwarding is 1"),
+        ("openbsd-pf", {"pf": "on"}, "pf is off"),
+        ("vpp", {"nat": "on"}, "translation is that of the mode"),
+        ("vyos", {"config": "nat"}, "firewall and NAT are those of the mode"),
     ],
 )
-async def test_what_somebody_changed_meanwhile_is_noticed(
-    dut: dict[str, str], source: dict[str, str], received: int, noticed: set[str]
-) -> None:
-    hosts = ends()
-    await made("ipsec", hosts).apply(hosts["dut"], E302)
-    hosts["dut"].state.update(dut)
-    hosts["source"].state.update(source)
-    checks = await made("ipsec", hosts).verify(hosts["dut"], E302, Silence(received))
-    assert {c.what for c in checks if not c.passed} == noticed
+async def test_the_router_below_the_tunnels_is_looked_at_too(name: str, tampered: dict[str, str], noticed: str) -> None:
+    ends = OF[name]
+    hosts = ends.hosts()
+    await ends.made("ipsec-cbc", hosts).apply(hosts["dut"], ends.bed)
+    hosts["dut"].state.update(tampered)
+    checks = await ends.made("ipsec-cbc", hosts).verify(hosts["dut"], ends.bed, Silence())
+    assert [c.what for c in checks if not c.passed] == [noticed]
+
+
+@each_family
+@pytest.mark.parametrize("end", ["dut", "source"])
+async def test_tunnels_of_somebodys_are_never_taken_away(ends: Ends, end: str) -> None:
+    hosts = ends.hosts()
+    hosts[end].state["tunnels"] = "theirs"
+    with pytest.raises(HostError, match=f"{end}: it has IPsec of its own, whose keys could not be restored"):
+        await ends.made("ipsec-cbc", hosts).undo(hosts["dut"], ends.bed)
+
+
+@each_way
+async def test_a_source_whose_kernel_cannot_encrypt_is_refused_in_its_words_before_anything_changes(ends: Ends, mode: str) -> None:
+    hosts = ends.hosts(esp="no")
+    said = {"ipsec": "Requested AEAD algorithm not found", "ipsec-cbc": "Requested type not found"}[mode]
+    with pytest.raises(
+        HostError, match=rf"source: its kernel cannot encrypt as mode {mode} needs: Error: {said}.; boot a kernel with CONFIG_INET_ESP"
+    ):
+        await ends.made(mode, hosts).undo(hosts["dut"], ends.bed)
+
+
+async def test_what_cannot_be_found_out_is_not_guessed() -> None:
+    ends = OF["vpp"]
+    hosts = ends.hosts(esp="unknown")
+    with pytest.raises(ToolMissing, match="source: unshare is not there, so nothing tells whether its kernel has ESP; install util-linux"):
+        await ends.made("ipsec", hosts).undo(hosts["dut"], ends.bed)
+
+
+@each_family
+async def test_a_tunnel_without_its_other_end_is_none(ends: Ends) -> None:
+    with pytest.raises(HostError, match="source: a tunnel has two ends"):
+        await family(ends.name).modes_among({})["ipsec-cbc"].apply(ends.hosts()["dut"], ends.bed)
+
+
+def test_every_family_that_a_command_reaches_has_a_mode_with_tunnels_that_is_tried_here_or_on_a_real_kernel() -> None:
+    having = {name for name, modes in FAMILY_MODES.items() if set(modes) & set(IPSEC)}
+    assert having == {*OF, "linux"} == {name for name, modes in FAMILY_MODES.items() if modes} - {"manual", "black-box"}
+
+
+@pytest.mark.parametrize("ends", [OF["openbsd-pf"], OF["vpp"], OF["vyos"]], ids=lambda ends: ends.name)
+async def test_every_exchange_of_a_transcript_of_tunnels_is_asked_for(ends: Ends) -> None:
+    hosts = ends.hosts()
+    made = ends.made("ipsec-cbc", hosts)
+    steps = await made.undo(hosts["dut"], ends.bed)
+    await made.apply(hosts["dut"], ends.bed)
+    await made.verify(hosts["dut"], ends.bed, Silence())
+    hosts["dut"].state["tunnels"] = "half"
+    await made.verify(hosts["dut"], ends.bed, Silence())
+    await carry_out(steps, hosts)
+    hosts["dut"].state["tunnels"] = "theirs"
+    with pytest.raises(HostError):
+        await made.undo(hosts["dut"], ends.bed)
+    ours = Ends(ends.name, ends.dut[:1], ends.source, ends.bed).hosts()["dut"].exchanges
+    assert [e.argv for e in hosts["dut"].exchanges[: len(ours)] if not e.used] == []
 
 
 async def test_a_line_that_the_kernel_refuses_is_a_failure_although_setkey_ends_with_0() -> None:
-    hosts = ends()
+    ends = OF["freebsd-pf"]
+    hosts = ends.hosts()
     hosts["dut"].says = "The result of line 3: Invalid argument.\n"
     with pytest.raises(CommandFailed, match="The result of line 3: Invalid argument"):
-        await made("ipsec", hosts).apply(hosts["dut"], E302)
+        await ends.made("ipsec", hosts).apply(hosts["dut"], ends.bed)
     assert hosts["source"].tunnels == ""
-
-
-@pytest.mark.parametrize("end", ["dut", "source"])
-async def test_tunnels_of_somebodys_are_never_taken_away(end: str) -> None:
-    hosts = ends()
-    hosts[end].state["tunnels"] = "theirs"
-    with pytest.raises(HostError, match=f"{end}: it has IPsec of its own, whose keys could not be restored"):
-        await made("ipsec", hosts).undo(hosts["dut"], E302)
-
-
-async def test_a_tunnel_without_its_other_end_is_none() -> None:
-    with pytest.raises(HostError, match="source: a tunnel has two ends"):
-        await family("pfsense").modes_among({})["ipsec"].apply(ends()["dut"], E302)
 
 
 def test_frames_that_no_kernel_encrypts_are_refused_before_the_run(tmp_path: Path) -> None:

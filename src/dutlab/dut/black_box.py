@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dutlab.dut.frames import everything_came, passed
-from dutlab.dut.mode import Check, Family, Prober, UndoStep
+from dutlab.dut.mode import Check, Family, Prober
+from dutlab.dut.unset import Unset
 from dutlab.hosts.host import Host
 from dutlab.spec.known import BLACK_BOX as NAME
 from dutlab.spec.known import FAMILY_MODES
@@ -14,18 +15,10 @@ from dutlab.spec.testbed import Link, Testbed
 
 
 @dataclass(frozen=True)
-class AsFound:
+class AsFound(Unset):
     """Nothing is changed; frames show whether it forwards at all, and whether it translates addresses."""
 
     name: str = FAMILY_MODES[NAME][0]
-
-    async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """There is nothing to undo."""
-        del dut, testbed
-        return []
-
-    async def apply(self, dut: Host, testbed: Testbed) -> None:
-        """Nothing is done."""
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
         """A flow from source to sink must pass on every link. What comes of one the other way is told, whatever it is."""

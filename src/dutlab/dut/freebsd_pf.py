@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dutlab.dut import pf_rules
-from dutlab.dut.freebsd_ipsec import ipsec_modes
+from dutlab.dut.freebsd_ipsec import SetkeyEnd
 from dutlab.dut.pf import PfSystem, pf_family
 
 FREEBSD = PfSystem(
@@ -15,4 +15,4 @@ FREEBSD = PfSystem(
     rivals=("net.inet.ip.fw.enable",),
 )
 
-FREEBSD_PF = pf_family("freebsd-pf", FREEBSD, ipsec_modes)
+FREEBSD_PF = pf_family("freebsd-pf", FREEBSD, SetkeyEnd)

@@ -1,4 +1,4 @@
-"""Manually keyed ESP tunnels between the source and the DUT, one a link, as text for setkey(8) on FreeBSD and ip-xfrm(8) on Linux.
+"""The ESP tunnels of a testbed, one a link between source and DUT, and what protects them. Pure.
 
 Keys are made anew for each application and travel through standard input, so no record, journal or list of processes holds one.
 """
@@ -6,7 +6,7 @@ Keys are made anew for each application and travel through standard input, so no
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -15,33 +15,61 @@ from dutlab.spec.testbed import Link, Testbed
 
 _FIRST_SPI = 0x1000
 """0 to 255 are reserved (RFC 4303 section 2.1)."""
+_SECRET_BYTES = 32
 
 
 @dataclass(frozen=True)
 class Suite:
-    """What protects a tunnel, in the words of both ends. `{0}` and `{1}` stand for keys of as many bytes as `key_bytes` says."""
+    """What protects a tunnel, in the words of every end. `{0}` and `{1}` stand for keys of as many bytes as `key_bytes` says."""
 
-    key_bytes: tuple[int, ...]
+    name: str
+    """The mode's."""
+    key_bytes: tuple[int, int]
     setkey: str
+    """setkey(8) of FreeBSD."""
     xfrm: str
+    """ip-xfrm(8)."""
+    vpp: str
+    """`ipsec sa add` (ipsec_format.c of VPP)."""
+    ike: tuple[str, str]
+    """Encryption and hash, as VyOS and swanctl.conf(5) call them."""
 
 
 # RFC 4106: 16 bytes of key and 4 of salt, an ICV of 16 bytes.
-AES_GCM = Suite((20,), "-E aes-gcm-16 0x{0}", "aead rfc4106(gcm(aes)) 0x{0} 128")
+AES_GCM = Suite(
+    "ipsec",
+    (16, 4),
+    setkey="-E aes-gcm-16 0x{0}{1}",
+    xfrm="aead rfc4106(gcm(aes)) 0x{0}{1} 128",
+    vpp="crypto-alg aes-gcm-128 crypto-key {0} salt 0x{1}",
+    ike=("aes128gcm128", "sha256"),
+)
 # RFC 3602 and RFC 4868: an ICV of 16 bytes.
-AES_CBC_SHA256 = Suite((16, 32), "-E aes-cbc 0x{0} -A hmac-sha2-256 0x{1}", "enc cbc(aes) 0x{0} auth-trunc hmac(sha256) 0x{1} 128")
+AES_CBC_SHA256 = Suite(
+    "ipsec-cbc",
+    (16, 32),
+    setkey="-E aes-cbc 0x{0} -A hmac-sha2-256 0x{1}",
+    xfrm="enc cbc(aes) 0x{0} auth-trunc hmac(sha256) 0x{1} 128",
+    vpp="crypto-alg aes-cbc-128 crypto-key {0} integ-alg sha-256-128 integ-key {1}",
+    ike=("aes128", "sha256"),
+)
+SUITES = (AES_GCM, AES_CBC_SHA256)
 
 
 @dataclass(frozen=True)
 class Tunnel:
     """One link's: a security association each way, and the networks that go through it."""
 
+    name: str
+    """The link's."""
     link: Link
     spi_in: int
     """Of packets from the source to the DUT."""
     spi_out: int
     keys_in: tuple[str, ...]
     keys_out: tuple[str, ...]
+    secret: str
+    """By which ends that agree on keys of their own (IKE) know each other."""
     far: tuple[str, ...]
     """The networks behind the DUT."""
 
@@ -49,11 +77,11 @@ class Tunnel:
     def all_of(cls, testbed: Testbed, suite: Suite) -> list[Self]:
         """With keys of their own."""
         made = []
-        for number, link in enumerate(testbed.links.values()):
+        for number, (name, link) in enumerate(testbed.links.items()):
             far = tuple(str(outer.dut_out_address.network) for inner, outer in network_pairs(testbed) if inner is link)
             spi = _FIRST_SPI + 2 * number
             keys = [tuple(secrets.token_hex(n) for n in suite.key_bytes) for _ in range(2)]
-            made.append(cls(link, spi, spi + 1, keys[0], keys[1], far))
+            made.append(cls(name, link, spi, spi + 1, keys[0], keys[1], secrets.token_hex(_SECRET_BYTES), far))
         return made
 
     @property
@@ -66,31 +94,21 @@ class Tunnel:
         """The network of the source."""
         return str(self.link.dut_in_address.network)
 
-
-def for_setkey(tunnels: list[Tunnel], suite: Suite) -> str:
-    """The DUT's half, for `setkey -c`; whatever was there before is gone."""
-    return "\n".join(["flush ;", "spdflush ;", *(line for t in tunnels for line in _setkey_lines(t, suite)), ""])
-
-
-def for_xfrm(tunnels: list[Tunnel], suite: Suite) -> str:
-    """The source's half, for `ip -batch -`; whatever was there before is gone."""
-    return "\n".join(["xfrm state flush", "xfrm policy flush", *(line for t in tunnels for line in _xfrm_lines(t, suite)), ""])
+    @property
+    def associations(self) -> tuple[tuple[str, str, int, tuple[str, ...]], tuple[str, str, int, tuple[str, ...]]]:
+        """Start, end, SPI and keys of the one from the source, and of the one to it."""
+        source, dut = self.ends
+        return (source, dut, self.spi_in, self.keys_in), (dut, source, self.spi_out, self.keys_out)
 
 
-def _setkey_lines(t: Tunnel, suite: Suite) -> Iterator[str]:
-    source, dut = t.ends
-    yield f"add {source} {dut} esp {t.spi_in:#x} -m tunnel {suite.setkey.format(*t.keys_in)} ;"
-    yield f"add {dut} {source} esp {t.spi_out:#x} -m tunnel {suite.setkey.format(*t.keys_out)} ;"
-    for far in t.far:
-        yield f"spdadd {t.near} {far} any -P in ipsec esp/tunnel/{source}-{dut}/require ;"
-        yield f"spdadd {far} {t.near} any -P out ipsec esp/tunnel/{dut}-{source}/require ;"
+def lines(*parts: Sequence[str]) -> str:
+    """As text, each line ended."""
+    return "".join(f"{line}\n" for part in parts for line in part)
 
 
-def _xfrm_lines(t: Tunnel, suite: Suite) -> Iterator[str]:
-    source, dut = t.ends
-    for start, end, spi, keys in ((source, dut, t.spi_in, t.keys_in), (dut, source, t.spi_out, t.keys_out)):
-        yield f"xfrm state add src {start} dst {end} proto esp spi {spi:#x} reqid {t.spi_in} mode tunnel {suite.xfrm.format(*keys)}"
-    for far in t.far:
-        for near_end, far_end, way, start, end in ((t.near, far, "out", source, dut), (far, t.near, "in", dut, source)):
-            template = f"tmpl src {start} dst {end} proto esp reqid {t.spi_in} mode tunnel"
-            yield f"xfrm policy add src {near_end} dst {far_end} dir {way} {template}"
+def hidden(text: str, tunnels: Sequence[Tunnel]) -> str:
+    """`text` without the keys that a program may repeat of what it was told."""
+    for t in tunnels:
+        for key in (t.secret, *t.keys_in, *t.keys_out):
+            text = text.replace(key, "KEY")
+    return text

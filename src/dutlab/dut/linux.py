@@ -1,18 +1,20 @@
-"""Family `linux`: a Linux machine or namespace as router and firewall, by forwarding, nftables and connection tracking.
+"""Family `linux`: a Linux machine or namespace as router, firewall and end of tunnels, by forwarding, nftables, conntrack and XFRM.
 
 What a mode is stands in `dut/nft_rules.py`; here is how it gets there, what proves that it is there, and the way back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dutlab.dut import linux_state as state
 from dutlab.dut import nft_rules
 from dutlab.dut.frames import GUARDS, ROUTES, TRACKS, TRANSLATES, Behaviour, frame_checks
+from dutlab.dut.ipsec import ipsec_modes
+from dutlab.dut.linux_ipsec import XfrmEnd
 from dutlab.dut.linux_reset import RESETS
-from dutlab.dut.mode import Check, Family, Prober, UndoStep
+from dutlab.dut.mode import Check, Family, Mode, Prober, UndoStep
 from dutlab.hosts.host import Host
 from dutlab.spec.testbed import Testbed
 
@@ -38,17 +40,19 @@ class LinuxMode:
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
         """Forwarding, both directions of every link, the address that the sink sees, and what connection tracking holds."""
+        frames = await frame_checks(
+            testbed, prober, self.behaviour, lambda link: state.tracked_flows(dut, link.source_address.ip, link.sink_address.ip)
+        )
+        return [*await self.checks_of_state(dut, testbed), *frames]
+
+    async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
+        """Forwarding, and nothing that filters beside nftables."""
+        del testbed
         on = await state.forwards(dut)
         tables = await state.legacy_tables(dut)
-        checks = [
+        return [
             Check("the DUT forwards IPv4", on, f"net.ipv4.ip_forward is {int(on)}"),
             Check("no rules outside nftables", not tables, f"iptables-legacy tables: {' '.join(tables) or 'none'}"),
-        ]
-        return [
-            *checks,
-            *await frame_checks(
-                testbed, prober, self.behaviour, lambda link: state.tracked_flows(dut, link.source_address.ip, link.sink_address.ip)
-            ),
         ]
 
 
@@ -62,4 +66,8 @@ _MODES = (
 )
 
 
-LINUX = Family("linux", {mode.name: mode for mode in _MODES}, RESETS)
+def _ipsec(hosts: Mapping[str, Host]) -> Mapping[str, Mode]:
+    return ipsec_modes(_MODES[0], hosts, lambda suite: XfrmEnd(suite, "router"), XfrmEnd)
+
+
+LINUX = Family("linux", {mode.name: mode for mode in _MODES}, RESETS, _ipsec)

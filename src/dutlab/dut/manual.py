@@ -10,27 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dutlab.dut.frames import GUARDS, ROUTES, TRANSLATES, Behaviour, frame_checks
-from dutlab.dut.mode import Check, Family, Prober, UndoStep
+from dutlab.dut.mode import Check, Family, Prober
+from dutlab.dut.unset import Unset
 from dutlab.hosts.host import Host
 from dutlab.spec.known import MANUAL as NAME
 from dutlab.spec.testbed import Testbed
 
 
 @dataclass(frozen=True)
-class ManualMode:
+class ManualMode(Unset):
     """One mode, in words for the person at the DUT."""
 
     name: str
     means: str
     behaviour: Behaviour
-
-    async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """No command brings it back; the runner asks for that at the end."""
-        del dut, testbed
-        return []
-
-    async def apply(self, dut: Host, testbed: Testbed) -> None:
-        """A person did."""
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
         """Both directions of every link, and the address that the sink sees."""

@@ -1,4 +1,4 @@
-"""Family `openbsd-pf`: OpenBSD as router and firewall, by pf(4).
+"""Family `openbsd-pf`: OpenBSD as router and firewall, by pf(4), and as the end of ESP tunnels.
 
 Its modes run the processor at full speed (hw.setperf=100, sysctl(2)), where there is that setting, so that the clock's own decisions are
 not what is measured; the policy found before comes back with the rest.
@@ -7,6 +7,7 @@ not what is measured; the policy found before comes back with the rest.
 from __future__ import annotations
 
 from dutlab.dut import pf_rules
+from dutlab.dut.openbsd_ipsec import SUITES, IpsecctlEnd
 from dutlab.dut.pf import FORWARDING, FORWARDING6, PfSystem, pf_family
 
 OPENBSD = PfSystem(
@@ -16,4 +17,4 @@ OPENBSD = PfSystem(
     settings=((FORWARDING, "1"), (FORWARDING6, "1"), ("hw.perfpolicy", "manual"), ("hw.setperf", "100")),
 )
 
-OPENBSD_PF = pf_family("openbsd-pf", OPENBSD)
+OPENBSD_PF = pf_family("openbsd-pf", OPENBSD, IpsecctlEnd, SUITES)

@@ -5,12 +5,15 @@ Tried against transcripts of documented outputs only, never on a machine.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from dutlab.dut import pf_rules
 from dutlab.dut.frames import GUARDS, ROUTES, TRANSLATES, Behaviour, frame_checks
-from dutlab.dut.mode import Check, Family, Mode, Prober, UndoStep
+from dutlab.dut.ipsec import MakeEnd, ipsec_modes
+from dutlab.dut.ipsec_rules import SUITES, Suite
+from dutlab.dut.linux_ipsec import XfrmEnd
+from dutlab.dut.mode import Check, Family, Prober, UndoStep
 from dutlab.dut.pf_rules import Counted
 from dutlab.dut.pf_saved import enabled, loaded, saved
 from dutlab.dut.pf_states import flows_between
@@ -138,20 +141,16 @@ class PfMode:
         ]
 
 
-Beside = Callable[[Mode, Mapping[str, Host]], Mapping[str, Mode]]
-"""From the mode `router` and the hosts, the modes that need another host beside the DUT."""
-
-
-def pf_family(name: str, system: PfSystem, beside: Beside | None = None) -> Family:
-    """The modes of a system with pf."""
+def pf_family(name: str, system: PfSystem, end: MakeEnd, suites: Sequence[Suite] = SUITES) -> Family:
+    """The modes of a system with pf; `end` is how it ends tunnels."""
+    router = PfMode("router", system, None, ROUTES)
     modes = (
-        PfMode("router", system, None, ROUTES),
+        router,
         PfMode("filter-empty", system, pf_rules.filter_empty, ROUTES),
         PfMode("filter-default", system, pf_rules.filter_default, GUARDS),
         PfMode("nat", system, system.nat, TRANSLATES),
     )
-    made = Family(name, {mode.name: mode for mode in modes})
-    return made if beside is None else replace(made, beside=lambda hosts: beside(modes[0], hosts))
+    return Family(name, {mode.name: mode for mode in modes}, beside=lambda hosts: ipsec_modes(router, hosts, end, XfrmEnd, suites))
 
 
 def _on_or_off(on: bool) -> str:  # noqa: FBT001 a reading, not a choice of behaviour

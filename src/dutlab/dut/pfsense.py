@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dutlab.dut.freebsd_ipsec import ipsec_modes
+from dutlab.dut.freebsd_ipsec import SetkeyEnd
 from dutlab.dut.freebsd_pf import FREEBSD
 from dutlab.dut.pf import PfSystem, pf_family
 from dutlab.dut.privilege import Root
@@ -32,4 +32,4 @@ async def as_generated(root: Root, system: PfSystem) -> str:
     return text
 
 
-PFSENSE = pf_family("pfsense", replace(FREEBSD, ruleset_to_restore=as_generated), ipsec_modes)
+PFSENSE = pf_family("pfsense", replace(FREEBSD, ruleset_to_restore=as_generated), SetkeyEnd)

@@ -14,8 +14,11 @@ from dataclasses import dataclass
 
 from dutlab.dut import vpp_rules
 from dutlab.dut.frames import GUARDS, ROUTES, TRACKS, TRANSLATES, Behaviour, frame_checks
+from dutlab.dut.ipsec import ipsec_modes
+from dutlab.dut.linux_ipsec import XfrmEnd
 from dutlab.dut.mode import Check, Family, Prober, UndoStep
 from dutlab.dut.privilege import Root
+from dutlab.dut.vpp_ipsec import VppEnd
 from dutlab.dut.vpp_rules import INPUT, OUTPUT, TAG, AccessList, Place
 from dutlab.dut.vpp_state import VppState, change, read, sessions
 from dutlab.errors import HostError
@@ -70,24 +73,28 @@ class VppMode:
         await change(root, "clear", "acl-plugin", "sessions")
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """Ports up, access lists and translation where they belong, and what frames show."""
+        """checks_of_state(), and what frames show."""
         root = await Root.on(dut)
-        state = await read(root)
-        down = [interface for interface, direction in _places(testbed) if direction == INPUT and not state.up.get(interface)]
-        wanted, found = _wanted(self.lists(testbed)), _found(state, testbed)
-        translating = {p: way for link in _of_ipv4(testbed) for p, way in ((link.dut_in.interface, "in"), (link.dut_out.interface, "out"))}
-        expected = translating if self.behaviour.translates else {}
         where = ("nat44", "summary") if self.behaviour.translates else ("acl-plugin", "sessions")
 
         async def tracked(link: Link) -> int | None:
             del link  # VPP counts sessions, and does not tell their addresses in one line
             return await sessions(root, *where)
 
+        frames = await frame_checks(testbed, prober, self.behaviour, tracked if self.behaviour.tracks else None)
+        return [*await self.checks_of_state(dut, testbed), *frames]
+
+    async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
+        """Ports up, access lists and translation where they belong."""
+        state = await read(await Root.on(dut))
+        down = [interface for interface, direction in _places(testbed) if direction == INPUT and not state.up.get(interface)]
+        wanted, found = _wanted(self.lists(testbed)), _found(state, testbed)
+        translating = {p: way for link in _of_ipv4(testbed) for p, way in ((link.dut_in.interface, "in"), (link.dut_out.interface, "out"))}
+        expected = translating if self.behaviour.translates else {}
         return [
             Check("the DUT's ports are up", not down, f"down: {', '.join(down) or 'none'}"),
             Check("access lists are those of the mode", wanted == found, f"{len(wanted - found)} missing, {len(found - wanted)} too many"),
             Check("translation is that of the mode", state.translates == expected, f"nat44 on {', '.join(state.translates) or 'no port'}"),
-            *await frame_checks(testbed, prober, self.behaviour, tracked if self.behaviour.tracks else None),
         ]
 
 
@@ -136,4 +143,4 @@ _MODES = (
     VppMode("nat", vpp_rules.filter_default, TRANSLATES),
 )
 
-VPP = Family("vpp", {mode.name: mode for mode in _MODES})
+VPP = Family("vpp", {mode.name: mode for mode in _MODES}, beside=lambda hosts: ipsec_modes(_MODES[0], hosts, VppEnd, XfrmEnd))

@@ -27,12 +27,12 @@ IPSEC = ("ipsec", "ipsec-cbc")
 FAMILY_MODES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         BLACK_BOX: ("as-found",),
-        "linux": ("router", "filter-empty", "filter-1", "filter-25", "filter-default", "nat"),
+        "linux": ("router", "filter-empty", "filter-1", "filter-25", "filter-default", "nat", *IPSEC),
         "freebsd-pf": (*_FIREWALL, *IPSEC),
         "pfsense": (*_FIREWALL, *IPSEC),
-        "openbsd-pf": _FIREWALL,
-        "vyos": _FIREWALL,
-        "vpp": _FIREWALL,
+        "openbsd-pf": (*_FIREWALL, "ipsec-cbc"),  # ipsecctl(8) takes no fixed keys for AES-GCM
+        "vyos": (*_FIREWALL, *IPSEC),
+        "vpp": (*_FIREWALL, *IPSEC),
         MANUAL: _FIREWALL,
         # Can be described; every mode has to be written out in the experiment.
         "freebsd": (),

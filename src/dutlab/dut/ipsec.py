@@ -1,0 +1,157 @@
+"""Modes `ipsec` and `ipsec-cbc`: a router, its filter off, that ends an ESP tunnel from the source of each link.
+
+As in the published review of the E302-9D, the tunnels are between source and DUT. The source is a Linux machine. The engine's frames do not
+pass its kernel, so nothing encrypts them: the modes are for iperf3, ping and the like.
+
+How an end is set stands in a file for each: freebsd_ipsec, openbsd_ipsec, linux_ipsec, vpp_ipsec, vyos_ipsec, strongswan.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from dutlab.dut.ipsec_rules import SUITES, Suite, Tunnel
+from dutlab.dut.mode import Check, Mode, Prober, UndoStep
+from dutlab.errors import HostError
+from dutlab.hosts.host import Host
+from dutlab.spec.testbed import Testbed
+
+_SOURCE = "source"
+
+
+@dataclass(frozen=True)
+class Held:
+    """What an end says that it holds."""
+
+    bytes_by_spi: Mapping[int, int]
+    """SPI of each association → what it carried, in bytes."""
+    policies: int
+
+
+class End(Protocol):
+    """One end of the tunnels, in one suite."""
+
+    async def undo(self, host: Host, testbed: Testbed) -> Sequence[UndoStep]:
+        """How to take the tunnels away. Changes nothing.
+
+        Raises HostError when the end has tunnels of its own, whose keys could not be put back, or cannot encrypt.
+        """
+
+    async def apply(self, host: Host, tunnels: Sequence[Tunnel]) -> None:
+        """Raises CommandFailed, HostError."""
+
+    async def held(self, host: Host) -> Held:
+        """Raises CommandFailed, HostError."""
+
+    def policies(self, testbed: Testbed) -> int:
+        """How many it holds once the tunnels are there."""
+
+
+class Router(Mode, Protocol):
+    """The mode that the DUT is in but for its tunnels."""
+
+    async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
+        """What the DUT says of itself, without a frame."""
+
+
+@dataclass(frozen=True)
+class IpsecMode:
+    """One mode: the router that the DUT is but for its tunnels, and both ends of them."""
+
+    suite: Suite
+    router: Router
+    dut_end: End
+    source_end: End
+    source: Host | None
+
+    @property
+    def name(self) -> str:
+        """As in the experiment."""
+        return self.suite.name
+
+    async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
+        """Raises HostError when either end has tunnels of its own, whose keys could not be put back, or cannot encrypt."""
+        source = self._source()
+        ends = [*await self.dut_end.undo(dut, testbed), *await self.source_end.undo(source, testbed)]
+        return [*ends, *await self.router.undo(dut, testbed)]
+
+    async def apply(self, dut: Host, testbed: Testbed) -> None:
+        """Raises CommandFailed, HostError."""
+        source = self._source()
+        tunnels = Tunnel.all_of(testbed, self.suite)
+        await self.router.apply(dut, testbed)
+        await self.dut_end.apply(dut, tunnels)
+        await self.source_end.apply(source, tunnels)
+
+    async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
+        """The router; associations and policies of both ends; that a ping passes through each association, and nothing unencrypted."""
+        source = self._source()
+        ends = ((dut, self.dut_end), (source, self.source_end))
+        checks = await self.router.checks_of_state(dut, testbed)
+        before = [await end.held(host) for host, end in ends]
+        for (host, end), held in zip(ends, before, strict=True):
+            found, wanted = len(held.bytes_by_spi), 2 * len(testbed.links)
+            checks.append(Check(f"{host.name}: two associations a link", found == wanted, f"{found} for {len(testbed.links)} links"))
+            wanted = end.policies(testbed)
+            checks.append(Check(f"{host.name}: {wanted} policies", held.policies == wanted, f"{held.policies}"))
+        for name, link in testbed.links.items():
+            pinged = await source.run(["ping", "-n", "-c", "3", "-W", "1", str(link.sink_address.ip)], check=False)
+            said = next((line for line in pinged.text.splitlines() if "packets transmitted" in line), f"ping ended with {pinged.status}")
+            checks.append(Check(f"link {name}: the source's own packets pass", pinged.status == 0, said))
+        for (host, end), held in zip(ends, before, strict=True):
+            now = (await end.held(host)).bytes_by_spi
+            idle = [f"{spi:#x}" for spi in sorted(now) if now[spi] <= held.bytes_by_spi.get(spi, 0)]
+            checks.append(Check(f"{host.name}: they pass through every association", not idle, f"idle: {', '.join(idle) or 'none'}"))
+        for name in testbed.links:
+            seen = await prober.probe(name)
+            what = f"link {name}: what is not encrypted is dropped"
+            checks.append(Check(what, seen.sent > 0 and seen.received == 0, f"{seen.received} of {seen.sent} probe frames arrived"))
+        return checks
+
+    def _source(self) -> Host:
+        if self.source is None:
+            raise HostError("a tunnel has two ends, and only one is reached", host=_SOURCE)
+        return self.source
+
+
+MakeEnd = Callable[[Suite], End]
+
+
+def ipsec_modes(
+    router: Router, hosts: Mapping[str, Host], dut_end: MakeEnd, source_end: MakeEnd, suites: Sequence[Suite] = SUITES
+) -> dict[str, Mode]:
+    """The modes of a family, which need the source beside the DUT."""
+    return {s.name: IpsecMode(s, router, dut_end(s), source_end(s), hosts.get(_SOURCE)) for s in suites}
+
+
+def refuse_own(host: Host, held: Held, remedy: str) -> None:
+    """Raises HostError when an end holds anything: it was there before us."""
+    if held.bytes_by_spi or held.policies:
+        raise own_ipsec(host, remedy)
+
+
+def own_ipsec(host: Host, remedy: str) -> HostError:
+    """What an end says that is in use already."""
+    return HostError("it has IPsec of its own, whose keys could not be restored", host=host.name, remedy=f"take it off by hand ({remedy})")
+
+
+def fed(command: str) -> str:
+    """For `sh -c`: runs `command`, in which `$f` is a file that holds the standard input, nobody else can read and that is gone afterwards.
+
+    For programs that take keys from a file only.
+    """
+    return f"""f=$(umask 077; mktemp) && trap 'rm -f "$f"' EXIT && cat >"$f" && {command}"""
+
+
+def carried(text: str, spi: re.Pattern[str], amount: re.Pattern[str]) -> dict[int, int]:
+    """SPI → bytes, of a listing in which what an association carried stands behind its SPI; 0 where it does not say."""
+    found: dict[int, int] = {}
+    end = len(text)
+    for mark in reversed(list(spi.finditer(text))):
+        said = amount.search(text, mark.end(), end)
+        found[int(mark[1], 0)] = int(said[1]) if said else 0
+        end = mark.start()
+    return found

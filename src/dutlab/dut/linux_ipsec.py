@@ -1,0 +1,103 @@
+"""Linux as the end of ESP tunnels, keyed by hand through ip-xfrm(8): as the source, which ends what it sends itself, and as the DUT.
+
+Whether a kernel has ESP and the ciphers is found out by asking for an association in a network namespace that is gone with the command
+(unshare(1)): the kernel loads what it has as a module, and nothing of the host changes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from dutlab.dut.ipsec import Held, carried, refuse_own
+from dutlab.dut.ipsec_rules import Suite, Tunnel, lines
+from dutlab.dut.linux_state import Runs
+from dutlab.dut.mode import UndoStep
+from dutlab.dut.pairs import network_pairs
+from dutlab.errors import HostError, ToolMissing
+from dutlab.hosts.host import NO_SUCH_PROGRAM, Host
+from dutlab.spec.testbed import Testbed
+
+_NONE = ("xfrm policy flush", "xfrm state flush")
+# xfrm_state_info_print() and xfrm_policy_info_print() of iproute2. IKE daemons have policies of sockets (`socket in`) and such as let
+# the local network be, which have no template (strongSwan's plugin bypass-lan).
+_SPI = re.compile(r"^\s+proto \S+ spi (0x[0-9a-f]+)", re.MULTILINE)
+_BYTES = re.compile(r"lifetime current:\s+(\d+)\(bytes\)")
+_POLICY = re.compile(r"^\s+dir (?:in|out|fwd) .*\n\s+tmpl ", re.MULTILINE)
+# RFC 5737, RFC 3849
+_ANYWHERE = {4: ("192.0.2.1", "192.0.2.2"), 6: ("2001:db8::1", "2001:db8::2")}
+
+
+@dataclass(frozen=True)
+class XfrmEnd:
+    """End of dut/ipsec.py: the one that sends what is encrypted, or the router that passes it on."""
+
+    suite: Suite
+    is_: Literal["source", "router"] = "source"
+
+    async def undo(self, host: Host, testbed: Testbed) -> Sequence[UndoStep]:
+        """Raises HostError when there are tunnels, or the kernel cannot encrypt; ToolMissing without unshare(1)."""
+        refuse_own(host, await self.held(host), "`ip xfrm policy flush; ip xfrm state flush`")
+        await need_esp(host, testbed, self.suite)
+        return [away(host)]
+
+    async def apply(self, host: Host, tunnels: Sequence[Tunnel]) -> None:
+        """Raises CommandFailed, HostError."""
+        text = lines(_NONE, *(tuple(self.words(t)) for t in tunnels))
+        await host.run(["ip", "-batch", "-"], stdin=text.encode())
+
+    async def held(self, host: Host) -> Held:
+        """As the kernel tells."""
+        return await held(host)
+
+    def policies(self, testbed: Testbed) -> int:
+        """One each way a pair of networks, and in a router one more for what goes on."""
+        return (3 if self.is_ == "router" else 2) * len(list(network_pairs(testbed)))
+
+    def words(self, t: Tunnel) -> Iterator[str]:
+        """Its associations and policies, as `ip -batch` reads them."""
+        to_dut, to_source = t.associations
+        for start, end, spi, keys in (to_dut, to_source):
+            protected = f"mode tunnel {self.suite.xfrm.format(*keys)}"
+            yield f"xfrm state add src {start} dst {end} proto esp spi {spi:#x} reqid {t.spi_in} {protected}"
+        # What comes out of a tunnel and goes on is asked for as `fwd`, what is for the router itself as `in` (xfrm_policy_check()).
+        ways = {"out": to_source, "in": to_dut, "fwd": to_dut} if self.is_ == "router" else {"out": to_dut, "in": to_source}
+        for far in t.far:
+            for way, (start, end, _, _) in ways.items():
+                from_, to = (t.near, far) if (start, end) == t.ends else (far, t.near)
+                yield f"xfrm policy add src {from_} dst {to} dir {way} tmpl src {start} dst {end} proto esp reqid {t.spi_in} mode tunnel"
+
+
+def away(host: Host) -> UndoStep:
+    """No association and no policy."""
+    return UndoStep(host.name, ("ip", "-batch", "-"), lines(_NONE), "no tunnel, as it was found")
+
+
+async def held(runs: Runs) -> Held:
+    """What a Linux kernel holds; keys are not asked for."""
+    associations = (await runs.run(["ip", "-s", "xfrm", "state", "list", "nokeys"])).text
+    return Held(carried(associations, _SPI, _BYTES), len(_POLICY.findall((await runs.run(["ip", "xfrm", "policy"])).text)))
+
+
+async def need_esp(host: Host, testbed: Testbed, suite: Suite) -> None:
+    """Raises HostError with the kernel's words when it cannot encrypt as `suite` says; ToolMissing without unshare(1)."""
+    nothing = suite.xfrm.format(*("00" * n for n in suite.key_bytes))
+    for version in sorted({link.source_address.version for link in testbed.links.values()}):
+        start, end = _ANYWHERE[version]
+        asked = f"xfrm state add src {start} dst {end} proto esp spi 0x1000 mode tunnel {nothing}\n"
+        done = await host.run(["unshare", "--net", "ip", "-batch", "-"], stdin=asked.encode(), check=False)
+        if done.status == NO_SUCH_PROGRAM:
+            raise ToolMissing(
+                "unshare is not there, so nothing tells whether its kernel has ESP", tool="unshare", host=host.name,
+                remedy="install util-linux on it",
+            )  # fmt: skip
+        if done.status != 0:
+            said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+            raise HostError(
+                f"its kernel cannot encrypt as mode {suite.name} needs: {said[0] if said else f'`ip xfrm` ended with {done.status}'}",
+                host=host.name,
+                remedy=f"boot a kernel with {'CONFIG_INET_ESP' if version == 4 else 'CONFIG_INET6_ESP'} (module esp{version}) and "  # noqa: PLR2004
+                f"{suite.xfrm.split(' 0x')[0]}, or leave the mode out",
+            )

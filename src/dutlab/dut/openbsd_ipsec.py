@@ -1,0 +1,67 @@
+"""OpenBSD as the end of ESP tunnels, keyed by hand through ipsecctl(8), in the words of ipsec.conf(5).
+
+It has mode `ipsec-cbc` only: ipsecctl refuses AES-GCM, as every cipher with a counter, for keys that are set by hand, since the counter
+begins again with each use of the key (parse.y, validate_sa(): `… is disallowed with static keys`; RFC 4106 section 2).
+
+Tried against transcripts of documented outputs only, never on a machine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dutlab.dut.ipsec import Held, carried, refuse_own
+from dutlab.dut.ipsec_rules import AES_CBC_SHA256, Suite, Tunnel, lines
+from dutlab.dut.mode import UndoStep
+from dutlab.dut.pairs import network_pairs
+from dutlab.dut.privilege import Root
+from dutlab.hosts.host import Host
+from dutlab.spec.testbed import Testbed
+
+SUITES = (AES_CBC_SHA256,)
+# ipsecctl_print_sa() and ipsecctl_print_flow() in ipsecctl.c, print_life() in pfkdump.c
+_SPI = re.compile(r"^\w+ \w+ from \S+ to \S+ spi (0x[0-9a-f]+)", re.MULTILINE)
+_BYTES = re.compile(r"^\s+lifetime_cur: alloc \d+ bytes (\d+)", re.MULTILINE)
+_FLOW = re.compile(r"^flow ", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class IpsecctlEnd:
+    """End of dut/ipsec.py."""
+
+    suite: Suite
+
+    async def undo(self, host: Host, testbed: Testbed) -> Sequence[UndoStep]:
+        """Raises HostError when there are tunnels."""
+        del testbed
+        refuse_own(host, await self.held(host), "`ipsecctl -F`")
+        return [(await Root.on(host)).step("ipsecctl", "-F", why="no tunnel, as it was found")]
+
+    async def apply(self, host: Host, tunnels: Sequence[Tunnel]) -> None:
+        """Raises CommandFailed, HostError."""
+        root = await Root.on(host)
+        await root.run(["ipsecctl", "-F"])
+        await root.run(["ipsecctl", "-f", "-"], stdin=lines(*(tuple(_words(t)) for t in tunnels)))
+
+    async def held(self, host: Host) -> Held:
+        """As ipsecctl tells, which shows keys only when it is asked for them (`-k`)."""
+        root = await Root.on(host)
+        associations, flows = (await root.run(["ipsecctl", "-v", "-s", "sa"])).text, (await root.run(["ipsecctl", "-s", "flow"])).text
+        return Held(carried(associations, _SPI, _BYTES), len(_FLOW.findall(flows)))
+
+    def policies(self, testbed: Testbed) -> int:
+        """One each way a pair of networks."""
+        return 2 * len(list(network_pairs(testbed)))
+
+
+def _words(t: Tunnel) -> Iterator[str]:
+    source, dut = t.ends
+    for start, end, spi, (cipher, hash_) in t.associations:
+        transforms = f"auth hmac-sha2-256 enc aes-128 authkey 0x{hash_} enckey 0x{cipher}"
+        yield f"esp tunnel from {start} to {end} spi {spi:#010x} {transforms}"
+    for far in t.far:
+        # Both ways in words: a flow that is written once gets `type use` on its way in, by which unencrypted packets pass too.
+        yield f"flow esp in from {t.near} to {far} local {dut} peer {source} type require"
+        yield f"flow esp out from {far} to {t.near} local {dut} peer {source} type require"

@@ -1,0 +1,122 @@
+"""A Linux source whose tunnels agree on their keys by IKEv2, through strongSwan's swanctl(8): for a DUT that takes no fixed keys.
+
+Both ends know each other by a secret that is made anew for each application. swanctl reads it from a file only (a pipe it takes for empty),
+which is gone with the command. Words: swanctl.conf(5).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dutlab.dut.ipsec import Held, fed, own_ipsec, refuse_own
+from dutlab.dut.ipsec_rules import Suite, Tunnel
+from dutlab.dut.linux_ipsec import held, need_esp
+from dutlab.dut.mode import UndoStep
+from dutlab.dut.pairs import network_pairs
+from dutlab.errors import CommandFailed, ToolMissing
+from dutlab.hosts.host import Host
+from dutlab.spec.testbed import Testbed
+
+IKE_PROPOSAL = "aes128-sha256-ecp256"
+"""What protects the exchange of keys itself; nothing of it is measured."""
+_CONNECTION = re.compile(r"^\S+: IKEv", re.MULTILINE)
+_INITIATE_S = 20
+
+
+@dataclass(frozen=True)
+class StrongswanEnd:
+    """End of dut/ipsec.py."""
+
+    suite: Suite
+
+    async def undo(self, host: Host, testbed: Testbed) -> Sequence[UndoStep]:
+        """Raises HostError when there are connections or tunnels, or the kernel cannot encrypt; ToolMissing when no strongSwan answers."""
+        listed = await host.run(["swanctl", "--list-conns"], check=False)
+        if listed.status != 0:
+            raise ToolMissing(
+                "strongSwan does not answer, and the DUT takes no fixed keys", tool="swanctl", host=host.name,
+                remedy="install and start it there (Debian: apt install strongswan-swanctl charon-systemd)",
+            )  # fmt: skip
+        if _CONNECTION.search(listed.text):
+            raise own_ipsec(host, "`swanctl --load-conns --file /dev/null`")
+        refuse_own(host, await self.held(host), "`swanctl --terminate …`, `ip xfrm policy flush; ip xfrm state flush`")
+        await need_esp(host, testbed, self.suite)
+        return [self.away(host, testbed)]
+
+    def away(self, host: Host, testbed: Testbed) -> UndoStep:
+        """No connection, and nobody else's secret lost: those of its own files are read again."""
+        # What is not up cannot be terminated, which is no fault.
+        ends = [f"swanctl --terminate --ike {called(name)} --force --timeout 5" for name in testbed.links]
+        script = "; ".join([*ends, "swanctl --load-conns --file /dev/null && swanctl --load-creds --clear"])
+        return UndoStep(host.name, ("sh", "-c", script), "", "no tunnel, as it was found")
+
+    async def apply(self, host: Host, tunnels: Sequence[Tunnel]) -> None:
+        """Raises CommandFailed with what strongSwan said, HostError."""
+        text = configuration(tunnels, self.suite)
+        await host.run(["sh", "-c", fed('swanctl --load-all --noprompt --file "$f"')], stdin=text.encode())
+        for t in tunnels:
+            argv = ["swanctl", "--initiate", "--child", called(t.name), "--timeout", str(_INITIATE_S)]
+            done = await host.run(argv, timeout_s=_INITIATE_S + 10.0, check=False)
+            if done.status != 0:
+                said = done.stderr.decode("utf-8", "replace") + done.text  # the reason stands last in its log
+                raise CommandFailed(host=host.name, argv=argv, status=done.status, stderr_tail=said)
+
+    async def held(self, host: Host) -> Held:
+        """As the kernel tells."""
+        return await held(host)
+
+    def policies(self, testbed: Testbed) -> int:
+        """One each way a pair of networks, and one for what would go on."""
+        return 3 * len(list(network_pairs(testbed)))
+
+
+def called(link: str) -> str:
+    """What the connection of a link is called, at both ends."""
+    return f"dutlab-{link}"
+
+
+def configuration(tunnels: Sequence[Tunnel], suite: Suite) -> str:
+    """The source's half, for `swanctl --load-all`."""
+    connections, secrets = "".join(_connection(t, suite) for t in tunnels), "".join(_secret(t) for t in tunnels)
+    return f"connections {{\n{connections}}}\nsecrets {{\n{secrets}}}\n"
+
+
+def _connection(t: Tunnel, suite: Suite) -> str:
+    source, dut = t.ends
+    return f"""  {called(t.name)} {{
+    version = 2
+    local_addrs = {source}
+    remote_addrs = {dut}
+    proposals = {IKE_PROPOSAL}
+    rekey_time = 0
+    mobike = no
+    local {{
+      auth = psk
+      id = {source}
+    }}
+    remote {{
+      auth = psk
+      id = {dut}
+    }}
+    children {{
+      {called(t.name)} {{
+        local_ts = {t.near}
+        remote_ts = {",".join(t.far)}
+        esp_proposals = {"-".join(suite.ike)}
+        rekey_time = 0
+      }}
+    }}
+  }}
+"""
+
+
+def _secret(t: Tunnel) -> str:
+    source, dut = t.ends
+    return f"""  ike-{called(t.name)} {{
+    id-source = {source}
+    id-dut = {dut}
+    secret = {t.secret}
+  }}
+"""

@@ -1,0 +1,105 @@
+"""VPP as the end of ESP tunnels, keyed by hand: an association each way and a policy database a link, on the inner port.
+
+Words: ipsec_cli.c of VPP 21.01 and later. Keys go into a file that VPP executes and that is gone with the command, since vppctl(1) would
+show them to everybody as its arguments. What vppctl says when it refuses may repeat the line, so keys are taken out of that.
+
+VPP asks its policies about ESP, AH and UDP only as packets come in (ipsec_input.c): TCP and ICMP that nobody encrypted pass from the
+source's side, but nothing goes back unencrypted, and the counters of the associations tell what went through them.
+
+Tried against transcripts of documented outputs only, never on a machine.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_network
+
+from dutlab.dut.ipsec import Held, carried, fed, refuse_own
+from dutlab.dut.ipsec_rules import Suite, Tunnel, hidden, lines
+from dutlab.dut.mode import UndoStep
+from dutlab.dut.pairs import network_pairs
+from dutlab.dut.privilege import Root
+from dutlab.dut.vpp_state import show
+from dutlab.errors import CommandFailed
+from dutlab.hosts.host import Host
+from dutlab.hosts.plain import plain
+from dutlab.spec.testbed import Testbed
+
+# format_ipsec_sa() and format_ipsec_policy() in ipsec_format.c
+_SPI = re.compile(r"^\[\d+\] sa \d+ \(\S+\) spi (\d+) ", re.MULTILINE)
+_BYTES = re.compile(r"packets[: ]\d+ bytes[: ](\d+)")
+_POLICY = re.compile(r"^\s+\[\d+\] priority ", re.MULTILINE)
+# `ipsec policy add` answers with the policy's place among the counters; nothing else answers when it was understood.
+_TAKEN = re.compile(r"policy-index:\d+\s*")
+_PROTECT, _BYPASS, _DISCARD = 100, 50, 10
+"""Priorities; the highest that fits decides."""
+
+
+@dataclass(frozen=True)
+class VppEnd:
+    """End of dut/ipsec.py."""
+
+    suite: Suite
+
+    async def undo(self, host: Host, testbed: Testbed) -> Sequence[UndoStep]:
+        """Raises HostError when there are associations or policies."""
+        refuse_own(host, await self.held(host), "`vppctl ipsec policy del …`, `vppctl ipsec sa del …`")
+        # The words of what is deleted hold no key, so tunnels with other keys say them as well.
+        away = [line for t in Tunnel.all_of(testbed, self.suite) for line in _away(t)]
+        script = "; ".join(f"vppctl {line}" for line in away)
+        return [(await Root.on(host)).step("sh", "-c", script, why="no tunnel, as it was found")]
+
+    async def apply(self, host: Host, tunnels: Sequence[Tunnel]) -> None:
+        """Raises CommandFailed with what VPP said, HostError."""
+        text = lines(*(tuple(_words(t, self.suite)) for t in tunnels))
+        done = await (await Root.on(host)).run(["sh", "-c", fed('vppctl exec "$f"')], stdin=text, check=False)
+        said = hidden(_TAKEN.sub("", plain(done.text)).strip() or done.stderr.decode("utf-8", "replace").strip(), tunnels)
+        if said or done.status != 0:  # vppctl ends with 0 whatever VPP says
+            raise CommandFailed(host=host.name, argv=done.argv, status=done.status, stderr_tail=said)
+
+    async def held(self, host: Host) -> Held:
+        """As VPP tells; `detail` without a number shows no keys."""
+        root = await Root.on(host)
+        associations, policies = await show(root, "ipsec", "sa", "detail"), await show(root, "ipsec", "spd")
+        return Held(carried(associations, _SPI, _BYTES), len(_POLICY.findall(policies)))
+
+    def policies(self, testbed: Testbed) -> int:
+        """A pair of networks is protected each way and discarded otherwise; the DUT's own packets, which are encrypted already, pass."""
+        return 3 * len(list(network_pairs(testbed))) + len(testbed.links)
+
+
+def _words(t: Tunnel, suite: Suite) -> Iterator[str]:
+    for start, end, spi, keys in t.associations:
+        tunnel = f"tunnel src {start} dst {end}{' inbound' if spi == t.spi_in else ''}"
+        yield f"ipsec sa add {spi} spi {spi} esp {suite.vpp.format(*keys)} {tunnel}"
+    yield f"ipsec spd add {t.spi_in}"
+    yield from (f"ipsec policy add {policy}" for policy in _policies(t))
+    yield f"set interface ipsec spd {t.link.dut_in.interface} {t.spi_in}"
+
+
+def _away(t: Tunnel) -> Iterator[str]:
+    yield f"set interface ipsec spd {shlex.quote(t.link.dut_in.interface)} {t.spi_in} del"
+    yield from (f"ipsec policy del {policy}" for policy in _policies(t))
+    yield f"ipsec spd del {t.spi_in}"
+    yield from (f"ipsec sa del {spi}" for _, _, spi, _ in t.associations)
+
+
+def _policies(t: Tunnel) -> Iterator[str]:
+    """`local` is the DUT's side in both directions."""
+    _, dut = t.ends
+    near = _range("remote", t.near)
+    version = "ip6 " if t.link.source_address.version == 6 else ""  # noqa: PLR2004 - the version number of the protocol itself
+    for far in t.far:
+        both = f"{_range('local', far)} {near}"
+        yield f"spd {t.spi_in} {version}inbound priority {_PROTECT} action protect sa {t.spi_in} {both}"
+        yield f"spd {t.spi_in} {version}inbound priority {_DISCARD} action discard {both}"
+        yield f"spd {t.spi_in} {version}outbound priority {_PROTECT} action protect sa {t.spi_out} {both}"
+    yield f"spd {t.spi_in} {version}outbound priority {_BYPASS} action bypass {_range('local', dut)} {near}"
+
+
+def _range(side: str, network: str) -> str:
+    of = ip_network(network)
+    return f"{side}-ip-range {of[0]} - {of[-1]}"

@@ -1,0 +1,102 @@
+"""VyOS as the end of ESP tunnels, by its own `vpn ipsec site-to-site`.
+
+VyOS sets no keys by hand: its configuration knows IKE alone, by a pre-shared secret, RSA or certificates (docs.vyos.io, Site-to-Site
+VPN), and what `ip xfrm` could set beside it would be no configuration of VyOS. So both ends agree on keys by IKEv2 before anything is
+measured, with lifetimes of a day, and the source needs strongSwan.
+
+Tried against transcripts of documented outputs only, never on a machine. The source's half was, against a strongSwan that was set as VyOS
+sets its own (peer.j2 of vyos-1x).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dutlab.dut.ipsec import Held, own_ipsec, refuse_own
+from dutlab.dut.ipsec_rules import Suite, Tunnel, hidden
+from dutlab.dut.linux_ipsec import held
+from dutlab.dut.mode import UndoStep
+from dutlab.dut.pairs import network_pairs
+from dutlab.dut.privilege import Root
+from dutlab.dut.strongswan import IKE_PROPOSAL, called
+from dutlab.dut.vyos_config import COMMIT, COMMIT_S, holds, script
+from dutlab.errors import CommandFailed
+from dutlab.hosts.host import Host
+from dutlab.spec.testbed import Testbed
+
+_TREES = ("vpn ipsec",)
+_GROUP = "dutlab"
+_LIFETIME_S = 86400
+"""The longest that VyOS takes, so that no key is exchanged while something is measured."""
+_DH_GROUPS = {"ecp256": 19}
+"""RFC 5903: as VyOS counts them."""
+
+
+@dataclass(frozen=True)
+class VyosEnd:
+    """End of dut/ipsec.py."""
+
+    suite: Suite
+
+    async def undo(self, host: Host, testbed: Testbed) -> Sequence[UndoStep]:
+        """Raises HostError when there is a `vpn ipsec`: its secrets would have to be written down to be put back."""
+        del testbed
+        if await holds(host, _TREES[0]):
+            raise own_ipsec(host, "`delete vpn ipsec`")
+        refuse_own(host, await self.held(host), "`reset vpn ipsec site-to-site all`")
+        return [UndoStep(host.name, COMMIT, script(_TREES, []), "no tunnel, as it was found")]
+
+    async def apply(self, host: Host, tunnels: Sequence[Tunnel]) -> None:
+        """Raises CommandFailed with what VyOS said, HostError."""
+        done = await host.run(COMMIT, stdin=script(_TREES, words(tunnels, self.suite)).encode(), timeout_s=COMMIT_S, check=False)
+        if done.status != 0:
+            said = hidden(done.stderr.decode("utf-8", "replace"), tunnels)
+            raise CommandFailed(host=host.name, argv=done.argv, status=done.status, stderr_tail=said)
+
+    async def held(self, host: Host) -> Held:
+        """As its Linux kernel tells."""
+        return await held(await Root.on(host))
+
+    def policies(self, testbed: Testbed) -> int:
+        """One each way a pair of networks, and one for what goes on: `connection-type respond` sets them before the peer has called."""
+        return 3 * len(list(network_pairs(testbed)))
+
+
+def words(tunnels: Sequence[Tunnel], suite: Suite) -> list[str]:
+    """The DUT's half, for its configuration mode."""
+    return [*_groups(suite), *(line for t in tunnels for line in _peer(t))]
+
+
+def _groups(suite: Suite) -> Iterator[str]:
+    encryption, hash_, group = IKE_PROPOSAL.split("-")
+    yield f"set vpn ipsec ike-group {_GROUP} key-exchange ikev2"
+    yield f"set vpn ipsec ike-group {_GROUP} lifetime {_LIFETIME_S}"
+    yield f"set vpn ipsec ike-group {_GROUP} proposal 1 dh-group {_DH_GROUPS[group]}"
+    yield f"set vpn ipsec ike-group {_GROUP} proposal 1 encryption {encryption}"
+    yield f"set vpn ipsec ike-group {_GROUP} proposal 1 hash {hash_}"
+    encryption, hash_ = suite.ike
+    yield f"set vpn ipsec esp-group {_GROUP} lifetime {_LIFETIME_S}"
+    yield f"set vpn ipsec esp-group {_GROUP} mode tunnel"
+    yield f"set vpn ipsec esp-group {_GROUP} pfs disable"
+    yield f"set vpn ipsec esp-group {_GROUP} proposal 1 encryption {encryption}"
+    yield f"set vpn ipsec esp-group {_GROUP} proposal 1 hash {hash_}"
+
+
+def _peer(t: Tunnel) -> Iterator[str]:
+    source, dut = t.ends
+    secret, peer = f"set vpn ipsec authentication psk {called(t.name)}", f"set vpn ipsec site-to-site peer {called(t.name)}"
+    yield f"set vpn ipsec interface {t.link.dut_in.interface}"
+    yield f"{secret} id {dut}"
+    yield f"{secret} id {source}"
+    yield f"{secret} secret {t.secret}"
+    yield f"{peer} authentication mode pre-shared-secret"
+    yield f"{peer} authentication local-id {dut}"
+    yield f"{peer} authentication remote-id {source}"
+    yield f"{peer} connection-type respond"
+    yield f"{peer} ike-group {_GROUP}"
+    yield f"{peer} default-esp-group {_GROUP}"
+    yield f"{peer} local-address {dut}"
+    yield f"{peer} remote-address {source}"
+    yield from (f"{peer} tunnel 1 local prefix {far}" for far in t.far)
+    yield f"{peer} tunnel 1 remote prefix {t.near}"

@@ -1,0 +1,220 @@
+"""The ends of tunnels on a real kernel, as far as it goes: what it refuses, policies and their way back, and keys that two daemons agree on."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from capability import have_esp, have_netns, have_strongswan, need
+from dutlab import labs
+from dutlab.cli.console import Console
+from dutlab.dut import family
+from dutlab.dut.ipsec import Held
+from dutlab.dut.ipsec_rules import AES_CBC_SHA256, AES_GCM, SUITES, Suite, Tunnel
+from dutlab.dut.linux_ipsec import XfrmEnd, away, held
+from dutlab.dut.strongswan import StrongswanEnd
+from dutlab.dut.vyos_ipsec import VyosEnd
+from dutlab.dut.vyos_ipsec import words as vyos_words
+from dutlab.errors import CommandFailed, HostError, ToolMissing
+from dutlab.hosts.host import Host, Process
+from dutlab.hosts.netns import NetnsHost
+from dutlab.runner.run import RunOptions, run
+from dutlab.runner.undo import carry_out
+from dutlab.spec.loader import load_experiment
+from dutlab.tools.engine import Engine, find_engine
+
+NOTHING = Held({}, 0)
+
+
+@pytest.fixture
+async def lab(label: str) -> AsyncIterator[labs.Lab]:
+    need("netns", have_netns())
+    yield await labs.up("three-node", label=label)
+    await labs.down(label)
+
+
+@pytest.fixture
+async def hosts(lab: labs.Lab) -> AsyncIterator[dict[str, Host]]:
+    hosts = lab.hosts()
+    yield hosts
+    for host in hosts.values():
+        await host.close()
+
+
+@pytest.mark.parametrize("mode", ["ipsec", "ipsec-cbc"])
+async def test_a_kernel_without_esp_is_refused_with_words_before_anything_changes(
+    lab: labs.Lab, hosts: dict[str, Host], mode: str, tmp_path: Path
+) -> None:
+    need("kernel without ESP", not have_esp())
+    said = rf"dut: its kernel cannot encrypt as mode {mode} needs: Error: Requested .* not found.; boot a kernel with CONFIG_INET_ESP \(module esp4\)"
+    before = await of_dut(hosts["dut"])
+    with pytest.raises(HostError, match=said):
+        await family("linux").modes_among(hosts)[mode].undo(hosts["dut"], lab.testbed)
+    assert await of_dut(hosts["dut"]) == before
+    (tmp_path / "e.yaml").write_text(
+        f"experiment: e\ntestbed: {{lab: three-node}}\nfactors: {{mode: [{mode}]}}\nrepeats: 1\nworkloads: [{{iperf3: {{duration: 1s, omit: 0s}}}}]\n"
+    )
+    options = RunOptions(runs=tmp_path / "runs", engine_binary=engine(), command=("dutlab", "run"))
+    with pytest.raises(HostError, match=said):
+        await run(load_experiment(tmp_path / "e.yaml"), b"", options, Console(), beside=tmp_path)
+
+
+@pytest.mark.parametrize("mode", ["ipsec", "ipsec-cbc"])
+async def test_a_router_of_tunnels_is_verified_by_packets_and_put_back(lab: labs.Lab, hosts: dict[str, Host], mode: str) -> None:
+    need("ESP", have_esp())
+    made = family("linux").modes_among(hosts)[mode]
+    prober = Engine(hosts, lab.testbed, lab.cpus, str(engine()))
+    before = await of_dut(hosts["dut"])
+    steps = await made.undo(hosts["dut"], lab.testbed)
+    await made.apply(hosts["dut"], lab.testbed)
+    assert [c for c in await made.verify(hosts["dut"], lab.testbed, prober) if not c.passed] == []
+    await carry_out(steps, hosts)
+    await prober.close()
+    assert await of_dut(hosts["dut"]) == before
+    assert await held(hosts["source"]) == NOTHING
+
+
+@pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
+async def test_policies_drop_what_is_not_encrypted_and_leave_nothing_behind(lab: labs.Lab, hosts: dict[str, Host], suite: Suite) -> None:
+    dut, end = hosts["dut"], XfrmEnd(suite, "router")
+    router = family("linux").modes["router"]
+    prober = Engine(hosts, lab.testbed, lab.cpus, str(engine()))
+    steps = [away(dut), *await router.undo(dut, lab.testbed)]
+    before = await of_dut(dut)
+    await router.apply(dut, lab.testbed)
+    assert (await prober.probe("a")).received == 10
+    policies = "".join(f"{line}\n" for t in Tunnel.all_of(lab.testbed, suite) for line in end.words(t) if " policy " in line)
+    await dut.run(["ip", "-batch", "-"], stdin=policies.encode())
+    assert await end.held(dut) == Held({}, end.policies(lab.testbed))
+    assert (await prober.probe("a")).received == 0
+    with pytest.raises(HostError, match="dut: it has IPsec of its own"):
+        await end.undo(dut, lab.testbed)
+    await carry_out(steps, hosts)
+    assert await of_dut(dut) == before
+    await router.apply(dut, lab.testbed)
+    assert (await prober.probe("a")).received == 10
+    await prober.close()
+
+
+class WithDaemon(NetnsHost):
+    """A namespace whose programs find the IKE daemon that a test started in it."""
+
+    folder = Path()
+
+    def _carry(self, argv: Sequence[str]) -> list[str]:
+        return super()._carry(["env", f"STRONGSWAN_CONF={self.folder}/strongswan.conf", *argv])
+
+
+@pytest.fixture
+async def daemons(lab: labs.Lab, tmp_path: Path) -> AsyncIterator[dict[str, WithDaemon]]:
+    need("strongswan", have_strongswan())
+    hosts: dict[str, WithDaemon] = {}
+    running: list[Process] = []
+    for name in ("source", "dut"):
+        folder = tmp_path / name
+        folder.mkdir()
+        conf = f"plugins {{ vici {{ socket = unix://{folder}/vici }} }}"
+        logged = f"filelog {{ log {{ path = {folder}/log\n default = 1\n cfg = 1\n flush_line = yes }} }}"
+        (folder / "strongswan.conf").write_text(
+            f"charon-systemd {{\n{conf}\n{logged}\njournal {{ default = -1 }} }}\nswanctl {{ socket = unix://{folder}/vici }}\n"
+        )
+        hosts[name] = WithDaemon(name, lab.namespaces[name])
+        hosts[name].folder = folder
+        running.append(await hosts[name].spawn(["charon-systemd"]))
+    for host in hosts.values():
+        for _ in range(50):
+            if (await host.run(["swanctl", "--stats"], check=False)).status == 0:
+                break
+            await asyncio.sleep(0.1)
+    yield hosts
+    for process in running:
+        await process.end(grace_s=5.0)
+    for host in hosts.values():
+        await host.close()
+
+
+@pytest.mark.parametrize(
+    ("suite", "chosen"), [(AES_GCM, "AES_GCM_16_128"), (AES_CBC_SHA256, "AES_CBC_128/HMAC_SHA2_256_128")], ids=["gcm", "cbc"]
+)
+async def test_the_source_agrees_on_keys_with_a_daemon_that_is_set_as_vyos_sets_its_own(
+    lab: labs.Lab, daemons: dict[str, WithDaemon], suite: Suite, chosen: str
+) -> None:
+    source, dut = daemons["source"], daemons["dut"]
+    tunnels = Tunnel.all_of(lab.testbed, suite)
+    (dut.folder / "as-vyos.conf").write_text(as_vyos_writes(vyos_words(tunnels, suite)))
+    await dut.run(["swanctl", "--load-all", "--noprompt", "--file", f"{dut.folder}/as-vyos.conf"])
+    assert (await held(dut)).policies == VyosEnd(suite).policies(lab.testbed), "they stand before the peer has called"
+    end = StrongswanEnd(suite)
+    if have_esp():
+        await end.undo(source, lab.testbed)
+        await end.apply(source, tunnels)
+    else:
+        with pytest.raises(HostError, match="source: its kernel cannot encrypt"):
+            await end.undo(source, lab.testbed)
+        with pytest.raises(CommandFailed, match="no CHILD_SA built"):
+            await end.apply(source, tunnels)
+    assert re.search(r"dutlab-a: #\d+, ESTABLISHED, IKEv2", (await source.run(["swanctl", "--list-sas"])).text)
+    assert f"selected proposal: ESP:{chosen}/NO_EXT_SEQ" in (dut.folder / "log").read_text()
+    with pytest.raises(HostError, match="source: it has IPsec of its own"):
+        await end.undo(source, lab.testbed)
+    await carry_out([end.away(source, lab.testbed)], {"source": source})
+    left = [await source.run(["swanctl", what]) for what in ("--list-conns", "--list-sas")]
+    assert [done.text for done in left] == ["", ""]
+    assert await held(source) == NOTHING
+
+
+def as_vyos_writes(lines: Sequence[str]) -> str:
+    """swanctl.conf of `set vpn ipsec` lines, as templates/ipsec/swanctl/peer.j2 of vyos-1x makes it."""
+    told = [line.removeprefix("set vpn ipsec ").split() for line in lines]
+
+    def values(*path: str) -> list[str]:
+        return [words[-1] for words in told if tuple(words[:-1]) == path]
+
+    def proposal(group: str) -> str:
+        (cipher,), (hash_,) = values(group, "dutlab", "proposal", "1", "encryption"), values(group, "dutlab", "proposal", "1", "hash")
+        return "-".join([cipher, hash_, *({"19": "ecp256"}[dh] for dh in values(group, "dutlab", "proposal", "1", "dh-group"))])
+
+    connections, secrets = "", ""
+    for peer in dict.fromkeys(words[2] for words in told if words[0] == "site-to-site"):
+        at = ("site-to-site", "peer", peer)
+        (local,), (remote,) = values(*at, "local-address"), values(*at, "remote-address")
+        ids = [*values(*at, "authentication", "local-id"), *values(*at, "authentication", "remote-id")]
+        action = {"respond": "trap"}[values(*at, "connection-type")[0]]
+        connections += f"""{peer} {{ proposals = {proposal("ike-group")}
+ version = 2
+ local_addrs = {local}
+ remote_addrs = {remote}
+ rekey_time = {values("ike-group", "dutlab", "lifetime")[0]}s
+ mobike = yes
+ keyingtries = 1
+ local {{ id = "{ids[0]}"
+ auth = psk }}
+ remote {{ id = "{ids[1]}"
+ auth = psk }}
+ children {{ {peer}-tunnel-1 {{ esp_proposals = {proposal("esp-group")}
+ life_time = {values("esp-group", "dutlab", "lifetime")[0]}s
+ local_ts = {",".join(values(*at, "tunnel", "1", "local", "prefix"))}
+ remote_ts = {",".join(values(*at, "tunnel", "1", "remote", "prefix"))}
+ mode = tunnel
+ start_action = {action} }} }} }}
+"""
+        known = "".join(f' id-{n} = "{who}"\n' for n, who in enumerate(values("authentication", "psk", peer, "id")))
+        secrets += f'ike-{peer} {{\n{known} secret = "{values("authentication", "psk", peer, "secret")[0]}" }}\n'
+    return f"connections {{ {connections} }}\nsecrets {{ {secrets} }}\n"
+
+
+def engine() -> Path:
+    """The program that makes frames."""
+    try:
+        return Path(find_engine())
+    except ToolMissing as e:
+        pytest.skip(str(e))
+
+
+async def of_dut(dut: Host) -> tuple[Held, str]:
+    """Tunnels, forwarding and rules."""
+    return await held(dut), (await dut.run(["sh", "-c", "cat /proc/sys/net/ipv4/ip_forward; nft list ruleset"])).text
