@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from dutlab.hosts.local import LocalHost
 from dutlab.sensors import bsd, cpu_watch, difference, systems
 from dutlab.sensors.freebsd_cpu import FREEBSD_CPU
 from dutlab.sensors.names import CONNTRACK_ENTRIES
-from dutlab.sensors.sampler import LINUX_CPU, samples
+from dutlab.sensors.openbsd_cpu import OPENBSD_CPU
+from dutlab.sensors.sampler import LINUX_CPU, WATCH_COST, Sampler, parse_reading, samples
 from dutlab.spec.known import FAMILY_MODES
 
 # netstat/if.c, inet.c; pfctl_parser.c print_status(); vmstat.c dointr()
@@ -161,7 +166,82 @@ def test_freebsds_cores_are_told_as_shares_of_each_second() -> None:
     assert (told["cpu0_idle_percent"], told["cpu1_idle_percent"]) == ((1.0, 0.0), (1.0, 100.0))
 
 
+# systat: print_header(), print_title(), a row a core (cpu.c); kern.cp_time: user,nice,sys,spin,intr,idle, the mean of the cores
+SYSTAT = """   1 users Load 1.08 0.54 0.21                             apu2.example 12:34:56
+
+CPU           User        Nice      System        Spin   Interrupt        Idle
+0            {user:4.1f}%        0.0%       10.0%        5.0%       40.0%       {idle:4.1f}%
+1             0.0%        0.0%        0.0%        0.0%        0.0%        100%
+2                -           -           -           -           -           -
+
+"""
+STAND_INS = {
+    "systat": r"""
+[ "$*" = "-a -B -s 0.05 cpu" ] || exit 1
+n=$(($(cat "$D/turns") + 1)); echo $n >"$D/turns"; [ -e "$D/$n" ] || exec sleep 60
+cat "$D/$n" """,
+    "sysctl": r"""
+case "$*" in
+  "-n kern.clockrate") echo "tick = 10000, hz = 100, profhz = 1024, stathz = 128" ;;
+  "-n kern.cp_time") echo "$((72 + 128 * $(cat "$D/turns"))),0,256,12,500,1000" ;;
+esac""",
+}
+
+
+class SpeaksOpenbsd(LocalHost):
+    """This machine, before whose programs stand those of a test."""
+
+    programs = Path()
+
+    def _carry(self, argv: Sequence[str]) -> list[str]:
+        return super()._carry(["env", f"PATH={self.programs}:{os.environ['PATH']}", f"D={self.programs}", *argv])
+
+
+def speaks_openbsd(folder: Path, programs: dict[str, str]) -> SpeaksOpenbsd:
+    for name, script in programs.items():
+        (folder / name).write_text(f"#!/bin/sh\n{script.strip()}\n")
+        (folder / name).chmod(0o755)
+    host = SpeaksOpenbsd("dut")
+    host.programs = folder
+    return host
+
+
+async def test_openbsds_cores_are_told_as_shares_of_each_turn(tmp_path: Path) -> None:
+    host = speaks_openbsd(tmp_path, STAND_INS)
+    for turn, (user, idle) in enumerate(((5, 40), (10, 35), (25.5, 19.5)), start=1):
+        (tmp_path / str(turn)).write_text(SYSTAT.format(user=user, idle=idle))
+    (tmp_path / "turns").write_text("0")
+    sampler = Sampler(host, interval_s=0.05, watch=OPENBSD_CPU)
+    await sampler.start()
+    while (tmp_path / "turns").read_text().strip() != "4":
+        await asyncio.sleep(0.01)
+    told = {(s.t_s, s.name): s.value for s in await sampler.stop()}
+    assert {t for t, _ in told} == {1.0, 2.0}
+    assert [told[t, "cpu0_user_percent"] for t in (1.0, 2.0)] == [10.0, 25.5]
+    assert [told[t, "cpu0_idle_percent"] for t in (1.0, 2.0)] == [35.0, 19.5]
+    assert (told[1.0, "cpu0_system_percent"], told[1.0, "cpu0_irq_percent"], told[2.0, "cpu1_idle_percent"]) == (15.0, 40.0, 100.0)
+    assert not [name for _, name in told if name.startswith("cpu2")], "a core that is off has no share"
+    assert told[1.0, WATCH_COST] >= 0
+    linux = {s.name for s in samples([parse_reading(LINUX), parse_reading(LATER)], host="dut") if s.sensor == "cpu"}
+    assert {name for _, name in told if name.startswith("cpu0")} == linux, "the names of Linux's"
+
+
+async def test_an_openbsd_whose_systat_fails_has_no_shares_and_is_not_kept_busy(tmp_path: Path) -> None:
+    (tmp_path / "turns").write_text("0")
+    host = speaks_openbsd(tmp_path, {**STAND_INS, "systat": 'echo >>"$D/asked"; exit 1'})
+    sampler = Sampler(host, interval_s=0.2, watch=OPENBSD_CPU)
+    await sampler.start()
+    await asyncio.sleep(0.5)
+    assert not [s for s in await sampler.stop() if s.sensor == "cpu"]
+    assert len((tmp_path / "asked").read_text()) <= 5
+
+
+LINUX = "\x1euptime\n1.0 1.0\n\x1estat\ncpu0 1 0 1 1 0 1 1 1\n\x1esoftnet\n\x1eown\n0m0s 0m0s\n"
+LATER = "\x1euptime\n2.0 1.0\n\x1estat\ncpu0 2 0 2 2 0 2 2 2\n\x1esoftnet\n\x1eown\n0m0s 0m0s\n"
+
+
 def test_cores_are_watched_in_the_words_of_the_family_or_not_at_all() -> None:
     assert cpu_watch("pfsense") is FREEBSD_CPU
     assert cpu_watch("vyos") is cpu_watch("linux") is LINUX_CPU
-    assert cpu_watch("openbsd-pf") is None
+    assert cpu_watch("openbsd-pf") is cpu_watch("openbsd") is OPENBSD_CPU
+    assert cpu_watch("windows") is None

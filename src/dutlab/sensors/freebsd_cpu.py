@@ -5,6 +5,8 @@ Tried against a transcript of documented outputs only, never on a machine.
 
 from __future__ import annotations
 
+import re
+
 from dutlab.sensors import procfs
 from dutlab.sensors.procfs import CpuTimes
 from dutlab.sensors.sampler import CpuWatch, Reading
@@ -22,6 +24,7 @@ done
 _STATES = 5
 """user nice sys intr idle (sys/resource.h)"""
 _USUAL_HZ = 127
+_STATHZ = re.compile(r"stathz = ([1-9]\d*)")
 
 
 def parse(text: str) -> Reading:
@@ -29,10 +32,14 @@ def parse(text: str) -> Reading:
     part = procfs.sections(text, "\x1e")
     ticks = [int(word) for word in part["times"].split()]
     cores = [ticks[at : at + _STATES] for at in range(0, len(ticks) - _STATES + 1, _STATES)]
-    hz = part["clockrate"].partition("stathz = ")[2].partition(" ")[0]
-    rate = int(hz) if hz.isdigit() and int(hz) else _USUAL_HZ
     cpus = {n: CpuTimes(user + nice, system, idle, interrupts, 0, 0) for n, (user, nice, system, interrupts, idle) in enumerate(cores)}
-    return Reading(sum(cores[0]) / rate if cores else 0.0, cpus, {}, procfs.shell_times_s(part.get("own", "")))
+    return Reading(sum(cores[0]) / ticks_per_s(part["clockrate"]) if cores else 0.0, cpus, {}, procfs.shell_times_s(part.get("own", "")))
+
+
+def ticks_per_s(clockrate: str) -> int:
+    """Of the statistics clock, from kern.clockrate of any BSD."""
+    found = _STATHZ.search(clockrate)
+    return int(found[1]) if found else _USUAL_HZ
 
 
 FREEBSD_CPU = CpuWatch(_LOOP, parse)

@@ -30,6 +30,9 @@ class CpuTimes:
     softirq: int
     steal: int
 
+    def __add__(self, other: CpuTimes) -> CpuTimes:
+        return CpuTimes(**{name: getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__})
+
     def percent_since(self, before: CpuTimes) -> dict[str, float] | None:
         """State → share of the time between the two readings; None when no tick passed or the clock went backwards."""
         parts = {name: getattr(self, name) - getattr(before, name) for name in self.__dataclass_fields__}

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Literal
 
 from dutlab.errors import CommandFailed, HostError
 from dutlab.hosts.host import Host, Process
@@ -54,6 +55,10 @@ class Reading:
     own_s: float
     """CPU time of the loop and its commands since it began."""
 
+    def after(self, before: Reading) -> Reading:
+        """Its cores' times on top of those of the turn before."""
+        return replace(self, cpus={n: times + before.cpus[n] if n in before.cpus else times for n, times in self.cpus.items()})
+
 
 @dataclass(frozen=True)
 class CpuWatch:
@@ -61,6 +66,8 @@ class CpuWatch:
 
     loop: str
     parse: Callable[[str], Reading]
+    since: Literal["boot", "turn"] = "boot"
+    """What the times of the cores are counted from: the host's start, or the end of the turn before."""
 
 
 class Sampler:
@@ -110,7 +117,9 @@ class Sampler:
         while line := await process.readline():
             block.append(line)
             if line == _END.encode():
-                self._readings.append(self._watch.parse(b"".join(block).decode("utf-8", "replace")))
+                reading = self._watch.parse(b"".join(block).decode("utf-8", "replace"))
+                added = self._watch.since == "turn" and self._readings
+                self._readings.append(reading.after(self._readings[-1]) if added else reading)
                 block = []
                 if not self._first.is_set():
                     self._first_at = time.monotonic()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dutlab.hosts.host import Host
 from dutlab.sensors import bsd, counters, vpp
 from dutlab.sensors.freebsd_cpu import FREEBSD_CPU
+from dutlab.sensors.openbsd_cpu import OPENBSD_CPU
 from dutlab.sensors.sampler import LINUX_CPU, CpuWatch
 
 
@@ -33,8 +34,14 @@ _COUNTING = {
     "openbsd-pf": _BSD,
     "vpp": _Counting(counters.SCRIPT.removesuffix("exit 0\n") + vpp.SCRIPT + "exit 0\n", _of_vpp),
 }
-# OpenBSD's sysctl(8) tells the times of all cores together only.
-_CPU = {"freebsd": FREEBSD_CPU, "freebsd-pf": FREEBSD_CPU, "pfsense": FREEBSD_CPU, "openbsd": None, "openbsd-pf": None, "windows": None}
+_CPU = {
+    "freebsd": FREEBSD_CPU,
+    "freebsd-pf": FREEBSD_CPU,
+    "pfsense": FREEBSD_CPU,
+    "openbsd": OPENBSD_CPU,
+    "openbsd-pf": OPENBSD_CPU,
+    "windows": None,
+}
 
 
 async def read_counters(host: Host, family: str = "linux") -> dict[str, float]:
