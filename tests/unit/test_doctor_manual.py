@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 from dutlab.analysis.doctor import Carried, CoreShare, Finding, Link, Patient, Port, Streams, Watched, examine
 
@@ -14,14 +15,14 @@ SLOW_LINK = {
     "address": "0000:03:00.0", "link_gts": 2.5, "link_width": 1, "link_gts_most": 8.0, "link_width_most": 8,
     "payload_bytes": 128, "payload_bytes_most": 512, "aspm": "L1",
 }  # fmt: skip
-SICK_CARD = {
+SICK_CARD: dict[str, Any] = {
     "kind": "physical", "mtu": 1500, "speed_mbps": 1000, "duplex": "half",
     "rings": {"most": {"rx": 4096}, "now": {"rx": 64}}, "coalescing": {"adaptive_rx": True, "rx_usecs": 50},
     "offloads_off_by_choice": ["tcp-segmentation-offload"], "pause_frames": {"autonegotiate": True, "rx": True, "tx": True},
     "irqs": {"40": {"cores_allowed": "0-3", "cores_now": "2", "name": "e0-TxRx-0"}, "41": {"cores_allowed": "0-3", "cores_now": "2", "name": "e0-TxRx-1"}},
     "near_cores": "0-1", "pcie": [SLOW_LINK], "optic": {"findings": ["rx power of lane 0 is -20 dBm, below its low alarm threshold -18 dBm"]},
 }  # fmt: skip
-SICK_HOST = {
+SICK_HOST: dict[str, Any] = {
     "kernel": {"name": "Linux"}, "clocksource": "hpet", "clocksources": ["tsc", "hpet"], "pcie_aspm_policy": "powersave",
     "cpu": {"governor": "powersave", "scaling_driver": "acpi-cpufreq", "boost": 0, "cores": 4, "numa_nodes": 2, "idle_exit_latency_us": 133,
             "min_khz": 800_000, "base_khz": 2_000_000, "max_khz": 3_000_000},
@@ -29,14 +30,14 @@ SICK_HOST = {
     "neighbours": {"e0": [{"state": "STALE", "confirmed_s": 60}]},
     "interfaces": {"e0": SICK_CARD},
 }  # fmt: skip
-SICK_BSD = {
+SICK_BSD: dict[str, Any] = {
     "kernel": {"name": "OpenBSD", "relinks_at_boot": True}, "sysctls": {"kern.pool_debug": "1", "hw.setperf": "0"},
     "interfaces": {"in0": {"mtu": 9000}, "out0": {"mtu": 9000}},
 }  # fmt: skip
 
 
 def everything() -> list[Finding]:
-    facts = {"source": SICK_HOST, "dut": SICK_BSD, "sink": {"interfaces": {"e1": {"mtu": 9014}}}}
+    facts: dict[str, dict[str, Any]] = {"source": SICK_HOST, "dut": SICK_BSD, "sink": {"interfaces": {"e1": {"mtu": 9014}}}}
     return examine(
         Patient(
             facts,

@@ -19,11 +19,13 @@ import re
 import shlex
 from collections.abc import Callable, Sequence
 
+from dutlab.hosts.plain import COLOURFUL
+
 MARK = b"\x1e"
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:= ")
 _PREAMBLE = (
     "PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C NO_COLOR=1 TERM=dumb; "
-    "export PATH LC_ALL NO_COLOR TERM; "
+    f"export PATH LC_ALL NO_COLOR TERM; unset {' '.join(COLOURFUL)}; "
 )
 _SCRIPT = (
     'command -v "$1" >/dev/null 2>&1 || { printf "\\036-\\n"; printf "\\036\\n\\036127\\n" >&2; exit 127; }; '

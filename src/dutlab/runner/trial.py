@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut.mode import Check
@@ -20,6 +21,9 @@ from dutlab.store.record import CommandRecord, DoubtRecord, TrialRecord, found_o
 STEAL_DOUBT_PERCENT = 1.0
 WATCH_DOUBT_PERCENT = 1.0
 """Stolen CPU time, averaged over a trial and its cores, above which the record says so."""
+CLOCK_STEP_S = 0.1
+_SLEW = 1e-3
+"""The kernel lets a time service slew by 500 parts in a million (adjtimex(2)); twice that is a step."""
 
 
 class CommandBook:
@@ -61,7 +65,7 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
 
     Raises HostError when a host vanished: such a trial has no record and is done again by `dutlab resume`.
     """
-    started = datetime.now(UTC)
+    started, began = datetime.now(UTC), time.monotonic()
     families = {name: stage.testbed.hosts[name].family for name in stage.hosts}
     before = {name: await read_counters(host, families[name]) for name, host in stage.hosts.items()}
     how = cpu_watch(families[DUT]) if "cpu" in watch and DUT in stage.hosts else None
@@ -77,16 +81,19 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
         samples = await sampler.stop() if sampler else []
     after = {name: await read_counters(host, families[name]) for name, host in stage.hosts.items()}
     counters = {name: difference(before[name], after[name]) for name in stage.hosts}
+    took = timedelta(seconds=time.monotonic() - began)
+    clock = _clock_set(datetime.now(UTC) - started, took)
     record = TrialRecord(
         trial=trial.number,
         status="failed" if why else "measured",
         why=why,
         cell=trial.cell,
         started=started,
-        ended=datetime.now(UTC),
+        ended=started + took,
         ceilings=trial.ceilings,
         doubts=[
-            DoubtRecord.of(d) for d in (*measured.doubts, *stage.marks, *_stolen(samples), *_watched(samples), *_unplugged(stage, counters))
+            DoubtRecord.of(d)
+            for d in (*measured.doubts, *stage.marks, *_stolen(samples), *_watched(samples), *_unplugged(stage, counters), *clock)
         ],
         checks=[asdict(c) for c in checks],
         commands=book.take(),
@@ -102,6 +109,14 @@ def _unplugged(stage: Stage, counters: Mapping[str, Mapping[str, float]]) -> Ite
         gone = {str(port): counters.get(port.host, {}).get(f"{port.interface}{CARRIER_CHANGES}", 0) for port in link.path}
         if ports := [port for port, changes in gone.items() if changes]:
             yield Doubt(DoubtKind.LINK_WENT_DOWN, detail=", ".join(ports), about=link.name)
+
+
+def _clock_set(shown: timedelta, took: timedelta) -> list[Doubt]:
+    """Whether this machine's wall clock went another way than time itself: by what it `shown` and what the trial `took`."""
+    by_s = (shown - took).total_seconds()
+    if abs(by_s) <= max(CLOCK_STEP_S, _SLEW * took.total_seconds()):
+        return []
+    return [Doubt(DoubtKind.CLOCK_JUMPED, detail=f"this machine, by {by_s:+.3f} s")]
 
 
 def _of_tool(measured: Measured, trial: Trial, started: datetime) -> list[Sample]:

@@ -1,0 +1,152 @@
+"""What can go wrong in mid-run, made for real: a wall clock that is set, a tool that hangs, a full disk over there, a login of another country.
+
+Elsewhere: host keys, keys, refusals, sudo and lost connections (test_ssh.py), a DUT that reboots (test_over_ssh.py), a cable that is pulled
+(test_cable_pulled.py), a tool that prints garbage or dies, a full disk here (test_main_job.py).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capability import need
+from dutlab.errors import HostError
+from dutlab.hosts.facts import collect_facts
+from dutlab.hosts.local import LocalHost
+from dutlab.hosts.ssh import SshHost
+from dutlab.hosts.ssh_login import Login
+from dutlab.tools.engine_copy import EngineFile, engine_on
+from dutlab.tools.find_engine import find_engine
+from processes import eventually, running_with
+
+CLOCK = Path(__file__).parents[1] / "wrong_clock.c"
+EXPERIMENT = """
+experiment: bad-luck
+testbed: {lab: three-node}
+factors: {mode: [nat]}
+workloads:
+  - iperf3: {streams: 1, omit: 0s, duration: 2s, links: [[a]]}
+repeats: 2
+"""
+
+
+@pytest.fixture
+def lab(python: str, python_env: dict[str, str], label: str, tmp_path: Path) -> Iterator[str]:
+    up = [python, "-m", "dutlab", "lab"]
+    subprocess.run([*up, "up", "three-node", "--label", label], cwd=tmp_path, env=python_env, check=True, capture_output=True)
+    yield label
+    subprocess.run([*up, "down", label], cwd=tmp_path, env=python_env, check=True, capture_output=True)
+
+
+def rules(label: str) -> str:
+    inside = ["ip", "netns", "exec", f"dutlab-{label}-dut"]
+    return subprocess.run([*inside, "nft", "list", "ruleset"], capture_output=True, text=True, check=True).stdout
+
+
+def records(tmp_path: Path) -> list[dict[str, Any]]:
+    return [json.loads(p.read_text()) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))]
+
+
+def begun(tmp_path: Path) -> bool:
+    journal = next(tmp_path.glob("runs/*/journal.jsonl"), None)
+    return journal is not None and "trial-started" in journal.read_text()
+
+
+def test_a_wall_clock_that_is_set_back_in_mid_trial_is_a_doubt_and_no_end(
+    python: str, python_env: dict[str, str], lab: str, tmp_path: Path
+) -> None:
+    need("cc", shutil.which("cc") is not None)
+    need("iperf3", shutil.which("iperf3") is not None)
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", tmp_path / "clock.so", CLOCK, "-ldl"], check=True)
+    (tmp_path / "seconds").write_text("0")
+    (tmp_path / "e.yaml").write_text(EXPERIMENT)
+    argv = [python, "-m", "dutlab", "run", "e.yaml", "--lab", lab]
+    env = {**python_env, "LD_PRELOAD": str(tmp_path / "clock.so"), "WRONG_CLOCK": str(tmp_path / "seconds")}
+    before = rules(lab)
+    with subprocess.Popen(argv, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as run:
+        assert eventually(lambda: begun(tmp_path), within_s=120)
+        time.sleep(0.5)  # in the middle of it
+        (tmp_path / "seconds").write_text("-3600")
+        _, said = run.communicate(timeout=90)
+    assert run.returncode == 0, said
+    set_back, after = records(tmp_path)
+    (doubt,) = (d for d in set_back["doubts"] if d["kind"] == "CLOCK_JUMPED")
+    assert doubt["detail"] in {f"this machine, by -3{digits} s" for digits in ("600.000", "599.999", "600.001")}
+    assert set_back["ended"] > set_back["started"]
+    assert set_back["figures"]["a"]["goodput_bps"] > 0
+    assert not [d for d in after["doubts"] if d["kind"] == "CLOCK_JUMPED"]
+    assert rules(lab) == before
+    report = subprocess.run([python, "-m", "dutlab", "report", *map(str, tmp_path.glob("runs/*")), "--format", "md"],
+                            cwd=tmp_path, env=python_env, capture_output=True, text=True)  # fmt: skip
+    assert report.returncode == 0 and "a host's clock was set during the trial" in report.stdout + "".join(
+        p.read_text() for p in tmp_path.rglob("*.md")
+    )
+
+
+def test_a_tool_that_hangs_is_ended_with_all_it_started_and_costs_its_own_trials_only(
+    python: str, python_env: dict[str, str], lab: str, marker: str, tmp_path: Path
+) -> None:
+    real = shutil.which("iperf3")
+    need("iperf3", real is not None)
+    program = tmp_path / "bin" / "iperf3"
+    program.parent.mkdir()
+    # It hangs once, deaf to SIGTERM and with a child; the second time it works.
+    program.write_text(f"""#!/bin/sh
+case "$*" in *-v*|*-s*) exec {real} "$@";; esac
+[ -e {tmp_path}/hung ] && exec {real} "$@"
+touch {tmp_path}/hung; trap '' TERM; sleep {marker} & while :; do sleep {marker}; done
+""")
+    program.chmod(0o755)
+    (tmp_path / "e.yaml").write_text(EXPERIMENT)
+    before = rules(lab)
+    argv = [python, "-m", "dutlab", "run", "e.yaml", "--lab", lab]
+    env = {**python_env, "PATH": f"{program.parent}:{os.environ['PATH']}"}
+    done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    hung, after = records(tmp_path)
+    assert (hung["status"], after["status"]) == ("failed", "measured")
+    assert "the client did not end within 17 s and was ended" in hung["why"]
+    assert running_with(marker) == []
+    assert rules(lab) == before
+
+
+async def test_an_engine_that_does_not_fit_on_the_disk_over_there_says_so_and_leaves_nothing(ssh_login: Login) -> None:
+    engine, host = await EngineFile.read(Path(find_engine())), SshHost(ssh_login)
+    await host.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", "/var/tmp"])  # in the mount namespace of this sshd alone
+    with pytest.raises(HostError, match=r"box: cannot write /var/tmp/dutlab-engine-\w+: No space left on device; free space there"):
+        async with engine_on(host, engine):
+            pass
+    assert (await host.run(["ls", "-A", "/var/tmp"])).text == ""
+    await host.run(["umount", "/var/tmp"])
+    await host.close()
+
+
+async def test_a_login_of_another_language_with_colours_changes_no_output(ssh_login: Login) -> None:
+    assert ssh_login.config
+    keys = ssh_login.config[0].parent / "authorized_keys"
+    colourful = "LC_ALL=de_DE.UTF-8 LANG=de_DE.UTF-8 LANGUAGE=de CLICOLOR_FORCE=1 FORCE_COLOR=1 TERM=xterm-256color"
+    greeting = "printf '\\\\033[31mWillkommen\\\\033[0m\\\\n'"
+    keys.write_text(f'command="export {colourful}; {greeting}; eval \\"$SSH_ORIGINAL_COMMAND\\"" {keys.read_text()}')
+    host = SshHost(ssh_login)
+    told = (
+        await host.run(
+            ["sh", "-c", "echo $LC_ALL,$NO_COLOR,$TERM,$CLICOLOR_FORCE,$FORCE_COLOR; ls /no/such 2>&1; ip -br link show lo"], check=False
+        )
+    ).text
+    assert told.splitlines()[0] == "C,1,dumb,,"
+    assert "No such file or directory" in told
+    facts = await collect_facts(host, ["lo"])
+    here = await collect_facts(LocalHost("here"), ["lo"])
+    for fact in ("os", "kernel", "cpu", "mitigations"):
+        assert facts[fact] == here[fact]
+    assert "\x1b" not in told + json.dumps(facts)
+    await host.close()
