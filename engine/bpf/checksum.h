@@ -67,7 +67,8 @@ static __noinline int is_sound(struct xdp_md *ctx)
 		if (p + 40 > data_end)
 			return 0;
 		length = bpf_ntohs(*(__u16 *)(p + 4));
-		s.end = f->l4 + length;
+		s.end = f->l3 + 40 + length;
+		length = s.end - f->l4;
 		for (int i = 0; i < 8; i++)
 			s.sum += *(__u32 *)(p + 8 + 4 * i);
 	}

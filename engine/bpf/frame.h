@@ -11,6 +11,11 @@
 #define PROTO_TCP 6
 #define PROTO_UDP 17
 #define PROTO_ICMPV6 58
+#define EXTENSIONS 4 /* headers of IPv6 that are passed over, as engine/wire/src/extension.rs does */
+#define PROTO_HOP_BY_HOP 0
+#define PROTO_ROUTING 43
+#define PROTO_FRAGMENT 44
+#define PROTO_DESTINATION_OPTIONS 60
 
 struct found {
 	__u16 l3, l4, probe; /* offsets; probe == 0: not ours */
@@ -22,7 +27,13 @@ static __always_inline int is_tag(__u16 type)
 	return type == bpf_htons(0x8100) || type == bpf_htons(0x88a8) || type == bpf_htons(0x9100);
 }
 
-/* Finds where a probe would lie: Ethernet, up to four tags, IPv4 with options or IPv6, UDP, TCP with options, ICMP echo.
+static __always_inline int is_extension(__u8 protocol)
+{
+	return protocol == PROTO_HOP_BY_HOP || protocol == PROTO_ROUTING || protocol == PROTO_FRAGMENT ||
+	       protocol == PROTO_DESTINATION_OPTIONS;
+}
+
+/* Finds where a probe would lie: Ethernet, up to four tags, IPv4 with options or IPv6 with extension headers, UDP, TCP with options, ICMP echo.
  * Returns the place, or 0. */
 static __noinline int find(struct xdp_md *ctx, struct found *f)
 {
@@ -63,6 +74,22 @@ static __noinline int find(struct xdp_md *ctx, struct found *f)
 		f->version = 6;
 		f->protocol = p[6];
 		l4 = l3 + 40;
+		for (int i = 0; i < EXTENSIONS && is_extension(f->protocol); i++) {
+			p = data + (l4 & 0x7f);
+			if ((void *)p + 8 > data_end)
+				return 0;
+			if (f->protocol == PROTO_FRAGMENT) {
+				/* A part of a packet need not have a transport header. */
+				if (*(__u16 *)(p + 2) & bpf_htons(0xfff9))
+					return 0;
+				l4 += 8;
+			} else {
+				l4 += (p[1] + 1) << 3;
+			}
+			f->protocol = p[0];
+			if (l4 > 0x7f)
+				return 0;
+		}
 	} else {
 		return 0;
 	}

@@ -23,7 +23,10 @@ FCS_BYTES = 4
 ETH_L1_OVERHEAD_BYTES = 7 + 1 + 12  # preamble, start delimiter, inter-frame gap (IEEE 802.3)
 SHORTEST_FRAME = FrameBytes(64)
 LONGEST_STANDARD_FRAME = FrameBytes(1518)
+SHORTEST_IPV6_FRAME = FrameBytes(84)
+"""The shortest one over IPv6 that has room for UDP and a probe: it stands for 64 there."""
 RFC2544_FRAME_SIZES = tuple(FrameBytes(n) for n in (64, 128, 256, 512, 1024, 1280, 1518))  # RFC 2544 section 9.1
+RFC5180_FRAME_SIZES = (SHORTEST_IPV6_FRAME, *RFC2544_FRAME_SIZES[1:])  # RFC 5180 section 5.1.1
 
 _NUMBER = r"(?P<n>[0-9]{1,18}(?:\.[0-9]{1,18})?|\.[0-9]{1,18})"
 _DURATION = re.compile(rf"{_NUMBER}\s*(?P<u>ns|us|µs|μs|ms|s|min|h|d)")  # both of Unicode's micro signs

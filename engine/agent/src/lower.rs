@@ -12,12 +12,12 @@ use dutlab_port as port;
 use dutlab_port::iface::Interface;
 use dutlab_port::pcap::Replay;
 use dutlab_port::speed;
-use dutlab_protocol::plan::{self, Rate, RawStream, SendPlan, Stream};
+use dutlab_protocol::plan::{self, ExtensionHeader, Rate, RawStream, SendPlan, Stream};
 use dutlab_protocol::reply::{ArmedSize, ArmedStream};
 use dutlab_traffic::{Profile, Sizes};
 use dutlab_units::{FrameSize, Nanos};
 use dutlab_wire::frame::{FrameRepr, Transport};
-use dutlab_wire::{Layout, Mac, Probe, probe, tcp, vlan};
+use dutlab_wire::{Extension, Layout, Mac, Probe, extension, probe, tcp, vlan};
 use std::sync::Arc;
 
 /// Between the first sequence numbers of connection requests: odd, so that 2^32 of them differ, and far apart.
@@ -158,6 +158,10 @@ fn lower_stream(s: &Stream, iface: &Interface) -> Result<One, Vec<String>> {
     if s.vlans.iter().any(|v| v.id > 4095 || v.priority > 7) || tags.len() > 2 {
         keep("vlans", "at most two tags, ids up to 4095, priorities up to 7".into());
     }
+    let extensions: Vec<_> = s.extension_headers.iter().map(|e| lower_extension(*e)).collect();
+    if extensions.len() > extension::MOST || extensions.iter().skip(1).any(|e| *e == Extension::HopByHop) {
+        keep("extension_headers", format!("at most {} headers, hop_by_hop only as the first", extension::MOST));
+    }
     let source_mac = s.source_mac.as_deref().map_or(Ok(Mac(iface.mac)), str::parse);
     let source_mac = source_mac.map_err(|e| keep("source_mac", e.to_string())).unwrap_or_default();
     let destination_mac =
@@ -182,6 +186,7 @@ fn lower_stream(s: &Stream, iface: &Interface) -> Result<One, Vec<String>> {
         source_port: from.1,
         destination_port: to.1,
         ttl: s.ttl,
+        extensions: &extensions,
     };
     let mean = sizes.as_ref().map_or(64.0, Sizes::mean);
     let speed = || speed::of(&iface.name);
@@ -242,6 +247,15 @@ fn counter(s: &Stream, layout: &Layout, sizes: &Sizes) -> Option<port::Counter> 
         plan::Transport::IcmpEcho => (0, flows, 1),
     };
     Some(port::Counter { at: at as u16, length, start, every, step, in_checksum: true })
+}
+
+const fn lower_extension(header: ExtensionHeader) -> Extension {
+    match header {
+        ExtensionHeader::HopByHop => Extension::HopByHop,
+        ExtensionHeader::Routing => Extension::Routing,
+        ExtensionHeader::Fragment => Extension::Fragment,
+        ExtensionHeader::DestinationOptions => Extension::DestinationOptions,
+    }
 }
 
 fn lower_vlan(v: plan::Vlan, place: usize, count: usize) -> vlan::Repr {

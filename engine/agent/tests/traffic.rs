@@ -271,6 +271,49 @@ fn every_address_of_a_prefix_is_hit_by_each_back_end_with_right_checksums() {
 }
 
 #[test]
+fn extension_headers_are_sent_and_passed_over_by_each_back_end_in_both_places() {
+    if !netns_or_skip() {
+        return;
+    }
+    // The chain of RFC 5180 section 5.3, and what each router looks at.
+    // tcpdump does not look at checksums behind a fragment header.
+    let chains = [
+        (
+            1,
+            json!(["routing", "destination_options", "fragment"]),
+            "type=2, segleft=0, rsv=0x0, [0]2001:2:0:ff00::1) DSTOPT (padn) frag (0x00000001:0|158) 40000 > 5001: UDP, length 150",
+        ),
+        (2, json!(["hop_by_hop"]), "HBH (padn) 40000 > 5001: [udp sum ok] UDP, length 182"),
+    ];
+    for (sends, receives) in [("af_packet", "xdp"), ("xdp", "af_packet")] {
+        let lab = Lab::direct();
+        for end in ["source", "sink"] {
+            lab.exec(end, &["ethtool", "-K", "eth-a", "gro", "on"]); // without NAPI a veth takes no redirected frames
+        }
+        let (mut sink, mut source) = (lab.sink(), lab.source());
+        sink.open_with(receives);
+        source.open_with(sends);
+        for (number, chain, printed) in &chains {
+            let mut stream = lab.stream(*number, &json!({"fixed_bytes": 256}), &json!({"pps": 5000.0}));
+            (stream["source"], stream["destination"], stream["frames"]) =
+                (json!("2001:2::1"), json!("2001:2:0:ff00::1"), json!(500));
+            stream["extension_headers"] = chain.clone();
+            stream["flows"] =
+                json!({"count": 256, "destination_addresses": 256, "destination_prefix_length": 64, "seed": 1});
+            // An XDP program takes frames before tcpdump can.
+            let dump = (receives == "af_packet").then(|| Dump::start(&lab, 500, "ip6 src 2001:2::1"));
+            let (_, received) = send(&mut source, Some(&mut sink), &json!({"streams": [stream]}));
+            let r = &received["streams"][0];
+            let counted = (&r["received"], &r["corrupted"], &r["lost"]);
+            assert_eq!(counted, (&json!(500), &json!(0), &json!(0)), "{sends} to {receives}: {received}");
+            if let Some(seen) = dump.map(Dump::lines) {
+                assert_eq!(seen.matches(printed).count(), 500, "{sends}:\n{}", &seen[..600]);
+            }
+        }
+    }
+}
+
+#[test]
 fn a_million_flows_take_less_than_256_megabytes_and_keep_the_rate() {
     if !netns_or_skip() {
         return;

@@ -2,11 +2,15 @@
 
 use dutlab_units::Nanos;
 use dutlab_wire::frame::Transport;
-use dutlab_wire::{FrameRepr, Mac, Probe, tcp, vlan};
+use dutlab_wire::{Extension, FrameRepr, Mac, Probe, tcp, vlan};
 use std::net::IpAddr;
 
 /// The page that shows every operation.
 const PROTOCOL_PAGE: &str = include_str!("../../../docs/reference/engine-protocol.md");
+
+/// Every extension header, in the order of RFC 8200 section 4.1.
+const CHAIN: [Extension; 4] =
+    [Extension::HopByHop, Extension::Routing, Extension::Fragment, Extension::DestinationOptions];
 
 /// Frames of every kind that we send, and some that we do not.
 ///
@@ -32,8 +36,9 @@ pub fn frames() -> Vec<Vec<u8>> {
                     source_port: 40_000,
                     destination_port: 5001,
                     ttl: 64,
+                    extensions: if source.is_ipv6() { &CHAIN } else { &[] },
                 };
-                let mut b = vec![0; 124];
+                let mut b = vec![0; 172];
                 let probe = Probe { stream: 7, sequence: 3, sent: Nanos(0x0102_0304_0506_0708) };
                 repr.emit(&probe, &mut b).expect("room for all headers");
                 all.push(b);

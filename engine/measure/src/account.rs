@@ -169,6 +169,7 @@ mod tests {
             source_port: 1000 + u16::try_from(sequence % 3).unwrap(),
             destination_port: 2,
             ttl: 9,
+            extensions: &[],
         };
         let mut b = vec![0; 60];
         repr.emit(&Probe { stream, sequence, sent: Nanos(sent) }, &mut b).unwrap();

@@ -85,6 +85,9 @@ pub struct Stream {
     /// What the probe travels in.
     #[serde(default)]
     pub transport: Transport,
+    /// Headers between that of IPv6 and the transport, at most 4 in this order; IPv4 has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extension_headers: Vec<ExtensionHeader>,
     /// Source port (ICMP echo: the identifier).
     pub source_port: u16,
     /// Destination port (unused by ICMP echo).
@@ -162,6 +165,20 @@ pub enum Transport {
     TcpSyn,
     /// ICMP or `ICMPv6` echo requests. Each flow is an identifier, whose sequence number counts its frames.
     IcmpEcho,
+}
+
+/// An IPv6 extension header that means nothing to anybody on the way, as long as RFC 5180 section 5.3 has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ExtensionHeader {
+    /// Options that each router on the way looks at: 8 bytes of padding. First in its chain.
+    HopByHop,
+    /// A routing header of type 2, 24 bytes, with no segments left.
+    Routing,
+    /// A fragment header, 8 bytes; the packet is whole.
+    Fragment,
+    /// Options that the destination looks at: 8 bytes of padding.
+    DestinationOptions,
 }
 
 /// Many flows in one stream, the same set in every trial with the same plan. Frame n belongs to flow n mod `count`: as

@@ -2,7 +2,7 @@
 
 use crate::checksum::{Sum, pseudo_header};
 use crate::ethernet::Mac;
-use crate::{Probe, ethernet, icmp, ipv4, ipv6, probe, tcp, udp, vlan};
+use crate::{Extension, Probe, ethernet, extension, icmp, ipv4, ipv6, probe, tcp, udp, vlan};
 use std::net::IpAddr;
 
 /// The header in front of the probe.
@@ -37,6 +37,8 @@ pub struct FrameRepr<'a> {
     pub destination_port: u16,
     /// Time to live, or hop limit.
     pub ttl: u8,
+    /// Headers between that of IPv6 and the transport; IPv4 has none.
+    pub extensions: &'a [Extension],
 }
 
 /// Where in a frame the things stand that change from frame to frame.
@@ -73,6 +75,8 @@ pub struct Layout {
 pub enum FrameError {
     /// Source is IPv4 and destination IPv6, or the other way round.
     MixedFamilies,
+    /// Extension headers, and the addresses are IPv4.
+    ExtensionsOfIpv4,
     /// The headers and the probe need more room than the frame has; lengths in bytes with FCS.
     TooShort {
         /// Bytes that were asked for.
@@ -86,6 +90,9 @@ impl std::fmt::Display for FrameError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::MixedFamilies => write!(f, "source and destination must both be IPv4 or both be IPv6"),
+            Self::ExtensionsOfIpv4 => {
+                write!(f, "IPv4 has no extension headers; give IPv6 addresses, or leave them out")
+            }
             Self::TooShort { asked, least } => {
                 write!(f, "a frame of {asked} bytes has no room for these headers and the probe: {least} is the least")
             }
@@ -104,7 +111,10 @@ impl FrameRepr<'_> {
             _ => return Err(FrameError::MixedFamilies),
         };
         let ip_at = ethernet::LEN + vlan::LEN * self.vlans.len();
-        let transport_at = ip_at + if v6 { ipv6::LEN } else { ipv4::LEN };
+        if !v6 && !self.extensions.is_empty() {
+            return Err(FrameError::ExtensionsOfIpv4);
+        }
+        let transport_at = ip_at + if v6 { ipv6::LEN + extension::length(self.extensions) } else { ipv4::LEN };
         let (source_port, destination_port, checksum, number, length) = match self.transport {
             Transport::Udp => (0, Some(2), udp::CHECKSUM_AT, None, udp::LEN),
             Transport::Tcp(_) => (0, Some(2), tcp::CHECKSUM_AT, Some((tcp::SEQUENCE_AT, 4)), tcp::LEN),
@@ -153,8 +163,11 @@ impl FrameRepr<'_> {
                     .emit(&mut b[layout.ip_at..]);
             }
             (IpAddr::V6(source), IpAddr::V6(destination)) => {
-                ipv6::Repr { source, destination, next_header: protocol, hop_limit: self.ttl, payload_length }
-                    .emit(&mut b[layout.ip_at..]);
+                let (header, rest) = b[layout.ip_at..].split_at_mut(ipv6::LEN);
+                #[expect(clippy::cast_possible_truncation, reason = "no frame size is above 9242 bytes")]
+                let payload_length = rest.len() as u16;
+                let next_header = extension::emit(self.extensions, protocol, destination, rest);
+                ipv6::Repr { source, destination, next_header, hop_limit: self.ttl, payload_length }.emit(header);
             }
             _ => return Err(FrameError::MixedFamilies),
         }
@@ -216,6 +229,7 @@ mod tests {
             source_port: 40000,
             destination_port: 5001,
             ttl: 64,
+            extensions: &[],
         }
     }
 
@@ -243,8 +257,40 @@ mod tests {
         assert_eq!(err, FrameError::TooShort { asked: 63, least: 64 });
         let v6 = FrameRepr { source: "::1".parse().unwrap(), destination: "::2".parse().unwrap(), ..repr() };
         assert_eq!(v6.emit(&PROBE, &mut [0; 60]), Err(FrameError::TooShort { asked: 64, least: 84 }));
+        let chain = FrameRepr { extensions: &[Extension::Routing, Extension::Fragment], ..v6 };
+        assert_eq!(chain.emit(&PROBE, &mut [0; 80]), Err(FrameError::TooShort { asked: 84, least: 84 + 32 }));
+        assert_eq!(
+            FrameRepr { extensions: &[Extension::Fragment], ..repr() }.layout(),
+            Err(FrameError::ExtensionsOfIpv4)
+        );
         let mixed = FrameRepr { source: "::1".parse().unwrap(), ..repr() };
         assert_eq!(mixed.layout(), Err(FrameError::MixedFamilies));
+    }
+
+    // UDP checksum by hand: it covers no extension header, and its pseudo-header has UDP's length and protocol (RFC 8200
+    // section 8.1). 2001+0002+0001+2001+0002+0001+0001+001a+0011 = 4034, UDP 9c40+1389+001a = afe3, probe as above
+    // e198: 1_d1af; d1af+1 = d1b0; its complement is 2e4f.
+    #[rustfmt::skip]
+    const WITH_OPTIONS: [u8; 40 + 8 + 8 + 18] = [
+        0x60, 0, 0, 0, 0, 34, 60, 64,
+        0x20, 0x01, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1,
+        0x20, 0x01, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1,
+        17, 0, 1, 4, 0, 0, 0, 0,
+        0x9c, 0x40, 0x13, 0x89, 0, 26, 0x2e, 0x4f,
+        0xd1, 0x7a, 0, 7, 0, 0, 0, 0, 0, 3, 1, 2, 3, 4, 5, 6, 7, 8,
+    ];
+
+    #[test]
+    fn extension_headers_stand_in_front_of_the_transport_and_outside_of_its_checksum() {
+        let repr = FrameRepr {
+            source: "2001:2::1".parse().unwrap(),
+            destination: "2001:2:0:1::1".parse().unwrap(),
+            extensions: &[Extension::DestinationOptions],
+            ..repr()
+        };
+        let mut b = [0xff; 14 + WITH_OPTIONS.len()];
+        repr.emit(&PROBE, &mut b).unwrap();
+        assert_eq!(b[14..], WITH_OPTIONS);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! IPv6 headers (RFC 8200 section 3). Extension headers are not looked into.
+//! IPv6 headers (RFC 8200 section 3). [`extension`](crate::extension) has what may follow.
 
 use crate::u16_at;
 use std::net::Ipv6Addr;

@@ -7,6 +7,7 @@
 
 pub mod checksum;
 pub mod ethernet;
+pub mod extension;
 pub mod frame;
 pub mod icmp;
 pub mod ipv4;
@@ -19,6 +20,7 @@ pub mod udp;
 pub mod vlan;
 
 pub use ethernet::Mac;
+pub use extension::Extension;
 pub use frame::{FrameRepr, Layout};
 pub use probe::Probe;
 pub use seen::{Found, Seen};

@@ -5,7 +5,7 @@
 //! probe and all that follows: the frame needs room for 20 bytes then.
 
 use crate::checksum::{Sum, pseudo_header};
-use crate::{Probe, ethernet, icmp, ipv4, ipv6, probe, tcp, udp, vlan};
+use crate::{Probe, ethernet, extension, icmp, ipv4, ipv6, probe, tcp, udp, vlan};
 use std::fmt;
 use std::net::IpAddr;
 
@@ -114,7 +114,9 @@ fn carrier(frame: &[u8]) -> Option<Carrier> {
         }
         ethernet::IPV6 => {
             let p = ipv6::Packet::new(&frame[ip_at..])?;
-            (IpAddr::V6(p.source()), IpAddr::V6(p.destination()), p.next_header(), ipv6::LEN, p.payload().len())
+            let (protocol, at) = extension::skip(p.next_header(), p.payload())?;
+            let (header, length) = (ipv6::LEN + at, p.payload().len() - at);
+            (IpAddr::V6(p.source()), IpAddr::V6(p.destination()), protocol, header, length)
         }
         _ => return None,
     };
@@ -146,7 +148,7 @@ fn carrier(frame: &[u8]) -> Option<Carrier> {
 mod tests {
     use super::*;
     use crate::frame::{FrameRepr, Transport};
-    use crate::{Mac, Seen};
+    use crate::{Extension, Mac, Seen};
     use dutlab_units::Nanos;
     use proptest::prelude::*;
 
@@ -164,6 +166,7 @@ mod tests {
             source_port: 1,
             destination_port: 2,
             ttl: 64,
+            extensions: if v6 { &[Extension::DestinationOptions] } else { &[] },
         };
         let mut b = vec![0; length];
         let other = Probe { stream: 1, sequence: 2, sent: Nanos(3) };

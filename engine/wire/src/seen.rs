@@ -5,7 +5,7 @@
 //! drops such frames by their FCS. UDP over IPv4 without a checksum (0) cannot be corrupted.
 
 use crate::checksum::{Sum, pseudo_header};
-use crate::{Probe, ethernet, icmp, ipv4, ipv6, tcp, udp, vlan};
+use crate::{Probe, ethernet, extension, icmp, ipv4, ipv6, tcp, udp, vlan};
 use std::net::IpAddr;
 
 /// A probe in a frame that arrived, and who the frame claims to be from.
@@ -58,7 +58,8 @@ fn find(frame: &[u8]) -> Option<Found> {
         }
         ethernet::IPV6 => {
             let ip = ipv6::Packet::new(payload)?;
-            in_transport(ip.next_header(), ip.payload(), IpAddr::V6(ip.source()), IpAddr::V6(ip.destination()))
+            let (protocol, at) = extension::skip(ip.next_header(), ip.payload())?;
+            in_transport(protocol, &ip.payload()[at..], IpAddr::V6(ip.source()), IpAddr::V6(ip.destination()))
         }
         _ => None,
     }
@@ -91,7 +92,7 @@ fn in_transport(protocol: u8, b: &[u8], source: IpAddr, destination: IpAddr) -> 
 mod tests {
     use super::*;
     use crate::frame::{FrameRepr, Transport};
-    use crate::{Mac, probe};
+    use crate::{Extension, Mac, probe};
     use dutlab_units::Nanos;
     use proptest::prelude::*;
 
@@ -108,6 +109,7 @@ mod tests {
             source_port: 40000,
             destination_port: 5001,
             ttl: 64,
+            extensions: &[],
         }
     }
 
@@ -128,6 +130,9 @@ mod tests {
         (any::<bool>(), 0_u8..4, 0_usize..3, any::<u16>(), any::<u16>(), any::<[u8; 16]>(), any::<[u8; 16]>())
     }
 
+    const CHAIN: [Extension; 4] =
+        [Extension::HopByHop, Extension::Routing, Extension::DestinationOptions, Extension::Fragment];
+
     const TAGS: [vlan::Repr; 2] = [
         vlan::Repr { tpid: vlan::SERVICE, id: 100, priority: 1 },
         vlan::Repr { tpid: vlan::CUSTOMER, id: 7, priority: 0 },
@@ -136,13 +141,13 @@ mod tests {
     proptest! {
         #[test]
         fn every_kind_of_frame_is_found_again_and_another_library_agrees_on_its_checksums(
-            (v6, kind, tags, source_port, destination_port, s, d) in any_repr(), more in 0_usize..1400,
+            (v6, kind, tags, source_port, destination_port, s, d) in any_repr(), more in 0_usize..1400, extensions in 0_usize..=4,
         ) {
             let ip = |b: [u8; 16]| if v6 { IpAddr::from(b) } else { IpAddr::from([b[0], b[1], b[2], b[3]]) };
             let transport = [Transport::Udp, Transport::Tcp(tcp::SYN), Transport::Tcp(tcp::ACK), Transport::IcmpEcho];
             let repr = FrameRepr {
                 vlans: &TAGS[..tags], source: ip(s), destination: ip(d), transport: transport[usize::from(kind)],
-                source_port, destination_port, ..repr()
+                source_port, destination_port, extensions: if v6 { &CHAIN[4 - extensions..] } else { &[] }, ..repr()
             };
             let mut b = vec![0; repr.layout().unwrap().probe_at + probe::LEN + more];
             repr.emit(&PROBE, &mut b).unwrap();

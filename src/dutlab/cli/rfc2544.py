@@ -9,6 +9,8 @@ import click
 
 from dutlab.cli.one_workload import measure_workload, testbed_options
 from dutlab.methods.rfc2544.modifiers import Modifier
+from dutlab.spec.traffic import EXTENSION_SETS
+from dutlab.spec.workloads.frames import SIZES_OF
 from dutlab.spec.workloads.rfc2544 import ALL_TESTS
 
 
@@ -16,7 +18,11 @@ from dutlab.spec.workloads.rfc2544 import ALL_TESTS
 @testbed_options
 @click.option("--scale", type=float, default=1.0, help="Take this share of every prescribed duration; the report says so.  [1]")
 @click.option(
-    "--size", "sizes", multiple=True, metavar="BYTES", help="A frame size or mix, several times if need be.  [those of section 9.1]"
+    "--size",
+    "sizes",
+    multiple=True,
+    metavar="BYTES",
+    help="A frame size or mix, several times if need be; rfc5180: those for IPv6.  [those of section 9.1]",
 )
 @click.option("--test", "tests", multiple=True, type=click.Choice(ALL_TESTS), help="A test; may be given several times.  [all]")
 @click.option("--link", "links", multiple=True, metavar="NAME", help="A link; those given are driven at once.  [each link alone]")
@@ -34,6 +40,13 @@ from dutlab.spec.workloads.rfc2544 import ALL_TESTS
     type=click.Choice(["1", "256"]),
     help="How many networks destinations lie in (section 12); may be given twice.  [1]",
 )
+@click.option(
+    "--extension-headers",
+    "headers",
+    multiple=True,
+    type=click.Choice(tuple(EXTENSION_SETS)),
+    help="IPv6 extension headers of the frames (RFC 5180); may be given several times.  [none]",
+)
 @click.option("--latency-repeats", type=int, default=20, help="Repeats of the latency test.  [20]")
 @click.option("--burst-repeats", type=int, default=50, help="Repeats of the back-to-back test.  [50]")
 def rfc2544(
@@ -45,6 +58,7 @@ def rfc2544(
     directions: str,
     modifiers: Sequence[str],
     networks: Sequence[str],
+    headers: Sequence[str],
     latency_repeats: int,
     burst_repeats: int,
     lab: str | None,
@@ -64,12 +78,16 @@ def rfc2544(
         "latency_repeats": latency_repeats,
         "burst_repeats": burst_repeats,
     }
+    if headers:
+        body["extension_headers"] = list(dict.fromkeys(headers))
     if networks:
         body["networks"] = [int(count) for count in dict.fromkeys(networks)]
     if modifiers:
         body["modifiers"] = list(dict.fromkeys(modifiers))
     if sizes:
-        body["frame_sizes"] = [int(size) if size.isdigit() else size for size in sizes]
+        body["frame_sizes"] = (
+            sizes[0] if sizes[0] in SIZES_OF and len(sizes) == 1 else [int(size) if size.isdigit() else size for size in sizes]
+        )
     if tests:
         body["tests"] = [name for name in ALL_TESTS if name in tests]
     if links:

@@ -29,6 +29,7 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames
 from dutlab.methods.mixes import mix_of
+from dutlab.methods.params import Params
 from dutlab.methods.ports import DRAIN, Bench, Change, Device, Flow, Measured, Offer, Outcome, Row
 from dutlab.methods.under_load import Sleep, under_load
 from dutlab.plan.cell import Cell
@@ -89,13 +90,10 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
 
 def asked_of(cell: Cell) -> Asked:
     """Raises InputError."""
-    params, mix = cell.params, mix_of(cell)
-    try:
-        rate, to = Pps(float(params["rate_pps"] or 0.0)), str(params["to"])
-        before, after = Seconds(float(params["before_s"] or 0.0)), Seconds(float(params["after_s"] or 0.0))
-        changes, warmup, drain = int(params["changes"] or 0), params.get("warmup_s"), params.get("drain_s")
-    except (KeyError, ValueError) as e:
-        raise InputError(f"workload {cell.workload} is not fully described: {e}", remedy="see `reconf` in the reference") from e
+    params, mix = Params(cell), mix_of(cell)
+    rate, to, changes = Pps(params.one("rate_pps", float)), params.one("to", str), params.one("changes", int)
+    before, after = Seconds(params.one("before_s", float)), Seconds(params.one("after_s", float))
+    warmup, drain = params.maybe("warmup_s", float), params.maybe("drain_s", float)
     if rate <= 0 or changes < 1 or before <= 0 or after <= 0:
         raise InputError("a reconf needs a rate, changes and times above 0", remedy="write them, as in 10kpps, 10 and 2s")
     turns: tuple[Turn, ...] = (Turn("into", cell.mode, to), Turn("back", to, cell.mode))
@@ -106,8 +104,8 @@ def asked_of(cell: Cell) -> Asked:
         mix=mix,
         rate=rate,
         duration=Seconds(before + after),
-        warmup=Seconds(float(warmup or 0.0)),
-        drain=DRAIN if drain is None else Seconds(float(drain)),
+        warmup=Seconds(warmup or 0.0),
+        drain=DRAIN if drain is None else Seconds(drain),
     )
     return Asked(offer, before, after, changes, turns)
 

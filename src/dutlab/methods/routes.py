@@ -18,6 +18,7 @@ from dutlab.errors import InputError, MeasurementError
 from dutlab.methods import search, sweep
 from dutlab.methods.carrying import Carrying
 from dutlab.methods.dut_tables import End, RoutesLoaded, RouteTable
+from dutlab.methods.params import Params
 from dutlab.methods.ports import Bench, Measured
 from dutlab.plan.cell import Cell
 from dutlab.spec.spread import Spread
@@ -75,7 +76,9 @@ async def load_checked(table: RouteTable, link: str, spread: Spread, towards: En
 
 
 def _spread(cell: Cell) -> Spread:
+    params = Params(cell)
+    network, routes = params.one("network", ip_network), params.one("routes", int)
     try:
-        return Spread.over(ip_network(str(cell.params["network"])), int(cell.params["routes"] or 0))
-    except (KeyError, ValueError) as e:
-        raise InputError(f"workload {cell.workload} is not fully described: {e}", remedy="see `routes` in the reference") from e
+        return Spread.over(network, routes)
+    except ValueError as e:
+        raise InputError(str(e), remedy="take fewer routes, or a larger network") from e

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dutlab.errors import InputError
 from dutlab.methods.ledger import RATE_TOLERANCE
 from dutlab.methods.mixes import mix_of
+from dutlab.methods.params import Params
 from dutlab.methods.ports import DRAIN, FrameMix
 from dutlab.plan.cell import Cell
 from dutlab.spec.goals import Goal, goals_named, parse_goals
@@ -64,25 +65,28 @@ def search_of(cell: Cell, speeds: Mapping[str, BpsL1 | None]) -> Search:
 
     `speeds` are the links' line rates. Raises InputError that says what does not go together.
     """
-    params, mix = cell.params, mix_of(cell)
-    if (params.get("preset") is None) == (params.get("goals") is None):
+    params, mix = Params(cell), mix_of(cell)
+    preset, written = params.maybe("preset", str), params.maybe("goals", str)
+    if (preset is None) == (written is None):
         raise InputError(f"workload {cell.workload} needs either a preset or goals", remedy="write preset: csit, for example")
-    goals = goals_named(str(params["preset"])) if params.get("preset") is not None else parse_goals(str(params["goals"]))
+    goals = parse_goals(written) if written is not None else goals_named(str(preset))
     known = {link: speed for link in cell.links if (speed := speeds.get(link)) is not None}
     slowest = min(known, key=lambda link: known[link]) if known else None
     line = None if slowest is None else line_rate(known[slowest], mix.mean)
-    highest, named = params.get("highest_pps"), f"the line rate of link {slowest}"
-    if highest is not None and line is not None and float(highest) > line:
-        asked, most = si(float(highest), "pps", 4), si(line, "pps", 4)
+    highest, lowest = params.maybe("highest_pps", float), params.maybe("lowest_pps", float)
+    if highest is not None and line is not None and highest > line:
+        asked, most = si(highest, "pps", 4), si(line, "pps", 4)
         raise InputError(f"{asked} of {mix.name} is above what link {slowest} carries, {most}", remedy="leave highest_pps out, or lower it")
-    search = Search(
+    warmup, drain, budget = (params.maybe(name, float) for name in ("warmup_s", "drain_s", "budget_s"))
+    return Search(
         links=cell.links,
         mix=mix,
         goals=goals,
-        highest=line if highest is None else Pps(float(highest)),
-        highest_is=named if highest is None else "the rate that was asked for",
-        lowest=None if params.get("lowest_pps") is None else Pps(float(params["lowest_pps"] or 0)),
-        early_stop=EarlyStop(params.get("early_stop") or EarlyStop.AT_ONCE.value),
+        highest=line if highest is None else Pps(highest),
+        highest_is=f"the line rate of link {slowest}" if highest is None else "the rate that was asked for",
+        lowest=None if lowest is None else Pps(lowest),
+        warmup=WARMUP if warmup is None else Seconds(warmup),
+        drain=DRAIN if drain is None else Seconds(drain),
+        early_stop=params.maybe("early_stop", EarlyStop) or EarlyStop.AT_ONCE,
+        budget=None if budget is None else Seconds(budget),
     )
-    times = {"warmup": params.get("warmup_s"), "drain": params.get("drain_s"), "budget": params.get("budget_s")}
-    return replace(search, **{name: Seconds(float(value)) for name, value in times.items() if value is not None})  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ from dutlab.report.model import Section
 from dutlab.report.notes import NoteBook
 from dutlab.report.value import Figure
 from dutlab.report.words import KPPS, plural
+from dutlab.spec.traffic import NO_HEADERS
 from dutlab.store.run_folder import RunFolder
 
 _K = TypeVar("_K")
@@ -88,7 +89,10 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     scaled = _scale_words(groups)
     grids = [_grid(shown, scaled, groups, book) for shown in _SHOWN if _asked(groups, shown.test)]
     if _asked(groups, "frame-loss"):
-        grids.append(_losses(groups, scaled))
+        grids.append(_losses(groups, "frame-loss", "Frame loss rate (§26.3), from the highest rate down" + scaled))
+    if _asked(groups, "hop-by-hop"):
+        hops = "Frames with a hop-by-hop options header (RFC 5180 §5.3), which each router looks into"
+        grids.append(_losses(groups, "hop-by-hop", hops + scaled))
     grids += _variants(groups, scaled, book)
     return Section(
         slug="rfc2544",
@@ -115,7 +119,11 @@ def _words(group: Group, book: NoteBook) -> Iterator[str]:
 
 
 def _asked(groups: Sequence[Group], test: str) -> bool:
-    return any(test in str(g.cell.params.get("tests")).split(",") for g in groups)
+    return any(_of_test(g, test) for g in groups)
+
+
+def _of_test(group: Group, test: str) -> bool:
+    return test in str(group.cell.params.get("tests")).split(",")
 
 
 def _scale_words(groups: Sequence[Group]) -> str:
@@ -142,8 +150,9 @@ def _way(group: Group) -> str:
 
 def _variant(group: Group) -> str:
     """What of the frames is not as in the tests that come first; nothing if all is."""
-    networks = int(group.cell.params.get("networks") or 1)
-    return f"{networks} networks" if networks > 1 else ""
+    params = group.cell.params
+    networks, headers = int(params.get("networks") or 1), str(params.get("extension_headers") or NO_HEADERS)
+    return ", ".join([*([f"{networks} networks"] if networks > 1 else []), *([f"headers {headers}"] if headers != NO_HEADERS else [])])
 
 
 def _file_words(group: Group) -> list[str]:
@@ -156,7 +165,7 @@ def _file_words(group: Group) -> list[str]:
 def _grid(shown: _Shown, scaled: str, groups: Sequence[Group], book: NoteBook) -> Grid:
     columns = (GridColumn("links"), GridColumn("frame size"), *(GridColumn(*one) for one in shown.columns), GridColumn("trial"))
     rows = []
-    for g in groups:
+    for g in (g for g in groups if _of_test(g, shown.test)):
         link = g.cell.link_label
         values = tuple(value_of(g, link, figure, book) for _, figure in shown.columns)
         rows.append(GridRow(g.label, (_place(g), _size(g), *values, _how(g, shown.table)), links=link, link=link, size=_size(g)))
@@ -179,11 +188,11 @@ def _how(group: Group, table: str) -> str:
     return ""
 
 
-def _losses(groups: Sequence[Group], scaled: str) -> Grid:
+def _losses(groups: Sequence[Group], test: str, caption: str) -> Grid:
     """One row a rate; a rate that only some repeats came to has as many."""
     rows = []
     for g in groups:
-        for share, found in _by_share(g).items():
+        for share, found in _by_share(g, test.replace("-", "_")).items():
             planned = len(g.planned)
             made, lost = (
                 figure_of({t: m for t, (m, _) in found.items()}, planned),
@@ -199,21 +208,24 @@ def _losses(groups: Sequence[Group], scaled: str) -> Grid:
         GridColumn("offered each way", "made_pps"),
         GridColumn("lost", "loss_ratio"),
     )
-    return Grid("rfc2544-frame-loss", "Frame loss rate (§26.3), from the highest rate down" + scaled, columns, tuple(rows))
+    return Grid(f"rfc2544-{test}", caption, columns, tuple(rows))
 
 
-def _by_share(group: Group) -> dict[float, dict[int, tuple[float, float]]]:
+def _by_share(group: Group, table: str) -> dict[float, dict[int, tuple[float, float]]]:
     """Share of the highest rate → trial → rate that was made and ratio that was lost, from the highest share down."""
     out: dict[float, dict[int, tuple[float, float]]] = {}
     for record in group.measured:
-        for row in record.tables.get("frame_loss", ()):
+        for row in record.tables.get(table, ()):
             share, made, lost = row["offered_share_ratio"], row["made_pps"], row["loss_ratio"]
             if isinstance(share, int | float) and isinstance(made, int | float) and isinstance(lost, int | float):
                 out.setdefault(float(share), {})[record.trial] = (made, lost)
     return dict(sorted(out.items(), reverse=True))
 
 
-_VARIANT_WORDS = "Destinations over 256 networks (§12): first one source and one destination address, then destinations over the networks"
+_VARIANT_WORDS = {
+    "networks": "first one source and one destination address, then destinations random and uniformly distributed over 256 networks (§12)",
+    "headers": "first no extension headers, then these (RFC 5180 §5.3)",
+}
 _VARIANT_FIGURES = (
     ("throughput", "throughput_pps"),
     ("mean latency", "latency_mean_ns"),
@@ -224,22 +236,19 @@ _VARIANT_FIGURES = (
 def _variants(groups: Sequence[Group], scaled: str, book: NoteBook) -> list[Grid]:
     """What the tests of plain frames found beside what the same tests found of others; no grid without others."""
     plain = {(g.label, _way(g), _size(g)): g for g in groups if not _variant(g)}
-    rows, figures = (
-        [],
-        [one for one in _VARIANT_FIGURES if any(one[1] in f for g in groups for r in g.measured for f in r.figures.values())],
-    )
-    for other in filter(_variant, groups):
-        first = plain.get((other.label, _way(other), _size(other)))
-        if first is None:
-            continue
-        link = other.cell.link_label
-        values = [value_of(g, link, figure, book) for _, figure in figures for g in (first, other)]
-        rows.append(GridRow(other.label, (_way(other), _size(other), _variant(other), *values), links=link, link=link, size=_size(other)))
+    pairs = [(plain.get((g.label, _way(g), _size(g))), g) for g in groups if _variant(g) and not _of_test(g, "hop-by-hop")]
+    known = {name for g in groups for record in g.measured for figures in record.figures.values() for name in figures}
+    shown, rows = [one for one in _VARIANT_FIGURES if one[1] in known], []
+    for first, then in pairs:
+        link = then.cell.link_label
+        values = [value_of(g, link, figure, book) if g else "" for _, figure in shown for g in (first, then)]
+        rows.append(GridRow(then.label, (_way(then), _size(then), _variant(then), *values), links=link, link=link, size=_size(then)))
     if not rows:
         return []
-    columns = [GridColumn(name + then, figure) for name, figure in figures for then in ("", ", then")]
+    columns = [GridColumn(name + later, figure) for name, figure in shown for later in ("", ", then")]
     heads = (GridColumn("links"), GridColumn("frame size"), GridColumn("then"), *columns)
-    return [Grid("rfc2544-variants", _VARIANT_WORDS + scaled, heads, tuple(rows))]
+    words = "; ".join(said for word, said in _VARIANT_WORDS.items() if any(word in _variant(then) for _, then in pairs))
+    return [Grid("rfc2544-variants", words[0].upper() + words[1:] + scaled, heads, tuple(rows))]
 
 
 def _throughput_curves(groups: Sequence[Group]) -> list[Curve]:
@@ -295,7 +304,7 @@ def _loss_curves(groups: Sequence[Group]) -> list[Curve]:
 
 
 def _loss_points(group: Group) -> tuple[tuple[float, float], ...]:
-    return tuple((share, median([lost for _, lost in found.values()])) for share, found in _by_share(group).items())
+    return tuple((share, median([lost for _, lost in found.values()])) for share, found in _by_share(group, "frame_loss").items())
 
 
 def _by(groups: Sequence[Group], key: Callable[[Group], _K]) -> dict[_K, list[Group]]:

@@ -43,7 +43,7 @@ class Bed:
         """An embedded lab's, or None if there is no such lab."""
         if name not in LABS:
             return None
-        return cls(f"lab {name}", LABS[name].family, {link: Wire() for link in LABS[name].links})
+        return cls(f"lab {name}", LABS[name].family, {link: Wire(ipv6=LABS[name].ipv6) for link in LABS[name].links})
 
     @classmethod
     def of_testbed(cls, testbed: Testbed) -> Self:

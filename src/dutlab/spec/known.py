@@ -51,9 +51,12 @@ class KnownLab:
 
     family: str
     links: tuple[str, ...]
+    ipv6: bool = False
+    """Whether its links' addresses are."""
 
 
 LABS: Mapping[str, KnownLab] = MappingProxyType(
     {name: KnownLab(family="linux", links=("a", "b")) for name in ("three-node", "three-node-rfc2544", "three-node-ssh")}
+    | {"three-node-rfc5180": KnownLab(family="linux", links=("a", "b"), ipv6=True)}
 )
 """Embedded labs by name."""

@@ -25,6 +25,22 @@ RFC4814_SOURCE_PORTS = (1024, 64512)
 """First, and how many (RFC 4814)."""
 RFC4814_DESTINATION_PORTS = (1, 49151)
 
+ExtensionHeader = Literal["hop-by-hop", "routing", "fragment", "destination-options"]
+EXTENSION_BYTES: Mapping[ExtensionHeader, int] = {"hop-by-hop": 8, "routing": 24, "fragment": 8, "destination-options": 8}
+"""IPv6 extension headers as the engine makes them, as long as RFC 5180 section 5.3 has them."""
+MOST_EXTENSIONS = 4
+NO_HEADERS = "none"
+HOP_BY_HOP = "hop-by-hop"
+EXTENSION_SETS: Mapping[str, tuple[ExtensionHeader, ...]] = {
+    NO_HEADERS: (),
+    "destination-options": ("destination-options",),
+    "routing": ("routing",),
+    "fragment": ("fragment",),
+    "chain": ("routing", "destination-options", "fragment"),
+    HOP_BY_HOP: ("hop-by-hop",),
+}
+"""What RFC 5180 section 5.3 has measured: each header alone, the chain that it recommends, and hop by hop in a test of its own."""
+
 _Range = Annotated[int, Strict(), Field(ge=1, le=MOST_FLOWS)]
 _Ports = Annotated[int, Strict(), Field(ge=1, le=65535)]
 _VlanId = Annotated[int, Strict(), Field(ge=0, le=4095)]
@@ -99,6 +115,15 @@ class Traffic(SpecModel):
     flows: FlowSet = Field(default_factory=FlowSet)
     vlans: Annotated[tuple[_VlanId, ...], Field(max_length=2)] = ()
     """Tags, the outer one first."""
+    extension_headers: Annotated[tuple[ExtensionHeader, ...], Field(max_length=MOST_EXTENSIONS)] = ()
+    """Between the header of IPv6 and the transport, in this order."""
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether what each router looks at stands first, where it looks (RFC 8200 section 4.1)."""
+        del data
+        headers = () if made is None else made.extension_headers
+        return [fault(("extension_headers", i), f"{h} can only be the first") for i, h in enumerate(headers) if i and h == HOP_BY_HOP]
 
     def text(self) -> str | None:
         """What differs from one UDP flow without tags, so that `parse` gives it back; None if nothing does."""
@@ -114,7 +139,7 @@ class Traffic(SpecModel):
         """Whether frames have addresses that are not the link's."""
         return self.flows.sources is not None or self.flows.destinations is not None
 
-    @property
-    def shortest_over_ipv4(self) -> int:
+    def shortest(self, *, ipv6: bool) -> int:
         """Bytes with FCS of the shortest frame that holds headers and probe (docs/reference/engine-protocol.md)."""
-        return 64 + 4 * len(self.vlans) + (12 if self.transport in {"tcp", "tcp-syn"} else 0)
+        of_ip = 20 + sum(EXTENSION_BYTES[header] for header in self.extension_headers) if ipv6 else 0
+        return 64 + 4 * len(self.vlans) + (12 if self.transport in {"tcp", "tcp-syn"} else 0) + of_ip

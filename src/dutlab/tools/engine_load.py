@@ -124,6 +124,8 @@ def _headers(t: Traffic) -> dict[str, Any]:
         headers["transport"] = t.transport.replace("-", "_")
     if t.vlans:
         headers["vlans"] = [{"id": number} for number in t.vlans]
+    if t.extension_headers:
+        headers["extension_headers"] = [name.replace("-", "_") for name in t.extension_headers]
     if t.flows.count > 1:
         headers["flows"] = t.flows.model_dump(exclude_none=True, exclude={"sources", "destinations"})
         # Each range begins at the stream's own: high enough that none reaches past the last port.

@@ -86,6 +86,7 @@ fn sending(what: &'static str, sizes: Sizes, flows: u32, time: Nanos, cpu: Optio
         destination: [172, 16, 10, 2].into(),
         answers: false,
         transport: Transport::Udp,
+        extension_headers: Vec::new(),
         source_port: 1024,
         destination_port: 5001,
         ttl: 64,
@@ -118,6 +119,7 @@ fn receiving(time: Nanos) -> Vec<Row> {
         source_port: 40_000,
         destination_port: 5001,
         ttl: 64,
+        extensions: &[],
     };
     let frames: Vec<_> = (0..FRAMES as u64)
         .map(|sequence| {

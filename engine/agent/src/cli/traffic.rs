@@ -141,6 +141,7 @@ pub fn plan(t: &Traffic, opened: &Opened, to: IpAddr, beside: Option<&Opened>) -
         destination: to,
         answers: false,
         transport: t.transport.into(),
+        extension_headers: Vec::new(),
         source_port: if t.flows > 1 { t.source_port } else { t.source_port.wrapping_add(i) },
         destination_port: t.destination_port,
         ttl: t.ttl,

@@ -99,6 +99,28 @@ fn every_frame_of_every_kind_is_numbered_and_its_checksums_are_right() {
 }
 
 #[test]
+fn extension_headers_stand_between_ipv6_and_the_transport_of_every_flow() {
+    let chain = json!(["routing", "destination_options", "fragment"]);
+    let six = json!({"source": "2001:2::1", "destination": "2001:2:0:1::1", "extension_headers": chain,
+        "flows": {"count": 3, "destination_addresses": 3}});
+    for (i, frame) in frames(six.clone(), 6).iter().enumerate() {
+        let found = found(frame);
+        assert!(found.intact && found.probe.sequence == i as u64);
+        let packet = transport(frame);
+        assert_eq!((frame[20], packet[0], packet[24], packet[32]), (43, 60, 44, 17), "each names the one behind it");
+        assert_eq!(packet.len(), 128 - 4 - 14 - 40);
+    }
+    let four = lowered(json!({"extension_headers": ["fragment"]})).unwrap_err();
+    assert_eq!(four, "send.streams[0].sizes: IPv4 has no extension headers; give IPv6 addresses, or leave them out");
+    let mut late = six.clone();
+    late["extension_headers"] = json!(["fragment", "hop_by_hop"]);
+    assert!(lowered(late).unwrap_err().contains("hop_by_hop only as the first"));
+    let mut short = six;
+    short["sizes"] = json!({"fixed_bytes": 123});
+    assert!(lowered(short).unwrap_err().contains("124 is the least"));
+}
+
+#[test]
 fn tcp_sequence_numbers_of_a_flow_go_up_by_its_payload() {
     let more = json!({"transport": "tcp", "flows": {"count": 3, "source_ports": 3}});
     // 128 bytes with FCS: 14 + 20 + 20 of headers and 4 of FCS leave 70.

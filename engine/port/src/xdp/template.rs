@@ -15,6 +15,9 @@ const ICMP: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
+/// IPv6 extension headers that say their own length: hop-by-hop options, routing header, destination options.
+const EXTENSIONS: [u8; 3] = [0, 43, 60];
+const FRAGMENT: u8 = 44;
 
 /// A complete frame without FCS, its probe in place. Its checksums need not be right; they are computed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +59,7 @@ pub(super) fn words_sum(bytes: &[u8]) -> u16 {
 }
 
 impl Template {
-    /// Understands a frame: Ethernet, up to four VLAN tags, IPv4 (with options) or IPv6 (without extension headers),
+    /// Understands a frame: Ethernet, up to four VLAN tags, IPv4 (with options) or IPv6 (with extension headers),
     /// UDP, TCP (with options) or ICMP echo, then the 18 bytes of the probe, then payload.
     ///
     /// # Errors
@@ -76,7 +79,14 @@ impl Template {
         let l3_at = type_at + 2;
         let (ip_version, protocol, l4_at) = match at16(type_at)? {
             ETHERTYPE_IPV4 => (4, at(l3_at + 9)?, l3_at + usize::from(at(l3_at)? & 15) * 4),
-            ETHERTYPE_IPV6 => (6, at(l3_at + 6)?, l3_at + 40),
+            ETHERTYPE_IPV6 => {
+                let (mut protocol, mut l4_at) = (at(l3_at + 6)?, l3_at + 40);
+                while EXTENSIONS.contains(&protocol) || protocol == FRAGMENT {
+                    let units = if protocol == FRAGMENT { 1 } else { usize::from(at(l4_at + 1)?) + 1 };
+                    (protocol, l4_at) = (at(l4_at)?, l4_at + units * 8);
+                }
+                (6, protocol, l4_at)
+            }
             other => {
                 return Err(Why::Plan(format!(
                     "the xdp back end sends IPv4 and IPv6 only, not Ethernet type {other:#06x}"
@@ -191,7 +201,8 @@ impl Template {
         // Lengths follow from the frame's.
         let payload_len = u16::try_from(b.len() - l4).expect("a live frame is short");
         if v6 {
-            b[l3 + 4..l3 + 6].copy_from_slice(&payload_len.to_be_bytes());
+            let behind = u16::try_from(b.len() - l3 - 40).expect("a live frame is short");
+            b[l3 + 4..l3 + 6].copy_from_slice(&behind.to_be_bytes());
         } else {
             let total = u16::try_from(b.len() - l3).expect("a live frame is short");
             b[l3 + 2..l3 + 4].copy_from_slice(&total.to_be_bytes());
@@ -252,12 +263,12 @@ mod tests {
     use super::*;
     use dutlab_units::Nanos;
     use dutlab_wire::frame::Transport;
-    use dutlab_wire::{FrameRepr, Mac, Probe, Seen, tcp, vlan};
+    use dutlab_wire::{Extension, FrameRepr, Mac, Probe, Seen, tcp, vlan};
     use proptest::prelude::*;
     use std::net::IpAddr;
 
     /// A frame as the agent prepares it.
-    fn frame(v6: bool, transport: Transport, tags: usize, length: usize) -> Vec<u8> {
+    fn frame(v6: bool, transport: Transport, tags: usize, extensions: &[Extension], length: usize) -> Vec<u8> {
         let address = |n: u8| {
             if v6 {
                 IpAddr::from([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, n])
@@ -277,6 +288,7 @@ mod tests {
             source_port: 40_000,
             destination_port: 5001,
             ttl: 64,
+            extensions: if v6 { extensions } else { &[] },
         };
         let mut bytes = vec![0; length];
         repr.emit(&Probe { stream: 5, sequence: 0, sent: Nanos::ZERO }, &mut bytes).unwrap();
@@ -330,11 +342,12 @@ mod tests {
     proptest! {
         #[test]
         fn what_the_kernel_writes_is_a_sound_frame_with_the_probe_that_was_meant(
-            v6: bool, kind in 0..4_usize, tags in 0..3_usize, length in 110..1500_usize, flows: bool,
-            addresses: [u8; 2], ports: [u16; 2], sequence in 0..1_u64 << 48, time: u64,
+            v6: bool, kind in 0..4_usize, tags in 0..3_usize, length in 130..1500_usize, flows: bool,
+            addresses: [u8; 2], ports: [u16; 2], sequence in 0..1_u64 << 48, time: u64, extension in 0..4_usize,
         ) {
+            const HEADERS: [Extension; 3] = [Extension::HopByHop, Extension::Fragment, Extension::DestinationOptions];
             let transport = [Transport::Udp, Transport::Tcp(tcp::ACK), Transport::Tcp(tcp::SYN), Transport::IcmpEcho][kind];
-            let template = Template::new(frame(v6, transport, tags, length)).unwrap();
+            let template = Template::new(frame(v6, transport, tags, &HEADERS[extension..], length)).unwrap();
             let own = template.own_flow();
             let flow = flows.then(|| match own {
                 Flow::V4 { .. } => Flow::V4 {

@@ -5,16 +5,17 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from dutlab.errors import InputError
 from dutlab.methods.mixes import mix_of
+from dutlab.methods.params import Params
 from dutlab.methods.ports import Directions, FrameMix, back_of
 from dutlab.methods.rfc2544.modifiers import Modifier
 from dutlab.plan.cell import Cell
+from dutlab.spec.traffic import EXTENSION_SETS, NO_HEADERS, Traffic
 from dutlab.units import Seconds
 
 
 class Benchmark(enum.Enum):
-    """The tests of RFC 2544 section 26, in their order; the word is that of the experiment file."""
+    """The tests of RFC 2544 section 26, in their order, and that of RFC 5180; the word is that of the experiment file."""
 
     THROUGHPUT = "throughput"
     LATENCY = "latency"
@@ -22,6 +23,8 @@ class Benchmark(enum.Enum):
     BACK_TO_BACK = "back-to-back"
     RECOVERY = "recovery"
     RESET = "reset"
+    HOP_BY_HOP = "hop-by-hop"
+    """RFC 5180 section 5.3, for frames with a hop-by-hop options header; only this one is for them."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +45,19 @@ class Asked:
     networks: int = 1
     """How many of them the destinations of each way lie in (section 12)."""
     all_networks: tuple[int, ...] = (1,)
-    """The same of every trial of the experiment with these frames."""
+    """The same of every trial of the experiment with these frames; likewise `all_headers`."""
+    headers: str = NO_HEADERS
+    """Which IPv6 extension headers frames have (RFC 5180 section 5.3)."""
+    all_headers: tuple[str, ...] = (NO_HEADERS,)
 
     def seconds(self, prescribed: float) -> Seconds:
         """What is done where the text has `prescribed` seconds."""
         return Seconds(prescribed * self.scale)
+
+    @property
+    def traffic(self) -> Traffic:
+        """What frames are, but for destinations of their own."""
+        return Traffic(extension_headers=EXTENSION_SETS[self.headers])
 
     @property
     def ways(self) -> tuple[str, ...]:
@@ -57,21 +68,20 @@ class Asked:
 
 
 def asked_of(cell: Cell) -> Asked:
-    """`tests`, `scale`, `directions`, `width_ratio`, `*_repeats`, `modifiers`, `networks`, frame_size, frame_mix. Raises InputError."""
-    params = cell.params
-    try:
-        return Asked(
-            links=cell.links,
-            mix=mix_of(cell),
-            tests=tuple(Benchmark(word) for word in str(params["tests"]).split(",")),
-            scale=float(params["scale"] or 0),
-            directions=Directions(str(params["directions"])),
-            width=float(params["width_ratio"] or 0),
-            latency_repeats=int(params["latency_repeats"] or 0),
-            burst_repeats=int(params["burst_repeats"] or 0),
-            networks=int(params.get("networks") or 1),
-            all_networks=tuple(int(word) for word in str(params.get("all_networks") or "1").split(",")),
-            modifiers=tuple(Modifier(word) for word in str(params.get("modifiers") or "").split(",") if word),
-        )
-    except (KeyError, ValueError) as e:
-        raise InputError(f"workload {cell.workload} is not fully described: {e}", remedy="see `rfc2544` in the reference") from e
+    """The cell's params, as Rfc2544Workload.settings names them. Raises InputError."""
+    params = Params(cell)
+    return Asked(
+        links=cell.links,
+        mix=mix_of(cell),
+        tests=params.each("tests", Benchmark),
+        scale=params.one("scale", float),
+        directions=params.one("directions", Directions),
+        width=params.one("width_ratio", float),
+        latency_repeats=params.one("latency_repeats", int),
+        burst_repeats=params.one("burst_repeats", int),
+        networks=params.maybe("networks", int) or 1,
+        all_networks=params.each("all_networks", int) or (1,),
+        headers=params.maybe("extension_headers", str) or NO_HEADERS,
+        all_headers=params.each("all_extension_headers", str) or (NO_HEADERS,),
+        modifiers=params.each("modifiers", Modifier),
+    )

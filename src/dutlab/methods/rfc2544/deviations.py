@@ -11,6 +11,8 @@ from dutlab.methods.rfc2544.modifiers import Modifier, routing_s
 from dutlab.methods.rfc2544.recovery import LEAST_S, OVERLOAD_S
 from dutlab.methods.rfc2544.stand import LEAST_DRAIN_S, RESIDUAL_S
 from dutlab.methods.rfc2544.throughput import LINE_RATE
+from dutlab.spec.traffic import EXTENSION_SETS, HOP_BY_HOP, NO_HEADERS
+from dutlab.units import RFC2544_FRAME_SIZES, SHORTEST_IPV6_FRAME
 
 LATENCY_REPEATS = 20  # RFC 2544 section 26.2
 BURST_REPEATS = 50  # RFC 2544 section 26.4
@@ -18,13 +20,13 @@ BENCHMARK_NETWORKS = (ip_network("198.18.0.0/15"), ip_network("2001:2::/48"))
 """RFC 2544 appendix C.2.2 and RFC 5180 section 8, as RFC 6890 corrects it."""
 SECTION_12 = 256
 """Networks that destinations are spread over."""
-SHORTEST_IPV6 = 84
 _WITHOUT = {
     Modifier.BROADCAST: "broadcast frames",
     Modifier.MANAGEMENT: "management queries",
     Modifier.ROUTING: "routing updates",
 }
-PRESCRIBED_SIZES = (64, 128, 256, 512, 1024, 1280, 1518)  # RFC 2544 section 9.1
+PRESCRIBED_SIZES = RFC2544_FRAME_SIZES
+IPV6_SIZES = (*PRESCRIBED_SIZES, SHORTEST_IPV6_FRAME, 1522, 4096, 8192, 9216)  # RFC 5180 section 5.1.1
 
 
 def deviations(asked: Asked, *, maximum_is: str, addresses: Iterable[IPAddress]) -> Iterator[str]:
@@ -39,7 +41,8 @@ def deviations(asked: Asked, *, maximum_is: str, addresses: Iterable[IPAddress])
     yield _addresses(used)
     if asked.directions is Directions.FORWARD:
         yield "§14: frames go one way"
-    if len(asked.mix.parts) > 1 or asked.mix.parts[0][0] not in PRESCRIBED_SIZES:
+    sizes = {4: PRESCRIBED_SIZES, 6: IPV6_SIZES}[max((address.version for address in used), default=4)]
+    if len(asked.mix.parts) > 1 or asked.mix.parts[0][0] not in sizes:
         yield f"§9.1: {asked.mix.name} is not one of the frame sizes for Ethernet"
     yield from _of_modifiers(asked)
     yield from _of_ipv6(asked, used)
@@ -87,12 +90,22 @@ def _of_ipv6(asked: Asked, addresses: Sequence[IPAddress]) -> Iterator[str]:
     versions = {address.version for address in addresses}
     if 6 not in versions:  # noqa: PLR2004 - the version number of the protocol itself
         return
-    if asked.mix.parts[0][0] == SHORTEST_IPV6:
-        yield f"RFC 5180 §5: {SHORTEST_IPV6} bytes stand for 64; a shorter frame over IPv6 has no room for a probe"
-    yield "RFC 5180 §5: no frame has an extension header, alone or in a chain; hop-by-hop options are not tried at any share of the load"
-    yield "RFC 5180: destinations are of one network, not of prefixes of 48, 64, 126 and 128 bits"
+    if asked.mix.parts[0][0] == SHORTEST_IPV6_FRAME:
+        yield f"RFC 5180 §5: {SHORTEST_IPV6_FRAME} bytes stand for 64; a shorter frame over IPv6 has no room for a probe"
+    yield from _of_headers(asked)
+    yield "RFC 5180 §5.2.2: destinations are of one prefix length, not of 48, 64, 126 and 128 bits"
     if len(versions) == 1:
         yield "RFC 5180: IPv6 alone, without IPv4 beside it"
+
+
+def _of_headers(asked: Asked) -> Iterator[str]:
+    if missing := [name for name in EXTENSION_SETS if name not in asked.all_headers]:
+        yield f"RFC 5180 §5.3: traffic with these extension headers has no trials: {', '.join(missing)}"
+    if asked.headers != NO_HEADERS:
+        yield "RFC 5180 §5.3: of extension headers there are hop-by-hop, destination options, routing and fragment; no AH, ESP, mobility"
+        yield "RFC 5180 §5.3: options are padding, the routing header is of type 2 with no segments left, the fragment is a whole packet"
+    if asked.headers == HOP_BY_HOP:
+        yield "RFC 5180 §5.3: the DUT's resources are those in the trial's samples, as far as its family tells them"
 
 
 def _of_tests(asked: Asked) -> Iterator[str]:

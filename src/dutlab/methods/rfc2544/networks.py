@@ -54,7 +54,7 @@ async def networks_of(bench: Bench, asked: Asked) -> Networks:
     versions = {link: addresses[0].version for link, addresses in bench.addresses.items()}
     traffic_of, rows, notes = dict[str, Traffic](), list[Row](), list[str]()
     for way, link, end, spread in spreads(asked, versions):
-        traffic_of[way] = traffic_to(spread)
+        traffic_of[way] = asked.traffic.model_copy(update={"flows": traffic_to(spread).flows})
         row: dict[str, float | str | None] = {
             "way": way,
             "within": str(spread.network),

@@ -1,8 +1,9 @@
 """Method `rfc2544`: the tests of RFC 2544 section 26 for one frame size, in order, because each uses the throughput that the first finds.
 
 Figures are of all ways together, under the cell's link label: throughput_pps, throughput_bps_l1, throughput_share_ratio (of the highest
-rate), max_pps; latency_*_ns; loss_at_max_ratio; burst_*_frames, buffer_implied_ns, buffer_corrected_ns; recovery_ns; reset_KIND_ns. The
-record's tables have the rows of each test (rates there are of each way), and `deviations` from the text.
+rate), max_pps; latency_*_ns; loss_at_max_ratio; burst_*_frames, buffer_implied_ns, buffer_corrected_ns; recovery_ns; reset_KIND_ns;
+loss_at_N_percent_ratio (hop by hop). The record's tables have the rows of each test (rates there are of each way), and `deviations`
+from the text.
 
 A test that fails leaves the others as they are, and says why in the notes. A run that is cut does the frame size again.
 """
@@ -18,14 +19,13 @@ from dutlab.errors import MeasurementError
 from dutlab.methods.carrying import Carrying
 from dutlab.methods.ledger import RFC2544_TRIAL_S
 from dutlab.methods.ports import Bench, Measured, Table
-from dutlab.methods.rfc2544 import back_to_back, frame_loss, latency, recovery, reset, throughput
+from dutlab.methods.rfc2544 import back_to_back, frame_loss, hop_by_hop, latency, recovery, reset, throughput
 from dutlab.methods.rfc2544.asked import Asked, Benchmark, asked_of
 from dutlab.methods.rfc2544.deviations import deviations
 from dutlab.methods.rfc2544.modifiers import modifiers_of
 from dutlab.methods.rfc2544.networks import networks_of
 from dutlab.methods.rfc2544.stand import RESTABILISE_S, Paced, Result, Sleep, Stand
 from dutlab.plan.cell import Cell
-from dutlab.spec.traffic import Traffic
 from dutlab.units import Pps, line_rate
 
 
@@ -34,7 +34,7 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
     asked = asked_of(cell)
     modifiers = modifiers_of(bench, cell.links[0], asked.modifiers, asked.scale)
     networks = await networks_of(bench, asked)
-    paced = Paced(Carrying(bench.generator, Traffic(), networks.traffic_of), asked.seconds(RESTABILISE_S), sleep, modifiers)
+    paced = Paced(Carrying(bench.generator, asked.traffic, networks.traffic_of), asked.seconds(RESTABILISE_S), sleep, modifiers)
     speeds = [bench.speeds.get(link) for link in cell.links]
     known = [speed for speed in speeds if speed is not None]
     line_known = len(known) == len(speeds)
@@ -86,6 +86,8 @@ def _work(test: Benchmark, stand: Stand) -> Awaitable[Result] | None:
         return throughput.measure(stand)
     if test is Benchmark.FRAME_LOSS:
         return frame_loss.measure(stand)
+    if test is Benchmark.HOP_BY_HOP:
+        return hop_by_hop.measure(stand)
     if stand.throughput is None:
         return None
     needing = {

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dutlab.errors import InputError
 from dutlab.methods.mixes import mix_of
+from dutlab.methods.params import Params
 from dutlab.methods.ports import FrameMix
 from dutlab.plan.cell import Cell
 from dutlab.spec.traffic import RFC4814_SOURCE_PORTS, FlowSet, Traffic
@@ -50,24 +51,24 @@ class Asked:
 
 def asked_of(cell: Cell) -> Asked:
     """The cell's params, as StateWorkload.settings names them. Raises InputError."""
-    params = cell.params
-    try:
-        ports = params.get("nat_ports")
-        first, _, last = str(ports).partition("-")
-        return Asked(
-            link=cell.links[0],
-            mix=mix_of(cell),
-            tests=tuple(StateTest(word) for word in str(params["tests"]).split(",")),
-            trial=Seconds(float(params["trial_s"] or 0)),
-            loss=float(params["loss_ratio"] or 0),
-            width=float(params["width_ratio"] or 0),
-            fill=None if (fill := params.get("fill_pps")) is None else Pps(float(fill)),
-            most=int(params["most_flows"] or 0),
-            destination_ports=int(params["destination_ports"] or 0),
-            table=None if (table := params.get("table_flows")) is None else int(table),
-            nat_ports=None if ports is None else (int(first), int(last)),
-            drain=Seconds(float(params["drain_s"] or 0)),
-            budget=Seconds(float(params["budget_s"] or 0)),
-        )
-    except (KeyError, ValueError) as e:
-        raise InputError(f"workload {cell.workload} is not fully described: {e}", remedy="see `state` in the reference") from e
+    params = Params(cell)
+    return Asked(
+        link=cell.links[0],
+        mix=mix_of(cell),
+        tests=params.each("tests", StateTest),
+        trial=Seconds(params.one("trial_s", float)),
+        loss=params.one("loss_ratio", float),
+        width=params.one("width_ratio", float),
+        fill=None if (fill := params.maybe("fill_pps", float)) is None else Pps(fill),
+        most=params.one("most_flows", int),
+        destination_ports=params.one("destination_ports", int),
+        table=params.maybe("table_flows", int),
+        nat_ports=params.maybe("nat_ports", _range),
+        drain=Seconds(params.one("drain_s", float)),
+        budget=Seconds(params.one("budget_s", float)),
+    )
+
+
+def _range(text: str) -> tuple[int, int]:
+    first, _, last = text.partition("-")
+    return int(first), int(last)

@@ -27,6 +27,7 @@ class Ask(enum.Enum):
     TRANSPORT = "frames other than UDP"
     FLOWS = "several flows"
     VLANS = "VLAN tags"
+    EXTENSIONS = "IPv6 extension headers"
     LATENCY = "latency"
     READINGS = "what was lost in each second"
     IPV4 = "frames of IPv4"

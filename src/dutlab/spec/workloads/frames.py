@@ -10,9 +10,12 @@ from pydantic_core import InitErrorDetails
 from dutlab.spec.generators import Ask, Generator, GeneratorModel, unfit
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
+from dutlab.spec.traffic import Traffic
 from dutlab.spec.workloads.base import LinkSet, Params, Wire, WorkloadModel
-from dutlab.units import Pps, line_rate, si
+from dutlab.units import RFC2544_FRAME_SIZES, RFC5180_FRAME_SIZES, Pps, line_rate, si
 
+SIZES_OF = {"rfc2544": RFC2544_FRAME_SIZES, "rfc5180": RFC5180_FRAME_SIZES}
+"""Lists of frame sizes that have a name: for IPv4, and for IPv6."""
 ROUNDING = 1e-9
 """Of a rate that is the line rate itself."""
 
@@ -29,6 +32,13 @@ class FrameWorkload(WorkloadModel):
         """Whether sizes are there, each once."""
         faults = super().cross_faults(data, made)
         return faults if made is None else [*faults, *each_once("frame_sizes", [mix.name for mix in made.frame_sizes])]
+
+    @classmethod
+    def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+        """Sizes by the name of the RFC that has them."""
+        data = super().read(data)
+        sizes = data.get("frame_sizes") if isinstance(data, Mapping) else None
+        return {**data, "frame_sizes": list(SIZES_OF[sizes])} if isinstance(sizes, str) and sizes in SIZES_OF else data
 
     def count(self, every_link: Iterable[str]) -> int:
         """How many settings there are."""
@@ -50,6 +60,21 @@ class FrameWorkload(WorkloadModel):
                         ("frame_sizes", i),
                         f"{mix.longest} bytes with FCS do not pass link {name}: its MTU of {wires[name].mtu} carries {most}",
                     )
+
+    def too_short(self, traffic: Traffic, *, ipv6: bool) -> Iterator[tuple[Loc, str]]:
+        """Frames in which headers and probe of `traffic` have no room."""
+        least = traffic.shortest(ipv6=ipv6)
+        for i, mix in enumerate(self.frame_sizes):
+            if min(size for size, _ in mix.parts) < least:
+                yield ("frame_sizes", i), f"{mix.name}: a frame of this traffic has at least {least} bytes with FCS"
+
+    def misfits_of(self, traffic: Traffic, wires: Mapping[str, Wire], at: Loc) -> Iterator[tuple[Loc, str]]:
+        """What of `traffic` the links' version of IP does not allow; `at` is where extension headers are asked for."""
+        versions = {wires[name].ipv6 for name in self.driven(wires)}
+        for ipv6 in sorted(versions):
+            yield from self.too_short(traffic, ipv6=ipv6)
+        if traffic.extension_headers and False in versions:
+            yield at, f"only IPv6 has extension headers, and link {next(n for n in self.driven(wires) if not wires[n].ipv6)} is of IPv4"
 
     def asks(self) -> Iterator[tuple[Loc, Ask]]:
         """What of its body not every generator can do, by the place in it; a workload adds what it needs beyond sizes and links."""

@@ -12,10 +12,12 @@ from pydantic_core import InitErrorDetails
 from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.workloads.base import Params, Setting
+from dutlab.spec.traffic import EXTENSION_SETS, HOP_BY_HOP, Traffic
+from dutlab.spec.workloads.base import Params, Setting, Wire
 from dutlab.spec.workloads.frames import FrameWorkload, each_once, outside
 from dutlab.units import RFC2544_FRAME_SIZES, Seconds
 
+HeaderSet = Literal["none", "destination-options", "routing", "fragment", "chain", "hop-by-hop"]
 TestName = Literal["throughput", "latency", "frame-loss", "back-to-back", "recovery", "reset"]
 ALL_TESTS: tuple[TestName, ...] = ("throughput", "latency", "frame-loss", "back-to-back", "recovery", "reset")
 NEEDS_THROUGHPUT = frozenset(ALL_TESTS) - {"throughput", "frame-loss"}
@@ -26,6 +28,7 @@ _AROUND_S = 1.5
 _SEARCH_S, _SEARCH_TRIALS = 120.0, 14
 """Of a throughput: about two long trials, and the short ones before."""
 _LATENCY_S, _LOSS_S, _LOSS_TRIALS, _BURST_TRIALS, _RECOVERY_S, _RESETS_S = 120.0, 300.0, 6, 14, 90.0, 120.0
+_HOPS, _HOP_S = 3, 60.0
 _WAITS_S = 9.0
 """Learning frames, residual frames, restabilising: 2 s, 2 s and 5 s."""
 
@@ -47,6 +50,8 @@ class Rfc2544Workload(FrameWorkload):
     """What goes on beside the test frames (RFC 2544 section 11)."""
     networks: tuple[Literal[1, 256], ...] = (1,)
     """How many networks the destinations lie in (RFC 2544 section 12); each count has trials of its own, in this order."""
+    extension_headers: tuple[HeaderSet, ...] = ("none",)
+    """IPv6 extension headers of the frames (RFC 5180 section 5.3); each set has trials of its own, in this order."""
     latency_repeats: int = 20
     burst_repeats: int = 50
 
@@ -58,6 +63,7 @@ class Rfc2544Workload(FrameWorkload):
             return faults
         faults += each_once("tests", made.tests)
         faults += each_once("modifiers", made.modifiers) if made.modifiers else []
+        faults += each_once("extension_headers", made.extension_headers)
         faults += each_once("networks", [str(n) for n in made.networks])
         if "throughput" not in made.tests and (needing := [t for t in made.tests if t in NEEDS_THROUGHPUT]):
             faults.append(fault(("tests",), f"{', '.join(needing)}: needs the throughput; add the test throughput"))
@@ -71,29 +77,32 @@ class Rfc2544Workload(FrameWorkload):
 
     def count(self, every_link: Iterable[str]) -> int:
         """How many settings there are."""
-        return super().count(every_link) * len(self.networks)
+        return super().count(every_link) * len(self.networks) * len(self.extension_headers)
 
     def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
-        """One a number of networks, set of links and size; inside it tests follow one another, whatever the order of the file.
+        """One a set of extension headers, number of networks, set of links and size; inside it tests follow one another.
 
-        All sizes come with one number of networks before the next, as section 12 has it.
+        All sizes come with one number of networks before the next, as section 12 has it. Frames with a hop-by-hop header have one test.
         """
-        for networks, (links, mix, sized) in product(self.networks, list(self.sized(every_link))):
+        for headers, networks, (links, mix, sized) in product(self.extension_headers, self.networks, list(self.sized(every_link))):
+            tests: tuple[str, ...] = (HOP_BY_HOP,) if headers == HOP_BY_HOP else tuple(name for name in ALL_TESTS if name in self.tests)
             params: Params = {
                 **sized,
-                "tests": ",".join(name for name in ALL_TESTS if name in self.tests),
+                "tests": ",".join(tests),
                 "scale": self.scale,
                 "directions": self.directions,
                 "width_ratio": self.width,
                 "latency_repeats": self.latency_repeats,
                 "burst_repeats": self.burst_repeats,
                 "networks": networks,
+                "extension_headers": headers,
+                "all_extension_headers": ",".join(self.extension_headers),
                 "all_networks": ",".join(map(str, self.networks)),
                 **({"modifiers": ",".join(self.modifiers)} if self.modifiers else {}),
             }
-            yield Setting(links, params, self._seconds(), mix)
+            yield Setting(links, params, self._seconds(tests), mix)
 
-    def _seconds(self) -> Seconds:
+    def _seconds(self, tests: Iterable[str]) -> Seconds:
         """About what a frame size takes; searches cannot be known before."""
         around = _AROUND_S + _WAITS_S * self.scale
         of_test = {
@@ -103,8 +112,15 @@ class Rfc2544Workload(FrameWorkload):
             "back-to-back": self.burst_repeats * _BURST_TRIALS * around,
             "recovery": _RECOVERY_S * self.scale + around,
             "reset": _RESETS_S * self.scale + 2 * around,
+            HOP_BY_HOP: _HOPS * (_HOP_S * self.scale + around),
         }
-        return Seconds(sum(of_test[name] for name in self.tests))
+        return Seconds(sum(of_test[name] for name in tests))
+
+    def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
+        """Frames longer than an MTU or too short for their headers, and extension headers over IPv4."""
+        yield from super().misfits(wires)
+        for i, headers in enumerate(self.extension_headers):
+            yield from self.misfits_of(Traffic(extension_headers=EXTENSION_SETS[headers]), wires, ("extension_headers", i))
 
     def asks(self) -> Iterator[tuple[Loc, Ask]]:
         """Loads; the time of each frame; a drop of the rate and what is lost after it; word of when a load has begun."""
@@ -119,3 +135,6 @@ class Rfc2544Workload(FrameWorkload):
         for i, count in enumerate(self.networks):
             if count > 1:
                 yield ("networks", i), Ask.FLOWS
+        for i, headers in enumerate(self.extension_headers):
+            if EXTENSION_SETS[headers]:
+                yield ("extension_headers", i), Ask.EXTENSIONS

@@ -43,12 +43,8 @@ class SweepWorkload(TimedFrames):
             faults.append(
                 fault(("traffic", "flows"), "networks of their own belong to one way of one link; drive each link alone, forward")
             )
-        least = made.traffic.shortest_over_ipv4
-        short = [(i, mix) for i, mix in enumerate(made.frame_sizes) if min(size for size, _ in mix.parts) < least]
-        faults += [
-            fault(("frame_sizes", i), f"{mix.name}: a frame of this traffic has at least {least} bytes with FCS") for i, mix in short
-        ]
-        return faults
+        too_short = made.too_short(made.traffic, ipv6=bool(made.traffic.extension_headers))
+        return [*faults, *(fault(at, what) for at, what in too_short)]
 
     def count(self, every_link: Iterable[str]) -> int:
         """How many settings there are."""
@@ -76,10 +72,13 @@ class SweepWorkload(TimedFrames):
             yield ("traffic", "flows"), Ask.FLOWS
         if self.traffic.vlans:
             yield ("traffic", "vlans"), Ask.VLANS
+        if self.traffic.extension_headers:
+            yield ("traffic", "extension_headers"), Ask.EXTENSIONS
 
     def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, rates above a line rate, and shares of a speed that nobody knows."""
         yield from super().misfits(wires)
+        yield from self.misfits_of(self.traffic, wires, ("traffic", "extension_headers"))
         for name in self.driven(wires):
             speed = wires[name].speed
             for i, rate in enumerate(self.rates):

@@ -1,0 +1,58 @@
+"""IPv6 extension headers through a Linux router: real frames of each set come through and are accounted for."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from capability import have_netns, need
+from dutlab import labs
+from dutlab.methods.mixes import frame_mix
+from dutlab.methods.ports import Directions, Offer
+from dutlab.spec.traffic import EXTENSION_SETS, Traffic
+from dutlab.tools.engine import Engine, find_engine
+from dutlab.units import Pps, Seconds
+
+SEEN = """table ip6 seen {
+    chain forwarded {
+        type filter hook forward priority 0
+        exthdr rt exists udp dport 7 counter comment "routing"
+        exthdr dst exists udp dport 7 counter comment "destination-options"
+        exthdr frag exists udp dport 7 counter comment "fragment"
+        exthdr hbh exists udp dport 7 counter comment "hop-by-hop"
+    }
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _machine(no_leak):
+    need("netns", have_netns())
+    need("nft", shutil.which("nft") is not None)
+
+
+async def test_a_router_forwards_every_set_of_headers_and_the_tester_takes_them_in(label):
+    lab = await labs.up("three-node-rfc5180", label=label)
+    hosts = lab.hosts()
+    engine = Engine(hosts, lab.testbed, lab.cpus, str(find_engine()))
+    try:
+        dut = hosts["dut"]
+        await dut.run(["sysctl", "-qw", "net.ipv6.conf.all.forwarding=1"])
+        for name in ("chain", "hop-by-hop"):
+            headers = EXTENSION_SETS[name]
+            await dut.run(["nft", "-f", "-"], stdin=f"flush ruleset\n{SEEN}".encode())
+            offer = Offer(
+                ("a",), frame_mix(128), Pps(1000), Seconds(0.5), directions=Directions.BOTH, traffic=Traffic(extension_headers=headers)
+            )
+            outcome = await engine.offer(offer)
+            assert [(f.link, f.asked_frames, f.balances) for f in outcome.flows] == [("a", 500, True), ("a.back", 500, True)], name
+            assert all(f.received_frames > 400 and not f.corrupted_frames and not f.foreign_frames for f in outcome.flows), name
+            ruleset = (await dut.run(["nft", "list", "ruleset"])).text
+            counted = {line.split('"')[1] for line in ruleset.splitlines() if "counter" in line and "packets 0 " not in line}
+            assert counted == set(headers), f"{name}: what the router's filter saw of headers, and of UDP behind them"
+    finally:
+        await engine.close()
+        for host in hosts.values():
+            await host.close()
+        await labs.down(label)
