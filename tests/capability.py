@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from dutlab.errors import ToolMissing
+from dutlab.tools.find_engine import find_engine
+
 
 def need(capability: str, have: bool) -> None:
     """Skips a test whose capability is missing, unless DUTLAB_PROMISED lists it: then it fails."""
@@ -62,6 +65,14 @@ def have_user_namespaces() -> bool:
 def have_sshd() -> bool:
     """OpenSSH's server is there, and we may start it: it needs root of the machine itself."""
     return have_netns() and bool(shutil.which("sshd", path="/usr/sbin:/sbin")) and _own_root()
+
+
+def have_engine() -> bool:
+    """dutlab-engine has been built."""
+    try:
+        return bool(find_engine())
+    except ToolMissing:
+        return False
 
 
 def _own_root() -> bool:

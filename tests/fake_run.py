@@ -19,6 +19,7 @@ from dutlab.analysis.ceilings import frames, tcp_goodput
 from dutlab.doubts import DoubtKind
 from dutlab.methods.ports import Latency
 from dutlab.plan.cell import Cell
+from dutlab.sensors import Sample
 from dutlab.store.record import DoubtRecord, FlowRecord, TrialRecord
 from dutlab.store.run_folder import RunFolder
 from dutlab.units import BpsL1
@@ -30,17 +31,6 @@ IMIX_MEAN = (7 * 64 + 4 * 594 + 1518) / 12
 PPS = {"router": 0.61e6, "filter-empty": 0.48e6, "filter-default": 0.39e6, "nat": 0.35e6}
 COSTS_NS = {"router": 21_000, "filter-empty": 29_000, "filter-default": 33_000, "nat": 41_000}
 NOW = datetime(2026, 11, 21, 8, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class Row:
-    """A sample."""
-
-    t_s: float
-    host: str
-    sensor: str
-    name: str
-    value: float
 
 
 @dataclass
@@ -219,14 +209,14 @@ def _flow(published: str, cell: Cell, w: Wanted, dice: random.Random) -> tuple[F
     return flow, figures
 
 
-def _samples(cell: Cell, w: Wanted, dice: random.Random) -> list[Row]:
+def _samples(cell: Cell, w: Wanted, dice: random.Random) -> list[Sample]:
     out = []
     for tick in range(w.seconds * w.samples_a_second):
         for core in range(w.cores):
             soft = (78 if core == 0 else 30 if core == 1 else 4) * dice.uniform(0.9, 1.05)
             shares = {"softirq": soft, "system": 6 * dice.random(), "user": 2 * dice.random(), "irq": 0.4, "steal": 0.0, "iowait": 0.0}
             shares["idle"] = max(0.0, 100 - sum(shares.values()))
-            out += [Row(tick / w.samples_a_second, "dut", "cpu", f"cpu{core}_{kind}_percent", v) for kind, v in shares.items()]
+            out += [Sample(tick / w.samples_a_second, "dut", "cpu", f"cpu{core}_{kind}_percent", v) for kind, v in shares.items()]
     return out
 
 

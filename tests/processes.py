@@ -43,3 +43,8 @@ def eventually(condition: Callable[[], bool], within_s: float = 5.0) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+def programs() -> list[str]:
+    """What this process still runs, the keeper's shell apart."""
+    return [c for c in children() if not c.endswith(" sh")]

@@ -5,18 +5,23 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import signal
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from capability import have_netns, have_sshd, need
+from capability import have_engine, have_netns, have_sshd, need
+from dutlab import labs
+from dutlab.hosts.host import Done, Host
 from dutlab.hosts.keeper import KEEPER
 from dutlab.hosts.ssh_login import Login
 from dutlab.labs import inside, sshd
 from dutlab.labs.state import StateFolder
+from dutlab.tools.engine import Engine
+from dutlab.tools.find_engine import find_engine
 from processes import children, eventually
 
 NAMESPACES = Path("/run/netns")
@@ -74,6 +79,91 @@ def machine_network() -> tuple[str, dict[str, str]]:
     watched = ["net.ipv4.ip_forward", "net.ipv4.conf.all.rp_filter", "net.ipv4.tcp_congestion_control", "net.ipv6.conf.all.disable_ipv6"]
     files = {name: Path("/proc/sys") / name.replace(".", "/") for name in watched}
     return links, {name: file.read_text() for name, file in files.items() if file.exists()}
+
+
+@pytest.fixture
+async def lab(label: str) -> AsyncIterator[labs.Lab]:
+    """The embedded lab `three-node`; its DUT forwards nothing yet."""
+    yield await labs.up("three-node", label=label)
+    await labs.down(label)
+
+
+@pytest.fixture
+def log() -> list[Done]:
+    """Every command that ended on `hosts`."""
+    return []
+
+
+@pytest.fixture
+async def hosts(lab: labs.Lab, log: list[Done]) -> AsyncIterator[Mapping[str, Host]]:
+    """Of the lab, by role."""
+    hosts = lab.hosts(log.append)
+    yield hosts
+    for host in hosts.values():
+        await host.close()
+
+
+@pytest.fixture
+async def engine(lab: labs.Lab, hosts: Mapping[str, Host]) -> AsyncIterator[Engine]:
+    """At work in the lab."""
+    need("engine", have_engine())
+    engine = Engine(hosts, lab.testbed, lab.cpus, str(find_engine()))
+    yield engine
+    await engine.close()
+
+
+@pytest.fixture
+def dutlab(python: str, python_env: dict[str, str], tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs the command to its end in an empty folder, the test's own; `env` comes to its environment."""
+
+    def run(*args: str, timeout: float = 180, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        argv = [python, "-m", "dutlab", *args]
+        return subprocess.run(
+            argv, cwd=tmp_path, env={**python_env, **(env or {})}, capture_output=True, text=True, timeout=timeout, check=False
+        )
+
+    return run
+
+
+@pytest.fixture
+def start(python: str, python_env: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts the command in the same folder and leaves it running; it is ended with the test at the latest."""
+    started = []
+
+    def run(*args: str) -> subprocess.Popen[str]:
+        argv, pipe = [python, "-m", "dutlab", *args], subprocess.PIPE
+        p = subprocess.Popen(argv, cwd=tmp_path, env=python_env, stdout=subprocess.DEVNULL, stderr=pipe, text=True, start_new_session=True)
+        started.append(p)
+        return p
+
+    yield run
+    for p in started:
+        if p.poll() is None:
+            os.killpg(p.pid, signal.SIGKILL)
+        p.wait()
+        assert p.stderr is not None
+        p.stderr.close()
+
+
+@pytest.fixture
+def standing_lab(dutlab: Callable[..., subprocess.CompletedProcess[str]], label: str) -> Iterator[str]:
+    """The label of a lab `three-node` of the test's own, so that what a run leaves in it can be looked at."""
+    up = dutlab("lab", "up", "three-node", "--label", label)
+    assert up.returncode == 0, up.stderr
+    yield label
+    assert dutlab("lab", "down", label).returncode == 0
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Callable[[str], str]:
+    """Writes an experiment's text into the test's folder; returns where it is."""
+
+    def write(text: str) -> str:
+        path = tmp_path / "experiment.yaml"
+        path.write_text(text)
+        return str(path)
+
+    return write
 
 
 @pytest.fixture

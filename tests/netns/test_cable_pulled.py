@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from processes import eventually
 
@@ -21,29 +19,7 @@ workloads:
   - sweep: {frame_sizes: [64], duration: 2s, warmup: 0s, links: [[a]]}
 repeats: 2
 """
-Command = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.fixture
-def dutlab(python: str, python_env: dict[str, str], tmp_path: Path) -> Command:
-    def run(*args: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [python, "-m", "dutlab", *args],
-            cwd=tmp_path,
-            env=python_env,
-            capture_output=True,
-            text=True,
-            timeout=90,
-        )
-
-    return run
-
-
-@pytest.fixture
-def lab(dutlab: Command, label: str) -> Iterator[str]:
-    assert dutlab("lab", "up", "three-node", "--label", label).returncode == 0
-    yield label
-    assert dutlab("lab", "down", label).returncode == 0
+Start = Callable[..., "subprocess.Popen[str]"]
 
 
 def rules(label: str) -> str:
@@ -65,21 +41,18 @@ def trial_begun(tmp_path: Path) -> bool:
     return journal is not None and "trial-started" in journal.read_text()
 
 
-def test_the_trial_says_so_the_next_is_measured_and_the_dut_restored(
-    python: str, python_env: dict[str, str], lab: str, tmp_path: Path
-) -> None:
-    before = rules(lab)
+def test_the_trial_says_so_the_next_is_measured_and_the_dut_restored(start: Start, standing_lab: str, tmp_path: Path) -> None:
+    before = rules(standing_lab)
     (tmp_path / "e.yaml").write_text(EXPERIMENT)
-    argv = [python, "-m", "dutlab", "run", "e.yaml", "--lab", lab]
-    with subprocess.Popen(argv, cwd=tmp_path, env=python_env, stdout=subprocess.DEVNULL) as run:
-        assert eventually(lambda: trial_begun(tmp_path), within_s=120)
-        time.sleep(0.7)  # in the middle of it
-        cable(lab, "down")
-        assert eventually(lambda: records(tmp_path) != [], within_s=30)
-        cable(lab, "up")
-        assert run.wait(60) == 0
+    run = start("run", "e.yaml", "--lab", standing_lab)
+    assert eventually(lambda: trial_begun(tmp_path), within_s=120)
+    time.sleep(0.7)  # in the middle of it
+    cable(standing_lab, "down")
+    assert eventually(lambda: records(tmp_path) != [], within_s=30)
+    cable(standing_lab, "up")
+    assert run.wait(60) == 0
     pulled, after = records(tmp_path)
     (doubt,) = (d for d in pulled["doubts"] if d["kind"] == "LINK_WENT_DOWN")
     assert (doubt["about"], doubt["detail"], doubt["grade"]) == ("a", "dut:out-a, sink:eth-a", "severe")
     assert after["figures"]["a"]["received_pps"] > 0
-    assert rules(lab) == before
+    assert rules(standing_lab) == before

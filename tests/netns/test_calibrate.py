@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
-from dutlab import labs
 from dutlab.methods.mixes import frame_mix
 from dutlab.runner.rig import Load, calibrated
 from dutlab.tools.find_engine import find_engine
-
-
-@pytest.fixture
-async def lab(label):
-    lab = await labs.up("three-node", label=label)
-    yield lab
-    await labs.down(label)
 
 
 async def ports(lab):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 import subprocess
@@ -20,12 +21,8 @@ HOST = "[Coordinator]\nplayer: x\n[Startup]\nstep1: echo ready\n[Run]\nstep1: re
 
 
 @pytest.fixture
-def dutlab(python: str, python_env: dict[str, str], tmp_path: Path) -> Command:
-    def run(*args: str) -> subprocess.CompletedProcess[str]:
-        env = {**python_env, "HOME": str(tmp_path)}
-        return subprocess.run([python, "-m", "dutlab", *args], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=90)
-
-    return run
+def dutlab(dutlab: Command, tmp_path: Path) -> Command:
+    return functools.partial(dutlab, env={"HOME": str(tmp_path)})
 
 
 @pytest.fixture

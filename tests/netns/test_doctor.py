@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -26,12 +26,6 @@ FAULTS = {
     "firewall-in-the-way": ("sink", "nft 'add table ip t; add chain ip t c {type filter hook input priority 0;}; add rule ip t c counter'"),
     "neighbour-ageing": ("dut", "ip neigh change 172.16.10.2 dev out-a nud stale"),
 }
-
-
-@pytest.fixture
-async def lab(label: str) -> AsyncIterator[labs.Lab]:
-    yield await labs.up("three-node", label=label)
-    await labs.down(label)
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from ipaddress import ip_interface, ip_network
 import pytest
 
 from capability import have_netns, need
-from dutlab import labs
 from dutlab.dut import family
 from dutlab.errors import MeasurementError
 from dutlab.methods.dut_tables import End
@@ -25,14 +24,6 @@ SIX = tuple(ip_interface(f"2001:2:0:{n}/64") for n in ("1::2", "1::1", "2::1", "
 def _machine(no_leak):
     need("netns", have_netns())
     need("nft", shutil.which("nft") is not None)
-
-
-@pytest.fixture
-async def lab(label):
-    try:
-        yield await labs.up("three-node", label=label)
-    finally:
-        await labs.down(label)
 
 
 @pytest.fixture

@@ -33,14 +33,6 @@ def records(python, python_env, tmp_path):
     return run
 
 
-@pytest.fixture
-def dutlab_in(python, python_env, tmp_path):
-    def run(*args):
-        return subprocess.run([python, "-m", "dutlab", *args], cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=90)
-
-    return run
-
-
 def flow_of(record):
     (flow,) = record["flows"]
     assert flow["balances"]
@@ -87,9 +79,9 @@ def test_iperf3_sends_one_datagram_a_frame_from_either_host(records):
     assert any({"-u", "-P"} <= set(c["argv"]) and c["host"] == "sink" for c in back["commands"])
 
 
-def test_xdp_trafficgen_sends_in_the_rig_or_says_why_this_kernel_does_not_take_it(dutlab_in):
+def test_xdp_trafficgen_sends_in_the_rig_or_says_why_this_kernel_does_not_take_it(dutlab):
     need("xdp-trafficgen", shutil.which("xdp-trafficgen") is not None)
-    done = dutlab_in("calibrate", "--generator", "xdp-trafficgen", "--sizes", "68", "--json")
+    done = dutlab("calibrate", "--generator", "xdp-trafficgen", "--sizes", "68", "--json")
     if done.returncode == 3:
         assert "xdp-trafficgen" in done.stderr and "does not work with this kernel" in done.stderr and "Traceback" not in done.stderr
         return
@@ -106,15 +98,15 @@ def test_xdp_trafficgen_sends_in_the_rig_or_says_why_this_kernel_does_not_take_i
         (["--generator", "xdp-trafficgen", "--sizes", "64"], "shortest frame has 68 bytes"),
     ],
 )
-def test_a_calibration_that_no_generator_can_make_is_refused_before_a_lab_is_built(dutlab_in, options, words):
-    done = dutlab_in("calibrate", *options)
+def test_a_calibration_that_no_generator_can_make_is_refused_before_a_lab_is_built(dutlab, options, words):
+    done = dutlab("calibrate", *options)
     assert done.returncode == 2 and words in done.stderr, done.stderr
 
 
-def test_a_ramp_by_trafgen_is_made_of_seconds_and_says_so(dutlab_in, tmp_path):
+def test_a_ramp_by_trafgen_is_made_of_seconds_and_says_so(dutlab, tmp_path):
     need("trafgen", shutil.which("trafgen") is not None)
     ramp = ["-p", "64b", "-wm", "100pps", "-wd", "1", "-rt", "0.1", "-rd", "3", "-hd", "1", "--line-rate", "1G", "--unidirectional"]
-    done = dutlab_in("loadtest", "-s", "trafgen", *ramp)
+    done = dutlab("loadtest", "-s", "trafgen", *ramp)
     assert done.returncode == 0, done.stdout + done.stderr
     (path,) = tmp_path.glob("runs/*/trials/*/record.json")
     record = json.loads(path.read_text())
@@ -136,12 +128,12 @@ def test_datagrams_step_where_the_path_mtu_says(records):
     assert record["counters"]["dut"]["in-a_rx_packets"] == pytest.approx(4000, rel=0.1)
 
 
-def test_the_example_compares_generators_with_and_without_the_router(dutlab_in, tmp_path):
+def test_the_example_compares_generators_with_and_without_the_router(dutlab, tmp_path):
     need("trafgen", shutil.which("trafgen") is not None)
     short = ["generators=[engine, trafgen]", "frame_sizes=[64]", "duration=1s", "warmup=0s"]
     sets = [word for s in short for word in ("--set", f"workloads.0.generators.{s}")]
     sets += ["--set", "workloads.1.generators.frame_sizes=[64]", "--set", "workloads.1.generators.duration=1s"]
-    done = dutlab_in("run", str(ROOT / "examples" / "generators" / "experiment.yaml"), *sets)
+    done = dutlab("run", str(ROOT / "examples" / "generators" / "experiment.yaml"), *sets)
     assert done.returncode == 0, done.stdout + done.stderr
     records = [json.loads(p.read_text()) for p in tmp_path.glob("runs/*/trials/*/record.json")]
     assert sorted((r["cell"]["tool"], r["cell"]["params"]["streams"]) for r in records) == [

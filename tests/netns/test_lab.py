@@ -11,7 +11,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -23,12 +22,6 @@ from dutlab.labs.state import StateFolder, namespaces_of
 from processes import eventually, running_with
 
 NAMESPACES = Path("/run/netns")
-
-
-@pytest.fixture
-async def lab(label: str) -> AsyncIterator[labs.Lab]:
-    yield await labs.up("three-node", label=label)
-    await labs.down(label)
 
 
 async def ping(lab: labs.Lab, role: str, target: str, *, count: int = 3) -> str:

@@ -1,7 +1,6 @@
 """A ramp of a few seconds as a user runs it: real namespaces, real frames, the file of trex-loadtest, and the way back."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,14 +13,6 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(autouse=True)
 def _machine(no_leak):
     need("netns", have_netns())
-
-
-@pytest.fixture
-def dutlab(python, python_env, tmp_path):
-    def run(*args):
-        return subprocess.run([python, "-m", "dutlab", *args], cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=90)
-
-    return run
 
 
 def record_of(folder):

@@ -8,12 +8,9 @@ from ipaddress import IPv4Interface, IPv6Interface
 import pytest
 
 from capability import have_netns, need
-from dutlab import labs
 from dutlab.dut import family, nft_rules
 from dutlab.dut.custom import custom_mode
-from dutlab.errors import ToolMissing
 from dutlab.spec.experiment import CustomMode
-from dutlab.tools.engine import Engine, find_engine
 
 MODES = family("linux").modes
 STATE = """
@@ -43,40 +40,10 @@ table bridge layers {
 """
 
 
-def have_engine():
-    try:
-        return bool(find_engine())
-    except ToolMissing:
-        return False
-
-
 @pytest.fixture(autouse=True)
 def _needs():
     need("netns", have_netns())
     need("nft", shutil.which("nft") is not None)
-
-
-@pytest.fixture
-async def lab(label):
-    lab = await labs.up("three-node", label=label)
-    yield lab
-    await labs.down(label)
-
-
-@pytest.fixture
-async def hosts(lab):
-    hosts = lab.hosts()
-    yield hosts
-    for host in hosts.values():
-        await host.close()
-
-
-@pytest.fixture
-async def prober(lab, hosts):
-    need("engine", have_engine())
-    engine = Engine(hosts, lab.testbed, lab.cpus, str(find_engine()))
-    yield engine
-    await engine.close()
 
 
 @pytest.fixture
@@ -96,7 +63,7 @@ def one_link(testbed, name):
     return testbed.model_copy(update={"links": {name: testbed.links[name]}})
 
 
-async def test_every_mode_behaves_as_itself_coming_from_any_other(lab, dut, prober):
+async def test_every_mode_behaves_as_itself_coming_from_any_other(lab, dut, engine):
     names = list(MODES)
     walk = [names[0]]
     unseen = {(a, b) for a in names for b in names if a != b}
@@ -107,7 +74,7 @@ async def test_every_mode_behaves_as_itself_coming_from_any_other(lab, dut, prob
     for step, name in enumerate(walk):  # both links where a mode is seen first, then one by turns
         bed = one_link(lab.testbed, "ab"[step % 2]) if name in walk[:step] else lab.testbed
         await MODES[name].apply(dut, lab.testbed)
-        checks = await MODES[name].verify(dut, bed, prober)
+        checks = await MODES[name].verify(dut, bed, engine)
         assert bad(checks) == {}, f"{name} in {walk}"
         assert len(checks) == 2 + len(bed.links) * 4
 
@@ -148,7 +115,7 @@ async def test_undo_puts_rules_and_settings_of_somebody_else_back_to_the_letter(
     assert await state(dut) == before
 
 
-async def test_undo_from_one_mode_leads_back_to_another(lab, dut, prober):
+async def test_undo_from_one_mode_leads_back_to_another(lab, dut, engine):
     await MODES["nat"].apply(dut, lab.testbed)
     before = await state(dut)
     undo = await MODES["router"].undo(dut, lab.testbed)
@@ -156,7 +123,7 @@ async def test_undo_from_one_mode_leads_back_to_another(lab, dut, prober):
     for step in (*undo, *undo):  # twice, as after a crash in mid-undo
         await dut.run(step.argv, stdin=step.stdin.encode())
     assert await state(dut) == before
-    assert bad(await MODES["nat"].verify(dut, lab.testbed, prober)) == {}
+    assert bad(await MODES["nat"].verify(dut, lab.testbed, engine)) == {}
 
 
 def odd(chain, rule):
@@ -189,11 +156,11 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("tampering", BROKEN, ids=[f"{mode}: {noticed}" for mode, _, noticed in BROKEN])
-async def test_a_mode_that_was_tampered_with_does_not_pass(lab, dut, prober, tampering):
+async def test_a_mode_that_was_tampered_with_does_not_pass(lab, dut, engine, tampering):
     mode, breaks, noticed = tampering
     await MODES[mode].apply(dut, lab.testbed)
     await dut.run(["sh", "-c", breaks])
-    assert noticed in bad(await MODES[mode].verify(dut, lab.testbed, prober))
+    assert noticed in bad(await MODES[mode].verify(dut, lab.testbed, engine))
 
 
 async def test_nft_takes_the_rulesets_of_ipv6_links_and_of_names_with_dots(lab, dut):
@@ -206,17 +173,17 @@ async def test_nft_takes_the_rulesets_of_ipv6_links_and_of_names_with_dots(lab, 
         await dut.run(["nft", "-c", "-f", "-"], stdin=rules.encode())
 
 
-async def test_a_flow_tracked_before_does_not_outlive_the_change_of_mode(lab, dut, prober):
+async def test_a_flow_tracked_before_does_not_outlive_the_change_of_mode(lab, dut, engine):
     need("conntrack", shutil.which("conntrack") is not None)
     await MODES["filter-empty"].apply(dut, lab.testbed)
-    await prober.probe("a")
+    await engine.probe("a")
     count = ["cat", "/proc/sys/net/netfilter/nf_conntrack_count"]
     assert int((await dut.run(count)).text) > 0
     await MODES["filter-default"].apply(dut, lab.testbed)
     assert int((await dut.run(count)).text) == 0
 
 
-async def test_a_mode_of_commands_from_the_experiment_file_is_applied_verified_and_restored(lab, dut, prober):
+async def test_a_mode_of_commands_from_the_experiment_file_is_applied_verified_and_restored(lab, dut, engine):
     commands = CustomMode.model_validate(
         {
             "name": "mine",
@@ -229,10 +196,10 @@ async def test_a_mode_of_commands_from_the_experiment_file_is_applied_verified_a
     before = await state(dut)
     undo = await mode.undo(dut, lab.testbed)
     await mode.apply(dut, lab.testbed)
-    checks = await mode.verify(dut, lab.testbed, prober)
+    checks = await mode.verify(dut, lab.testbed, engine)
     assert len(checks) == 3 and bad(checks) == {}
     await dut.run(["nft", "delete", "table", "inet", "mine"])
-    assert set(bad(await mode.verify(dut, lab.testbed, prober))) == {"`nft list table inet mine` ends with 0"}
+    assert set(bad(await mode.verify(dut, lab.testbed, engine))) == {"`nft list table inet mine` ends with 0"}
     await dut.run(["nft", "add", "table", "inet", "mine"])
     for step in undo:
         await dut.run(step.argv, stdin=step.stdin.encode())

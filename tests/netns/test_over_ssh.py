@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import platform
 import re
@@ -48,11 +49,8 @@ def env(python_env: dict[str, str], tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def dutlab(python: str, env: dict[str, str], tmp_path: Path) -> Command:
-    def run(*args: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([python, "-m", "dutlab", *args], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=150)
-
-    return run
+def dutlab(dutlab: Command, tmp_path: Path) -> Command:
+    return functools.partial(dutlab, env={"HOME": str(tmp_path)})
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from dutlab import labs
 from dutlab.errors import MeasurementError
 from dutlab.plan.cell import Cell
 from dutlab.tools.ping import Ping
@@ -12,12 +11,6 @@ from dutlab.tools.ping import Ping
 
 def cell(*links):
     return Cell(mode="router", factors={}, workload="path-mtu", tool="ping", links=links, params={}, repeat=1)
-
-
-@pytest.fixture
-async def lab(label):
-    yield await labs.up("three-node", label=label)
-    await labs.down(label)
 
 
 async def test_the_narrow_hop_is_found_both_ways_and_stated_as_mtu_and_payload(lab):

@@ -37,14 +37,6 @@ def _machine(no_leak):
     need("nft", shutil.which("nft") is not None)
 
 
-@pytest.fixture
-def dutlab(python, python_env, tmp_path):
-    def run(*args):
-        return subprocess.run([python, "-m", "dutlab", *args], cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=180)
-
-    return run
-
-
 def records(tmp_path):
     return [json.loads(p.read_text()) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))]
 

@@ -41,16 +41,6 @@ def _machine(no_leak):
     need("nft", shutil.which("nft") is not None)
 
 
-@pytest.fixture
-def dutlab(python, python_env, tmp_path):
-    def call(*argv, timeout=180):
-        return subprocess.run(
-            [python, "-m", "dutlab", *argv], cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=timeout
-        )
-
-    return call
-
-
 def records(folder):
     return [json.loads(path.read_text()) for path in sorted(folder.glob("trials/*/record.json"))]
 

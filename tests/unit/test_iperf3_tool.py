@@ -148,7 +148,7 @@ async def test_a_refused_connection_is_tried_again_and_told(fake):
 
 
 async def test_a_connection_refused_again_and_again_fails_in_one_sentence(fake, tmp_path, monkeypatch):
-    monkeypatch.setattr(iperf3, "SERVER_ENDS_S", 0.2)
+    monkeypatch.setattr(iperf3_program, "SERVER_ENDS_S", 0.2)
     with pytest.raises(ToolFailed, match=r"^source: iperf3: link a: it reports: unable to connect to server: Connection refused$"):
         await fake(client="turn(); say(REFUSED)").measure(cell())
     assert (tmp_path / "turns").read_bytes() == b"..."
@@ -174,18 +174,16 @@ async def test_output_that_is_no_result_fails_in_one_sentence_that_names_link_an
 
 
 async def test_a_client_that_hangs_is_ended_with_its_children_and_reported(fake, monkeypatch, tmp_path):
-    monkeypatch.setattr(iperf3, "GRACE_S", -2.5)
+    monkeypatch.setattr(iperf3, "GRACE_S", -1.0)
     client = f"import subprocess; p = subprocess.Popen(['sleep', '60']); Path({str(tmp_path / 'child')!r}).write_text(str(p.pid)); time.sleep(60)"
-    with pytest.raises(
-        ToolFailed, match=r"link a: the client did not end within 0\.5 s and was ended; see whether the link lets TCP through"
-    ):
+    with pytest.raises(ToolFailed, match=r"link a: the client did not end within 2 s and was ended; see whether the link lets TCP through"):
         await fake(client=client).measure(cell())
     stat = Path("/proc") / (tmp_path / "child").read_text() / "stat"
     assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
 
 
 async def test_one_link_that_fails_ends_the_test_of_the_other(fake, tmp_path, monkeypatch):
-    monkeypatch.setattr(iperf3, "SERVER_ENDS_S", 0.2)
+    monkeypatch.setattr(iperf3_program, "SERVER_ENDS_S", 0.2)
     client = (
         f"say(b'no') if option('-c') == '172.16.11.2' else (Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid())), time.sleep(60))"
     )

@@ -18,9 +18,10 @@ from dutlab.errors import InputError, StoreError
 from dutlab.report import write_plots, write_report
 from dutlab.report.gather import gather
 from dutlab.report.value import Figure, Missing
+from dutlab.sensors import Sample
 from dutlab.store.run_folder import NewerRun, RunFolder
 from dutlab.store.samples import columns, write_samples
-from fake_run import PPS, PUBLISHED, Row, Wanted, build
+from fake_run import PPS, PUBLISHED, Wanted, build
 
 ALL = ("html", "md", "csv", "json")
 EVIL = "<script>alert(1)</script>"
@@ -287,7 +288,9 @@ def test_a_million_samples_are_reported_in_under_five_seconds_and_a_small_file(t
     run = build(tmp_path, Wanted(repeats=1, seconds=2, lab=True))
     folder = RunFolder.open(run)
     paths = [folder.path / f"trials/{n:04d}/samples.parquet" for n in sorted(folder.finished())]
-    many = columns([Row(i / 8, "dut", "cpu", f"cpu{i % 4}_{('softirq', 'system')[i % 2]}_percent", float(i % 40)) for i in range(25_000)])
+    many = columns(
+        [Sample(i / 8, "dut", "cpu", f"cpu{i % 4}_{('softirq', 'system')[i % 2]}_percent", float(i % 40)) for i in range(25_000)]
+    )
     present = [p for p in paths if p.exists()]
     assert len(present) >= 40
     for path in present:

@@ -46,7 +46,7 @@ class CommandMode:
         checks = []
         for command in self.commands.verify:
             done = await dut.run(["sh", "-c", command], check=False)
-            said = (done.text + done.stderr.decode("utf-8", "replace")).strip()
+            said = (done.text + done.errors).strip()
             checks.append(Check(f"`{command}` ends with 0", done.status == 0, f"status {done.status}{': ' + said[-200:] if said else ''}"))
         for name in testbed.links:
             seen = await passed(prober, name)

@@ -94,7 +94,7 @@ async def need_esp(host: Host, testbed: Testbed, suite: Suite) -> None:
                 remedy="install util-linux on it",
             )  # fmt: skip
         if done.status != 0:
-            said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+            said = done.errors.strip().splitlines()
             raise HostError(
                 f"its kernel cannot encrypt as mode {suite.name} needs: {said[0] if said else f'`ip xfrm` ended with {done.status}'}",
                 host=host.name,

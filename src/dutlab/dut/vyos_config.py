@@ -45,7 +45,7 @@ async def _told(dut: Host, filter_: str) -> list[str]:
     read = f"{_TEMPLATE}\nrun show configuration commands | {filter_}\necho '{_READ_WHOLE}'\nexit\n"
     done = await dut.run(_SHELL, stdin=read.encode(), check=False)
     if _READ_WHOLE not in done.text:
-        said = done.stderr.decode("utf-8", "replace").strip()[-200:] or f"`sg` ended with {done.status}"
+        said = done.complaint or f"`sg` ended with {done.status}"
         raise HostError(
             f"its configuration cannot be read: {said}", host=dut.name, remedy="log in as a user of VyOS 1.4 or later that may configure it"
         )

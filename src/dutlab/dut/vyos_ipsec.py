@@ -51,7 +51,7 @@ class VyosEnd:
         """Raises CommandFailed with what VyOS said, HostError."""
         done = await host.run(COMMIT, stdin=script(_TREES, words(tunnels, self.suite)).encode(), timeout_s=COMMIT_S, check=False)
         if done.status != 0:
-            said = hidden(done.stderr.decode("utf-8", "replace"), tunnels)
+            said = hidden(done.errors, tunnels)
             raise CommandFailed(host=host.name, argv=done.argv, status=done.status, stderr_tail=said)
 
     async def held(self, host: Host) -> Held:

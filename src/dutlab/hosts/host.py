@@ -15,6 +15,8 @@ from dutlab.errors import CommandFailed, HostError
 NO_SUCH_PROGRAM = 127
 """Status of a command that is not there, as every shell has it (POSIX, Shell Command Language 2.8.2)."""
 
+_TAIL = 200
+"""Characters of a program's words that go into a message; the whole goes into the raw files."""
 _NO_SUCH_PROGRAM_SAID = b"no such program on this host"
 _WANTS_PASSWORD = (
     b"a password is required", b"no tty present", b"a terminal is required",  # sudo
@@ -38,6 +40,21 @@ class Done:
     def text(self) -> str:
         """Standard output as text; bytes that are no UTF-8 are replaced, never an error."""
         return self.stdout.decode("utf-8", "replace")
+
+    @property
+    def errors(self) -> str:
+        """Standard error, likewise."""
+        return self.stderr.decode("utf-8", "replace")
+
+    @property
+    def complaint(self) -> str:
+        """The end of standard error, for a message; empty when nothing was said there."""
+        return self.errors.strip()[-_TAIL:]
+
+    @property
+    def last_words(self) -> str:
+        """The end of all that was printed, errors last, on one line for a message."""
+        return " ".join((self.text + self.errors).split())[-_TAIL:] or "it printed nothing"
 
 
 CommandLog = Callable[[Done], None]
@@ -122,7 +139,7 @@ def command_failed(done: Done) -> CommandFailed:
         remedy = f"install {done.argv[0]} on {done.host}"
     elif any(said in done.stderr for said in _WANTS_PASSWORD):
         remedy = f"let this user of {done.host} run it without a password (NOPASSWD in sudoers, nopass in doas.conf), or log in as root"
-    tail = done.stderr.decode("utf-8", "replace")
+    tail = done.errors
     return CommandFailed(host=done.host, argv=done.argv, status=done.status, stderr_tail=tail, remedy=remedy)
 
 

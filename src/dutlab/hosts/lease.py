@@ -103,7 +103,7 @@ async def _take(host: Host, holder: Holder, *, take_over: bool) -> Process | Non
         return None
     if state:
         raise InUse(host.name, other, alive=state == "held")
-    said = done.stderr.decode("utf-8", "replace").strip()[-200:]
+    said = done.complaint
     raise HostError(f"no lease can be made: {said}", host=host.name, remedy=f"see that {Path(PLACE).parent} can be written")
 
 

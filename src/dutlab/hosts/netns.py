@@ -58,7 +58,7 @@ class NetnsMachine(NetnsHost):
         said = (await keeper.readline()).strip()
         if not said.isdigit() or not await keeper.readline():
             done = await keeper.end()
-            why = done.stderr.decode("utf-8", "replace").strip()
+            why = done.errors.strip()
             raise HostError(f"cannot have processes of its own: {why}", host=name, remedy="it needs root, and unshare of util-linux")
         machine._keeper_pid, machine._log = int(said), log
         return machine

@@ -95,7 +95,7 @@ class Running:
                 await self._carrier.exited()
         except TimeoutError:
             done = await self._finish(rest)
-            tail = done.stderr.decode("utf-8", "replace")
+            tail = done.errors
             raise CommandTimedOut(host=self._host, argv=self._argv, timeout_s=timeout_s, stderr_tail=tail) from None
         except asyncio.CancelledError:
             await asyncio.shield(self._finish(rest))

@@ -75,7 +75,7 @@ class SshHost:
         argv = ["sh", "-c", _PUT, "put", part, path, f"{mode:o}", str(len(data))]
         done = await self.run(argv, stdin=data, timeout_s=PUT_S, check=False)
         if done.status != 0:
-            said = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if ": " in line]
+            said = [line for line in done.errors.splitlines() if ": " in line]
             raise cannot_write(self.name, path, said[0].rpartition(": ")[2] if said else f"`sh` ended with {done.status}")
 
     async def get(self, path: str) -> bytes:

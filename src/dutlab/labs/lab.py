@@ -113,7 +113,7 @@ async def down(label: str) -> bool:
             raise LabError(f"processes {left} in {namespace} do not end", remedy=f"end them, then `dutlab lab down {label}` again")
         done = await machine.run(["ip", "netns", "del", namespace], check=False)
         if done.status != 0 and path.exists():
-            raise LabError(f"network namespace {namespace} cannot be removed: {done.stderr.decode(errors='replace').strip()}")
+            raise LabError(f"network namespace {namespace} cannot be removed: {done.errors.strip()}")
     await asyncio.to_thread(sshd.remove, folder.ssh_folder(label))
     folder.forget(label)
     return True

@@ -52,7 +52,10 @@ def offer_of(cell: Cell, speeds: Mapping[str, BpsL1 | None] | None = None) -> Of
 
 
 async def measure(bench: Bench, cell: Cell) -> Measured:
-    """Offers the cell's load once. Raises ToolFailed, HostError, and MeasurementError when a link sent nothing."""
+    """Offers the cell's load once.
+
+    Raises InputError without a duration, ToolFailed, HostError, and MeasurementError when a link sent nothing.
+    """
     offer = offer_of(cell, bench.speeds)
     if offer.duration <= 0:
         raise InputError(f"workload {cell.workload} has no duration_s above 0", remedy="write a duration, as in 30s")

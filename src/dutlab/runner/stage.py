@@ -170,17 +170,7 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
     dut_family = family(testbed.hosts["dut"].family)
     modes = {**dut_family.modes_among(hosts), **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}}
     device = JournaledDevice(_dut_among(hosts), testbed, modes, dut_family.resets, engine, journal)
-    linux = dut_family.name == "linux"
-    bench = Bench(
-        engine,
-        {link.name: link.speed for link in testbed.links.values()},
-        device=device,
-        addresses={link.name: (link.source_address.ip, link.sink_address.ip) for link in testbed.links.values()},
-        routes=LinuxRoutes(device.dut, testbed, device.announce) if linux else None,
-        states=LinuxFlows(device.dut, device.announce) if linux else None,
-        management=Manager(hosts["source"], testbed),
-        updates=RouteUpdates(device.dut, testbed, device.announce) if linux else None,
-    )
+    bench = _bench(engine, device, hosts["source"], testbed, dut_family.name)
     ping = Ping(hosts, testbed)
     generators = _generators(cells, Place(hosts, testbed, ground.cpus, engine))
     checks = {"ping": ping.check, "iperf3": iperf3.check, "engine": engine.check}
@@ -214,6 +204,25 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
         for generator in generators.values():
             await generator.close()
         await engine.close()
+
+
+def _bench(engine: Engine, device: JournaledDevice, source: Host, testbed: Testbed, family_name: str) -> Bench:
+    """What methods work with; the tables of the DUT are reached on Linux alone."""
+    bench = Bench(
+        engine,
+        {link.name: link.speed for link in testbed.links.values()},
+        device=device,
+        addresses={link.name: (link.source_address.ip, link.sink_address.ip) for link in testbed.links.values()},
+        management=Manager(source, testbed),
+    )
+    if family_name != "linux":
+        return bench
+    return replace(
+        bench,
+        routes=LinuxRoutes(device.dut, testbed, device.announce),
+        states=LinuxFlows(device.dut, device.announce),
+        updates=RouteUpdates(device.dut, testbed, device.announce),
+    )
 
 
 def _generators(cells: Sequence[Cell], place: Place) -> dict[str, GeneratorTool]:

@@ -94,9 +94,7 @@ class Sampler:
         if not self._first.is_set():
             done = await self._process.end()
             if done.status > 0:
-                raise CommandFailed(
-                    host=self._host.name, argv=done.argv[:3], status=done.status, stderr_tail=done.stderr.decode("utf-8", "replace")
-                )
+                raise CommandFailed(host=self._host.name, argv=done.argv[:3], status=done.status, stderr_tail=done.errors)
             raise HostError("the CPU sampler printed nothing", host=self._host.name, remedy="the host needs sh, cat and /proc/stat")
 
     def zero(self) -> None:

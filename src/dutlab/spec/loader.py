@@ -37,7 +37,10 @@ def load_experiment(path: Path, overrides: Sequence[str] = (), *, testbed: Path 
 
 
 def experiment_of(text: bytes, path: Path, overrides: Sequence[str] = (), *, testbed: Path | None = None) -> Experiment:
-    """The experiment in `text`, as load_experiment takes it from a file at `path`; commands that need no file write the text themselves."""
+    """The experiment in `text`, as load_experiment takes it from a file at `path`; commands that need no file write the text themselves.
+
+    Raises SpecRefused with every fault.
+    """
     source = parse(text, str(path))
     faults = sets.apply(source, overrides)
     if testbed is not None and isinstance(source.data, dict):

@@ -44,7 +44,8 @@ def checked_relative(name: str) -> PurePosixPath:
 def run_name(experiment: str, now: datetime, token: str | None = None) -> str:
     """`2026-11-21T0801Z-firewall-modes-3f2a`: sorts by time, says what it is; the token keeps two runs of a minute apart.
 
-    `now` must know its zone. `experiment` may be any text; what cannot be in a file name becomes `-`.
+    `now` must know its zone. `experiment` may be any text; what cannot be in a file name becomes `-`. Raises ValueError without
+    a zone, UnsafeName for a `token` that cannot be in a file name.
     """
     if now.tzinfo is None:
         raise ValueError("a run's time needs its zone")
@@ -53,7 +54,7 @@ def run_name(experiment: str, now: datetime, token: str | None = None) -> str:
 
 
 def trial_folder(run: Path, trial: int) -> Path:
-    """`trials/0007` of a run; trials count from 1."""
+    """`trials/0007` of a run. Raises ValueError below 1: trials count from there."""
     if trial < 1:
         raise ValueError(f"trials count from 1, not {trial}")
     return run / "trials" / f"{trial:04d}"

@@ -118,7 +118,7 @@ class Agent:
                 self._lines.append(line)
                 self._hear(line)
             done = await self._process.end()
-            said = done.stderr.decode("utf-8", "replace").strip()[-300:]
+            said = done.errors.strip()[-300:]
             why = self._failed(f"ended with status {done.status} while it was needed{': ' + said if said else ''}")
         except _NoReplyError as e:
             why = self._failed(f"printed what is no reply: {str(e)[:120]!r}")

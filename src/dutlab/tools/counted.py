@@ -22,7 +22,7 @@ from dutlab.methods.ports import Flow, Offer, Outcome
 from dutlab.spec.mixes import sizes_in_words
 from dutlab.tools.engine_load import DESTINATION_PORT, Way
 from dutlab.tools.generator_tool import Place
-from dutlab.tools.path_counters import TOLERATED, PathCount, PortCount, lost_by_place, read_path
+from dutlab.tools.path_counters import TOLERATED, PathCount, PortCount, lost_by_place, read_path, strangers_among
 from dutlab.tools.taking import Reading, taken
 from dutlab.tools.together import together
 from dutlab.tools.ways import ways_of
@@ -179,7 +179,7 @@ class _Sent:
         strangers = 0
         if (received := self.taken) is None:
             received = _since(tool, way.receiver, before[far], after[far]).received
-            strangers = received - sent if 0 < received - sent <= TOLERATED else 0
+            strangers = strangers_among(received, sent=sent)
             received -= strangers
         places = lost_by_place(before=before, after=after, sent=sent, received=received, reverse=way.is_back)
         return Flow(

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from dutlab.errors import ToolFailed
 from dutlab.hosts.host import Host
 from dutlab.methods.ports import Generator
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.testbed import Testbed
 from dutlab.tools.engine import Engine
+from dutlab.tools.path_counters import TOLERATED
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,12 @@ class Place:
     def cores(self, model: GeneratorModel, role: str) -> tuple[int, ...]:
         """The cores to pin to on the host that sends: those that were asked for, or the testbed's; empty for none."""
         return model.cores or tuple(self.cpus.get(role) or ())
+
+
+def insist_that_it_sent(sent: int, *, asked: int | None, tool: str, host: str, raw: Mapping[str, bytes]) -> None:
+    """Raises ToolFailed for a program that sent no frame although it was asked for more than a handful, or for all it can (None)."""
+    if sent == 0 and (asked is None or asked > TOLERATED):
+        raise ToolFailed("sent nothing", tool=tool, host=host, raw=raw)
 
 
 class GeneratorTool(Generator, Protocol):

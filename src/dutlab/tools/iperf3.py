@@ -16,19 +16,18 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.errors import CommandTimedOut, InputError, ToolFailed, ToolMissing
-from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host, Process
+from dutlab.errors import InputError, ToolFailed, ToolMissing
+from dutlab.hosts.host import Done, Host, Process
 from dutlab.methods.ports import Measured, Reading
 from dutlab.plan.cell import Cell
 from dutlab.spec.testbed import Testbed
 from dutlab.tools import iperf3_json
 from dutlab.tools.iperf3_json import Result, UnreadableError
-from dutlab.tools.iperf3_program import FIRST_PORT, INSTALL, PORTS_TRIED, PROGRAM, TOOL, listen, pinned, version_of
+from dutlab.tools.iperf3_program import FIRST_PORT, PORTS_TRIED, PROGRAM, TOOL, ended, listen, pinned, run_client, version_of
 from dutlab.tools.together import together
 
 GRACE_S = 15.0
 """Beyond omit and duration: connecting, exchanging results, ending."""
-SERVER_ENDS_S = 5.0
 CONNECT_RETRIES = 2
 RETRY_PAUSE_S = 0.2
 TOGETHER = 0.05
@@ -132,25 +131,16 @@ class Iperf3:
         argv += ["-P", str(test.streams), "-O", str(test.omit_s), "-t", str(test.duration_s), "-J"]
         retries = 0
         while True:
-            try:
-                client = await near.host.run(argv, timeout_s=test.timeout_s, check=False)
-            except CommandTimedOut as e:
-                why = f"link {name}: the client did not end within {e.timeout_s:g} s and was ended"
-                raise ToolFailed(why, tool=TOOL, host=near.host.name, remedy="see whether the link lets TCP through") from e
+            client = await run_client(near.host, argv, timeout_s=test.timeout_s, name=f"link {name}", lets="TCP")
             if retries == CONNECT_RETRIES or "Connection refused" not in (iperf3_json.error_in(client.stdout) or ""):
                 break
             retries += 1
             await asyncio.sleep(RETRY_PAUSE_S)
-        if client.status == NO_SUCH_PROGRAM:
-            raise ToolMissing("iperf3 is not there", tool=TOOL, host=near.host.name, remedy=INSTALL)
-        try:
-            served = await server.wait(SERVER_ENDS_S)
-        except CommandTimedOut:
-            served = await server.end()
+        served = await ended(server)
         try:
             result = iperf3_json.parse(client.stdout)
         except UnreadableError as e:
-            said = client.stderr.decode("utf-8", "replace").strip()[-200:]
+            said = client.complaint
             why = f"link {name}: {e}{f'; on stderr: {said}' if said else ''}"
             if (other := iperf3_json.error_in(served.stdout)) is not None:
                 why += f"; the server reports: {other}"

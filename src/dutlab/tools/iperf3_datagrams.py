@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
-from dutlab.errors import CommandTimedOut, ToolFailed, ToolMissing
-from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host
-from dutlab.tools.iperf3_program import INSTALL, PROGRAM, TOOL, listen, pinned
+from dutlab.errors import ToolFailed
+from dutlab.hosts.host import Done, Host
+from dutlab.tools.iperf3_program import PROGRAM, TOOL, ended, listen, pinned, run_client
 from dutlab.tools.json_text import UnreadableError, member, read_object
 
 GRACE_S = 15.0
-SERVER_ENDS_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -63,22 +62,13 @@ async def send(near: End, far: End, datagrams: Datagrams, *, name: str, first_po
         port, server = await listen(far.host, far.address, first_port, ended_at_exit, cores=far.cores)
         argv = [*pinned(near.cores), PROGRAM, "-c", far.address, "-p", str(port), "-B", near.address, "-u", "-J"]
         argv += ["-l", str(datagrams.length), "-b", _bit_rate(datagrams), "-P", str(datagrams.streams), "-t", str(datagrams.whole_seconds)]
-        try:
-            client = await near.host.run(argv, timeout_s=datagrams.whole_seconds + GRACE_S, check=False)
-        except CommandTimedOut as e:
-            why = f"{name}: the client did not end within {e.timeout_s:g} s and was ended"
-            raise ToolFailed(why, tool=TOOL, host=near.host.name, remedy="see whether the link lets TCP and UDP through") from e
-        if client.status == NO_SUCH_PROGRAM:
-            raise ToolMissing("iperf3 is not there", tool=TOOL, host=near.host.name, remedy=INSTALL)
-        try:
-            served = await server.wait(SERVER_ENDS_S)
-        except CommandTimedOut:
-            served = await server.end()
+        client = await run_client(near.host, argv, timeout_s=datagrams.whole_seconds + GRACE_S, name=name, lets="TCP and UDP")
+        served = await ended(server)
     raw = {f"iperf3-{name}-client.json": client.stdout, f"iperf3-{name}-server.json": served.stdout}
     try:
         return read_ends(client, served, datagrams.length, raw)
     except UnreadableError as e:
-        said = client.stderr.decode("utf-8", "replace").strip()[-200:]
+        said = client.complaint
         raise ToolFailed(f"{name}: {e}{f'; on stderr: {said}' if said else ''}", tool=TOOL, host=near.host.name, raw=raw) from e
 
 

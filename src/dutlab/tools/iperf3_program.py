@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
-from dutlab.errors import ToolFailed, ToolMissing
-from dutlab.hosts.host import NO_SUCH_PROGRAM, Host, Process
+from dutlab.errors import CommandTimedOut, ToolFailed, ToolMissing
+from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host, Process
 from dutlab.tools import iperf3_json
 
 TOOL = PROGRAM = "iperf3"
@@ -17,6 +17,7 @@ INSTALL = "install iperf3 (Debian: apt install iperf3)"
 FIRST_PORT = 5201
 PORTS_TRIED = 8
 LISTEN_TRIES = 100
+SERVER_ENDS_S = 5.0
 _VERSION = re.compile(r"^iperf (\d+)\.(\d+)")
 # Ends with 0 as soon as something listens on the port: Linux's table (proc_pid_net(5): state 0A is LISTEN), else the BSDs' netstat.
 _LISTENS = (
@@ -31,7 +32,7 @@ async def version_of(host: Host) -> str:
     if done.status == NO_SUCH_PROGRAM:
         raise ToolMissing("iperf3 is not there", tool=TOOL, host=host.name, remedy=INSTALL)
     if not (found := _VERSION.search(done.text)):
-        said = (done.text + done.stderr.decode("utf-8", "replace")).strip()[:80]
+        said = (done.text + done.errors).strip()[:80]
         raise ToolMissing(f"`iperf3 --version` says {said!r}, which names no version", tool=TOOL, host=host.name, remedy=INSTALL)
     if (int(found[1]), int(found[2])) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
@@ -59,6 +60,29 @@ async def listen(
             raise ToolFailed(f"the server on {address} port {port} does not listen: {why}", tool=TOOL, host=host.name)
     taken = f"ports {first_port} to {first_port + PORTS_TRIED - 1} are all taken"
     raise ToolFailed(taken, tool=TOOL, host=host.name, remedy="end what holds them")
+
+
+async def run_client(host: Host, argv: Sequence[str], *, timeout_s: float, name: str, lets: str) -> Done:
+    """A client to its end, whatever its status; `name` is of what it measures, `lets` what the link must let through.
+
+    Raises ToolFailed when it does not end in time, ToolMissing, HostError.
+    """
+    try:
+        client = await host.run(argv, timeout_s=timeout_s, check=False)
+    except CommandTimedOut as e:
+        why = f"{name}: the client did not end within {e.timeout_s:g} s and was ended"
+        raise ToolFailed(why, tool=TOOL, host=host.name, remedy=f"see whether the link lets {lets} through") from e
+    if client.status == NO_SUCH_PROGRAM:
+        raise ToolMissing("iperf3 is not there", tool=TOOL, host=host.name, remedy=INSTALL)
+    return client
+
+
+async def ended(server: Process) -> Done:
+    """What a server says at its end, which comes by itself once its client has gone."""
+    try:
+        return await server.wait(SERVER_ENDS_S)
+    except CommandTimedOut:
+        return await server.end()
 
 
 async def _why_silent(host: Host, server: Process, port: int) -> str | None:

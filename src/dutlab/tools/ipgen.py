@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import ToolFailed, ToolMissing
-from dutlab.hosts.host import NO_SUCH_PROGRAM, Done
+from dutlab.hosts.host import NO_SUCH_PROGRAM
 from dutlab.methods.ledger import negative_loss
 from dutlab.methods.ports import Flow, Offer, Outcome, Reading
 from dutlab.spec.generators import GeneratorModel
@@ -22,9 +22,8 @@ from dutlab.spec.mixes import sizes_in_words
 from dutlab.spec.testbed import Link
 from dutlab.tools.both_ends import both_ends
 from dutlab.tools.engine_load import Way
-from dutlab.tools.generator_tool import GeneratorTool, Place
+from dutlab.tools.generator_tool import GeneratorTool, Place, insist_that_it_sent
 from dutlab.tools.ipgen_log import Second, parse_log
-from dutlab.tools.path_counters import TOLERATED
 from dutlab.tools.ways import ways_of
 
 TOOL = "ipgen"
@@ -81,7 +80,7 @@ class Ipgen:
         done = await asyncio.gather(*(host.run(argv, check=False, timeout_s=BENCHMARK_S + 30) for argv in pinned))
         made = [_MADE.findall(d.text) for d in done]
         if bad := next((d for d, found in zip(done, made, strict=True) if not found), None):
-            raise ToolFailed(f"its benchmark ended with {bad.status} and no figure: {_tail(bad)}", tool=TOOL, host=host.name)
+            raise ToolFailed(f"its benchmark ended with {bad.status} and no figure: {bad.last_words}", tool=TOOL, host=host.name)
         return [int(found[-1]) for found in made]
 
     async def offer(self, offer: Offer) -> Outcome:
@@ -95,11 +94,11 @@ class Ipgen:
         raw = {f"ipgen-{way.name}.jsonl": done.stdout, f"ipgen-{way.name}.txt": done.stderr, f"ipgen-{way.name}.script": script.encode()}
         log, faults = parse_log(done.text)
         if not log:
-            raise ToolFailed(f"ended with {done.status} and an empty log: {_tail(done)}", tool=TOOL, host=host.name, raw=raw)
+            raise ToolFailed(f"ended with {done.status} and an empty log: {done.last_words}", tool=TOOL, host=host.name, raw=raw)
         measured = since_cleared(log)
         flow = flow_of(way, measured[-1], size, offer)
-        if flow.sent_frames == 0 and (offer.rate is None or flow.asked_frames > TOLERATED):
-            raise ToolFailed("sent nothing", tool=TOOL, host=host.name, raw=raw)
+        asked = None if offer.rate is None else flow.asked_frames
+        insist_that_it_sent(flow.sent_frames, asked=asked, tool=TOOL, host=host.name, raw=raw)
         incomplete = [Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(faults), way.name)] if faults else []
         return Outcome(
             flows=(flow,),
@@ -166,7 +165,3 @@ def readings_of(way: Way, log: Sequence[Second], *, ended_s: float) -> list[Read
 def _latency(last: Second) -> dict[str, str]:
     known = {"min": last.latency_min_ns, "mean": last.latency_avg_ns, "max": last.latency_max_ns}
     return {f"ipgen_latency_{word}_ns": f"{value:.0f}" for word, value in known.items() if value is not None}
-
-
-def _tail(done: Done) -> str:
-    return " ".join((done.text + done.stderr.decode("utf-8", "replace")).split())[-200:] or "it printed nothing"

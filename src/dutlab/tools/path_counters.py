@@ -22,6 +22,11 @@ TOLERATED = 16
 """Frames of others (a neighbour's solicitation, a probe's echo) by which a counter may run ahead of the one before it."""
 
 
+def strangers_among(came: int, *, sent: int) -> int:
+    """How many of `came` frames are taken for others': what exceeds the sent, if it is a handful. More than that is nobody's to explain."""
+    return came - sent if 0 < came - sent <= TOLERATED else 0
+
+
 @dataclass(frozen=True)
 class PortCount:
     """What one port has counted since it was made, in frames."""

@@ -58,11 +58,7 @@ class Ping:
         done = await self._hosts["source"].run(words.version, check=False)
         if done.status == NO_SUCH_PROGRAM:
             raise ToolMissing("ping is not there", tool=TOOL, host="source", remedy="install it (Debian: apt install iputils-ping)")
-        return (
-            (done.text.strip() or done.stderr.decode("utf-8", "replace").strip()).splitlines()[0][:60]
-            if done.text or done.stderr
-            else "unknown"
-        )
+        return (done.text.strip() or done.errors.strip()).splitlines()[0][:60] if done.text or done.stderr else "unknown"
 
     async def path_mtu(self, cell: Cell) -> Measured:
         """Figures of a link: path_mtu_bytes, payload_bytes, of the way that carries less. Raises MeasurementError where nothing passes."""

@@ -46,7 +46,7 @@ class PingWords:
 
 def hint(done: Done) -> int:
     """The MTU that whoever refused the packet named (RFC 1191 section 4), 0 where nobody did."""
-    found = _HINT.search(done.text + done.stderr.decode("utf-8", "replace"))
+    found = _HINT.search(done.text + done.errors)
     return int(found[1]) if found else 0
 
 

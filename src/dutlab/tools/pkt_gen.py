@@ -19,8 +19,8 @@ from dutlab.spec.generators.pkt_gen import PktGenModel
 from dutlab.spec.mixes import sizes_in_words
 from dutlab.tools.engine_load import DESTINATION_PORT, Way
 from dutlab.tools.gate import Gate
-from dutlab.tools.generator_tool import GeneratorTool, Place
-from dutlab.tools.path_counters import TOLERATED
+from dutlab.tools.generator_tool import GeneratorTool, Place, insist_that_it_sent
+from dutlab.tools.path_counters import strangers_among
 from dutlab.tools.pkt_gen_log import ROUND_S, Log, matched, parse
 from dutlab.tools.ways import ways_of
 from dutlab.units import FCS_BYTES, FrameBytes, Pps, Seconds
@@ -150,13 +150,12 @@ def flow_of(heard: Heard, size: FrameBytes, *, asked: int | None) -> Flow:
     sent, received = heard.sent.total, heard.received.total
     for done, total, way in ((heard.sender, sent, "Sent"), (heard.receiver, received, "Received")):
         if total is None or total.way != way:
-            tail = " ".join(said(done).split())[-200:] or "it printed nothing"
-            raise ToolFailed(f"ended with {done.status} and no account of its frames: {tail}", tool=TOOL, host=done.host, raw=heard.raw)
+            raise ToolFailed(
+                f"ended with {done.status} and no account of its frames: {done.last_words}", tool=TOOL, host=done.host, raw=heard.raw
+            )
     assert sent is not None and received is not None  # noqa: S101, PT018 -- looked at above
-    wanted = max(sent.packets, asked or 0)
-    if sent.packets == 0 and (asked is None or wanted > TOLERATED):
-        raise ToolFailed("sent nothing", tool=TOOL, host=heard.sender.host, raw=heard.raw)
-    strangers = received.packets - sent.packets if 0 < received.packets - sent.packets <= TOLERATED else 0
+    insist_that_it_sent(sent.packets, asked=asked, tool=TOOL, host=heard.sender.host, raw=heard.raw)
+    wanted, strangers = max(sent.packets, asked or 0), strangers_among(received.packets, sent=sent.packets)
     came = received.packets - strangers
     return Flow(
         link=heard.way.name,

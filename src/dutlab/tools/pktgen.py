@@ -74,7 +74,7 @@ class Pktgen:
     @staticmethod
     def _whole(host: Host, done: Done) -> Done:
         if done.status != 0:
-            said = done.stderr.decode("utf-8", "replace").strip()[-200:] or "no word why"
+            said = done.complaint or "no word why"
             raise ToolFailed(
                 f"its files under {FOLDER} refuse: {said}", tool=TOOL, host=host.name, raw={"pktgen.txt": done.stdout + done.stderr}
             )

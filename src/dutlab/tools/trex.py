@@ -25,8 +25,8 @@ from dutlab.spec.generators.trex import TrexModel
 from dutlab.spec.mixes import sizes_in_words
 from dutlab.tools.both_ends import both_ends
 from dutlab.tools.engine_load import Way
-from dutlab.tools.generator_tool import GeneratorTool, Place
-from dutlab.tools.path_counters import TOLERATED
+from dutlab.tools.generator_tool import GeneratorTool, Place, insist_that_it_sent
+from dutlab.tools.path_counters import strangers_among
 from dutlab.tools.trex_words import TrexPort, config_of, streams_of
 from dutlab.tools.ways import way_of, ways_of
 from dutlab.units import Seconds
@@ -126,10 +126,9 @@ class Trex:
             sent, came, sent_bytes = int(sender["opackets"]), int(receiver["ipackets"]), int(sender["obytes"])
         except (KeyError, TypeError, ValueError) as e:
             raise ToolFailed(f"its counters cannot be read: {e!r}", tool=TOOL, host=self._host.name, raw=raw) from e
-        wanted = max(sent, 0 if offer.rate is None else round(offer.rate * offer.duration))
-        if sent == 0 and (offer.rate is None or wanted > TOLERATED):
-            raise ToolFailed("sent nothing", tool=TOOL, host=self._host.name, raw=raw)
-        strangers = came - sent if 0 < came - sent <= TOLERATED else 0
+        asked = None if offer.rate is None else round(offer.rate * offer.duration)
+        insist_that_it_sent(sent, asked=asked, tool=TOOL, host=self._host.name, raw=raw)
+        wanted, strangers = max(sent, asked or 0), strangers_among(came, sent=sent)
         mean = sent_bytes / sent if self._model.profile and sent else offer.mix.mean
         return Flow(
             link=way.name,
@@ -206,8 +205,7 @@ class Trex:
         if self._server is None:
             return ""
         done = await self._server.end()
-        tail = " ".join((done.text + done.stderr.decode("utf-8", "replace")).split())[-200:]
-        return f"; its server ended with {done.status}: {tail or 'it said nothing'}"
+        return f"; its server ended with {done.status}: {done.last_words}"
 
 
 class Client:
@@ -264,7 +262,7 @@ class Client:
     async def _failed(self, what: str) -> ToolFailed:
         self.alive = False
         done = await self._process.end()
-        tail = " ".join(done.stderr.decode("utf-8", "replace").split())[-200:]
+        tail = " ".join(done.complaint.split())
         raw = {"trex-client.jsonl": self.take_lines(), "trex-client.txt": done.stderr}
         return ToolFailed(f"{what}{f': {tail}' if tail else ''}", tool=TOOL, host=self._host.name, raw=raw)
 

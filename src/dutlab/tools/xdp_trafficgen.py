@@ -43,7 +43,7 @@ class XdpTrafficgen:
     async def check(self, host: Host) -> str:
         """It sends one frame to the loopback, to see whether this kernel takes its programs. Raises ToolMissing, HostError."""
         done = await host.run([PROGRAM, "udp", "--version"], check=False)
-        if (found := _VERSION.search(done.text + done.stderr.decode("utf-8", "replace"))) is None:
+        if (found := _VERSION.search(done.text + done.errors)) is None:
             what = "is not there" if done.status == NO_SUCH_PROGRAM else "names no version"
             raise ToolMissing(f"xdp-trafficgen {what}", tool=TOOL, host=host.name, remedy=INSTALL)
         tried = await run_for(host, [PROGRAM, "udp", "-n", "1", "lo"], PROBE_S, tool=TOOL)
@@ -77,5 +77,5 @@ def command(way: Way, asked: Asked, streams: int) -> list[str]:
 
 def why_unable(done: Done) -> str:
     """The last line in which it says that it cannot, or nothing."""
-    said = (done.text + "\n" + done.stderr.decode("utf-8", "replace")).splitlines()
+    said = (done.text + "\n" + done.errors).splitlines()
     return next((line.strip() for line in said if _UNABLE.search(line)), "")

@@ -95,7 +95,7 @@ async def ask(host: Host, questions: Sequence[Question]) -> Answers:
         if number.isdigit() and int(number) < len(questions):
             question = questions[int(number)]
             found[question] = (None, _last_line(why) or f"`{question[0]}` failed") if refused else (text.strip(), "")
-    return Answers(found, _last_line(done.stderr.decode("utf-8", "replace")) or "the host's sh did not answer")
+    return Answers(found, _last_line(done.errors) or "the host's sh did not answer")
 
 
 def _last_line(text: str) -> str:

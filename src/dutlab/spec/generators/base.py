@@ -12,6 +12,8 @@ from pydantic import AfterValidator, Field, Strict
 from dutlab.spec.model import SpecModel
 
 MOST_STREAMS = 64
+ProgramName = Annotated[str, Field(pattern=r"^[^\s'\"]+$")]
+"""The name of a program, or where it lies."""
 _LAST_CPU = 1023
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, Strict
 
-from dutlab.spec.generators.base import Ask, GeneratorModel
+from dutlab.spec.generators.base import Ask, GeneratorModel, ProgramName
 from dutlab.spec.generators.counted import ONE_FLOW, ONE_SIZE
 
 L2_BYTES = 14 + 4
@@ -28,8 +28,7 @@ class IpgenModel(GeneratorModel):
         Ask.LATENCY: "it tells a least, a mean and a greatest latency, and nothing between",
     }
 
-    program: Annotated[str, Field(pattern=r"^[^\s'\"]+$")] = "ipgen"
-    """Its name, or where it lies."""
+    program: ProgramName = "ipgen"
     benchmark: Annotated[int, Strict(), Field(ge=0, le=3)] = 0
     """How many X its benchmark is run with before the first trial: what a core makes of frames (1), copies too (2), with checksums (3)."""
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-from pydantic import Field
-
-from dutlab.spec.generators.base import Ask
+from dutlab.spec.generators.base import Ask, ProgramName
 from dutlab.spec.generators.counted import CountedModel
 
 LONGEST_FRAME = 2048
@@ -24,8 +22,7 @@ class PktGenModel(CountedModel):
         Ask.IPV6: "its words for IPv6 addresses with ports changed between its versions",
     }
 
-    program: Annotated[str, Field(pattern=r"^[^\s'\"]+$")] = "pkt-gen"
-    """Its name, or where it lies."""
+    program: ProgramName = "pkt-gen"
 
     def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
         """A frame fits one buffer."""

@@ -1,174 +1,35 @@
-"""The tools through a real router of namespaces: what they count, and what they do when the ground gives way."""
+"""The engine through a real router of namespaces: what it counts, and what it does when the ground gives way."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import time
 
 import pytest
 
-from capability import have_netns, need
 from dutlab import labs
 from dutlab.doubts import DoubtKind
 from dutlab.dut import family
-from dutlab.errors import HostError, PortRefused, ToolFailed, ToolMissing
+from dutlab.errors import HostError, PortRefused, ToolFailed
 from dutlab.methods import sweep
 from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Bench, Directions, Offer, Stretch
 from dutlab.plan.cell import Cell
-from dutlab.spec.traffic import Traffic
-from dutlab.tools import iperf3
-from dutlab.tools.engine import Engine, find_engine
-from dutlab.tools.iperf3 import Iperf3
 from dutlab.units import Pps, Seconds
-from processes import children
+from processes import programs
 
 
 @pytest.fixture(autouse=True)
-def _needs():
-    need("netns", have_netns())
-
-
-@pytest.fixture
-async def lab(label):
-    lab = await labs.up("three-node", label=label)
-    yield lab
-    await labs.down(label)
-
-
-@pytest.fixture
-def log():
-    return []
-
-
-@pytest.fixture
-async def hosts(lab, log):
-    hosts = lab.hosts(log.append)
+async def _routes(hosts, lab, log):
+    """The DUT forwards."""
     await family("linux").modes["router"].apply(hosts["dut"], lab.testbed)
     log.clear()
-    yield hosts
-    for host in hosts.values():
-        await host.close()
-
-
-@pytest.fixture
-def tcp(lab, hosts):
-    need("iperf3", shutil.which("iperf3") is not None)
-    return Iperf3(hosts, lab.testbed, lab.cpus)
-
-
-@pytest.fixture
-async def engine(lab, hosts):
-    try:
-        binary = find_engine()
-    except ToolMissing:
-        need("engine", have=False)
-    engine = Engine(hosts, lab.testbed, lab.cpus, str(binary))
-    yield engine
-    await engine.close()
-
-
-def programs():
-    """What this process still runs, the keeper's shell apart."""
-    return [c for c in children() if not c.endswith(" sh")]
-
-
-def cell(links=("a",), **params):
-    return Cell(mode="router", factors={}, workload="x", tool="x", links=links, params=params, repeat=1)
-
-
-def iperf_cell(*links, duration_s=1):
-    return cell(links, streams=2, omit_s=0, duration_s=duration_s)
 
 
 def sweep_cell(*links, **params):
-    return cell(links, **({"frame_size": 64, "duration_s": 0.5, "warmup_s": 0.2, "drain_s": 0.3} | params))
-
-
-# iperf3
-
-
-async def test_tcp_goes_over_each_link_and_over_both_at_once_and_leaves_no_server(tcp, log):
-    assert await tcp.check() == (await tcp._hosts["source"].run(["iperf3", "--version"])).text.split()[1]
-    for links in (("a",), ("b",), ("a", "b")):
-        measured = await tcp.measure(iperf_cell(*links))
-        for link in links:
-            figures = measured.figures[link]
-            assert figures["goodput_bps"] > 1e6
-            raw = json.loads(measured.raw[f"iperf3-{link}-client.json"])
-            assert raw["end"]["sum_received"]["bits_per_second"] == figures["goodput_bps"]
-            here, there = {c["local_host"] for c in raw["start"]["connected"]}, {c["remote_host"] for c in raw["start"]["connected"]}
-            assert (here, there) == (({"172.16.0.2"}, {"172.16.10.2"}) if link == "a" else ({"172.16.1.2"}, {"172.16.11.2"}))
-            server = json.loads(measured.raw[f"iperf3-{link}-server.json"])
-            assert server["end"]["sum_received"]["bytes"] == raw["end"]["sum_received"]["bytes"] <= raw["end"]["sum_sent"]["bytes"]
-    assert measured.figures["a+b"]["goodput_bps"] == pytest.approx(
-        measured.figures["a"]["goodput_bps"] + measured.figures["b"]["goodput_bps"]
-    )
-    assert programs() == []
-
-
-async def test_both_ends_are_pinned_to_the_labs_cores(tcp, lab, log):
-    measured = await tcp.measure(iperf_cell("a"))
-    assert measured.figures
-    ran = {d.host: d.argv[:4] for d in log if "iperf3" in d.argv}
-    assert ran == {role: ("taskset", "-c", ",".join(map(str, lab.cpus[role])), "iperf3") for role in ("source", "sink")}
-
-
-async def test_a_port_that_somebody_holds_is_left_alone(tcp, hosts, log):
-    theirs = await hosts["sink"].spawn(["iperf3", "-s", "-p", str(iperf3.FIRST_PORT), "--forceflush"])
-    while b"listening" not in await theirs.readline():
-        pass
-    measured = await tcp.measure(iperf_cell("a"))
-    assert json.loads(measured.raw["iperf3-a-client.json"])["start"]["connecting_to"]["port"] == iperf3.FIRST_PORT + 1
-    assert b"Accepted" not in (await theirs.end()).stdout
-
-
-async def test_a_firewall_that_lets_no_tcp_through_is_reported_in_time(tcp, hosts, monkeypatch):
-    monkeypatch.setattr(iperf3, "GRACE_S", 0.5)
-    await hosts["dut"].run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=0"])
-    with pytest.raises(
-        ToolFailed, match=r"link a: the client did not end within 1\.5 s and was ended; see whether the link lets TCP through"
-    ):
-        await tcp.measure(iperf_cell("a"))
-    assert programs() == []
-
-
-async def test_a_link_that_goes_down_in_mid_test_is_reported_in_time(tcp, hosts, monkeypatch):
-    monkeypatch.setattr(iperf3, "GRACE_S", 1.0)
-    test = asyncio.create_task(tcp.measure(iperf_cell("a", duration_s=2)))
-    await asyncio.sleep(1.0)
-    await hosts["dut"].run(["ip", "link", "set", "dev", "out-a", "down"])
-    with pytest.raises(ToolFailed, match="link a: "):
-        await test
-    assert programs() == []
-
-
-async def test_a_server_that_dies_in_mid_test_is_named_by_both_ends(tcp, hosts):
-    test = asyncio.create_task(tcp.measure(iperf_cell("a", duration_s=3)))
-    await asyncio.sleep(1.0)
-    await hosts["sink"].close()
-    with pytest.raises(ToolFailed, match="the server has terminated"):
-        await test
-
-
-async def test_a_namespace_that_vanishes_before_the_test_is_a_lost_host(tcp, lab):
-    await labs.down(lab.label)
-    with pytest.raises(HostError, match="is gone"):
-        await tcp.measure(iperf_cell("a"))
-
-
-async def test_a_test_that_is_cut_off_leaves_no_process(tcp):
-    test = asyncio.create_task(tcp.measure(iperf_cell("a", "b", duration_s=30)))
-    await asyncio.sleep(0.7)
-    test.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await test
-    assert programs() == []
-
-
-# dutlab-engine
+    params = {"frame_size": 64, "duration_s": 0.5, "warmup_s": 0.2, "drain_s": 0.3} | params
+    return Cell(mode="router", factors={}, workload="sweep", tool="engine", links=links, params=params, repeat=1)
 
 
 async def test_a_router_forwards_a_modest_load_without_losing_count_of_a_single_frame(engine):
@@ -265,19 +126,6 @@ async def test_both_ways_at_once_have_an_account_each(engine, hosts, backend):
     assert (there.sent_frames, there.received_frames, there.lost_frames) == (2000, 2000, 0)
     assert (back.sent_frames, back.received_frames, back.lost_frames) == (2000, 1600, 400)
     assert there.balances and back.balances and there.foreign_frames < 20 and back.foreign_frames < 20
-
-
-@pytest.mark.parametrize("transport", ["tcp", "icmp-echo"])
-async def test_many_flows_of_another_transport_are_forwarded_and_tracked_as_such(engine, hosts, transport):
-    await hosts["dut"].run(
-        ["nft", "add table ip odd; add chain ip odd c { type filter hook forward priority 0; }; add rule ip odd c ct state new counter"]
-    )
-    traffic = Traffic.model_validate({"transport": transport, "flows": {"count": 200, "source_addresses": 20, "source_ports": 10}})
-    outcome = await engine.offer(Offer(("a",), frame_mix(128), Pps(2000.0), Seconds(0.5), drain=Seconds(0.2), traffic=traffic))
-    (flow,) = outcome.flows
-    assert flow.balances and (flow.sent_frames, flow.received_frames) == (1000, 1000)
-    entries = (await hosts["dut"].run(["cat", "/proc/net/nf_conntrack"])).text.splitlines()
-    assert len([e for e in entries if f" {transport.split('-')[0]} " in e and "dst=172.16.10.2" in e]) == 200
 
 
 async def test_clocks_that_nobody_knows_to_be_one_are_measured_to_be_apart_by_nothing(engine):

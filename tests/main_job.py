@@ -1,0 +1,55 @@
+"""The experiment that tests of the main job run, and what its run leaves."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+EXPERIMENT = """
+experiment: cut-me
+testbed: {lab: three-node}
+factors:
+  mode: [router, nat]
+workloads:
+  - iperf3: {streams: 2, omit: 0s, duration: 1s, links: [[a]]}
+  - sweep: {frame_sizes: [64, imix], duration: 300ms, warmup: 100ms, links: [[a]]}
+repeats: 2
+seed: 7
+"""
+TRIALS = 2 * 3 * 2
+ONCE = EXPERIMENT.replace("repeats: 2", "repeats: 1")
+BOTH_TOOLS = ONCE.replace("[router, nat]", "[router]").replace("[64, imix]", "[64]")
+"""A trial of each tool in one mode: where it matters neither how many there are nor which."""
+
+
+def dut_state(label: str) -> tuple[str, str]:
+    """What modes change: forwarding, other sysctls of the modes, and the ruleset."""
+    inside = ["ip", "netns", "exec", f"dutlab-{label}-dut"]
+    sysctls = subprocess.run(
+        [*inside, "sysctl", "-a", "-r", r"^net\.ipv[46]\.(ip_forward|conf\.all\.forwarding)"], capture_output=True, text=True, check=True
+    )
+    rules = subprocess.run([*inside, "nft", "list", "ruleset"], capture_output=True, text=True, check=True)
+    return sysctls.stdout, rules.stdout
+
+
+def processes_in(label: str) -> list[str]:
+    """Numbers of those that run in a lab's namespaces."""
+    pids = []
+    for host in ("source", "dut", "sink"):
+        pids += subprocess.run(["ip", "netns", "pids", f"dutlab-{label}-{host}"], capture_output=True, text=True, check=True).stdout.split()
+    return pids
+
+
+def only_run(tmp_path: Path) -> Path:
+    (run,) = (tmp_path / "runs").iterdir()
+    return run
+
+
+def records(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(p.read_text()) for p in sorted(run.glob("trials/[0-9][0-9][0-9][0-9]/record.json"))]
+
+
+def events(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]

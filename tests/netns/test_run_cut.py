@@ -1,0 +1,144 @@
+"""Every way in which the main job can be cut, and what is kept and restored then."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+from capability import have_netns, need
+from main_job import BOTH_TOOLS, EXPERIMENT, ONCE, TRIALS, dut_state, events, only_run, processes_in, records
+
+
+@pytest.fixture(autouse=True)
+def _machine(no_leak):
+    need("netns", have_netns())
+    need("iperf3", shutil.which("iperf3") is not None)
+    need("nft", shutil.which("nft") is not None)
+
+
+def test_a_run_killed_again_and_again_ends_with_every_trial_once_and_the_dut_as_it_was(dutlab, start, experiment, standing_lab, tmp_path):
+    seed = int(time.time())
+    print(f"seed {seed}")
+    when = random.Random(seed)
+    found_at_first = dut_state(standing_lab)
+    running = start("run", experiment(EXPERIMENT), "--lab", standing_lab)
+    for _ in range(6):
+        time.sleep(when.uniform(0.3, 3.5))
+        if running.poll() is not None:
+            break
+        os.kill(running.pid, signal.SIGKILL)  # the process alone: whatever it started must end by itself
+        running.wait()
+        if not list((tmp_path / "runs").glob("*/journal.jsonl")):
+            running = start("run", experiment(EXPERIMENT), "--lab", standing_lab)
+            continue
+        running = start("resume", str(only_run(tmp_path)))
+    assert running.wait(120) == 0, running.stderr.read()
+    run = only_run(tmp_path)
+    found = records(run)
+    assert [r["trial"] for r in found] == list(range(1, TRIALS + 1))
+    assert {r["status"] for r in found} == {"measured"}
+    finished = [e["trial"] for e in events(run) if e["event"] == "trial-finished"]
+    assert len(finished) == len(set(finished))
+    assert dut_state(standing_lab) == found_at_first
+    assert not processes_in(standing_lab)
+
+
+@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_restores_the_dut_and_ends_with_130(start, dutlab, experiment, standing_lab, tmp_path, sig):
+    found_at_first = dut_state(standing_lab)
+    running = start("run", experiment(ONCE), "--lab", standing_lab)
+    deadline = time.monotonic() + 60
+    while not list((tmp_path / "runs").glob("*/trials/0001/record.json")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.7)
+    running.send_signal(sig)
+    assert running.wait(30) == 130, running.stderr.read()
+    assert dut_state(standing_lab) == found_at_first
+    assert not processes_in(standing_lab)
+    assert 1 <= len(records(only_run(tmp_path))) < TRIALS / 2
+    done = dutlab("resume", str(only_run(tmp_path)))
+    assert done.returncode == 0, done.stderr
+    assert len(records(only_run(tmp_path))) == TRIALS / 2
+
+
+def test_undo_puts_the_dut_of_a_killed_run_back(start, dutlab, experiment, standing_lab, tmp_path):
+    found_at_first = dut_state(standing_lab)
+    running = start("run", experiment(EXPERIMENT), "--lab", standing_lab)
+    deadline = time.monotonic() + 60
+    while dut_state(standing_lab) == found_at_first and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait()
+    assert dut_state(standing_lab) != found_at_first
+    done = dutlab("undo", str(only_run(tmp_path)))
+    assert done.returncode == 0, done.stderr
+    assert dut_state(standing_lab) == found_at_first
+    assert dutlab("undo", str(only_run(tmp_path))).stdout.strip() == "nothing to undo"
+
+
+def test_a_namespace_that_vanishes_in_mid_trial_ends_the_run_and_keeps_what_was_measured(start, dutlab, experiment, standing_lab, tmp_path):
+    running = start("run", experiment(EXPERIMENT), "--lab", standing_lab)
+    deadline = time.monotonic() + 60
+    while not list((tmp_path / "runs").glob("*/trials/0001/record.json")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    subprocess.run(["ip", "netns", "del", f"dutlab-{standing_lab}-sink"], check=True)
+    status = running.wait(60)
+    said = running.stderr.read()
+    assert status == 3, said
+    assert "sink" in said and "Traceback" not in said
+    assert 1 <= len(records(only_run(tmp_path))) < TRIALS
+
+
+def test_a_full_disk_says_so_and_keeps_what_was_measured(dutlab, experiment, standing_lab, tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+    found_at_first = dut_state(standing_lab)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=220k", "tmpfs", str(small)], check=True)
+    try:
+        done = dutlab("run", experiment(EXPERIMENT), "--runs", str(small), "--lab", standing_lab)
+        assert done.returncode == 1, (done.stdout, done.stderr)
+        assert "space" in done.stderr.lower() and "Traceback" not in done.stderr
+        (run,) = small.iterdir()
+        assert all(r["status"] == "measured" for r in records(run))
+        assert dut_state(standing_lab) == found_at_first
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def fake_iperf3(tmp_path, body):
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program = folder / "iperf3"
+    program.write_text(f"#!/bin/sh\n{body}\n")
+    program.chmod(0o755)
+    return {"PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "says"),
+    [
+        ('echo "iperf 2.0.5 (08 Jul 2010)"', 3, "3.1"),
+        ("exit 127", 3, "iperf3"),
+    ],
+)
+def test_an_iperf3_that_is_too_old_or_missing_is_named_before_anything_is_measured(dutlab, experiment, tmp_path, body, status, says):
+    done = dutlab("run", experiment(EXPERIMENT), env=fake_iperf3(tmp_path, body))
+    assert done.returncode == status, done.stderr
+    assert says in done.stderr and "Traceback" not in done.stderr
+    assert not records(only_run(tmp_path))
+
+
+@pytest.mark.parametrize("body", ['echo "garbage \x01 {{{"', "exit 0", "kill -9 $$"])
+def test_an_iperf3_that_prints_garbage_or_ends_early_costs_its_trials_and_no_others(dutlab, experiment, tmp_path, body):
+    real = shutil.which("iperf3")
+    script = f'case "$*" in *--version*|*-v*) exec {real} --version;; *-s*) exec {real} "$@";; esac\n{body}'
+    done = dutlab("run", experiment(BOTH_TOOLS), env=fake_iperf3(tmp_path, script))
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    by_tool = {tool: [r for r in records(only_run(tmp_path)) if r["cell"]["tool"] == tool] for tool in ("iperf3", "engine")}
+    assert {r["status"] for r in by_tool["iperf3"]} == {"failed"} and all("iperf3" in r["why"] for r in by_tool["iperf3"])
+    assert {r["status"] for r in by_tool["engine"]} == {"measured"}
