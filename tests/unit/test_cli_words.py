@@ -67,7 +67,7 @@ def test_a_folder_of_runs_that_is_not_there_is_a_wrong_argument(told: Told, argv
 
 
 def test_a_lab_that_there_is_not_is_a_wrong_argument(told: Told) -> None:
-    known = "choose one of three-node, three-node-rfc2544, three-node-ssh, two-port"
+    known = "choose one of three-node, three-node-rfc2544, three-node-rfc5180, three-node-ssh, two-port"
     assert told("doctor", "--lab", "four-node")[::2] == (2, f"dutlab: there is no embedded lab 'four-node'; {known}\n")
 
 

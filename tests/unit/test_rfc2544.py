@@ -264,7 +264,8 @@ async def test_the_suite_uses_the_throughput_that_it_found_and_lists_its_deviati
     found = await suite.measure(bench, cell(), sleep=Sleeper())
     assert found.figures["a"]["max_pps"] == pytest.approx(1_488_095, abs=1)  # RFC 5180 appendix A, 64 bytes at 1 Gbit/s
     assert found.figures["a"]["buffer_corrected_ns"] / 1e9 * 1_488_095 == pytest.approx(512, rel=0.05)
-    assert list(found.tables) == ["throughput", "frame_loss", "back_to_back", "deviations"]
+    assert list(found.tables) == ["throughput", "frame_loss", "back_to_back", "arrivals", "deviations"]
+    assert found.tables["arrivals"][0]["duplicated_frames"] == 0 and found.tables["arrivals"][0]["trials"] > 10
     texts = [row["text"] for row in found.tables["deviations"]]
     assert "§24, §26: every duration is 0.05 of what is prescribed; a trial takes 3 s, not 60 s" in texts
     assert "appendix C.2: no departure, the addresses are of the networks for benchmarks: 198.18.0.2" in texts

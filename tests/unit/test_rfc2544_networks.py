@@ -142,6 +142,7 @@ async def test_the_report_has_what_was_found_over_the_networks_beside_what_was_f
     (section,) = gather(run.path, tmp_path).sections
     grid = next(g for g in section.grids if g.slug == "rfc2544-variants")
     assert "one source and one destination address" in grid.caption and "durations × 0.05" in grid.caption
+    assert any(words.startswith("Frames of all") and "0 arrived out of order, 0 twice, 0 altered" in words for words in section.words)
     (row,) = grid.rows
     by = dict(zip((c.head for c in grid.columns), row.cells, strict=True))
     assert by["then"] == "256 networks"

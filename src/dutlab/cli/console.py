@@ -14,6 +14,7 @@ from dutlab.cli.text_table import printable
 from dutlab.cli.told import tell
 from dutlab.dut.mode import Check
 from dutlab.plan.trials import Plan, Trial
+from dutlab.spec.workloads.rfc2544 import variant_of
 from dutlab.store.record import TrialRecord
 from dutlab.units import si
 
@@ -49,7 +50,10 @@ class Console:
         self._done += 1
         cell = trial.cell
         size = f" {cell.params['frame_size']}" if "frame_size" in cell.params else ""
-        text = f"[{self._done}/{self._total}] {cell.mode} {cell.workload}{size} {cell.link_label} #{cell.repeat}: {_headline(record)}"
+        variant = f", {words}," if (words := variant_of(cell.params)) else ""
+        text = (
+            f"[{self._done}/{self._total}] {cell.mode} {cell.workload}{size} {cell.link_label}{variant} #{cell.repeat}: {_headline(record)}"
+        )
         if record.status == "measured" and self._renews:
             tell(f"\r\033[K{text[: self._width]}", end="\n" if self._done == self._total else "")
         else:

@@ -42,6 +42,7 @@ def measure_workload(
     modes: Sequence[str],
     runs: Path,
     repeats: int = 1,
+    order: str = "shuffled",
     then: Callable[[Path], None] = lambda _: None,
 ) -> None:
     """Runs an experiment called `name` of this one workload (`{kind: body}`) and ends the command with the run's exit status.
@@ -58,6 +59,7 @@ def measure_workload(
         "factors": {"mode": list(modes) or ["router"]},
         "workloads": [dict(workload)],
         "repeats": repeats,
+        "order": order,
     })  # fmt: skip
     experiment = experiment_of(text, Path(f"{name}.yaml"))
     if testbed is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -15,7 +16,7 @@ from dutlab.report.model import Section
 from dutlab.report.notes import NoteBook
 from dutlab.report.value import Figure
 from dutlab.report.words import KPPS, plural
-from dutlab.spec.traffic import NO_HEADERS
+from dutlab.spec.workloads.rfc2544 import variant_of
 from dutlab.store.run_folder import RunFolder
 
 _K = TypeVar("_K")
@@ -101,7 +102,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         lead="Rates and frames are of all links and directions of a row together. Frames that the DUT's port did not take count as lost.",
         grids=tuple(grids),
         curves=(*_throughput_curves(groups), *_loss_curves(groups)),
-        words=tuple(dict.fromkeys(said for g in groups for said in _words(g, book))),
+        words=(*dict.fromkeys(said for g in groups for said in _words(g, book)), *_arrivals(groups)),
         deviations=_deviations(groups),
     )
 
@@ -116,6 +117,19 @@ def _words(group: Group, book: NoteBook) -> Iterator[str]:
         yield f"{about}: throughput {KPPS.text(found.median)}, {share}."
     for record in group.measured:
         yield from (f"{about}: {note}" for note in record.notes)
+
+
+def _arrivals(groups: Sequence[Group]) -> Iterator[str]:
+    """What section 10 has reported beside the frames that were lost, of all trials together."""
+    counts = Counter[str]()
+    for row in (row for g in groups for r in g.measured for row in r.tables.get("arrivals", ())):
+        counts.update({name: int(value) for name, value in row.items() if isinstance(value, int | float)})
+    if counts["trials"]:
+        reordered, duplicated, corrupted = (counts[f"{name}_frames"] for name in ("reordered", "duplicated", "corrupted"))
+        yield (
+            f"Frames of all {counts['trials']} loads (§10): {reordered} arrived out of order, {duplicated} twice, {corrupted} altered; "
+            "every one that did not arrive is a gap in the numbering, and counted as lost."
+        )
 
 
 def _asked(groups: Sequence[Group], test: str) -> bool:
@@ -150,9 +164,7 @@ def _way(group: Group) -> str:
 
 def _variant(group: Group) -> str:
     """What of the frames is not as in the tests that come first; nothing if all is."""
-    params = group.cell.params
-    networks, headers = int(params.get("networks") or 1), str(params.get("extension_headers") or NO_HEADERS)
-    return ", ".join([*([f"{networks} networks"] if networks > 1 else []), *([f"headers {headers}"] if headers != NO_HEADERS else [])])
+    return variant_of(group.cell.params)
 
 
 def _file_words(group: Group) -> list[str]:
@@ -245,10 +257,11 @@ def _variants(groups: Sequence[Group], scaled: str, book: NoteBook) -> list[Grid
         rows.append(GridRow(then.label, (_way(then), _size(then), _variant(then), *values), links=link, link=link, size=_size(then)))
     if not rows:
         return []
+    marks = [cell.marks for row in rows for cell in row.cells if isinstance(cell, Figure)]
     columns = [GridColumn(name + later, figure) for name, figure in shown for later in ("", ", then")]
     heads = (GridColumn("links"), GridColumn("frame size"), GridColumn("then"), *columns)
     words = "; ".join(said for word, said in _VARIANT_WORDS.items() if any(word in _variant(then) for _, then in pairs))
-    return [Grid("rfc2544-variants", words[0].upper() + words[1:] + scaled, heads, tuple(rows))]
+    return [Grid("rfc2544-variants", words[0].upper() + words[1:] + scaled, heads, tuple(rows), book.common(marks))]
 
 
 def _throughput_curves(groups: Sequence[Group]) -> list[Curve]:

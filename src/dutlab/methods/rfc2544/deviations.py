@@ -44,10 +44,14 @@ def deviations(asked: Asked, *, maximum_is: str, addresses: Iterable[IPAddress])
     sizes = {4: PRESCRIBED_SIZES, 6: IPV6_SIZES}[max((address.version for address in used), default=4)]
     if len(asked.mix.parts) > 1 or asked.mix.parts[0][0] not in sizes:
         yield f"§9.1: {asked.mix.name} is not one of the frame sizes for Ethernet"
+    yield "§8, appendix C.2.6: frames have a TTL or hop limit of 64, not 10, and a UDP checksum; their data begins with a probe of 18 bytes"
     yield from _of_modifiers(asked)
     yield from _of_ipv6(asked, used)
     yield from _of_networks(asked)
+    if len(asked.links) > 1:
+        yield "§16: no mesh of ports: the frames of a link leave by the same link's other port"
     yield "§13: learning frames are test frames, sent before each trial; addresses are resolved before, not 5 s before each trial"
+    yield "§21: loads are constant; none comes in bursts of 16 to 1024 frames"
     yield from _of_tests(asked)
 
 
@@ -94,6 +98,8 @@ def _of_ipv6(asked: Asked, addresses: Sequence[IPAddress]) -> Iterator[str]:
         yield f"RFC 5180 §5: {SHORTEST_IPV6_FRAME} bytes stand for 64; a shorter frame over IPv6 has no room for a probe"
     yield from _of_headers(asked)
     yield "RFC 5180 §5.2.2: destinations are of one prefix length, not of 48, 64, 126 and 128 bits"
+    if Benchmark.BACK_TO_BACK in asked.tests:
+        yield "RFC 5180 §7.4: back-to-back frames are measured, which is not recommended there"
     if len(versions) == 1:
         yield "RFC 5180: IPv6 alone, without IPv4 beside it"
 
@@ -113,6 +119,7 @@ def _of_tests(asked: Asked) -> Iterator[str]:
     if Benchmark.THROUGHPUT in tests:
         yield "§26.1: the rate is searched by RFC 9971, with short trials first (§24 allows them); a trial that lost frames is ended"
     if Benchmark.LATENCY in tests:
+        yield "§26.2, RFC 1242 §3.8: latency is first-in-first-out by software clocks: from the sender's kernel to the receiver's program"
         yield "§26.2: not one frame is tagged after 60 s: every frame of the second 60 s is timed; before it sending pauses shortly"
         if asked.latency_repeats < LATENCY_REPEATS:
             yield f"§26.2: repeats: {asked.latency_repeats}, not {LATENCY_REPEATS}"

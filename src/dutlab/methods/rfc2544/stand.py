@@ -32,6 +32,7 @@ class Paced:
         self._modifiers = modifiers or Modifiers("", {})
         self.facts: dict[str, str] = {}
         self._doubted, self._trials = Counter[DoubtKind](), 0
+        self._wrong = Counter[str]()
         self.raw: Mapping[str, bytes] = {}
         """Of the last trial."""
 
@@ -46,8 +47,15 @@ class Paced:
         self._trials += 1
         self._doubted.update({doubt.kind for doubt in (*outcome.doubts, *(d for flow in outcome.flows for d in doubts_of(offer, flow)))})
         self.raw = outcome.raw
+        for flow in outcome.flows:
+            self._wrong.update(reordered=flow.reordered_frames, duplicated=flow.duplicated_frames, corrupted=flow.corrupted_frames)
         await self.sleep(self._rest)
         return outcome
+
+    @property
+    def arrivals(self) -> Row:
+        """What section 10 has reported beside the frames that were lost, of all trials together."""
+        return {"trials": self._trials} | {f"{name}_frames": float(count) for name, count in self._wrong.items()}
 
     @property
     def doubts(self) -> tuple[Doubt, ...]:

@@ -49,6 +49,7 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
     tables: dict[str, Table] = {test.value.replace("-", "_"): result.rows for test, result in results.items()}
     if asked.modifiers:
         tables["modifiers"] = modifiers.rows()
+    tables["arrivals"] = [paced.arrivals]
     if networks.rows:
         tables["networks"] = networks.rows
     tables["deviations"] = [{"text": text} for text in said]

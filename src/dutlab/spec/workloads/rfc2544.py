@@ -12,7 +12,7 @@ from pydantic_core import InitErrorDetails
 from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.traffic import EXTENSION_SETS, HOP_BY_HOP, Traffic
+from dutlab.spec.traffic import EXTENSION_SETS, HOP_BY_HOP, NO_HEADERS, Traffic
 from dutlab.spec.workloads.base import Params, Setting, Wire
 from dutlab.spec.workloads.frames import FrameWorkload, each_once, outside
 from dutlab.units import RFC2544_FRAME_SIZES, Seconds
@@ -138,3 +138,10 @@ class Rfc2544Workload(FrameWorkload):
         for i, headers in enumerate(self.extension_headers):
             if EXTENSION_SETS[headers]:
                 yield ("extension_headers", i), Ask.EXTENSIONS
+
+
+def variant_of(params: Mapping[str, object]) -> str:
+    """What of a setting's frames is not as in the tests that come first, in words; nothing if all is."""
+    networks, headers = int(str(params.get("networks") or 1)), str(params.get("extension_headers") or NO_HEADERS)
+    words = [f"{networks} networks" if networks > 1 else "", f"headers {headers}" if headers != NO_HEADERS else ""]
+    return ", ".join(filter(None, words))
