@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -56,7 +57,9 @@ def test_a_signal_restores_the_dut_and_ends_with_130(start, dutlab, experiment, 
         time.sleep(0.05)
     time.sleep(0.7)
     running.send_signal(sig)
-    assert running.wait(30) == 130, running.stderr.read()
+    said = running.communicate(timeout=30)[1]
+    assert running.returncode == 130, said
+    assert re.search(r"note: cut after \d+ of \d+ trials: `dutlab resume runs/\S+` goes on with it", said), said
     assert dut_state(standing_lab) == found_at_first
     assert not processes_in(standing_lab)
     assert 1 <= len(records(only_run(tmp_path))) < TRIALS / 2

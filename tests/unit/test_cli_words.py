@@ -17,6 +17,7 @@ import pytest
 from dutlab.cli.console import Console
 from dutlab.cli.loop import run_in_order
 from dutlab.cli.main import COMMANDS, dutlab, main
+from dutlab.errors import InputError
 from fake_run import Wanted, build
 
 Ended = tuple[int, str, str]
@@ -116,3 +117,36 @@ def test_progress_that_nobody_reads_ends_nothing_and_neither_does_a_closed_termi
         with suppress(OSError):
             full.close()
     assert restored == ["yes"]
+
+
+def test_ports_that_a_testbed_names_and_its_hosts_have_not_are_refused_at_once(told: Told, tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text(
+        "testbed: t\nhosts: {source: {local: true}, dut: {family: black-box}, sink: {local: true}}\n"
+        "links: {a: {path: [source:no-port, dut:in, dut:out, sink:nor-this],"
+        " addresses: [172.16.0.2/24, 172.16.0.1/24, 172.16.10.1/24, 172.16.10.2/24]}}\n"
+    )
+    status, _, error = told("doctor", "t.yaml")
+    lines = error.splitlines()
+    assert (status, len(lines)) == (3, 2), error
+    assert lines[0].startswith("dutlab: source has no interface no-port; it has ")
+    assert lines[1].startswith("sink has no interface nor-this; it has ")
+    assert lines[1].endswith("; correct the paths of the testbed's links")
+
+
+def test_an_answer_is_waited_for_beside_everything_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"turbo is off\n\nand on\n")
+    with os.fdopen(reading) as stdin, os.fdopen(writing, "wb") as typed:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        assert run_in_order(Console().ask("switch turbo off")) == "turbo is off"
+        assert run_in_order(Console().ask("switch turbo on")) == "and on"  # an empty line is no answer
+
+        async def ctrl_c() -> None:
+            asyncio.get_running_loop().call_later(0.1, os.kill, os.getpid(), signal.SIGINT)
+            await Console().ask("never answered")
+
+        with pytest.raises(KeyboardInterrupt):
+            run_in_order(ctrl_c())
+        typed.close()
+        with pytest.raises(InputError, match="nobody answers: standard input has ended"):
+            run_in_order(Console().ask("anybody there"))

@@ -203,6 +203,8 @@ def test_a_run_that_was_cut_reports_what_there_is(tmp_path: Path) -> None:
     assert "24 not done" in page.text
     assert "none: the run has not finished" in page.text
     assert any("no result: not measured" in cell for row in page.rows for cell in row)
+    (row,) = [line for line in report(run, tmp_path / "out", "md").splitlines() if line.startswith("| nat | 1518 | ")]
+    assert row.count("no result: not measured") == 1
 
 
 def test_a_run_without_any_trial_is_a_page_too(tmp_path: Path) -> None:

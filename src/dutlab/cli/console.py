@@ -8,11 +8,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import click
-
+from dutlab.cli.answers import answer_to
 from dutlab.cli.text_table import printable
 from dutlab.cli.told import tell
 from dutlab.dut.mode import Check
+from dutlab.errors import InputError
 from dutlab.plan.trials import Plan, Trial
 from dutlab.spec.workloads.rfc2544 import variant_of
 from dutlab.store.record import TrialRecord
@@ -62,9 +62,14 @@ class Console:
     def note(self, text: str) -> None:
         self._line(f"note: {printable(text)}")  # it may hold what a host said of itself
 
-    def ask(self, question: str) -> str:
+    async def ask(self, question: str) -> str:
         self._line("")
-        return str(click.prompt(f"{question}; type what you did when it is done", err=True))
+        while (answer := await answer_to(f"{question}; type what you did when it is done")) == "":
+            pass
+        if answer is None:
+            tell("")
+            raise InputError("nobody answers: standard input has ended", remedy="run it on a terminal; --unattended refuses such a plan")
+        return answer
 
     def _line(self, text: str) -> None:
         tell(f"\r\033[K{text}" if self._renews else text)

@@ -11,14 +11,16 @@ import click
 
 from dutlab import labs
 from dutlab.analysis.doctor import Finding, Step
-from dutlab.cli.facts import interfaces_of
+from dutlab.cli.facts import MOST_PORTS
 from dutlab.cli.loop import run_in_order
 from dutlab.cli.text_table import printable
 from dutlab.cli.userns import become_root
 from dutlab.hosts.host import Host
+from dutlab.hosts.interfaces import interfaces_of, without_loopback
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.hosts.reach import hosts_of
 from dutlab.runner.examine import Examined, examine, examine_machine
+from dutlab.runner.ports import insist_on_ports
 from dutlab.spec.loader import load_testbed
 
 SOMETHING_FOUND = 1
@@ -85,7 +87,7 @@ def _steps(steps: Sequence[Step]) -> list[str]:
 async def _of_this_machine() -> Examined:
     host = LocalHost(THIS_MACHINE)
     try:
-        return await examine_machine(host, await interfaces_of(host))
+        return await examine_machine(host, without_loopback(await interfaces_of(host))[:MOST_PORTS])
     finally:
         await host.close()
 
@@ -94,6 +96,7 @@ async def _of_testbed(file: Path) -> Examined:
     testbed = load_testbed(file)
     hosts = hosts_of(testbed)
     try:
+        await insist_on_ports(testbed, hosts)
         return await examine(testbed, hosts)
     finally:
         await _close(hosts.values())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from dutlab.cli.loop import run_in_order
 from dutlab.errors import InputError
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.host import Host
+from dutlab.hosts.interfaces import interfaces_of, without_loopback
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.hosts.reach import hosts_of
 from dutlab.hosts.ssh import SshHost
@@ -24,7 +24,6 @@ from dutlab.spec.fields import ssh_fault
 from dutlab.spec.loader import load_testbed
 
 MOST_PORTS = 64
-_LIST = "ls /sys/class/net 2>/dev/null || ifconfig -l 2>/dev/null || ifconfig | sed -n 's/^\\([a-z0-9]*\\):.*/\\1/p'"
 
 
 @click.command()
@@ -80,29 +79,15 @@ async def collect(hosts: Mapping[str, Host], ports: Sequence[str], links: Mappin
     Raises InputError for a port that no host has.
     """
     try:
-        listed = dict(zip(hosts, await asyncio.gather(*map(_listed, hosts.values())), strict=True))
+        listed = dict(zip(hosts, await asyncio.gather(*map(interfaces_of, hosts.values())), strict=True))
         if absent := [port for port in ports if not any(port in have for have in listed.values())]:
             known = "; ".join(f"{name} has {', '.join(have)}" for name, have in listed.items())
             raise InputError(f"there is no interface {', '.join(absent)}", remedy=known)
         wanted = {
-            name: [port for port in ports if port in have] if ports else links.get(name) or _outward(have) for name, have in listed.items()
+            name: [port for port in ports if port in have] if ports else links.get(name) or without_loopback(have)[:MOST_PORTS]
+            for name, have in listed.items()
         }
         found = await asyncio.gather(*(collect_facts(host, wanted[name]) for name, host in hosts.items()))
         return dict(zip(hosts, found, strict=True))
     finally:
         await asyncio.gather(*(host.close() for host in hosts.values()))
-
-
-async def interfaces_of(host: Host) -> list[str]:
-    """All but the loopback."""
-    return _outward(await _listed(host))
-
-
-def _outward(listed: Sequence[str]) -> list[str]:
-    return [name for name in listed if not re.fullmatch(r"lo\d*", name)][:MOST_PORTS]
-
-
-async def _listed(host: Host) -> list[str]:
-    """As Linux, FreeBSD or OpenBSD lists them."""
-    listed = await host.run(["sh", "-c", _LIST], check=False)
-    return [name for name in listed.text.split() if name != "bonding_masters"]

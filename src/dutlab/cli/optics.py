@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from dutlab.cli.answers import answer_to
 from dutlab.cli.facts import collect, hosts_named
 from dutlab.cli.loop import run_in_order
 from dutlab.cli.text_table import table
@@ -69,7 +70,7 @@ async def _one_after_the_other(name: str, host: Host, port: str) -> list[OpticRo
     """A row a module, until the user says that it was the last."""
     rows: list[OpticRow] = []
     try:
-        while await asyncio.to_thread(_next_is_in, len(rows) + 1, name, port):
+        while await _next_is_in(len(rows) + 1, name, port):
             row = await _when_linked(name, host, port)
             click.echo(f"  {'; '.join(row.words()[w] or '-' for w in _NARROW[1:])}", err=True)
             rows.append(row)
@@ -78,9 +79,8 @@ async def _one_after_the_other(name: str, host: Host, port: str) -> list[OpticRo
     return rows
 
 
-def _next_is_in(number: int, name: str, port: str) -> bool:
-    said = click.prompt(f"module {number}: plug it into {port} of {name}, then Enter; `end` ends", default="", show_default=False, err=True)
-    return str(said).strip() not in ("end", "q")
+async def _next_is_in(number: int, name: str, port: str) -> bool:
+    return await answer_to(f"module {number}: plug it into {port} of {name}, then Enter; `end` ends") not in (None, "end", "q")
 
 
 async def _when_linked(name: str, host: Host, port: str) -> OpticRow:

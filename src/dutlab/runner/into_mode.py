@@ -40,4 +40,5 @@ async def stayed_in_mode(stage: Stage, mode: Mode, connections: int) -> None:
 
 
 def _failing(mode: Mode, checks: Sequence[Check]) -> str:
-    return "; ".join(f"mode {mode.name} does not hold: {c.what}: {c.found}" for c in checks if not c.passed)
+    failed = "; ".join(f"{c.what}: {c.found}" for c in checks if not c.passed)
+    return f"mode {mode.name} does not hold: {failed}" if failed else ""

@@ -12,13 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from dutlab.dut.mode import UndoStep
+from dutlab.errors import TestbedError
 from dutlab.hosts.host import Host
+from dutlab.hosts.interfaces import interfaces_of, without_loopback
 from dutlab.hosts.iproute import entries
 from dutlab.runner.journal import Journal, undo_to_json
 from dutlab.runner.undo import carry_out
 from dutlab.spec.fields import Address
 from dutlab.spec.testbed import Link, Testbed
 
+_OWN_PORTS = frozenset({"vpp", "windows"})
+"""Families whose ports their kernel does not list, or not by these names."""
 APPLICATION = "ports"
 """What the journal calls the preparation."""
 
@@ -35,6 +39,19 @@ class _Change:
     @property
     def step(self) -> UndoStep:
         return UndoStep(self.host, ("sh", "-c", self.undo), why=self.why)
+
+
+async def insist_on_ports(testbed: Testbed, hosts: Mapping[str, Host]) -> None:
+    """Raises TestbedError for every port of a path that its host has not, with those it has; HostError when a host is gone."""
+    named = [port for link in testbed.links.values() for port in link.path]
+    faults = []
+    for name, host in hosts.items():
+        if testbed.hosts[name].family in _OWN_PORTS or not (present := await interfaces_of(host)):
+            continue
+        if absent := [port.interface for port in named if port.host == name and port.interface not in present]:
+            faults.append(f"{name} has no interface {', '.join(absent)}; it has {', '.join(without_loopback(present))}")
+    if faults:
+        raise TestbedError("\n".join(faults), remedy="correct the paths of the testbed's links")
 
 
 @asynccontextmanager

@@ -26,5 +26,5 @@ class Progress(Protocol):
     def note(self, text: str) -> None:
         """Something that the user should know."""
 
-    def ask(self, question: str) -> str:
-        """Waits for a person's answer. Never called for an unattended run."""
+    async def ask(self, question: str) -> str:
+        """Waits for a person's answer. Never called for an unattended run. Raises InputError when there is nobody."""

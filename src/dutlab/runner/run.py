@@ -24,7 +24,7 @@ from dutlab.runner.examine import doubts_of, examine, streams_of
 from dutlab.runner.into_mode import into_mode, stayed_in_mode
 from dutlab.runner.journal import Journal, undo_to_json
 from dutlab.runner.leasing import begun, leased_by
-from dutlab.runner.ports import prepared
+from dutlab.runner.ports import insist_on_ports, prepared
 from dutlab.runner.progress import Progress
 from dutlab.runner.real_rig import RealRig, of_machines
 from dutlab.runner.rig import Load, calibrated, loads_of
@@ -154,7 +154,13 @@ class _Execution:
         done = self.folder.finished()
         self.progress.began(self.folder.path, self.plan, len(done))
         if self._needed(t for t in self.plan.trials if t.number not in done):
-            await self._measure(done, options)
+            try:
+                await self._measure(done, options)
+            except BaseException:
+                if finished := len(self.folder.finished()):
+                    how = f"`dutlab resume {self.folder.path}` goes on with it"
+                    self.progress.note(f"cut after {finished} of {len(self.plan.trials)} trials: {how}")
+                raise
             self.journal.write("run-finished")
         self.folder.write_manifest()
         status = [r.status for r in self.folder.records()]
@@ -173,15 +179,17 @@ class _Execution:
         ) as bare:
             for text in bare.notes:
                 self.progress.note(text)
+            if self.testbed.lab is None:
+                await insist_on_ports(self.testbed, bare.hosts)
             async with prepared(bare.hosts, self.testbed, self.journal):
                 stage = await self._calibrated(await self._examined(bare), options)
                 set_by_hand: dict[str, str] = {}
                 for _, group in groupby((t for t in self.plan.trials if t.number not in done), key=lambda t: t.group):
                     if trials := self._needed(group):
-                        set_by_hand = self._ask(trials[0], set_by_hand)
+                        set_by_hand = await self._ask(trials[0], set_by_hand)
                         await self._group(stage, trials)
                 if "mode" in set_by_hand:
-                    self._ask_person("put the DUT back as it was before the run")
+                    await self._ask_person("put the DUT back as it was before the run")
 
     @cached_property
     def _repeats(self) -> Repeats | None:
@@ -193,16 +201,16 @@ class _Execution:
         """Without those that the plan's rule for repeats has made needless by now; the report and the index ask the same."""
         return [t for t in trials if self._repeats is None or not self._repeats.needless(t.number)]
 
-    def _ask(self, trial: Trial, stands: dict[str, str]) -> dict[str, str]:
+    async def _ask(self, trial: Trial, stands: dict[str, str]) -> dict[str, str]:
         """Pauses for each factor set by hand whose level changes; a resumed run asks for all, since nobody knows how things stand."""
         wanted = {name: level for name, level in trial.cell.factors.items() if name in self.plan.hand_factors}
         for name, level in wanted.items():
             if stands.get(name) != level:
-                self._ask_person(question(name, level), before_trial=trial.number)
+                await self._ask_person(question(name, level), before_trial=trial.number)
         return wanted
 
-    def _ask_person(self, asked: str, **facts: object) -> None:
-        self.journal.write("answered", question=asked, answer=self.progress.ask(asked), **facts)
+    async def _ask_person(self, asked: str, **facts: object) -> None:
+        self.journal.write("answered", question=asked, answer=await self.progress.ask(asked), **facts)
 
     async def _examined(self, bare: Stage) -> Stage:
         """The stage whose records carry what spoils measurements on it; facts and findings are stored, and the user is told.

@@ -1,0 +1,56 @@
+"""What a person types, waited for beside everything else: Ctrl-C and the connections to the hosts work meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from contextlib import suppress
+
+from dutlab.cli.told import tell
+
+_rest = bytearray()
+"""Read already, and nobody's answer yet: answers may come through a pipe, several at once."""
+
+
+async def answer_to(question: str) -> str | None:
+    """The line that follows `question`, without spaces around it; None when standard input has ended."""
+    tell(f"{question}: ", end="")
+    while b"\n" not in _rest:
+        if not (more := await _more()):
+            break
+        _rest.extend(more)
+    if not _rest:
+        return None
+    line, _, rest = bytes(_rest).partition(b"\n")
+    _rest[:] = rest
+    return line.decode(errors="replace").strip()
+
+
+async def _more() -> bytes:
+    """By a thread that nothing waits for: a read of a terminal cannot be cut."""
+    loop = asyncio.get_running_loop()
+    got: asyncio.Future[bytes] = loop.create_future()
+
+    def keep(data: bytes) -> None:
+        if not got.done():
+            got.set_result(data)
+
+    def read() -> None:
+        data = _read()
+        with suppress(RuntimeError):  # the loop has ended, and the answer comes too late
+            loop.call_soon_threadsafe(keep, data)
+
+    threading.Thread(target=read, daemon=True).start()
+    return await got
+
+
+def _read() -> bytes:
+    """Past Python's buffer, whose lock a thread that waits would hold when the interpreter ends."""
+    try:
+        return os.read(sys.stdin.fileno(), 4096)
+    except ValueError:  # io.UnsupportedOperation: no file, as under a test's runner
+        return sys.stdin.readline().encode()
+    except OSError:
+        return b""
