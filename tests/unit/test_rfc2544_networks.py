@@ -94,7 +94,7 @@ async def test_every_frame_of_the_suite_goes_to_networks_that_were_loaded_before
         assert {(f.count, f.destination_addresses, f.source_ports, f.destination_ports) for f in flows.values()} == {(256, 256, 1, 1)}
         assert all(f.seed is not None for f in flows.values()), "pseudo-random, and the same in every trial"
     assert [row["routes_loaded"] for row in found.tables["networks"]] == [256, 256]
-    assert any("the DUT counts 256 routes" in note and "led to the source" in note for note in found.notes)
+    assert [row["behind"] for row in found.tables["networks"]] == ["sink", "source"]
 
 
 async def test_a_dut_that_has_not_taken_its_routes_is_not_measured_and_one_that_cannot_be_told_is():
@@ -147,5 +147,7 @@ async def test_the_report_has_what_was_found_over_the_networks_beside_what_was_f
     by = dict(zip((c.head for c in grid.columns), row.cells, strict=True))
     assert by["then"] == "256 networks"
     assert by["throughput"].median == pytest.approx(400_000, rel=0.01) and by["throughput, then"].median == pytest.approx(300_000, rel=0.01)
+    (told,) = next(g for g in section.grids if g.slug == "rfc2544-networks").rows
+    assert told.cells == ("a", "256", "198.19.128.0/17", "sink", "256", "64")
     (throughput,) = [c for c in section.curves if "throughput" in c.slug]
     assert [line.label for line in throughput.lines] == ["router", "router, 256 networks", "highest rate"]

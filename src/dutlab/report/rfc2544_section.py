@@ -89,12 +89,13 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     del run, labels
     scaled = _scale_words(groups)
     grids = [_grid(shown, scaled, groups, book) for shown in _SHOWN if _asked(groups, shown.test)]
+    grids += _variants(groups, scaled, book)
+    grids += _networks(groups)
     if _asked(groups, "frame-loss"):
         grids.append(_losses(groups, "frame-loss", "Frame loss rate (§26.3), from the highest rate down" + scaled))
     if _asked(groups, "hop-by-hop"):
         hops = "Frames with a hop-by-hop options header (RFC 5180 §5.3), which each router looks into"
         grids.append(_losses(groups, "hop-by-hop", hops + scaled))
-    grids += _variants(groups, scaled, book)
     return Section(
         slug="rfc2544",
         workload="rfc2544",
@@ -171,7 +172,7 @@ def _file_words(group: Group) -> list[str]:
     """What _place() says, for the name of a file."""
     params = group.cell.params
     words = [group.cell.link_label, str(params.get("directions")), *str(params.get("modifiers") or "").split(",")]
-    return [word.replace(" ", "-") for word in (*words, _variant(group)) if word]
+    return [word.replace(",", "").replace(" ", "-") for word in (*words, _variant(group)) if word]
 
 
 def _grid(shown: _Shown, scaled: str, groups: Sequence[Group], book: NoteBook) -> Grid:
@@ -262,6 +263,22 @@ def _variants(groups: Sequence[Group], scaled: str, book: NoteBook) -> list[Grid
     heads = (GridColumn("links"), GridColumn("frame size"), GridColumn("then"), *columns)
     words = "; ".join(said for word, said in _VARIANT_WORDS.items() if any(word in _variant(then) for _, then in pairs))
     return [Grid("rfc2544-variants", words[0].upper() + words[1:] + scaled, heads, tuple(rows), book.common(marks))]
+
+
+def _networks(groups: Sequence[Group]) -> list[Grid]:
+    """Where destinations lay and what the DUT said of its routes to them; no grid for a single network."""
+    names = ("way", "networks", "within", "behind", "routes_loaded", "routes_checked")
+    told = dict.fromkeys(
+        (g.label, *("unknown" if row.get(name) is None else f"{row[name]}" for name in names))
+        for g in groups
+        for r in g.measured
+        for row in r.tables.get("networks", ())
+    )
+    if not told:
+        return []
+    heads = ("way", "networks", "within", "behind the", "routes that the DUT counts", "addresses that it leads there")
+    caption = "Destination networks (§12): one address in each, in pseudo-random order; routes were looked at before the first frame"
+    return [Grid("rfc2544-networks", caption, tuple(map(GridColumn, heads)), tuple(GridRow(row[0], row[1:]) for row in told))]
 
 
 def _throughput_curves(groups: Sequence[Group]) -> list[Curve]:

@@ -57,6 +57,7 @@ async def networks_of(bench: Bench, asked: Asked) -> Networks:
         traffic_of[way] = asked.traffic.model_copy(update={"flows": traffic_to(spread).flows})
         row: dict[str, float | str | None] = {
             "way": way,
+            "behind": end.value,
             "within": str(spread.network),
             "networks": spread.count,
             "prefix_bits": spread.length,
@@ -67,8 +68,4 @@ async def networks_of(bench: Bench, asked: Asked) -> Networks:
             continue
         loaded = await load_checked(bench.routes, link, spread, end)
         rows.append({**row, "routes_loaded": loaded.count, "routes_checked": loaded.checked})
-        notes.append(
-            f"{way}: destinations in {spread.count} networks of {spread.network}, one address in each; "
-            f"the DUT counts {loaded.count} routes, and {loaded.checked} addresses behind them are led to the {end.value}"
-        )
     return Networks(traffic_of, rows, notes)
