@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from capability import need
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "matrix" / "experiment.yaml"
@@ -30,5 +32,27 @@ def test_the_example_measures_every_ordered_pair_once_and_the_report_has_them(tm
     assert goodput["shaded"] == "by-value"
     assert "fastest pair" in sections["matrix"]["words"][0]
     assert "router: link a carries packets of up to 1500 bytes whole." in sections["path-mtu"]["words"]
+    assert [row["cells"][0] for row in goodput["rows"]] == ["source", "dut", "sink"]  # however the trials were shuffled
+    clients = [c["argv"] for r in records if r["cell"]["workload"] == "matrix" for c in r["commands"] if "-O" in c["argv"]]
+    assert len(clients) >= 6 and all("-Z" in argv for argv in clients)
     html = report.with_name("report.html").read_text()
     assert html.count('style="--share:') == 6
+
+
+def test_datagrams_between_every_pair_are_told_with_what_was_lost(python, python_env, tmp_path):
+    need("iperf3", shutil.which("iperf3") is not None)
+    command = [python, "-m", "dutlab", "matrix", "--udp", "-b", "2kpps", "-l", "1000", "-t", "1s", "--link", "a"]
+    done = subprocess.run(command, cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "source to sink a #1: 1" in done.stderr
+    found = [json.loads(p.read_text())["figures"]["a"] for p in tmp_path.glob("runs/*/trials/*/record.json")]
+    assert len(found) == 6
+    for figures in found:
+        assert figures["sent_bps"] == pytest.approx(2000 * 1000 * 8, rel=0.2)
+        assert figures["loss_ratio"] == pytest.approx(1 - figures["goodput_bps"] / figures["sent_bps"], abs=1e-6)
+    (report,) = tmp_path.glob("runs/*/report/report.json")
+    (section,) = (s for s in json.loads(report.read_text())["runs"][0]["sections"] if s["workload"] == "matrix")
+    assert section["lead"].startswith(
+        "Between every two hosts, both ways, one pair at a time: UDP, iperf3, at 2.0 kpps a link, 1 s, datagrams"
+    )
+    assert [g["caption"].partition(" from")[0] for g in section["grids"]] == ["Goodput", "Datagrams lost"]

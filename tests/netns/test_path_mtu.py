@@ -46,3 +46,17 @@ async def test_a_router_that_refuses_in_silence_is_found_out_by_bisection(lab):
 async def test_a_link_that_answers_nothing_says_where(lab):
     with pytest.raises(MeasurementError, match=r"link a: sink:eth-a \(172.16.10.2\) answers no ping"):
         await Ping(lab.hosts(), lab.testbed).path_mtu(cell("a"))  # the DUT does not forward
+
+
+async def test_a_way_that_a_translator_shuts_is_left_to_the_other(lab):
+    hosts = lab.hosts()
+    await hosts["dut"].run(["sysctl", "-qw", "net.ipv4.ip_forward=1"])
+    shut = b"table ip t { chain c { type filter hook forward priority 0; iifname out-a ct state new drop; }; }"
+    await hosts["dut"].run(["nft", "-f", "-"], stdin=shut)
+    found = await Ping(hosts, lab.testbed).path_mtu(cell("a"))
+    assert found.figures == {"a": {"path_mtu_bytes": 1500, "payload_bytes": 1472}}
+    assert [(r["from"], r["to"]) for r in found.tables["path_mtu"]] == [
+        ("source", "dut:in-a"), ("source", "sink:eth-a"), ("sink", "dut:out-a"),
+    ]  # fmt: skip
+    (note,) = found.notes
+    assert note.startswith("of one way only: link a: source:eth-a (172.16.0.2) answers no ping of 68 bytes from sink")

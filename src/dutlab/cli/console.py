@@ -50,10 +50,10 @@ class Console:
         self._done += 1
         cell = trial.cell
         size = f" {cell.params['frame_size']}" if "frame_size" in cell.params else ""
+        pair = f" {cell.params['client']} to {cell.params['server']}" if "client" in cell.params else ""
         variant = f", {words}," if (words := variant_of(cell.params)) else ""
-        text = (
-            f"[{self._done}/{self._total}] {cell.mode} {cell.workload}{size} {cell.link_label}{variant} #{cell.repeat}: {_headline(record)}"
-        )
+        what = f"{cell.mode} {cell.workload}{size}{pair} {cell.link_label}{variant}"
+        text = f"[{self._done}/{self._total}] {what} #{cell.repeat}: {_headline(record)}"
         if record.status == "measured" and self._renews:
             tell(f"\r\033[K{text[: self._width]}", end="\n" if self._done == self._total else "")
         else:
@@ -84,6 +84,8 @@ def _headline(record: TrialRecord) -> str:
     found += [f"{name.removesuffix('_lower_pps')} {si(value, 'pps')}" for name, value in figures.items() if name.endswith("_lower_pps")]
     outages = {name.split("_")[1]: value for name, value in figures.items() if name.startswith("outage_") and name.endswith("_max_ns")}
     found += [f"{way}: out of service for {si(value / 1e9, 's')} at most" for way, value in outages.items()]
+    if "path_mtu_bytes" in figures:
+        found.append(f"MTU {figures['path_mtu_bytes']:.0f} bytes, payload {figures['payload_bytes']:.0f}")
     if "loss_ratio" in figures:
         found.append(f"loss {figures['loss_ratio']:.3%}")
     severe = [d.text for d in record.doubts if d.grade == "severe"]

@@ -21,6 +21,7 @@ SECTIONS = {
         "undo": "dutlab.cli.run:undo",
         "search": "dutlab.cli.search:search",
         "loadtest": "dutlab.cli.loadtest:loadtest",
+        "matrix": "dutlab.cli.matrix:matrix",
         "rfc2544": "dutlab.cli.rfc2544:rfc2544",
         "conductor": "dutlab.cli.conductor:conductor",
     },

@@ -95,8 +95,11 @@ def matrix_unit(matrix: Matrix) -> Unit:
 
 
 def grid_units(grid: Grid) -> list[Unit]:
-    """The unit of each column; bit rates of one column share theirs."""
-    return [_column_unit(column.figure, [row.cells[i] for row in grid.rows]) for i, column in enumerate(grid.columns)]
+    """The unit of each column; bit rates of one column share theirs, and those of a heat map all."""
+    alone = [[i] for i in range(len(grid.columns))]
+    together = [[i for i, other in enumerate(grid.columns) if other.figure == column.figure] for column in grid.columns]
+    read = alone if grid.shaded == "no" else together
+    return [_column_unit(c.figure, [row.cells[i] for row in grid.rows for i in of]) for c, of in zip(grid.columns, read, strict=True)]
 
 
 def _column_unit(figure: str, cells: Sequence[Value | str]) -> Unit:

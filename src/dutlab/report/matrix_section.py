@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from dutlab.report.figures import value_of
 from dutlab.report.grid import Grid, GridColumn, GridRow
@@ -13,34 +13,65 @@ from dutlab.report.value import Figure
 from dutlab.report.words import asked_words, bit_rate_unit
 from dutlab.store.run_folder import RunFolder
 
-_SHOWN = (("goodput_bps", "Goodput"), ("retransmits", "Retransmits"))
+_WAY = ("source", "dut", "sink")
+_SHOWN = {
+    "tcp": (("goodput_bps", "Goodput"), ("retransmits", "Retransmits")),
+    "udp": (("goodput_bps", "Goodput"), ("loss_ratio", "Datagrams lost")),
+}
 
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One grid a figure, mode and link."""
     del run
-    places = [(label, link) for label in labels for link in dict.fromkeys(g.cell.link_label for g in groups if g.label == label)]
-    of = {(label, link): [g for g in groups if g.label == label and g.cell.link_label == link] for label, link in places}
+    variants = sorted({variant_of(g) for g in groups})  # the trials may have been shuffled
+    of = {
+        (label, link, variant): kept
+        for label in labels
+        for link in dict.fromkeys(g.cell.link_label for g in groups)
+        for variant in variants
+        if (kept := [g for g in groups if (g.label, g.cell.link_label, variant_of(g)) == (label, link, variant)])
+    }
+    several = len(variants) > 1
     grids = [
-        _grid(kept, link, figure, f"{words} from the host of the row to the host of the column, link {link}", book)
-        for figure, words in _SHOWN
-        for (_, link), kept in of.items()
+        _grid(kept, link, shown, book, variant=f"{variants.index(variant) + 1}: {variant}" if several else "")
+        for nth in range(2)
+        for (_, link, variant), kept in of.items()
+        for shown in (_SHOWN[protocol_of(kept[0])][nth],)
     ]
-    cell = groups[0].cell
-    asked = asked_words(cell.params, cell.tool, without=("client", "server"))
     return Section(
         slug="matrix",
         workload="matrix",
         title="Every pair of hosts",
-        lead=f"TCP between every two hosts, both ways, one pair at a time: {asked}. A field is shaded by its share of the largest.",
+        lead=f"Between every two hosts, both ways, one pair at a time: {'; '.join(variants)}. Shades are shares of the largest figure.",
         grids=tuple(grids),
-        words=tuple(said for (label, link), kept in of.items() if (said := _extremes(label, link, kept, book))),
+        words=tuple(
+            f"{f'{variant}: ' if several else ''}{said}"
+            for (label, link, variant), kept in of.items()
+            if (said := _extremes(label, link, kept, book))
+        ),
     )
 
 
-def _grid(groups: Sequence[Group], link: str, figure: str, caption: str, book: NoteBook) -> Grid:
+def hosts_of(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """The hosts of some pairs in the order of the packets' way, whatever the order of the trials."""
+    return sorted({host for pair in pairs for host in pair}, key=lambda host: (_WAY.index(host) if host in _WAY else len(_WAY), host))
+
+
+def protocol_of(group: Group) -> str:
+    """`tcp` or `udp`."""
+    return str(group.cell.params.get("protocol", "tcp"))
+
+
+def variant_of(group: Group) -> str:
+    """What was asked of iperf3, in words: two workloads of one experiment may differ in it."""
+    asked = asked_words(group.cell.params, group.cell.tool, without=("client", "server", "protocol"))
+    return f"{protocol_of(group).upper()}, {asked}"
+
+
+def _grid(groups: Sequence[Group], link: str, shown: tuple[str, str], book: NoteBook, *, variant: str) -> Grid:
+    figure, words = shown
     by_pair = {(str(g.cell.params["client"]), str(g.cell.params["server"])): g for g in groups}
-    hosts = list(dict.fromkeys(host for pair in by_pair for host in pair))
+    hosts = hosts_of(by_pair)
     rows = [
         GridRow(
             groups[0].label,
@@ -52,8 +83,8 @@ def _grid(groups: Sequence[Group], link: str, figure: str, caption: str, book: N
     found = [cell.marks for row in rows for cell in row.cells if isinstance(cell, Figure)]
     columns = (GridColumn("client"), *(GridColumn(f"to {host}", figure) for host in hosts))
     return Grid(
-        f"matrix-{groups[0].label}-{link}-{figure}",
-        caption,
+        f"matrix{variant.partition(':')[0]}-{groups[0].label}-{link}-{figure}",
+        f"{words} from the host of the row to the host of the column, link {link}{variant and f', {variant}'}",
         columns,
         tuple(rows),
         book.common(found),

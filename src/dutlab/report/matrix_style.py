@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dutlab.report.figures import value_of
 from dutlab.report.gather import ReadRun
 from dutlab.report.groups import Group
+from dutlab.report.matrix_section import hosts_of, variant_of
 from dutlab.report.model import RunReport
 from dutlab.report.publication import Cell, Contents, Head, Table
 from dutlab.report.value import Figure
@@ -18,13 +19,7 @@ Pair = tuple[str, str]
 
 def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
     """A list of pairs with a column a run and mode, then a heat map of each."""
-    found = [
-        (name, read, of_pair)
-        for read in reads
-        for label in read.labels
-        for name, of_pair in ((_name(read, label, reads), _pairs([g for g in read.groups if g.label == label])),)
-        if of_pair
-    ]
+    found = [(name, read, of_pair) for read in reads for label in read.labels for name, of_pair in _variants(read, label, reads)]
     if not found:
         return Contents((), (), {})
     words = tuple(said for r in reports for s in r.sections if s.workload == "matrix" for said in s.words)
@@ -50,11 +45,11 @@ def _list(found: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> Table:
             (f"{last.median / first.median:.2f} ×",) if isinstance(first, Figure) and isinstance(last, Figure) and first.median else ("",)
         )
         rows.append((*pair, *cells, *(changed if len(found) == 2 else ())))  # noqa: PLR2004 -- as above
-    return Table("pairs", "TCP goodput between every two hosts, one pair at a time", tuple(heads), tuple(rows))
+    return Table("pairs", "Goodput between every two hosts, one pair at a time", tuple(heads), tuple(rows))
 
 
 def _map(name: str, read: ReadRun, of_pair: dict[Pair, Group], darkest: float | None) -> Table:
-    hosts = list(dict.fromkeys(host for pair in of_pair for host in pair))
+    hosts = hosts_of(of_pair)
     rows = [
         (client, *("" if client == server else _value(of_pair.get((client, server)), read, "goodput_bps") for server in hosts))
         for client in hosts
@@ -63,8 +58,14 @@ def _map(name: str, read: ReadRun, of_pair: dict[Pair, Group], darkest: float | 
     return Table(f"map-{name}", f"{name}: from the host of the row to the host of the column", heads, tuple(rows), darkest)
 
 
-def _pairs(groups: Sequence[Group]) -> dict[Pair, Group]:
-    return {(str(g.cell.params["client"]), str(g.cell.params["server"])): g for g in groups if g.cell.workload == "matrix"}
+def _variants(read: ReadRun, label: str, reads: Sequence[ReadRun]) -> list[tuple[str, dict[Pair, Group]]]:
+    """The pairs of a run and mode, of each way in which iperf3 was asked; its words in the name where there are several."""
+    of: dict[str, dict[Pair, Group]] = {}
+    for g in read.groups:
+        if g.label == label and g.cell.workload == "matrix":
+            of.setdefault(variant_of(g), {})[str(g.cell.params["client"]), str(g.cell.params["server"])] = g
+    name = _name(read, label, reads)
+    return [(f"{name}, {variant}" if len(of) > 1 else name, pairs) for variant, pairs in of.items()]
 
 
 def _value(group: Group | None, read: ReadRun, figure: str) -> Cell:

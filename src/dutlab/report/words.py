@@ -87,6 +87,8 @@ _WORDS = {
     "most_flows": "up to {} flows",
     "table_flows": "a table of {} flows",
     "nat_ports": "translated to ports {}",
+    "length_bytes": "datagrams of {} bytes",
+    "zerocopy": "sent without a copy (-Z)",
 }
 _ORDER = (*_WORDS, "streams")
 _TOLD_ELSEWHERE = ("frame_mix", "steps", "generator")

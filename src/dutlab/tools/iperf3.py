@@ -22,7 +22,9 @@ from dutlab.methods.ports import Measured, Reading
 from dutlab.plan.cell import Cell
 from dutlab.spec.testbed import Testbed
 from dutlab.tools import iperf3_json
+from dutlab.tools.iperf3_datagrams import End
 from dutlab.tools.iperf3_json import Result, UnreadableError
+from dutlab.tools.iperf3_pair import datagrams_between
 from dutlab.tools.iperf3_program import FIRST_PORT, PORTS_TRIED, PROGRAM, TOOL, ended, listen, pinned, run_client, version_of
 from dutlab.tools.together import together
 
@@ -42,6 +44,7 @@ class _Test:
     streams: int
     omit_s: int
     duration_s: int
+    zerocopy: bool = False
 
     @property
     def timeout_s(self) -> float:
@@ -86,7 +89,7 @@ class Iperf3:
         return versions[0] if versions[0] == versions[1] else f"source {versions[0]}, sink {versions[1]}"
 
     async def measure(self, cell: Cell) -> Measured:
-        """One test on every link of the cell at once. `params`: streams, omit_s, duration_s.
+        """One test on every link of the cell at once. `params`: streams, omit_s, duration_s, zerocopy.
 
         Raises ToolFailed with what iperf3 said or failed to say, HostError when a host vanished, InputError for params that it cannot take.
         """
@@ -96,13 +99,19 @@ class Iperf3:
 
     async def pair(self, cell: Cell) -> Measured:
         """One test from the host `client` to the host `server` of the params, on the cell's link. Raises as measure()."""
-        test, (link,) = _test_of(cell), cell.links
+        (link,) = cell.links
         client, server = str(cell.params["client"]), str(cell.params["server"])
         for role in (client, server):
             await version_of(self._hosts[role])
         facing = {"source": "source", "sink": "sink"}
-        ends = (self._end(client, link, facing=facing.get(server, "")), self._end(server, link, facing=facing.get(client, "")))
-        return _measured(cell, test, await self._all({link: ends}, test))
+        near, far = self._end(client, link, facing=facing.get(server, "")), self._end(server, link, facing=facing.get(client, ""))
+        if cell.params.get("protocol") == "udp":
+            return await datagrams_between(self._of_datagrams(near), self._of_datagrams(far), cell)
+        test = _test_of(cell)
+        return _measured(cell, test, await self._all({link: (near, far)}, test))
+
+    def _of_datagrams(self, end: _End) -> End:
+        return End(end.host, end.address, tuple(self._cpus.get(end.role) or ()))
 
     def _end(self, role: str, link: str, *, facing: str = "") -> _End:
         """`role`'s end of a link; the DUT has one that faces the source and one that faces the sink."""
@@ -129,6 +138,7 @@ class Iperf3:
         near, far = ends
         argv = [*pinned(self._cpus.get(near.role)), PROGRAM, "-c", far.address, "-p", str(port), "-B", near.address]
         argv += ["-P", str(test.streams), "-O", str(test.omit_s), "-t", str(test.duration_s), "-J"]
+        argv += ["-Z"] if test.zerocopy else []
         retries = 0
         while True:
             client = await run_client(near.host, argv, timeout_s=test.timeout_s, name=f"link {name}", lets="TCP")
@@ -162,7 +172,7 @@ def _test_of(cell: Cell) -> _Test:
         if number is None or not float(number).is_integer() or not least <= number <= most:
             raise InputError(f"workload {cell.workload}: {name} is {value}", remedy=f"iperf3 takes a whole number from {least} to {most}")
         whole[name] = int(number)
-    return _Test(**whole)
+    return _Test(**whole, zerocopy=cell.params.get("zerocopy") == "yes")
 
 
 def _measured(cell: Cell, test: _Test, ran: Sequence[_Ran]) -> Measured:

@@ -61,17 +61,22 @@ class Ping:
         return (done.text.strip() or done.errors.strip()).splitlines()[0][:60] if done.text or done.stderr else "unknown"
 
     async def path_mtu(self, cell: Cell) -> Measured:
-        """Figures of a link: path_mtu_bytes, payload_bytes, of the way that carries less. Raises MeasurementError where nothing passes."""
+        """Figures of a link: path_mtu_bytes, payload_bytes, of the way that carries less.
+
+        A way whose end answers nothing, as behind a translator, is left to the other. Raises MeasurementError where neither end answers.
+        """
         rows: list[Row] = []
-        figures = {}
+        figures, notes = {}, []
         for name in cell.links:
-            found = [await self._way(hops) for hops in _ways(self._testbed.links[name])]
-            rows += [row for way in found for row in way]
-            ends = [float(way[-1]["path_mtu_bytes"] or 0) for way in found]
-            least = min(ends)
+            ways = [await self._way(hops) for hops in _ways(self._testbed.links[name])]
+            rows += [row for of_way, _ in ways for row in of_way]
+            whole = [_mtu(of_way[-1]) for of_way, stuck in ways if stuck is None]
+            stuck = [why for _, why in ways if why is not None]
+            if not whole:
+                raise stuck[0]
             version = self._testbed.links[name].source_address.version
-            figures[name] = {"path_mtu_bytes": least, "payload_bytes": least - HEADERS[version]}
-        notes = [_narrow(name, rows) for name in cell.links]
+            figures[name] = {"path_mtu_bytes": min(whole), "payload_bytes": min(whole) - HEADERS[version]}
+            notes += [_narrow(name, rows), *(f"of one way only: {why}" for why in stuck)]
         return Measured(figures=figures, tables={"path_mtu": rows}, notes=[n for n in notes if n])
 
     async def wire(self, link: str, sender: str, sizes: Sequence[int]) -> int | None:
@@ -90,11 +95,15 @@ class Ping:
                 return size
         return others[-1]
 
-    async def _way(self, hops: tuple[_Hop, ...]) -> list[dict[str, float | str | None]]:
-        out: list[dict[str, float | str | None]] = []
+    async def _way(self, hops: tuple[_Hop, ...]) -> tuple[list[Row], MeasurementError | None]:
+        """A row a hop, and why it went no further."""
+        out: list[Row] = []
         most = LARGEST_MTU
         for hop in hops:
-            mtu = most = await self._bisect(hop, most)
+            try:
+                mtu = most = await self._bisect(hop, most)
+            except MeasurementError as e:
+                return out, e
             out.append(
                 {
                     "link": hop.link,
@@ -104,7 +113,7 @@ class Ping:
                     "payload_bytes": mtu - HEADERS[hop.address.version],
                 }
             )
-        return out
+        return out, None
 
     async def _bisect(self, hop: _Hop, most: int) -> int:
         """The largest packet to `hop` that is answered; nothing larger than `most` passed the hops before it.

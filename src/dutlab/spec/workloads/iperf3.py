@@ -26,6 +26,8 @@ class Iperf3Workload(WorkloadModel):
     omit: Duration = Seconds(5.0)
     """Left out at the start, while TCP finds its rate."""
     duration: Duration = Seconds(30.0)
+    zerocopy: Annotated[bool, Strict()] = False
+    """Sent with sendfile(2), which spares the sender a copy (`-Z`)."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
@@ -43,5 +45,9 @@ class Iperf3Workload(WorkloadModel):
     def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
         """One a set of links."""
         for links in self.link_sets(every_link):
-            params: Params = {"streams": self.streams, "omit_s": int(self.omit), "duration_s": int(self.duration)}
-            yield Setting(links, params, Seconds(self.omit + self.duration), "tcp")
+            yield Setting(links, self.tcp_params(), Seconds(self.omit + self.duration), "tcp")
+
+    def tcp_params(self) -> Params:
+        """What iperf3 is asked for."""
+        asked: Params = {"streams": self.streams, "omit_s": int(self.omit), "duration_s": int(self.duration)}
+        return {**asked, "zerocopy": "yes"} if self.zerocopy else asked

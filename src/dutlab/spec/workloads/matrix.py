@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import permutations
-from typing import ClassVar
+from typing import Annotated, Any, ClassVar, Literal, Self
 
+from pydantic import Field, Strict
+from pydantic_core import InitErrorDetails
+
+from dutlab.spec.fields import FrameRate
+from dutlab.spec.generators.iperf3_udp import LEAST_PAYLOAD
 from dutlab.spec.known import ROLES
+from dutlab.spec.model import fault
 from dutlab.spec.workloads.base import Params, Setting
+from dutlab.spec.workloads.datagrams import LONGEST_DATAGRAM
 from dutlab.spec.workloads.iperf3 import Iperf3Workload
 from dutlab.units import Seconds
 
@@ -19,22 +26,46 @@ class MatrixWorkload(Iperf3Workload):
 
     kind: ClassVar[str] = "matrix"
 
+    protocol: Literal["tcp", "udp"] = "tcp"
+    length: Annotated[int, Strict(), Field(ge=LEAST_PAYLOAD, le=LONGEST_DATAGRAM)] = 1448
+    """Of a datagram's payload, in bytes (`-l`); this one fits into 1500 over IPv4 and over IPv6."""
+    rate: FrameRate | None = None
+    """Datagrams a second; None is as fast as it can."""
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether the keys are those of the protocol."""
+        faults = super().cross_faults(data, made)
+        if made is None:
+            return faults
+        others, why = (
+            (("length", "rate"), "is of datagrams: say `protocol: udp`")
+            if made.protocol == "tcp"
+            else (("omit", "zerocopy"), "is of TCP: datagrams are sent at their rate from the start, and copied")
+        )
+        return [*faults, *(fault((key,), why) for key in others if key in data)]
+
     def count(self, every_link: Iterable[str]) -> int:
         """How many settings there are."""
         return len(self._each(every_link)) * len(PAIRS)
 
     def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
         """Each ordered pair on each link."""
+        asked, seconds = (
+            (self.tcp_params(), Seconds(self.omit + self.duration)) if self.protocol == "tcp" else (self._udp_params(), self.duration)
+        )
         for link in self._each(every_link):
             for client, server in PAIRS:
-                params: Params = {
-                    "client": client,
-                    "server": server,
-                    "streams": self.streams,
-                    "omit_s": int(self.omit),
-                    "duration_s": int(self.duration),
-                }
-                yield Setting((link,), params, Seconds(self.omit + self.duration), "tcp")
+                yield Setting((link,), {"client": client, "server": server, **asked}, seconds, "tcp" if self.protocol == "tcp" else None)
+
+    def _udp_params(self) -> Params:
+        return {
+            "protocol": "udp",
+            "streams": self.streams,
+            "length_bytes": self.length,
+            "rate_pps": self.rate,
+            "duration_s": int(self.duration),
+        }
 
     def _each(self, every_link: Iterable[str]) -> list[str]:
         """Links by themselves, whatever sets they stand in."""

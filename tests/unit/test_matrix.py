@@ -1,0 +1,64 @@
+"""Workload `matrix`: which keys are whose, what iperf3 is asked for, and how the table is read when there are two of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dutlab.errors import SpecRefused
+from dutlab.report.matrix_section import hosts_of
+from dutlab.spec.loader import load_experiment
+from dutlab.tools.iperf3_datagrams import Sent
+from dutlab.tools.iperf3_pair import figures_of
+
+HEAD = "experiment: x\ntestbed: {lab: three-node}\nfactors: {mode: [router]}\nworkloads:\n  - matrix: "
+
+
+def settings(tmp_path: Path, body: str) -> list[dict[str, object]]:
+    (tmp_path / "e.yaml").write_text(f"{HEAD}{{{body}, links: [[a]]}}\n")
+    (workload,) = load_experiment(tmp_path / "e.yaml").workloads
+    return [dict(s.params) for s in workload.settings(["a", "b"])]
+
+
+def test_tcp_is_asked_for_with_the_options_that_were_given(tmp_path: Path) -> None:
+    asked = settings(tmp_path, "streams: 4, omit: 2s, duration: 5s, zerocopy: true")
+    assert len(asked) == 6
+    assert asked[0] == {"client": "source", "server": "dut", "streams": 4, "omit_s": 2, "duration_s": 5, "zerocopy": "yes"}
+    assert "zerocopy" not in settings(tmp_path, "streams: 4")[0]
+
+
+def test_datagrams_are_asked_for_with_theirs(tmp_path: Path) -> None:
+    asked = settings(tmp_path, "protocol: udp, rate: 20kpps, length: 512, duration: 5s")
+    assert asked[-1] == {
+        "client": "sink", "server": "dut", "protocol": "udp", "streams": 4, "length_bytes": 512, "rate_pps": 20_000.0, "duration_s": 5,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        ("rate: 20kpps", "rate: is of datagrams: say `protocol: udp`"),
+        ("length: 512", "length: is of datagrams: say `protocol: udp`"),
+        ("protocol: udp, omit: 1s", "omit: is of TCP: datagrams are sent at their rate from the start, and copied"),
+        ("protocol: udp, zerocopy: true", "zerocopy: is of TCP: datagrams are sent at their rate from the start, and copied"),
+        ("protocol: sctp", "protocol"),
+        ("protocol: udp, length: 65508", "length"),
+    ],
+)
+def test_a_key_of_the_other_protocol_is_refused(tmp_path: Path, body: str, fault: str) -> None:
+    with pytest.raises(SpecRefused, match=fault):
+        settings(tmp_path, body)
+
+
+def test_what_was_lost_is_told_of_datagrams() -> None:
+    assert figures_of(Sent(1000, 990, 0, 2.0), 500) == {
+        "goodput_bps": 1_980_000.0,
+        "sent_bps": 2_000_000.0,
+        "loss_ratio": pytest.approx(0.01),
+    }
+    assert figures_of(Sent(1000, 1001, 0, 2.0), 500)["loss_ratio"] == 0  # one came twice
+
+
+def test_hosts_stand_in_the_order_of_the_packets_way() -> None:
+    assert hosts_of([("sink", "dut"), ("pi", "sink"), ("dut", "source")]) == ["source", "dut", "sink", "pi"]
