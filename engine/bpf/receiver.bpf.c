@@ -17,10 +17,14 @@
 const volatile __u8 verify;	     /* check the transport checksum */
 const volatile __u32 cpus = 1;	     /* rows a stream; 1 unless shared */
 const volatile __u32 stream_count = 1;
-const volatile __u32 first_id;	     /* ids are contiguous from here on, or ... */
-const volatile __u8 use_ids;	     /* ... looked up in `ids` */
+const volatile __u8 use_ids;	     /* look numbers up in `ids`; else they are contiguous */
 const volatile __u32 steps_log2 = 10;
-const volatile __s64 clock_offset_ns; /* the sender's clock minus ours */
+
+/* What differs from trial to trial without another program: written by user space before it is attached. */
+volatile struct {
+	__s64 clock_offset_ns; /* the sender's clock minus ours */
+	__u64 first_id;	       /* the least number of a stream, where they are contiguous */
+} asked;
 
 #define DAY_NS (86400ULL * 1000 * 1000 * 1000)
 #define FUTURE_NS (1000ULL * 1000 * 1000)
@@ -138,7 +142,7 @@ int account(struct xdp_md *ctx)
 		return pass();
 	head = bpf_be64_to_cpu(*(__u64 *)(probe + 2));
 	sequence = head & 0xffffffffffffULL;
-	sent = bpf_be64_to_cpu(*(__u64 *)(probe + PROBE_TIME_AT)) - clock_offset_ns;
+	sent = bpf_be64_to_cpu(*(__u64 *)(probe + PROBE_TIME_AT)) - asked.clock_offset_ns;
 	now = read_clock(sent);
 	/* From a day ago until a moment ahead. */
 	if (now + FUTURE_NS - sent > DAY_NS)
@@ -152,7 +156,7 @@ int account(struct xdp_md *ctx)
 
 		stream = known ? *known : NO_STREAM;
 	} else {
-		stream -= first_id;
+		stream -= asked.first_id;
 	}
 	if (unlikely(stream >= stream_count)) {
 		struct others *o = bpf_map_lookup_elem(&others, &cpu);

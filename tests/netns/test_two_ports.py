@@ -20,6 +20,8 @@ from dutlab.spec.loader import load_experiment, load_testbed
 PORTS = ("eth-in", "eth-out")
 BOX = ("--gateway", "192.168.1.1", "--gateway", "10.9.0.254")
 OURS = ("--address", "192.168.1.2/24", "--address", "10.9.0.2/24")
+BOX6 = ("--gateway", "2001:db8:1::1", "--gateway", "2001:db8:2::1")
+OURS6 = ("--address", "2001:db8:1::2/64", "--address", "2001:db8:2::2/64")
 SHORT = ("--scale", "0.05", "--size", "512")
 
 
@@ -35,6 +37,13 @@ def dutlab(python, python_env, tmp_path):
 @pytest.fixture
 async def box(label):
     lab = await labs.up("two-port", label=label)
+    yield lab.namespaces["source"]
+    await labs.down(label)
+
+
+@pytest.fixture
+async def box6(label):
+    lab = await labs.up("two-port-ipv6", label=label)
     yield lab.namespaces["source"]
     await labs.down(label)
 
@@ -110,6 +119,38 @@ async def test_a_port_that_is_none_of_a_test_link_is_refused_with_every_reason_u
     insisted = await find(host, Ask(PORTS, insist=frozenset(PORTS)))
     assert insisted.testbed["links"]["a"]["isolated"] is True
     assert any("somebody insisted" in what for what in insisted.unknown)
+
+
+def test_over_ipv6_a_box_is_measured_from_ports_that_had_no_address_and_have_none_after_it(dutlab, box6, tmp_path):
+    for port in PORTS:
+        in_it(box6, "ip", "address", "flush", "dev", port)
+    before = state(box6)
+    done = dutlab("test", *PORTS, *BOX6, *OURS6, *SHORT, inside=("ip", "netns", "exec", box6))
+    said, progress = done.communicate(timeout=120)
+    assert done.returncode == 0, progress
+    (run,) = (tmp_path / "runs").iterdir()
+    record = json.loads((run / "trials" / "0001" / "record.json").read_text())
+    figures = record["figures"]["a"]
+    assert 0 < figures["half_load_pps"] == figures["ndr_lower_pps"] / 2
+    assert figures["half_latency_p50_ns"] > 0
+    assert {flow["balances"] for flow in record["flows"]} == {True}
+    assert "as it was sent: 2001:db8:1::2" in [check["found"] for check in record["checks"]]
+    assert "--size rfc5180" in said, "the suite's own shortest frame holds no probe over IPv6"
+    assert state(box6) == before
+
+
+async def test_of_ports_with_addresses_of_both_kinds_that_kind_is_taken_which_was_asked_for(box6):
+    for port, address in zip(PORTS, OURS[1::2], strict=True):
+        in_it(box6, "ip", "address", "add", address, "dev", port)
+    host = NetnsHost("here", box6)
+    with pytest.raises(PortRefused, match=r"nobody answers in 192\.168\.1\.0/24"):
+        await find(host, Ask(PORTS))
+    found = await find(host, Ask(PORTS, version=6))
+    assert found.testbed["links"]["a"]["addresses"] == ["2001:db8:1::2/64", "2001:db8:1::1/64", "2001:db8:2::1/64", "2001:db8:2::2/64"]
+    (workload,) = found.experiment["workloads"]
+    mix = {"name": "imix-over-ipv6", "parts": {84: 7, 594: 4, 1518: 1}}
+    assert workload["quick-test"]["frame_sizes"] == [84, mix, 1518]
+    assert "2001:db8:1::1 " not in in_it(box6, "ip", "neigh"), "who was asked for is forgotten again"
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,14 @@ import pytest
 from dutlab.analysis.rescore import Verdict, by_load, classify
 from dutlab.errors import HostError, ToolFailed
 from dutlab.methods.mixes import frame_mix
+from dutlab.methods.mlrsearch import Ask
 from dutlab.methods.search import find
 from dutlab.methods.search_asked import Search
+from dutlab.methods.search_log import Ended, Log
 from dutlab.methods.search_result import Irregular
 from dutlab.methods.search_trial import Mark, Role
 from dutlab.spec.goals import PRESETS
+from dutlab.units import Pps, Seconds
 from simulated import LINE_PPS, Dut, Simulation, in_flight
 
 MIX = frame_mix(64)
@@ -209,6 +212,22 @@ async def test_a_search_that_is_given_too_little_time_ends_with_what_it_has():
     assert "it was given 12 s" in found.ended
     assert found.results["throughput"].upper_pps is not None
     assert found.results["throughput"].lower_pps is None
+
+
+async def test_what_stands_around_trials_is_spent_too():
+    class Slow(Simulation):
+        now_s = 0.0
+
+        async def offer(self, offer):
+            self.now_s += 5.0
+            return await super().offer(offer)
+
+    generator = Slow(Dut(capacity_pps=1e6))
+    log = Log(generator, asked(budget=12.0), clock=lambda: generator.now_s)
+    for _ in range(3):
+        await log.answer(Ask(Pps(1000.0), Seconds(1.0)))
+    with pytest.raises(Ended, match="15 s are spent, and it was given 12 s"):
+        await log.answer(Ask(Pps(1000.0), Seconds(1.0)))
 
 
 async def test_cancelling_a_search_cancels_its_trial_and_ends_its_thread():

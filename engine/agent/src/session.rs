@@ -2,7 +2,7 @@
 
 use crate::ports;
 use crate::report::fault;
-use crate::trial::{Port, wrong_state};
+use crate::trial::{Port, lead, wrong_state};
 use dutlab_port::{clock, cpu};
 use dutlab_protocol::event::Failed;
 use dutlab_protocol::reply::{Answer, Clock, Done, Hello, Outcome, Started};
@@ -187,7 +187,7 @@ impl<W: Write> Session<W> {
                 return Err(fault);
             }
         }
-        let lead = names.iter().filter_map(|n| self.ports.get(n)).map(|p| p.lead(start.half)).fold(LEAD, Nanos::max);
+        let lead = LEAD.max(lead(names.iter().filter_map(|n| self.ports.get(n)), start.half));
         let at = given.unwrap_or_else(|| clock::monotonic() + lead);
         for name in &names {
             let (inputs, ended) = (self.inputs.clone(), Input::Sent(name.clone()));

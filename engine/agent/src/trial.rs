@@ -22,8 +22,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-/// Time to load a plan into the kernel, and for the kernel to fill a pool of pages.
-const KERNEL_LEAD: Nanos = Nanos(150_000_000);
+/// Time to load a plan into the kernel, and for the kernel to fill a pool of pages. A sender that takes longer begins later.
+const KERNEL_LEAD: Nanos = Nanos(60_000_000);
+/// The same where several are to begin at one instant, however long one of them takes.
+const KERNEL_LEAD_TOGETHER: Nanos = Nanos(150_000_000);
+
+/// The least time from `start` to the first frame of these ports.
+#[must_use]
+pub fn lead<'a>(ports: impl IntoIterator<Item = &'a Port>, half: Option<Half>) -> Nanos {
+    match ports.into_iter().filter(|p| p.loads_a_plan(half)).count() {
+        0 => Nanos::ZERO,
+        1 => KERNEL_LEAD,
+        _ => KERNEL_LEAD_TOGETHER,
+    }
+}
 
 /// A port and its trial. Ends the trial's threads when dropped.
 pub struct Port {
@@ -176,11 +188,10 @@ impl Port {
         }
     }
 
-    /// The least time from `start` to the first frame.
-    #[must_use]
-    pub fn lead(&self, half: Option<Half>) -> Nanos {
+    /// Whether it begins to send a plan that has to be loaded into the kernel first.
+    fn loads_a_plan(&self, half: Option<Half>) -> bool {
         let sends = self.trial.as_ref().is_some_and(|t| t.to_send(half).is_some());
-        if sends && matches!(self.open.sender, Some(Sender::Plan(_))) { KERNEL_LEAD } else { Nanos::ZERO }
+        sends && matches!(self.open.sender, Some(Sender::Plan(_)))
     }
 
     /// Starts the threads; the first frame is due at `at`. `ended` is called when sending is through.

@@ -353,3 +353,41 @@ fn whatever_ends_the_agent_nothing_stays_attached() {
     }
     assert!(at.elapsed() < Duration::from_mins(2), "{:?}", at.elapsed());
 }
+
+#[test]
+fn a_program_that_an_earlier_trial_left_counts_for_the_next_trial_alone() {
+    if !netns_or_skip() {
+        return;
+    }
+    let _alone = lab::alone();
+    let lab = Lab::direct();
+    let (mut source, mut sink) = both(&lab);
+    let plan = |frames: u64, numbers: &[u16]| {
+        let stream = |number| {
+            let mut s = lab.stream(number, &json!({"fixed_bytes": 64}), &json!({"pps": 10_000.0}));
+            s["frames"] = json!(frames);
+            s
+        };
+        json!({"streams": numbers.iter().map(|n| stream(*n)).collect::<Vec<_>>()})
+    };
+    let mut programs = Vec::new();
+    // In turn: numbers that follow each other, and those that do not, of which some are of the trial before.
+    for (frames, numbers) in [(300, [7, 8]), (20, [8, 9]), (200, [3, 9]), (10, [4, 9]), (30, [2, 3])] {
+        sink.must("arm", json!({"port": "p", "receive": {"streams": numbers}}));
+        sink.must("start", json!({}));
+        programs.push(lab.xdp_at_sink().expect("the receiver is attached while the trial lasts"));
+        let told = numbers.map(|n| json!({"stream": n, "frames": 0}));
+        sink.must("settle", json!({"port": "p", "sent": told}));
+        assert_eq!(lab.xdp_at_sink(), None, "between trials");
+        let (sent, received) = lab::trial(&mut source, &mut sink, &plan(frames, &numbers));
+        for (i, number) in numbers.iter().enumerate() {
+            let (s, r) = (&sent["streams"][i], &received["streams"][i]);
+            assert_conserved(s, r);
+            let found = (&r["stream"], &r["received"], &r["lost"], &r["latency"]["count"]);
+            assert_eq!(found, (&json!(number), &json!(frames), &json!(0), &json!(frames)), "{received}");
+        }
+        assert_eq!(received["stale"], 0, "{received}");
+    }
+    let same = |a: usize, b: usize| programs[a] == programs[b];
+    assert!(same(0, 1) && same(0, 4) && same(2, 3) && !same(0, 2), "{programs:?}");
+}

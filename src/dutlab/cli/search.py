@@ -17,7 +17,7 @@ from dutlab.spec.workloads.search import DEFAULT_PRESET
 @click.option("--lowest", metavar="RATE", help="Lowest rate of the search, as in 1kpps.")
 @click.option("--highest", metavar="RATE", help="Highest rate of the search, as in 2Mpps.  [line rate, or what the generator reaches]")
 @click.option("--drain", metavar="TIME", help="Waited after each trial, as in 2s.  [500ms]")
-@click.option("--budget", metavar="TIME", help="No trial begins after so much time in trials.")
+@click.option("--budget", metavar="TIME", help="No trial begins after so much time.")
 @click.option("--repeats", type=click.IntRange(1, 1000), default=1, help="Searches of each cell.  [1]")
 @testbed_options
 def search(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -26,7 +28,8 @@ from dutlab.spec.loader import load_experiment
 from dutlab.store.run_folder import RunFolder
 from dutlab.tools.find_engine import find_engine
 
-_LAB = "two-port"
+_LABS = {4: "two-port", 6: "two-port-ipv6"}
+"""By version of IP."""
 _HEAD = b"# As `dutlab test` found it. Edit it, and go on with `dutlab run experiment.yaml` in this folder.\n"
 
 
@@ -56,6 +59,16 @@ _HEAD = b"# As `dutlab test` found it. Edit it, and go on with `dutlab run exper
     type=click.Path(path_type=Path, file_okay=False),
     help="Write testbed.yaml and experiment.yaml there, to go on from.",
 )
+@click.option(
+    "-6",
+    "--ipv6",
+    "version",
+    flag_value=6,
+    type=int,
+    default=4,
+    help="Of ports with addresses of both kinds, take IPv6; a --lab has no other then.",
+)
+@click.option("--typed", hidden=True, help="What was typed, where it led here: the report says how to repeat it.")
 @click.option("--lab", is_flag=True, help="Try it out: build a box of namespaces and test that.")
 @RUNS
 def test(
@@ -68,6 +81,8 @@ def test(
     cpus: tuple[int, ...],
     scale: float,
     folder: Path | None,
+    version: int,
+    typed: str | None,
     lab: bool,
     runs: Path,
 ) -> None:
@@ -82,18 +97,19 @@ def test(
         if ports or gateways or addresses or insist or cpus:
             raise click.UsageError("--lab builds its own box and ports; leave ports and their options out")
         become_root()
-        click.get_current_context().exit(run_in_order(_in_lab()))
+        click.get_current_context().exit(run_in_order(_in_lab(_LABS[version])))
     if len(ports) != 2:  # noqa: PLR2004 -- in and out
         raise click.UsageError("name two ports, one on each side of the box, as in `dutlab test eth1 eth2`")
     if os.geteuid() != 0:
         raise TestbedError("frames can be sent from a port by root only", remedy="use sudo; `dutlab test --lab` works without")
-    ask = Ask((ports[0], ports[1]), addresses, gateways, frozenset(insist), sizes, scale, cpus, os.environ.get("SSH_CONNECTION", ""))
+    login = os.environ.get("SSH_CONNECTION", "")
+    ask = Ask((ports[0], ports[1]), addresses, gateways, frozenset(insist), sizes, scale, version, cpus, login)
     found = run_in_order(_find(ask))
     with ExitStack() as undo:
         if folder is None:
             folder = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="dutlab-")))
         _write(folder, found)
-        result = _run(folder, found, runs)
+        result = _run(folder, found, runs, sys.argv[1:] if typed is None else shlex.split(typed))
     _tell(result.folder)
     finish(result)
 
@@ -111,10 +127,10 @@ def _write(folder: Path, found: Found) -> None:
         path.write_bytes(_HEAD + as_yaml(data))
 
 
-def _run(folder: Path, found: Found, runs: Path) -> runner.RunResult:
+def _run(folder: Path, found: Found, runs: Path, typed: Sequence[str]) -> runner.RunResult:
     path = folder / EXPERIMENT_FILE
     experiment = load_experiment(path, ())
-    options = runner.RunOptions(runs=runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]), unknown=found.unknown)
+    options = runner.RunOptions(runs=runs, engine_binary=find_engine(), command=("dutlab", *typed), unknown=found.unknown)
     return run_in_order(runner.run(experiment, path.read_bytes(), options, Console(), beside=folder))
 
 
@@ -123,16 +139,16 @@ def _tell(run: Path) -> None:
         click.echo(line)
 
 
-async def _in_lab() -> int:
+async def _in_lab(name: str) -> int:
     """The same command in the tester's namespace of a lab, its threads on the lab's cores. Returns its exit status."""
     label = labs.new_label()
     try:
-        lab = await labs.up(_LAB, label=label)
+        lab = await labs.up(name, label=label)
         link = lab.testbed.links["a"]
         rest = [word for word in sys.argv[1:] if word != "--lab"]
         pinned = [word for role in ("source", "sink") for word in ("--cpu", str(lab.cpus[role][0]))]
         inside = ["ip", "netns", "exec", lab.namespaces["source"], sys.executable, "-m", "dutlab"]
-        command = [*inside, *rest, link.source.interface, link.sink.interface, *pinned]
+        command = [*inside, *rest, "--typed", shlex.join(sys.argv[1:]), link.source.interface, link.sink.interface, *pinned]
         return await _wait_for(command)
     finally:
         await labs.down(label)

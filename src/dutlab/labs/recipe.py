@@ -58,7 +58,7 @@ def management_script(ends: Mapping[str, IPv4Interface]) -> str:
 def setup_script(description: LabDescription, role: str) -> str:
     """For `sh -e` inside the namespace of `role`: quiet, addressed, its neighbours known, everything up."""
     testbed, settings = description.testbed, description.settings
-    lines = [*_sysctls(testbed), *_by_itself(description, role), "ip -batch - <<'END'", "link set dev lo up"]
+    lines = [*_sysctls(description), *_by_itself(description, role), "ip -batch - <<'END'", "link set dev lo up"]
     for index, link in enumerate(testbed.links.values()):
         lines += _port_commands(index, link, role) if not settings.box else _bare_port_commands(link, role)
     lines.append("END")
@@ -82,7 +82,7 @@ def ports_of(testbed: Testbed, role: str) -> list[str]:
     return [port.interface for link in testbed.links.values() for port in link.path if port.host == role]
 
 
-def _sysctls(testbed: Testbed) -> Iterator[str]:
+def _sysctls(description: LabDescription) -> Iterator[str]:
     # A new namespace takes over the IPv4 settings of the machine (net.core.devconf_inherit_init_net), so each one is set.
     for name, value in _V4.items():
         yield f"echo {value} > /proc/sys/net/ipv4/{name}"
@@ -91,7 +91,9 @@ def _sysctls(testbed: Testbed) -> Iterator[str]:
     control = "/proc/sys/net/ipv4/tcp_congestion_control"
     yield f"(echo cubic > {control}) 2>/dev/null || echo reno > {control}"
     quiet = dict(_QUIET_V6)
-    if all(isinstance(address, IPv4Interface) for link in testbed.links.values() for address in link.addresses):
+    if description.settings.box:
+        del quiet["addr_gen_mode"]  # neighbours that find one another have link-local addresses (RFC 4291 section 2.8)
+    if all(isinstance(address, IPv4Interface) for link in description.testbed.links.values() for address in link.addresses):
         quiet["disable_ipv6"] = 1
     for scope in ("all", "default"):
         for name, setting in quiet.items():
@@ -123,6 +125,7 @@ def _bare_port_commands(link: Link, role: str) -> Iterator[str]:
 def _by_itself(description: LabDescription, role: str) -> Iterator[str]:
     if description.settings.box and role == ROLES[1]:
         yield "echo 1 > /proc/sys/net/ipv4/ip_forward"
+        yield "if [ -e /proc/sys/net/ipv6 ]; then echo 1 > /proc/sys/net/ipv6/conf/all/forwarding; fi"
 
 
 def _on(value: bool) -> str:  # noqa: FBT001 one word of a command

@@ -43,7 +43,7 @@ class Search:
     drain: Seconds = DRAIN
     early_stop: EarlyStop = EarlyStop.AT_ONCE
     budget: Seconds | None = None
-    """Trials are not begun any more after so many seconds of them; None: many times what the goals need."""
+    """Trials are not begun any more after so many seconds; None: many times what the goals need."""
 
     @property
     def tolerance(self) -> float:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from dutlab.doubts import DoubtKind
@@ -27,15 +28,18 @@ class Ended(Exception):
 
 
 class Log:
-    """Runs the trials of one search. `facts`, `doubts` (how many trials have each) and `raw` are what the generator said meanwhile."""
+    """Runs the trials of one search. `facts`, `doubts` (how many trials have each) and `raw` are what the generator said meanwhile.
 
-    def __init__(self, generator: Generator, search: Search) -> None:
+    `clock` tells seconds: what stands around trials counts too, since somebody waits for it.
+    """
+
+    def __init__(self, generator: Generator, search: Search, clock: Callable[[], float] = time.monotonic) -> None:
         self.search, self.trials = search, list[SearchTrial]()
         self.facts: dict[str, str] = {}
         self.doubts: dict[DoubtKind, int] = {}
         self.raw: dict[str, bytes] = {}
         """The generator's own output, trial after trial."""
-        self._generator, self._matters = generator, Matters(search.goals)
+        self._generator, self._matters, self._clock = generator, Matters(search.goals), clock
         self._spent, self._budget = 0.0, search.budget or seconds_of(search.goals)
 
     @property
@@ -57,7 +61,7 @@ class Log:
     async def answer(self, ask: Ask) -> SearchTrial:
         """The trial that the search asks for, as far as it tells something. Raises Ended, and whatever the generator raises first."""
         if self._spent >= self._budget:
-            raise Ended(f"{self._spent:.0f} s of trials are spent, and it was given {self._budget:.0f} s")
+            raise Ended(f"{self._spent:.0f} s are spent, and it was given {self._budget:.0f} s")
         counted = sum(t.counts for t in self.trials)
         allowed = None
         if self.search.early_stop is EarlyStop.AT_ONCE and counted >= HINTS:
@@ -100,17 +104,20 @@ class Log:
     async def _offer(self, role: Role, load: Pps | None, duration: Seconds, allowed: int | None = None) -> SearchTrial:
         search = self.search
         offer = Offer(search.links, search.mix, load, duration, search.warmup, search.drain, allowed)
+        began = self._clock()
         try:
             outcome = await self._generator.offer(offer)
         except MeasurementError as error:
             if not self.trials:
                 raise
+            self._spent += self._clock() - began
             self._add_raw(error.raw)
             nothing = trial_of(offer, Outcome(()), number=len(self.trials) + 1, role=role, tolerance=search.tolerance)
             return self._keep(replace(nothing, marks=(Mark.NO_ACCOUNT,), detail=str(error)))
         self._note(outcome)
         trial = trial_of(offer, outcome, number=len(self.trials) + 1, role=role, tolerance=search.tolerance)
-        self._spent += search.warmup + search.drain + trial.sent_s
+        # A device without a clock takes no time: its trials count for what they would take.
+        self._spent += max(self._clock() - began, search.warmup + search.drain + trial.sent_s)
         return self._keep(trial)
 
     def _keep(self, trial: SearchTrial) -> SearchTrial:

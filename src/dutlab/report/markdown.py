@@ -57,9 +57,9 @@ def _parts(r: RunReport) -> Iterable[str]:
     yield "## Answer"
     yield (
         "\n".join(f"- **{text(h.about)}**: {text(' '.join([h.sentence, *(f'{words}.' for words in h.limits)]))}" for h in r.headlines)
-        or "No two modes have figures that can be compared."
+        or ("No two modes have figures that can be compared." if r.matrices or r.sweeps else "")
     )
-    yield "\n".join(f"- {text(words)}" for s in r.sections for words in s.words)
+    yield "\n".join(f"- {text(words)}" for s in r.sections for words in (*s.words, *(f"Not known: {what}." for what in s.unknown)))
     yield text(r.spread)
     for section in r.sections:
         yield from _section(r, section)

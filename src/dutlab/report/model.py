@@ -136,6 +136,8 @@ class Section:
     curves: tuple[Curve, ...] = ()
     words: tuple[str, ...] = ()
     """Findings in sentences."""
+    unknown: tuple[str, ...] = ()
+    """What could not be found out, in phrases."""
     headlines: tuple[Headline, ...] = ()
     deviations: tuple[str, ...] = ()
     """Where it departs from the standard that it follows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from ipaddress import IPv6Interface, ip_interface
 
 from dutlab.report.figures import ceiling_of, computed_value, value_of
 from dutlab.report.grid import Grid, GridColumn, GridRow
@@ -10,7 +11,7 @@ from dutlab.report.groups import Group
 from dutlab.report.model import Section
 from dutlab.report.notes import NoteBook
 from dutlab.report.value import Figure
-from dutlab.report.words import KPPS, latency_text
+from dutlab.report.words import KPPS, bit_rate_unit, latency_text
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 
@@ -18,6 +19,7 @@ WORKLOAD = "quick-test"
 LEAD = """NDR is the highest rate at which no frame was lost, PDR the highest at which at most 0.5 % were, both in half of three seconds of
 trials and within 2 % (RFC 9971). Latency is one-way, of all frames sent at half of the NDR. A frame that the device's port did not take
 counts as lost."""
+TERMS = "NDR: the highest rate without loss. PDR: the highest rate at which at most 0.5 % of the frames were lost. Latency: one-way."
 _TRIAL_S = 60
 """RFC 2544 section 24."""
 _FIGURES = (
@@ -45,7 +47,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     ]
     rows = [_row(g, columns, book) for g in groups]
     marks = [cell.marks for row in rows for cell in row.cells if isinstance(cell, Figure)]
-    records, unknown = [r for g in groups for r in g.measured], list(_not_known(run))
+    records = [r for g in groups for r in g.measured]
     return Section(
         slug=WORKLOAD,
         workload=WORKLOAD,
@@ -60,7 +62,8 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
                 book.common(marks),
             ),
         ),
-        words=(*_found(records), *_notes(records), *([f"Not known: {'; '.join(unknown)}."] if unknown else []), *_how_to_go_on(run)),
+        words=(*_path(run), TERMS, *_found(records), *_notes(records), *_how_to_go_on(run)),
+        unknown=tuple(_not_known(run)),
         deviations=tuple(_deviations(records)),
     )
 
@@ -68,7 +71,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
 def sentences(run: RunFolder) -> Iterator[str]:
     """The same in plain lines, for a terminal."""
     records = [r for r in run.records() if r.cell.workload == WORKLOAD and r.status == "measured"]
-    yield from (*_found(records), *(f"Not known: {what}." for what in _not_known(run)), *_how_to_go_on(run))
+    yield from (*_path(run), TERMS, *_found(records), *(f"Not known: {what}." for what in _not_known(run)), *_how_to_go_on(run))
 
 
 def _row(group: Group, columns: Sequence[GridColumn], book: NoteBook) -> GridRow:
@@ -86,6 +89,14 @@ def _row(group: Group, columns: Sequence[GridColumn], book: NoteBook) -> GridRow
     return GridRow(group.label, (size, *values), links="+".join(cell.links), link=link, size=size)
 
 
+def _path(run: RunFolder) -> Iterator[str]:
+    """Between which ports, and over which addresses of the box."""
+    for link in run.resolved["testbed"].get("links", {}).values():
+        source, _, _, sink = (port.partition(":")[2] for port in link["path"])
+        here, near, far, there = (address.partition("/")[0] for address in link["addresses"])
+        yield f"Frames went out of {source} ({here}) to the box at {near}, and came back from {far} to {sink} ({there})."
+
+
 def _found(records: Sequence[TrialRecord]) -> Iterator[str]:
     for record in records:
         size = str(record.cell.params.get("frame_size"))
@@ -99,9 +110,10 @@ def _of_size(figures: Mapping[str, float]) -> Iterator[str]:
         if lower is None:
             yield f"{name.upper()} not found"
         else:
-            yield f"{name.upper()} {KPPS.text(lower)}{' or more' if upper is None else ''}"
+            on_wire = bit_rate_unit([rate]).text(rate) if (rate := figures.get(f"{name}_lower_bps_l1")) is not None else ""
+            yield f"{name.upper()} {KPPS.text(lower)}{f' ({on_wire} on the wire)' if on_wire else ''}{' or more' if upper is None else ''}"
     if (median := figures.get("half_latency_p50_ns")) is not None:
-        yield f"latency at half load {latency_text(median)}, 99.9 % within {latency_text(figures['half_latency_p999_ns'])}"
+        yield f"median latency at half of the NDR {latency_text(median)}, 99.9 % within {latency_text(figures['half_latency_p999_ns'])}"
     else:
         yield "no latency at half load"
 
@@ -127,7 +139,13 @@ def _of_rig(run: RunFolder) -> Iterator[str]:
 
 def _how_to_go_on(run: RunFolder) -> Iterator[str]:
     if (testbed := run.path / "testbed.yaml").exists():
-        yield f"The full suite: dutlab rfc2544 --testbed {testbed} --mode as-found"
+        yield f"The full suite: dutlab rfc2544 --testbed {testbed} --mode as-found{_sizes_of_suite(run)}"
+
+
+def _sizes_of_suite(run: RunFolder) -> str:
+    """Where the shortest frame of the suite holds no probe, those of RFC 5180, as an option."""
+    links = run.resolved["testbed"].get("links", {}).values()
+    return " --size rfc5180" if any(isinstance(ip_interface(link["addresses"][0]), IPv6Interface) for link in links) else ""
 
 
 def _deviations(records: Sequence[TrialRecord]) -> Iterator[str]:

@@ -83,6 +83,8 @@ _WORDS = {
     "network": "in {}",
     "tests": "tests: {}",
     "trial_s": "trials of {} s",
+    "latency_s": "latency over {} s",
+    "scale": "every duration × {}",
     "fill_pps": "filled at {} flows a second",
     "most_flows": "up to {} flows",
     "table_flows": "a table of {} flows",
@@ -92,7 +94,7 @@ _WORDS = {
 }
 _ORDER = (*_WORDS, "streams")
 _TOLD_ELSEWHERE = ("frame_mix", "steps", "generator")
-_NOTHING = {("omit_s", 0), ("warmup_s", 0), ("drain_s", 0), ("early_stop", "at-once")}
+_NOTHING = {("scale", 1), ("omit_s", 0), ("warmup_s", 0), ("drain_s", 0), ("early_stop", "at-once")}
 
 
 def bit_rate_unit(values: Iterable[float]) -> Unit:
@@ -122,7 +124,7 @@ def asked_words(params: Mapping[str, str | float | int | None], tool: str, *, wi
         words.append("as fast as the generator can" if rate is None else f"at {KPPS.text(float(rate))} a link")
     elif "rate_percent" in left:
         words.append(f"at {left.pop('rate_percent'):g} % of a link's speed")
-    elif "early_stop" in params:
+    elif "early_stop" in params or "goals" in params:
         words.append(f"search for {_goals_words(left)}")
     for key in sorted(left, key=lambda k: (_ORDER.index(k) if k in _ORDER else len(_ORDER), k)):
         value = f"{left[key]:g}" if isinstance(left[key], (int, float)) else str(left[key])

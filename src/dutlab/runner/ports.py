@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Any
 
 from dutlab.dut.mode import UndoStep
@@ -19,8 +20,9 @@ from dutlab.hosts.iproute import entries
 from dutlab.runner.journal import Journal, undo_to_json
 from dutlab.runner.undo import carry_out
 from dutlab.spec.fields import Address
-from dutlab.spec.testbed import Link, Testbed
+from dutlab.spec.testbed import IPV6, Link, Testbed
 
+LINK_LOCAL = "fe80::/10"  # RFC 4291 section 2.5.6
 _OWN_PORTS = frozenset({"vpp", "windows"})
 """Families whose ports their kernel does not list, or not by these names."""
 APPLICATION = "ports"
@@ -81,11 +83,15 @@ async def _of_link(hosts: Mapping[str, Host], link: Link) -> list[_Change]:
     ):
         host = hosts[port.host]
         there = await entries(host, ["address", "show", "dev", port.interface])
-        known = await entries(host, ["neigh", "show", "to", str(gateway.ip), "dev", port.interface])
+        known = [ip_address(n["dst"]) for n in await entries(host, ["neigh", "show", "dev", port.interface]) if "lladdr" in n]
         found += _of_port(port.host, port.interface, address, there[0] if there else {})
-        if not any("lladdr" in entry for entry in known):
+        if gateway.ip not in known:
             undo = f"ip neigh del {gateway.ip} dev {port.interface} 2>/dev/null; true"
             found.append(_Change(port.host, (), undo, f"{gateway.ip} was no known neighbour of {port.interface}"))
+        if gateway.version == IPV6 and not any(neighbour.is_link_local for neighbour in known):
+            # A router asks for its neighbours from its link-local address, by which they learn it (RFC 4861 section 7.2.3).
+            undo = f"ip -6 neigh flush to {LINK_LOCAL} dev {port.interface} 2>/dev/null; true"
+            found.append(_Change(port.host, (), undo, f"{port.interface} had no neighbour by a link-local address"))
     return found
 
 
@@ -94,6 +100,6 @@ def _of_port(host: str, port: str, address: Address, there: Mapping[str, Any]) -
         yield _Change(host, ("ip", "link", "set", "dev", port, "up"), f"ip link set dev {port} down", f"{port} was down")
     has = {f"{a.get('local')}/{a.get('prefixlen')}" for a in there.get("addr_info", ())}
     if str(address) not in has:
-        add = ("ip", "address", "add", str(address), "dev", port, *(("nodad",) if address.version == 6 else ()))  # noqa: PLR2004 -- IPv6
+        add = ("ip", "address", "add", str(address), "dev", port, *(("nodad",) if address.version == IPV6 else ()))
         undo = f"ip address show dev {port} | grep -qF ' {address} ' || exit 0; exec ip address del {address} dev {port}"
         yield _Change(host, add, undo, f"{port} had no address {address}")

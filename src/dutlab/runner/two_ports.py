@@ -18,9 +18,12 @@ from dutlab.hosts.port_in_use import in_use, unusable
 from dutlab.hosts.port_survey import Interface, IPAddress, PortSurvey, survey
 from dutlab.spec.known import BLACK_BOX, FAMILY_MODES
 from dutlab.spec.mixes import ETH_FRAME_OVERHEAD
+from dutlab.spec.named_mixes import NAMED_MIXES
 from dutlab.spec.testbed import IPV6
-from dutlab.units import LONGEST_STANDARD_FRAME, SHORTEST_FRAME, si
+from dutlab.units import LONGEST_STANDARD_FRAME, SHORTEST_FRAME, SHORTEST_IPV6_FRAME, si
 
+IMIX, IMIX_OVER_IPV6 = "imix", "imix-over-ipv6"
+"""The latter is the former with its shortest frame as long as a probe over IPv6 needs."""
 TESTBED_FILE, EXPERIMENT_FILE = "testbed.yaml", "experiment.yaml"
 _FEW_HOSTS = 16
 """Of a network so small every host is asked; of a larger one the first and the last, where routers usually are."""
@@ -39,6 +42,8 @@ class Ask:
     sizes: Sequence[str] = ()
     """Frame sizes and mixes; none: the shortest, imix and the longest."""
     scale: float = 1.0
+    version: int = 4
+    """Of IP, where a port has addresses of both and none is given."""
     cpus: Sequence[int] = ()
     """For the threads that send and receive, in turn; none leaves them to the kernel."""
     login: str = ""
@@ -70,7 +75,7 @@ class Found:
 async def find(host: Host, ask: Ask) -> Found:
     """Looks at the ports and asks for the gateways. Raises InputError, PortRefused with every reason at once, HostError."""
     source, sink = await _surveyed(host, ask)
-    addresses = [_address(port, given) for port, given in zip_longest((source, sink), _interfaces(ask.addresses))]
+    addresses = [_address(port, given, ask.version) for port, given in zip_longest((source, sink), _interfaces(ask.addresses))]
     missing = [f"{port.name}: has no address" for port, address in zip((source, sink), addresses, strict=True) if address is None]
     if missing:
         raise PortRefused("; ".join(missing), remedy="give both with --address ADDRESS/PREFIX, in the order of the ports, and --gateway")
@@ -141,9 +146,9 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _address(port: PortSurvey, given: Interface | None) -> Interface | None:
-    """The one given, else the port's first of IPv4, else its first."""
-    return given or next((a for a in port.addresses if a.version != IPV6), next(iter(port.addresses), None))
+def _address(port: PortSurvey, given: Interface | None, version: int) -> Interface | None:
+    """The one given, else the port's first of that version of IP, else its first."""
+    return given or next((a for a in port.addresses if a.version == version), next(iter(port.addresses), None))
 
 
 async def _gateway(host: Host, port: PortSurvey, address: Interface) -> IPAddress:
@@ -216,11 +221,13 @@ def _experiment(ends: Sequence[End], ask: Ask) -> dict[str, Any]:
     }
 
 
-def _sizes(ends: Sequence[End]) -> list[int | str]:
+def _sizes(ends: Sequence[End]) -> list[int | str | dict[str, Any]]:
     """The shortest frame that carries a probe, imix where it passes, the longest that passes both ports."""
-    shortest = 84 if ends[0].address.version == IPV6 else SHORTEST_FRAME
+    ipv6 = ends[0].address.version == IPV6
+    shortest = int(SHORTEST_IPV6_FRAME if ipv6 else SHORTEST_FRAME)
     longest = min(int(LONGEST_STANDARD_FRAME), _mtu(ends) + ETH_FRAME_OVERHEAD)
-    return [int(shortest), *(["imix"] if longest == LONGEST_STANDARD_FRAME else []), longest]
+    mix: str | dict[str, Any] = {"name": IMIX_OVER_IPV6, "parts": {max(n, shortest): w for n, w in NAMED_MIXES[IMIX]}} if ipv6 else IMIX
+    return [shortest, *([mix] if longest == LONGEST_STANDARD_FRAME else []), longest]
 
 
 def _mtu(ends: Sequence[End]) -> int:
@@ -230,7 +237,7 @@ def _mtu(ends: Sequence[End]) -> int:
 def _unknown(ends: Sequence[End], ask: Ask) -> Iterator[str]:
     """In sentences, for the report."""
     source, sink = (end.port for end in ends)
-    yield "what the box is and what limits it: nobody logged into it, so its cores, counters and drops were not seen"
+    yield "what the box is, and for certain what limits it: nobody logged into it, so its cores, counters and drops were not seen"
     if source.speed is None or sink.speed is None:
         yield "the speed of the wire: the ports tell none, so there is no ceiling, and rates go as far as the generator reaches"
     elif source.speed != sink.speed:

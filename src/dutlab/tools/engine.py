@@ -29,7 +29,7 @@ from dutlab.tools.find_engine import find_engine
 from dutlab.tools.neighbours import NextHop, next_hop_mac
 from dutlab.tools.path_counters import PathCount, read_path
 from dutlab.tools.ways import way_of, ways_of
-from dutlab.units import FrameBytes, Pps, Seconds
+from dutlab.units import SHORTEST_FRAME, SHORTEST_IPV6_FRAME, Pps, Seconds
 
 __all__ = ["Engine", "find_engine"]
 
@@ -116,7 +116,7 @@ class Engine:
     async def probe(self, link: str, *, reverse: bool = False) -> SeenProbe:
         """Raises ToolFailed, HostError, PortRefused."""
         way = await way_of(self._hosts, self._testbed, link, reverse=reverse, source_port=next(self._probe_ports), next_hop=self._next_hop)
-        shortest = FrameBytes(64 if "." in way.source else 84)  # the shortest frame that carries a probe in UDP, over IPv4 and IPv6
+        shortest = SHORTEST_FRAME if "." in way.source else SHORTEST_IPV6_FRAME
         load = Load(FrameMix("probe", ((shortest, 1),)), PROBE_RATE, PROBE_DRAIN, frames=PROBE_FRAMES)
         async with self._opened([way]):
             (heard,) = await self._part([way], load, await self._clocks()).carry_out()

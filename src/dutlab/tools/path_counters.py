@@ -17,7 +17,8 @@ from dutlab.hosts.host import Host
 from dutlab.spec.testbed import Link, Port
 
 # Linux, Documentation/ABI/testing/sysfs-class-net-statistics
-_READ = 'cd "/sys/class/net/$1/statistics" && cat tx_packets tx_dropped rx_packets'
+_COUNTERS = "/sys/class/net/{}/statistics/{}"
+_COUNTED = ("tx_packets", "tx_dropped", "rx_packets")
 TOLERATED = 16
 """Frames of others (a neighbour's solicitation, a probe's echo) by which a counter may run ahead of the one before it."""
 
@@ -52,9 +53,9 @@ async def read_path(hosts: Mapping[str, Host], link: Link) -> PathCount:
 async def _read(host: Host | None, port: Port) -> PortCount | None:
     if host is None:  # a DUT that is not reached by commands
         return None
-    done = await host.run(["sh", "-c", _READ, "count", port.interface], check=False)
+    done = await host.run(["cat", *(_COUNTERS.format(port.interface, name) for name in _COUNTED)], check=False)
     words = done.text.split()
-    return PortCount(*map(int, words)) if done.status == 0 and len(words) == 3 and all(w.isdigit() for w in words) else None  # noqa: PLR2004
+    return PortCount(*map(int, words)) if done.status == 0 and len(words) == len(_COUNTED) and all(w.isdigit() for w in words) else None
 
 
 def lost_by_place(*, before: PathCount, after: PathCount, sent: int, received: int, reverse: bool = False) -> dict[str, int]:

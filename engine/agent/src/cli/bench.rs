@@ -6,7 +6,7 @@ use super::quantity::si;
 use super::{print, table::table};
 use crate::ports;
 use crate::session::LEAD;
-use crate::trial::Port;
+use crate::trial::{Port, lead};
 use dutlab_measure::{Account, Histogram, Ipdv, Latency, Ledger};
 use dutlab_port::{clock, cpu};
 use dutlab_protocol::plan::{Flows, Rate, SendPlan, Sizes, Stream, Transport, WeightedSize};
@@ -98,7 +98,7 @@ fn sending(what: &'static str, sizes: Sizes, flows: u32, time: Nanos, cpu: Optio
     let mut port = Port::new(ports::open(&ask)?.0);
     port.arm(Some(&SendPlan { streams: vec![stream], duration_ns: Some(time.0), ..SendPlan::default() }), None, false)?;
     let (tell, told) = mpsc::channel();
-    port.start(None, clock::monotonic() + LEAD.max(port.lead(None)), move || {
+    port.start(None, clock::monotonic() + LEAD.max(lead([&port], None)), move || {
         let _ = tell.send(());
     });
     let _ = told.recv();

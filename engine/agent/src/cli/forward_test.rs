@@ -8,7 +8,7 @@ use super::verdict::{self, Doubt, Verdict};
 use super::{print, send, traffic, words};
 use crate::ports;
 use crate::session::LEAD;
-use crate::trial::Port;
+use crate::trial::{Port, lead};
 use dutlab_port::clock;
 use dutlab_protocol::plan::{ReceivePlan, SendPlan, Transport};
 use dutlab_protocol::reply::Opened;
@@ -96,7 +96,7 @@ pub fn run(a: &args::ForwardTest) -> Result<Exit, Refused> {
     source.arm(Some(&plan), None, false)?;
     sink.arm(None, Some(&receive_plan(&plan, &sink_opened)), false)?;
     sink.begin_receiver(None, clock::monotonic())?;
-    let at = clock::monotonic() + LEAD.max(source.lead(None));
+    let at = clock::monotonic() + LEAD.max(lead([&source], None));
     sink.start(None, at, || ());
     source.start(None, at, drive.when_sent());
     let why = drive.wait(&[&source, &sink], at, send::end_of(&plan, at));

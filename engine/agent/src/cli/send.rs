@@ -8,7 +8,7 @@ use super::verdict::{self, Doubt, Verdict};
 use super::{print, traffic, words};
 use crate::ports;
 use crate::session::LEAD;
-use crate::trial::Port;
+use crate::trial::{Port, lead};
 use dutlab_port::clock;
 use dutlab_protocol::plan::SendPlan;
 use dutlab_protocol::reply::Opened;
@@ -45,7 +45,7 @@ pub fn run(a: &args::Send) -> Result<Exit, Refused> {
     };
     let mut port = Port::new(open);
     port.arm(Some(&plan), None, false)?;
-    let at = clock::monotonic() + LEAD.max(port.lead(None));
+    let at = clock::monotonic() + LEAD.max(lead([&port], None));
     port.start(None, at, drive.when_sent());
     let why = drive.wait(&[&port], at, end_of(&plan, at));
     let sent = finish(&mut port, &mut drive, why)?;

@@ -153,7 +153,17 @@ impl Lab {
     /// The id of the XDP program on the source's port.
     #[must_use]
     pub fn xdp_at_source(&self) -> Option<u64> {
-        let out = Command::new("ip").args(["-j", "-n", &self.source, "link", "show", "dev", "eth-a"]).output().unwrap();
+        Self::xdp_at(&self.source)
+    }
+
+    /// Likewise on the sink's.
+    #[must_use]
+    pub fn xdp_at_sink(&self) -> Option<u64> {
+        Self::xdp_at(&self.sink)
+    }
+
+    fn xdp_at(namespace: &str) -> Option<u64> {
+        let out = Command::new("ip").args(["-j", "-n", namespace, "link", "show", "dev", "eth-a"]).output().unwrap();
         let all: Value = serde_json::from_slice(&out.stdout).unwrap();
         all[0]["xdp"]["prog"]["id"].as_u64()
     }

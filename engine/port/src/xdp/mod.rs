@@ -5,6 +5,7 @@
 //! frames, drops them, and passes everything else to the kernel. Both are read and steered through mapped memory, both
 //! are gone when the process is, however it ends. The programs are in `engine/bpf`.
 
+mod accounting;
 mod attach;
 mod contract;
 mod count;

@@ -1,10 +1,11 @@
 //! What the xdp back end can do on an interface, and why not.
 
 use super::error::{Why, XdpError};
-use super::system::Interface;
+use super::system::{self, Interface};
 use super::{netlink, objects, template};
 use aya::EbpfLoader;
 use aya::programs::{ProgramError, Xdp};
+use std::sync::OnceLock;
 
 /// What was found. An `Err` says why not, and what to do about it.
 #[derive(Debug)]
@@ -42,15 +43,29 @@ pub fn probe(iface: &str) -> Result<XdpProbe, XdpError> {
         mtu: facts.mtu,
         rx_queues: facts.rx_queues(),
         longest_frame: template::LONGEST.min(facts.mtu as usize + 14 + 4),
-        refusals_known: aya::Btf::from_sys_fs().is_ok(),
+        refusals_known: system::kernel_types().is_some(),
         driver: facts.driver,
         send,
         receive,
     })
 }
 
+/// Asks what tells of the kernel and of this process alone, until it has been answered well once: each takes 10 to 30 ms.
+fn once(done: &OnceLock<()>, ask: impl FnOnce() -> Result<(), XdpError>) -> Result<(), XdpError> {
+    if done.get().is_none() {
+        ask()?;
+    }
+    done.get_or_init(|| ());
+    Ok(())
+}
+
 /// Loads the smallest program: permission, system call, verifier.
 fn load(iface: &str, index: u32) -> Result<(), XdpError> {
+    static DONE: OnceLock<()> = OnceLock::new();
+    once(&DONE, || load_bare_drop(iface, index))
+}
+
+fn load_bare_drop(iface: &str, index: u32) -> Result<(), XdpError> {
     let mut bpf = EbpfLoader::new()
         .override_global("egress_ifindex", &index, true)
         .load(objects::REFERENCE)
@@ -64,6 +79,11 @@ fn load(iface: &str, index: u32) -> Result<(), XdpError> {
 
 /// Runs one live frame that is dropped at once: nothing leaves.
 fn live_frames(iface: &str) -> Result<(), XdpError> {
+    static DONE: OnceLock<()> = OnceLock::new();
+    once(&DONE, || run_live_frame(iface))
+}
+
+fn run_live_frame(iface: &str) -> Result<(), XdpError> {
     use aya::programs::TestRun as _;
     let mut bpf =
         EbpfLoader::new().load(objects::REFERENCE).map_err(|e| XdpError::load(iface, "bpf(BPF_MAP_CREATE)", &e))?;

@@ -1,27 +1,19 @@
 //! The receiver: a program on the interface that accounts for our frames, read through shared memory.
 
+use super::accounting::{Accounting, OnLoan, Shape};
 pub use super::attach::AttachMode;
 use super::attach::attach;
-use super::contract::{self, Ledger, NO_STREAM, Others, Tally};
+use super::contract::{self, Tally};
 use super::error::{Why, XdpError};
 use super::histogram::Histogram;
-use super::setup::small;
-use super::shared::{SharedArray, load64, store64};
+use super::shared::{load64, store64};
 use super::system;
 use aya::programs::links::FdLink;
-use aya::programs::{BtfTracePoint, Xdp};
-use aya::{Btf, Ebpf, EbpfLoader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ptr::addr_of_mut;
 use std::thread;
 use std::time::Duration;
 
-/// A latency is known to 1/1024 of itself; with many rows of totals, to 1/128, to save memory (30 kB a row, not 216).
-const FINE_LOG2: u32 = 10;
-const COARSE_LOG2: u32 = 7;
-const FINE_ROWS: usize = 256;
-/// Frames of one poll that share a reading of the clock.
-const CLOCK_USES: u32 = 16;
 /// No program runs longer than this, so after it none works by what it read before.
 const GRACE: Duration = Duration::from_millis(2);
 
@@ -130,14 +122,9 @@ pub struct XdpReceiver {
     iface: String,
     plan: XdpReceivePlan,
     mode: AttachMode,
-    steps_log2: u32,
-    cpus: usize,
-    tallies: SharedArray<Tally>,
-    ledgers: SharedArray<Ledger>,
-    latencies: SharedArray<u64>,
-    others: SharedArray<Others>,
+    /// Before `accounting`, which may serve another receiver as soon as it is dropped.
     link: Option<FdLink>,
-    _programs: Ebpf,
+    accounting: OnLoan,
 }
 
 impl XdpReceiver {
@@ -154,77 +141,18 @@ impl XdpReceiver {
         // One queue is polled by one CPU at a time, so nothing is shared; a generic program may run on several CPUs.
         let one_queue = facts.rx_queues() == Some(1) && facts.has_native_xdp();
         let cpus = if one_queue { 1 } else { system::possible_cpus() };
-        let rows = streams * cpus;
-        let steps_log2 = if rows <= FINE_ROWS { FINE_LOG2 } else { COARSE_LOG2 };
-        let first = plan.streams[0];
-        let contiguous = plan.streams.iter().zip(first..).all(|(a, b)| *a == b);
-        let most = plan.streams.iter().copied().max().unwrap_or(0);
-        let btf = Btf::from_sys_fs().ok();
-
-        // Without the observer of polls, nobody knows when a reading of the clock is too old.
-        let each = plan.clock_for_each_frame || btf.is_none();
-        let (shared, verify, use_ids) = (u8::from(!one_queue), u8::from(plan.verify_checksums), u8::from(!contiguous));
-        let (count, first_id, clock_uses) = (small(streams), u32::from(first), if each { 1 } else { CLOCK_USES });
-        let cpu_count = small(cpus);
-        let mut loader = EbpfLoader::new();
-        loader
-            .btf(btf.as_ref())
-            .override_global("shared", &shared, true)
-            .override_global("verify", &verify, true)
-            .override_global("use_ids", &use_ids, true)
-            .override_global("cpus", &cpu_count, true)
-            .override_global("stream_count", &count, true)
-            .override_global("first_id", &first_id, true)
-            .override_global("steps_log2", &steps_log2, true)
-            .override_global("clock_uses", &clock_uses, true)
-            .override_global("clock_offset_ns", &plan.clock_offset_ns, true)
-            .map_max_entries("tallies", small(rows))
-            .map_max_entries("ledgers", count)
-            .map_max_entries("latencies", small(rows * contract::buckets(steps_log2)))
-            .map_max_entries("others", cpu_count);
-        if !contiguous {
-            loader.map_max_entries("ids", u32::from(most) + 1);
-        }
-        let mut bpf =
-            loader.load(super::objects::RECEIVER).map_err(|e| XdpError::load(iface, "bpf(BPF_MAP_CREATE)", &e))?;
-
-        let named = |e: XdpError| XdpError { iface: iface.into(), ..e };
-        if !contiguous {
-            let ids = SharedArray::<u32>::map(&bpf, "ids", usize::from(most) + 1).map_err(named)?;
-            (0..ids.len()).for_each(|i| ids.set(i, NO_STREAM));
-            for (number, id) in (0..).zip(&plan.streams) {
-                ids.set(usize::from(*id), number);
-            }
-        }
-        let tallies = SharedArray::map(&bpf, "tallies", rows).map_err(named)?;
-        let ledgers = SharedArray::map(&bpf, "ledgers", streams).map_err(named)?;
-        let latencies = SharedArray::map(&bpf, "latencies", rows * contract::buckets(steps_log2)).map_err(named)?;
-        let others = SharedArray::map(&bpf, "others", cpus).map_err(named)?;
-        if !each {
-            observe_polls(iface, &mut bpf, btf.as_ref())?;
-        }
-        for i in 0..tallies.len() {
-            tallies.set(i, Tally { begin_ns: u64::MAX, ..Tally::default() });
-        }
-        let program: &mut Xdp = bpf
-            .program_mut("account")
-            .and_then(|p| p.try_into().ok())
-            .ok_or_else(|| XdpError::new(iface, "load", Why::Other("the object has no program account".into())))?;
-        program.load().map_err(|e| XdpError::load(iface, "bpf(BPF_PROG_LOAD)", &e))?;
-        let (link, mode) = attach(iface, program)?;
-        Ok(Self {
-            iface: iface.into(),
-            plan: plan.clone(),
-            mode,
-            steps_log2,
+        let contiguous = plan.streams.iter().zip(plan.streams[0]..).all(|(a, b)| *a == b);
+        let shape = Shape {
+            streams,
+            scattered_to: plan.streams.iter().copied().max().filter(|_| !contiguous),
             cpus,
-            tallies,
-            ledgers,
-            latencies,
-            others,
-            link: Some(link),
-            _programs: bpf,
-        })
+            shared: !one_queue,
+            verify: plan.verify_checksums,
+            clock_for_each_frame: plan.clock_for_each_frame,
+        };
+        let mut accounting = Accounting::take(iface, shape, &plan.streams, plan.clock_offset_ns)?;
+        let (link, mode) = attach(iface, accounting.program()?)?;
+        Ok(Self { iface: iface.into(), plan: plan.clone(), mode, link: Some(link), accounting })
     }
 
     /// How the program is attached.
@@ -237,12 +165,10 @@ impl XdpReceiver {
     /// stale. `None`: now.
     pub fn begin(&self, begin_ns: Option<u64>) {
         self.pause();
-        for i in 0..self.tallies.len() {
-            self.tallies.set(i, Tally { begin_ns: u64::MAX, ..Tally::default() });
-        }
-        self.ledgers.clear();
-        self.latencies.clear();
-        self.others.clear();
+        self.accounting.ignore_all();
+        self.accounting.ledgers.clear();
+        self.accounting.latencies.clear();
+        self.accounting.others.clear();
         self.set_begin(begin_ns.unwrap_or_else(system::monotonic_ns));
     }
 
@@ -253,22 +179,29 @@ impl XdpReceiver {
     }
 
     fn set_begin(&self, begin_ns: u64) {
-        for i in 0..self.tallies.len() {
+        for i in 0..self.accounting.tallies.len() {
             // SAFETY: a field of a mapped value.
-            unsafe { store64(addr_of_mut!((*self.tallies.pointer(i)).begin_ns), begin_ns) };
+            unsafe { store64(addr_of_mut!((*self.accounting.tallies.pointer(i)).begin_ns), begin_ns) };
         }
     }
 
     /// Arrivals of all streams so far, and their bytes without FCS: cheap, for a live view.
     #[must_use]
     pub fn arrivals(&self) -> (u64, u64) {
-        self.tallies.range(0, self.tallies.len()).fold((0, 0), |(f, b), t| (f + t.arrivals(), b + t.bytes))
+        self.accounting
+            .tallies
+            .range(0, self.accounting.tallies.len())
+            .fold((0, 0), |(f, b), t| (f + t.arrivals(), b + t.bytes))
     }
 
     /// Everything so far. Counts of a running trial may be a few frames apart from each other.
     #[must_use]
     pub fn report(&self) -> ReceiveReport {
-        let others = self.others.range(0, self.others.len()).fold((0, 0), |(p, u), o| (p + o.passed, u + o.unknown));
+        let others = self
+            .accounting
+            .others
+            .range(0, self.accounting.others.len())
+            .fold((0, 0), |(p, u), o| (p + o.passed, u + o.unknown));
         let streams = self.plan.streams.iter().enumerate().map(|(i, id)| self.stream(i, *id)).collect();
         ReceiveReport { streams, passed: others.0, unknown: others.1 }
     }
@@ -290,16 +223,19 @@ impl XdpReceiver {
     }
 
     fn stream(&self, number: usize, id: u16) -> ReceivedStream {
-        let row = contract::buckets(self.steps_log2);
-        let first = number * self.cpus;
+        let Shape { cpus, .. } = self.accounting.shape;
+        let steps_log2 = self.accounting.shape.steps_log2();
+        let row = contract::buckets(steps_log2);
+        let first = number * cpus;
         // SAFETY: a field of a mapped value.
-        let next = unsafe { load64(&raw const (*self.ledgers.pointer(number)).next) };
-        let rows: Vec<Tally> = self.tallies.range(first, self.cpus).collect();
+        let next = unsafe { load64(&raw const (*self.accounting.ledgers.pointer(number)).next) };
+        let rows: Vec<Tally> = self.accounting.tallies.range(first, cpus).collect();
         let sum = |of: fn(&Tally) -> u64| rows.iter().map(of).sum::<u64>();
         let max = |of: fn(&Tally) -> u64| rows.iter().map(of).max().unwrap_or(0);
-        let mut latency = Histogram::new(self.steps_log2, vec![0; row]);
-        for cpu in 0..self.cpus {
-            latency.add(&Histogram::new(self.steps_log2, self.latencies.range((first + cpu) * row, row).collect()));
+        let mut latency = Histogram::new(steps_log2, vec![0; row]);
+        for cpu in 0..cpus {
+            latency
+                .add(&Histogram::new(steps_log2, self.accounting.latencies.range((first + cpu) * row, row).collect()));
         }
         let floor = max(|t| t.latency_floor);
         let mut sources = Vec::new();
@@ -322,7 +258,7 @@ impl XdpReceiver {
             next,
             extent_sum: sum(|t| t.extent_sum),
             extent_max: max(|t| t.extent_max),
-            by_three: (self.cpus == 1).then(|| sum(|t| t.by_three)),
+            by_three: (cpus == 1).then(|| sum(|t| t.by_three)),
             extent_unknown: sum(|t| t.extent_unknown),
             stale: sum(|t| t.stale),
             corrupted: sum(|t| t.corrupted),
@@ -355,15 +291,4 @@ fn seen_source(s: &contract::Source) -> SeenSource {
         hop_limit: s.hop_limit,
         tags: s.tags,
     }
-}
-
-fn observe_polls(iface: &str, bpf: &mut Ebpf, btf: Option<&Btf>) -> Result<(), XdpError> {
-    let missing =
-        || XdpError::new(iface, "load", Why::Other("the kernel or the object lacks the observer of polls".into()));
-    let btf = btf.ok_or_else(missing)?;
-    let program: &mut BtfTracePoint =
-        bpf.program_mut("end_of_poll").and_then(|p| p.try_into().ok()).ok_or_else(missing)?;
-    program.load("napi_poll", btf).map_err(|e| XdpError::load(iface, "bpf(BPF_PROG_LOAD)", &e))?;
-    program.attach().map_err(|e| XdpError::load(iface, "bpf(BPF_RAW_TRACEPOINT_OPEN)", &e))?;
-    Ok(())
 }

@@ -7,7 +7,7 @@ use super::shared::{SharedArray, Words};
 use super::{objects, system};
 use aya::maps::Array;
 use aya::programs::BtfTracePoint;
-use aya::{Btf, Ebpf, EbpfLoader};
+use aya::{Ebpf, EbpfLoader};
 
 /// Straight into a sink 32 is as fast as 64, and 16 is 7 % slower; through a router 32 is no slower than 16 or 64.
 const BATCH_FULL: u32 = 32;
@@ -145,9 +145,8 @@ pub(super) fn load(iface: &str, plan: &XdpPlan, t: &Tables, facts: &Facts) -> Re
     let netns = system::netns_inode().map_err(|e| XdpError::system(iface, "stat of /proc/thread-self/ns/net", e))?;
     let pidns = system::pidns().map_err(|e| XdpError::system(iface, "stat of /proc/self/ns/pid", e))?;
     let c = constants(plan, t, facts, netns);
-    let btf = Btf::from_sys_fs().ok();
     let mut loader = EbpfLoader::new();
-    loader.btf(btf.as_ref());
+    loader.btf(system::kernel_types());
     for (name, value) in &c.words {
         loader.override_global(name, value, true);
     }
@@ -172,10 +171,10 @@ pub(super) fn load(iface: &str, plan: &XdpPlan, t: &Tables, facts: &Facts) -> Re
 
 /// Attaches the observers of refusals; without them (no kernel BTF) refusals are unknown, which the report says.
 pub(super) fn observe(bpf: &mut Ebpf) -> bool {
-    let Ok(btf) = Btf::from_sys_fs() else { return false };
+    let Some(btf) = system::kernel_types() else { return false };
     [("note_refused", "xdp_devmap_xmit"), ("note_unreached", "xdp_redirect_err")].into_iter().all(|(program, event)| {
         let Some(Ok(program)) = bpf.program_mut(program).map(<&mut BtfTracePoint>::try_from) else { return false };
-        program.load(event, &btf).is_ok() && program.attach().is_ok()
+        program.load(event, btf).is_ok() && program.attach().is_ok()
     })
 }
 

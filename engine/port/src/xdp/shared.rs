@@ -63,6 +63,11 @@ impl<T: Words> SharedArray<T> {
         self.len
     }
 
+    /// Memory that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Where value `i` lies.
     ///
     /// # Panics

@@ -1,6 +1,7 @@
 //! System calls: interfaces, threads, signals, the clock.
 
 use super::error::{Why, XdpError};
+use aya::Btf;
 use std::ffi::CString;
 use std::io;
 use std::mem::MaybeUninit;
@@ -16,6 +17,12 @@ pub(super) fn monotonic_ns() -> u64 {
         t.assume_init()
     };
     t.tv_sec.cast_unsigned() * 1_000_000_000 + t.tv_nsec.cast_unsigned()
+}
+
+/// The kernel's types; `None` where it does not tell them. Read once: they are megabytes, and no kernel changes them.
+pub(super) fn kernel_types() -> Option<&'static Btf> {
+    static TYPES: OnceLock<Option<Btf>> = OnceLock::new();
+    TYPES.get_or_init(|| Btf::from_sys_fs().ok()).as_ref()
 }
 
 /// Inode of the calling thread's network namespace.

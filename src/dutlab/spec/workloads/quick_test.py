@@ -21,7 +21,8 @@ SMALLEST_SCALE = 0.05
 """Below it trials would be shorter than what a software generator needs to settle."""
 DRAIN = Seconds(0.2)
 _LONGEST_BUDGET = Seconds(3600.0)
-_TRIALS = 20
+WARMUP = Seconds(0.5)
+_TRIALS = 30
 """That a search of this preset has, to count with."""
 
 
@@ -33,7 +34,7 @@ class QuickTestWorkload(FrameWorkload):
 
     frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, "imix", 1518)))
     budget: Duration = Seconds(55.0)
-    """Of the search of each frame size: no trial begins after so much time in trials, whatever the scale."""
+    """Of the search of each frame size: no trial begins after so much time, whatever the scale."""
     latency: Duration = Seconds(5.0)
     """Of the trial at half load."""
     scale: float = 1.0
@@ -70,7 +71,7 @@ class QuickTestWorkload(FrameWorkload):
             params: Params = {
                 **sized,
                 "goals": goals_text(self.goals),
-                "warmup_s": 0.5 * self.scale,
+                "warmup_s": WARMUP * self.scale,
                 "drain_s": DRAIN,
                 "budget_s": self.budget,
                 "latency_s": self.latency * self.scale,
@@ -80,5 +81,5 @@ class QuickTestWorkload(FrameWorkload):
 
     def _seconds(self) -> Seconds:
         """About what a size takes; a search cannot be known before."""
-        trials = _TRIALS * (DRAIN + AROUND_TRIAL_S) + sum(TRIALS_OF_A_LOAD * goal.sum_s for goal in self.goals)
+        trials = _TRIALS * (WARMUP * self.scale + DRAIN + AROUND_TRIAL_S) + sum(TRIALS_OF_A_LOAD * goal.sum_s for goal in self.goals)
         return Seconds(min(self.budget, trials) + self.latency * self.scale + AROUND_TRIAL_S)

@@ -75,7 +75,7 @@ class SearchWorkload(FramesAround):
     """Of each link; None is the line rate, or as far as the generator reaches."""
     warmup: Duration = Seconds(0.5)
     budget: Duration | None = None
-    """No trial begins after so much time in trials; None is many times what the goals need."""
+    """No trial begins after so much time; None is many times what the goals need."""
     early_stop: Literal["at-once", "never"] = "at-once"
 
     @classmethod
