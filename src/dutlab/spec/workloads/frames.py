@@ -20,6 +20,10 @@ ROUNDING = 1e-9
 """Of a rate that is the line rate itself."""
 
 
+HELD_AND_WATCHED: tuple[tuple[Loc, Ask], ...] = ((("rate",), Ask.RATE), ((), Ask.READINGS))
+"""What a workload asks of a generator that holds its `rate` and looks at each second."""
+
+
 class FrameWorkload(WorkloadModel):
     """Sizes of frames (bytes with FCS) or mixes; each with each set of links is a setting."""
 
@@ -120,6 +124,13 @@ def each_once(key: str, names: Sequence[str]) -> Iterator[InitErrorDetails]:
     for i, name in enumerate(names):
         if name in names[:i]:
             yield fault((key, i), "stands twice; `repeats` repeats trials")
+
+
+def alone(links: Sequence[LinkSet] | None, why: str) -> Iterator[InitErrorDetails]:
+    """A fault for each set of links that is more than one link, of a workload that drives one at a time."""
+    for i, together in enumerate(links or ()):
+        if len(together) > 1:
+            yield fault(("links", i), f"one link at a time: {why}")
 
 
 def outside(limits: Iterable[tuple[str, float | None, float, float]], unit: str = "s") -> Iterator[InitErrorDetails]:

@@ -13,7 +13,7 @@ from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc
 from dutlab.spec.workloads.base import LONGEST_TRIAL, Params, Setting, Wire
-from dutlab.spec.workloads.frames import each_once, outside
+from dutlab.spec.workloads.frames import HELD_AND_WATCHED, each_once, outside
 from dutlab.spec.workloads.timed import FramesAround
 from dutlab.units import Seconds
 
@@ -78,8 +78,7 @@ class ReconfWorkload(FramesAround):
     def asks(self) -> Iterator[tuple[Loc, Ask]]:
         """A load, and word of when it has begun."""
         yield from super().asks()
-        yield ("rate",), Ask.RATE
-        yield (), Ask.READINGS
+        yield from HELD_AND_WATCHED
 
     def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, and a rate above a line rate."""

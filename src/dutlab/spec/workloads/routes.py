@@ -17,7 +17,7 @@ from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import MOST_FLOWS
 from dutlab.spec.workloads.base import Params, Setting, Wire
-from dutlab.spec.workloads.frames import each_once
+from dutlab.spec.workloads.frames import alone, each_once
 from dutlab.spec.workloads.timed import TimedFrames
 from dutlab.units import Seconds
 
@@ -53,9 +53,7 @@ class RoutesWorkload(TimedFrames):
         most = max(made.counts, default=1)
         if most > made.network.num_addresses:
             faults.append(fault(("network",), f"{made.network} has {made.network.num_addresses} addresses, not {most}"))
-        faults += [
-            fault(("links", i), "one link at a time: a route leads to one sink") for i, s in enumerate(made.links or ()) if len(s) > 1
-        ]
+        faults += alone(made.links, "a route leads to one sink")
         if made.preset is not None:
             try:
                 goals_named(made.preset)

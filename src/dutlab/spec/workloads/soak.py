@@ -13,6 +13,7 @@ from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.workloads.base import Params, Setting, Wire
+from dutlab.spec.workloads.frames import HELD_AND_WATCHED
 from dutlab.spec.workloads.timed import TimedFrames
 from dutlab.units import Pps, Seconds
 
@@ -72,8 +73,7 @@ class SoakWorkload(TimedFrames):
     def asks(self) -> Iterator[tuple[Loc, Ask]]:
         """A load, second by second."""
         yield from super().asks()
-        yield ("rate",), Ask.RATE
-        yield (), Ask.READINGS
+        yield from HELD_AND_WATCHED
 
     def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, and a load above a line rate."""

@@ -14,7 +14,7 @@ from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import MOST_FLOWS, RFC4814_DESTINATION_PORTS, RFC4814_SOURCE_PORTS
 from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting
-from dutlab.spec.workloads.frames import FrameWorkload, each_once, outside
+from dutlab.spec.workloads.frames import FrameWorkload, alone, each_once, outside
 from dutlab.units import Seconds
 
 StateTest = Literal["rate", "concurrent"]
@@ -62,9 +62,7 @@ class StateWorkload(FrameWorkload):
         if made is None:
             return faults
         faults += each_once("tests", made.tests)
-        faults += [
-            fault(("links", i), "one link at a time: its flows fill the table") for i, s in enumerate(made.links or ()) if len(s) > 1
-        ]
+        faults += alone(made.links, "its flows fill the table")
         if "rate" not in made.tests and made.fill_rate is None:
             faults.append(fault(("fill_rate",), "missing; without the test rate nobody knows how fast the table may be filled"))
         if made.nat_ports is not None and made.nat_ports[0] > made.nat_ports[1]:
