@@ -31,7 +31,7 @@ def test_the_example_measures_every_ordered_pair_once_and_the_report_has_them(tm
     assert {row["cells"][0] for row in goodput["rows"]} == {"source", "dut", "sink"}
     assert goodput["shaded"] == "by-value"
     assert "fastest pair" in sections["matrix"]["words"][0]
-    assert "router: link a carries packets of up to 1500 bytes whole." in sections["path-mtu"]["words"]
+    assert "router: link a carries packets of up to 1500 bytes whole, pings with 1472 bytes of payload." in sections["path-mtu"]["words"]
     assert [row["cells"][0] for row in goodput["rows"]] == ["source", "dut", "sink"]  # however the trials were shuffled
     clients = [c["argv"] for r in records if r["cell"]["workload"] == "matrix" for c in r["commands"] if "-O" in c["argv"]]
     assert len(clients) >= 6 and all("-Z" in argv for argv in clients)

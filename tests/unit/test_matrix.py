@@ -8,6 +8,7 @@ import pytest
 
 from dutlab.errors import SpecRefused
 from dutlab.report.matrix_section import hosts_of
+from dutlab.report.path_mtu_section import _narrow
 from dutlab.spec.loader import load_experiment
 from dutlab.tools.iperf3_datagrams import Sent
 from dutlab.tools.iperf3_pair import figures_of
@@ -62,3 +63,9 @@ def test_what_was_lost_is_told_of_datagrams() -> None:
 
 def test_hosts_stand_in_the_order_of_the_packets_way() -> None:
     assert hosts_of([("sink", "dut"), ("pi", "sink"), ("dut", "source")]) == ["source", "dut", "sink", "pi"]
+
+
+def test_the_narrow_hop_is_marked_once_and_only_where_others_carry_more() -> None:
+    way = {("a", "source", "dut:in-a"): 1500.0, ("a", "source", "sink:eth-a"): 1400.0, ("a", "sink", "dut:out-a"): 1400.0}
+    even = {("b", "source", "dut:in-b"): 1300.0, ("b", "source", "sink:eth-b"): 1300.0}
+    assert {hop: said for hop in (*way, *even) if (said := _narrow(hop, way | even))} == {("a", "source", "sink:eth-a"): "the narrow hop"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dutlab.report.grid import Grid, GridColumn, GridRow
 from dutlab.report.groups import Group
@@ -17,13 +17,15 @@ _FIGURES = ("path_mtu_bytes", "payload_bytes")
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One row a mode, link, sender and hop; where repeats differ, the least that was found."""
-    del run, labels, book
+    del run, book
+    groups = sorted(groups, key=lambda g: (labels.index(g.label) if g.label in labels else len(labels), g.cell.link_label))
     columns = (
         GridColumn("link"),
         GridColumn("from"),
         GridColumn("to"),
         GridColumn("MTU, bytes", _FIGURES[0]),
         GridColumn("payload, bytes", _FIGURES[1]),
+        GridColumn(""),
     )
     rows = tuple(row for g in groups for row in _rows(g))
     return Section(
@@ -34,7 +36,10 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         grids=(Grid("path-mtu", "Path MTU by hop", columns, rows),),
         words=tuple(
             dict.fromkeys(
-                [*(note for g in groups for r in g.records for note in r.notes), *(said for g in groups for said in _least_words(g))]
+                [
+                    *(said for g in groups for said in _least_words(g)),
+                    *(f"{g.label}: {n}." for g in groups for r in g.records for n in r.notes),
+                ]
             )
         ),
     )
@@ -47,8 +52,19 @@ def _rows(group: Group) -> list[GridRow]:
             found.setdefault((str(row["link"]), str(row["from"]), str(row["to"])), []).append((record, row))
     if not found:
         missing = Missing(group.why_missing, tuple(group.planned))
-        return [GridRow(group.label, (group.cell.link_label, "", "", missing, missing))]
-    return [GridRow(group.label, (*key, *(_least(rows, figure, group) for figure in _FIGURES)), link=key[0]) for key, rows in found.items()]
+        return [GridRow(group.label, (group.cell.link_label, "", "", missing, missing, ""))]
+    mtus = {key: min(float(row[_FIGURES[0]] or 0) for _, row in rows) for key, rows in found.items()}
+    return [
+        GridRow(group.label, (*key, *(_least(rows, figure, group) for figure in _FIGURES), _narrow(key, mtus)), link=key[0])
+        for key, rows in found.items()
+    ]
+
+
+def _narrow(hop: tuple[str, str, str], mtus: Mapping[tuple[str, str, str], float]) -> str:
+    """Words beside the first hop that carries the least of its link, where others carry more."""
+    own = {key: mtu for key, mtu in mtus.items() if key[0] == hop[0]}
+    least = min(own.values())
+    return "the narrow hop" if max(own.values()) > least and hop == next(key for key, mtu in own.items() if mtu == least) else ""
 
 
 def _least(rows: Sequence[tuple[TrialRecord, dict[str, int | float | str | None]]], figure: str, group: Group) -> Value:
@@ -59,5 +75,9 @@ def _least(rows: Sequence[tuple[TrialRecord, dict[str, int | float | str | None]
 
 def _least_words(group: Group) -> list[str]:
     """What each link carries whole, in a sentence."""
-    least = {link: min(r.figures[link][_FIGURES[0]] for r in group.measured) for link in (group.cell.links if group.measured else ())}
-    return [f"{group.label}: link {link} carries packets of up to {mtu:.0f} bytes whole." for link, mtu in least.items()]
+    links = group.cell.links if group.measured else ()
+    least = {link: [min(r.figures[link][figure] for r in group.measured) for figure in _FIGURES] for link in links}
+    return [
+        f"{group.label}: link {link} carries packets of up to {mtu:.0f} bytes whole, pings with {payload:.0f} bytes of payload."
+        for link, (mtu, payload) in least.items()
+    ]
