@@ -14,7 +14,7 @@ from dutlab import labs
 from dutlab.cli.console import Console
 from dutlab.dut import family
 from dutlab.dut.ipsec import Held
-from dutlab.dut.ipsec_rules import AES_CBC_SHA256, AES_GCM, SUITES, Suite, Tunnel
+from dutlab.dut.ipsec_rules import AES_CBC_SHA256, AES_GCM, Suite, Tunnel
 from dutlab.dut.linux_ipsec import XfrmEnd, away, held
 from dutlab.dut.strongswan import StrongswanEnd
 from dutlab.dut.vyos_ipsec import VyosEnd
@@ -67,7 +67,7 @@ async def test_a_kernel_without_esp_is_refused_with_words_before_anything_change
 async def test_a_router_of_tunnels_is_verified_by_packets_and_put_back(lab: labs.Lab, hosts: dict[str, Host], mode: str) -> None:
     need("ESP", have_esp())
     made = family("linux").modes_among(hosts)[mode]
-    prober = Engine(hosts, lab.testbed, lab.cpus, str(engine()))
+    prober = Engine(hosts, lab.testbed, lab.cpus, str(engine()), backend="af_packet")
     before = await of_dut(hosts["dut"])
     steps = await made.undo(hosts["dut"], lab.testbed)
     await made.apply(hosts["dut"], lab.testbed)
@@ -78,16 +78,15 @@ async def test_a_router_of_tunnels_is_verified_by_packets_and_put_back(lab: labs
     assert await held(hosts["source"]) == NOTHING
 
 
-@pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
-async def test_policies_drop_what_is_not_encrypted_and_leave_nothing_behind(lab: labs.Lab, hosts: dict[str, Host], suite: Suite) -> None:
-    dut, end = hosts["dut"], XfrmEnd(suite, "router")
+async def test_policies_drop_what_is_not_encrypted_and_leave_nothing_behind(lab: labs.Lab, hosts: dict[str, Host]) -> None:
+    dut, end = hosts["dut"], XfrmEnd(AES_GCM, "router")
     router = family("linux").modes["router"]
-    prober = Engine(hosts, lab.testbed, lab.cpus, str(engine()))
+    prober = Engine(hosts, lab.testbed, lab.cpus, str(engine()), backend="af_packet")
     steps = [away(dut), *await router.undo(dut, lab.testbed)]
     before = await of_dut(dut)
     await router.apply(dut, lab.testbed)
     assert (await prober.probe("a")).received == 10
-    policies = "".join(f"{line}\n" for t in Tunnel.all_of(lab.testbed, suite) for line in end.words(t) if " policy " in line)
+    policies = "".join(f"{line}\n" for t in Tunnel.all_of(lab.testbed, AES_GCM) for line in end.words(t) if " policy " in line)
     await dut.run(["ip", "-batch", "-"], stdin=policies.encode())
     assert await end.held(dut) == Held({}, end.policies(lab.testbed))
     assert (await prober.probe("a")).received == 0
@@ -152,6 +151,10 @@ async def test_the_source_agrees_on_keys_with_a_daemon_that_is_set_as_vyos_sets_
     if have_esp():
         await end.undo(source, lab.testbed)
         await end.apply(source, tunnels)
+        for link in lab.testbed.links.values():
+            await source.run(["ping", "-n", "-c", "3", "-I", str(link.source_address.ip), str(link.dut_out_address.ip)])
+        for host in daemons.values():
+            assert sorted((await held(host)).bytes_by_spi.values()) == [252] * 4
     else:
         with pytest.raises(HostError, match="source: its kernel cannot encrypt"):
             await end.undo(source, lab.testbed)
@@ -196,7 +199,7 @@ def as_vyos_writes(lines: Sequence[str]) -> str:
  remote {{ id = "{ids[1]}"
  auth = psk }}
  children {{ {peer}-tunnel-1 {{ esp_proposals = {proposal("esp-group")}
- life_time = {values("esp-group", "dutlab", "lifetime")[0]}s
+ life_time = {(values("esp-group", "dutlab", "lifetime") or ["3600"])[0]}s
  local_ts = {",".join(values(*at, "tunnel", "1", "local", "prefix"))}
  remote_ts = {",".join(values(*at, "tunnel", "1", "remote", "prefix"))}
  mode = tunnel
