@@ -55,7 +55,7 @@ async def test_routes_are_counted_looked_up_and_taken_out_and_others_stay(lab, d
     before = await said(dut, f"ip -{version} route show")
     routes = LinuxRoutes(dut, testbed, device.announce)
     loaded = await routes.load("a", Spread.over(ip_network(network), 3000))
-    assert (loaded.count, loaded.checked, loaded.astray) == (3000, 64, ())
+    assert (loaded.count, loaded.checked, loaded.astray) == (3000, 256, ())
     towards = await routes.load("a", Spread.over(ip_network("198.51.100.0/24" if version == 4 else "2001:db9::/64"), 1), End.SOURCE)
     assert (towards.count, towards.astray) == (1, ())
     assert len(pending_undo(read_journal(tmp_path / "journal.jsonl"))) == 2

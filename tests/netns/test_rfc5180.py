@@ -8,6 +8,7 @@ import pytest
 
 from capability import have_netns, need
 from dutlab import labs
+from dutlab.dut import nft_rules
 from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Directions, Offer
 from dutlab.spec.traffic import EXTENSION_SETS, Traffic
@@ -32,7 +33,7 @@ def _machine(no_leak):
     need("nft", shutil.which("nft") is not None)
 
 
-async def test_a_router_forwards_every_set_of_headers_and_the_tester_takes_them_in(label):
+async def test_a_router_with_25_filters_forwards_every_set_of_headers_and_the_tester_takes_them_in(label):
     lab = await labs.up("three-node-rfc5180", label=label)
     hosts = lab.hosts()
     engine = Engine(hosts, lab.testbed, lab.cpus, str(find_engine()))
@@ -41,7 +42,7 @@ async def test_a_router_forwards_every_set_of_headers_and_the_tester_takes_them_
         await dut.run(["sysctl", "-qw", "net.ipv6.conf.all.forwarding=1"])
         for name in ("chain", "hop-by-hop"):
             headers = EXTENSION_SETS[name]
-            await dut.run(["nft", "-f", "-"], stdin=f"flush ruleset\n{SEEN}".encode())
+            await dut.run(["nft", "-f", "-"], stdin=(nft_rules.filters(lab.testbed, 25) + SEEN).encode())
             offer = Offer(
                 ("a",), frame_mix(128), Pps(1000), Seconds(0.5), directions=Directions.BOTH, traffic=Traffic(extension_headers=headers)
             )

@@ -103,3 +103,10 @@ def test_filters_are_as_many_as_asked_for_and_the_last_permits_both_ways(count):
     assert "172.16.10.0/24 . 172.16.0.0/24" in rules[-1]
     assert len(set(rules)) == count
     assert all("saddr 203.0.113." in rule and "daddr 203.0.113.0 " in rule for rule in rules[:-1])
+
+
+def test_filters_are_of_the_links_version_of_ip():
+    lab = description("three-node-rfc5180").testbed
+    rules = [line.strip() for line in nft_rules.filters(lab, 25).splitlines() if line.endswith(" accept")]
+    assert len(rules) == 25 and all("ip6 saddr 2001:db8:ffff:ffff::" in rule for rule in rules[:-1])
+    assert "2001:2:0:1::/64 . 2001:2:0:8001::/64" in rules[-1] and not any(" ip saddr" in f" {rule}" for rule in rules)

@@ -63,4 +63,6 @@ def test_what_cannot_be_sent_is_refused(data, says):
 
 
 def test_headers_make_the_shortest_frame_longer():
-    assert [read(d).shortest_over_ipv4 for d in ({}, {"vlans": [1, 2]}, {"transport": "tcp"})] == [64, 72, 76]
+    assert [read(d).shortest(ipv6=False) for d in ({}, {"vlans": [1, 2]}, {"transport": "tcp"})] == [64, 72, 76]
+    # 40 bytes of IPv6 instead of 20; a fragment header has 8 (RFC 8200 sections 3 and 4.5).
+    assert [read(d).shortest(ipv6=True) for d in ({}, {"transport": "tcp", "extension_headers": ["fragment"]})] == [84, 104]

@@ -7,14 +7,15 @@ the change from any other ruleset is atomic, and there is no moment with half of
 from __future__ import annotations
 
 from collections.abc import Iterable
-from ipaddress import IPv4Address, IPv4Network, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from dutlab.dut.pairs import network_pairs
 from dutlab.errors import InputError
 from dutlab.spec.testbed import Testbed
 
 TABLE = "dutlab"
-_ELSEWHERE = IPv4Address("203.0.113.0")  # RFC 5737: for documentation, so never on a test link
+_ELSEWHERE = {4: ("ip", IPv4Address("203.0.113.0")), 6: ("ip6", IPv6Address("2001:db8:ffff:ffff::"))}
+"""Version of IP → nft's word for it, and an address for documentation (RFC 5737, RFC 3849), so never on a test link."""
 _STATE = "ct state vmap { established : accept, related : accept, invalid : drop }"
 
 
@@ -36,9 +37,14 @@ def filters(testbed: Testbed, count: int) -> str:
     """`count` address filters before each packet that passes, stateless (RFC 2544 section 11.4: 1 and 25).
 
     All but the last are about an address that no test frame has; the last one of each pair of networks permits it, both ways. The section
-    wants what is not permitted dropped, so that is the policy.
+    wants what is not permitted dropped, so that is the policy. Filters are of the links' version of IP (RFC 5180 section 6.2).
     """
-    unmatched = [f"ip saddr {_ELSEWHERE + i} ip daddr {_ELSEWHERE} accept" for i in range(1, count)]
+    versions = sorted({address.version for link in testbed.links.values() for address in link.addresses})
+    unmatched = [
+        f"{family} saddr {elsewhere + i} {family} daddr {elsewhere} accept"
+        for family, elsewhere in (_ELSEWHERE[version] for version in versions)
+        for i in range(1, count)
+    ]
     return _ruleset(_forward("drop", [*unmatched, *_permitted_networks(testbed)]))
 
 
@@ -95,7 +101,7 @@ def _permitted_networks(testbed: Testbed) -> list[str]:
         )
     ]
     rules = []
-    for version, family in ((4, "ip"), (6, "ip6")):
+    for version, (family, _) in _ELSEWHERE.items():
         if of_version := list(dict.fromkeys(pair for v, pair in pairs if v == version)):
             rules.append(f"{family} saddr . {family} daddr {{ {', '.join(of_version)} }} accept")
     return rules
