@@ -1,10 +1,15 @@
 import json
+from datetime import UTC, datetime
 
 import pytest
 
 from dutlab.dut.mode import UndoStep
 from dutlab.errors import InputError
-from dutlab.runner.journal import Journal, left_engines, pending_undo, read_journal, standing_lab, undo_to_json
+from dutlab.hosts.host import Done
+from dutlab.hosts.lease import InUse
+from dutlab.runner.journal import Journal, leased_hosts, left_engines, pending_undo, read_journal, standing_lab, undo_to_json
+from dutlab.runner.leasing import begun, leased_by
+from dutlab.store.run_folder import RunFolder
 
 STEP = UndoStep("dut", ("sysctl", "-w", "net.ipv4.ip_forward=0"), stdin="", why="as it was")
 
@@ -65,3 +70,49 @@ def test_a_copied_engine_is_left_until_it_was_removed():
     assert left_engines(copying) == [("source", "/var/tmp/dutlab-engine-1"), ("sink", "/var/tmp/dutlab-engine-1")]
     assert left_engines([*copying, removed]) == [("sink", "/var/tmp/dutlab-engine-1")]
     assert left_engines([*copying, removed, {**removed, "host": "sink"}]) == []
+
+
+def test_hosts_are_a_runs_until_it_has_given_them_back():
+    taken, given_back = {"event": "leasing", "hosts": ["dut", "sink"]}, {"event": "lease-ended"}
+    assert leased_hosts([]) == leased_hosts([taken, given_back]) == ()
+    assert leased_hosts([taken]) == leased_hosts([taken, given_back, taken]) == ("dut", "sink")
+
+
+class Refusing:
+    """A host whose every program ends by saying who has the machine."""
+
+    name = "dut"
+
+    def __init__(self, state):
+        self.state = state
+
+    async def spawn(self, argv):
+        return Refusal([f"{self.state}\n".encode(), b'{"who": "anna", "run": "/runs/first", "since": "noon"}\n'])
+
+
+class Refusal:
+    def __init__(self, lines):
+        self.lines = lines
+
+    async def readline(self):
+        return self.lines.pop(0)
+
+    async def end(self):
+        return Done("dut", (), 0, b"", b"", 0.0, 0.0)
+
+
+@pytest.mark.parametrize("state", ["held", "left"])
+async def test_a_run_that_others_keep_from_its_hosts_leaves_nothing_and_one_that_was_cut_keeps_its_lease_in_mind(tmp_path, state):
+    folder = RunFolder.create(
+        tmp_path, experiment="x", experiment_yaml=b"", testbed_yaml=None, resolved={}, plan={"trials": []}, now=datetime.now(UTC)
+    )
+    with pytest.raises(InUse, match="in use by anna for /runs/first since noon"), begun(folder) as journal:
+        async with leased_by({"dut": Refusing(state)}, folder, journal):
+            pytest.fail("nobody has the host")
+    assert not list(tmp_path.iterdir())
+
+    (folder.path / "trials" / "0001").mkdir(parents=True)
+    with pytest.raises(InUse), begun(folder) as journal:
+        async with leased_by({"dut": Refusing(state)}, folder, journal):
+            pytest.fail("nobody has the host")
+    assert leased_hosts(read_journal(folder.journal)) == ("dut",), "undo will ask for it again"
