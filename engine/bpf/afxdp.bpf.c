@@ -3,20 +3,21 @@
 // on to the host as if nothing were attached.
 #include "frame.h"
 
+#define QUEUES 64
 #define STAMPED 0x646c2d7374616d70ULL /* "this is our stamp", in front of the time */
 
 /* Socket of each receive queue. */
 struct {
 	__uint(type, BPF_MAP_TYPE_XSKMAP);
-	__uint(max_entries, 64);
+	__uint(max_entries, QUEUES);
 	__type(key, __u32);
 	__type(value, __u32);
 } sockets SEC(".maps");
 
-/* Frames that were left to the host. */
+/* Frames of each receive queue that were left to the host. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, QUEUES);
 	__type(key, __u32);
 	__type(value, __u64);
 } passed SEC(".maps");
@@ -38,7 +39,7 @@ static __always_inline int ours(struct xdp_md *ctx)
 SEC("xdp")
 int take_ours(struct xdp_md *ctx)
 {
-	__u32 zero = 0;
+	__u32 queue = ctx->rx_queue_index;
 	__u64 *count;
 
 	if (ours(ctx)) {
@@ -51,9 +52,9 @@ int take_ours(struct xdp_md *ctx)
 				stamp->at_ns = bpf_ktime_get_ns();
 			}
 		}
-		return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
+		return bpf_redirect_map(&sockets, queue, XDP_PASS);
 	}
-	count = bpf_map_lookup_elem(&passed, &zero);
+	count = bpf_map_lookup_elem(&passed, &queue);
 	if (count)
 		*count += 1;
 	return XDP_PASS;

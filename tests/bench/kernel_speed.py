@@ -22,6 +22,8 @@ from dutlab.tools.engine import find_engine
 
 ENGINE = str(find_engine())
 SHORTEST = 64  # bytes with FCS
+QUEUES = (1, 4)  # of the ports that `af_xdp` receives on
+PACKET_WAYS = ("sendmmsg", "tx-ring")
 FILL = 18  # 14 + 20 + 8 + 18 + 4 bytes of FCS are a 64-byte frame
 MACS = {"rx-b": "02:00:00:00:00:02", "in-a": "02:00:00:00:01:02"}
 
@@ -124,9 +126,11 @@ class Lab:
     def __init__(self) -> None:
         self.ns = {role: f"dutlab-bench{os.getpid()}-{role}" for role in ("a", "b", "source", "dut", "sink")}
 
-    def cable(self, one: str, port: str, other: str, far: str) -> None:
-        """A veth pair whose both ends take redirected frames."""
-        run("ip", "-n", self.ns[one], "link", "add", "name", port, "type", "veth", "peer", "name", far, "netns", self.ns[other])
+    def cable(self, one: str, port: str, other: str, far: str, queues: int = 1) -> None:
+        """A veth pair whose both ends take redirected frames, and have so many queues."""
+        both = ("numrxqueues", str(queues), "numtxqueues", str(queues))
+        near = ("ip", "-n", self.ns[one], "link", "add", "name", port, *both, "type", "veth")
+        run(*near, "peer", "name", far, "netns", self.ns[other], *both)
         if far in MACS:
             run("ip", "-n", self.ns[other], "link", "set", "dev", far, "address", MACS[far])
         for role, name in ((one, port), (other, far)):
@@ -138,6 +142,8 @@ class Lab:
             run("ip", "netns", "add", ns)
             run(*inside(ns, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1"))
         self.cable("a", "tx-a", "b", "rx-b")
+        for queues in QUEUES:
+            self.cable("a", f"q{queues}-a", "b", f"q{queues}-b", queues)
         self.cable("source", "src-a", "dut", "in-a")
         self.cable("dut", "out-a", "sink", "snk-a")
         for role, port, address in (
@@ -173,7 +179,7 @@ def stream(destination_mac: str, rate: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def opened(lines: Lines, iface: str, backend: str, cpu: int | None = None) -> None:
+def opened(lines: Lines, iface: str, backend: str, cpu: int | list[int] | None = None) -> None:
     """Opens a port as `p`."""
     pinned = {} if cpu is None else {"cpu": cpu}
     lines.ask("open", port="p", iface=iface, backend=backend, guard={"isolated": True}, **pinned)
@@ -231,15 +237,22 @@ def trafgen(ns: str, port: str, mac: str, frames: int, folder: Path) -> list[str
 
 def straight(lab: Lab, repeats: int, folder: Path) -> dict[str, list[float]]:
     """What → frames per CPU second, one value a round."""
-    rates: dict[str, list[float]] = {"xdp": [], "af_packet": [], "trafgen": [], "bare": []}
+    rates: dict[str, list[float]] = {what: [] for what in ("xdp", "af_packet", "trafgen", "bare", *PACKET_WAYS)}
     with dropping(lab.ns["b"], "rx-b") as count:
         for _ in range(repeats):
             rates["xdp"].append(ours(lab, "xdp", count).cpu)
             rates["af_packet"].append(ours(lab, "af_packet", count).cpu)
             rates["trafgen"].append(of_process(trafgen(lab.ns["a"], "tx-a", MACS["rx-b"], 500_000, folder), count).cpu)
-            bare = json.loads(run(*inside(lab.ns["a"], "taskset", "-c", "0", ENGINE, "yardstick", "send", "tx-a", "4000000")))
-            rates["bare"].append(bare["frames"] / bare["cpu_ns"] * 1e9)
+            rates["bare"].append(yardstick(lab, "send", "tx-a", "4000000"))
+            for way in PACKET_WAYS:
+                rates[way].append(yardstick(lab, "packet", "tx-a", "1000000", way))
     return rates
+
+
+def yardstick(lab: Lab, *argv: str) -> float:
+    """Frames a CPU second of a sender that does nothing but send."""
+    said = json.loads(run(*inside(lab.ns["a"], "taskset", "-c", "0", ENGINE, "yardstick", *argv)))
+    return float(said["frames"] / said["cpu_ns"] * 1e9)
 
 
 def routed(lab: Lab, repeats: int, folder: Path) -> dict[str, list[Rate]]:
@@ -296,6 +309,32 @@ def receiving(lab: Lab, repeats: int) -> dict[bool, list[float]]:
     return ratios
 
 
+def over_queues(lab: Lab, repeats: int) -> dict[int, list[float]]:
+    """Queues of a port → frames a CPU second of its `af_xdp` receiver, a thread for each queue; four streams from one CPU."""
+    rates: dict[int, list[float]] = {count: [] for count in QUEUES}
+    for _ in range(repeats):
+        for count, each in rates.items():
+            with speaking(lab.ns["a"], "agent") as source, speaking(lab.ns["b"], "agent") as sink:
+                opened(source, f"q{count}-a", "af_xdp", [0] * count)
+                opened(sink, f"q{count}-b", "af_xdp", 1)
+                sink.ask("arm", port="p", receive={"streams": [1, 2, 3, 4]})
+                sink.ask("start")
+                streams = [{**stream(MACS["rx-b"], {"pps": 25_000}), "stream": n} for n in (1, 2, 3, 4)]
+                source.ask("arm", port="p", send={"duration_ns": 1_800_000_000, "streams": streams})
+                source.ask("start")
+
+                def arrived(sink: Lines = sink) -> int:
+                    return sum(s["received"] for s in sink.ask("status", port="p")["receiving"]["streams"])
+
+                each.append(during(sink, arrived, 1.0).cpu)
+                sent = source.ask("wait", port="p")["streams"]
+                told = [{"stream": s["stream"], "frames": s["sent"]} for s in sent]
+                got = sink.ask("settle", port="p", drain_ns=200_000_000, sent=told)["streams"]
+                lost = sum(s["lost"] for s in got)
+                print(f"  {count} queues: sent {sum(s['sent'] for s in sent)}, lost {lost}, balance: {all(s['balances'] for s in got)}")
+    return rates
+
+
 def paced(lab: Lab, rates: list[float], seconds: float) -> None:
     """Prints rate and gap errors of paced streams into a dropping peer."""
     with dropping(lab.ns["b"], "rx-b"), speaking(lab.ns["a"], "agent") as lines:
@@ -341,6 +380,7 @@ def main() -> None:
         ratio("straight: xdp ÷ bare live frames", rates["xdp"], rates["bare"], 0.9)
         ratio("straight: xdp ÷ trafgen", rates["xdp"], rates["trafgen"], 8)
         ratio("straight: xdp ÷ our af_packet", rates["xdp"], rates["af_packet"], 4)
+        ratio("packet socket: sendmmsg ÷ TX_RING", rates["sendmmsg"], rates["tx-ring"], 1)
         through = routed(lab, options.repeats, Path(folder))
         for peer, asked in (("trafgen", 3), ("iperf3", 4)):  # iperf3 -u -l 18
             ratio(f"router: xdp ÷ {peer}", [r.cpu for r in through["xdp"]], [r.cpu for r in through[peer]], asked)
@@ -348,6 +388,9 @@ def main() -> None:
         for unverified, ratios in receiving(lab, options.repeats).items():
             each, how = sorted(ratios), "checksums on trust; asked: ≥ 0.9" if unverified else "every checksum verified; asked: ≥ 0.9"
             print(f"  receive: account ÷ bare XDP drop = {statistics.median(each):.2f}  ({each[0]:.2f} to {each[-1]:.2f}; {how})")
+        by_queues = over_queues(lab, options.repeats)
+        one, several = (by_queues[count] for count in QUEUES)
+        ratio(f"receive by af_xdp: {QUEUES[1]} queues ÷ 1", several, one, 0.8)
         most = statistics.median(rates["xdp"])
         paced(lab, [1e3, 1e4, 1e5, 1e6, round(0.8 * most, -3)], options.paced_seconds)
     print(f"  took {time.monotonic() - began:.0f} s")

@@ -1,5 +1,6 @@
 //! Counters that a trial's threads publish some times a second, and the agent reads when it is asked.
 
+use crate::send::Share;
 use dutlab_port::StreamTotals;
 use dutlab_protocol::event::Second;
 use dutlab_protocol::status::{ReceivingSoFar, SendingSoFar, Status, StreamReceivingSoFar, StreamSendingSoFar};
@@ -47,9 +48,18 @@ pub struct StreamArrivals {
 }
 
 impl Live {
-    /// Publishes what was sent by `at`.
-    pub fn sent(&self, at: Nanos, streams: &[StreamTotals]) {
-        *lock(&self.sent) = Some(Reading { at, streams: streams.to_vec() });
+    /// Publishes what was sent by `at` of the streams of a share.
+    pub fn sent(&self, at: Nanos, share: Share, streams: &[StreamTotals]) {
+        let mut sent = lock(&self.sent);
+        let reading = sent.get_or_insert_with(|| Reading { at, streams: Vec::new() });
+        reading.at = at;
+        for (i, totals) in streams.iter().enumerate() {
+            let place = share.whole(i);
+            if reading.streams.len() <= place {
+                reading.streams.resize(place + 1, StreamTotals::default());
+            }
+            reading.streams[place] = *totals;
+        }
     }
 
     /// Publishes what had arrived by `at`.

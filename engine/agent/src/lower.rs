@@ -8,6 +8,7 @@ mod sizes;
 
 pub use rate::pace;
 
+use crate::send::Share;
 use dutlab_port as port;
 use dutlab_port::iface::Interface;
 use dutlab_port::pcap::Replay;
@@ -75,6 +76,20 @@ struct One {
 }
 
 impl Lowered {
+    /// The plan with some of its streams only.
+    #[must_use]
+    pub fn share(&self, share: Share) -> Self {
+        Self {
+            plan: port::SendPlan { streams: share.pick(&self.plan.streams), ..self.plan },
+            profiles: share.pick(&self.profiles),
+            means: share.pick(&self.means),
+            sizes: share.pick(&self.sizes),
+            links: share.pick(&self.links),
+            duration: self.duration,
+            replay: self.replay.clone(),
+        }
+    }
+
     fn push(&mut self, one: One) {
         self.plan.streams.push(one.stream);
         self.profiles.push(one.profile);

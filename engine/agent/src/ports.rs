@@ -27,10 +27,10 @@ pub struct OpenPort {
     pub receiver: Option<Receiver>,
     /// Whether another back end may send a plan that this one cannot.
     pub auto: bool,
-    /// CPU of the sending thread.
-    pub send_cpu: Option<u32>,
-    /// CPU of the receiving thread.
-    pub receive_cpu: Option<u32>,
+    /// CPUs of the sending threads.
+    pub send_cpus: Vec<u32>,
+    /// CPUs of the receiving threads.
+    pub receive_cpus: Vec<u32>,
 }
 
 /// Opens a port, if it is not part of a network in use.
@@ -59,10 +59,18 @@ pub fn open(ask: &Open) -> Result<(OpenPort, Opened), Fault> {
     if !iface.up {
         return Err(port_fault(&PortError::Down { iface: iface.name }));
     }
-    let taken = take(ask.backend, &iface).map_err(|e| port_fault(&e))?;
+    let threads = Threads { send: ask.cpu.list().len().max(1), receive: receive_cpus(ask).len().max(1) };
+    let taken = take(ask.backend, &iface, threads).map_err(|e| port_fault(&e))?;
     let mut opened = opened(&ask.port, &iface, taken.backend);
     opened.notes = taken.notes;
     Ok((port(ask, iface, taken.sender, taken.receiver), opened))
+}
+
+/// How many threads may serve each half of a port: as many as CPUs were asked for, and one without that.
+#[derive(Debug, Clone, Copy)]
+struct Threads {
+    send: usize,
+    receive: usize,
 }
 
 /// What a back end gave.
@@ -74,14 +82,14 @@ struct Taken {
 }
 
 /// Takes an interface with the back end that was asked for; `auto`: with the first that can both send and receive.
-fn take(backend: Backend, iface: &Interface) -> Result<Taken, PortError> {
+fn take(backend: Backend, iface: &Interface, threads: Threads) -> Result<Taken, PortError> {
     match backend {
-        Backend::AfPacket => af_packet(iface),
-        Backend::AfXdp => af_xdp(iface),
+        Backend::AfPacket => af_packet(iface, threads),
+        Backend::AfXdp => af_xdp(iface, threads),
         Backend::Auto => {
             let mut notes = Vec::new();
             for (name, open) in AUTO {
-                match open(iface) {
+                match open(iface, threads) {
                     Ok(mut taken) if taken.sender.is_some() && taken.receiver.is_some() => {
                         taken.notes.extend(notes);
                         return Ok(taken);
@@ -90,9 +98,9 @@ fn take(backend: Backend, iface: &Interface) -> Result<Taken, PortError> {
                     Err(e) => notes.push(format!("not {name}: {e}{}", remedy(&e))),
                 }
             }
-            af_packet(iface).map(|taken| Taken { notes, ..taken })
+            af_packet(iface, threads).map(|taken| Taken { notes, ..taken })
         }
-        Backend::Xdp => xdp(iface),
+        Backend::Xdp => xdp(iface, threads),
         Backend::Memory | Backend::Pcap => Err(PortError::Unsupported {
             iface: iface.name.clone(),
             what: format!("the back end {backend:?} uses no interface"),
@@ -102,7 +110,7 @@ fn take(backend: Backend, iface: &Interface) -> Result<Taken, PortError> {
 }
 
 /// How a back end is opened.
-type OpenBackend = fn(&Interface) -> Result<Taken, PortError>;
+type OpenBackend = fn(&Interface, Threads) -> Result<Taken, PortError>;
 
 /// What `auto` tries before `af_packet`, fastest first.
 const AUTO: [(&str, OpenBackend); 2] = [("xdp", xdp), ("af_xdp", af_xdp)];
@@ -112,28 +120,31 @@ fn remedy(e: &PortError) -> String {
 }
 
 /// Live frames and counting in the kernel.
-fn xdp(iface: &Interface) -> Result<Taken, PortError> {
+fn xdp(iface: &Interface, _: Threads) -> Result<Taken, PortError> {
     let halves = kernel_speed::open(iface)?;
     Ok(Taken { backend: Backend::Xdp, sender: halves.sender, receiver: Some(halves.receiver), notes: halves.notes })
 }
 
-fn af_xdp(iface: &Interface) -> Result<Taken, PortError> {
-    let opened = af_xdp::open(iface)?;
+fn af_xdp(iface: &Interface, threads: Threads) -> Result<Taken, PortError> {
+    let opened = af_xdp::open(iface, threads.send)?;
     let mut notes = opened.notes;
-    let receiver = match opened.receiver {
-        Ok(rx) => Some(Receiver::Burst(Box::new(rx))),
+    let receiver = match opened.receivers {
+        Ok(queues) => Some(Receiver::Burst(queues.into_iter().map(|q| Box::new(q) as _).collect())),
         Err(e) => {
             notes.push(format!("this port can only send: {e}{}", remedy(&e)));
             None
         }
     };
-    let sender = Some(Sender::Burst(Box::new(opened.sender)));
+    let sender = Some(Sender::Burst(opened.senders.into_iter().map(|tx| Box::new(tx) as _).collect()));
     Ok(Taken { backend: Backend::AfXdp, sender, receiver, notes })
 }
 
-fn af_packet(iface: &Interface) -> Result<Taken, PortError> {
-    let sender = Some(Sender::Burst(Box::new(Bursts::open(iface)?)));
-    let receiver = Some(Receiver::Burst(Box::new(Ring::open(iface)?)));
+fn af_packet(iface: &Interface, threads: Threads) -> Result<Taken, PortError> {
+    let senders =
+        (0..threads.send).map(|_| Ok(Box::new(Bursts::open(iface)?) as _)).collect::<Result<_, PortError>>()?;
+    let rings = Ring::open(iface, threads.receive)?;
+    let sender = Some(Sender::Burst(senders));
+    let receiver = Some(Receiver::Burst(rings.into_iter().map(|ring| Box::new(ring) as _).collect()));
     Ok(Taken { backend: Backend::AfPacket, sender, receiver, notes: Vec::new() })
 }
 
@@ -144,9 +155,13 @@ fn port(ask: &Open, iface: Interface, sender: Option<Sender>, receiver: Option<R
         sender,
         receiver,
         auto: ask.backend == Backend::Auto,
-        send_cpu: ask.cpu,
-        receive_cpu: ask.receive_cpu.or(ask.cpu),
+        send_cpus: ask.cpu.list().to_vec(),
+        receive_cpus: receive_cpus(ask).to_vec(),
     }
+}
+
+fn receive_cpus(ask: &Open) -> &[u32] {
+    if ask.receive_cpu.is_empty() { ask.cpu.list() } else { ask.receive_cpu.list() }
 }
 
 fn opened(name: &str, iface: &Interface, backend: Backend) -> Opened {
@@ -166,8 +181,8 @@ fn memory(ask: &Open) -> (OpenPort, Opened) {
     let iface = no_interface("memory");
     let opened = opened(&ask.port, &iface, Backend::Memory);
     let (_, nothing) = pipe(0, clock::monotonic);
-    let sender = Some(Sender::Burst(Box::new(Sink::default())));
-    (port(ask, iface, sender, Some(Receiver::Burst(Box::new(nothing)))), opened)
+    let sender = Some(Sender::Burst(vec![Box::new(Sink::default())]));
+    (port(ask, iface, sender, Some(Receiver::Burst(vec![Box::new(nothing)]))), opened)
 }
 
 /// A port that writes every frame into a new file, which `iface` names.
@@ -176,7 +191,7 @@ fn pcap(ask: &Open) -> Result<(OpenPort, Opened), PortError> {
     let iface = no_interface(&ask.iface);
     let mut opened = opened(&ask.port, &iface, Backend::Pcap);
     opened.notes.push("this port can only send; to send a capture, give `replay` in the plan of another port".into());
-    Ok((port(ask, iface, Some(Sender::Burst(Box::new(file))), None), opened))
+    Ok((port(ask, iface, Some(Sender::Burst(vec![Box::new(file)])), None), opened))
 }
 
 /// Facts of what is no interface: it takes every frame.
@@ -195,7 +210,7 @@ fn no_interface(name: &str) -> Interface {
 
 fn check_cpus(ask: &Open) -> Result<(), Fault> {
     let allowed = cpu::allowed();
-    match [ask.cpu, ask.receive_cpu].into_iter().flatten().find(|c| !allowed.contains(c)) {
+    match ask.cpu.list().iter().chain(ask.receive_cpu.list()).find(|c| !allowed.contains(c)) {
         None => Ok(()),
         Some(c) => {
             let what = format!("CPU {c} is not among those that the engine may run on: {allowed:?}");
@@ -235,7 +250,7 @@ fn ability(iface: &Interface, backend: Backend, open: OpenBackend, longest: u32)
     if !iface.up {
         return cannot(&PortError::Down { iface: iface.name.clone() });
     }
-    match open(iface) {
+    match open(iface, Threads { send: 1, receive: 1 }) {
         Ok(taken) => BackendAbility {
             backend,
             can_send: taken.sender.is_some(),

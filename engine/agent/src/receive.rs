@@ -1,8 +1,10 @@
 //! The receiving thread of a port.
 
+mod frames;
+
 use crate::live::{Live, StreamArrivals};
 use dutlab_measure::Account;
-use dutlab_port::{BurstReceiver, Counted, CountingReceiver, PortError, Receiver, Watch, clock, cpu};
+use dutlab_port::{Counted, CountingReceiver, PortError, Receiver, Watch, clock, cpu};
 use dutlab_units::Nanos;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,11 +13,6 @@ use std::time::Duration;
 
 /// How long a wait for frames lasts at most, so that a stop is heard.
 const WAIT: Nanos = Nanos(10_000_000);
-/// After the stop, frames that the kernel still holds are waited for this long; a ring hands them over within 2 ms.
-const LAST_WAIT: Nanos = Nanos(5_000_000);
-/// After the stop, receiving ends at the latest after this, even if foreign frames never cease.
-const LAST: Nanos = Nanos(100_000_000);
-
 /// The counters of the kernel are read in each n-th wait.
 const READ_ROUNDS: u32 = 5;
 
@@ -23,8 +20,8 @@ const READ_ROUNDS: u32 = 5;
 pub struct Job {
     /// What to look for.
     pub watch: Watch,
-    /// CPU to run on.
-    pub cpu: Option<u32>,
+    /// CPUs to run on: the thread of each queue on one of them, in turn. Empty: on any.
+    pub cpus: Vec<u32>,
     /// When to end.
     pub end: Arc<End>,
     /// Counters for live views.
@@ -108,17 +105,14 @@ pub struct Done {
 
 /// Receives until it is told to stop. The receiver has begun already.
 pub fn run(mut receiver: Receiver, job: &Job) -> Done {
-    if let Some(n) = job.cpu {
-        // A CPU that is not there was refused when the port was opened.
-        let _ = cpu::pin(n);
-    }
     let (tally, (dropped, passed), error) = match &mut receiver {
-        Receiver::Burst(rx) => {
+        Receiver::Burst(queues) => {
             let mut account =
                 Account::new(job.watch.begin, &job.watch.streams).with_sender_clock_ahead(job.watch.clock_offset);
-            let error = frames(rx.as_mut(), job, &mut account).err();
-            let counters = (rx.dropped().unwrap_or(0), rx.passed().unwrap_or(0));
-            (Tally::Here(Box::new(account)), counters, error)
+            let error = frames::receive(queues, job, &mut account).err();
+            let dropped = queues.iter_mut().map(|rx| rx.dropped().unwrap_or(0)).sum();
+            let passed = queues.iter_mut().map(|rx| rx.passed().unwrap_or(0)).sum();
+            (Tally::Here(Box::new(account)), (dropped, passed), error)
         }
         Receiver::Counting(rx) => match counts(rx.as_mut(), job) {
             Ok((counted, before_late)) => {
@@ -129,30 +123,6 @@ pub fn run(mut receiver: Receiver, job: &Job) -> Done {
         },
     };
     Done { receiver, tally, dropped, passed, error }
-}
-
-fn frames(rx: &mut dyn BurstReceiver, job: &Job, account: &mut Account) -> Result<(), PortError> {
-    let mut last = None;
-    let mut looked = Nanos::ZERO;
-    loop {
-        let wait = if last.is_some() { LAST_WAIT } else { WAIT };
-        let n = rx.receive(wait, &mut |a| {
-            account.drain(job.end.late_from());
-            account.arrive(a.bytes, a.length, a.at);
-        })?;
-        let now = clock::monotonic();
-        if now.since(looked) >= WAIT {
-            looked = now;
-            publish(&job.live, now, account, rx.dropped()?);
-        }
-        match last {
-            None if job.end.is_stopped() => last = Some(now + LAST),
-            Some(last) if n == 0 || now > last => break,
-            _ => {}
-        }
-    }
-    publish(&job.live, clock::monotonic(), account, rx.dropped()?);
-    Ok(())
 }
 
 fn publish(live: &Live, now: Nanos, account: &mut Account, dropped: u64) {
@@ -172,6 +142,7 @@ fn publish(live: &Live, now: Nanos, account: &mut Account, dropped: u64) {
 
 /// What was counted in all, and what had been when frames began to be late.
 fn counts(rx: &mut dyn CountingReceiver, job: &Job) -> Result<(Counted, Option<Counted>), PortError> {
+    cpu::pin_to_nth(&job.cpus, 0);
     let mut rounds = 0_u32;
     let mut before_late = None;
     *job.end.sleeper() = Some(std::thread::current());

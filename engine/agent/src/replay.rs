@@ -14,7 +14,7 @@ pub fn run(tx: &mut dyn BurstSender, replay: &Replay, job: &Job) -> (StreamTotal
         let now = clock::monotonic();
         if now.since(looked) >= send::LOOK {
             looked = now;
-            job.live.sent(now, &[totals]);
+            job.live.sent(now, job.share, &[totals]);
             if job.stop.load(Ordering::Relaxed) {
                 break None;
             }
@@ -68,6 +68,6 @@ pub fn run(tx: &mut dyn BurstSender, replay: &Replay, job: &Job) -> (StreamTotal
     }
     totals.asked = next;
     totals.refused = next - totals.sent;
-    job.live.sent(clock::monotonic(), &[totals]);
+    job.live.sent(clock::monotonic(), job.share, &[totals]);
     (totals, error)
 }

@@ -1,5 +1,9 @@
 //! The sending thread of a port.
 
+mod threads;
+
+pub use threads::Share;
+
 use crate::held::Held;
 use crate::live::Live;
 use crate::lower::{self, Lowered};
@@ -40,8 +44,10 @@ pub struct Change {
 pub struct Job {
     /// What to send.
     pub plan: Lowered,
-    /// CPU to run on.
-    pub cpu: Option<u32>,
+    /// Which part of the plan of the port that is.
+    pub share: Share,
+    /// CPUs to run on: one for each thread, in turn. Empty: on any.
+    pub cpus: Vec<u32>,
     /// When to end early.
     pub stop: Arc<AtomicBool>,
     /// New rates.
@@ -73,21 +79,18 @@ type Account = (Vec<StreamTotals>, Vec<Option<Gaps>>, Option<PortError>);
 
 /// Sends a plan to its end.
 pub fn run(mut sender: Sender, job: Job) -> Done {
-    if let Some(n) = job.cpu {
-        // A CPU that is not there was refused when the port was opened.
-        let _ = cpu::pin(n);
-    }
+    cpu::pin_to_nth(&job.cpus, 0);
     clock::precise_timers();
     let stop = Arc::clone(&job.stop);
     let mut notes = Vec::new();
     let (totals, gaps, error) = match &mut sender {
-        Sender::Burst(tx) => run_bursts(tx.as_mut(), job),
+        Sender::Burst(queues) => run_bursts(queues, job),
         Sender::Plan(tx) => match load(tx.as_mut(), &job) {
             Ok(control) => run_plan(tx.as_mut(), &control, job),
             Err(e) => {
-                if let Some(Ok(mut bursts)) = job.spare.as_ref().map(Bursts::open) {
+                if let Some(Ok(bursts)) = job.spare.as_ref().map(Bursts::open) {
                     notes.push(format!("sent with af_packet: {e}"));
-                    run_bursts(&mut bursts, job)
+                    run_bursts(&mut [Box::new(bursts)], job)
                 } else {
                     let streams = job.plan.plan.streams.len();
                     (vec![StreamTotals::default(); streams], vec![None; streams], Some(e))
@@ -99,7 +102,12 @@ pub fn run(mut sender: Sender, job: Job) -> Done {
 }
 
 /// Sends what the plan makes, or a capture that it replays.
-fn run_bursts(tx: &mut dyn BurstSender, job: Job) -> Account {
+fn run_bursts(queues: &mut [Box<dyn BurstSender>], job: Job) -> Account {
+    let used = queues.len().min(job.plan.plan.streams.len());
+    if used > 1 {
+        return threads::run(&mut queues[..used], &job);
+    }
+    let tx = queues[0].as_mut();
     match job.plan.replay.clone() {
         Some(replay) => {
             let (totals, error) = replay::run(tx, &replay, &job);
@@ -123,7 +131,7 @@ fn load(tx: &mut dyn PlanSender, job: &Job) -> Result<Arc<dyn PlanControl>, Port
 
 /// Lets the back end send; a second thread carries commands to it and counters from it.
 fn run_plan(tx: &mut dyn PlanSender, control: &Arc<dyn PlanControl>, job: Job) -> Account {
-    let Job { plan, stop, changes, live, .. } = job;
+    let Job { plan, share, stop, changes, live, .. } = job;
     let publish = Arc::clone(&live);
     let over = Arc::new(AtomicBool::new(false));
     let (over_there, control_there) = (Arc::clone(&over), Arc::clone(control));
@@ -139,7 +147,7 @@ fn run_plan(tx: &mut dyn PlanSender, control: &Arc<dyn PlanControl>, job: Job) -
                 refused = control_there.set_pace(change.index, &lower::pace(&change.profile)).err().or(refused);
             }
             let now = clock::monotonic();
-            live.sent(now, &control_there.totals());
+            live.sent(now, share, &control_there.totals());
             std::thread::sleep(Duration::from_nanos(LOOK.0));
         }
         refused
@@ -148,7 +156,7 @@ fn run_plan(tx: &mut dyn PlanSender, control: &Arc<dyn PlanControl>, job: Job) -
     over.store(true, Ordering::Relaxed);
     let refused = helper.join().ok().flatten();
     let totals = control.totals();
-    publish.sent(clock::monotonic(), &totals);
+    publish.sent(clock::monotonic(), share, &totals);
     let gaps = (0..plan.plan.streams.len()).map(|i| control.gaps(i)).collect();
     (totals, gaps, result.err().or(refused))
 }
@@ -247,7 +255,7 @@ impl Loop {
     fn look(&mut self, now: Nanos) -> bool {
         self.looked = now;
         let so_far = self.so_far(now);
-        self.job.live.sent(now, &so_far);
+        self.job.live.sent(now, self.job.share, &so_far);
         for change in self.job.changes.try_iter() {
             self.schedule.pacers()[change.index].change(change.profile, now);
         }
@@ -262,7 +270,7 @@ impl Loop {
             totals.refused = totals.asked - totals.sent;
             totals.refused_by_peer = totals.refused.min(held);
         }
-        self.job.live.sent(now, &self.totals);
+        self.job.live.sent(now, self.job.share, &self.totals);
     }
 
     /// What was sent; and refused, if it does not catch up any more.

@@ -304,7 +304,7 @@ mod tests {
     use super::*;
     use crate::ports::OpenPort;
     use dutlab_port::{Counted, CountingReceiver, PortError, Receiver, Watch};
-    use dutlab_protocol::request::{Backend, Guard, Open};
+    use dutlab_protocol::request::{Backend, Cpus, Guard, Open};
     use serde_json::{Value, json};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicI32, Ordering};
@@ -340,8 +340,8 @@ mod tests {
             port: name.into(),
             iface: "memory".into(),
             backend: Backend::Memory,
-            cpu: None,
-            receive_cpu: None,
+            cpu: Cpus::default(),
+            receive_cpu: Cpus::default(),
             guard: Guard::default(),
         };
         let receiver = Receiver::Counting(Box::new(Counting { begun: Arc::clone(begun), refuses }));

@@ -172,7 +172,7 @@ impl Port {
     pub fn begin_receiver(&mut self, half: Option<Half>, begin: Nanos) -> Result<(), Fault> {
         let Some(receiving) = self.trial.as_ref().and_then(|t| t.to_receive(half)) else { return Ok(()) };
         match &mut self.open.receiver {
-            Some(Receiver::Burst(rx)) => rx.begin(),
+            Some(Receiver::Burst(queues)) => queues.iter_mut().try_for_each(|rx| rx.begin()),
             Some(Receiver::Counting(rx)) => rx.begin(&receiving.watch(begin)),
             None => return Err(wrong_state(format!("{} cannot receive", self.open.name), "open it again")),
         }
@@ -203,7 +203,7 @@ impl Port {
             receiving.begun = true;
             let job = receive::Job {
                 watch: receiving.watch(at),
-                cpu: self.open.receive_cpu,
+                cpus: self.open.receive_cpus.clone(),
                 end: Arc::clone(&receiving.end),
                 live: Arc::clone(&trial.live),
             };
@@ -217,7 +217,8 @@ impl Port {
             sending.changes = Some(tell);
             let job = send::Job {
                 plan: sending.plan.clone(),
-                cpu: self.open.send_cpu,
+                share: send::Share::WHOLE,
+                cpus: self.open.send_cpus.clone(),
                 stop: Arc::clone(&sending.stop),
                 changes,
                 live: Arc::clone(&trial.live),

@@ -4,8 +4,10 @@
 //! Each says `{"ready":true}` when it is in place, answers each line on stdin with its counters, and ends with stdin.
 
 use clap::{Args, Subcommand, ValueEnum};
-use dutlab_port::xdp::XdpError;
+use dutlab_port::af_packet::{Bursts, TxRing};
+use dutlab_port::iface::Interface;
 use dutlab_port::xdp::reference::{BareDrop, Device, Wrong, bare_send};
+use dutlab_port::{Batch, BurstSender, Fill, PortError};
 use serde_json::{Value, json};
 use std::io::BufRead;
 use std::process::ExitCode;
@@ -33,6 +35,15 @@ pub enum Yardstick {
         #[arg(long, default_value_t = 60)]
         bytes: usize,
     },
+    /// The same through a packet socket.
+    Packet {
+        /// Interface.
+        iface: String,
+        /// How many.
+        frames: u64,
+        /// By which calls.
+        way: Way,
+    },
 }
 
 /// A device.
@@ -51,6 +62,15 @@ pub struct DeviceArguments {
     depth: u32,
 }
 
+/// How frames get to a packet socket.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Way {
+    /// Messages, as the back end `af_packet` does.
+    Sendmmsg,
+    /// A ring that is shared with the kernel.
+    TxRing,
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 enum Kind {
     Drops,
@@ -66,13 +86,13 @@ pub fn run(yardstick: &Yardstick) -> ExitCode {
     match measure(yardstick) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("dutlab-engine: {e}; {}", e.why.remedy());
+            eprintln!("dutlab-engine: {e}; {}", e.remedy().unwrap_or_default());
             ExitCode::FAILURE
         }
     }
 }
 
-fn measure(yardstick: &Yardstick) -> Result<(), XdpError> {
+fn measure(yardstick: &Yardstick) -> Result<(), PortError> {
     match yardstick {
         Yardstick::Device(d) => {
             let wrong = match d.wrong {
@@ -98,8 +118,43 @@ fn measure(yardstick: &Yardstick) -> Result<(), XdpError> {
             bare_send(iface, &vec![0; *bytes], *frames, *batch)?;
             println!("{}", json!({"frames": frames, "cpu_ns": cpu_ns() - before}));
         }
+        Yardstick::Packet { iface, frames, way } => {
+            let iface = Interface::read(iface)?;
+            let mut tx: Box<dyn BurstSender> = match way {
+                Way::Sendmmsg => Box::new(Bursts::open(&iface)?),
+                Way::TxRing => Box::new(TxRing::open(&iface)?),
+            };
+            let before = cpu_ns();
+            copies(tx.as_mut(), *frames)?;
+            println!("{}", json!({"frames": frames, "cpu_ns": cpu_ns() - before}));
+        }
     }
     Ok(())
+}
+
+/// Sends copies of a shortest frame that is written once into each buffer.
+fn copies(tx: &mut dyn BurstSender, frames: u64) -> Result<(), PortError> {
+    let mut left = frames;
+    while left > 0 {
+        let want = left.min(tx.burst_max() as u64);
+        left -= tx.send(usize::try_from(want).unwrap_or(1), &mut Same)?.sent as u64;
+    }
+    tx.flush()
+}
+
+/// Frames of 60 zero bytes.
+struct Same;
+
+impl Fill for Same {
+    fn fill(&mut self, _: usize, batch: &mut Batch<'_>) {
+        for i in 0..batch.len() {
+            let buffer = batch.buffer(i);
+            if *buffer.length != 60 {
+                buffer.bytes[..60].fill(0);
+                *buffer.length = 60;
+            }
+        }
+    }
 }
 
 fn answer(counters: impl Fn() -> Value) {

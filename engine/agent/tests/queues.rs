@@ -2,7 +2,7 @@
 
 mod lab;
 
-use lab::{Lab, netns_or_skip};
+use lab::{Agent, Device, Lab, netns_or_skip};
 use serde_json::{Value, json};
 
 fn n(v: &Value) -> u64 {
@@ -17,7 +17,7 @@ fn frames_of_two_queues_are_accounted_for_whole_by_every_back_end() {
     let _alone = lab::alone();
     let cpus = std::thread::available_parallelism().unwrap().get();
     for backend in ["xdp", "af_xdp", "af_packet"] {
-        let lab = Lab::direct_with_two_queues();
+        let lab = Lab::direct_with_queues(2);
         lab.napi();
         let mut sink = lab.sink();
         assert_eq!(sink.open_with(backend)["backend"], backend);
@@ -31,8 +31,9 @@ fn frames_of_two_queues_are_accounted_for_whole_by_every_back_end() {
                 json!({"port": "p", "iface": "eth-a", "backend": "af_packet", "guard": {"isolated": true},
                        "cpu": usize::from(number) % cpus}),
             );
-            let stream = lab.stream(number, &json!({"fixed_bytes": 64}), &json!({"pps": 5000.0}));
-            source.must("arm", json!({"port": "p", "send": {"duration_ns": 200_000_000, "streams": [stream]}}));
+            let mut stream = lab.stream(number, &json!({"fixed_bytes": 64}), &json!({"pps": 5000.0}));
+            stream["frames"] = json!(1000);
+            source.must("arm", json!({"port": "p", "send": {"streams": [stream]}}));
             source
         });
         for source in &mut sources {
@@ -44,17 +45,189 @@ fn frames_of_two_queues_are_accounted_for_whole_by_every_back_end() {
         for (s, r) in sent.iter().zip(received["streams"].as_array().unwrap()) {
             assert_eq!((n(&s["sent"]), n(&r["received"]), n(&r["lost"])), (1000, 1000, 0), "{backend}: {s} {r}");
             assert_eq!((n(&r["duplicated"]), &r["balances"]), (0, &json!(true)), "{backend}: {r}");
-            // The CPUs of several queues have no common order of arrival.
+            // In the kernel the CPUs of several queues have no common order of arrival.
             assert_eq!(r.get("reordered_by_three").is_none(), backend == "xdp", "{backend}: {r}");
         }
         if cpus > 1 && backend != "af_packet" {
-            let counters = lab.exec("sink", &["ethtool", "-S", "eth-a"]);
-            for queue in ["rx_queue_0_xdp_packets", "rx_queue_1_xdp_packets"] {
-                let count = counters.lines().find_map(|l| l.trim().strip_prefix(queue)?.strip_prefix(": "));
-                assert!(count.is_some_and(|c| c != "0"), "{backend}: {queue} in {counters}");
-            }
+            assert!(taken_by_queue(&lab, 2).iter().all(|n| *n > 0), "{backend}: {:?}", taken_by_queue(&lab, 2));
         }
     }
+}
+
+/// Frames that an XDP program at the sink saw on each receive queue.
+fn taken_by_queue(lab: &Lab, queues: u32) -> Vec<u64> {
+    let counters = lab.exec("sink", &["ethtool", "-S", "eth-a"]);
+    let count = |name: String| counters.lines().find_map(|l| l.trim().strip_prefix(&name)?.parse().ok());
+    (0..queues).map(|q| count(format!("rx_queue_{q}_xdp_packets: ")).unwrap_or_else(|| panic!("{counters}"))).collect()
+}
+
+/// Opens `eth-a` as port `p` with a thread for each of `cpus`.
+fn open_on(agent: &mut Agent, backend: &str, cpus: &[u32]) {
+    let open = json!({"port": "p", "iface": "eth-a", "backend": backend, "guard": {"isolated": true}, "cpu": cpus});
+    assert_eq!(agent.must("open", open)["backend"], backend);
+}
+
+/// So many streams of `frames` frames each, and what became of each: as sent, as received.
+fn streams_through(lab: &Lab, source: &mut Agent, sink: &mut Agent, streams: u16, frames: u64) -> Vec<(Value, Value)> {
+    let stream = |number| {
+        let mut stream = lab.stream(number, &json!({"fixed_bytes": 100}), &json!({"pps": 4000.0}));
+        (stream["frames"], stream["source_port"]) = (json!(frames), json!(40_000 + number));
+        stream
+    };
+    let streams: Vec<_> = (1..=streams).map(stream).collect();
+    let (sent, received) = lab::trial(source, sink, &json!({"streams": streams}));
+    assert_eq!((&received["kernel_dropped"], &received["stale"]), (&json!(0), &json!(0)), "{received}");
+    let each = |of: &Value| of["streams"].as_array().unwrap().clone();
+    each(&sent).into_iter().zip(each(&received)).collect()
+}
+
+/// What a failure shows of a stream.
+fn brief(sent: &Value, received: &Value) -> String {
+    let of = |v: &Value, keys: &[&str]| keys.iter().map(|k| format!("{k} {}", v[k])).collect::<Vec<_>>().join(", ");
+    let keys = ["stream", "received", "lost", "duplicated", "reordered", "reordered_by_three", "corrupted", "balances"];
+    format!("{} / {}", of(sent, &["asked", "sent", "refused"]), of(received, &keys))
+}
+
+/// Two CPUs, or one twice.
+fn two_cpus() -> [u32; 2] {
+    [0, u32::from(std::thread::available_parallelism().unwrap().get() > 1)]
+}
+
+#[test]
+fn what_devices_do_to_streams_on_two_and_four_queues_comes_out_exactly() {
+    if !netns_or_skip() {
+        return;
+    }
+    let _alone = lab::alone();
+    let cpus = two_cpus();
+    for (backend, queues, wrong) in [
+        ("af_xdp", 2, ["drops", "7"]),
+        ("af_xdp", 4, ["drops", "7"]),
+        ("af_xdp", 4, ["duplicates", "11"]),
+        ("af_xdp", 2, ["corrupts", "5"]),
+        ("af_packet", 2, ["duplicates", "11"]),
+    ] {
+        let lab = Lab::bridged_with_queues(queues);
+        lab.napi();
+        let mut device = Device::start(&lab, &wrong);
+        let (mut source, mut sink) = (lab.source(), lab.sink());
+        // A sending thread for each queue, and with af_packet a ring for each of these CPUs.
+        open_on(&mut source, backend, &cpus.repeat(queues as usize / 2));
+        open_on(&mut sink, backend, &cpus);
+        let count = u16::try_from(queues).unwrap();
+        let each = streams_through(&lab, &mut source, &mut sink, count, 2000);
+        let sum = |key: &str| each.iter().map(|(_, r)| n(&r[key])).sum::<u64>();
+        let (sent, wronged) = (2000 * u64::from(queues), n(&device.counts()["wronged"]));
+        let all: Vec<_> = each.iter().map(|(s, r)| brief(s, r)).collect();
+        let at = format!("{backend}, {queues} queues, {wrong:?}: {}", all.join("; "));
+        assert_eq!(wronged, sent / wrong[1].parse::<u64>().unwrap(), "{at}");
+        let expected = match wrong[0] {
+            "drops" => (sent - wronged, wronged, 0, 0),
+            "duplicates" => (sent + wronged, 0, wronged, 0),
+            _ => (sent - wronged, wronged, 0, wronged),
+        };
+        assert_eq!((sum("received"), sum("lost"), sum("duplicated"), sum("corrupted")), expected, "{at}");
+        for (s, r) in &each {
+            assert_eq!((n(&s["sent"]), n(&s["refused"])), (2000, 0), "{at}");
+            assert_eq!(
+                (n(&s["sent"]) + n(&r["duplicated"]), &r["balances"]),
+                (n(&r["received"]) + n(&r["lost"]), &json!(true)),
+                "{at}"
+            );
+            // Each stream keeps to its queue, where nothing overtakes.
+            assert_eq!((n(&r["reordered"]), n(&r["reordered_by_three"])), (0, 0), "{at}");
+        }
+        if backend == "af_xdp" {
+            let taken = taken_by_queue(&lab, queues);
+            let used = taken.iter().filter(|n| **n >= 1000).count();
+            assert!(used >= std::thread::available_parallelism().unwrap().get().min(2), "{at}: {taken:?}");
+        }
+    }
+}
+
+#[test]
+fn each_stream_is_sent_on_a_queue_of_its_own_where_threads_are_asked_for() {
+    if !netns_or_skip() {
+        return;
+    }
+    let _alone = lab::alone();
+    let lab = Lab::direct_with_queues(4);
+    lab.napi();
+    let (mut source, mut sink) = (lab.source(), lab.sink());
+    open_on(&mut source, "af_xdp", &two_cpus().repeat(2));
+    open_on(&mut sink, "af_xdp", &[]);
+    for (s, r) in streams_through(&lab, &mut source, &mut sink, 4, 1000) {
+        assert_eq!((n(&s["sent"]), n(&r["received"]), n(&r["reordered"])), (1000, 1000, 0), "{}", brief(&s, &r));
+    }
+    // What the host sends for itself may join them.
+    let taken = taken_by_queue(&lab, 4);
+    assert!(taken.iter().all(|n| (1000..1100).contains(n)), "{taken:?}");
+}
+
+#[test]
+fn a_stream_that_changes_queues_is_one_stream_in_one_order() {
+    if !netns_or_skip() {
+        return;
+    }
+    let _alone = lab::alone();
+    // The queue of a frame is that of the CPU that sends it, and this sender is moved to and fro.
+    let lab = Lab::direct_with_queues(2);
+    lab.napi();
+    let (mut source, mut sink) = (lab.source(), lab.sink());
+    open_on(&mut source, "af_packet", &[]);
+    open_on(&mut sink, "af_xdp", &[]);
+    let mut stream = lab.stream(1, &json!({"fixed_bytes": 64}), &json!({"pps": 5000.0}));
+    stream["frames"] = json!(5000);
+    sink.must("arm", json!({"port": "p", "receive": {"streams": [1], "absorb_udp_ports": [5001]}}));
+    source.must("arm", json!({"port": "p", "send": {"streams": [stream]}}));
+    sink.must("start", json!({}));
+    source.must("start", json!({}));
+    for turn in 0..30 {
+        source.move_to(two_cpus()[turn % 2]);
+        std::thread::sleep(std::time::Duration::from_millis(25));
+    }
+    let sent = source.must("wait", json!({"port": "p"}))["streams"][0].clone();
+    let told = [json!({"stream": 1, "frames": sent["sent"]})];
+    let received = sink.must("settle", json!({"port": "p", "sent": told, "drain_ns": 300_000_000}));
+    let r = &received["streams"][0];
+    assert_eq!((n(&r["received"]), n(&r["lost"]), n(&r["duplicated"])), (5000, 0, 0), "{r}");
+    // Frames go one by one: a frame may be overtaken while the sender moves, and at no other time.
+    assert!(n(&r["reordered"]) <= 30, "{r}");
+    assert!(n(&r["latency"]["ipdv"]["count"]) >= 4999 - 3 * 30, "{r}");
+    if two_cpus()[1] > 0 {
+        assert!(taken_by_queue(&lab, 2).iter().all(|n| *n > 500), "{:?}", taken_by_queue(&lab, 2));
+    }
+}
+
+#[test]
+fn each_queue_has_a_thread_on_the_cpu_asked_for_and_all_of_them_end_with_the_trial() {
+    if !netns_or_skip() {
+        return;
+    }
+    let _alone = lab::alone();
+    let lab = Lab::direct_with_queues(4);
+    lab.napi();
+    let mut sink = lab.sink();
+    let [first, second] = two_cpus();
+    open_on(&mut sink, "af_xdp", &[second, first]);
+    for _ in 0..2 {
+        sink.must("arm", json!({"port": "p", "receive": {"streams": [1]}}));
+        sink.must("start", json!({}));
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        let during = sink.cpus_of_threads();
+        // The four are the youngest.
+        let asked = [second, first, second, first].map(|n| n.to_string());
+        assert_eq!(during[during.len() - 4..], asked, "{during:?}");
+        sink.must("settle", json!({"port": "p", "sent": []}));
+        // Gone with them is the thread that entered what they read.
+        assert_eq!(sink.cpus_of_threads(), during[..during.len() - 5], "no thread outlives the trial");
+    }
+    assert!(lab.exec("sink", &["ip", "-d", "link", "show", "dev", "eth-a"]).contains("prog/xdp"));
+    sink.must("close", json!({"port": "p"}));
+    // The kernel lets go of queues and program a moment after their descriptors are closed.
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    assert!(!lab.exec("sink", &["ip", "-d", "link", "show", "dev", "eth-a"]).contains("prog/xdp"), "still attached");
+    open_on(&mut sink, "af_xdp", &[]);
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn trial(source: &mut Agent, sink: &mut Agent, stream: &Value) -> (Value, Value)
     (sent["streams"][0].clone(), received["streams"][0].clone())
 }
 
-const BACKENDS: [&str; 2] = ["xdp", "af_packet"];
+const BACKENDS: [&str; 3] = ["xdp", "af_xdp", "af_packet"];
 
 #[test]
 fn of_a_device_that_drops_every_seventh_frame_exactly_those_are_lost() {

@@ -1,7 +1,7 @@
 //! What must hold for any bytes.
 
 use crate::corpus;
-use dutlab_measure::{Account, Ledger};
+use dutlab_measure::{Account, Arrival, Ledger};
 use dutlab_port::pcap::{Replay, Timing};
 use dutlab_protocol::{Event, Reply, Request};
 use dutlab_units::{FrameSize, Nanos};
@@ -34,7 +34,7 @@ pub fn frame(bytes: &[u8]) {
     let seen = Seen::parse(bytes);
     // Stream 7 is that of the corpus.
     let mut account = Account::new(Nanos(1), &[7]);
-    account.arrive(bytes, u32::try_from(bytes.len()).unwrap_or(u32::MAX), Nanos(1 << 60));
+    account.arrive(&Arrival::read(bytes, u32::try_from(bytes.len()).unwrap_or(u32::MAX), Nanos(1 << 60)));
     let stream = &account.streams()[0];
     let places = stream.ledger.received() + stream.corrupted + account.foreign() + account.stale();
     assert_eq!(places, 1, "{seen:?} is counted in {places} places");

@@ -14,6 +14,36 @@ const SENDERS: usize = 16;
 /// A probe from further in the future than this is not ours: no two clocks of a testbed differ that much.
 const FUTURE: Nanos = Nanos(3_600_000_000_000);
 
+/// What there is to know of a frame that arrived.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival {
+    /// Its probe; `None`: it has none.
+    found: Option<Found>,
+    /// Its length without FCS.
+    length: u32,
+    /// When it arrived.
+    at: Nanos,
+}
+
+impl Arrival {
+    /// Reads a frame without FCS, `length` bytes long, that arrived at `at`. `frame` may be cut short.
+    #[inline]
+    #[must_use]
+    pub fn read(frame: &[u8], length: u32, at: Nanos) -> Self {
+        let found = match Seen::parse(frame) {
+            Seen::Probe(found) => Some(found),
+            Seen::Foreign => None,
+        };
+        Self { found, length, at }
+    }
+
+    /// When it arrived.
+    #[must_use]
+    pub const fn at(&self) -> Nanos {
+        self.at
+    }
+}
+
 /// What a port received in a trial.
 #[derive(Debug, Clone)]
 pub struct Account {
@@ -99,10 +129,10 @@ impl Account {
         self
     }
 
-    /// Enters a frame without FCS, `length` bytes long, that arrived at `at`. `frame` may be cut short.
+    /// Enters a frame.
     #[inline]
-    pub fn arrive(&mut self, frame: &[u8], length: u32, at: Nanos) {
-        let Seen::Probe(mut found) = Seen::parse(frame) else {
+    pub fn arrive(&mut self, arrival: &Arrival) {
+        let Arrival { found: Some(mut found), length, at } = *arrival else {
             self.foreign += 1;
             return;
         };
@@ -182,7 +212,7 @@ mod tests {
         let mut corrupted = frame(2, 1, 200);
         corrupted[55] ^= 1;
         for f in [frame(1, 0, 150), frame(1, 1, 160), frame(2, 0, 99), frame(3, 0, 150), vec![0; 60], corrupted] {
-            account.arrive(&f, 60, Nanos(1000));
+            account.arrive(&Arrival::read(&f, 60, Nanos(1000)));
         }
         let [one, two] = account.streams() else { panic!() };
         assert_eq!((one.ledger.received(), one.bytes, one.corrupted), (2, 128, 0));
@@ -193,10 +223,10 @@ mod tests {
     #[test]
     fn what_arrives_in_the_drain_is_late_and_received_all_the_same() {
         let mut account = Account::new(Nanos(0), &[1]);
-        account.arrive(&frame(1, 0, 10), 60, Nanos(30));
+        account.arrive(&Arrival::read(&frame(1, 0, 10), 60, Nanos(30)));
         account.drain(Nanos(40));
-        account.arrive(&frame(1, 1, 20), 60, Nanos(39));
-        account.arrive(&frame(1, 2, 30), 60, Nanos(40));
+        account.arrive(&Arrival::read(&frame(1, 1, 20), 60, Nanos(39)));
+        account.arrive(&Arrival::read(&frame(1, 2, 30), 60, Nanos(40)));
         assert_eq!((account.streams()[0].late, account.streams()[0].ledger.received()), (1, 3));
         assert_eq!(account.take_latency_max(), Nanos(20));
         assert_eq!(account.take_latency_max(), Nanos(0));
@@ -205,12 +235,12 @@ mod tests {
     #[test]
     fn send_times_of_another_clock_are_brought_to_ours_before_anything_is_made_of_them() {
         let mut account = Account::new(Nanos(100), &[1]).with_sender_clock_ahead(1_000);
-        account.arrive(&frame(1, 0, 1_099), 60, Nanos(200));
-        account.arrive(&frame(1, 1, 1_150), 60, Nanos(200));
+        account.arrive(&Arrival::read(&frame(1, 0, 1_099), 60, Nanos(200)));
+        account.arrive(&Arrival::read(&frame(1, 1, 1_150), 60, Nanos(200)));
         assert_eq!((account.stale(), account.streams()[0].ledger.received()), (1, 1));
         assert_eq!(account.streams()[0].latency.max(), Nanos(50));
         let mut account = Account::new(Nanos(100), &[1]).with_sender_clock_ahead(-1_000);
-        account.arrive(&frame(1, 0, 20), 60, Nanos(1_100));
+        account.arrive(&Arrival::read(&frame(1, 0, 20), 60, Nanos(1_100)));
         assert_eq!(account.streams()[0].latency.max(), Nanos(80));
     }
 
@@ -218,7 +248,7 @@ mod tests {
     fn senders_are_remembered_once_each_and_duplicates_have_no_latency() {
         let mut account = Account::new(Nanos(0), &[1]);
         for s in [0, 1, 2, 3, 4, 4] {
-            account.arrive(&frame(1, s, 10), 60, Nanos(30 + s));
+            account.arrive(&Arrival::read(&frame(1, s, 10), 60, Nanos(30 + s)));
         }
         let one = &account.streams()[0];
         let address = IpAddr::from([10, 0, 0, 1]);

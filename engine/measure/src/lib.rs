@@ -5,16 +5,19 @@
 //! - [`ipdv`]: how it changes from a frame to the next
 //! - [`histogram`]: a log-linear histogram
 //! - [`account`]: all streams of a port, frame by frame
+//! - [`in_order`]: what arrived on several queues, in one order
 #![forbid(unsafe_code)]
 
 pub mod account;
 pub mod histogram;
+pub mod in_order;
 pub mod ipdv;
 pub mod latency;
 pub mod ledger;
 
-pub use account::{Account, StreamAccount};
+pub use account::{Account, Arrival, StreamAccount};
 pub use histogram::Histogram;
+pub use in_order::InOrder;
 pub use ipdv::Ipdv;
 pub use latency::Latency;
 pub use ledger::{Ledger, Settled};

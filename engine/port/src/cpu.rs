@@ -33,6 +33,14 @@ pub fn pin(cpu: u32) -> io::Result<()> {
     }
 }
 
+/// Binds the calling thread, number `nth` of its kind, to one of `cpus`, which serve several threads each if there are more
+/// of these. Without any, and with one that is not there, it stays where it was.
+pub fn pin_to_nth(cpus: &[u32], nth: usize) {
+    if let Some(n) = cpus.iter().cycle().nth(nth) {
+        let _ = pin(*n);
+    }
+}
+
 /// Lets the calling thread run on every CPU that the system leaves it.
 pub fn unpin() {
     // SAFETY: cpu_set_t is a plain array of bits.

@@ -20,6 +20,7 @@ pub mod cpu;
 pub mod error;
 pub mod iface;
 pub mod lossy;
+mod mapping;
 pub mod memory;
 pub mod neighbour;
 pub mod pcap;

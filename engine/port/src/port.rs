@@ -12,16 +12,16 @@ use std::sync::Arc;
 
 /// The sending half of a port.
 pub enum Sender {
-    /// Takes bursts; the agent paces.
-    Burst(Box<dyn BurstSender>),
+    /// Take bursts; the agent paces. At least one, and each may be served by a thread of its own.
+    Burst(Vec<Box<dyn BurstSender>>),
     /// Takes a whole plan; the back end paces.
     Plan(Box<dyn PlanSender>),
 }
 
 /// The receiving half of a port.
 pub enum Receiver {
-    /// Gives frames; the agent accounts for them.
-    Burst(Box<dyn BurstReceiver>),
+    /// Give frames; the agent accounts for them. One for each queue, and each may be served by a thread of its own.
+    Burst(Vec<Box<dyn BurstReceiver>>),
     /// Accounts for the frames itself.
     Counting(Box<dyn CountingReceiver>),
 }
@@ -62,7 +62,7 @@ pub struct Arrived<'a> {
     pub at: Nanos,
 }
 
-/// Receives frames.
+/// Receives frames of one queue, oldest first.
 pub trait BurstReceiver: Send {
     /// Throws away what is waiting and sets the drop counter to 0.
     fn begin(&mut self) -> Result<(), PortError>;

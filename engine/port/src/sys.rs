@@ -1,6 +1,7 @@
 //! System calls as safe functions. Those that only one back end uses stand there.
 
 use crate::error::PortError;
+use dutlab_units::Nanos;
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -31,6 +32,16 @@ pub(crate) fn set_option<T: Copy>(fd: &OwnedFd, level: i32, option: i32, value: 
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Reads a socket option into plain numbers, for which any bytes are valid.
+pub(crate) fn get_option<T: Copy>(fd: &OwnedFd, level: i32, option: i32, value: &mut T) -> io::Result<()> {
+    #[expect(clippy::cast_possible_truncation, reason = "options are a few bytes long")]
+    let mut length = size_of::<T>() as libc::socklen_t;
+    let value = std::ptr::from_mut(value).cast();
+    // SAFETY: the kernel writes at most `length` bytes to `value`, which is plain numbers.
+    let status = unsafe { libc::getsockopt(fd.as_raw_fd(), level, option, value, &raw mut length) };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Asks the driver of an interface something. `fd` is any network socket.
 ///
 /// # Safety
@@ -48,19 +59,27 @@ pub(crate) unsafe fn ethtool(fd: &OwnedFd, name: &CStr, question: *mut libc::c_c
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Waits until a socket can be read or has an error, for `wait` at most; returns what poll(2) says of it.
+pub(crate) fn poll(fd: &OwnedFd, wait: Nanos, iface: &str) -> Result<libc::c_short, PortError> {
+    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN | libc::POLLERR, revents: 0 };
+    let ms = i32::try_from(wait.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
+    // SAFETY: `poll` is one pollfd.
+    if unsafe { libc::poll(&raw mut poll, 1, ms) } >= 0 {
+        return Ok(poll.revents);
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EINTR) => Ok(0),
+        _ => Err(PortError::from_call("poll", iface, error)),
+    }
+}
+
 /// Reads and clears the error that waits at a socket: its interface went down, or vanished.
 pub(crate) fn pending_error(fd: &OwnedFd, call: &'static str, iface: &str) -> Result<(), PortError> {
     let mut error = 0_i32;
-    #[expect(clippy::cast_possible_truncation, reason = "4 bytes")]
-    let mut length = size_of::<i32>() as libc::socklen_t;
-    let value = (&raw mut error).cast();
-    // SAFETY: the kernel writes at most `length` bytes to `error`.
-    let status = unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ERROR, value, &raw mut length) };
-    match (status, error) {
-        (0, 0) => Ok(()),
-        (0, e) => Err(PortError::from_call(call, iface, io::Error::from_raw_os_error(e))),
-        _ => Err(PortError::last("getsockopt(SO_ERROR)", iface)),
-    }
+    get_option(fd, libc::SOL_SOCKET, libc::SO_ERROR, &mut error)
+        .map_err(|e| PortError::from_call("getsockopt(SO_ERROR)", iface, e))?;
+    if error == 0 { Ok(()) } else { Err(PortError::from_call(call, iface, io::Error::from_raw_os_error(error))) }
 }
 
 /// Binds a packet socket to an interface. `protocol` in host order; 0 receives nothing.

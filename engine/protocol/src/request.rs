@@ -74,15 +74,49 @@ pub struct Open {
     /// How frames get in and out.
     #[serde(default)]
     pub backend: Backend,
-    /// CPU to which the sending thread is pinned, and the receiving one too unless `receive_cpu` says otherwise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpu: Option<u32>,
-    /// CPU to which the receiving thread is pinned.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub receive_cpu: Option<u32>,
+    /// CPUs to which the sending threads are pinned, and the receiving ones too unless `receive_cpu` says otherwise.
+    #[serde(default, skip_serializing_if = "Cpus::is_empty")]
+    pub cpu: Cpus,
+    /// CPUs to which the receiving threads are pinned. With `af_xdp` each receive queue has a thread, queue n on the n-th
+    /// of these, from the first again when there are more queues; with none, wherever the kernel puts it.
+    #[serde(default, skip_serializing_if = "Cpus::is_empty")]
+    pub receive_cpu: Cpus,
     /// What keeps test traffic off networks in use.
     #[serde(default)]
     pub guard: Guard,
+}
+
+/// CPUs by their numbers: one, or a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Cpus {
+    /// This one.
+    One(u32),
+    /// These.
+    Several(Vec<u32>),
+}
+
+impl Default for Cpus {
+    fn default() -> Self {
+        Self::Several(Vec::new())
+    }
+}
+
+impl Cpus {
+    /// All of them, in order.
+    #[must_use]
+    pub fn list(&self) -> &[u32] {
+        match self {
+            Self::One(n) => std::slice::from_ref(n),
+            Self::Several(all) => all,
+        }
+    }
+
+    /// Whether none is named.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list().is_empty()
+    }
 }
 
 /// How frames get in and out of a port.

@@ -115,9 +115,9 @@ pub struct ForwardTest {
     /// The back end of OUT [default: that of IN]
     #[arg(long, value_enum)]
     pub receive_backend: Option<BackendName>,
-    /// The CPU that receives
-    #[arg(long, value_name = "N")]
-    pub receive_cpu: Option<u32>,
+    /// The CPUs that receive [default: those that send]
+    #[arg(long, value_name = "N,N", value_delimiter = ',')]
+    pub receive_cpu: Vec<u32>,
     #[command(flatten)]
     pub output: Output,
 }
@@ -236,9 +236,9 @@ pub struct Port {
     /// How frames get in and out
     #[arg(long, value_enum, default_value_t = BackendName::Auto)]
     pub backend: BackendName,
-    /// The CPU that sends, or receives
-    #[arg(long, value_name = "N")]
-    pub cpu: Option<u32>,
+    /// The CPUs that send, or receive: with `af_xdp` each receive queue has its thread on one of them
+    #[arg(long, value_name = "N,N", value_delimiter = ',')]
+    pub cpu: Vec<u32>,
 }
 
 /// Where words go.

@@ -7,10 +7,10 @@ use super::{print, table::table};
 use crate::ports;
 use crate::session::LEAD;
 use crate::trial::{Port, lead};
-use dutlab_measure::{Account, Histogram, Ipdv, Latency, Ledger};
+use dutlab_measure::{Account, Arrival, Histogram, Ipdv, Latency, Ledger};
 use dutlab_port::{clock, cpu};
 use dutlab_protocol::plan::{Flows, Rate, SendPlan, Sizes, Stream, Transport, WeightedSize};
-use dutlab_protocol::request::{Backend, Guard, Open};
+use dutlab_protocol::request::{Backend, Cpus, Guard, Open};
 use dutlab_units::Nanos;
 use dutlab_wire::{FrameRepr, Mac, Probe, Seen, frame};
 use serde::Serialize;
@@ -73,8 +73,8 @@ fn sending(what: &'static str, sizes: Sizes, flows: u32, time: Nanos, cpu: Optio
         port: "memory".into(),
         iface: "memory".into(),
         backend: Backend::Memory,
-        cpu,
-        receive_cpu: None,
+        cpu: cpu.map_or_else(Cpus::default, Cpus::One),
+        receive_cpu: Cpus::default(),
         guard: Guard::default(),
     };
     let stream = Stream {
@@ -148,7 +148,7 @@ fn receiving(time: Nanos) -> Vec<Row> {
         timed("send: gap histogram alone", time, |n| histogram.record(black_box(late(n)))),
         timed("receive: all of that, for frames without a checksum", time, |n| {
             plain[SEQUENCE_AT..SEQUENCE_AT + 6].copy_from_slice(&n.to_be_bytes()[2..]);
-            account.arrive(black_box(&plain), 60, late(n));
+            account.arrive(&Arrival::read(black_box(&plain), 60, late(n)));
         }),
     ]
 }

@@ -84,10 +84,10 @@ pub fn run(a: &args::ForwardTest) -> Result<Exit, Refused> {
     }
     traffic::asked(&a.traffic)?;
     let mut drive = Drive::new(&a.output, Clocks::Shared)?;
-    let (source, opened) = ports::open(&traffic::open("source", &a.input, &a.port, a.port.backend, a.port.cpu))?;
+    let (source, opened) = ports::open(&traffic::open("source", &a.input, &a.port, a.port.backend, &a.port.cpu))?;
+    let receive_cpu = if a.receive_cpu.is_empty() { &a.port.cpu } else { &a.receive_cpu };
     let back = a.receive_backend.unwrap_or(a.port.backend);
-    let (sink, sink_opened) =
-        ports::open(&traffic::open("sink", &a.output_port, &a.port, back, a.receive_cpu.or(a.port.cpu)))?;
+    let (sink, sink_opened) = ports::open(&traffic::open("sink", &a.output_port, &a.port, back, receive_cpu))?;
     let to = a.to.or_else(|| traffic::own_address(&sink_opened, a.traffic.from)).ok_or_else(|| {
         Refused::input(format!("{} has no address that frames could go to", a.output_port), "give --to")
     })?;

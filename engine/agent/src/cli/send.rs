@@ -37,7 +37,7 @@ pub fn run(a: &args::Send) -> Result<Exit, Refused> {
         traffic::asked(&a.traffic)?;
     }
     let mut drive = Drive::new(&a.output, Clocks::Unknown)?;
-    let (open, opened) = ports::open(&traffic::open("source", &a.iface, &a.port, a.port.backend, a.port.cpu))?;
+    let (open, opened) = ports::open(&traffic::open("source", &a.iface, &a.port, a.port.backend, &a.port.cpu))?;
     let (plan, next_hop) = match (traffic::given(&a.given, &a.traffic)?, a.to) {
         (Some(plan), _) => (plan, None),
         (None, Some(to)) => traffic::plan(&a.traffic, &opened, to, None).map(|(plan, hop)| (plan, Some(hop)))?,

@@ -8,7 +8,7 @@ use dutlab_port::iface::{Interface, Network};
 use dutlab_port::neighbour;
 use dutlab_protocol::plan::{Flows, RawFrame, RawStream, Replay, SendPlan, Stream, Vlan};
 use dutlab_protocol::reply::Opened;
-use dutlab_protocol::request::{Guard, Open};
+use dutlab_protocol::request::{Cpus, Guard, Open};
 use dutlab_wire::Mac;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -35,7 +35,7 @@ const TESTBEDS: [&str; 10] = [
 const BENCHMARKING_V6: &str = "2001:2::/48";
 
 /// The request that opens a port.
-pub fn open(name: &str, iface: &str, port: &args::Port, backend: args::BackendName, cpu: Option<u32>) -> Open {
+pub fn open(name: &str, iface: &str, port: &args::Port, backend: args::BackendName, cpus: &[u32]) -> Open {
     let allow = if port.allow.is_empty() {
         TESTBEDS.iter().chain([&BENCHMARKING_V6]).map(ToString::to_string).collect()
     } else {
@@ -45,8 +45,8 @@ pub fn open(name: &str, iface: &str, port: &args::Port, backend: args::BackendNa
         port: name.to_owned(),
         iface: iface.to_owned(),
         backend: backend.into(),
-        cpu,
-        receive_cpu: None,
+        cpu: Cpus::Several(cpus.to_vec()),
+        receive_cpu: Cpus::default(),
         guard: Guard { allow, isolated: port.isolated },
     }
 }

@@ -37,11 +37,25 @@ fn unique(role: &str) -> String {
 }
 
 fn run(argv: &[&str]) -> bool {
-    Command::new(argv[0]).args(&argv[1..]).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
+    Command::new(argv[0])
+        .args(&argv[1..])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|s| s.success())
 }
 
 fn cable(a: &str, a_port: &str, a_address: &str, b: &str, b_port: &str, b_address: &str) {
-    ip(&["-n", a, "link", "add", "name", a_port, "type", "veth", "peer", "name", b_port, "netns", b]);
+    cable_of(1, (a, a_port, a_address), (b, b_port, b_address));
+}
+
+/// A cable whose ends, each a namespace, a port and its address, have so many queues.
+fn cable_of(queues: u32, near: (&str, &str, &str), far: (&str, &str, &str)) {
+    let ((a, a_port, a_address), (b, b_port, b_address)) = (near, far);
+    let count = queues.to_string();
+    let both = ["numrxqueues", &count, "numtxqueues", &count];
+    let near = [&["-n", a, "link", "add", "name", a_port][..], &both, &["type", "veth"]].concat();
+    ip(&[&near[..], &["peer", "name", b_port, "netns", b], &both].concat());
     for (ns, port, address) in [(a, a_port, a_address), (b, b_port, b_address)] {
         ip(&["-n", ns, "addr", "add", address, "dev", port]);
         ip(&["-n", ns, "link", "set", "dev", port, "up"]);
@@ -105,33 +119,40 @@ impl Lab {
         lab
     }
 
-    /// source → sink, over a cable whose ends have two queues each: a frame lands on the queue of the CPU that sent it.
+    /// source → sink, over a cable whose ends have several queues each. A frame lands on the queue that it was sent on:
+    /// without `af_xdp`, that of the CPU that sent it.
     #[must_use]
-    pub fn direct_with_two_queues() -> Self {
+    pub fn direct_with_queues(queues: u32) -> Self {
         let lab = Self { source: unique("source"), dut: String::new(), sink: unique("sink"), routed: false };
         for name in [&lab.source, &lab.sink] {
             ip(&["netns", "add", name]);
         }
-        let two = ["numrxqueues", "2", "numtxqueues", "2"];
-        let near = ["-n", &lab.source, "link", "add", "name", "eth-a", two[0], two[1], two[2], two[3], "type", "veth"];
-        let far = ["peer", "name", "eth-a", "netns", &lab.sink, two[0], two[1], two[2], two[3]];
-        ip(&[&near[..], &far[..]].concat());
-        for (ns, address) in [(&lab.source, "172.16.0.2/24"), (&lab.sink, "172.16.0.3/24")] {
-            ip(&["-n", ns, "addr", "add", address, "dev", "eth-a"]);
-            ip(&["-n", ns, "link", "set", "dev", "eth-a", "up"]);
-        }
+        cable_of(queues, (&lab.source, "eth-a", "172.16.0.2/24"), (&lab.sink, "eth-a", "172.16.0.3/24"));
         lab
     }
 
     /// source → cable → a namespace that forwards nothing by itself → cable → sink: room for a [`Device`].
     #[must_use]
     pub fn bridged() -> Self {
+        Self::bridged_with_queues(1)
+    }
+
+    /// The same with several queues at each port. What a [`Device`] lets through lands on a queue of the CPU that it ran on.
+    #[must_use]
+    pub fn bridged_with_queues(queues: u32) -> Self {
         let lab = Self { source: unique("source"), dut: unique("dut"), sink: unique("sink"), routed: false };
         for name in [&lab.source, &lab.dut, &lab.sink] {
             ip(&["netns", "add", name]);
         }
-        cable(&lab.source, "eth-a", "172.16.0.2/24", &lab.dut, "in-a", "172.16.1.1/24");
-        cable(&lab.sink, "eth-a", "172.16.0.3/24", &lab.dut, "out-a", "172.16.2.1/24");
+        cable_of(queues, (&lab.source, "eth-a", "172.16.0.2/24"), (&lab.dut, "in-a", "172.16.1.1/24"));
+        cable_of(queues, (&lab.sink, "eth-a", "172.16.0.3/24"), (&lab.dut, "out-a", "172.16.2.1/24"));
+        if queues > 1 {
+            let cpus = std::thread::available_parallelism().unwrap().get();
+            for queue in 0..queues as usize {
+                let file = format!("/sys/class/net/out-a/queues/tx-{queue}/xps_cpus");
+                lab.at_dut(&["sh", "-c", &format!("echo {:x} > {file}", 1 << (queue % cpus.min(2)))]);
+            }
+        }
         lab
     }
 
@@ -444,6 +465,36 @@ impl Agent {
     /// Opens `eth-a` as port `p` with the back end that leaves every frame visible to tcpdump and to the host.
     pub fn open(&mut self) {
         self.open_with("af_packet");
+    }
+
+    /// Stops it where it is (SIGSTOP), until [`go_on`](Self::go_on).
+    pub fn halt(&self) {
+        assert!(run(&["kill", "-STOP", &self.child.id().to_string()]));
+    }
+
+    /// Lets it go on.
+    pub fn go_on(&self) {
+        assert!(run(&["kill", "-CONT", &self.child.id().to_string()]));
+    }
+
+    /// Moves all its threads to a CPU.
+    pub fn move_to(&self, cpu: u32) {
+        assert!(run(&["taskset", "-a", "-p", "-c", &cpu.to_string(), &self.child.id().to_string()]));
+    }
+
+    /// The CPUs that each of its threads may run on, as `Cpus_allowed_list` of proc(5) names them, the first thread first.
+    #[must_use]
+    pub fn cpus_of_threads(&self) -> Vec<String> {
+        let tasks = format!("/proc/{}/task", self.child.id());
+        let mut threads: Vec<u32> = std::fs::read_dir(&tasks)
+            .unwrap()
+            .map(|t| t.unwrap().file_name().to_str().unwrap().parse().unwrap())
+            .collect();
+        threads.sort_unstable();
+        let statuses = threads.iter().filter_map(|t| std::fs::read_to_string(format!("{tasks}/{t}/status")).ok());
+        let allowed =
+            |s: String| s.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:").map(|c| c.trim().to_owned()));
+        statuses.filter_map(allowed).collect()
     }
 
     /// Opens `eth-a` as port `p` with a back end of that name.

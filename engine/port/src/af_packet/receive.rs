@@ -1,13 +1,16 @@
 //! Receiving from a `TPACKET_V3` ring (`Documentation/networking/packet_mmap.rst` of the kernel).
 
+use super::fanout::Fanout;
+use super::filter::{self, Side};
+use super::strangers::Strangers;
 use crate::clock;
 use crate::error::PortError;
 use crate::iface::Interface;
+use crate::mapping::Mapping;
 use crate::port::{Arrived, BurstReceiver};
 use crate::sys;
 use dutlab_units::Nanos;
-use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -21,32 +24,43 @@ const RETIRE_MS: u32 = 1;
 const FRAME: u32 = 1 << 11;
 
 /// Every protocol; the constant of `linux/if_ether.h`, in the width that the address has.
-const ETH_P_ALL: u16 = 3;
+pub const ETH_P_ALL: u16 = 3;
 
 /// The receiving half of an `AF_PACKET` port.
 pub struct Ring {
     fd: OwnedFd,
     iface: String,
-    memory: NonNull<u8>,
+    memory: Mapping,
     /// The block that the kernel hands over next.
     block: u32,
     /// Frames dropped since `begin`, as far as they were asked for.
     dropped: u64,
+    /// Counts what the filter keeps away; the first ring of a port does it for all.
+    strangers: Option<Strangers>,
 }
 
-// SAFETY: `memory` is a mapping that belongs to this value alone, wherever it goes.
-unsafe impl Send for Ring {}
-
 impl Ring {
-    /// Opens a ring on `iface`, and takes frames for other stations too. Needs `CAP_NET_RAW`.
-    pub fn open(iface: &Interface) -> Result<Self, PortError> {
+    /// Opens `count` rings, at least one, that share the frames of `iface`: those of a flow all go to the same one. Takes
+    /// frames for other stations too. Needs `CAP_NET_RAW`.
+    pub fn open(iface: &Interface, count: usize) -> Result<Vec<Self>, PortError> {
+        let mut rings: Vec<_> = (0..count.max(1)).map(|_| Self::one(iface)).collect::<Result<_, _>>()?;
+        if rings.len() > 1 {
+            let mut group = Fanout::new();
+            rings.iter().try_for_each(|ring| group.join(&ring.fd, &ring.iface))?;
+        }
+        rings[0].strangers = Some(Strangers::open(iface)?);
+        Ok(rings)
+    }
+
+    fn one(iface: &Interface) -> Result<Self, PortError> {
         let name = iface.name.as_str();
         let fd = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0, name)?;
         let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
         sys::set_option(&fd, libc::SOL_PACKET, libc::PACKET_VERSION, &version)
             .map_err(|e| PortError::from_call("setsockopt(PACKET_VERSION)", name, e))?;
-        // Since Linux 4.20. Without it our own frames would be looked at as well: slower, but they count as foreign.
+        // Since Linux 4.20. Without it what this port sends would be taken for what it received.
         let _ = sys::set_option(&fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32);
+        filter::attach(&fd, Side::Ours).map_err(|e| PortError::from_call("setsockopt(SO_ATTACH_FILTER)", name, e))?;
         let request = libc::tpacket_req3 {
             tp_block_size: BLOCK,
             tp_block_nr: BLOCKS,
@@ -58,15 +72,8 @@ impl Ring {
         };
         sys::set_option(&fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
             .map_err(|e| PortError::from_call("setsockopt(PACKET_RX_RING)", name, e))?;
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping at an address that the kernel chooses.
-        let memory =
-            unsafe { libc::mmap(std::ptr::null_mut(), Self::LENGTH, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0) };
-        if memory == libc::MAP_FAILED {
-            return Err(PortError::last("mmap", name));
-        }
-        let memory = NonNull::new(memory.cast()).ok_or_else(|| PortError::last("mmap", name))?;
-        let ring = Self { fd, iface: name.to_owned(), memory, block: 0, dropped: 0 };
+        let memory = Mapping::new(name, BLOCK as usize * BLOCKS as usize, Some((&fd, 0)))?;
+        let ring = Self { fd, iface: name.to_owned(), memory, block: 0, dropped: 0, strangers: None };
         #[expect(clippy::cast_possible_truncation, reason = "1")]
         let membership = libc::packet_mreq {
             mr_ifindex: iface.index.cast_signed(),
@@ -80,30 +87,17 @@ impl Ring {
         Ok(ring)
     }
 
-    const LENGTH: usize = BLOCK as usize * BLOCKS as usize;
-
     /// The block that is next, if the kernel has handed it over.
     fn ready(&self) -> Option<Block<'_>> {
         // SAFETY: `block` is below BLOCKS, so this is inside of the mapping, which lives as long as `self`.
-        let start = unsafe { self.memory.add(self.block as usize * BLOCK as usize) };
+        let start = unsafe { self.memory.start().add(self.block as usize * BLOCK as usize) };
         let block = Block { start, ring: std::marker::PhantomData };
         (block.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0).then_some(block)
     }
 
     /// Waits until the kernel hands over a block, or `wait` is over.
     fn wait(&self, wait: Nanos) -> Result<(), PortError> {
-        let mut poll = libc::pollfd { fd: self.fd.as_raw_fd(), events: libc::POLLIN | libc::POLLERR, revents: 0 };
-        let ms = i32::try_from(wait.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
-        // SAFETY: `poll` is one pollfd.
-        let status = unsafe { libc::poll(&raw mut poll, 1, ms) };
-        if status < 0 {
-            let error = io::Error::last_os_error();
-            return match error.raw_os_error() {
-                Some(libc::EINTR) => Ok(()),
-                _ => Err(PortError::from_call("poll", &self.iface, error)),
-            };
-        }
-        if poll.revents & libc::POLLERR != 0 {
+        if sys::poll(&self.fd, wait, &self.iface)? & libc::POLLERR != 0 {
             sys::pending_error(&self.fd, "poll", &self.iface)?;
         }
         Ok(())
@@ -112,30 +106,9 @@ impl Ring {
     /// Frames dropped since the last call: the kernel sets the counter to 0.
     fn statistics(&self) -> Result<u64, PortError> {
         let mut s = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
-        #[expect(clippy::cast_possible_truncation, reason = "12 bytes")]
-        let mut length = size_of::<libc::tpacket_stats_v3>() as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes to `s`.
-        let status = unsafe {
-            libc::getsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                (&raw mut s).cast(),
-                &raw mut length,
-            )
-        };
-        if status == 0 {
-            Ok(u64::from(s.tp_drops))
-        } else {
-            Err(PortError::last("getsockopt(PACKET_STATISTICS)", &self.iface))
-        }
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `open` with this length, and no block outlives `self`.
-        unsafe { libc::munmap(self.memory.as_ptr().cast(), Self::LENGTH) };
+        sys::get_option(&self.fd, libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut s)
+            .map_err(|e| PortError::from_call("getsockopt(PACKET_STATISTICS)", &self.iface, e))?;
+        Ok(u64::from(s.tp_drops))
     }
 }
 
@@ -192,6 +165,9 @@ impl BurstReceiver for Ring {
             block.give_back();
             self.block = (self.block + 1) % BLOCKS;
         }
+        if let Some(strangers) = &mut self.strangers {
+            strangers.begin()?;
+        }
         self.dropped = 0;
         self.statistics().map(drop)
     }
@@ -214,5 +190,9 @@ impl BurstReceiver for Ring {
     fn dropped(&mut self) -> Result<u64, PortError> {
         self.dropped += self.statistics()?;
         Ok(self.dropped)
+    }
+
+    fn passed(&mut self) -> Result<u64, PortError> {
+        self.strangers.as_mut().map_or(Ok(0), Strangers::count)
     }
 }

@@ -1,7 +1,8 @@
 //! `AF_XDP`: frames go between our memory and the driver, past the kernel's stack (`Documentation/networking/af_xdp.rst`
 //! of the kernel). Without a copy where the driver can, with one elsewhere.
 //!
-//! One socket for each receive queue; the first one sends as well. An XDP program takes only frames with our probe out of
+//! One socket with a memory of its own for each receive queue, so that each can be served by another thread; the
+//! first of them send as well. An XDP program takes only frames with our probe out of
 //! the host's traffic and stamps them; it hangs on the interface by a link, which the kernel undoes when this process
 //! ends, however it ends. A frame must fit a page: no jumbo frames. Needs `CAP_NET_RAW`, `CAP_NET_ADMIN`, `CAP_BPF`.
 //!
@@ -40,10 +41,10 @@ const QUEUES: u32 = 64;
 
 /// A port that was opened.
 pub struct Opened {
-    /// Its sending half.
-    pub sender: Tx,
-    /// Its receiving half, or why it has none: the XDP program could not be attached.
-    pub receiver: Result<Rx, PortError>,
+    /// Its send queues, at least one.
+    pub senders: Vec<Tx>,
+    /// Its receive queues, or why it has none: the XDP program could not be attached.
+    pub receivers: Result<Vec<Rx>, PortError>,
     /// Whether the driver works without a copy.
     pub zero_copy: bool,
     /// What the user should know.
@@ -56,8 +57,9 @@ pub const fn longest() -> u32 {
     PAGE - HEADROOM
 }
 
-/// Opens sockets on all receive queues of `iface`, and attaches the program that feeds them.
-pub fn open(iface: &Interface) -> Result<Opened, PortError> {
+/// Opens sockets on all receive queues of `iface`, and attaches the program that feeds them. The first sockets send as
+/// well: `senders` of them, at least one, if there are as many queues.
+pub fn open(iface: &Interface, senders: usize) -> Result<Opened, PortError> {
     let frame = iface.mtu + HEADERS;
     if frame > longest() {
         return Err(PortError::Unsupported {
@@ -71,11 +73,11 @@ pub fn open(iface: &Interface) -> Result<Opened, PortError> {
         });
     }
     let chunk = if frame + HEADROOM <= PAGE / 2 { PAGE / 2 } else { PAGE };
-    let queues = socket::receive_queues(&iface.name).clamp(1, QUEUES);
+    let count = socket::queues(&iface.name);
     let mut notes = Vec::new();
     let mut sockets = Vec::new();
-    for queue in 0..queues {
-        let sends = if queue == 0 { SEND_FRAMES } else { 0 };
+    for queue in 0..count.receive {
+        let sends = if queue == 0 || (queue as usize) < senders && queue < count.send { SEND_FRAMES } else { 0 };
         let umem = Umem::map(&iface.name, chunk, RECEIVE_FRAMES + sends)?;
         sockets.push(Socket::open(iface, queue, Arc::new(umem), sends)?);
     }
@@ -85,21 +87,18 @@ pub fn open(iface: &Interface) -> Result<Opened, PortError> {
     } else {
         "AF_XDP with a copy of each frame: this driver cannot do without".into()
     });
-    let mut sender = None;
-    let mut receivers = Vec::new();
+    let mut senders = Vec::new();
+    let mut queues = Vec::new();
     for socket in sockets {
         let (tx, rx) = socket.halves();
-        sender = sender.or(tx);
-        receivers.push(rx);
+        senders.extend(tx.map(|half| Tx::new(iface, half)));
+        queues.push(rx);
     }
-    let sender = sender.map(|half| Tx::new(iface, half)).ok_or_else(|| PortError::Unsupported {
-        iface: iface.name.clone(),
-        what: "no queue to send on".into(),
-        remedy: "use the af_packet back end".into(),
-    })?;
-    let receiver = Program::attach(iface, receivers.iter().map(receive::Queue::descriptor)).map(|program| {
+    let receivers = Program::attach(iface, queues.iter().map(receive::Queue::descriptor)).map(|program| {
         notes.extend(program.note());
-        Rx::new(&iface.name, receivers, program)
+        let program = Arc::new(program);
+        let numbered = (0..).zip(queues);
+        numbered.map(|(number, queue)| Rx::new(&iface.name, number, queue, Arc::clone(&program))).collect()
     });
-    Ok(Opened { sender, receiver, zero_copy, notes })
+    Ok(Opened { senders, receivers, zero_copy, notes })
 }

@@ -48,11 +48,11 @@ impl Program {
         Ok(Self { bpf, iface: name.to_owned(), generic, _link: link })
     }
 
-    /// Frames that were left to the host so far.
-    pub fn passed(&self) -> Result<u64, PortError> {
+    /// Frames of a receive queue that were left to the host so far.
+    pub fn passed(&self, queue: u32) -> Result<u64, PortError> {
         let map = self.bpf.map("passed").ok_or_else(|| missing(&self.iface))?;
         let counts: PerCpuArray<_, u64> = map.try_into().map_err(|_| missing(&self.iface))?;
-        let counts = counts.get(&0, 0).map_err(|e| {
+        let counts = counts.get(&queue, 0).map_err(|e| {
             let source = errno(&e).map_or_else(|| io::Error::other(e.to_string()), io::Error::from_raw_os_error);
             PortError::from_call("bpf(BPF_MAP_LOOKUP_ELEM)", &self.iface, source)
         })?;

@@ -3,17 +3,15 @@
 use super::memory::Umem;
 use super::program::Program;
 use super::rings::{Consumer, Producer};
-use super::socket::get_option;
 use crate::clock;
 use crate::error::PortError;
 use crate::port::{Arrived, BurstReceiver};
 use crate::sys;
 use dutlab_units::Nanos;
-use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-/// Frames that are taken from one queue before the next one has its turn.
+/// Frames that are taken before the kernel gets their buffers back.
 const TURN: u32 = 256;
 /// What our program writes in front of a frame: this number, then the time (`engine/bpf/afxdp.bpf.c`).
 const STAMPED: u64 = 0x646c_2d73_7461_6d70;
@@ -26,8 +24,6 @@ pub struct Queue {
     umem: Arc<Umem>,
     rx: Consumer<libc::xdp_desc>,
     fill: Producer<u64>,
-    /// Frames that had been dropped when the trial began.
-    before: u64,
 }
 
 impl Queue {
@@ -37,7 +33,7 @@ impl Queue {
         rx: Consumer<libc::xdp_desc>,
         fill: Producer<u64>,
     ) -> Self {
-        Self { fd, umem, rx, fill, before: 0 }
+        Self { fd, umem, rx, fill }
     }
 
     /// The socket's descriptor.
@@ -89,7 +85,7 @@ impl Queue {
     fn dropped(&self, iface: &str) -> Result<u64, PortError> {
         // SAFETY: plain numbers.
         let mut s: libc::xdp_statistics = unsafe { std::mem::zeroed() };
-        get_option(&self.fd, libc::XDP_STATISTICS, &mut s)
+        sys::get_option(&self.fd, libc::SOL_XDP, libc::XDP_STATISTICS, &mut s)
             .map_err(|e| PortError::from_call("getsockopt(XDP_STATISTICS)", iface, e))?;
         Ok(s.rx_dropped + s.rx_ring_full)
     }
@@ -103,51 +99,36 @@ fn stamp(memory: std::ptr::NonNull<u8>, desc: &libc::xdp_desc) -> Option<Nanos> 
     (stamped == STAMPED).then_some(Nanos(at))
 }
 
-/// The receiving half of an `AF_XDP` port: all its queues.
+/// One receive queue of an `AF_XDP` port.
 pub struct Rx {
     iface: String,
-    queues: Vec<Queue>,
-    program: Program,
+    /// Its number.
+    number: u32,
+    queue: Queue,
+    /// Attached for as long as a queue of the port is there.
+    program: Arc<Program>,
+    /// Frames that had been dropped when the trial began.
+    dropped: u64,
     /// Frames that had been left to the host when the trial began.
     passed: u64,
 }
 
 impl Rx {
-    pub(super) fn new(iface: &str, queues: Vec<Queue>, program: Program) -> Self {
-        Self { iface: iface.to_owned(), queues, program, passed: 0 }
+    pub(super) fn new(iface: &str, number: u32, queue: Queue, program: Arc<Program>) -> Self {
+        Self { iface: iface.to_owned(), number, queue, program, dropped: 0, passed: 0 }
     }
 
     fn wait(&self, wait: Nanos) -> Result<(), PortError> {
-        let mut polls: Vec<_> = self
-            .queues
-            .iter()
-            .map(|q| libc::pollfd { fd: q.fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
-            .collect();
-        let ms = i32::try_from(wait.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
-        // SAFETY: `polls` is as many pollfds as is said.
-        let status = unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, ms) };
-        if status < 0 {
-            let error = io::Error::last_os_error();
-            return match error.raw_os_error() {
-                Some(libc::EINTR) => Ok(()),
-                _ => Err(PortError::from_call("poll", &self.iface, error)),
-            };
-        }
         // A socket whose interface is gone reports nothing here; it has to be asked.
-        if status == 0 {
-            for queue in &self.queues {
-                sys::pending_error(&queue.fd, "poll", &self.iface)?;
-            }
+        if sys::poll(&self.queue.fd, wait, &self.iface)? == 0 {
+            sys::pending_error(&self.queue.fd, "poll", &self.iface)?;
         }
         Ok(())
     }
 
     fn drain(&mut self, take: &mut dyn FnMut(Arrived<'_>)) -> usize {
-        let mut count = 0;
-        for queue in &mut self.queues {
-            count += queue.drain(take) as usize;
-            queue.wake();
-        }
+        let count = self.queue.drain(take) as usize;
+        self.queue.wake();
         count
     }
 }
@@ -155,10 +136,8 @@ impl Rx {
 impl BurstReceiver for Rx {
     fn begin(&mut self) -> Result<(), PortError> {
         while self.drain(&mut |_| {}) > 0 {}
-        self.passed = self.program.passed()?;
-        for queue in &mut self.queues {
-            queue.before = queue.dropped(&self.iface)?;
-        }
+        self.passed = self.program.passed(self.number)?;
+        self.dropped = self.queue.dropped(&self.iface)?;
         Ok(())
     }
 
@@ -172,10 +151,10 @@ impl BurstReceiver for Rx {
     }
 
     fn dropped(&mut self) -> Result<u64, PortError> {
-        self.queues.iter().map(|q| Ok(q.dropped(&self.iface)?.saturating_sub(q.before))).sum()
+        Ok(self.queue.dropped(&self.iface)?.saturating_sub(self.dropped))
     }
 
     fn passed(&mut self) -> Result<u64, PortError> {
-        Ok(self.program.passed()?.saturating_sub(self.passed))
+        Ok(self.program.passed(self.number)?.saturating_sub(self.passed))
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Indices count on for ever and wrap at 2^32; the place in the ring is the index modulo its size, a power of two.
 
-use super::memory::Mapping;
 use crate::error::PortError;
+use crate::mapping::Mapping;
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -3,7 +3,7 @@
 use super::memory::Umem;
 use super::receive::Queue;
 use super::rings::{Consumer, Place, Producer};
-use super::{HEADROOM, RECEIVE_FRAMES};
+use super::{HEADROOM, QUEUES, RECEIVE_FRAMES};
 use crate::error::PortError;
 use crate::iface::Interface;
 use crate::sys;
@@ -121,20 +121,9 @@ impl Socket {
 fn offsets(fd: &OwnedFd, name: &str) -> Result<libc::xdp_mmap_offsets, PortError> {
     // SAFETY: plain numbers.
     let mut offsets: libc::xdp_mmap_offsets = unsafe { std::mem::zeroed() };
-    get_option(fd, libc::XDP_MMAP_OFFSETS, &mut offsets)
+    sys::get_option(fd, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, &mut offsets)
         .map_err(|e| PortError::from_call("getsockopt(XDP_MMAP_OFFSETS)", name, e))?;
     Ok(offsets)
-}
-
-/// Reads an option of an `AF_XDP` socket into plain numbers.
-pub fn get_option<T: Copy>(fd: &OwnedFd, option: libc::c_int, value: &mut T) -> io::Result<()> {
-    #[expect(clippy::cast_possible_truncation, reason = "options are a few bytes long")]
-    let mut length = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes to `value`, which is plain numbers.
-    let status = unsafe {
-        libc::getsockopt(fd.as_raw_fd(), libc::SOL_XDP, option, std::ptr::from_mut(value).cast(), &raw mut length)
-    };
-    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Binds to a queue, without a copy if the driver can; says whether it can. A socket that was just closed lets go of its
@@ -193,19 +182,32 @@ fn bind_error(iface: &Interface, queue: u32, e: io::Error) -> PortError {
     }
 }
 
-/// Receive queues in use, as the driver says; 1 if it says nothing.
-pub fn receive_queues(name: &str) -> u32 {
+/// Queues of an interface.
+#[derive(Debug, Clone, Copy)]
+pub struct Queues {
+    /// Those that receive.
+    pub receive: u32,
+    /// Those that send.
+    pub send: u32,
+}
+
+/// Queues in use, as the driver says; one each if it says nothing.
+pub fn queues(name: &str) -> Queues {
     const GET_CHANNELS: u32 = 0x3c; // ETHTOOL_GCHANNELS of linux/ethtool.h
+    const ONE: Queues = Queues { receive: 1, send: 1 };
     let (Ok(fd), Ok(name)) = (sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0, name), CString::new(name)) else {
-        return 1;
+        return ONE;
     };
     // struct ethtool_channels: cmd, max_{rx,tx,other,combined}, {rx,tx,other,combined}_count.
     let mut channels = [0_u32; 9];
     channels[0] = GET_CHANNELS;
     // SAFETY: `channels` is a whole ethtool_channels.
     match unsafe { sys::ethtool(&fd, &name, channels.as_mut_ptr().cast()) } {
-        Ok(()) => channels[5] + channels[8],
-        Err(_) => 1,
+        Ok(()) => Queues {
+            receive: (channels[5] + channels[8]).clamp(1, QUEUES),
+            send: (channels[6] + channels[8]).clamp(1, QUEUES),
+        },
+        Err(_) => ONE,
     }
 }
 

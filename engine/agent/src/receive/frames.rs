@@ -1,0 +1,216 @@
+//! Frames that we account for one by one: those of one queue on this thread, those of several on a thread each.
+//!
+//! Reading a frame and verifying its checksums is most of the work, and is done by the thread of its queue. What is left is
+//! the ledger, of which there is one: it gets the frames of all queues in the order of their arrival, so that order,
+//! duplicates and latency are as exact as on one queue.
+
+use super::{Job, WAIT, publish};
+use dutlab_measure::{Account, Arrival, InOrder};
+use dutlab_port::{BurstReceiver, PortError, clock, cpu};
+use dutlab_units::Nanos;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+/// After the stop, frames that the kernel still holds are waited for this long; a ring hands them over within 2 ms.
+const LAST_WAIT: Nanos = Nanos(5_000_000);
+/// After the stop, receiving ends at the latest after this, even if foreign frames never cease.
+const LAST: Nanos = Nanos(100_000_000);
+/// A queue's thread passes on what it has this long after it did last: a thread is not woken for each frame.
+const PASS_ON: Nanos = Nanos(5_000_000);
+/// Or as soon as it has so many.
+const BATCH: usize = 1024;
+/// Batches on their way; beyond this a queue's thread waits, and its queue drops, which is counted.
+const ON_THE_WAY: usize = 64;
+/// A queue that is empty now may still hand over frames that arrived this long ago: the kernel stamps a frame before it
+/// shows it.
+const UNSEEN: Nanos = Nanos(10_000_000);
+
+/// Receives until it is told to stop. The receivers have begun already.
+pub fn receive(queues: &mut [Box<dyn BurstReceiver>], job: &Job, account: &mut Account) -> Result<(), PortError> {
+    match queues {
+        [one] => {
+            cpu::pin_to_nth(&job.cpus, 0);
+            take_all(one.as_mut(), job, &mut Here { job, account })
+        }
+        several => on_threads(several, job, account),
+    }
+}
+
+fn on_threads(queues: &mut [Box<dyn BurstReceiver>], job: &Job, account: &mut Account) -> Result<(), PortError> {
+    let mut merge = Merge { job, account, order: InOrder::new(queues.len()), dropped: vec![0; queues.len()] };
+    let (tell, batches) = sync_channel(ON_THE_WAY);
+    thread::scope(|scope| {
+        let threads: Vec<_> = queues
+            .iter_mut()
+            .enumerate()
+            .map(|(number, rx)| {
+                let mut queue = Queue::new(number, tell.clone());
+                scope.spawn(move || {
+                    cpu::pin_to_nth(&job.cpus, number);
+                    take_all(rx.as_mut(), job, &mut queue)
+                })
+            })
+            .collect();
+        drop(tell);
+        merge.run(&batches);
+        // All have ended: they dropped their ends of the channel.
+        let ends = threads.into_iter().map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        ends.fold(Ok(()), Result::and)
+    })
+}
+
+/// Who gets the frames of a queue.
+trait Taker {
+    /// A frame arrived.
+    fn take(&mut self, arrival: Arrival);
+
+    /// A look at the queue is over; it began at `from` and ended at `now`. If it was `silent`, there was no frame.
+    fn looked(&mut self, from: Nanos, now: Nanos, silent: bool);
+
+    /// So many frames were dropped for want of room since the trial began.
+    fn dropped(&mut self, now: Nanos, count: u64);
+}
+
+/// Takes frames until receiving has been ended, and none come any more.
+fn take_all<T: Taker>(rx: &mut dyn BurstReceiver, job: &Job, taker: &mut T) -> Result<(), PortError> {
+    let mut last = None;
+    let mut counted = Nanos::ZERO;
+    let mut from = clock::monotonic();
+    loop {
+        let wait = if last.is_some() { LAST_WAIT } else { WAIT };
+        let n = rx.receive(wait, &mut |a| taker.take(Arrival::read(a.bytes, a.length, a.at)))?;
+        let now = clock::monotonic();
+        taker.looked(from, now, n == 0);
+        if now.since(counted) >= WAIT {
+            counted = now;
+            taker.dropped(now, rx.dropped()?);
+        }
+        match last {
+            None if job.end.is_stopped() => last = Some(now + LAST),
+            Some(last) if n == 0 || now > last => break,
+            _ => {}
+        }
+        from = now;
+    }
+    taker.dropped(clock::monotonic(), rx.dropped()?);
+    Ok(())
+}
+
+/// Enters frames into the account as they come.
+struct Here<'a> {
+    job: &'a Job,
+    account: &'a mut Account,
+}
+
+impl Taker for Here<'_> {
+    #[inline]
+    fn take(&mut self, arrival: Arrival) {
+        self.account.drain(self.job.end.late_from());
+        self.account.arrive(&arrival);
+    }
+
+    fn looked(&mut self, _: Nanos, _: Nanos, _: bool) {}
+
+    fn dropped(&mut self, now: Nanos, count: u64) {
+        publish(&self.job.live, now, self.account, count);
+    }
+}
+
+/// What a queue's thread passes on.
+struct Batch {
+    queue: usize,
+    arrivals: Vec<Arrival>,
+    /// Nothing that arrived before is to come.
+    until: Nanos,
+    /// Frames that the queue dropped so far.
+    dropped: u64,
+}
+
+/// Passes the frames of a queue on, in batches.
+struct Queue {
+    batch: Batch,
+    tell: SyncSender<Batch>,
+    passed_on: Nanos,
+}
+
+impl Queue {
+    fn new(queue: usize, tell: SyncSender<Batch>) -> Self {
+        let batch = Batch { queue, arrivals: Vec::with_capacity(BATCH), until: Nanos::ZERO, dropped: 0 };
+        Self { batch, tell, passed_on: Nanos::ZERO }
+    }
+
+    fn pass_on(&mut self) {
+        let arrivals = std::mem::replace(&mut self.batch.arrivals, Vec::with_capacity(BATCH));
+        // The other end hears until all queues have ended.
+        let _ = self.tell.send(Batch { arrivals, ..self.batch });
+    }
+}
+
+impl Taker for Queue {
+    #[inline]
+    fn take(&mut self, arrival: Arrival) {
+        self.batch.until = arrival.at();
+        self.batch.arrivals.push(arrival);
+        if self.batch.arrivals.len() >= BATCH {
+            self.pass_on();
+        }
+    }
+
+    fn looked(&mut self, from: Nanos, now: Nanos, silent: bool) {
+        if silent {
+            self.batch.until = self.batch.until.max(from - UNSEEN);
+        }
+        if now.since(self.passed_on) >= PASS_ON {
+            self.passed_on = now;
+            self.pass_on();
+        }
+    }
+
+    fn dropped(&mut self, _: Nanos, count: u64) {
+        self.batch.dropped = count;
+    }
+}
+
+/// A queue that has ended, however it did, holds up no other.
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.batch.until = Nanos::NEVER;
+        self.pass_on();
+    }
+}
+
+/// The account of several queues.
+struct Merge<'a> {
+    job: &'a Job,
+    account: &'a mut Account,
+    order: InOrder<Arrival>,
+    dropped: Vec<u64>,
+}
+
+impl Merge<'_> {
+    /// Enters what all queues pass on, until they have ended.
+    fn run(&mut self, batches: &Receiver<Batch>) {
+        let mut published = Nanos::ZERO;
+        for Batch { queue, arrivals, until, dropped } in batches {
+            for arrival in arrivals {
+                self.order.arrive(queue, arrival.at(), arrival);
+            }
+            self.order.until(queue, until);
+            self.dropped[queue] = dropped;
+            self.order.release(|arrival| {
+                self.account.drain(self.job.end.late_from());
+                self.account.arrive(&arrival);
+            });
+            let now = clock::monotonic();
+            if now.since(published) >= WAIT {
+                published = now;
+                self.publish(now);
+            }
+        }
+        self.publish(clock::monotonic());
+    }
+
+    fn publish(&mut self, now: Nanos) {
+        publish(&self.job.live, now, self.account, self.dropped.iter().sum());
+    }
+}
