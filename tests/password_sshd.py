@@ -14,23 +14,29 @@ from dutlab.labs import inside, sshd
 from processes import eventually
 
 USER, USER_ID = "dutlab-tester", 54321
-_ASKS = """
-PasswordAuthentication yes
-PubkeyAuthentication no
-"""
+_ASKS = {
+    "password": "PasswordAuthentication yes\nPubkeyAuthentication no\n",
+    # As FreeBSD's sshd does from the start: PAM asks, in the words of PAM (RFC 4256).
+    "keyboard-interactive": "KbdInteractiveAuthentication yes\nPasswordAuthentication no\nPubkeyAuthentication no\nUsePAM yes\n",
+}
+_PAM = "auth required pam_unix.so\naccount required pam_unix.so\nsession required pam_permit.so\n"
 _START = """
 mount --bind "$1/passwd" /etc/passwd
 mount --bind "$1/shadow" /etc/shadow
+[ ! -e /etc/pam.d/sshd ] || mount --bind "$1/pam" /etc/pam.d/sshd
 exec setsid --wait "$2" -f "$1/sshd-box.conf" -E "$1/box.log"
 """
 
 
-def start(folder: Path, namespace: str, password: str) -> Path:
-    """Listens in `namespace` and knows one user more than the machine. Returns the ssh_config of host `box`, which names no key."""
+def start(folder: Path, namespace: str, password: str, *, asks: str = "password") -> Path:
+    """Listens in `namespace`, knows one user more than the machine and `asks` by a method of RFC 4252 or 4256.
+
+    Returns the ssh_config of host `box`, which names no key.
+    """
     door = sshd.Door("box", namespace, "127.0.0.1", via=namespace)
     sshd.write_files(folder, [door])
     server = folder / "sshd-box.conf"
-    server.write_text(_ASKS + server.read_text())  # of a setting that stands twice, sshd takes the first
+    server.write_text(_ASKS[asks] + server.read_text())  # of a setting that stands twice, sshd takes the first
     home = folder / "home"
     home.mkdir()
     os.chown(home, USER_ID, USER_ID)
@@ -42,6 +48,7 @@ def start(folder: Path, namespace: str, password: str) -> Path:
     (folder / "passwd").write_text(f"{Path('/etc/passwd').read_text()}{USER}:x:{USER_ID}:{USER_ID}::{home}:/bin/sh\n")
     (folder / "shadow").write_text(f"{USER}:{hashed}:19000:0:99999:7:::\n")
     (folder / "shadow").chmod(0o600)
+    (folder / "pam").write_text(_PAM)
     Path("/run/sshd").mkdir(exist_ok=True)
     program = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin")
     assert program is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,11 +31,14 @@ LOOK = "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\
 
 
 @pytest.fixture
-def door(namespace: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The ssh_config of a server that asks for SECRET."""
+def door(request: pytest.FixtureRequest, namespace: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The ssh_config of a server that asks for SECRET, by the method that is the parameter."""
     need("sshd", have_sshd())
+    need("openssl", shutil.which("openssl") is not None)
+    asks = getattr(request, "param", "password")
+    need("pam", asks == "password" or Path("/etc/pam.d/sshd").exists())
     subprocess.run(["ip", "-n", namespace, "link", "set", "dev", "lo", "up"], check=True)
-    yield start(tmp_path_factory.mktemp("ssh") / "files", namespace, SECRET)
+    yield start(tmp_path_factory.mktemp("ssh") / "files", namespace, SECRET, asks=asks)
     stop(namespace)
 
 
@@ -69,7 +73,11 @@ async def test_a_password_comes_from_its_variable_and_is_shown_by_nobody(login: 
     assert SECRET not in repr(login) + repr(host.login) + repr(done)
 
 
-async def test_a_wrong_password_is_refused_and_not_repeated(login: Login) -> None:
+@pytest.mark.parametrize("door", ["password", "keyboard-interactive"], indirect=True)
+async def test_both_ways_to_ask_are_answered_and_a_wrong_password_is_not_repeated(login: Login) -> None:
+    host = SshHost(login)
+    assert (await host.run(["id", "-un"])).text == f"{USER}\n"
+    await host.close()
     wrong = await refused(replace(login, environment={"DUTLAB_PASSWORD_BOX": SECRET[::-1]}))
     assert "no key or password was accepted" in wrong
     assert SECRET[::-1] not in wrong
