@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
 import pytest
 
-from capability import have_netns, need
 from dutlab import labs
 from dutlab.cli.console import Console
 from dutlab.errors import ToolMissing
@@ -73,13 +72,6 @@ class SpeaksFreebsd(NetnsHost):
 
     def _absent(self, argv: Sequence[str]) -> Done | None:
         return None if (self.programs / argv[0]).exists() else super()._absent(argv)
-
-
-@pytest.fixture
-async def lab(label: str) -> AsyncIterator[labs.Lab]:
-    need("netns", have_netns())
-    yield await labs.up("three-node", label=label)
-    await labs.down(label)
 
 
 @pytest.fixture

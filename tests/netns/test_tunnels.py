@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from capability import have_esp, have_netns, have_strongswan, need
+from capability import have_esp, have_strongswan, need
 from dutlab import labs
 from dutlab.cli.console import Console
 from dutlab.dut import family
@@ -28,21 +28,6 @@ from dutlab.spec.loader import load_experiment
 from dutlab.tools.engine import Engine, find_engine
 
 NOTHING = Held({}, 0)
-
-
-@pytest.fixture
-async def lab(label: str) -> AsyncIterator[labs.Lab]:
-    need("netns", have_netns())
-    yield await labs.up("three-node", label=label)
-    await labs.down(label)
-
-
-@pytest.fixture
-async def hosts(lab: labs.Lab) -> AsyncIterator[dict[str, Host]]:
-    hosts = lab.hosts()
-    yield hosts
-    for host in hosts.values():
-        await host.close()
 
 
 @pytest.mark.parametrize("mode", ["ipsec", "ipsec-cbc"])
