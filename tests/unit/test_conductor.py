@@ -92,6 +92,11 @@ def test_every_fault_of_every_file_is_told_at_once():
     ]
 
 
+def test_a_file_of_another_kind_is_one_fault_not_one_a_line():
+    _, faults = parse_ini("experiment: x\nfactors:\n  mode: [router]\n", "e.yaml")
+    assert [str(f) for f in faults] == ["e.yaml:1:1: file: 'experiment: x' stands before the first [section]"]
+
+
 def test_a_coordinators_file_without_hosts_is_told():
     assert "missing" in read_test("[Test]\ntrials: 1\n", "c.cfg", lambda _: "").faults[0].what
 

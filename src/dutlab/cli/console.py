@@ -14,6 +14,7 @@ from dutlab.cli.told import tell
 from dutlab.dut.mode import Check
 from dutlab.errors import InputError
 from dutlab.plan.trials import Plan, Trial
+from dutlab.report.words import plural
 from dutlab.spec.workloads.rfc2544 import variant_of
 from dutlab.store.record import TrialRecord
 from dutlab.units import si
@@ -38,7 +39,7 @@ class Console:
     def began(self, folder: Path, plan: Plan, done: int) -> None:
         self._total, self._done = len(plan.trials), done
         there = f", {done} of them done before" if done else ""
-        self._line(f"{folder}: {self._total} trials{there}, about {_minutes(plan.estimate_s)}; order seed {plan.seed}")
+        self._line(f"{folder}: {plural(self._total, 'trial')}{there}, about {_minutes(plan.estimate_s)}; order seed {plan.seed}")
 
     def mode(self, name: str, checks: Sequence[Check]) -> None:
         failed = [c for c in checks if not c.passed]
@@ -52,7 +53,8 @@ class Console:
         size = f" {cell.params['frame_size']}" if "frame_size" in cell.params else ""
         pair = f" {cell.params['client']} to {cell.params['server']}" if "client" in cell.params else ""
         variant = f", {words}," if (words := variant_of(cell.params)) else ""
-        what = f"{cell.mode} {cell.workload}{size}{pair} {cell.link_label}{variant}"
+        link = f" {cell.link_label}" if cell.links else ""
+        what = f"{cell.mode} {cell.workload}{size}{pair}{link}{variant}"
         text = f"[{self._done}/{self._total}] {what} #{cell.repeat}: {_headline(record)}"
         if record.status == "measured" and self._renews:
             tell(f"\r\033[K{text[: self._width]}", end="\n" if self._done == self._total else "")
@@ -89,7 +91,7 @@ def _headline(record: TrialRecord) -> str:
     if "loss_ratio" in figures:
         found.append(f"loss {figures['loss_ratio']:.3%}")
     severe = [d.text for d in record.doubts if d.grade == "severe"]
-    return ", ".join(found + severe)
+    return ", ".join(found + severe) or "measured"
 
 
 def _minutes(seconds: float) -> str:

@@ -62,7 +62,7 @@ def list_(*, as_json: bool) -> None:
         click.echo(json.dumps([asdict(s) for s in standing], indent=2))
         return
     if not standing:
-        click.echo("no lab stands")
+        click.echo("no lab stands" if os.geteuid() == 0 else "no lab of yours stands; root's are shown by `sudo dutlab lab list`")
     for s in standing:
         state = "stands" if s.complete else "being built" if s.owner_alive else "left half built: take it down"
         click.echo(f"{s.label}  {s.lab}  {state}  {' '.join(dict.fromkeys(s.namespaces.values()))}")

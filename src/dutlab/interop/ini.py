@@ -60,7 +60,8 @@ def parse_ini(text: str, file: str) -> tuple[dict[str, Section], list[Fault]]:
             lines.setdefault(found["name"], number)
             indent = depth
         elif here is None:
-            faults.append(Fault(file, number, depth + 1, "file", f"{stripped[:60]!r} stands before the first [section]"))
+            if not faults:  # one cause, however many lines
+                faults.append(Fault(file, number, depth + 1, "file", f"{stripped[:60]!r} stands before the first [section]"))
         elif (entry := _KEY.match(stripped)) and entry["key"]:
             here.append(_Open(entry["key"].lower(), [entry["value"]], number))
             indent = depth
