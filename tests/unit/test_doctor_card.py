@@ -122,7 +122,12 @@ def test_flow_control_is_undone_as_it_was() -> None:
 
 def test_a_module_beyond_its_limits_is_told_in_its_own_words() -> None:
     said = "rx power of lane 0 is -12.40 dBm, below its low warning threshold -11.10 dBm"
-    assert said in only(found_on(with_card("e1", optic={"findings": [said]})), "weak-optics").what
+    read = {"Linux": "ethtool -m e1", "FreeBSD": "ifconfig -vvv e1", "OpenBSD": "ifconfig e1 sff"}
+    for system, command in read.items():
+        facts = with_card("e1", optic={"findings": [said]})
+        facts["sink"]["kernel"] = {"name": system}
+        found = only(found_on(facts), "weak-optics")
+        assert said in found.what and found.evidence[0].read == command
 
 
 def test_a_port_of_bsd_is_cured_in_the_words_of_its_system() -> None:

@@ -46,6 +46,14 @@ def read_link(p: Patient, host: str, address: object) -> str:
     return f"pcidump -v {address}" if p.text(host, "kernel", "name") == _OPENBSD else f"pciconf -lc pci{address}"
 
 
+def read_optic(p: Patient, port: Port) -> str:
+    """The command that tells of a port's transceiver."""
+    if not is_bsd(p, port.host):
+        return shell("ethtool", "-m", port.interface)
+    openbsd = p.text(port.host, "kernel", "name") == _OPENBSD
+    return shell("ifconfig", port.interface, "sff") if openbsd else shell("ifconfig", "-vvv", port.interface)
+
+
 def read_neighbours(p: Patient, port: Port) -> str:
     """The command that shows the neighbours of a port."""
     return "arp -an" if is_bsd(p, port.host) else shell("ip", "-s", "neigh", "show", "dev", port.interface)

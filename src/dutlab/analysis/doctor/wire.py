@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from dutlab.analysis.doctor.commands import fix_link, is_bsd, negotiate, read
+from dutlab.analysis.doctor.commands import fix_link, is_bsd, negotiate, read, read_optic
 from dutlab.analysis.doctor.finding import Evidence, Finding, Price, Step, shell, unknown_price
 from dutlab.analysis.doctor.patient import Link, Patient, Port, whole
 
@@ -20,7 +20,7 @@ def optics(p: Patient) -> Iterator[Finding]:
                 f"the transceiver is outside its own limits: {said}",
                 unknown_price("beyond its limits no standard bounds how many bits a module gets wrong; each costs a frame"),
                 (str(port),),
-                (Evidence(port.host, shell("ethtool", "-m", port.interface), str(said)),),
+                (Evidence(port.host, read_optic(p, port), str(said)),),
                 (Step(port.host, "by hand: clean the connectors, look for tight bends, then try another module and another fibre"),),
                 (Step(port.host, "by hand: put the module back"),),
             )

@@ -50,20 +50,7 @@ def of_cmis(page00: bytes, page01: bytes = b"", page02: bytes = b"", page11: byt
         raise ValueError(f"page 00h has {len(page00)} bytes with the lower memory; {PAGE_BYTES} are needed")
     state = page00[3] >> 1 & 7
     copper = page00[212] >= _COPPER
-    values: dict[str, tuple[float, ...]] = {}
-    limits: dict[str, dict[str, float]] = {}
-    if len(page01) >= HALF and not page00[2] & _FLAT:
-        of_module, of_lanes = page01[159 - HALF], page01[160 - HALF]
-        times = 1 << min(of_lanes >> 3 & 3, 2)  # of the bias; ethtool divides by it, and by that of its thresholds too
-        for quantity, (at, threshold_at, bit) in _OF_MODULE.items():
-            if of_module & bit:
-                values[quantity] = (scaled(quantity, page00, at),)
-                limits |= _limits(quantity, page02, threshold_at, 1)
-        for quantity, (at, threshold_at, bit) in _OF_LANES.items():
-            if of_lanes & bit and len(page11) >= HALF and state == _READY:
-                factor = times if quantity == "tx_bias_ma" else 1
-                values[quantity] = tuple(factor * scaled(quantity, page11, at - HALF + 2 * n) for n in range(_lanes(page00[210])))
-                limits |= _limits(quantity, page02, threshold_at, factor)
+    values, limits = _measured(page00, page01, page02, page11 if state == _READY else b"")
     wavelength = int.from_bytes(page01[138 - HALF : 140 - HALF], "big") / 20 if len(page01) >= HALF and not copper else 0.0
     return Optic(
         form=CMIS_FORMS.get(page00[0], ""),
@@ -93,6 +80,28 @@ def lanes_there(values: Mapping[str, tuple[float, ...]], state: int | None) -> t
     if lit not in _LANE_COUNTS or all(len(of) <= lit for of in printed):
         return dict(values), ""
     return {q: of[:lit] if q in _OF_LANES else of for q, of in values.items()}, f"all after lane {lit - 1} measure nothing: taken as absent"
+
+
+def _measured(
+    page00: bytes, page01: bytes, page02: bytes, page11: bytes
+) -> tuple[dict[str, tuple[float, ...]], dict[str, dict[str, float]]]:
+    """Values and limits of what the module says that it measures, as far as its pages are there."""
+    values: dict[str, tuple[float, ...]] = {}
+    limits: dict[str, dict[str, float]] = {}
+    if len(page01) < HALF or page00[2] & _FLAT:
+        return values, limits
+    of_module, of_lanes = page01[159 - HALF], page01[160 - HALF]
+    times = 1 << min(of_lanes >> 3 & 3, 2)  # of the bias; ethtool divides by it, and by that of its thresholds too
+    for quantity, (at, threshold_at, bit) in _OF_MODULE.items():
+        if of_module & bit:
+            values[quantity] = (scaled(quantity, page00, at),)
+            limits |= _limits(quantity, page02, threshold_at, 1)
+    for quantity, (at, threshold_at, bit) in _OF_LANES.items():
+        if of_lanes & bit and len(page11) >= HALF:
+            factor = times if quantity == "tx_bias_ma" else 1
+            values[quantity] = tuple(factor * scaled(quantity, page11, at - HALF + 2 * n) for n in range(_lanes(page00[210])))
+            limits |= _limits(quantity, page02, threshold_at, factor)
+    return values, limits
 
 
 def _limits(quantity: str, page02: bytes, at: int, factor: int) -> dict[str, dict[str, float]]:
