@@ -10,6 +10,7 @@ use dutlab_port::{BurstReceiver, PortError, clock, cpu};
 use dutlab_units::Nanos;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
+use std::time::Duration;
 
 /// After the stop, frames that the kernel still holds are waited for this long; a ring hands them over within 2 ms.
 const LAST_WAIT: Nanos = Nanos(5_000_000);
@@ -19,6 +20,11 @@ const LAST: Nanos = Nanos(100_000_000);
 const PASS_ON: Nanos = Nanos(5_000_000);
 /// Or as soon as it has so many.
 const BATCH: usize = 1024;
+/// After fewer frames than this a queue's thread sleeps for [`NAP`] before it looks again: many threads that are woken for each
+/// frame would take more time than the frames. Frames have been stamped by then, and a queue has room for thousands.
+const FEW: usize = 64;
+/// See [`FEW`].
+const NAP: Duration = Duration::from_micros(200);
 /// Batches on their way; beyond this a queue's thread waits, and its queue drops, which is counted.
 const ON_THE_WAY: usize = 64;
 /// A queue that is empty now may still hand over frames that arrived this long ago: the kernel stamps a frame before it
@@ -64,8 +70,8 @@ trait Taker {
     /// A frame arrived.
     fn take(&mut self, arrival: Arrival);
 
-    /// A look at the queue is over; it began at `from` and ended at `now`. If it was `silent`, there was no frame.
-    fn looked(&mut self, from: Nanos, now: Nanos, silent: bool);
+    /// A look at the queue is over, which began at `from`, ended at `now` and gave `count` frames.
+    fn looked(&mut self, from: Nanos, now: Nanos, count: usize);
 
     /// So many frames were dropped for want of room since the trial began.
     fn dropped(&mut self, now: Nanos, count: u64);
@@ -80,7 +86,7 @@ fn take_all<T: Taker>(rx: &mut dyn BurstReceiver, job: &Job, taker: &mut T) -> R
         let wait = if last.is_some() { LAST_WAIT } else { WAIT };
         let n = rx.receive(wait, &mut |a| taker.take(Arrival::read(a.bytes, a.length, a.at)))?;
         let now = clock::monotonic();
-        taker.looked(from, now, n == 0);
+        taker.looked(from, now, n);
         if now.since(counted) >= WAIT {
             counted = now;
             taker.dropped(now, rx.dropped()?);
@@ -109,7 +115,7 @@ impl Taker for Here<'_> {
         self.account.arrive(&arrival);
     }
 
-    fn looked(&mut self, _: Nanos, _: Nanos, _: bool) {}
+    fn looked(&mut self, _: Nanos, _: Nanos, _: usize) {}
 
     fn dropped(&mut self, now: Nanos, count: u64) {
         publish(&self.job.live, now, self.account, count);
@@ -156,13 +162,16 @@ impl Taker for Queue {
         }
     }
 
-    fn looked(&mut self, from: Nanos, now: Nanos, silent: bool) {
-        if silent {
+    fn looked(&mut self, from: Nanos, now: Nanos, count: usize) {
+        if count == 0 {
             self.batch.until = self.batch.until.max(from - UNSEEN);
         }
         if now.since(self.passed_on) >= PASS_ON {
             self.passed_on = now;
             self.pass_on();
+        }
+        if (1..FEW).contains(&count) {
+            thread::sleep(NAP);
         }
     }
 
