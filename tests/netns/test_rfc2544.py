@@ -106,6 +106,20 @@ async def test_broadcast_frames_are_sent_beside_the_others_and_counted_by_nobody
             await host.close()
 
 
+async def test_frames_leave_in_bursts_at_their_mean_rate(lab):
+    hosts = lab.hosts()
+    engine = Engine(hosts, lab.testbed, lab.cpus, str(find_engine()))
+    try:
+        (flow,) = (await engine.offer(Offer(("a",), frame_mix(512), Pps(1000), Seconds(1.0), burst_frames=50))).flows
+        assert flow.asked_frames == 1000 and flow.balances
+        assert flow.gaps is not None and flow.gaps.p50_ns < 1_000_000, "back to back, where evenly would be 1 ms"
+        assert flow.gaps.max_ns > 30_000_000, "and a burst each 50 ms"
+    finally:
+        await engine.close()
+        for host in hosts.values():
+            await host.close()
+
+
 async def state_of(dut):
     commands = ["nft list ruleset", "ip address", "ip route", "ip -6 route", "ip neigh", "sysctl -a -r forward"]
     found = [(await dut.run(command.split())).text for command in commands]

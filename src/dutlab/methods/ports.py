@@ -89,6 +89,8 @@ class Offer:
     traffic: Traffic = field(default_factory=Traffic)
     traffic_of: Mapping[str, Traffic] = field(default_factory=dict, hash=False)
     """By flow name: what goes that way instead of `traffic`, where each way has destinations of its own."""
+    burst_frames: int = 1
+    """So many frames leave back to back at each due time, at the same mean rate (RFC 2544 section 21). Of a constant rate only."""
     broadcast_ratio: float = 0.0
     """So many frames to the hardware broadcast address are sent beside each of these, evenly. Nobody counts them; full speed has none."""
     begun: Callable[[], None] | None = field(default=None, compare=False)

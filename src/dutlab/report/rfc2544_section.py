@@ -70,6 +70,12 @@ _SHOWN = (
         ),
     ),
     _Shown(
+        "bursty",
+        "bursty",
+        "Bursty traffic (§21): the least time from the end of a burst to the start of the next without loss, by frames of a burst",
+        tuple((f"{frames} frames", f"between_bursts_{frames}_ns") for frames in (16, 64, 256, 1024)),
+    ),
+    _Shown(
         "recovery",
         "recovery",
         "System recovery (§26.5): from the end of an overload to the last lost frame",

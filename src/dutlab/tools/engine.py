@@ -78,7 +78,8 @@ class Engine:
             agent.take_events()
         load = Load(
             offer.mix, offer.rate, offer.drain, offer.duration, profile=offer.profile, traffic=offer.traffic,
-            traffic_of=offer.traffic_of, directions=offer.directions, answered=offer.answered, broadcast_ratio=offer.broadcast_ratio,
+            traffic_of=offer.traffic_of,
+            burst_frames=offer.burst_frames, directions=offer.directions, answered=offer.answered, broadcast_ratio=offer.broadcast_ratio,
         )  # fmt: skip
         watches = watches_of(ways, load)
         async with self._opened(ways) as notes:

@@ -60,6 +60,7 @@ class Load:
     traffic: Traffic = field(default_factory=Traffic)
     traffic_of: Mapping[str, Traffic] = field(default_factory=dict)
     """By the name of a way: its own instead of `traffic`."""
+    burst_frames: int = 1
     broadcast_ratio: float = 0.0
     directions: Directions = Directions.FORWARD
     answered: IPAddress | None = None
@@ -101,7 +102,7 @@ class Load:
         """The same frames to the hardware broadcast address: a router need not process them (RFC 2544 section 11.1)."""
         share = self.broadcast_ratio
         profile = tuple(Stretch(s.duration, Pps(s.from_rate * share), Pps(s.to_rate * share)) for s in self.profile)
-        rate = replace(self, rate=None if self.rate is None else Pps(self.rate * share), profile=profile)
+        rate = replace(self, rate=None if self.rate is None else Pps(self.rate * share), profile=profile, burst_frames=1)
         return {**plan, "stream": stream, "destination_mac": BROADCAST_MAC, "rate": rate._rate()}  # noqa: SLF001 - of its own kind
 
     def _rate(self) -> dict[str, Any]:
@@ -109,7 +110,9 @@ class Load:
             return {
                 "profile": [{"from_pps": s.from_rate, "to_pps": s.to_rate, "duration_ns": round(s.duration * NS)} for s in self.profile]
             }
-        return {"max": True} if self.rate is None else {"pps": self.rate}
+        if self.rate is None:
+            return {"max": True}
+        return {"pps": self.rate} if self.burst_frames == 1 else {"bursts_at": {"frames": self.burst_frames, "pps": self.rate}}
 
     @property
     def longest_s(self) -> float:

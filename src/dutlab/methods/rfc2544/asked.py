@@ -23,6 +23,8 @@ class Benchmark(enum.Enum):
     BACK_TO_BACK = "back-to-back"
     RECOVERY = "recovery"
     RESET = "reset"
+    BURSTY = "bursty"
+    """Section 21: bursts as close as they may be."""
     HOP_BY_HOP = "hop-by-hop"
     """RFC 5180 section 5.3, for frames with a hop-by-hop options header; only this one is for them."""
 

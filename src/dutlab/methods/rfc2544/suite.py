@@ -2,8 +2,8 @@
 
 Figures are of all ways together, under the cell's link label: throughput_pps, throughput_bps_l1, throughput_share_ratio (of the highest
 rate), max_pps; latency_*_ns; loss_at_max_ratio; burst_*_frames, buffer_implied_ns, buffer_corrected_ns; recovery_ns; reset_KIND_ns;
-loss_at_N_percent_ratio (hop by hop). The record's tables have the rows of each test (rates there are of each way), and `deviations`
-from the text.
+loss_at_N_percent_ratio (hop by hop); between_bursts_N_ns. The record's tables have the rows of each test (rates there are of each way),
+and `deviations` from the text.
 
 A test that fails leaves the others as they are, and says why in the notes. A run that is cut does the frame size again.
 """
@@ -19,7 +19,7 @@ from dutlab.errors import MeasurementError
 from dutlab.methods.carrying import Carrying
 from dutlab.methods.ledger import RFC2544_TRIAL_S
 from dutlab.methods.ports import Bench, Measured, Table
-from dutlab.methods.rfc2544 import back_to_back, frame_loss, hop_by_hop, latency, recovery, reset, throughput
+from dutlab.methods.rfc2544 import back_to_back, bursty, frame_loss, hop_by_hop, latency, recovery, reset, throughput
 from dutlab.methods.rfc2544.asked import Asked, Benchmark, asked_of
 from dutlab.methods.rfc2544.deviations import deviations
 from dutlab.methods.rfc2544.modifiers import modifiers_of
@@ -87,6 +87,8 @@ def _work(test: Benchmark, stand: Stand) -> Awaitable[Result] | None:
         return throughput.measure(stand)
     if test is Benchmark.FRAME_LOSS:
         return frame_loss.measure(stand)
+    if test is Benchmark.BURSTY:
+        return bursty.measure(stand)
     if test is Benchmark.HOP_BY_HOP:
         return hop_by_hop.measure(stand)
     if stand.throughput is None:

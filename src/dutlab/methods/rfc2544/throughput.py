@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dutlab.errors import MeasurementError
+from dutlab.methods.ports import Generator
 from dutlab.methods.rfc2544.stand import LEARNING_S, LEAST_DRAIN_S, RESIDUAL_S, Result, Stand, made, made_pps
 from dutlab.methods.search import find
 from dutlab.methods.search_asked import Search
+from dutlab.methods.search_result import Found, GoalResult
 from dutlab.spec.goals import Goal, goals_named
 from dutlab.units import Pps, Seconds, l1_rate
 
@@ -39,8 +41,12 @@ def goal_of(stand: Stand) -> Goal:
     return replace(goal, final_s=final, sum_s=final, initial_s=Seconds(min(goal.initial_s, final)), width=stand.asked.width)
 
 
-async def measure(stand: Stand) -> Result:
-    """The lower bound is the throughput. Raises MeasurementError when no trial told anything, InputError."""
+async def bounds(stand: Stand, generator: Generator) -> GoalResult:
+    """Of the highest rate of `generator` at which nothing is lost. Raises as measure()."""
+    return (await _search(stand, generator)).results[goal_of(stand).name]
+
+
+async def _search(stand: Stand, generator: Generator) -> Found:
     asked, goal = stand.asked, goal_of(stand)
     search = Search(
         links=asked.ways,
@@ -51,7 +57,13 @@ async def measure(stand: Stand) -> Result:
         warmup=Seconds(min(asked.seconds(LEARNING_S), goal.final_s)),
         drain=Seconds(max(asked.seconds(RESIDUAL_S), LEAST_DRAIN_S)),
     )
-    found = await find(stand.generator, search)
+    return await find(generator, search)
+
+
+async def measure(stand: Stand) -> Result:
+    """The lower bound is the throughput. Raises MeasurementError when no trial told anything, InputError."""
+    asked, goal = stand.asked, goal_of(stand)
+    found = await _search(stand, stand.generator)
     result = found.results[goal.name]
     row = {
         "lower_pps": result.lower_pps,

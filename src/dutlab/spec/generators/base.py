@@ -29,6 +29,7 @@ class Ask(enum.Enum):
     TRANSPORT = "frames other than UDP"
     FLOWS = "several flows"
     VLANS = "VLAN tags"
+    BURSTS = "frames in bursts"
     EXTENSIONS = "IPv6 extension headers"
     LATENCY = "latency"
     READINGS = "what was lost in each second"

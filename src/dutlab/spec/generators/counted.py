@@ -10,7 +10,8 @@ from dutlab.spec.generators.base import Ask, StreamsModel
 ONE_SIZE: Mapping[Ask, str] = dict.fromkeys((Ask.SEVERAL_SIZES, Ask.ORDER), "one size is written into its frames")
 ONE_FLOW: Mapping[Ask, str] = dict.fromkeys((Ask.TRANSPORT, Ask.FLOWS, Ask.VLANS, Ask.EXTENSIONS), "it is started with one flow of UDP")
 NOT_TIMED: Mapping[Ask, str] = {Ask.LATENCY: "its frames carry no time that the sink could read"}
-PLAIN_UDP: Mapping[Ask, str] = {**ONE_SIZE, **ONE_FLOW, **NOT_TIMED}
+EVENLY: Mapping[Ask, str] = {Ask.BURSTS: "its rate is of single frames, evenly"}
+PLAIN_UDP: Mapping[Ask, str] = {**ONE_SIZE, **ONE_FLOW, **NOT_TIMED, **EVENLY}
 """What a program cannot do that sends one flow of UDP of one size, without times in it."""
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field, Strict
 
 from dutlab.spec.generators.base import Ask, GeneratorModel, ProgramName
-from dutlab.spec.generators.counted import ONE_FLOW, ONE_SIZE
+from dutlab.spec.generators.counted import EVENLY, ONE_FLOW, ONE_SIZE
 
 L2_BYTES = 14 + 4
 """Ethernet header and FCS around what ipgen calls a packet (gen.c counts from layer 3)."""
@@ -23,6 +23,7 @@ class IpgenModel(GeneratorModel):
     lacks: ClassVar[Mapping[Ask, str]] = {
         **ONE_SIZE,
         **ONE_FLOW,
+        **EVENLY,
         Ask.SEVERAL_LINKS: "it has one port that sends and one that receives",
         Ask.BOTH_WAYS: "its log tells the way there only",
         Ask.LATENCY: "it tells a least, a mean and a greatest latency, and nothing between",

@@ -18,9 +18,11 @@ from dutlab.spec.workloads.frames import FrameWorkload, each_once, outside
 from dutlab.units import RFC2544_FRAME_SIZES, Seconds
 
 HeaderSet = Literal["none", "destination-options", "routing", "fragment", "chain", "hop-by-hop"]
-TestName = Literal["throughput", "latency", "frame-loss", "back-to-back", "recovery", "reset"]
-ALL_TESTS: tuple[TestName, ...] = ("throughput", "latency", "frame-loss", "back-to-back", "recovery", "reset")
-NEEDS_THROUGHPUT = frozenset(ALL_TESTS) - {"throughput", "frame-loss"}
+TestName = Literal["throughput", "latency", "frame-loss", "back-to-back", "recovery", "reset", "bursty"]
+USUAL_TESTS: tuple[TestName, ...] = ("throughput", "latency", "frame-loss", "back-to-back", "recovery", "reset")
+"""Those of section 26."""
+ALL_TESTS: tuple[TestName, ...] = (*USUAL_TESTS, "bursty")
+NEEDS_THROUGHPUT = frozenset(ALL_TESTS) - {"throughput", "frame-loss", "bursty"}
 SMALLEST_SCALE = 0.001
 MOST_REPEATS = 1000
 _AROUND_S = 1.5
@@ -28,7 +30,7 @@ _AROUND_S = 1.5
 _SEARCH_S, _SEARCH_TRIALS = 120.0, 14
 """Of a throughput: about two long trials, and the short ones before."""
 _LATENCY_S, _LOSS_S, _LOSS_TRIALS, _BURST_TRIALS, _RECOVERY_S, _RESETS_S = 120.0, 300.0, 6, 14, 90.0, 120.0
-_HOPS, _HOP_S = 3, 60.0
+_HOPS, _HOP_S, _BURST_LENGTHS = 3, 60.0, 4
 _WAITS_S = 9.0
 """Learning frames, residual frames, restabilising: 2 s, 2 s and 5 s."""
 
@@ -39,7 +41,7 @@ class Rfc2544Workload(FrameWorkload):
     kind: ClassVar[str] = "rfc2544"
     tool: ClassVar[str] = "engine"
 
-    tests: tuple[TestName, ...] = ALL_TESTS
+    tests: tuple[TestName, ...] = USUAL_TESTS
     frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in RFC2544_FRAME_SIZES))
     scale: float = 1.0
     """All durations are this share of the prescribed ones."""
@@ -112,6 +114,7 @@ class Rfc2544Workload(FrameWorkload):
             "back-to-back": self.burst_repeats * _BURST_TRIALS * around,
             "recovery": _RECOVERY_S * self.scale + around,
             "reset": _RESETS_S * self.scale + 2 * around,
+            "bursty": _BURST_LENGTHS * (_SEARCH_S * self.scale + _SEARCH_TRIALS * around),
             HOP_BY_HOP: _HOPS * (_HOP_S * self.scale + around),
         }
         return Seconds(sum(of_test[name] for name in tests))
@@ -126,7 +129,7 @@ class Rfc2544Workload(FrameWorkload):
         """Loads; the time of each frame; a drop of the rate and what is lost after it; word of when a load has begun."""
         yield from super().asks()
         yield (), Ask.RATE
-        of_test = {"latency": (Ask.LATENCY,), "recovery": (Ask.PROFILE, Ask.READINGS), "reset": (Ask.READINGS,)}
+        of_test = {"latency": (Ask.LATENCY,), "recovery": (Ask.PROFILE, Ask.READINGS), "reset": (Ask.READINGS,), "bursty": (Ask.BURSTS,)}
         for i, test in enumerate(self.tests):
             for ask in of_test.get(test, ()):
                 yield ("tests", i), ask

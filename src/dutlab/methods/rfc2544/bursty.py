@@ -1,0 +1,49 @@
+"""Bursty traffic (RFC 2544 section 21): frames come in bursts at the least gap; how close may bursts follow one another without loss?
+
+For each length of burst the highest mean rate without loss is searched as the throughput is, so a trial is as long and as strict. A burst
+that is larger than the DUT's buffer is lost at any rate: then there is no interval.
+
+    interval = frames of a burst / mean rate      from the start of one burst to the start of the next
+    between  = interval - frames / highest rate   from the end of one to the start of the next
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dutlab.methods.ports import Generator, Offer, Outcome, Row
+from dutlab.methods.rfc2544 import throughput
+from dutlab.methods.rfc2544.stand import Result, Stand
+
+BURSTS = (16, 64, 256, 1024)
+"""Frames of a burst."""
+
+
+@dataclass(frozen=True)
+class InBursts:
+    """`generator`, whose frames leave in bursts of so many at the same mean rate."""
+
+    generator: Generator
+    frames: int
+
+    async def offer(self, offer: Offer) -> Outcome:
+        """As the port asks."""
+        return await self.generator.offer(replace(offer, burst_frames=self.frames))
+
+
+async def measure(stand: Stand) -> Result:
+    """One row a length of burst. Raises MeasurementError, InputError, HostError."""
+    rows, figures, notes = list[Row](), dict[str, float](), list[str]()
+    for frames in BURSTS:
+        found = await throughput.bounds(stand, InBursts(stand.generator, frames))
+        interval_ns = None if found.lower_pps is None else frames / found.lower_pps * 1e9
+        between_ns = None if interval_ns is None else max(interval_ns - frames / stand.maximum * 1e9, 0.0)
+        rows.append({
+            "burst_frames": frames, "lower_pps": found.lower_pps, "upper_pps": found.upper_pps,
+            "interval_ns": interval_ns, "between_ns": between_ns,
+        })  # fmt: skip
+        if between_ns is None:
+            notes.append(f"bursts of {frames} frames were lost at any distance that was tried (§21)")
+        else:
+            figures[f"between_bursts_{frames}_ns"] = between_ns
+    return Result(rows, figures, notes)
