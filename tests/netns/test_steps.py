@@ -147,6 +147,8 @@ def test_the_example_runs_in_a_lab_and_leaves_a_run_and_the_originals_report(tmp
     assert steps["sink", "run", "spawn0"]["command"].startswith("taskset -c 0,1 iperf3 -s")
     assert "raw/source/run/02.out" in record["raw"]
     assert record["figures"]["all hosts"]["failed_steps"] == 0
+    (report,) = tmp_path.glob("runs/*/report/report.md")
+    assert "- Every step did what it was asked for." in report.read_text().splitlines()
     theirs = json.loads((tmp_path / "c.json").read_text())
     assert theirs["metadata"]["total_workers"] == 3
     assert datetime_seconds(theirs["metadata"]["start_time"]) >= before - 1

@@ -18,6 +18,7 @@ from dutlab.cli.console import Console
 from dutlab.cli.loop import run_in_order
 from dutlab.cli.main import COMMANDS, dutlab, main
 from dutlab.errors import InputError
+from dutlab.labs import lab_names
 from fake_run import Wanted, build
 
 Ended = tuple[int, str, str]
@@ -68,7 +69,7 @@ def test_a_folder_of_runs_that_is_not_there_is_a_wrong_argument(told: Told, argv
 
 
 def test_a_lab_that_there_is_not_is_a_wrong_argument(told: Told) -> None:
-    known = "choose one of three-node, three-node-rfc2544, three-node-rfc5180, three-node-ssh, two-port"
+    known = f"choose one of {', '.join(lab_names())}"
     assert told("doctor", "--lab", "four-node")[::2] == (2, f"dutlab: there is no embedded lab 'four-node'; {known}\n")
 
 

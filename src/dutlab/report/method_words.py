@@ -43,7 +43,8 @@ def _order(r: RunReport) -> str:
     lasted = f" in {duration_words(r.seconds)}" if r.seconds else ""
     repeats = "" if r.repeat_rule else f", {plural(r.repeats, 'repeat')} each"
     rule = f" Each cell was {r.repeat_rule}." if r.repeat_rule else ""
-    return f"{done} of {plural(len(r.trials), 'trial')} have a result{lasted}{repeats}, order {r.order} (seed {r.seed}).{rule}"
+    have = "has" if len(r.trials) == 1 else "have"
+    return f"{done} of {plural(len(r.trials), 'trial')} {have} a result{lasted}{repeats}, order {r.order} (seed {r.seed}).{rule}"
 
 
 def _tools(r: RunReport) -> str:

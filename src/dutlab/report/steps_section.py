@@ -47,7 +47,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
             Grid("steps", "Each step, and how it ended", columns, tuple(rows)),
             Grid("starts", "When each host began, after the instant agreed on", _STARTS, tuple(row for g in groups for row in _starts(g))),
         ),
-        words=tuple(failed),
+        words=tuple(failed) or (("Every step did what it was asked for.",) if rows else ()),
     )
 
 
