@@ -7,7 +7,7 @@ SECONDS := 60
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 ENGINE := $(shell find engine -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 
-.PHONY: help build demo test check unit bench fuzz static docs format lock clean
+.PHONY: help build demo test vm check unit bench fuzz static docs format lock clean
 
 help: ## This list
 	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -24,6 +24,9 @@ test: ## Install what the tests need and run all of them
 	scripts/needs test
 	$(MAKE) --no-print-directory $(VENV)/.installed-dev
 	scripts/test
+
+vm: $(VENV)/.installed-dev ## What needs a kernel with ESP, on user-mode Linux, as root: two minutes; skipped where that is not installed
+	$(PY) -m pytest -rs tests/vm
 
 check: $(VENV)/.installed-dev ## Format, lint, types, imports, unit tests: under a minute
 	scripts/check
