@@ -135,6 +135,8 @@ def _meaning(login: Login, error: Exception, address: str) -> tuple[str, str]:
             said = f"no answer within {CONNECT_S:g} s", "see that it is up and that nothing on the way drops the connection"
         case asyncssh.KeyImportError():
             said = f"a key file cannot be used ({error})", "load a key with a passphrase into the agent: `ssh-add`"
+        case FileNotFoundError(filename=str(file)) | PermissionError(filename=str(file)):
+            said = f"{file}: {error.strerror}", "correct IdentityFile or ProxyCommand in ~/.ssh/config"
         case asyncssh.ConfigParseError():
             said = f"ssh_config cannot be read ({error})", "mend ~/.ssh/config"
         case _:
