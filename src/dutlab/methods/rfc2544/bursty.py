@@ -43,7 +43,7 @@ async def measure(stand: Stand) -> Result:
             "interval_ns": interval_ns, "between_ns": between_ns,
         })  # fmt: skip
         if between_ns is None:
-            notes.append(f"bursts of {frames} frames were lost at any distance that was tried (§21)")
+            notes.append(f"bursts of {frames} frames: no distance without loss was found (§21)")
         else:
             figures[f"between_bursts_{frames}_ns"] = between_ns
     return Result(rows, figures, notes)
