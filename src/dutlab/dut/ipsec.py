@@ -17,7 +17,7 @@ from dutlab.dut.ipsec_rules import SUITES, Suite, Tunnel
 from dutlab.dut.mode import Check, Mode, Prober, UndoStep
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
-from dutlab.spec.testbed import Testbed
+from dutlab.spec.testbed import Link, Testbed
 
 _SOURCE = "source"
 
@@ -90,21 +90,13 @@ class IpsecMode:
         """The router; associations and policies of both ends; that a ping passes through each association, and nothing unencrypted."""
         source = self._source()
         ends = ((dut, self.dut_end), (source, self.source_end))
-        checks = await self.router.checks_of_state(dut, testbed)
         before = [await end.held(host) for host, end in ends]
+        checks = await self.router.checks_of_state(dut, testbed)
         for (host, end), held in zip(ends, before, strict=True):
-            found, wanted = len(held.bytes_by_spi), 2 * len(testbed.links)
-            checks.append(Check(f"{host.name}: two associations a link", found == wanted, f"{found} for {len(testbed.links)} links"))
-            wanted = end.policies(testbed)
-            checks.append(Check(f"{host.name}: {wanted} policies", held.policies == wanted, f"{held.policies}"))
-        for name, link in testbed.links.items():
-            pinged = await source.run(["ping", "-n", "-c", "3", "-W", "1", str(link.sink_address.ip)], check=False)
-            said = next((line for line in pinged.text.splitlines() if "packets transmitted" in line), f"ping ended with {pinged.status}")
-            checks.append(Check(f"link {name}: the source's own packets pass", pinged.status == 0, said))
+            checks += _of_end(host.name, held, testbed, end.policies(testbed))
+        checks += [await _pinged(source, name, link) for name, link in testbed.links.items()]
         for (host, end), held in zip(ends, before, strict=True):
-            now = (await end.held(host)).bytes_by_spi
-            idle = [f"{spi:#x}" for spi in sorted(now) if now[spi] <= held.bytes_by_spi.get(spi, 0)]
-            checks.append(Check(f"{host.name}: they pass through every association", not idle, f"idle: {', '.join(idle) or 'none'}"))
+            checks.append(_used(host.name, held, await end.held(host)))
         for name in testbed.links:
             seen = await prober.probe(name)
             what = f"link {name}: what is not encrypted is dropped"
@@ -115,6 +107,25 @@ class IpsecMode:
         if self.source is None:
             raise HostError("a tunnel has two ends, and only one is reached", host=_SOURCE)
         return self.source
+
+
+def _of_end(host: str, held: Held, testbed: Testbed, policies: int) -> list[Check]:
+    found, links = len(held.bytes_by_spi), len(testbed.links)
+    return [
+        Check(f"{host}: two associations a link", found == 2 * links, f"{found} for {links} links"),
+        Check(f"{host}: {policies} policies", held.policies == policies, f"{held.policies}"),
+    ]
+
+
+async def _pinged(source: Host, name: str, link: Link) -> Check:
+    pinged = await source.run(["ping", "-n", "-c", "3", "-W", "1", str(link.sink_address.ip)], check=False)
+    said = next((line for line in pinged.text.splitlines() if "packets transmitted" in line), f"ping ended with {pinged.status}")
+    return Check(f"link {name}: the source's own packets pass", pinged.status == 0, said)
+
+
+def _used(host: str, before: Held, now: Held) -> Check:
+    idle = [f"{spi:#x}" for spi, amount in sorted(now.bytes_by_spi.items()) if amount <= before.bytes_by_spi.get(spi, 0)]
+    return Check(f"{host}: they pass through every association", not idle, f"idle: {', '.join(idle) or 'none'}")
 
 
 MakeEnd = Callable[[Suite], End]
