@@ -151,3 +151,17 @@ def test_an_answer_is_waited_for_beside_everything_else(monkeypatch: pytest.Monk
         typed.close()
         with pytest.raises(InputError, match="nobody answers: standard input has ended"):
             run_in_order(Console().ask("anybody there"))
+
+
+def test_a_fault_of_an_option_names_no_file_that_there_is_not(told: Told) -> None:
+    assert told("search", "--preset", "foo")[::2] == (
+        2,
+        "dutlab: preset: no preset is called 'foo'; known are rfc2544, csit, tst009, quick\n",
+    )
+    status, _, error = told("search", "--size", "9", "--link", "z", "--mode", "rooter")
+    assert status == 2
+    assert [line.removeprefix("dutlab: ").partition(": ")[0] for line in error.splitlines()] == [
+        "factors.mode.0",
+        "frame_sizes.0",
+        "links.0.0",
+    ]

@@ -14,7 +14,9 @@ from dutlab.cli.console import Console
 from dutlab.cli.loop import run_in_order
 from dutlab.cli.run import RUNS, finish
 from dutlab.cli.userns import become_root
+from dutlab.errors import InputError, SpecRefused
 from dutlab.runner import run as runner
+from dutlab.spec.experiment import Experiment
 from dutlab.spec.loader import experiment_of
 from dutlab.tools.engine import find_engine
 
@@ -49,7 +51,7 @@ def measure_workload(
 
     `then` is called with the run's folder before its report is written.
 
-    Raises SpecRefused, whose lines then point into the text that the options made, and what runner.run raises.
+    Raises InputError with every fault of the options, SpecRefused for a testbed file, and what runner.run raises.
     """
     if lab is not None and testbed is not None:
         raise click.UsageError("--lab and --testbed exclude one another")
@@ -61,13 +63,24 @@ def measure_workload(
         "repeats": repeats,
         "order": order,
     })  # fmt: skip
-    experiment = experiment_of(text, Path(f"{name}.yaml"))
+    experiment = _of_options(text, Path(f"{name}.yaml"), next(iter(workload)))
     if testbed is None:
         become_root()
     options = runner.RunOptions(runs=runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]))
     result = run_in_order(runner.run(experiment, text, options, Console()))
     then(result.folder)
     finish(result)
+
+
+def _of_options(text: bytes, made: Path, kind: str) -> Experiment:
+    """The experiment that the options came to. A fault of theirs has no line in any file of the user's, so only its key is told."""
+    try:
+        return experiment_of(text, made)
+    except SpecRefused as refused:
+        if all(fault.file != str(made) for fault in refused.faults):
+            raise
+        said = [str(f) if f.file != str(made) else f"{f.path.removeprefix(f'workloads.0.{kind}.')}: {f.what}" for f in refused.faults]
+        raise InputError("\n".join(said)) from None
 
 
 def as_yaml(data: Mapping[str, Any]) -> bytes:

@@ -129,6 +129,6 @@ def finish(result: runner.RunResult) -> None:
     written = write_report([result.folder], formats=("html", "md", "csv", "json"), out=None)
     total = result.measured + result.failed + result.refused
     lost = "".join(f", {n} {word}" for n, word in ((result.failed, "failed"), (result.refused, "refused")) if n)
-    answer(f"{result.measured} of {total} trials measured{lost}")
+    answer(f"{result.measured} of {plural(total, 'trial')} measured{lost}")
     answer(f"report: {next(p for p in written if p.suffix == '.html')}")
     click.get_current_context().exit(result.exit_status)

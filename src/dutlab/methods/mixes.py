@@ -16,7 +16,10 @@ def frame_mix(size: str | float) -> FrameMix:
     try:
         mix = Mix.model_validate(int(size) if isinstance(size, float) and size.is_integer() else size)
     except ValidationError as e:
-        raise InputError(f"{size!r} is no frame size: {e.errors()[0]['msg']}", remedy="write bytes with FCS, as in 64, or imix") from e
+        raise InputError(
+            f"{size!r} is no frame size: {e.errors()[0]['msg'].removeprefix('Value error, ')}",
+            remedy="write bytes with FCS, as in 64, or imix",
+        ) from e
     return FrameMix(mix.name, mix.parts, mix.sequence)
 
 
