@@ -14,9 +14,10 @@ from dutlab.report.grid import Grid, GridColumn, GridRow
 from dutlab.report.groups import Group
 from dutlab.report.model import Section
 from dutlab.report.notes import NoteBook
+from dutlab.report.rfc2544_groups import file_words, of_test, place_of, size_of, variant, way_of
+from dutlab.report.rfc2544_variants import networks, variants
 from dutlab.report.value import Figure
 from dutlab.report.words import KPPS, plural
-from dutlab.spec.workloads.rfc2544 import variant_of
 from dutlab.store.run_folder import RunFolder
 
 _K = TypeVar("_K")
@@ -95,8 +96,8 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     del run, labels
     scaled = _scale_words(groups)
     grids = [_grid(shown, scaled, groups, book) for shown in _SHOWN if _asked(groups, shown.test)]
-    grids += _variants(groups, scaled, book)
-    grids += _networks(groups)
+    grids += variants(groups, scaled, book)
+    grids += networks(groups)
     if _asked(groups, "frame-loss"):
         grids.append(_losses(groups, "frame-loss", "Frame loss rate (§26.3), from the highest rate down" + scaled))
     if _asked(groups, "hop-by-hop"):
@@ -116,7 +117,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
 
 def _words(group: Group, book: NoteBook) -> Iterator[str]:
     """The throughput as section 26.1 wants a single value stated, and what the tests noted."""
-    about = f"{group.label}, {_size(group)} bytes, {_place(group)}"
+    about = f"{group.label}, {size_of(group)} bytes, {place_of(group)}"
     found = value_of(group, group.cell.link_label, "throughput_pps", book)
     most = value_of(group, group.cell.link_label, "max_pps", book)
     if isinstance(found, Figure) and isinstance(most, Figure) and most.median:
@@ -140,11 +141,7 @@ def _arrivals(groups: Sequence[Group]) -> Iterator[str]:
 
 
 def _asked(groups: Sequence[Group], test: str) -> bool:
-    return any(_of_test(g, test) for g in groups)
-
-
-def _of_test(group: Group, test: str) -> bool:
-    return test in str(group.cell.params.get("tests")).split(",")
+    return any(of_test(g, test) for g in groups)
 
 
 def _scale_words(groups: Sequence[Group]) -> str:
@@ -153,41 +150,13 @@ def _scale_words(groups: Sequence[Group]) -> str:
     return f" — durations × {', '.join(f'{scale:g}' for scale in scales)}" if scales else ""
 
 
-def _size(group: Group) -> str:
-    return str(group.cell.params["frame_size"])
-
-
-def _place(group: Group) -> str:
-    return ", ".join(filter(None, (_way(group), _variant(group))))
-
-
-def _way(group: Group) -> str:
-    """Where frames go, and beside what."""
-    params = group.cell.params
-    both = ", both ways" if params.get("directions") == "both" else ""
-    beside = str(params.get("modifiers") or "").replace(",", " and ")
-    return group.cell.link_label + both + (f", beside {beside}" if beside else "")
-
-
-def _variant(group: Group) -> str:
-    """What of the frames is not as in the tests that come first; nothing if all is."""
-    return variant_of(group.cell.params)
-
-
-def _file_words(group: Group) -> list[str]:
-    """What _place() says, for the name of a file."""
-    params = group.cell.params
-    words = [group.cell.link_label, str(params.get("directions")), *str(params.get("modifiers") or "").split(",")]
-    return [word.replace(",", "").replace(" ", "-") for word in (*words, _variant(group)) if word]
-
-
 def _grid(shown: _Shown, scaled: str, groups: Sequence[Group], book: NoteBook) -> Grid:
     columns = (GridColumn("links"), GridColumn("frame size"), *(GridColumn(*one) for one in shown.columns), GridColumn("trial"))
     rows = []
-    for g in (g for g in groups if _of_test(g, shown.test)):
+    for g in (g for g in groups if of_test(g, shown.test)):
         link = g.cell.link_label
         values = tuple(value_of(g, link, figure, book) for _, figure in shown.columns)
-        rows.append(GridRow(g.label, (_place(g), _size(g), *values, _how(g, shown.table)), links=link, link=link, size=_size(g)))
+        rows.append(GridRow(g.label, (place_of(g), size_of(g), *values, _how(g, shown.table)), links=link, link=link, size=size_of(g)))
     marks = [cell.marks for row in rows for cell in row.cells if isinstance(cell, Figure)]
     return Grid(f"rfc2544-{shown.test}", shown.caption + scaled, columns, tuple(rows), book.common(marks))
 
@@ -219,7 +188,7 @@ def _losses(groups: Sequence[Group], test: str, caption: str) -> Grid:
             )
             offered = figure_of(dict.fromkeys(found, share), planned)
             link = g.cell.link_label
-            rows.append(GridRow(g.label, (_place(g), _size(g), offered, made, lost), links=link, link=link, size=_size(g)))
+            rows.append(GridRow(g.label, (place_of(g), size_of(g), offered, made, lost), links=link, link=link, size=size_of(g)))
     columns = (
         GridColumn("links"),
         GridColumn("frame size"),
@@ -241,64 +210,18 @@ def _by_share(group: Group, table: str) -> dict[float, dict[int, tuple[float, fl
     return dict(sorted(out.items(), reverse=True))
 
 
-_VARIANT_WORDS = {
-    "networks": "first one source and one destination address, then destinations random and uniformly distributed over 256 networks (§12)",
-    "headers": "first no extension headers, then these (RFC 5180 §5.3)",
-}
-_VARIANT_FIGURES = (
-    ("throughput", "throughput_pps"),
-    ("mean latency", "latency_mean_ns"),
-    ("lost at the highest rate", "loss_at_max_ratio"),
-)
-
-
-def _variants(groups: Sequence[Group], scaled: str, book: NoteBook) -> list[Grid]:
-    """What the tests of plain frames found beside what the same tests found of others; no grid without others."""
-    plain = {(g.label, _way(g), _size(g)): g for g in groups if not _variant(g)}
-    pairs = [(plain.get((g.label, _way(g), _size(g))), g) for g in groups if _variant(g) and not _of_test(g, "hop-by-hop")]
-    known = {name for g in groups for record in g.measured for figures in record.figures.values() for name in figures}
-    shown, rows = [one for one in _VARIANT_FIGURES if one[1] in known], []
-    for first, then in pairs:
-        link = then.cell.link_label
-        values = [value_of(g, link, figure, book) if g else "" for _, figure in shown for g in (first, then)]
-        rows.append(GridRow(then.label, (_way(then), _size(then), _variant(then), *values), links=link, link=link, size=_size(then)))
-    if not rows:
-        return []
-    marks = [cell.marks for row in rows for cell in row.cells if isinstance(cell, Figure)]
-    columns = [GridColumn(name + later, figure) for name, figure in shown for later in ("", ", then")]
-    heads = (GridColumn("links"), GridColumn("frame size"), GridColumn("then"), *columns)
-    words = "; ".join(said for word, said in _VARIANT_WORDS.items() if any(word in _variant(then) for _, then in pairs))
-    return [Grid("rfc2544-variants", words[0].upper() + words[1:] + scaled, heads, tuple(rows), book.common(marks))]
-
-
-def _networks(groups: Sequence[Group]) -> list[Grid]:
-    """Where destinations lay and what the DUT said of its routes to them; no grid for a single network."""
-    names = ("way", "networks", "within", "behind", "routes_loaded", "routes_checked")
-    told = dict.fromkeys(
-        (g.label, *("unknown" if row.get(name) is None else f"{row[name]}" for name in names))
-        for g in groups
-        for r in g.measured
-        for row in r.tables.get("networks", ())
-    )
-    if not told:
-        return []
-    heads = ("way", "networks", "within", "behind the", "routes that the DUT counts", "addresses that it leads there")
-    caption = "Destination networks (§12): one address in each, in pseudo-random order; routes were looked at before the first frame"
-    return [Grid("rfc2544-networks", caption, tuple(map(GridColumn, heads)), tuple(GridRow(row[0], row[1:]) for row in told))]
-
-
 def _throughput_curves(groups: Sequence[Group]) -> list[Curve]:
     """Throughput over frame size with the theoretical limit, which section 26.1 wants in one graph; one a set of links."""
     if not _asked(groups, "throughput"):
         return []
     curves = []
-    for way, kept in _by(groups, _way).items():
+    for way, kept in _by(groups, way_of).items():
         lines = [Line(label, _over_size(of_label, "throughput_pps")) for label, of_label in _by(kept, _line).items()]
         lines.append(Line("highest rate", _over_size(kept, "max_pps")))
         note = "" if any(g.records and g.records[0].ceilings for g in kept) else "The medium has no rate of its own: see the deviations."
         curves.append(
             Curve(
-                "-".join(["rfc2544-throughput", *_file_words(kept[0])]),
+                "-".join(["rfc2544-throughput", *file_words(kept[0])]),
                 f"Throughput, {way}",
                 "frame size, bytes",
                 "frame_size",
@@ -312,25 +235,25 @@ def _throughput_curves(groups: Sequence[Group]) -> list[Curve]:
 
 
 def _line(group: Group) -> str:
-    return ", ".join(filter(None, (group.label, _variant(group))))
+    return ", ".join(filter(None, (group.label, variant(group))))
 
 
 def _over_size(groups: Sequence[Group], figure: str) -> tuple[tuple[float, float], ...]:
     points = {}
     for g in groups:
         found = [v for r in g.measured if (v := r.figures.get(g.cell.link_label, {}).get(figure)) is not None]
-        if found and _size(g).isdigit():
-            points[float(_size(g))] = sorted(found)[len(found) // 2]
+        if found and size_of(g).isdigit():
+            points[float(size_of(g))] = sorted(found)[len(found) // 2]
     return tuple(sorted(points.items()))
 
 
 def _loss_curves(groups: Sequence[Group]) -> list[Curve]:
     """Frame loss over the offered rate, both in percent; one plot a mode and set of links, one line a frame size (section 26.3)."""
     curves = []
-    for (label, place), kept in _by(groups, lambda g: (g.label, _place(g))).items():
-        lines = tuple(Line(f"{_size(g)} bytes", points) for g in kept if (points := _loss_points(g)))
+    for (label, place), kept in _by(groups, lambda g: (g.label, place_of(g))).items():
+        lines = tuple(Line(f"{size_of(g)} bytes", points) for g in kept if (points := _loss_points(g)))
         if lines:
-            slug = "-".join(["rfc2544-loss", *label.replace(" · ", " ").split(), *_file_words(kept[0])])
+            slug = "-".join(["rfc2544-loss", *label.replace(" · ", " ").split(), *file_words(kept[0])])
             title = f"Frame loss rate, {label}, {place}"
             whole = (0.0, 1.0)  # RFC 2544 section 26.3: both axes from 0 to 100 %
             curves.append(
