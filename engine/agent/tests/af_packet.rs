@@ -2,14 +2,10 @@
 
 mod lab;
 
-use lab::{Lab, netns_or_skip};
-use serde_json::{Value, json};
+use lab::{Lab, n, netns_or_skip};
+use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
-
-fn n(v: &Value) -> u64 {
-    v.as_u64().unwrap_or_else(|| panic!("{v} is no count"))
-}
 
 /// More of them than the ring of 32 MiB has room for.
 const FOREIGN: u64 = 40_000;

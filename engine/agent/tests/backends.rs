@@ -2,15 +2,11 @@
 
 mod lab;
 
-use lab::{Agent, Lab, netns_or_skip};
+use lab::{Agent, Lab, n as number, netns_or_skip};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 const BACKENDS: [&str; 2] = ["af_packet", "af_xdp"];
-
-fn number(v: &Value) -> u64 {
-    v.as_u64().unwrap_or_else(|| panic!("no number: {v}"))
-}
 
 /// Both ends of a cable, opened with `backend`.
 fn both(lab: &Lab, backend: &str) -> (Agent, Agent) {

@@ -3,13 +3,9 @@
 
 mod lab;
 
-use lab::{Agent, Lab, netns_or_skip};
+use lab::{Agent, Lab, n, netns_or_skip};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-
-fn n(v: &Value) -> u64 {
-    v.as_u64().unwrap_or_else(|| panic!("{v} is no count"))
-}
 
 fn imix() -> Value {
     json!({"weighted": [{"bytes": 64, "weight": 7}, {"bytes": 594, "weight": 4}, {"bytes": 1518, "weight": 1}]})

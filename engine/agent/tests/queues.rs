@@ -2,12 +2,8 @@
 
 mod lab;
 
-use lab::{Agent, Device, Lab, netns_or_skip};
+use lab::{Agent, Device, Lab, n, netns_or_skip};
 use serde_json::{Value, json};
-
-fn n(v: &Value) -> u64 {
-    v.as_u64().unwrap_or_else(|| panic!("{v} is no count"))
-}
 
 #[test]
 fn frames_of_two_queues_are_accounted_for_whole_by_every_back_end() {

@@ -2,12 +2,8 @@
 
 mod lab;
 
-use lab::{Agent, Lab, netns_or_skip};
+use lab::{Agent, Lab, n, netns_or_skip};
 use serde_json::{Value, json};
-
-fn n(v: &Value) -> u64 {
-    v.as_u64().unwrap_or_else(|| panic!("{v} is no count"))
-}
 
 fn arm(source: &mut Agent, sink: &mut Agent, lab: &Lab) {
     let mut stream = lab.stream(1, &json!({"fixed_bytes": 64}), &json!({"pps": 1000.0}));

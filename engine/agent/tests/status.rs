@@ -3,14 +3,10 @@
 
 mod lab;
 
-use lab::{Agent, Device, Lab, netns_or_skip};
+use lab::{Agent, Device, Lab, n, netns_or_skip};
 use serde_json::{Value, json};
 use std::thread::sleep;
 use std::time::Duration;
-
-fn n(v: &Value) -> u64 {
-    v.as_u64().unwrap_or_else(|| panic!("{v} is no count"))
-}
 
 fn begin(source: &mut Agent, sink: &mut Agent, plan: &Value) {
     sink.must("arm", json!({"port": "p", "receive": {"streams": [3], "absorb_udp_ports": [5001]}}));

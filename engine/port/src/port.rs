@@ -70,6 +70,12 @@ pub trait BurstReceiver: Send {
     /// Waits up to `wait` for frames, calls `take` for each that is there, and returns how many there were.
     fn receive(&mut self, wait: Nanos, take: &mut dyn FnMut(Arrived<'_>)) -> Result<usize, PortError>;
 
+    /// Whether the kernel stamps frames when they arrive. Without that they have the time at which they were taken, and
+    /// must not be left lying.
+    fn stamps(&self) -> bool {
+        true
+    }
+
     /// Frames that had arrived since [`begin`](Self::begin) and were dropped for want of room.
     fn dropped(&mut self) -> Result<u64, PortError>;
 

@@ -21,7 +21,7 @@ const PASS_ON: Nanos = Nanos(5_000_000);
 /// Or as soon as it has so many.
 const BATCH: usize = 1024;
 /// After fewer frames than this a queue's thread sleeps for [`NAP`] before it looks again: many threads that are woken for each
-/// frame would take more time than the frames. Frames have been stamped by then, and a queue has room for thousands.
+/// frame would take more time than the frames. Not where frames get their time only now; and a queue has room for thousands.
 const FEW: usize = 64;
 /// See [`FEW`].
 const NAP: Duration = Duration::from_micros(200);
@@ -67,6 +67,9 @@ fn on_threads(queues: &mut [Box<dyn BurstReceiver>], job: &Job, account: &mut Ac
 
 /// Who gets the frames of a queue.
 trait Taker {
+    /// Whether other threads do the same beside it.
+    const IS_ONE_OF_SEVERAL: bool;
+
     /// A frame arrived.
     fn take(&mut self, arrival: Arrival);
 
@@ -87,6 +90,9 @@ fn take_all<T: Taker>(rx: &mut dyn BurstReceiver, job: &Job, taker: &mut T) -> R
         let n = rx.receive(wait, &mut |a| taker.take(Arrival::read(a.bytes, a.length, a.at)))?;
         let now = clock::monotonic();
         taker.looked(from, now, n);
+        if T::IS_ONE_OF_SEVERAL && (1..FEW).contains(&n) && rx.stamps() {
+            thread::sleep(NAP);
+        }
         if now.since(counted) >= WAIT {
             counted = now;
             taker.dropped(now, rx.dropped()?);
@@ -109,6 +115,8 @@ struct Here<'a> {
 }
 
 impl Taker for Here<'_> {
+    const IS_ONE_OF_SEVERAL: bool = false;
+
     #[inline]
     fn take(&mut self, arrival: Arrival) {
         self.account.drain(self.job.end.late_from());
@@ -153,6 +161,8 @@ impl Queue {
 }
 
 impl Taker for Queue {
+    const IS_ONE_OF_SEVERAL: bool = true;
+
     #[inline]
     fn take(&mut self, arrival: Arrival) {
         self.batch.until = arrival.at();
@@ -169,9 +179,6 @@ impl Taker for Queue {
         if now.since(self.passed_on) >= PASS_ON {
             self.passed_on = now;
             self.pass_on();
-        }
-        if (1..FEW).contains(&count) {
-            thread::sleep(NAP);
         }
     }
 

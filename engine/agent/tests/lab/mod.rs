@@ -1,9 +1,14 @@
 //! Network namespaces of a test's own, and agents inside of them.
 #![allow(dead_code, reason = "each test program uses its own part")]
 
+mod agent;
+mod device;
+
+pub use agent::Agent;
+pub use device::Device;
+
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -24,6 +29,12 @@ pub fn netns_or_skip() -> bool {
         eprintln!("SKIPPED: no netns (needs root and iproute2)");
     }
     have
+}
+
+/// A count in a reply.
+#[must_use]
+pub fn n(v: &Value) -> u64 {
+    v.as_u64().unwrap_or_else(|| panic!("{v} is no count"))
 }
 
 /// Held by tests whose senders take a CPU whole: two of them at once would measure each other.
@@ -381,151 +392,6 @@ impl Drop for Lab {
     }
 }
 
-/// An agent and the pipe to it. Ended when dropped.
-pub struct Agent {
-    child: Child,
-    requests: Option<ChildStdin>,
-    lines: BufReader<ChildStdout>,
-    id: u64,
-    /// Events that came between replies.
-    pub events: Vec<Value>,
-}
-
-impl Agent {
-    /// An agent that is root only in a user namespace of its own, after `make` was run there.
-    #[must_use]
-    pub fn unprivileged(make: &str) -> Self {
-        let script = format!("{make} && exec {} agent", env!("CARGO_BIN_EXE_dutlab-engine"));
-        Self::spawn(Command::new("unshare").args(["--user", "--map-root-user", "--net", "sh", "-c", &script]))
-    }
-
-    fn start(ns: &str) -> Self {
-        Self::spawn(Command::new("ip").args(["netns", "exec", ns, env!("CARGO_BIN_EXE_dutlab-engine"), "agent"]))
-    }
-
-    fn spawn(command: &mut Command) -> Self {
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let (requests, lines) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
-        Self { child, requests, lines, id: 0, events: Vec::new() }
-    }
-
-    /// Asks, and does not wait for a reply.
-    pub fn tell(&mut self, op: &str, mut request: Value) {
-        self.id += 1;
-        request["id"] = json!(self.id);
-        request["op"] = json!(op);
-        writeln!(self.requests.as_mut().unwrap(), "{request}").unwrap();
-    }
-
-    /// Kills it; says whether it was alive until then.
-    pub fn kill(&mut self) -> bool {
-        use std::os::unix::process::ExitStatusExt;
-        self.child.kill().unwrap();
-        self.child.wait().unwrap().signal() == Some(9)
-    }
-
-    /// Sends SIGTERM, and waits for its end.
-    pub fn terminate(&mut self) -> std::process::ExitStatus {
-        assert!(run(&["kill", "-TERM", &self.child.id().to_string()]));
-        self.child.wait().unwrap()
-    }
-
-    /// Sends it a signal and waits for its end.
-    pub fn signal(&mut self, name: &str) {
-        assert!(run(&["kill", "-s", name, &self.child.id().to_string()]));
-        self.child.wait().unwrap();
-    }
-
-    /// Asks, and returns the whole reply.
-    pub fn ask(&mut self, op: &str, mut request: Value) -> Value {
-        self.id += 1;
-        request["id"] = json!(self.id);
-        request["op"] = json!(op);
-        writeln!(self.requests.as_mut().unwrap(), "{request}").unwrap();
-        loop {
-            let mut line = String::new();
-            assert!(self.lines.read_line(&mut line).unwrap() > 0, "the agent ended without a reply to {request}");
-            let said: Value = serde_json::from_str(&line).unwrap();
-            if said.get("event").is_some() {
-                self.events.push(said);
-            } else {
-                assert_eq!(said["id"], self.id);
-                return said;
-            }
-        }
-    }
-
-    /// Asks for something that must be done.
-    pub fn must(&mut self, op: &str, arguments: Value) -> Value {
-        let reply = self.ask(op, arguments);
-        assert!(reply.get("ok").is_some(), "{op}: {reply}");
-        reply["ok"].clone()
-    }
-
-    /// Opens `eth-a` as port `p` with the back end that leaves every frame visible to tcpdump and to the host.
-    pub fn open(&mut self) {
-        self.open_with("af_packet");
-    }
-
-    /// Stops it where it is (SIGSTOP), until [`go_on`](Self::go_on).
-    pub fn halt(&self) {
-        assert!(run(&["kill", "-STOP", &self.child.id().to_string()]));
-    }
-
-    /// Lets it go on.
-    pub fn go_on(&self) {
-        assert!(run(&["kill", "-CONT", &self.child.id().to_string()]));
-    }
-
-    /// Moves all its threads to a CPU.
-    pub fn move_to(&self, cpu: u32) {
-        assert!(run(&["taskset", "-a", "-p", "-c", &cpu.to_string(), &self.child.id().to_string()]));
-    }
-
-    /// The CPUs that each of its threads may run on, as `Cpus_allowed_list` of proc(5) names them, the first thread first.
-    #[must_use]
-    pub fn cpus_of_threads(&self) -> Vec<String> {
-        let tasks = format!("/proc/{}/task", self.child.id());
-        let mut threads: Vec<u32> = std::fs::read_dir(&tasks)
-            .unwrap()
-            .map(|t| t.unwrap().file_name().to_str().unwrap().parse().unwrap())
-            .collect();
-        threads.sort_unstable();
-        let statuses = threads.iter().filter_map(|t| std::fs::read_to_string(format!("{tasks}/{t}/status")).ok());
-        let allowed =
-            |s: String| s.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:").map(|c| c.trim().to_owned()));
-        statuses.filter_map(allowed).collect()
-    }
-
-    /// Opens `eth-a` as port `p` with a back end of that name.
-    pub fn open_with(&mut self, backend: &str) -> Value {
-        let open = json!({"port": "p", "iface": "eth-a", "backend": backend, "guard": {"allow": ["172.16.0.0/12"]}});
-        self.must("open", open)
-    }
-
-    /// The most memory that the agent ever held, in bytes (`VmHWM`, proc(5)).
-    #[must_use]
-    pub fn peak_memory(&self) -> u64 {
-        // `ip netns exec` becomes the agent, so its number is the agent's.
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find(|l| l.starts_with("VmHWM")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
-    }
-
-    /// Closes the agent's stdin, and waits for its end.
-    pub fn hang_up(&mut self) -> std::process::ExitStatus {
-        self.requests = None;
-        self.child.wait().unwrap()
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        self.requests = None;
-        let _ = self.child.wait();
-    }
-}
-
 /// One trial: returns what `wait` said of the first stream, and what `settle` said.
 #[must_use]
 pub fn trial(source: &mut Agent, sink: &mut Agent, send: &Value) -> (Value, Value) {
@@ -546,52 +412,4 @@ pub fn trial(source: &mut Agent, sink: &mut Agent, send: &Value) -> (Value, Valu
         .collect();
     let received = sink.must("settle", json!({"port": "p", "sent": told, "drain_ns": 300_000_000}));
     (sending, received)
-}
-
-/// A device with a known wrong, from `in-a` to `out-a` of the namespace in the middle. Gone when dropped.
-pub struct Device {
-    child: Child,
-    requests: Option<ChildStdin>,
-    lines: BufReader<ChildStdout>,
-}
-
-impl Device {
-    /// Puts it in place.
-    #[must_use]
-    pub fn start(lab: &Lab, wrong: &[&str]) -> Self {
-        Self::run(&lab.dut, &[&["device", "in-a", "out-a"][..], wrong].concat())
-    }
-
-    fn run(ns: &str, yardstick: &[&str]) -> Self {
-        let mut child = Command::new("ip")
-            .args(["netns", "exec", ns, env!("CARGO_BIN_EXE_dutlab-engine"), "yardstick"])
-            .args(yardstick)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (requests, lines) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
-        let mut device = Self { child, requests, lines };
-        assert_eq!(device.line(), json!({"ready": true}));
-        device
-    }
-
-    /// What it counted.
-    pub fn counts(&mut self) -> Value {
-        writeln!(self.requests.as_mut().unwrap()).unwrap();
-        self.line()
-    }
-
-    fn line(&mut self) -> Value {
-        let mut line = String::new();
-        assert!(self.lines.read_line(&mut line).unwrap() > 0, "the device ended");
-        serde_json::from_str(&line).unwrap()
-    }
-}
-
-impl Drop for Device {
-    fn drop(&mut self) {
-        self.requests = None;
-        let _ = self.child.wait();
-    }
 }

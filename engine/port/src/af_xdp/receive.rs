@@ -24,6 +24,8 @@ pub struct Queue {
     umem: Arc<Umem>,
     rx: Consumer<libc::xdp_desc>,
     fill: Producer<u64>,
+    /// Whether our program could stamp every frame so far.
+    stamps: bool,
 }
 
 impl Queue {
@@ -33,7 +35,7 @@ impl Queue {
         rx: Consumer<libc::xdp_desc>,
         fill: Producer<u64>,
     ) -> Self {
-        Self { fd, umem, rx, fill }
+        Self { fd, umem, rx, fill, stamps: true }
     }
 
     /// The socket's descriptor.
@@ -44,15 +46,18 @@ impl Queue {
     /// Takes frames that are there, at most [`TURN`].
     fn drain(&mut self, take: &mut dyn FnMut(Arrived<'_>)) -> u32 {
         let count = self.rx.ready().min(TURN);
-        let mut now = None;
+        let (mut now, mut stamps) = (None, self.stamps);
         for _ in 0..count {
             let desc = self.rx.take();
             let (start, bytes) = (self.umem.memory.start(), self.frame(&desc));
-            let at = stamp(start, &desc).unwrap_or_else(|| *now.get_or_insert_with(clock::monotonic));
+            let stamped = stamp(start, &desc);
+            stamps &= stamped.is_some();
+            let at = stamped.unwrap_or_else(|| *now.get_or_insert_with(clock::monotonic));
             take(Arrived { bytes, length: desc.len, at });
             // The kernel takes any address inside of a buffer for the buffer.
             self.fill.put(desc.addr);
         }
+        self.stamps = stamps;
         if count > 0 {
             self.rx.release();
             self.fill.publish();
@@ -148,6 +153,10 @@ impl BurstReceiver for Rx {
         }
         self.wait(wait)?;
         Ok(self.drain(take))
+    }
+
+    fn stamps(&self) -> bool {
+        self.queue.stamps
     }
 
     fn dropped(&mut self) -> Result<u64, PortError> {
