@@ -19,6 +19,7 @@ from dutlab.cli.loop import run_in_order
 from dutlab.cli.main import COMMANDS, dutlab, main
 from dutlab.errors import InputError
 from dutlab.labs import lab_names
+from dutlab.runner.run import RunOptions, resume
 from fake_run import Wanted, build
 
 Ended = tuple[int, str, str]
@@ -165,3 +166,11 @@ def test_a_fault_of_an_option_names_no_file_that_there_is_not(told: Told) -> Non
         "frame_sizes.0",
         "links.0.0",
     ]
+
+
+async def test_a_run_that_ended_and_lost_a_record_is_not_measured_on(tmp_path: Path) -> None:
+    made = build(tmp_path, Wanted(repeats=1, sizes=(64,), seconds=2, cores=0, bad_luck=False))
+    (made / "trials/0002/record.json").unlink()
+    options = RunOptions(runs=tmp_path, engine_binary=Path("/absent"), command=("dutlab",))
+    with pytest.raises(InputError, match=r"has ended, and its files were changed since: missing: trials/0002/record\.json; restore them"):
+        await resume(made, options, Console())

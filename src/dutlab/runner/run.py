@@ -110,9 +110,12 @@ async def run(experiment: Experiment, experiment_yaml: bytes, options: RunOption
 async def resume(path: Path, options: RunOptions, progress: Progress) -> RunResult:
     """Goes on with a run that was cut: first the undo of the DUT, then every trial that has no record.
 
-    Raises as run() does, and InputError when another process has the run.
+    Raises as run() does, and InputError when another process has the run, or it ended and its files were changed since.
     """
     folder = RunFolder.open(path)
+    if folder.is_closed and not (changed := folder.verify_manifest()).none:
+        what = f"{path}: has ended, and its files were changed since: {changed}"
+        raise InputError(what, remedy="restore them from a copy, or start a new run")
     experiment, testbed = Experiment.model_validate(folder.resolved["experiment"]), testbed_in(folder)
     plan = Plan.from_json(folder.plan)
     journal = Journal(folder.journal)

@@ -236,6 +236,11 @@ class RunFolder:
         path = trial_folder(self.path, trial) / "samples.parquet"
         return path if path.exists() else None
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the run has its manifest: nothing is added to it any more."""
+        return (self.path / MANIFEST).exists()
+
     def write_manifest(self) -> Path:
         """Closes the run; harmless on a closed one that is unchanged. Raises AlreadyWritten, StoreError."""
         path = self.path / MANIFEST
