@@ -11,6 +11,7 @@ import pytest
 from dutlab.errors import SpecRefused
 from dutlab.plan.trials import make_plan
 from dutlab.spec.generators import ENGINE, GENERATORS, Ask, generator_of
+from dutlab.spec.generators.engine import EngineModel
 from dutlab.spec.loader import experiment_of, load_testbed
 from dutlab.spec.traffic import Traffic
 from dutlab.tools.generators import MODULES
@@ -134,3 +135,10 @@ def test_a_mistyped_generator_or_option_is_told(tmp_path):
 
 def test_traffic_of_one_udp_flow_asks_for_nothing_special():
     assert Traffic().text() is None
+
+
+@pytest.mark.parametrize(("size", "ipv6", "fits"), [(64, False, True), (83, True, False), (84, True, True)])
+def test_a_frame_of_the_engine_has_room_for_its_probe(size, ipv6, fits):
+    why = EngineModel().size_fault(size, ipv6=ipv6)
+    assert (why == "") is fits
+    assert fits or "the shortest that do are 84" in why
