@@ -1,7 +1,8 @@
 """The critical rate of a soak: the rate at which the DUT is expected to lose just the target share of its frames, with its interval.
 
 Trials follow one another, each a little longer than the one before, at rates that the estimate so far chooses. The first two are half of
-the highest rate and the highest rate itself, the others by turns the middle that one and the other curve give (analysis.critical_rate).
+the highest rate and the highest rate itself; the others by turns the upper end of the interval, its middle and its lower end
+(analysis.critical_rate): what is lost above the critical rate tells most, and what is not lost below it how low it cannot be.
 
 Figures, of each link, under the label of all that are loaded at once:
 
@@ -18,7 +19,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dutlab.analysis.critical_rate import CURVES, Critical, LoadTrial, critical_rate, with_scatter
+from dutlab.analysis.critical_rate import Critical, CriticalRate, LoadTrial
 from dutlab.doubts import Doubt
 from dutlab.errors import MeasurementError
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames
@@ -32,6 +33,7 @@ FULL_SOAK_S = 1800.0
 """Shorter soaks have trials that are shorter by as much, down to the shortest."""
 SHORTEST_S = 1.0
 HALF = 0.5
+LEAST_TRIALS = 3
 
 
 def lengths(duration: Seconds) -> Iterator[Seconds]:
@@ -39,7 +41,7 @@ def lengths(duration: Seconds) -> Iterator[Seconds]:
     scale, number, left = min(1.0, duration / FULL_SOAK_S), 0, float(duration)
     while True:
         each = max(SHORTEST_S, (FIRST_S + LONGER_S * number) * scale)
-        if each > left and number > len(CURVES):
+        if each > left and number >= LEAST_TRIALS:
             return
         yield Seconds(each)
         number, left = number + 1, left - each
@@ -47,21 +49,20 @@ def lengths(duration: Seconds) -> Iterator[Seconds]:
 
 async def measure(bench: Bench, cell: Cell, highest: Offer, target: float) -> Measured:
     """Trials up to the rate of `highest` for as long as it lasts. Raises ToolFailed, HostError, MeasurementError: nothing was sent."""
-    most, trials, rows, doubts = float(highest.rate or 0.0), list[LoadTrial](), list[Row](), list[Doubt]()
-    outcome, found = None, None
+    most, rows, doubts = float(highest.rate or 0.0), list[Row](), list[Doubt]()
+    estimate, outcome, found = CriticalRate(highest_pps=most, target=target), None, None
     for number, seconds in enumerate(lengths(highest.duration)):
         rate = _next_rate(number, most, found)
         offer = replace(highest, rate=Pps(rate), duration=seconds)
         outcome = await bench.generator.offer(offer)
         doubts += [*outcome.doubts, *(d for flow in outcome.flows for d in doubts_of(offer, flow))]
-        trials.append(_trial(outcome))
-        found = await asyncio.to_thread(critical_rate, trials, highest_pps=most, target=target)
-        rows.append({"asked_pps": rate, **_row(number, trials[-1], found)})
+        trial = _trial(outcome)
+        found = await asyncio.to_thread(estimate.add, trial)
+        rows.append({"asked_pps": rate, **_row(number, trial, found)})
     assert outcome is not None and found is not None  # noqa: S101, PT018 - there are at least three lengths
-    found = await asyncio.to_thread(with_scatter, found, trials, highest_pps=most, target=target)
     beyond = found.high_pps >= most
     return Measured(
-        figures={cell.link_label: _figures(found, target, len(trials))},
+        figures={cell.link_label: _figures(found, target, len(rows))},
         flows=outcome.flows,
         doubts=tuple({doubt.kind: doubt for doubt in doubts}.values()),
         raw=outcome.raw,
@@ -76,7 +77,8 @@ def _next_rate(number: int, most: float, found: Critical | None) -> float:
         return most * HALF
     if number == 1:
         return most
-    return min(most, list(found.by_curve.values())[number % len(found.by_curve)])
+    by_turns = (found.high_pps, found.pps, found.low_pps)
+    return min(most, by_turns[number % len(by_turns)])
 
 
 def _trial(outcome: Outcome) -> LoadTrial:

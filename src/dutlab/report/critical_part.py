@@ -13,7 +13,7 @@ from dutlab.report.value import Figure
 
 LEAD = (
     "The critical rate is that of each link at which the DUT is expected to lose just the target share; its interval is credible at 95 %, "
-    "or wider where the trials scatter more than the model has it."
+    "with the scatter of the trials about the curve found from the trials themselves."
 )
 _COLUMNS = (
     ("target", "target_loss_ratio"),
