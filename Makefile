@@ -25,7 +25,9 @@ test: ## Install what the tests need and run all of them
 	$(MAKE) --no-print-directory $(VENV)/.installed-dev
 	scripts/test
 
-vm: $(VENV)/.installed-dev ## What needs a kernel with ESP, on user-mode Linux, as root: two minutes; skipped where that is not installed
+vm: ## What needs a kernel with ESP, on user-mode Linux, as root: two minutes
+	scripts/needs vm
+	$(MAKE) --no-print-directory $(VENV)/.installed-dev
 	$(PY) -m pytest -rs tests/vm
 
 check: $(VENV)/.installed-dev ## Format, lint, types, imports, unit tests: under a minute
