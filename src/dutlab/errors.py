@@ -10,6 +10,7 @@ DutlabError                 a sentence for the user: what happened, where, what 
 │   ├── InUse               another run has a host (hosts/lease.py)
 │   ├── LabError            an embedded lab cannot be built or taken down
 │   ├── ToolMissing         a program that measures is absent or too old
+│   ├── ToolsMissing        several are, each with its host
 │   └── PortRefused         a port that must not be loaded (RFC 6815)
 ├── MeasurementError        a trial yielded no result; the run goes on         exit 1
 │   └── ToolFailed          a program that measures failed or printed garbage
@@ -102,6 +103,14 @@ class ToolMissing(TestbedError):
     def __init__(self, what: str, *, tool: str, host: str, remedy: str) -> None:
         super().__init__(f"{host}: {what}", remedy=remedy)
         self.tool, self.host = tool, host
+
+
+class ToolsMissing(TestbedError):
+    """Several programs are absent or too old, a line each."""
+
+    def __init__(self, missing: Sequence[ToolMissing]) -> None:
+        super().__init__("\n".join(map(str, missing)))
+        self.missing = list(missing)
 
 
 class PortRefused(TestbedError):

@@ -36,7 +36,7 @@ for word; do case $word in
   *=*) echo "${word#*=}" >"$(file "${word%%=*}")" || exit 1 ;;
   net.inet*.forwarding) cat "$(file "$word")" ;;
   kern.clockrate) echo '{ hz = 1000, tick = 1000, profhz = 8126, stathz = 100 }' ;;
-  kern.cp_times) awk '/^cpu[0-9]/ { printf "%d %d %d %d %d ", $2, $3, $4, $7 + $8, $5 + $6 } END { print "" }' /proc/stat ;;
+  kern.cp_times) awk '/^cpu[0-9]/ { printf "%d %d %d %d 0 ", $2, $3, $4, $5 + $6 + $7 + $8 } END { print "" }' /proc/stat ;;
   *) echo "sysctl: unknown oid '$word'" >&2; exit 1 ;;
 esac; done""",
     "pfctl": r"""
@@ -120,6 +120,8 @@ async def test_a_run_goes_its_whole_way_and_what_pf_only_says_is_not_believed(
     assert (dut["conntrack_entries"], dut["interrupts_irq16_ixl0_rxq0"]) == (3, 0)
     sampled = duckdb.sql(f"SELECT DISTINCT name FROM '{done.folder}/trials/0001/samples.parquet' WHERE host = 'dut'").fetchall()
     assert {("cpu0_idle_percent",), ("cpu0_system_percent",)} <= set(sampled)
+    found = json.loads((done.folder / "doctor.json").read_text())["findings"]
+    assert any(f["kind"] == "busy-cpu" and f["where"] == ["dut"] for f in found), "its cores have no time left for anything but interrupts"
     facts = json.loads((done.folder / "hosts/dut.json").read_text())
     assert (facts["os"], facts["interfaces"][links.dut_in.interface]["driver"]) == ("FreeBSD 14.1-RELEASE", links.dut_in.interface)
     assert {name: (machine / name).read_text() for name in ("pf", "six")} == before

@@ -9,10 +9,12 @@ from dataclasses import replace
 import pytest
 
 from dutlab.analysis.rescore import Verdict, by_load, classify
+from dutlab.doubts import DoubtKind
 from dutlab.errors import HostError, ToolFailed
 from dutlab.methods.mixes import frame_mix
 from dutlab.methods.mlrsearch import Ask
 from dutlab.methods.search import find
+from dutlab.methods.search_account import doubts
 from dutlab.methods.search_asked import Search
 from dutlab.methods.search_log import Ended, Log
 from dutlab.methods.search_result import Irregular
@@ -22,6 +24,7 @@ from dutlab.units import Pps, Seconds
 from simulated import LINE_PPS, Dut, Simulation, in_flight
 
 MIX = frame_mix(64)
+COUNTS = ("asked_frames", "sent_frames", "refused_frames", "received_frames", "lost_frames")
 
 
 def asked(preset="csit", highest=LINE_PPS, **changes):
@@ -98,16 +101,17 @@ async def test_a_negative_loss_that_stays_ends_the_search_irregularly_with_what_
 
 
 @pytest.mark.parametrize(
-    ("tampered", "words"),
+    ("tampered", "words", "doubt"),
     [
-        ({"lost_frames": 5}, "do not add up"),
-        ({"sent_frames": 0, "received_frames": 0, "asked_frames": 0, "refused_frames": 0, "lost_frames": 0}, "nothing was sent"),
-        ({"link": "z"}, "no account of link a"),
+        ({"lost_frames": 5}, "do not add up", DoubtKind.LEDGER_OPEN),
+        (dict.fromkeys(COUNTS, 0), "nothing was sent on link a", DoubtKind.TX_STARVED),
+        ({"link": "z"}, "no account of link a", DoubtKind.LEDGER_OPEN),
     ],
 )
-async def test_counters_that_contradict_one_another_end_the_search(tampered, words):
+async def test_counters_that_contradict_one_another_end_the_search(tampered, words, doubt):
     found = await find(Simulation(Dut(capacity_pps=1e6), change=lambda _, flow: replace(flow, **tampered)), asked())
     assert words in found.ended
+    assert {d.kind for d in doubts(found, {})} & {DoubtKind.LEDGER_OPEN, DoubtKind.TX_STARVED} == {doubt}
     assert why(found) == {"ndr": (Irregular.ENDED,), "pdr": (Irregular.ENDED,)}
     assert {(r.lower_pps, r.upper_pps) for r in found.results.values()} == {(None, None)}
     assert len(found.trials) == 2

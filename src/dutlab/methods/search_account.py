@@ -10,6 +10,7 @@ from dutlab.methods.ledger import RFC2544_TRIAL_S
 from dutlab.methods.ports import FrameMix, Row, Table
 from dutlab.methods.search_asked import Search
 from dutlab.methods.search_result import Found, GoalResult, Irregular
+from dutlab.methods.search_trial import Mark
 from dutlab.units import Pps, l1_rate, si
 
 SETTLING_S = 2 + 5  # RFC 2544 section 23: 2 s for residual frames and 5 s for the DUT to settle
@@ -61,8 +62,9 @@ def _goal_row(found: Found, result: GoalResult) -> Row:
 def doubts(found: Found, of_trials: Mapping[DoubtKind, int]) -> tuple[Doubt, ...]:
     """Those of the results and, each once, those of the trials, by how many of them have it."""
     said = [Doubt(kind, f"in {count} of {len(found.trials)} trials") for kind, count in of_trials.items()]
-    if contradictory := [t for t in found.trials if not t.tells]:
-        said.append(Doubt(DoubtKind.LEDGER_OPEN, f"trial {contradictory[0].number}: {contradictory[0].detail}"))
+    for kind, marks in ((DoubtKind.LEDGER_OPEN, {Mark.CONTRADICTORY}), (DoubtKind.TX_STARVED, {Mark.NO_ACCOUNT, Mark.IDLE})):
+        if first := next((t for t in found.trials if marks & set(t.marks)), None):
+            said.append(Doubt(kind, f"trial {first.number}: {first.detail}"))
     said += [doubt for result in found.results.values() for doubt in _of_result(found, result)]
     shortest = min(result.goal.final_s for result in found.results.values())
     return (*said, *([Doubt(DoubtKind.SHORT_TRIAL, f"{shortest:g} s")] if shortest < RFC2544_TRIAL_S else []))

@@ -34,6 +34,7 @@ class Mark(enum.Enum):
     SILENT = "next to nothing came back on a link"
     REPEATED = "offered once more because the trial before it told nothing"
     NO_ACCOUNT = "the generator gave no account"
+    IDLE = "the generator sent nothing on a link"
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class SearchTrial:
     @property
     def tells(self) -> bool:
         """Whether its numbers can be used at all."""
-        return not {Mark.CONTRADICTORY, Mark.NO_ACCOUNT} & set(self.marks)
+        return not {Mark.CONTRADICTORY, Mark.NO_ACCOUNT, Mark.IDLE} & set(self.marks)
 
     @property
     def made_frames(self) -> int:
@@ -141,6 +142,9 @@ def trial_of(offer: Offer, outcome: Outcome, *, number: int, role: Role, toleran
     if missing := [link for link in offer.links if link not in {f.link for f in flows}]:
         faults.append(f"the generator gave no account of link {' and '.join(missing)}")
     marks = [Mark.CONTRADICTORY] if faults else []
+    if idle := [f.link for f in flows if made_frames(f) <= 0]:
+        marks.append(Mark.IDLE)
+        faults.append(f"nothing was sent on link {' and '.join(idle)}")
     if load is not None and stopped is None and made_pps < load * (1 - tolerance):
         marks.append(Mark.STARVED)
     if any(0 <= f.received_frames < made_frames(f) * NEXT_TO_NOTHING for f in flows):
@@ -175,6 +179,4 @@ def _contradictions(flow: Flow) -> list[str]:
             f"link {flow.link}: asked {flow.asked_frames}, sent {flow.sent_frames}, refused {flow.refused_frames}, "
             f"duplicated {flow.duplicated_frames}, received {flow.received_frames}, lost {flow.lost_frames} do not add up"
         )
-    if made_frames(flow) <= 0:
-        faults.append(f"link {flow.link}: nothing was sent")
     return faults

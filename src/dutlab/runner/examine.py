@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
+from types import MappingProxyType
 from typing import Any
 
 from dutlab.analysis import doctor
@@ -16,7 +17,7 @@ from dutlab.errors import HostError
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.host import Host
 from dutlab.hosts.local import THIS_MACHINE
-from dutlab.sensors import Sample, Sampler
+from dutlab.sensors import Sample, Sampler, cpu_watch
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.testbed import Testbed
 from dutlab.tools.ping import Ping
@@ -40,7 +41,8 @@ async def examine(
     """Takes one to two seconds, and sends a ping over each wire. Raises HostError when a host is gone."""
     one_machine = testbed.lab is not None
     # The cores of an embedded lab's hosts are all those of this machine.
-    watched = await _watch({THIS_MACHINE: next(iter(hosts.values()))} if one_machine else hosts)
+    families = {name: host.family for name, host in testbed.hosts.items()}
+    watched = await (_watch({THIS_MACHINE: next(iter(hosts.values()))}) if one_machine else _watch(hosts, families))
     ports: dict[str, list[str]] = {name: [] for name in hosts}
     for link in testbed.links.values():
         for port in link.path:
@@ -94,9 +96,10 @@ def doubts_of(findings: Sequence[doctor.Finding]) -> list[Doubt]:
     ]
 
 
-async def _watch(hosts: Mapping[str, Host]) -> dict[str, doctor.Watched]:
-    """The cores of each host; one that has no /proc/stat is left out."""
-    samplers = {name: Sampler(host, interval_s=WATCH_S) for name, host in hosts.items()}
+async def _watch(hosts: Mapping[str, Host], families: Mapping[str, str] = MappingProxyType({})) -> dict[str, doctor.Watched]:
+    """The cores of each host, in the words of its family; one that tells nothing of them is left out."""
+    loops = {name: cpu_watch(families.get(name, "linux")) for name in hosts}
+    samplers = {name: Sampler(hosts[name], interval_s=WATCH_S, watch=loop) for name, loop in loops.items() if loop}
     started = await asyncio.gather(*(s.start() for s in samplers.values()), return_exceptions=True)
     await asyncio.sleep(WATCH_S * 1.2)
     found = {}

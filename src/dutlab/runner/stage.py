@@ -24,6 +24,7 @@ from dutlab.spec.experiment import Experiment
 from dutlab.spec.generators import generator_of
 from dutlab.spec.testbed import Testbed
 from dutlab.store.calibration import Calibration
+from dutlab.tools.all_there import all_there
 from dutlab.tools.engine import Engine
 from dutlab.tools.engine_copy import EngineFile, engine_on
 from dutlab.tools.generator_tool import GeneratorTool, Place
@@ -176,9 +177,9 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
     checks = {"ping": ping.check, "iperf3": iperf3.check, "engine": engine.check}
     try:
         wanted = {"engine", *(cell.tool for cell in cells)}  # the engine also verifies modes
-        versions = {name: await check() for name, check in checks.items() if name in wanted}
-        for text, generator in generators.items():
-            versions[generator_of(text).kind] = await generator.check()
+        looks = {name: check for name, check in checks.items() if name in wanted}
+        looks |= {generator_of(text).kind: generator.check for text, generator in generators.items()}
+        versions = dict(zip(looks, await all_there(look() for look in looks.values()), strict=True))
         yield Stage(
             testbed=testbed,
             hosts=hosts,

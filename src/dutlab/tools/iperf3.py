@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from itertools import chain
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError, ToolFailed, ToolMissing
@@ -22,6 +23,7 @@ from dutlab.methods.ports import Measured, Reading
 from dutlab.plan.cell import Cell
 from dutlab.spec.testbed import Testbed
 from dutlab.tools import iperf3_json
+from dutlab.tools.all_there import all_there
 from dutlab.tools.iperf3_datagrams import End
 from dutlab.tools.iperf3_json import Result, UnreadableError
 from dutlab.tools.iperf3_pair import datagrams_between
@@ -78,15 +80,11 @@ class Iperf3:
         self._hosts, self._testbed, self._cpus = hosts, testbed, cpus
 
     async def check(self) -> str:
-        """The version, of both ends when they differ. Raises ToolMissing for an absent or too old iperf3 and an absent taskset."""
-        versions = [await version_of(self._hosts[role]) for role in ("source", "sink")]
-        for role in ("source", "sink"):
-            host = self._hosts[role]
-            if self._cpus.get(role) and (await host.run(["sh", "-c", "command -v taskset"], check=False)).status != 0:
-                raise ToolMissing(
-                    "taskset is not there", tool="taskset", host=host.name, remedy="install it (Debian: apt install util-linux)"
-                )
-        return versions[0] if versions[0] == versions[1] else f"source {versions[0]}, sink {versions[1]}"
+        """The version, of both ends when they differ. Raises ToolMissing, ToolsMissing for absent or too old iperf3 and absent taskset."""
+        ends = {role: self._hosts[role] for role in ("source", "sink")}
+        pinned_on = [host for role, host in ends.items() if self._cpus.get(role)]
+        source, sink, *_ = await all_there(chain(map(version_of, ends.values()), map(_taskset, pinned_on)))
+        return source if source == sink else f"source {source}, sink {sink}"
 
     async def measure(self, cell: Cell) -> Measured:
         """One test on every link of the cell at once. `params`: streams, omit_s, duration_s, zerocopy.
@@ -161,6 +159,14 @@ class Iperf3:
 def _raw(link: str, client: Done, server: Done) -> dict[str, bytes]:
     """What both ends printed, by file name."""
     return {f"iperf3-{link}-client.json": client.stdout, f"iperf3-{link}-server.json": server.stdout}
+
+
+async def _taskset(host: Host) -> str:
+    """Where it is. Raises ToolMissing."""
+    done = await host.run(["sh", "-c", "command -v taskset"], check=False)
+    if done.status != 0:
+        raise ToolMissing("taskset is not there", tool="taskset", host=host.name, remedy="install it (Debian: apt install util-linux)")
+    return done.text.strip()
 
 
 def _test_of(cell: Cell) -> _Test:

@@ -10,6 +10,7 @@ from dutlab.analysis.doctor.finding import Evidence, Finding, Price, Step, shell
 from dutlab.analysis.doctor.patient import Patient, whole
 from dutlab.analysis.doctor.published import BOOST_AND_PCIE, SETPERF, SLOW_CLOCK
 
+CORE_TIMES = "the kernel's times of each core"
 BUSY_PERCENT = 10.0
 """Of a core, that others use while nothing is measured: less is what a system at rest does."""
 STOLEN_PERCENT = 4.0
@@ -138,10 +139,10 @@ def busy(p: Patient) -> Iterator[Finding]:
         yield Finding(
             "busy-cpu",
             "other programs use the processor before anything is measured",
-            Price(cores[most], "its busiest core", f"read: /proc/stat over {watched.seconds:g} s"),
+            Price(cores[most], "its busiest core", f"read: {CORE_TIMES} over {watched.seconds:g} s"),
             (host,),
-            (Evidence(host, "/proc/stat", said),),
-            (Step(host, "by hand: end what `ps -eo pid,pcpu,comm --sort=-pcpu | head` shows, or wait until it has ended"),),
+            (Evidence(host, CORE_TIMES, said),),
+            (Step(host, "by hand: end what `top` shows first, or wait until it has ended"),),
             (Step(host, "by hand: start it again"),),
         )
 
@@ -155,9 +156,9 @@ def stolen(p: Patient) -> Iterator[Finding]:
             yield Finding(
                 "stolen-cpu",
                 "the hypervisor gives time of this machine's cores to others",
-                Price(cores[most], f"core {most}", f"read: /proc/stat over {watched.seconds:g} s"),
+                Price(cores[most], f"core {most}", f"read: {CORE_TIMES} over {watched.seconds:g} s"),
                 (host,),
-                (Evidence(host, "/proc/stat", ", ".join(f"core {n} {percent:.1f} % stolen" for n, percent in cores.items())),),
+                (Evidence(host, CORE_TIMES, ", ".join(f"core {n} {percent:.1f} % stolen" for n, percent in cores.items())),),
                 (Step(host, "by hand: bind the guest's virtual processors to cores of their own, or measure without a hypervisor"),),
                 (Step(host, "by hand: lift the binding"),),
             )
