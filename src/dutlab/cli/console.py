@@ -87,7 +87,8 @@ def _headline(record: TrialRecord) -> str:
     outages = {name.split("_")[1]: value for name, value in figures.items() if name.startswith("outage_") and name.endswith("_max_ns")}
     found += [f"{way}: out of service for {si(value / 1e9, 's')} at most" for way, value in outages.items()]
     if "path_mtu_bytes" in figures:
-        found.append(f"MTU {figures['path_mtu_bytes']:.0f} bytes, payload {figures['payload_bytes']:.0f}")
+        payload = f", payload {figures['payload_bytes']:.0f}" if "payload_bytes" in figures else ""
+        found.append(f"MTU {figures['path_mtu_bytes']:.0f} bytes{payload}")
     if "loss_ratio" in figures:
         found.append(f"loss {figures['loss_ratio']:.3%}")
     severe = [d.text for d in record.doubts if d.grade == "severe"]

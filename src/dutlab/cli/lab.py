@@ -86,7 +86,8 @@ def shell(*, label: str, host: str, command: tuple[str, ...]) -> None:
     if host not in found.namespaces:
         raise InputError(f"lab {label} has no host {host}", remedy=f"it has: {', '.join(found.namespaces)}")
     namespace = found.namespaces[host]
-    argv = command or (os.environ.get("SHELL", "/bin/sh"),)
+    words = command[1:] if command[:1] == ("--",) else command  # some write it from habit
+    argv = words or (os.environ.get("SHELL", "/bin/sh"),)
     done = subprocess.run(["ip", "netns", "exec", namespace, *argv], check=False)
     click.get_current_context().exit(done.returncode)
 
