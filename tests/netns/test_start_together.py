@@ -6,6 +6,7 @@ import asyncio
 import re
 import shutil
 import stat
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -18,7 +19,6 @@ from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
 from dutlab.spec.workloads.steps import StepsWorkload
 from dutlab.tools.gate import Gate
-from dutlab.tools.gate_script import TOLD_LATER_S
 from dutlab.tools.steps import Account, Steps
 
 MS = 1_000_000
@@ -144,12 +144,15 @@ async def test_a_command_that_fails_ends_with_its_own_status() -> None:
 
 
 async def test_a_host_with_bash_says_itself_when_it_began(box: Host) -> None:
-    # Slow to be heard of: what it says is held back, and would count as the latest start.
-    account = await carried_out({"box": box}, run={"box": ["date +%s%N"]})
-    (start,), (done,) = account.starts["run"], account.done
-    began_ns = int(done.stdout) - done.started_s * 1e9
-    assert start.earliest_ns <= began_ns
-    assert start.latest_ns < TOLD_LATER_S * 1e9
+    # It is heard of 0.4 s later, and that would count as its latest start.
+    gate = await Gate.stand(box, "date +%s%N", asyncio.Semaphore(1))
+    at_ns = time.monotonic_ns() + 100 * MS
+    start = await gate.open(at_ns, asyncio.Semaphore(1), among=800)
+    assert time.monotonic_ns() - at_ns > 400 * MS
+    began_ns = int(gate.said) - gate.clock.offset.ns - at_ns
+    assert start.earliest_ns - gate.clock.offset.error_ns <= began_ns
+    assert start.latest_ns < 400 * MS
+    await gate.process.wait(10)
 
 
 async def test_a_gate_that_is_cut_off_before_it_opens_runs_nothing(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ CLOSE_NS = 2_000_000
 AT_ONCE = 8
 """Gates that are spoken to at the same time. More of them would wait for one another, run out of time, and widen the bounds."""
 READY_S = 30.0
+TOLD_LATER_NS = 500_000
+"""For each host that begins. To tell when it began costs a host more than to begin: where hosts share a machine, all begin first."""
 LEAD_NS = 10_000_000
 """Beside three of the longest round trips: for a controller that is kept from running."""
 COARSE_NS = 100_000_000
@@ -92,11 +94,11 @@ class Gate:
                     clock = min(clock, await _look(process), key=lambda r: r.offset.error_ns)
         return cls(process, clock, last_seen.jump_to(clock) if last_seen else 0)
 
-    async def open(self, at_ns: int, few: asyncio.Semaphore) -> Start:
-        """Begins at `at_ns` of our CLOCK_MONOTONIC; returns once its command runs. Raises HostError."""
+    async def open(self, at_ns: int, few: asyncio.Semaphore, *, among: int = 1) -> Start:
+        """Begins at `at_ns` of our CLOCK_MONOTONIC, as `among` so many hosts do; returns once its command runs. Raises HostError."""
         if self.clock.is_fine:
             async with few:
-                await self._set_for(at_ns)
+                await self._set_for(at_ns, among)
             before = self.clock.offset.error_ns
         else:
             await self._release_at(at_ns)
@@ -125,17 +127,17 @@ class Gate:
                 return before - error, min(after + error, heard_ns)
         return None
 
-    async def _set_for(self, at_ns: int) -> None:
+    async def _set_for(self, at_ns: int, among: int) -> None:
         """Lets it wait by its own clock. What it says of that is one more look at the clock."""
         target = at_ns + self.clock.offset.ns
         asked = time.monotonic_ns()
-        await self.process.write(f"go {target}\n".encode())
+        await self.process.write(f"go {target} {among * TOLD_LATER_NS / NS_PER_S:.4f}\n".encode())
         left = int(await _line(self.process))
         self.jumped_ns = self.jumped_ns or self.clock.jump_to(_reading(asked, target - left, time.monotonic_ns()))
 
     async def _release_at(self, at_ns: int) -> None:
         await asyncio.sleep((at_ns - self.clock.round_trip_ns // 2 - time.monotonic_ns()) / NS_PER_S)
-        await self.process.write(b"go 0\n")
+        await self.process.write(b"go 0 0\n")
         await _line(self.process)
 
 

@@ -1,8 +1,8 @@
 """What stands at a gate on a host: a shell that tells the host's clock, waits for an instant by it, and then lets a command begin.
 
 It says an empty line once it stands, and reads lines: `clock` is answered by the clock and the unit that it counts in, both in nanoseconds;
-`go INSTANT` by how far off that is. The command's output follows, and within it, wherever the command has come to by then, BEGAN with two
-instants that it has begun between, or with none where the clock takes too long to read.
+`go INSTANT LATER` by how far off that is. The command's output follows, and within it, wherever the command has come to after LATER
+seconds, BEGAN with two instants that it has begun between; at once, and with none, where the clock takes too long to read.
 
 Where there is bash (5.0 or later, of 2019) the clock is read without starting a program, and the command's shell is loaded beforehand and
 waits on a pipe: at the instant nothing is left to be started. Any POSIX shell does otherwise: it waits by `sleep` and runs the command
@@ -16,8 +16,6 @@ import re
 NS_PER_S = 1_000_000_000
 LONGEST_WAIT_NS = 60 * NS_PER_S
 """A host whose clock was set does not wait for hours."""
-TOLD_LATER_S = 0.05
-"""Telling when it began costs a host more than beginning: hosts that share a machine, as a lab's do, all begin first."""
 BEGAN = re.compile(rb"\0began(?: (\d+) (\d+))?\n")
 """Written at once, so no output of the command comes between."""
 
@@ -33,7 +31,7 @@ $2"
 exec 5<&- 6>&-
 command=$COPROC_PID said=${{COPROC[0]}} tell=${{COPROC[1]}}
 echo
-while read -r word at; do
+while read -r word at later; do
   now
   [ "$word" = clock ] && {{ echo "$t 1000"; continue; }}
   left=$((at - t)); echo "$left"
@@ -44,7 +42,7 @@ while read -r word at; do
   now; before=$t
   echo >&"$tell"
   read -r -u "$said"
-  now; read -rt {TOLD_LATER_S}; printf '\0began %s %s\n' "$before" "$t"
+  now; read -rt "$later"; printf '\0began %s %s\n' "$before" "$t"
   wait "$command"
   exit
 done
@@ -60,7 +58,7 @@ now() {{
   esac
 }}
 echo
-while read -r word at; do
+while read -r word at later; do
   now
   if [ "$word" = clock ]; then echo "$t $unit"; continue; fi
   left=$((at - t)); echo "$left"

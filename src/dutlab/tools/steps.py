@@ -155,7 +155,7 @@ class Steps:
         lanes = [_Lane(self._hosts[name], phase, steps, account, left) for name, steps in by_host.items() if steps]
         await asyncio.gather(*(lane.stand_ready(few) for lane in lanes))
         at_ns = time.monotonic_ns() + lead_ns([lane.gate for lane in lanes if lane.gate])
-        await asyncio.gather(*(lane.begin(at_ns, few) for lane in lanes))
+        await asyncio.gather(*(lane.begin(at_ns, few, among=len(lanes)) for lane in lanes))
         await asyncio.gather(*(lane.to_its_end() for lane in lanes))
 
 
@@ -197,13 +197,13 @@ class _Lane:
         except HostError as e:
             self._lost(1, str(e))
 
-    async def begin(self, at_ns: int, few: asyncio.Semaphore) -> None:
+    async def begin(self, at_ns: int, few: asyncio.Semaphore, *, among: int) -> None:
         """Opens the gate at `at_ns` of CLOCK_MONOTONIC."""
         if self.gate is None:
             return
         self.began_s = time.time() + (at_ns - time.monotonic_ns()) / 1e9
         try:
-            self.account.starts.setdefault(self.phase, []).append(await self.gate.open(at_ns, few))
+            self.account.starts.setdefault(self.phase, []).append(await self.gate.open(at_ns, few, among=among))
         except HostError as e:
             self._lost(1, str(e))
 
