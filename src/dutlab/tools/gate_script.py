@@ -25,6 +25,7 @@ _FINE = rf"""
 now() {{ t=${{EPOCHREALTIME/[.,]/}}000; }}
 exec 5<&0 6>&1
 coproc sh -c "read -r go || exit
+unset go
 echo
 exec <&5 >&6 5<&- 6>&-
 $2"
