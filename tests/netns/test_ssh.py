@@ -19,7 +19,8 @@ from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
 from dutlab.tools.engine_copy import EngineFile, engine_on
 from dutlab.tools.find_engine import find_engine
-from processes import children, eventually, running_with
+from processes import eventually, running_with
+from refusal import refused
 
 NOBODY = 65534
 
@@ -37,16 +38,6 @@ def with_config(login: Login, old: str, new: str) -> Login:
 def folder(login: Login) -> Path:
     assert login.config
     return login.config[0].parent
-
-
-async def refused(login: Login) -> str:
-    host = SshHost(login)
-    with pytest.raises(HostError) as caught:
-        await host.run(["true"])
-    await host.close()
-    await asyncio.to_thread(eventually, lambda: not children())  # the way into the namespace, which ends when the door is shut
-    assert not isinstance(caught.value, CommandFailed)
-    return str(caught.value)
 
 
 def sshd_processes(namespace: str, title: str) -> list[int]:

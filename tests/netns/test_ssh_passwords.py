@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import os
 import shutil
@@ -15,14 +14,13 @@ import pytest
 from keyrings.alt.file import PlaintextKeyring
 
 from capability import have_sshd, need
-from dutlab.errors import HostError
 from dutlab.hosts.host import Done
 from dutlab.hosts.local import LocalHost
 from dutlab.hosts.netns import NetnsHost
 from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
 from password_sshd import USER, start, stop
-from processes import children, eventually
+from refusal import refused
 
 SECRET = "correct-horse-battery-staple-7f3a"
 KEYRING = {"PYTHON_KEYRING_BACKEND": "keyrings.alt.file.PlaintextKeyring"}
@@ -54,15 +52,6 @@ def keyring_folder(tmp_path_factory: pytest.TempPathFactory, python: str, python
     keep = [python, "-m", "keyring", "set", "dutlab", "box"]
     subprocess.run(keep, env={**python_env, **KEYRING, "XDG_DATA_HOME": str(folder)}, input=SECRET, text=True, check=True)
     return folder
-
-
-async def refused(login: Login) -> str:
-    host = SshHost(login)
-    with pytest.raises(HostError) as caught:
-        await host.run(["true"])
-    await host.close()
-    await asyncio.to_thread(eventually, lambda: not children())  # the way into the namespace, which ends when the door is shut
-    return str(caught.value)
 
 
 async def test_a_password_comes_from_its_variable_and_is_shown_by_nobody(login: Login) -> None:

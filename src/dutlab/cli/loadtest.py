@@ -82,10 +82,10 @@ def loadtest(
         "links": [[link]],
         "directions": "forward" if unidirectional else "both",
         **times,
-        **({} if line_rate is None else {"line_rate": line_rate}),
-        **({} if generator is None else {"generator": generator}),
+        "line_rate": line_rate,
+        "generator": generator,
     }
-    measure_workload("loadtest", {"loadtest": body}, lab=lab, testbed=testbed, modes=modes, runs=runs, then=lambda run: _write(run, output))
+    measure_workload("loadtest", body, lab=lab, testbed=testbed, modes=modes, runs=runs, then=lambda run: _write(run, output))
 
 
 def _mix(profile: str) -> Any:  # noqa: ANN401 whatever stands in the file is checked with the rest

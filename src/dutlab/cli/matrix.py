@@ -42,7 +42,9 @@ def matrix(
     Example:
       dutlab matrix --testbed home.yaml -P 4
     """  # noqa: D301
-    asked = {
+    body = {
+        "streams": streams,
+        "duration": duration,
         "protocol": "udp" if udp else None,
         "omit": omit or (None if udp else "1s"),
         "zerocopy": zerocopy or None,
@@ -50,5 +52,4 @@ def matrix(
         "rate": rate,
         "links": [[link] for link in links] or None,
     }
-    body = {"streams": streams, "duration": duration, **{key: value for key, value in asked.items() if value is not None}}
-    measure_workload("matrix", {"matrix": body}, lab=lab, testbed=testbed, modes=modes, runs=runs, repeats=repeats)
+    measure_workload("matrix", body, lab=lab, testbed=testbed, modes=modes, runs=runs, repeats=repeats)

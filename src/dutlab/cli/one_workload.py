@@ -36,8 +36,8 @@ def testbed_options(command: _F) -> _F:
 
 
 def measure_workload(
-    name: str,
-    workload: Mapping[str, Any],
+    kind: str,
+    body: Mapping[str, Any],
     *,
     lab: str | None,
     testbed: Path | None,
@@ -47,23 +47,23 @@ def measure_workload(
     order: str = "shuffled",
     then: Callable[[Path], None] = lambda _: None,
 ) -> None:
-    """Runs an experiment called `name` of this one workload (`{kind: body}`) and ends the command with the run's exit status.
+    """Runs an experiment of one workload of this kind, called like it, and ends the command with the run's exit status.
 
-    `then` is called with the run's folder before its report is written.
+    What is None in `body` is an option that was not given. `then` is called with the run's folder before its report is written.
 
     Raises InputError with every fault of the options, SpecRefused for a testbed file, and what runner.run raises.
     """
     if lab is not None and testbed is not None:
         raise click.UsageError("--lab and --testbed exclude one another")
     text = as_yaml({
-        "experiment": name,
+        "experiment": kind,
         "testbed": str(testbed.absolute()) if testbed is not None else {"lab": lab or "three-node"},
         "factors": {"mode": list(modes) or ["router"]},
-        "workloads": [dict(workload)],
+        "workloads": [{kind: {key: value for key, value in body.items() if value is not None}}],
         "repeats": repeats,
         "order": order,
     })  # fmt: skip
-    experiment = _of_options(text, Path(f"{name}.yaml"), next(iter(workload)))
+    experiment = _of_options(text, Path(f"{kind}.yaml"), kind)
     if testbed is None:
         become_root()
     options = runner.RunOptions(runs=runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]))

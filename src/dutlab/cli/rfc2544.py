@@ -92,4 +92,4 @@ def rfc2544(
         body["tests"] = [name for name in ALL_TESTS if name in tests]
     if links:
         body["links"] = [list(links)]
-    measure_workload("rfc2544", {"rfc2544": body}, lab=lab, testbed=testbed, modes=modes, runs=runs, order="as-written")
+    measure_workload("rfc2544", body, lab=lab, testbed=testbed, modes=modes, runs=runs, order="as-written")

@@ -41,9 +41,13 @@ def search(
     Example:
       dutlab search --preset quick --size 64 --size imix --mode router --mode nat
     """  # noqa: D301
-    given = {"lowest": lowest, "highest": highest, "drain": drain, "budget": budget}
-    body: dict[str, object] = {"preset": preset, "frame_sizes": list(sizes) or ["64"]}
-    body |= {key: value for key, value in given.items() if value is not None}
-    if links:
-        body["links"] = [name.split("+") for name in links]
-    measure_workload("search", {"search": body}, lab=lab, testbed=testbed, modes=modes, runs=runs, repeats=repeats)
+    body = {
+        "preset": preset,
+        "frame_sizes": list(sizes) or ["64"],
+        "lowest": lowest,
+        "highest": highest,
+        "drain": drain,
+        "budget": budget,
+        "links": [name.split("+") for name in links] or None,
+    }
+    measure_workload("search", body, lab=lab, testbed=testbed, modes=modes, runs=runs, repeats=repeats)

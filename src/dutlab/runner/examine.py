@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from types import MappingProxyType
 from typing import Any
 
 from dutlab.analysis import doctor
@@ -42,7 +41,7 @@ async def examine(
     one_machine = testbed.lab is not None
     # The cores of an embedded lab's hosts are all those of this machine.
     families = {name: host.family for name, host in testbed.hosts.items()}
-    watched = await (_watch({THIS_MACHINE: next(iter(hosts.values()))}) if one_machine else _watch(hosts, families))
+    watched = await (_watch({THIS_MACHINE: next(iter(hosts.values()))}, {}) if one_machine else _watch(hosts, families))
     ports: dict[str, list[str]] = {name: [] for name in hosts}
     for link in testbed.links.values():
         for port in link.path:
@@ -64,7 +63,7 @@ async def examine(
 
 async def examine_machine(host: Host, interfaces: Sequence[str]) -> Examined:
     """One machine without a testbed. Raises HostError when it is gone."""
-    watched = await _watch({host.name: host})
+    watched = await _watch({host.name: host}, {})
     facts = {host.name: await collect_facts(host, interfaces)}
     return Examined(facts, doctor.examine(doctor.Patient(facts, watched=watched)))
 
@@ -96,8 +95,8 @@ def doubts_of(findings: Sequence[doctor.Finding]) -> list[Doubt]:
     ]
 
 
-async def _watch(hosts: Mapping[str, Host], families: Mapping[str, str] = MappingProxyType({})) -> dict[str, doctor.Watched]:
-    """The cores of each host, in the words of its family; one that tells nothing of them is left out."""
+async def _watch(hosts: Mapping[str, Host], families: Mapping[str, str]) -> dict[str, doctor.Watched]:
+    """The cores of each host, in the words of its family, without one of Linux; one that tells nothing of them is left out."""
     loops = {name: cpu_watch(families.get(name, "linux")) for name in hosts}
     samplers = {name: Sampler(hosts[name], interval_s=WATCH_S, watch=loop) for name, loop in loops.items() if loop}
     started = await asyncio.gather(*(s.start() for s in samplers.values()), return_exceptions=True)
