@@ -42,6 +42,8 @@ class Lab:
     layout: str
     notes: tuple[str, ...] = ()
     """What is not as described, in words for the user."""
+    napi_threads: tuple[int, ...] = ()
+    """Process numbers of the kernel threads that serve its ports."""
     ssh_config: Path | None = None
     """By which its hosts are reached over ssh, each under the name of its role; None where namespaces are entered."""
 
@@ -81,8 +83,8 @@ async def up(name: str, *, label: str | None = None, layout: str | None = None) 
     folder.claim(state)
     machine = LocalHost("lab")
     try:
-        notes = await _build(machine, plan, state, folder)
-        state = state.completed(tuple(notes))
+        notes, threads = await _build(machine, plan, state, folder)
+        state = state.completed(tuple(notes), threads)
         folder.rewrite(state)
     except BaseException as e:
         await asyncio.shield(asyncio.ensure_future(down(label)))
@@ -168,18 +170,19 @@ def _lab(state: LabState, plan: LabDescription) -> Lab:
         namespaces={role: state.namespaces[role] for role in ROLES},
         layout=state.layout,
         notes=state.notes,
+        napi_threads=state.napi_threads,
         ssh_config=sshd.config_file(StateFolder().ssh_folder(state.label)) if plan.settings.reach == "ssh" else None,
     )
 
 
-async def _build(machine: LocalHost, plan: LabDescription, state: LabState, folder: StateFolder) -> list[str]:
-    """Returns notes. Raises HostError."""
+async def _build(machine: LocalHost, plan: LabDescription, state: LabState, folder: StateFolder) -> tuple[list[str], list[int]]:
+    """Returns notes, and the kernel threads that serve its ports. Raises HostError."""
     for namespace in dict.fromkeys(state.namespaces.values()):
         await machine.run(["ip", "netns", "add", namespace])
     await machine.run(["ip", "-batch", "-"], stdin=recipe.veth_batch(plan.testbed, state.namespaces).encode())
     hosts = {role: NetnsHost(role, state.namespaces[role]) for role in ROLES}
     await asyncio.gather(*(_sh(host, recipe.setup_script(plan, role)) for role, host in hosts.items()))
-    notes = []
+    notes, threads = list[str](), list[int]()
     threaded = [role for role in hosts if role in plan.settings.layouts[state.layout].napi_threads]
     if threaded:
         async with folder.lock():
@@ -188,10 +191,11 @@ async def _build(machine: LocalHost, plan: LabDescription, state: LabState, fold
                 await _sh(hosts[role], recipe.threads_script(plan.testbed, role))
                 new = {pid: port for pid, port in napi.napi_threads().items() if pid not in before}
                 notes += napi.pin(new, plan.testbed, role, state.cpus[role])
+                threads += new
     await asyncio.gather(*(_sh(host, recipe.carrier_script(plan.testbed, role)) for role, host in hosts.items()))
     if plan.settings.reach == "ssh":
         await _open_doors(machine, state, folder)
-    return notes
+    return notes, threads
 
 
 async def _open_doors(machine: LocalHost, state: LabState, folder: StateFolder) -> None:

@@ -78,10 +78,12 @@ class LabState:
     cpus: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     watch_cpu: int | None = None
     notes: tuple[str, ...] = ()
+    napi_threads: tuple[int, ...] = ()
+    """Process numbers of the kernel threads that serve its ports."""
 
-    def completed(self, notes: tuple[str, ...]) -> LabState:
+    def completed(self, notes: tuple[str, ...], napi_threads: Iterable[int] = ()) -> LabState:
         """The same lab, built to the end."""
-        return replace(self, complete=True, notes=notes)
+        return replace(self, complete=True, notes=notes, napi_threads=tuple(napi_threads))
 
     def to_json(self) -> str:
         return json.dumps({"schema_version": 1, **asdict(self)}, indent=1) + "\n"
@@ -92,7 +94,8 @@ class LabState:
         data: dict[str, Any] = json.loads(text)
         data.pop("schema_version")
         cpus = {role: tuple(of_role) for role, of_role in data.pop("cpus").items()}
-        return cls(owner=Owner(**data.pop("owner")), cpus=cpus, notes=tuple(data.pop("notes")), **data)
+        notes, threads = tuple(data.pop("notes")), tuple(data.pop("napi_threads"))
+        return cls(owner=Owner(**data.pop("owner")), cpus=cpus, notes=notes, napi_threads=threads, **data)
 
 
 class StateFolder:

@@ -20,6 +20,7 @@ from dutlab.methods.ports import Bench, Measured
 from dutlab.plan.cell import Cell
 from dutlab.runner.device import JournaledDevice
 from dutlab.runner.journal import Journal
+from dutlab.sensors.cpu_account import AccountReader, accounts_of
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.generators import generator_of
 from dutlab.spec.testbed import Testbed
@@ -62,6 +63,8 @@ class Stage:
     engine: Engine
     versions: Mapping[str, str]
     watch_cpu: int | None
+    accounts: AccountReader
+    """What our threads and other work use of the CPUs."""
     marks: tuple[Doubt, ...] = ()
     notes: tuple[str, ...] = field(default=())
     cpus: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -91,6 +94,8 @@ class _Ground:
     notes: tuple[str, ...] = ()
     lab: labs.Lab | None = None
     """A lab whose hosts are namespaces of this machine."""
+    napi_threads: tuple[int, ...] = ()
+    """Kernel threads of this machine that serve its ports."""
 
 
 @asynccontextmanager
@@ -124,7 +129,7 @@ async def open_stage(
             engine = str(engine_binary) if lab.ssh_config is None else await _engines(undo, hosts, engine_binary, journal)
             ground = _Ground(
                 lab.testbed, hosts, lab.cpus, engine, lab.watch_cpu, (Doubt(DoubtKind.EMBEDDED_LAB),), tuple(lab.notes),
-                lab if lab.ssh_config is None else None,
+                lab if lab.ssh_config is None else None, lab.napi_threads,
             )  # fmt: skip
         yield await undo.enter_async_context(_set_up(experiment, ground, journal, cells))
 
@@ -171,6 +176,8 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
     dut_family = family(testbed.hosts["dut"].family)
     modes = {**dut_family.modes_among(hosts), **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}}
     device = JournaledDevice(_dut_among(hosts), testbed, modes, dut_family.resets, engine, journal)
+    families = {name: testbed.hosts[name].family for name in hosts}
+    accounts = accounts_of(hosts, families, ground.napi_threads)
     bench = _bench(engine, device, hosts["source"], testbed, dut_family.name)
     ping = Ping(hosts, testbed)
     generators = _generators(cells, Place(hosts, testbed, ground.cpus, engine))
@@ -196,6 +203,7 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
             engine=engine,
             versions=versions,
             watch_cpu=ground.watch_cpu,
+            accounts=accounts,
             marks=ground.marks,
             notes=ground.notes,
             cpus=ground.cpus,

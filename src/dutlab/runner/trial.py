@@ -72,13 +72,16 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
     sampler = Sampler(stage.dut, cpu=stage.watch_cpu, watch=how) if how else None
     if sampler:
         await sampler.start()
+    cpu_before = await stage.accounts.read()
     measured, why = Measured(figures={}), ""
     try:
-        measured = with_headroom(await stage.drivers[trial.cell.workload](trial.cell), trial.cell, stage.calibration)
+        async with stage.accounts.running():
+            measured = with_headroom(await stage.drivers[trial.cell.workload](trial.cell), trial.cell, stage.calibration)
     except MeasurementError as e:
         measured, why = Measured(figures={}, raw=e.raw), str(e)
     finally:
         samples = await sampler.stop() if sampler else []
+    cpu_after = await stage.accounts.read()
     after = {name: await read_counters(host, families[name]) for name, host in stage.hosts.items()}
     counters = {name: difference(before[name], after[name]) for name in stage.hosts}
     took = timedelta(seconds=time.monotonic() - began)
@@ -98,6 +101,7 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
         checks=[asdict(c) for c in checks],
         commands=book.take(),
         counters=counters,
+        interference={name: cpu_after[name].since(cpu_before[name]) for name in sorted(cpu_after.keys() & cpu_before.keys())},
         **found_of(replace(measured, facts={**stage.versions, **measured.facts})),
     )
     return Carried(record, dict(measured.raw), [*samples, *_of_tool(measured, trial, started)])

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 _CPU_LINE = re.compile(r"cpu(\d+)\s+(.+)")
 _TIMES = re.compile(r"(\d+)m([\d.]+)s")
+_PRESSURE = re.compile(r"^some .*\btotal=(\d+)", re.MULTILINE)
 _STAT_COLUMNS = 8
 """user nice system idle iowait irq softirq steal; guest time is in user already."""
 
@@ -111,6 +112,12 @@ def conntrack_counters(text: str) -> dict[str, int]:
             if name not in ("cpu", "entries"):  # `entries` repeats the whole table's size on each line
                 total[name] = total.get(name, 0) + value
     return total
+
+
+def cpu_pressure_s(text: str) -> float | None:
+    """Seconds since boot in which some thread waited for a CPU, from /proc/pressure/cpu; None where the kernel does not tell (psi.rst)."""
+    found = _PRESSURE.search(text)
+    return int(found[1]) / 1e6 if found else None
 
 
 def uptime_s(text: str) -> float:

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
+from dutlab.analysis.interference import Interference
 from dutlab.doubts import Doubt
 from dutlab.methods.ports import Flow, Measured
 from dutlab.plan.cell import Cell
@@ -85,6 +86,9 @@ class TrialRecord(_Strict):
     commands: list[CommandRecord] = []
     counters: dict[str, dict[str, float]] = {}
     """Host → counter → difference over the trial (softirqs, drops)."""
+    interference: dict[str, Interference] = {}
+    """Host → what other work took from the trial there (`this-machine`: a lab, whose hosts share one kernel). A host that cannot tell is
+    not there."""
     tool_facts: dict[str, str] = {}
     notes: list[str] = []
     """What the method says beside its figures, in sentences."""

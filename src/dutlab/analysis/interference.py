@@ -1,0 +1,99 @@
+"""What other work took from a trial: the CPU accounts of a machine before and after, and the difference.
+
+Sources: /proc/PID/task/TID/schedstat (sched-stats.rst: time on the CPU, then time on the run queue), /proc/stat (proc(5)) and
+/proc/pressure/cpu (psi.rst, `some`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class ThreadTime:
+    """Seconds that threads ran, and seconds that they were ready to run and waited for a CPU."""
+
+    run_s: float
+    wait_s: float
+
+    def __add__(self, other: ThreadTime) -> ThreadTime:
+        return ThreadTime(self.run_s + other.run_s, self.wait_s + other.wait_s)
+
+    def since(self, before: ThreadTime) -> ThreadTime:
+        """The difference of two cumulative readings."""
+        return ThreadTime(max(0.0, self.run_s - before.run_s), max(0.0, self.wait_s - before.wait_s))
+
+
+@dataclass(frozen=True)
+class CpuAccount:
+    """What a machine and our threads on it had used by an instant. Cumulative seconds; `at_s` is of any monotonic clock."""
+
+    at_s: float
+    cores: int
+    busy_s: float
+    """Of all cores, in user and in system mode. Interrupts are left out: packets are forwarded there too."""
+    steal_s: float
+    pressure_s: float | None
+    """Time in which some thread of the machine waited for a CPU; None where the kernel does not tell."""
+    own_s: float | None
+    """CPU time of our processes and of the kernel threads that forward; None where it is not known."""
+    threads: Mapping[str, ThreadTime] = field(default_factory=dict)
+    """Program or kernel thread → time of all its threads."""
+    programs: frozenset[int] | None = None
+    """Process numbers of our programs, where a program takes its account with it when it ends; None where nothing is forgotten."""
+
+    def since(self, before: CpuAccount) -> Interference:
+        """What was taken between two readings of the same machine."""
+        threads = {name: now.since(before.threads.get(name, ThreadTime(0.0, 0.0))) for name, now in self.threads.items()}
+        busy_s = max(0.0, self.busy_s - before.busy_s)
+        known = self.own_s is not None and before.own_s is not None and self.programs == before.programs
+        own_s = max(0.0, (self.own_s or 0.0) - (before.own_s or 0.0)) if known else None
+        return Interference(
+            seconds=round(self.at_s - before.at_s, 6),
+            cores=self.cores,
+            run_s=round(sum(t.run_s for t in threads.values()), 6),
+            wait_s=round(sum(t.wait_s for t in threads.values()), 6),
+            others_cpu_s=None if own_s is None else round(max(0.0, busy_s - own_s), 6),
+            own_cpu_s=None if own_s is None else round(own_s, 6),
+            steal_s=round(max(0.0, self.steal_s - before.steal_s), 6),
+            pressure_s=None if self.pressure_s is None or before.pressure_s is None else round(self.pressure_s - before.pressure_s, 6),
+            threads={name: t for name, t in sorted(threads.items()) if t.run_s or t.wait_s},
+        )
+
+
+@dataclass(frozen=True)
+class Interference:
+    """What other work took from a trial on one machine. Times in seconds."""
+
+    seconds: float
+    """Between the two readings."""
+    cores: int
+    run_s: float
+    """Sum over the threads that send, forward and receive."""
+    wait_s: float
+    """Likewise, waiting for a CPU. They wait for one another too, so this is never 0 on a busy testbed."""
+    others_cpu_s: float | None
+    """CPU time of everything else, in user and system mode; None where it is not known."""
+    own_cpu_s: float | None
+    steal_s: float
+    pressure_s: float | None
+    threads: Mapping[str, ThreadTime] = field(default_factory=dict)
+
+    @property
+    def wait_share(self) -> float:
+        """Waited ÷ (ran + waited)."""
+        return self.wait_s / (self.run_s + self.wait_s) if self.run_s + self.wait_s else 0.0
+
+    @property
+    def others_share(self) -> float | None:
+        """CPU time of others, of all that the cores had to give."""
+        return None if self.others_cpu_s is None else self._of_machine(self.others_cpu_s)
+
+    @property
+    def steal_share(self) -> float:
+        """Stolen by the hypervisor, of all that the cores had to give."""
+        return self._of_machine(self.steal_s)
+
+    def _of_machine(self, seconds: float) -> float:
+        return min(1.0, seconds / (self.seconds * self.cores)) if self.seconds > 0 and self.cores else 0.0

@@ -1,0 +1,205 @@
+"""Reads what our threads and other work use of a machine's CPUs (analysis.interference), here and on other Linux hosts.
+
+On this machine our threads are those of our own process tree and the kernel threads that forward. They are read twice a second while a
+trial runs, since a thread's account is gone with the thread: a tool that ends takes at most half a second of its account with it.
+On another host they are found by name, with one reading before and one after.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from dutlab.analysis.interference import CpuAccount, ThreadTime
+from dutlab.errors import HostError
+from dutlab.hosts.host import Host
+from dutlab.hosts.local import LocalHost
+from dutlab.sensors import procfs
+from dutlab.sensors.cpu_account_script import SCRIPT, parse_account
+
+THIS_MACHINE = "this-machine"
+PROGRAMS = ("dutlab-engine", "iperf3", "trafgen", "xdp-trafficgen", "pkt-gen", "ipgen", "_t-rex-64", "ping")
+"""What sends and receives, by the first 15 characters of the program's name (proc_pid_comm(5)). Only their threads' waiting counts; the
+CPU time of everything that we started counts as ours."""
+READ_EVERY_S = 0.5
+_NS = 1e9
+
+
+class AccountReader(Protocol):
+    """Reads the CPU accounts of the machines of a testbed."""
+
+    async def read(self) -> Mapping[str, CpuAccount]:
+        """Host → account as it is now; a host that cannot tell is not there. Never raises for a host that does not answer."""
+
+    def running(self) -> contextlib.AbstractAsyncContextManager[None]:
+        """Meanwhile threads that end are not forgotten."""
+
+
+class ThreadLedger:
+    """Cumulative times by name, of threads that come and go. A thread that is seen for the first time counts from its start."""
+
+    def __init__(self) -> None:
+        self._last: dict[int, ThreadTime] = {}
+        self.total: dict[str, ThreadTime] = {}
+
+    def see(self, threads: Iterable[tuple[int, str, ThreadTime]]) -> None:
+        """Enters a reading: thread number, name, its times since its start. A number whose times fell is another thread's by now."""
+        now = {tid: (name, t) for tid, name, t in threads}
+        for tid, (name, t) in now.items():
+            before = self._last.get(tid)
+            grown = t if before is None or t.run_s < before.run_s else t.since(before)
+            self.total[name] = self.total.get(name, ThreadTime(0.0, 0.0)) + grown
+        self._last = {tid: t for tid, (_, t) in now.items()}
+
+
+class LocalAccount:
+    """This machine's account. `forwarding` are the kernel threads that forward, by process number."""
+
+    def __init__(self, forwarding: Iterable[int] = (), *, proc: Path = Path("/proc"), clock: Callable[[], float] = time.monotonic) -> None:
+        self._proc, self._clock, self._ledger = proc, clock, ThreadLedger()
+        self._kernel = {pid: name for pid, name in self._kernel_threads() if name.startswith("ksoftirqd/") or pid in set(forwarding)}
+        self._forwarding = frozenset(forwarding)
+        self._ticks = os.sysconf("SC_CLK_TCK")
+        self._own = os.getpid()
+
+    async def read(self) -> Mapping[str, CpuAccount]:
+        try:
+            return {THIS_MACHINE: self.account()}
+        except (OSError, ValueError, KeyError):  # a kernel without these files: a container that hides /proc
+            return {}
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        reader = asyncio.ensure_future(self._keep_reading())
+        try:
+            yield
+        finally:
+            reader.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await reader
+
+    async def _keep_reading(self) -> None:
+        while await self.read():  # noqa: ASYNC110 - it waits for time, not for an event
+            await asyncio.sleep(READ_EVERY_S)
+
+    def account(self) -> CpuAccount:
+        """Raises OSError, ValueError where /proc does not tell."""
+        at_s, own_s, threads = self._clock(), 0.0, list[tuple[int, str, ThreadTime]]()
+        for pid in self._tree():
+            with contextlib.suppress(OSError):  # ended meanwhile
+                stat = self._text(f"{pid}/stat")
+                name, _, rest = stat.partition("(")[2].rpartition(")")
+                own_s += sum(map(int, rest.split()[11:15])) / self._ticks  # utime, stime, cutime, cstime
+                if name in PROGRAMS:
+                    threads += self._threads(pid, name)
+        for pid, name in self._kernel.items():
+            with contextlib.suppress(OSError):
+                threads += self._threads(pid, name)
+                if pid in self._forwarding:
+                    own_s += _thread_time(self._text(f"{pid}/schedstat")).run_s
+        self._ledger.see(threads)
+        return machine_account(at_s, self._text("stat"), self._pressure(), self._ticks, own_s=own_s, threads=self._ledger.total)
+
+    def _pressure(self) -> str:
+        try:
+            return self._text("pressure/cpu")
+        except OSError:  # CONFIG_PSI is off, or psi=0
+            return ""
+
+    def _tree(self) -> Iterator[int]:
+        """Our process and all that descend from it."""
+        left = [self._own]
+        while left:
+            yield (pid := left.pop())
+            try:
+                for task in (self._proc / str(pid) / "task").iterdir():
+                    left += map(int, (task / "children").read_text().split())
+            except OSError:  # ended meanwhile
+                continue
+
+    def _threads(self, pid: int, name: str) -> Iterator[tuple[int, str, ThreadTime]]:
+        for task in (self._proc / str(pid) / "task").iterdir():
+            with contextlib.suppress(OSError):
+                yield int(task.name), name, _thread_time((task / "schedstat").read_text())
+
+    def _kernel_threads(self) -> Iterator[tuple[int, str]]:
+        for comm in self._proc.glob("[0-9]*/comm"):
+            with contextlib.suppress(OSError):
+                yield int(comm.parent.name), comm.read_text(encoding="utf-8").strip()
+
+    def _text(self, name: str) -> str:
+        return (self._proc / name).read_text(encoding="utf-8", errors="replace")
+
+
+class RemoteAccount:
+    """The account of another Linux host: one command a reading."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    async def read(self) -> Mapping[str, CpuAccount]:
+        try:
+            done = await self._host.run(["sh", "-c", SCRIPT, "account", *PROGRAMS], check=False)
+        except HostError:  # whoever measures says so
+            return {}
+        account = parse_account(done.text)
+        return {} if account is None else {self._host.name: account}
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        yield
+
+
+class Accounts:
+    """Those of several machines, read at the same time."""
+
+    def __init__(self, readers: Iterable[AccountReader]) -> None:
+        self._readers = tuple(readers)
+
+    async def read(self) -> Mapping[str, CpuAccount]:
+        return {name: a for found in await asyncio.gather(*(r.read() for r in self._readers)) for name, a in found.items()}
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        async with contextlib.AsyncExitStack() as stack:
+            for reader in self._readers:
+                await stack.enter_async_context(reader.running())
+            yield
+
+
+def accounts_of(hosts: Mapping[str, Host], families: Mapping[str, str], forwarding: Iterable[int] = ()) -> Accounts:
+    """The readers for a testbed's machines; those that are no Linux have none. Namespaces of this machine share one."""
+    here = [LocalAccount(forwarding)] if any(isinstance(host, LocalHost) for host in hosts.values()) else []
+    far = [RemoteAccount(h) for name, h in hosts.items() if not isinstance(h, LocalHost) and families.get(name) in LINUX_FAMILIES]
+    return Accounts([*here, *far])
+
+
+LINUX_FAMILIES = frozenset({"linux", "vyos", "vpp"})
+
+
+def machine_account(
+    at_s: float, stat: str, pressure: str, ticks: int, *, own_s: float | None, threads: Mapping[str, ThreadTime]
+) -> CpuAccount:
+    """An account out of /proc/stat and /proc/pressure/cpu. Raises ValueError without a core in `stat`."""
+    cores = procfs.cpu_times(stat)
+    if not cores:
+        raise ValueError("/proc/stat names no core")
+    return CpuAccount(
+        at_s=at_s,
+        cores=len(cores),
+        busy_s=sum(c.user + c.system for c in cores.values()) / ticks,
+        steal_s=sum(c.steal for c in cores.values()) / ticks,
+        pressure_s=procfs.cpu_pressure_s(pressure),
+        own_s=own_s,
+        threads=dict(threads),
+    )
+
+
+def _thread_time(schedstat: str) -> ThreadTime:
+    run, wait, *_ = schedstat.split()
+    return ThreadTime(int(run) / _NS, int(wait) / _NS)

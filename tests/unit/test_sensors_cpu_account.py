@@ -1,0 +1,139 @@
+"""What our threads and other work use of the CPUs, as /proc tells it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dutlab.analysis.interference import CpuAccount, ThreadTime
+from dutlab.hosts.local import LocalHost
+from dutlab.hosts.netns import NetnsHost
+from dutlab.sensors.cpu_account import THIS_MACHINE, LocalAccount, RemoteAccount, ThreadLedger, accounts_of
+from dutlab.sensors.cpu_account_script import SCRIPT, parse_account
+
+
+def account(
+    at_s: float, *, busy: float, own: float | None, run: float = 0.0, wait: float = 0.0, programs: frozenset[int] | None = None
+) -> CpuAccount:
+    return CpuAccount(at_s, 2, busy, 0.0, None, own, {"iperf3": ThreadTime(run, wait)}, programs)
+
+
+def write_proc(proc: Path, processes: dict[int, tuple[str, str, dict[int, tuple[int, int]]]], *, ticks: int) -> None:
+    """Process → name, its children, thread → (ran, waited) in ns. `ticks` are the machine's user time on each of two cores."""
+    (proc / "stat").parent.mkdir(parents=True, exist_ok=True)
+    (proc / "stat").write_text(f"cpu  0 0 0 0\ncpu0 {ticks} 0 0 100 0 0 7 0 0 0\ncpu1 {ticks} 0 0 100 0 0 7 3 0 0\nctxt 1\n")
+    for pid, (name, children, threads) in processes.items():
+        for tid, (ran, waited) in threads.items():
+            task = proc / str(pid) / "task" / str(tid)
+            task.mkdir(parents=True, exist_ok=True)
+            (task / "children").write_text(children if tid == pid else "")
+            (task / "schedstat").write_text(f"{ran} {waited} 1\n")
+        ran_ticks = sum(ran for ran, _ in threads.values()) // 10**7
+        (proc / str(pid) / "comm").write_text(name + "\n")
+        (proc / str(pid) / "stat").write_text(f"{pid} ({name}) S 1 1 1 0 -1 0 0 0 0 0 {ran_ticks} 0 0 0 20 0 1\n")
+        (proc / str(pid) / "schedstat").write_text("{} {} 1\n".format(*threads[pid]))
+
+
+def test_what_others_used_is_the_machines_work_less_our_own() -> None:
+    found = account(12.0, busy=103.0, own=51.0, run=1.5, wait=0.5).since(account(10.0, busy=100.0, own=50.0, run=0.5, wait=0.5))
+    assert (found.seconds, found.others_cpu_s, found.own_cpu_s) == (2.0, 2.0, 1.0)
+    assert found.others_share == pytest.approx(2.0 / (2 * 2.0))
+    assert (found.run_s, found.wait_s, found.wait_share) == (1.0, 0.0, 0.0)
+
+
+def test_a_share_of_nothing_is_nothing() -> None:
+    found = account(10.0, busy=1.0, own=1.0).since(account(10.0, busy=1.0, own=1.0))
+    assert (found.wait_share, found.others_share, found.steal_share) == (0.0, 0.0, 0.0)
+
+
+def test_what_others_used_is_not_known_when_one_of_our_programs_ended_in_between() -> None:
+    before, same, other = (account(1.0 + n, busy=n, own=n, programs=frozenset({p})) for n, p in ((0, 7), (1, 7), (2, 8)))
+    assert same.since(before).others_cpu_s == 0.0
+    assert other.since(before).others_cpu_s is None
+
+
+def test_a_thread_that_ends_keeps_its_place_in_the_sum() -> None:
+    ledger = ThreadLedger()
+    ledger.see([(1, "iperf3", ThreadTime(1.0, 0.1)), (2, "iperf3", ThreadTime(2.0, 0.2))])
+    ledger.see([(1, "iperf3", ThreadTime(1.5, 0.1))])
+    assert ledger.total == {"iperf3": ThreadTime(3.5, pytest.approx(0.3))}
+    ledger.see([(2, "iperf3", ThreadTime(0.5, 0.0)), (1, "iperf3", ThreadTime(1.5, 0.1))])  # the number was given to another thread
+    assert ledger.total["iperf3"].run_s == pytest.approx(4.0)
+    ledger.see([(2, "iperf3", ThreadTime(0.7, 0.0))])
+    assert ledger.total["iperf3"].run_s == pytest.approx(4.2)
+
+
+async def test_this_machines_account_knows_our_own_tree_and_the_threads_that_forward(tmp_path: Path) -> None:
+    me = os.getpid()
+    ours = {me: ("python", "700", {me: (0, 0)}), 700: ("iperf3", "", {700: (10**9, 0), 701: (10**9, 10**9)})}
+    kernel = {80: ("napi/in-a-5", "", {80: (10**9, 2 * 10**9)}), 14: ("ksoftirqd/0", "", {14: (0, 10**8)})}
+    strangers = {81: ("napi/in-a-9", "", {81: (5 * 10**9, 5 * 10**9)}), 900: ("cc1", "", {900: (9 * 10**9, 0)})}
+    write_proc(tmp_path, {**ours, **kernel, **strangers}, ticks=1000)
+    reader = LocalAccount([80], proc=tmp_path, clock=lambda: 5.0)
+    found = (await reader.read())[THIS_MACHINE]
+    assert found.threads == {"iperf3": ThreadTime(2.0, 1.0), "napi/in-a-5": ThreadTime(1.0, 2.0), "ksoftirqd/0": ThreadTime(0.0, 0.1)}
+    assert (found.cores, found.busy_s, found.own_s, found.steal_s, found.pressure_s) == (2, 20.0, 3.0, 0.03, None)
+
+
+async def test_a_machine_that_hides_proc_has_no_account(tmp_path: Path) -> None:
+    reader = LocalAccount(proc=tmp_path)
+    assert await reader.read() == {}
+    async with reader.running():
+        pass
+
+
+async def test_here_a_busy_stranger_is_seen_and_a_busy_child_is_ours() -> None:
+    """The real /proc: what a child of ours burns is ours; what a process of somebody else burns is not."""
+    burn = "import time; end = time.process_time() + 0.4\nwhile time.process_time() < end: pass"
+    reader = LocalAccount()
+    before = (await reader.read())[THIS_MACHINE]
+    subprocess.run([sys.executable, "-c", burn], check=True)
+    found = (await reader.read())[THIS_MACHINE].since(before)
+    assert found.own_cpu_s is not None and found.own_cpu_s >= 0.35
+
+
+async def test_the_script_reads_this_kernel_as_python_does() -> None:
+    remote = (await RemoteAccount(LocalHost("far")).read())["far"]
+    here = (await LocalAccount().read())[THIS_MACHINE]
+    assert (remote.cores, remote.programs is not None) == (here.cores, True)
+    assert remote.busy_s == pytest.approx(here.busy_s, abs=10)
+    assert (remote.pressure_s is None) == (here.pressure_s is None)
+
+
+def test_the_script_finds_a_running_program_and_its_threads() -> None:
+    with subprocess.Popen(["sleep", "20"], stdout=subprocess.DEVNULL) as process:
+        try:
+            done = subprocess.run(["sh", "-c", SCRIPT, "account", "sleep"], capture_output=True, text=True, check=True)
+        finally:
+            process.kill()
+    found = parse_account(done.stdout)
+    assert found is not None and found.programs is not None and process.pid in found.programs
+    assert "sleep" in found.threads
+
+
+def test_what_another_system_prints_is_no_account() -> None:
+    assert parse_account("") is None
+    assert parse_account("\x1euptime\n\x1estat\n\x1eprograms\n") is None
+
+
+def test_namespaces_of_this_machine_share_one_reader_and_a_bsd_has_none() -> None:
+    here = {"source": NetnsHost("source", "x"), "dut": NetnsHost("dut", "y")}
+    assert len(accounts_of(here, dict.fromkeys(here, "linux"))._readers) == 1
+
+
+async def test_reading_goes_on_while_a_trial_runs(tmp_path: Path) -> None:
+    me = os.getpid()
+    write_proc(tmp_path, {me: ("iperf3", "", {me: (10**9, 0), me + 1: (10**9, 0)})}, ticks=0)
+    reader = LocalAccount(proc=tmp_path)
+    before = (await reader.read())[THIS_MACHINE]
+    async with reader.running():
+        write_proc(tmp_path, {me: ("iperf3", "", {me: (10**9, 0), me + 2: (3 * 10**9, 0)})}, ticks=0)
+        while (await reader.read())[THIS_MACHINE].threads == before.threads:
+            await asyncio.sleep(0.01)
+        (tmp_path / str(me) / "task" / str(me + 2) / "schedstat").unlink()
+    assert (await reader.read())[THIS_MACHINE].since(before).run_s == pytest.approx(3.0)
