@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dutlab.cli.runs import query, runs
-from dutlab.errors import DutlabError, InputError
+from dutlab.errors import InputError
+from dutlab.report import write_report
 from dutlab.store.ask import ask
 from dutlab.store.index import INDEX, Wanted, list_runs, opened
 from fake_run import Wanted as Made
@@ -138,12 +139,78 @@ def test_what_is_no_question_is_refused(folder: Path, question: str) -> None:
         answer(folder, question)
 
 
-def test_damaged_samples_are_named(folder: Path) -> None:
+WRITES = [
+    "WITH x AS (COPY (SELECT 1) TO '{}') SELECT * FROM x",
+    "SELECT * FROM (WITH x AS (COPY (SELECT 1) TO '{}') SELECT * FROM x)",
+    "WITH x AS (COPY (SELECT 1 AS t_s) TO '{}' (FORMAT PARQUET)) SELECT * FROM x, samples",
+    "WITH x AS (SELECT 1), y AS (COPY x TO '{}') FROM y UNION ALL FROM x",
+    "FROM query('WITH x AS (COPY (SELECT 1) TO ''{}'') SELECT * FROM x')",
+]
+
+
+@pytest.mark.parametrize("question", WRITES)
+@pytest.mark.parametrize("name", ["record.json", "samples.parquet", "new.csv"])
+def test_a_question_that_would_write_a_file_is_refused(folder: Path, question: str, name: str) -> None:
     listed(folder)
+    path = next((folder / FIRST).glob("trials/*/samples.parquet")).with_name(name)
+    before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.name != INDEX and not p.name.startswith(INDEX)}
+    with pytest.raises(InputError):
+        answer(folder, question.format(path))
+    assert {p: p.read_bytes() for p in folder.rglob("*") if p.is_file() and not p.name.startswith(INDEX)} == before
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["WITH x AS (INSERT INTO runs SELECT * FROM runs RETURNING *) SELECT * FROM x", "WITH x AS (DELETE FROM trials RETURNING *) SELECT * FROM x",
+     "WITH x AS (UPDATE runs SET name = '' RETURNING *) SELECT * FROM x", "SELECT * FROM read_text('{}/plan.json')", "SELECT * FROM '{}/plan.json'",
+     "SELECT * FROM read_parquet('{}/trials/*/samples.parquet')", "SELECT * FROM glob('{}/*')", "SELECT * FROM query('SELECT 1')",
+     "SELECT * FROM json_execute_serialized_sql(json_serialize_sql('SELECT 1'))", "SELECT * FROM index", "PRAGMA database_list"],
+)  # fmt: skip
+def test_a_question_reads_our_tables_alone(folder: Path, question: str) -> None:
+    with pytest.raises(InputError):
+        answer(folder, question.format(folder / FIRST))
+
+
+def test_a_question_may_be_any_select_over_our_tables(folder: Path) -> None:
+    assert answer(
+        folder, "WITH RECURSIVE t(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM t WHERE n < 5) SELECT max(n) FROM t; -- five"
+    ) == [(5,)]
+    assert answer(folder, "WITH x AS MATERIALIZED (FROM runs) SELECT count(*) FROM x, range(2), unnest([1, 2])") == [(8,)]
+    assert len(answer(folder, "SELECT mode FROM trials INTERSECT SELECT mode FROM trials")) > 1
+    assert answer(folder, "DESCRIBE runs")
+
+
+def test_times_with_a_zone_are_answered_as_texts(folder: Path) -> None:
+    ((now, n, listed_now),) = answer(folder, "SELECT now() AS a, 1 AS a, [now()] AS b")
+    assert isinstance(now, str)
+    assert now.startswith("20")
+    assert (n, listed_now) == (1, f"['{now}']")
+
+
+def test_a_question_leaves_no_temporary_files(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (empty := tmp_path / "empty").mkdir()
+    monkeypatch.chdir(empty)
+    monkeypatch.setattr("dutlab.store.ask._MEMORY_LIMIT", "30MB")
+    with pytest.raises(InputError, match="needs more than 30MB of memory"):
+        answer(folder, "SELECT list(range) FROM range(10000000)")
+    assert not list(empty.iterdir())
+
+
+@pytest.mark.parametrize("cut", [0, 16, -2000, -1])
+def test_a_trial_with_damaged_samples_is_left_out_and_named(folder: Path, cut: int) -> None:
+    ((whole,),) = answer(folder, "SELECT count(DISTINCT run || trial) FROM samples")
     path = next((folder / FIRST).glob("trials/*/samples.parquet"))
-    path.write_bytes(b"PAR1 but no more")
-    with pytest.raises(DutlabError, match=r"samples\.parquet"):
-        answer(folder, "SELECT avg(value) FROM samples")
+    path.write_bytes(
+        path.read_bytes()[:cut] if cut != -2000 else bytes(b ^ 0x55 if 4 < n < 2000 else b for n, b in enumerate(path.read_bytes()))
+    )
+    with opened(folder) as index:
+        found = ask(index, folder, "SELECT count(DISTINCT run || trial), avg(value), min(t_s), min(host) FROM samples")
+    assert found.rows[0][0] == whole - 1  # type: ignore[operator]
+    (note,) = found.notes
+    assert note.startswith(f"left out, its samples cannot be read: {FIRST} trial {int(path.parent.name)}: ")
+    assert f"note: {note[:40]}" in said(query, "SELECT avg(value) FROM samples", "--runs", folder).stderr
+    report = json.loads(write_report([folder / FIRST], formats=["json"], out=folder / "r.json")[0].read_text())
+    assert any(f"{path}: its samples cannot be read" in fault for run in report["runs"] for fault in run["faults"])
 
 
 def test_folders_with_quotes_and_brackets_in_their_names_are_read(folder: Path) -> None:

@@ -10,8 +10,10 @@ import click
 from dutlab.cli.text_table import printable
 from dutlab.errors import StoreError
 from dutlab.report.claims import ClaimCard, ClaimedCell, as_text, cards, manifest_hash, read_card, same, summary_of
+from dutlab.store.manifest import DERIVED
 from dutlab.store.names import checked_relative, trial_folder
 from dutlab.store.record import TrialRecord
+from dutlab.store.replace import file_name, folder_in, replace_file
 from dutlab.store.run_folder import RunFolder
 from dutlab.tools.raw_figures import CannotRecompute, Ends, rates_of
 
@@ -26,11 +28,11 @@ def claims(*, run: Path, out: Path | None) -> None:
     Example:
       dutlab claims runs/2026-11-21T0801Z-firewall-modes-3f2a
     """  # noqa: D301
-    folder = out or run / "report"
+    folder = out or run / DERIVED
     for name, card in cards(run, folder).items():
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(as_text(card), encoding="utf-8")
-        click.echo(folder / name)
+        stem, suffix = name.rsplit(".", 1)
+        path = (out or folder_in(run, DERIVED)) / f"{file_name(stem)}.{suffix}"
+        click.echo(replace_file(path, as_text(card).encode()))
 
 
 @click.command("verify-claim")

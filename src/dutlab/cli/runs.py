@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from dutlab.cli.text_table import printable, table
+from dutlab.cli.told import tell
 from dutlab.store.ask import ask
 from dutlab.store.index import RunLine, Wanted, list_runs, opened
 
@@ -73,6 +74,8 @@ def query(*, question: str, folder: Path, rebuild: bool, form: str) -> None:
     """  # noqa: D301
     with opened(folder, rebuild=rebuild) as index:
         answer = ask(index, folder, question)
+    for note in answer.notes:
+        tell(f"note: {note}")
     if form == "json":
         click.echo(json.dumps([dict(zip(answer.columns, row, strict=True)) for row in answer.rows], indent=1, default=str))
     elif form == "csv":

@@ -79,7 +79,7 @@ def report_of(read: ReadRun, base: Path) -> RunReport:
     records, planned, faults = read.records, read.planned, list(read.faults)
     found_matrices, found_sweeps = matrices(groups, order, book), sweeps(groups, order, book)
     found_sections = sections(run, groups, order, book)
-    means, facts = core_means(run, groups), _hosts(run, faults)
+    means, facts = core_means(run, groups, faults), _hosts(run, faults)
     lab = _lab(testbed, records)
     found_limits = limits(groups, means, facts, lab=lab is not None, one_bed=experiment.get("bed") != "unknown")
     started = min((r.started for r in records), default=None)

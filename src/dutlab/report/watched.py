@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from dutlab.analysis.statistics import median
+from dutlab.errors import StoreError
 from dutlab.report.groups import Group
 from dutlab.report.model import CheckLine, CounterRow, Cpu, CpuRow
 from dutlab.store.run_folder import RunFolder
-from dutlab.store.samples import query_samples
+from dutlab.store.samples import damaged_samples, query_samples
 
 KINDS = ("softirq", "irq", "system", "user", "steal")
 """Kinds of work, in the order in which they are drawn; `nice` counts as user, and what is none of these is idle."""
@@ -29,16 +32,31 @@ CoreMeans = Mapping[int, Mapping[tuple[str, int], Mapping[str, float]]]
 """Trial → (host, core) → kind of work → mean percentage."""
 
 
-def core_means(run: RunFolder, groups: Sequence[Group]) -> CoreMeans:
-    """Load of each core in each trial, aggregated where the samples lie (in DuckDB), so that a million of them cost no time."""
+def core_means(run: RunFolder, groups: Sequence[Group], faults: list[str]) -> CoreMeans:
+    """Load of each core in each trial, aggregated where the samples lie (in DuckDB), so that a million of them cost no time.
+
+    A trial whose samples are damaged is reported without them, and `faults` says so.
+    """
     of_file = [(r.trial, path) for g in groups for r in g.measured if (path := run.samples_path(r.trial))]
     found: dict[int, dict[tuple[str, int], dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
-    for file, host, name, mean in query_samples([path for _, path in of_file], _MEANS):
+    for file, host, name, mean in _rows_of(of_file, faults):
         if m := _OF_CORE.fullmatch(name):
             shares = found[of_file[file][0]][host, int(m["core"])]
             if kind := _AS.get(m["kind"]):
                 shares[kind] = shares.get(kind, 0.0) + mean
     return found
+
+
+def _rows_of(of_file: list[tuple[int, Path]], faults: list[str]) -> list[tuple[Any, ...]]:
+    """Drops from `of_file` what cannot be read."""
+    try:
+        return query_samples([path for _, path in of_file], _MEANS)
+    except StoreError:
+        damaged = damaged_samples([path for _, path in of_file])
+    faults += [f"{path}: its samples cannot be read, trial {trial} is reported without them: {damaged[path]}" for trial, path in of_file
+               if path in damaged]  # fmt: skip
+    of_file[:] = [(trial, path) for trial, path in of_file if path not in damaged]
+    return query_samples([path for _, path in of_file], _MEANS)
 
 
 def cpus(means: CoreMeans, groups: Sequence[Group], labels: Sequence[str]) -> tuple[Cpu, ...]:

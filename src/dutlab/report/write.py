@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dutlab.errors import InputError
@@ -19,7 +17,7 @@ from dutlab.report.plots import plots_of
 from dutlab.report.publication import publication
 from dutlab.report.publication_page import publication_html, publication_json, publication_markdown, table_csv
 from dutlab.store.manifest import DERIVED
-from dutlab.store.write import as_store_error
+from dutlab.store.replace import file_names, folder_in, replace_file
 
 FORMATS = ("html", "md", "csv", "json")
 IMAGES = ("svg", "png")
@@ -41,7 +39,7 @@ def write_report(runs: Sequence[Path], *, formats: Sequence[str], out: Path | No
         "csv": lambda: csv_table(found),
         "json": lambda: json_data(found),
     }
-    return [_replace(out if single and out else folder / f"report.{f}", makers[f]().encode()) for f in dict.fromkeys(formats)]
+    return [replace_file(out if single and out else folder / f"report.{f}", makers[f]().encode()) for f in dict.fromkeys(formats)]
 
 
 def write_publication(runs: Sequence[Path], *, style: str, formats: Sequence[str], out: Path | None) -> list[Path]:
@@ -54,9 +52,10 @@ def write_publication(runs: Sequence[Path], *, style: str, formats: Sequence[str
     reads = [read_run(path) for path in dict.fromkeys(p.resolve() for p in runs)]
     found = publication(style, reads, [report_of(read, folder.resolve()) for read in reads])
     makers = {"html": publication_html, "md": publication_markdown, "json": publication_json}
-    written = [_replace(folder / f"{style}.{f}", makers[f](found).encode()) for f in dict.fromkeys(formats) if f in makers]
+    written = [replace_file(folder / f"{style}.{f}", makers[f](found).encode()) for f in dict.fromkeys(formats) if f in makers]
     tables = found.contents.tables if "csv" in formats else ()
-    return [*written, *(_replace(folder / f"{style}-{t.slug}.csv", table_csv(t).encode()) for t in tables)]
+    names = file_names(f"{style}-{t.slug}" for t in tables)
+    return [*written, *(replace_file(folder / f"{name}.csv", table_csv(t).encode()) for name, t in zip(names, tables, strict=True))]
 
 
 def write_plots(runs: Sequence[Path], *, format: str, out: Path | None) -> list[Path]:  # noqa: A002 - the word that users write
@@ -65,22 +64,28 @@ def write_plots(runs: Sequence[Path], *, format: str, out: Path | None) -> list[
     Raises InputError for a format that there is not, StoreError.
     """
     _insist([format], IMAGES)
-    folder = out or _folder(runs, None) / "plots"
+    folder = out or _folder(runs, None, "plots")
     found = _gather(runs, folder)
-    named: Mapping[str, Plot] = {(f"{r.name}-{plot.name}" if len(found) > 1 else plot.name): plot for r in found for plot in plots_of(r)}
-    return [_replace(folder / f"{name}.{format}", _image(plot, format)) for name, plot in named.items()]
+    named = [(f"{r.name}-{plot.name}" if len(found) > 1 else plot.name, plot) for r in found for plot in plots_of(r)]
+    return _write_plots(named, folder, format)
 
 
 def write_images(plots: Sequence[Plot], folder: Path, *, format: str = "svg") -> list[Path]:  # noqa: A002 - as above
     """Writes each plot as NAME.FORMAT into `folder` and returns the paths. Raises InputError, StoreError."""
     _insist([format], IMAGES)
-    return [_replace(folder / f"{plot.name}.{format}", _image(plot, format)) for plot in plots]
+    return _write_plots([(plot.name, plot) for plot in plots], folder, format)
 
 
 def write_image(plot: Plot, path: Path) -> Path:
     """Writes a plot in the format that the name of the file ends in. Raises InputError, StoreError."""
     _insist([path.suffix.removeprefix(".")], IMAGES)
-    return _replace(path, _image(plot, path.suffix.removeprefix(".")))
+    return replace_file(path, _image(plot, path.suffix.removeprefix(".")))
+
+
+def _write_plots(named: Sequence[tuple[str, Plot]], folder: Path, format: str) -> list[Path]:  # noqa: A002 - as above
+    """The names come from records."""
+    names = file_names(name for name, _ in named)
+    return [replace_file(folder / f"{name}.{format}", _image(plot, format)) for name, (_, plot) in zip(names, named, strict=True)]
 
 
 def _image(plot: Plot, format: str) -> bytes:  # noqa: A002 - as above
@@ -95,26 +100,12 @@ def _gather(runs: Sequence[Path], base: Path) -> list[RunReport]:
     return out
 
 
-def _folder(runs: Sequence[Path], out: Path | None) -> Path:
+def _folder(runs: Sequence[Path], out: Path | None, *below: str) -> Path:
     if not runs:
         raise InputError("no run is named", remedy="name at least one run folder")
-    return out or runs[0] / DERIVED
+    return out or folder_in(runs[0], DERIVED, *below)
 
 
 def _insist(asked: Sequence[str], known: Sequence[str]) -> None:
     if wrong := [f for f in asked if f not in known] or ([] if asked else ["nothing"]):
         raise InputError(f"{', '.join(wrong)}: no such format", remedy=f"choose from {', '.join(known)}")
-
-
-def _replace(path: Path, data: bytes) -> Path:
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(data)
-        part.replace(path)
-    except OSError as error:
-        raise as_store_error(error, path, len(data)) from error
-    finally:
-        with suppress(OSError):  # its folder may be none
-            part.unlink()
-    return path

@@ -1,7 +1,8 @@
 """SQL over all runs: DuckDB in memory, over what the index knows and over the samples where they lie.
 
 Tables: `runs`, `trials`, `figures` (run, trial, link, figure, value) and `samples` (run, trial, t_s, host, sensor, name, value).
-Only questions are answered: one SELECT, and no file but the samples can be read.
+A question reads these and changes nothing: question.py admits one SELECT, and DuckDB may open no file but the samples, which it reads
+where they lie. It writes no temporary files either, which a killed process would leave behind.
 """
 
 from __future__ import annotations
@@ -13,58 +14,92 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dutlab.errors import InputError, StoreError
-from dutlab.store.samples import literal_glob
+from dutlab.store.question import insist_on_question
+from dutlab.store.samples import damaged_samples, literal_glob
 
 if TYPE_CHECKING:
     import duckdb
 
 _FROM_INDEX = ("runs", "trials", "figures")
 _BATCH = 100_000
-_MEMORY_LIMIT = "700MB"
+_MEMORY_LIMIT = "2GB"
 _NO_SAMPLES = "SELECT ''::VARCHAR AS filename, 0.0 AS t_s, '' AS host, '' AS sensor, '' AS name, 0.0 AS value WHERE false"
+_ZONED = "WITH TIME ZONE"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Columns and rows of a question."""
+    """Columns and rows of a question, and what it could not be asked of, in sentences. Times with a zone are texts (ISO 8601)."""
 
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
+    notes: tuple[str, ...] = ()
 
 
 def ask(index: sqlite3.Connection, runs: Path, question: str) -> Answer:
-    """The answer to one SELECT. Raises InputError for what is no question or is refused by DuckDB, StoreError for a damaged file."""
+    """The answer to one SELECT. A trial whose samples are damaged is left out of `samples` and named in the notes.
+
+    Raises InputError for what is no question or is refused by DuckDB.
+    """
     import duckdb  # noqa: PLC0415 - 80 ms that only this needs
 
-    with duckdb.connect(":memory:", config={"memory_limit": _MEMORY_LIMIT}) as connection:
-        _insist_on_question(connection, question)
+    insist_on_question(question)
+    samples = _sample_files(index, runs) if "samples" in question.lower() else []
+    try:
+        return _answer(index, samples, question)
+    except (duckdb.IOException, duckdb.InvalidInputException) as error:
+        if not (damaged := damaged_samples(samples)):
+            raise InputError(_first_line(error), remedy="tables are runs, trials, figures and samples") from error
+    left = [path for path in samples if path not in damaged]
+    notes = tuple(f"left out, its samples cannot be read: {_place(path)}: {why}" for path, why in damaged.items())
+    try:
+        found = _answer(index, left, question)
+    except (duckdb.IOException, duckdb.InvalidInputException) as error:
+        raise StoreError(f"samples cannot be read: {_first_line(error)}", remedy="verify the run with its MANIFEST.sha256") from error
+    return Answer(found.columns, found.rows, notes)
+
+
+def _answer(index: sqlite3.Connection, samples: Sequence[Path], question: str) -> Answer:
+    """Raises InputError for what DuckDB refuses; what may be a damaged file is left to the caller."""
+    import duckdb  # noqa: PLC0415 - as above
+
+    with duckdb.connect(
+        ":memory:", config={"memory_limit": _MEMORY_LIMIT, "temp_directory": "", "python_enable_replacements": False}
+    ) as connection:
         for table in _FROM_INDEX:
             if table in question.lower():
                 _copy(index, connection, table)
-        if "samples" in question.lower():
-            _view_samples(index, connection, runs)
-        base = runs.resolve()
-        connection.execute(f"SET allowed_directories = {_list([str(base), literal_glob(base)])}")  # the second is how globs name it
+        _view_samples(connection, samples)
+        names = [name for path in samples for name in {str(path), literal_glob(path)}]  # the second is how globs name it
+        connection.execute(f"SET allowed_paths = {_list(names)}")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         try:
-            found = connection.execute(question)
-            return Answer(tuple(c[0] for c in found.description or ()), found.fetchall())
-        except (duckdb.IOException, duckdb.InvalidInputException) as error:
-            raise StoreError(f"samples cannot be read: {_first_line(error)}", remedy="verify the run with its MANIFEST.sha256") from error
+            found = connection.sql(question)
+            columns = tuple(found.columns)
+            if any(_ZONED in str(kind) for kind in found.types):  # as objects of Python they would need pytz
+                found = found.project(", ".join(f"#{n}::VARCHAR" if _ZONED in str(t) else f"#{n}" for n, t in enumerate(found.types, 1)))
+            return Answer(columns, found.fetchall())
+        except (duckdb.IOException, duckdb.InvalidInputException):
+            raise
+        except duckdb.OutOfMemoryException as error:
+            raise InputError(
+                f"the question needs more than {_MEMORY_LIMIT} of memory", remedy="ask for fewer rows, or for sums and medians of them"
+            ) from error
         except duckdb.Error as error:
             raise InputError(_first_line(error), remedy="tables are runs, trials, figures and samples") from error
 
 
-def _insist_on_question(connection: duckdb.DuckDBPyConnection, question: str) -> None:
-    import duckdb  # noqa: PLC0415 - as above
+def _sample_files(index: sqlite3.Connection, runs: Path) -> list[Path]:
+    base = runs.resolve()
+    found = index.execute("SELECT run, trial FROM trials WHERE samples = 1 ORDER BY run, trial")
+    paths = (base / run / "trials" / f"{trial:04d}" / "samples.parquet" for run, trial in found)
+    return [path for path in paths if path.is_file()]  # a pipe in its place would never end
 
-    try:
-        statements = connection.extract_statements(question)
-    except duckdb.Error as error:
-        raise InputError(_first_line(error), remedy="write one SELECT") from error
-    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-        raise InputError("only a single SELECT is answered", remedy="runs are never changed by a question")
+
+def _place(path: Path) -> str:
+    """`RUN trial 7`."""
+    return f"{path.parts[-4]} trial {int(path.parts[-2])}"
 
 
 def _copy(index: sqlite3.Connection, connection: duckdb.DuckDBPyConnection, table: str) -> None:
@@ -93,10 +128,7 @@ def _batches(rows: sqlite3.Cursor) -> Iterator[list[tuple[Any, ...]]]:
         yield batch
 
 
-def _view_samples(index: sqlite3.Connection, connection: duckdb.DuckDBPyConnection, runs: Path) -> None:
-    base = runs.resolve()
-    found = index.execute("SELECT run, trial FROM trials WHERE samples = 1 ORDER BY run, trial")
-    paths = [base / run / "trials" / f"{trial:04d}" / "samples.parquet" for run, trial in found]
+def _view_samples(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path]) -> None:
     source = f"read_parquet({_list([literal_glob(p) for p in paths])}, filename = true)" if paths else f"({_NO_SAMPLES})"
     place = "split_part(filename, '/', -4) AS run, split_part(filename, '/', -2)::INTEGER AS trial"
     columns = "t_s, host, sensor, name, value"

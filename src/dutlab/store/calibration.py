@@ -6,7 +6,6 @@ One that is older than LASTS is not taken either, nor is a point that another ve
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -17,8 +16,10 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from dutlab.errors import StoreError
 from dutlab.methods.calibrate import RigPoint
 from dutlab.spec.generators import generator_of
+from dutlab.store.replace import replace_file
 from dutlab.store.write import as_json
 
 LASTS = timedelta(days=7)
@@ -102,13 +103,7 @@ def _differences(old: Any, new: Any, at: str = "") -> Iterator[str]:  # noqa: AN
 def keep(calibration: Calibration, folder: Path) -> Path | None:
     """Puts it into the cache in one step; None when there is no room for it there, which costs only the time to measure again."""
     path = cache_file(calibration.facts, folder)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(as_json(calibration.model_dump(mode="json")))
-        part.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
+        return replace_file(path, as_json(calibration.model_dump(mode="json")))
+    except StoreError:
         return None
-    return path

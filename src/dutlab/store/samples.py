@@ -92,6 +92,21 @@ def query_samples(paths: Sequence[Path], select: str) -> list[tuple[Any, ...]]:
         raise StoreError(what, remedy="verify the run with its MANIFEST.sha256") from error
 
 
+def damaged_samples(paths: Sequence[Path]) -> dict[Path, str]:
+    """Those of `paths` that cannot be read to their end, and why; reads every value, so only a failed reader asks."""
+    import duckdb  # noqa: PLC0415 - as above
+
+    found = dict[Path, str]()
+    with duckdb.connect(":memory:") as connection:
+        for path in paths:
+            try:
+                read = "SELECT sum(hash(t_s, host, sensor, name, value)) FROM read_parquet($path)"
+                connection.execute(read, {"path": literal_glob(path)}).fetchall()
+            except duckdb.Error as error:
+                found[path] = str(error).splitlines()[0]
+    return found
+
+
 def read_samples(path: Path) -> dict[str, NDArray[Any]]:
     """All samples of one trial, as arrays. Raises StoreError."""
     import numpy as np  # noqa: PLC0415 - as above

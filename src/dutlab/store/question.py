@@ -1,0 +1,60 @@
+"""Whether a text of SQL is one question: a SELECT that reads tables and changes nothing, by DuckDB's own parser.
+
+A statement that begins with SELECT or WITH may hold others: DuckDB 1.4 and later take INSERT, UPDATE, DELETE, MERGE and COPY … TO as the
+body of a common table expression. So every node of the parsed statement must be of a kind that is known to read only, and a function that
+makes a table must be one that makes it of its arguments: not of a file, and not of further SQL in a string, which this walk would not see.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from dutlab.errors import InputError
+
+_READING_NODES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
+"""Of DuckDB's QueryNodeType (query_node.hpp); what writes is DELETE_QUERY_NODE, COPY_QUERY_NODE and the like."""
+_TABLE_FUNCTIONS = frozenset({"range", "generate_series", "unnest", "repeat", "json_each", "json_tree"})
+_QUERY_NODE = "_NODE"
+_REMEDY = "runs are never changed by a question; tables are runs, trials, figures and samples"
+
+
+def insist_on_question(text: str) -> None:
+    """Raises InputError for anything but a single SELECT that only reads."""
+    import duckdb  # noqa: PLC0415 - 80 ms that only this needs
+
+    with duckdb.connect(":memory:") as connection:
+        try:
+            statements = connection.extract_statements(text)
+        except duckdb.Error as error:
+            raise InputError(str(error).splitlines()[0], remedy="write one SELECT") from error
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+            raise InputError("only a single SELECT is answered", remedy=_REMEDY)
+        (parsed,) = connection.execute("SELECT json_serialize_sql($sql::VARCHAR)", {"sql": text}).fetchall()[0]
+    tree = json.loads(parsed)
+    if tree.get("error"):
+        raise InputError("only a single SELECT is answered", remedy=_REMEDY)
+    for refused in _writing(tree):
+        raise InputError(refused, remedy=_REMEDY)
+
+
+def _writing(tree: Any) -> Iterator[str]:  # noqa: ANN401 - JSON as DuckDB wrote it
+    """What in the tree may do more than read, in words. Without recursion: nobody's question may exhaust the stack."""
+    rest = [tree]
+    while rest:
+        node = rest.pop()
+        if isinstance(node, list):
+            rest.extend(node)
+        elif isinstance(node, dict):
+            rest.extend(node.values())
+            kind = str(node.get("type", ""))
+            if kind.endswith(_QUERY_NODE) and kind not in _READING_NODES:
+                yield f"{kind.removesuffix('_QUERY_NODE').removesuffix(_QUERY_NODE)} inside a question: only SELECT is answered"
+            function = node.get("function")
+            if kind == "TABLE_FUNCTION" and (name := _function_name(function)) not in _TABLE_FUNCTIONS:
+                yield f"{name}(): not a table that a question can read"
+
+
+def _function_name(function: Any) -> str:  # noqa: ANN401 - as above
+    return str(function.get("function_name", "")).lower() if isinstance(function, dict) else ""
