@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from capability import have_user_namespaces, need
+from capability import have_root, have_user_namespaces, need
 from dutlab import labs
 from dutlab.errors import InputError, LabError
+from dutlab.labs.lab import PRIORITY
 from dutlab.labs.state import StateFolder, namespaces_of
 from processes import eventually, running_with
 
@@ -116,6 +117,29 @@ async def test_the_napi_threads_run_where_the_description_says(lab: labs.Lab) ->
     assert lab.notes == ()
     assert set(lab.cpus) == {"source", "dut", "sink"}
     assert lab.watch_cpu in os.sched_getaffinity(0)
+
+
+async def test_programs_and_threads_of_a_lab_go_before_other_work(lab: labs.Lab) -> None:
+    need("root", have_root() and Path("/proc/self/uid_map").read_text().split()[2] == str(2**32 - 1))
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    for host in lab.hosts().values():
+        assert int((await host.run(["nice"])).text) == own + PRIORITY
+    threads = [pid for pid in processes_named("napi/in-a-") if os.getpriority(os.PRIO_PROCESS, pid) == PRIORITY]
+    assert threads
+
+
+async def test_a_full_ring_holds_a_socket_back_and_drops_nothing(lab: labs.Lab) -> None:
+    need("veth that holds a socket back (Linux 6.16)", tuple(map(int, os.uname().release.split(".")[:2])) >= (6, 16))
+    hosts = lab.hosts()
+    await hosts["dut"].run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
+    swallow = await hosts["sink"].spawn([sys.executable, "-c", _SWALLOW])
+    assert (await swallow.readline()).strip() == b"listening"
+    beside_the_dut = ["taskset", "-c", ",".join(map(str, lab.cpus["dut"]))]  # its thread waits meanwhile, and the ring before it fills
+    await hosts["source"].run([*beside_the_dut, sys.executable, "-c", _POUR.replace("2_000_000", "200_000_000")], timeout_s=60)
+    assert (await swallow.readline()).strip() == b"all"
+    await swallow.end()
+    sent = json.loads((await hosts["source"].run(["ip", "-j", "-s", "link", "show", "dev", "eth-a"])).text)[0]["stats64"]["tx"]
+    assert (sent["dropped"], sent["packets"] > 100_000) == (0, True)
 
 
 async def test_pinned_threads_serve_on_the_duts_core_alone(label: str) -> None:

@@ -19,12 +19,14 @@ _CANNOT_ENTER = (b"Cannot open network namespace", b"setting the network namespa
 class NetnsHost(LocalHost):
     """Runs every command with `ip netns exec`, so /sys and /proc/net show the namespace. Files are those of the machine."""
 
-    def __init__(self, name: str, namespace: str, log: CommandLog | None = None) -> None:
+    def __init__(self, name: str, namespace: str, log: CommandLog | None = None, *, nice: int = 0) -> None:
+        """`nice` is added to the priority of its programs (nice(1)): below 0, they go before the other work of the machine."""
         super().__init__(name, log)
         self.namespace = namespace
+        self._before = () if nice == 0 else ("nice", "-n", str(nice))
 
     def _carry(self, argv: Sequence[str]) -> list[str]:
-        return ["ip", "netns", "exec", self.namespace, *argv]
+        return [*self._before, "ip", "netns", "exec", self.namespace, *argv]
 
     def _ready(self) -> None:
         if not (NAMESPACES / self.namespace).exists():

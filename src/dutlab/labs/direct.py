@@ -34,6 +34,7 @@ async def direct_links(lab: Lab) -> AsyncIterator[Testbed]:
         await machine.run(["ip", "-batch", "-"], stdin=_cables(testbed, lab.namespaces).encode())
         for role in (_SOURCE, _SINK):
             await hosts[role].run(["sh", "-e"], stdin=_setup(testbed, role).encode())
+            await hosts[role].run(["sh"], stdin=recipe.queue_script(testbed, role).encode(), check=False)
         await _threads(lab, testbed, hosts[_SINK])
         for role in (_SOURCE, _SINK):
             await hosts[role].run(["sh", "-e"], stdin=recipe.carrier_script(testbed, role).encode())
@@ -107,7 +108,7 @@ async def _threads(lab: Lab, testbed: Testbed, sink: Host) -> None:
         before = napi.napi_threads()
         await sink.run(["sh", "-e"], stdin=recipe.threads_script(testbed, _SINK).encode())
         new = {pid: port for pid, port in napi.napi_threads().items() if pid not in before}
-        napi.pin(new, testbed, _SINK, lab.cpus["dut"])
+        napi.pin(new, testbed, _SINK, lab.cpus["dut"], lab.nice)
 
 
 async def _remove(machine: Host, lab: Lab, testbed: Testbed) -> None:

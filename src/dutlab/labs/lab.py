@@ -25,7 +25,10 @@ from dutlab.spec.testbed import Testbed
 _LAST_CALL_S = 0.1
 _MANAGEMENT = IPv4Network("198.51.100.0/24")
 """TEST-NET-2 of RFC 5737: no network that anybody routes, and none of the links."""
-_REMEDY = "labs need root, or `unshare -Urnm` with a tmpfs on /run, and the programs ip and ethtool"
+PRIORITY = -10
+"""By how much a lab goes before other work, as nice(1) counts: nine times its weight (sched_prio_to_weight), which leaves it a tenth."""
+_QUEUED = ("source", "sink")
+_REMEDY = "labs need root, or `unshare -Urnm` with a tmpfs on /run, and the programs ip, tc and ethtool"
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,8 @@ class Lab:
     """What is not as described, in words for the user."""
     napi_threads: tuple[int, ...] = ()
     """Process numbers of the kernel threads that serve its ports."""
+    nice: int = 0
+    """By how much its programs and NAPI threads go before other work (nice(1)); 0: not at all."""
     ssh_config: Path | None = None
     """By which its hosts are reached over ssh, each under the name of its role; None where namespaces are entered."""
 
@@ -51,7 +56,7 @@ class Lab:
         """Role → host, made anew at each call."""
         if self.ssh_config is not None:
             return {role: SshHost(Login(role, role, (self.ssh_config,)), log) for role in self.namespaces}
-        return {role: NetnsHost(role, namespace, log) for role, namespace in self.namespaces.items()}
+        return {role: NetnsHost(role, namespace, log, nice=self.nice) for role, namespace in self.namespaces.items()}
 
 
 @dataclass(frozen=True)
@@ -79,9 +84,10 @@ async def up(name: str, *, label: str | None = None, layout: str | None = None) 
     if folder.read(label) is None and (taken := [n for n in namespaces.values() if (NAMESPACES / n).exists()]):
         remedy = f"`dutlab lab down {label}`, or choose another label"
         raise LabError(f"network namespace {taken[0]} is there already", remedy=remedy)
-    state = LabState(label, name, layout_name, namespaces, Owner.this_process(), time.time(), cpus=cpus, watch_cpu=watch_cpu)
-    folder.claim(state)
     machine = LocalHost("lab")
+    nice = await _priority(machine)
+    state = LabState(label, name, layout_name, namespaces, Owner.this_process(), time.time(), cpus=cpus, watch_cpu=watch_cpu, nice=nice)
+    folder.claim(state)
     try:
         notes, threads = await _build(machine, plan, state, folder)
         state = state.completed(tuple(notes), threads)
@@ -171,6 +177,7 @@ def _lab(state: LabState, plan: LabDescription) -> Lab:
         layout=state.layout,
         notes=state.notes,
         napi_threads=state.napi_threads,
+        nice=state.nice,
         ssh_config=sshd.config_file(StateFolder().ssh_folder(state.label)) if plan.settings.reach == "ssh" else None,
     )
 
@@ -182,7 +189,10 @@ async def _build(machine: LocalHost, plan: LabDescription, state: LabState, fold
     await machine.run(["ip", "-batch", "-"], stdin=recipe.veth_batch(plan.testbed, state.namespaces).encode())
     hosts = {role: NetnsHost(role, state.namespaces[role]) for role in ROLES}
     await asyncio.gather(*(_sh(host, recipe.setup_script(plan, role)) for role, host in hosts.items()))
-    notes, threads = list[str](), list[int]()
+    threads = list[int]()
+    notes = [note for role in _QUEUED for note in await _queued(hosts[role], plan.testbed)]
+    if state.nice != PRIORITY:
+        notes.append("the lab does not go before the other work of this machine: its priority needs root of the machine itself")
     threaded = [role for role in hosts if role in plan.settings.layouts[state.layout].napi_threads]
     if threaded:
         async with folder.lock():
@@ -190,7 +200,7 @@ async def _build(machine: LocalHost, plan: LabDescription, state: LabState, fold
                 before = napi.napi_threads()
                 await _sh(hosts[role], recipe.threads_script(plan.testbed, role))
                 new = {pid: port for pid, port in napi.napi_threads().items() if pid not in before}
-                notes += napi.pin(new, plan.testbed, role, state.cpus[role])
+                notes += napi.pin(new, plan.testbed, role, state.cpus[role], state.nice)
                 threads += new
     await asyncio.gather(*(_sh(host, recipe.carrier_script(plan.testbed, role)) for role, host in hosts.items()))
     if plan.settings.reach == "ssh":
@@ -209,7 +219,19 @@ async def _open_doors(machine: LocalHost, state: LabState, folder: StateFolder) 
         await _sh(NetnsHost(role, state.namespaces[role]), recipe.management_script({"mgmt": address}))
     doors = [sshd.Door(role, state.namespaces[role], str(address.ip), far) for role, address in ours.items()]
     await asyncio.to_thread(sshd.write_files, folder.ssh_folder(state.label), doors)
-    await sshd.start(folder.ssh_folder(state.label), doors)
+    await sshd.start(folder.ssh_folder(state.label), doors, nice=state.nice)
+
+
+async def _priority(machine: LocalHost) -> int:
+    """PRIORITY if programs may have it, else 0. Where they may not, nice(1) complains and goes on."""
+    granted = await machine.run(["nice", "-n", str(PRIORITY), "true"], check=False)
+    return 0 if granted.errors.strip() else PRIORITY
+
+
+async def _queued(host: NetnsHost, testbed: Testbed) -> list[str]:
+    done = await host.run(["sh"], stdin=recipe.queue_script(testbed, host.name).encode(), check=False)
+    why = done.text.strip().splitlines()
+    return [f"{host.name}: no queue before its ports, so TCP loses frames where a card would wait: {why[0]}"] if why else []
 
 
 async def _sh(host: NetnsHost, script: str) -> None:

@@ -29,8 +29,8 @@ def napi_threads() -> dict[int, str]:
     return found
 
 
-def pin(threads: Mapping[int, str], testbed: Testbed, role: str, cpus: tuple[int, ...]) -> list[str]:
-    """Puts the threads of the role's ports on its cores, link by link in turn. Returns notes on what could not be done."""
+def pin(threads: Mapping[int, str], testbed: Testbed, role: str, cpus: tuple[int, ...], nice: int) -> list[str]:
+    """Puts the threads of the role's ports on its cores, link by link in turn, at priority `nice`. Returns what could not be done."""
     notes = []
     wanted = {port: cpus[i % len(cpus)] for i, link in enumerate(testbed.links.values()) for port in _ports(testbed, link.name, role)}
     for pid, port in threads.items():
@@ -38,6 +38,7 @@ def pin(threads: Mapping[int, str], testbed: Testbed, role: str, cpus: tuple[int
             continue
         try:
             os.sched_setaffinity(pid, {wanted[port]})
+            os.setpriority(os.PRIO_PROCESS, pid, nice)
         except PermissionError:
             notes.append(f"the NAPI threads of {role} run on any core: pinning them needs root of the machine itself")
             break

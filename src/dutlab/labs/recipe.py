@@ -21,6 +21,8 @@ _V4 = {
     "tcp_rmem": "4096 131072 6291456",
     "tcp_wmem": "4096 16384 4194304",
 }
+QUEUE_FRAMES = 1000
+"""What an Ethernet card's queue holds by default (txqueuelen, ether_setup() in net/ethernet/eth.c)."""
 _QUIET_V6 = {"accept_dad": 0, "dad_transmits": 0, "router_solicitations": 0, "accept_ra": 0, "addr_gen_mode": 1}
 
 
@@ -70,6 +72,15 @@ def setup_script(description: LabDescription, role: str) -> str:
 def carrier_script(testbed: Testbed, role: str) -> str:
     """For `sh -e` inside the namespace: until the kernel has noticed that both ends of each pair are up."""
     return "".join(f'until [ "$(cat /sys/class/net/{port}/operstate)" = up ]; do sleep 0.02; done\n' for port in ports_of(testbed, role))
+
+
+def queue_script(testbed: Testbed, role: str) -> str:
+    """For `sh` inside the namespace: a queue before each of the role's ports, as a card has; prints why there is none.
+
+    With it a full ring of the port's peer holds a socket back; without it the frame is dropped (veth_xmit(), Linux 6.16 and newer).
+    """
+    ports = ports_of(testbed, role)
+    return "".join(f"tc qdisc replace dev {port} root pfifo limit {QUEUE_FRAMES} 2>&1\n" for port in ports)
 
 
 def threads_script(testbed: Testbed, role: str) -> str:

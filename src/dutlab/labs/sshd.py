@@ -58,8 +58,8 @@ def write_files(folder: Path, doors: Sequence[Door]) -> None:
     _secret(config_file(folder), "".join(_client_config(folder, door) for door in doors).encode())
 
 
-async def start(folder: Path, doors: Sequence[Door]) -> None:
-    """Starts every server and waits until it listens. Raises HostError, LabError."""
+async def start(folder: Path, doors: Sequence[Door], *, nice: int = 0) -> None:
+    """Starts every server, at priority `nice`, and waits until it listens. Raises HostError, LabError."""
     program = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin")
     if program is None:
         raise LabError("sshd is not there", remedy="install openssh-server")
@@ -67,7 +67,7 @@ async def start(folder: Path, doors: Sequence[Door]) -> None:
     machine = LocalHost("lab")
     for door in doors:
         # A session of its own before sshd makes its daemon one: whatever is in a command's group when it ends is killed.
-        where = ["ip", "netns", "exec", door.namespace, "setsid", "--wait"]
+        where = ["nice", "-n", str(nice), "ip", "netns", "exec", door.namespace, "setsid", "--wait"]
         await machine.run([*where, program, "-f", str(folder / f"sshd-{door.role}.conf"), "-E", str(folder / f"{door.role}.log")])
     await asyncio.gather(*(_listening(folder, door) for door in doors))
 

@@ -77,6 +77,8 @@ class LabState:
     """False while it is built, and for ever if the builder was killed."""
     cpus: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     watch_cpu: int | None = None
+    nice: int = 0
+    """By how much its programs and NAPI threads go before other work (nice(1)); 0: not at all."""
     notes: tuple[str, ...] = ()
     napi_threads: tuple[int, ...] = ()
     """Process numbers of the kernel threads that serve its ports."""
