@@ -5,10 +5,12 @@ DutlabError                 a sentence for the user: what happened, where, what 
 │   └── SpecRefused         every fault of the files, each file:line:column    exit 2
 ├── TestbedError            the testbed cannot be used as it is                exit 3
 │   ├── HostError           a host cannot be reached, or vanished
+│   │   ├── NamespaceGone   a namespace of this machine was deleted (hosts/netns.py)
 │   │   └── CommandFailed   a command ended with a status that it must not
 │   │       └── CommandTimedOut
 │   ├── InUse               another run has a host (hosts/lease.py)
 │   ├── LabError            an embedded lab cannot be built or taken down
+│   │   └── LabGone         the lab does not stand any more (labs/lab.py)
 │   ├── ToolMissing         a program that measures is absent or too old
 │   ├── ToolsMissing        several are, each with its host
 │   └── PortRefused         a port that must not be loaded (RFC 6815)

@@ -130,9 +130,9 @@ def start(python: str, python_env: dict[str, str], tmp_path: Path) -> Iterator[C
     """Starts the command in the same folder and leaves it running; it is ended with the test at the latest."""
     started = []
 
-    def run(*args: str) -> subprocess.Popen[str]:
-        argv, pipe = [python, "-m", "dutlab", *args], subprocess.PIPE
-        p = subprocess.Popen(argv, cwd=tmp_path, env=python_env, stdout=subprocess.DEVNULL, stderr=pipe, text=True, start_new_session=True)
+    def run(*args: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+        argv, pipe, env = [python, "-m", "dutlab", *args], subprocess.PIPE, {**python_env, **(env or {})}
+        p = subprocess.Popen(argv, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=pipe, text=True, start_new_session=True)
         started.append(p)
         return p
 

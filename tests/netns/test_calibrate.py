@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
+
+from dutlab import labs
+from dutlab.labs.labfile import lab_names
 from dutlab.methods.mixes import frame_mix
 from dutlab.runner.rig import Load, calibrated
 from dutlab.tools.find_engine import find_engine
+
+
+async def routes(lab):
+    hosts = lab.hosts()
+    found = [(await host.run(["ip", "route"])).text.splitlines() for host in hosts.values()]
+    for host in hosts.values():
+        await host.close()
+    return found
 
 
 async def ports(lab):
@@ -29,3 +41,16 @@ async def test_the_rig_is_measured_once_then_found_in_the_cache_and_leaves_the_l
     anew, _ = await calibrated(lab, binary, loads, tmp_path, versions={"engine": f"{version}.1"})
     assert anew.measured > found.measured, "nothing is taken of another version"
     assert await ports(lab) == before
+
+
+@pytest.mark.parametrize("name", lab_names())
+async def test_a_rig_takes_no_network_and_no_route_of_its_lab(name, label):
+    lab = await labs.up(name, label=label)
+    try:
+        before = await routes(lab)
+        async with labs.direct_links(lab):
+            within = await routes(lab)
+            assert all(set(found) <= set(now) for found, now in zip(before, within, strict=True))
+        assert await routes(lab) == before
+    finally:
+        await labs.down(label)

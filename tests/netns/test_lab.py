@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import pytest
 from capability import have_root, have_user_namespaces, need
 from dutlab import labs
 from dutlab.errors import InputError, LabError
-from dutlab.labs.lab import PRIORITY
+from dutlab.labs.lab import PRIORITY, LabGone
 from dutlab.labs.state import StateFolder, namespaces_of
 from processes import eventually, running_with
 
@@ -260,6 +261,26 @@ async def test_a_torn_state_file_is_a_lab_of_which_nothing_was_built(label: str)
     folder.path.mkdir(parents=True, exist_ok=True)
     folder.file(label).write_text('{"schema_version": 1, "lab')
     assert label in {s.label for s in labs.standing()}
+    assert await labs.down(label)
+
+
+async def test_a_lab_whose_state_file_was_removed_is_listed_and_comes_down(lab: labs.Lab) -> None:
+    StateFolder().file(lab.label).unlink()
+    (left,) = [s for s in labs.standing() if s.label == lab.label]
+    assert set(left.namespaces) == {"source", "dut", "sink"} and not left.complete
+    with pytest.raises(LabGone, match=r"lab down"):
+        await labs.attach(lab.label)
+    assert await labs.down(lab.label)
+    assert not any((NAMESPACES / n).exists() for n in lab.namespaces.values())
+
+
+async def test_a_lab_is_built_although_somebody_removes_the_state_folder_meanwhile(label: str) -> None:
+    building = asyncio.ensure_future(labs.up("three-node", label=label))
+    while not StateFolder().file(label).exists():
+        await asyncio.sleep(0.005)
+    shutil.rmtree(StateFolder().path)
+    assert (await building).label == label
+    assert (await labs.attach(label)).label == label
     assert await labs.down(label)
 
 

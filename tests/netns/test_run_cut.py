@@ -12,6 +12,7 @@ import pytest
 
 from capability import have_netns, need
 from main_job import BOTH_TOOLS, EXPERIMENT, ONCE, TRIALS, dut_state, events, only_run, processes_in, records
+from processes import eventually
 
 
 @pytest.fixture(autouse=True)
@@ -94,6 +95,68 @@ def test_a_namespace_that_vanishes_in_mid_trial_ends_the_run_and_keeps_what_was_
     assert status == 3, said
     assert "sink" in said and "Traceback" not in said
     assert 1 <= len(records(only_run(tmp_path))) < TRIALS
+
+
+def wait_for(condition, within_s=60):
+    assert eventually(condition, within_s)
+
+
+def test_a_run_whose_own_lab_lost_a_namespace_goes_on_in_a_new_one(start, dutlab, experiment, tmp_path):
+    running = start("run", experiment(ONCE))
+    wait_for(lambda: list((tmp_path / "runs").glob("*/trials/0001/record.json")))
+    (label,) = [e["label"] for e in events(only_run(tmp_path)) if e["event"] == "lab-up"]
+    subprocess.run(["ip", "netns", "del", f"dutlab-{label}-dut"], check=True)
+    assert running.wait(60) == 3
+    said = running.stderr.read()
+    assert "resume" in said and "undo" not in said, said
+    assert dutlab("undo", str(only_run(tmp_path))).stdout.strip() == "nothing to undo"
+    done = dutlab("resume", str(only_run(tmp_path)))
+    assert done.returncode == 0, done.stderr
+    assert len(records(only_run(tmp_path))) == TRIALS / 2
+
+
+def test_a_run_whose_standing_lab_was_built_again_has_nothing_to_undo_in_it(start, dutlab, experiment, standing_lab, tmp_path):
+    running = start("run", experiment(ONCE), "--lab", standing_lab)
+    wait_for(lambda: list((tmp_path / "runs").glob("*/trials/0001/record.json")))
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait()
+    assert dutlab("lab", "down", standing_lab).returncode == 0
+    refused = dutlab("resume", str(only_run(tmp_path)))
+    assert refused.returncode == 3 and standing_lab in refused.stderr, refused.stderr
+    assert dutlab("lab", "up", "three-node", "--label", standing_lab).returncode == 0
+    as_built = dut_state(standing_lab)
+    done = dutlab("resume", str(only_run(tmp_path)))
+    assert done.returncode == 0, done.stderr
+    assert len(records(only_run(tmp_path))) == TRIALS / 2
+    assert dut_state(standing_lab) == as_built
+
+
+def test_undo_in_a_standing_lab_that_was_built_again_changes_nothing(start, dutlab, experiment, standing_lab, tmp_path):
+    running = start("run", experiment(ONCE), "--lab", standing_lab)
+    wait_for(lambda: any(e["event"] == "mode-applying" for run in (tmp_path / "runs").glob("*/journal.jsonl") for e in events(run.parent)))
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait()
+    for command in (("lab", "down", standing_lab), ("lab", "up", "three-node", "--label", standing_lab)):
+        assert dutlab(*command).returncode == 0
+    subprocess.run(["ip", "netns", "exec", f"dutlab-{standing_lab}-dut", "sysctl", "-qw", "net.ipv4.ip_forward=1"], check=True)
+    somebody_elses = dut_state(standing_lab)
+    assert dutlab("undo", str(only_run(tmp_path))).stdout.strip() == "nothing to undo"
+    assert dut_state(standing_lab) == somebody_elses
+
+
+def test_undo_removes_the_cables_of_a_rig_that_was_being_measured(start, dutlab, experiment, standing_lab, tmp_path):
+    def ports():
+        show = ["ip", "-n", f"dutlab-{standing_lab}-source", "-br", "link"]
+        return subprocess.run(show, capture_output=True, text=True, check=True).stdout.split()[::4]
+
+    found_at_first = ports()
+    running = start("run", experiment(ONCE), "--lab", standing_lab, env={"XDG_CACHE_HOME": str(tmp_path / "no-calibrations")})
+    wait_for(lambda: ports() != found_at_first)
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait()
+    assert dutlab("undo", str(only_run(tmp_path))).returncode == 0
+    assert ports() == found_at_first
+    assert dutlab("undo", str(only_run(tmp_path))).stdout.strip() == "nothing to undo"
 
 
 def test_a_full_disk_says_so_and_keeps_what_was_measured(dutlab, experiment, standing_lab, tmp_path):

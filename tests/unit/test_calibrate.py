@@ -11,10 +11,11 @@ import pytest
 from dutlab.doubts import DoubtKind
 from dutlab.errors import MeasurementError
 from dutlab.labs.direct import direct_testbed
-from dutlab.labs.labfile import description
+from dutlab.labs.labfile import description, lab_names
 from dutlab.methods.calibrate import HEADROOM, LOADS, LOADS_ALONE, Rig, calibrate, floors, headroom, mix_key
 from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import FrameMix, Measured
+from dutlab.methods.rfc2544.deviations import BENCHMARK_NETWORKS
 from dutlab.plan.cell import Cell
 from dutlab.runner.rig import loads_of, with_headroom
 from dutlab.store.calibration import LASTS, Calibration, cache_file, cache_folder, cached, keep, superseded
@@ -207,11 +208,14 @@ def test_the_cache_lies_where_the_xdg_specification_puts_it():
     assert cache_folder({"XDG_CACHE_HOME": "relative"}) == cache_folder({})
 
 
-def test_the_rig_has_the_links_of_the_lab_but_ports_and_networks_of_its_own():
-    lab = description("three-node").testbed
+@pytest.mark.parametrize("name", lab_names())
+def test_the_rig_has_the_links_of_the_lab_but_ports_and_networks_of_its_own(name):
+    lab = description(name).testbed
     rig = direct_testbed(lab)
     assert list(rig.links) == list(lab.links)
-    networks = {str(a.network) for link in rig.links.values() for a in link.addresses}
+    networks = {a.network for link in rig.links.values() for a in link.addresses}
     assert len(networks) == 2 * len(lab.links)
-    assert not networks & {str(a.network) for link in lab.links.values() for a in link.addresses}
+    of_others = [a.network for other in lab_names() for link in description(other).testbed.links.values() for a in link.addresses]
+    for network in networks:
+        assert not any(network.version == other.version and network.overlaps(other) for other in [*of_others, *BENCHMARK_NETWORKS])
     assert {link.sink.interface for link in rig.links.values()}.isdisjoint({link.sink.interface for link in lab.links.values()})

@@ -57,6 +57,27 @@ def test_only_modes_that_were_begun_and_not_restored_are_pending_newest_first():
     assert pending_undo(entries) == [("9-router", [STEP]), ("7-nat", [STEP])]
 
 
+def test_the_cables_of_a_rig_are_pending_until_they_are_removed():
+    cabling = {"event": "rig-cabling", "application": "rig", "undo": undo_to_json([STEP])}
+    assert pending_undo([cabling]) == [("rig", [STEP])]
+    assert pending_undo([cabling, {"event": "rig-removed", "application": "rig"}]) == []
+
+
+@pytest.mark.parametrize("end", ["lab-down", "lab-gone"])
+def test_with_a_lab_goes_everything_that_was_changed_in_it(end):
+    entries = [
+        {"event": "leasing", "hosts": ["dut"]},
+        {"event": "engine-copying", "host": "source", "path": "/var/tmp/dutlab-engine-1"},
+        {"event": "mode-applying", "application": "1-nat", "undo": undo_to_json([STEP])},
+        {"event": end, "label": "x1"},
+    ]
+    assert not (pending_undo(entries) or left_engines(entries) or leased_hosts(entries))
+
+
+def test_a_run_that_was_cut_before_it_began_a_journal_has_an_empty_one(tmp_path):
+    assert read_journal(tmp_path / "journal.jsonl") == []
+
+
 def test_the_run_s_own_lab_stands_until_its_down_is_written():
     up = {"event": "lab-up", "label": "x1"}
     assert standing_lab([]) is None

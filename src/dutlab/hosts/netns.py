@@ -16,6 +16,18 @@ NAMESPACES = Path("/run/netns")
 _CANNOT_ENTER = (b"Cannot open network namespace", b"setting the network namespace")
 
 
+class NamespaceGone(HostError):
+    """The namespace was deleted, and with it everything that was changed in it: nothing is left to undo there."""
+
+    def __init__(self, namespace: str, *, host: str) -> None:
+        super().__init__(
+            f"network namespace {namespace} is gone",
+            host=host,
+            remedy="`dutlab resume` the run: it builds its own lab again (build one of yours anew first), and finished trials stay",
+        )
+        self.namespace = namespace
+
+
 class NetnsHost(LocalHost):
     """Runs every command with `ip netns exec`, so /sys and /proc/net show the namespace. Files are those of the machine."""
 
@@ -30,18 +42,11 @@ class NetnsHost(LocalHost):
 
     def _ready(self) -> None:
         if not (NAMESPACES / self.namespace).exists():
-            raise self._vanished()
+            raise NamespaceGone(self.namespace, host=self.name)
 
     def _insist(self, done: Done) -> None:
         if done.status != 0 and done.stderr.startswith(_CANNOT_ENTER):
-            raise self._vanished()
-
-    def _vanished(self) -> HostError:
-        return HostError(
-            f"network namespace {self.namespace} is gone",
-            host=self.name,
-            remedy="build the lab again, then `dutlab resume` the run: finished trials stay",
-        )
+            raise NamespaceGone(self.namespace, host=self.name)
 
 
 class NetnsMachine(NetnsHost):

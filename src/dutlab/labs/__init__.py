@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dutlab.labs.direct import direct_links
-from dutlab.labs.lab import Lab, StandingLab, attach, down, standing, up
+from dutlab.labs.direct import cable_undo, direct_links
+from dutlab.labs.lab import Lab, LabGone, StandingLab, attach, down, standing, up
 from dutlab.labs.labfile import LabDescription, description, lab_names
 from dutlab.labs.state import new_label
 
 __all__ = [
     "Lab",
     "LabDescription",
+    "LabGone",
     "StandingLab",
     "attach",
+    "cable_undo",
     "description",
     "direct_links",
     "down",

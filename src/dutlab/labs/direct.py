@@ -1,13 +1,15 @@
 """The rig without the DUT, inside a lab that stands: for each link a second cable, from source straight to sink.
 
-The addresses are those of RFC 2544's appendix C (198.18.0.0/15), so nothing that the lab itself uses is touched. What the sink does with a
-frame happens on the DUT's cores, as in the lab, where the DUT's NAPI threads carry each frame on into the sink.
+The addresses are of the networks that RFC 5737 keeps for examples, which no lab and no workload uses, so nothing of the lab itself is
+touched; those of RFC 2544's appendix C (198.18.0.0/15) belong to labs and traffic. What the sink does with a frame happens on the DUT's
+cores, as in the lab, where the DUT's NAPI threads carry each frame on into the sink.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from ipaddress import IPv4Interface, IPv4Network
 
 from dutlab.errors import HostError, LabError
 from dutlab.hosts.host import Host
@@ -19,6 +21,9 @@ from dutlab.labs.state import StateFolder
 from dutlab.spec.testbed import Link, Testbed
 
 _SOURCE, _SINK = "source", "sink"
+_HERE, _THERE = IPv4Network("192.0.2.0/24"), IPv4Network("203.0.113.0/24")
+"""TEST-NET-1 and TEST-NET-3: networks at the source and at the sink, of which each link takes a part."""
+_PREFIX = 29
 
 
 @asynccontextmanager
@@ -54,13 +59,19 @@ def direct_testbed(testbed: Testbed) -> Testbed:
 
 
 def _direct(link: Link, number: int) -> Link:
-    here, there = f"198.18.{number}", f"198.19.{number}"
+    here, there = (list(whole.subnets(new_prefix=_PREFIX))[number] for whole in (_HERE, _THERE))
     return Link.model_validate({
         "name": link.name,
         "path": [f"{_SOURCE}:rig-{link.name}", str(link.dut_in), str(link.dut_out), f"{_SINK}:rig-{link.name}-in"],
-        "addresses": [f"{here}.2/24", f"{here}.1/24", f"{there}.1/24", f"{there}.2/24"],
+        "addresses": [str(IPv4Interface((net[host], _PREFIX))) for net, host in ((here, 2), (here, 1), (there, 1), (there, 2))],
         "mtu": link.mtu,
     })  # fmt: skip
+
+
+def cable_undo(lab: Lab) -> list[tuple[str, ...]]:
+    """Commands for the lab's source that remove the cables of direct_links(); each can be carried out where there is none."""
+    ports = [link.source.interface for link in direct_testbed(lab.testbed).links.values()]
+    return [("sh", "-c", f"! ip link show dev {port} >/dev/null 2>&1 || ip link del dev {port}") for port in ports]
 
 
 def mac(link: int, role: str) -> str:

@@ -19,7 +19,7 @@ from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
 from dutlab.labs import inside, napi, recipe, sshd
 from dutlab.labs.labfile import ROLES, LabDescription, description
-from dutlab.labs.state import CONDUCTOR, TESTER, LabState, Owner, StateFolder, check_label, namespaces_of, new_label
+from dutlab.labs.state import CONDUCTOR, TESTER, LabState, Owner, StateFolder, check_label, labels_among, namespaces_of, new_label
 from dutlab.spec.testbed import Testbed
 
 _LAST_CALL_S = 0.1
@@ -29,6 +29,10 @@ PRIORITY = -10
 """By how much a lab goes before other work, as nice(1) counts: nine times its weight (sched_prio_to_weight), which leaves it a tenth."""
 _QUEUED = ("source", "sink")
 _REMEDY = "labs need root, or `unshare -Urnm` with a tmpfs on /run, and the programs ip, tc and ethtool"
+
+
+class LabGone(LabError):
+    """The lab does not stand any more, or not whole, and cannot be used: what a run changed in it is gone or goes with it."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,8 @@ class Lab:
     """Where sensors run: not on the generator's core where there is another."""
     namespaces: Mapping[str, str]
     layout: str
+    since_s: float = 0.0
+    """When it was built, in seconds since the epoch."""
     notes: tuple[str, ...] = ()
     """What is not as described, in words for the user."""
     napi_threads: tuple[int, ...] = ()
@@ -103,10 +109,10 @@ async def up(name: str, *, label: str | None = None, layout: str | None = None) 
 async def down(label: str) -> bool:
     """Removes exactly what up() made under `label`, and ends the processes inside. Raises LabError.
 
-    Works after a crash at any point of up(), and twice; returns whether there was anything.
+    Works after a crash at any point of up(), twice, and when the state file was removed; returns whether there was anything.
     """
     folder = StateFolder()
-    if (state := folder.read(label)) is None:
+    if (state := _state(folder, label)) is None:
         return False
     machine = LocalHost("lab")
     if not state.complete:  # its builder may have been killed just now, and with it an `ip` that has a system call to finish
@@ -128,23 +134,25 @@ async def down(label: str) -> bool:
 
 
 async def attach(label: str) -> Lab:
-    """A lab that up() built earlier, perhaps in another process. Raises LabError."""
+    """A lab that up() built earlier, perhaps in another process. Raises LabGone."""
     folder = StateFolder()
-    state = folder.read(label)
+    state = _state(folder, label)
     if state is None:
         known = ", ".join(folder.labels())
-        raise LabError(f"no lab labelled {label} stands", remedy=f"these do: {known}" if known else "build one with `dutlab lab up`")
+        raise LabGone(f"no lab labelled {label} stands", remedy=f"these do: {known}" if known else "build one with `dutlab lab up`")
     gone = [n for n in state.namespaces.values() if not (NAMESPACES / n).exists()]
     if gone or not state.complete:
-        why = f"{gone[0]} is gone" if gone else "it was not built to the end"
-        raise LabError(f"lab {label} cannot be used: {why}", remedy=f"`dutlab lab down {label}`, then build it again")
+        lost = "it was not built to the end, or its state file is gone"
+        why = f"{gone[0]} is gone" if gone and state.complete else lost
+        raise LabGone(f"lab {label} cannot be used: {why}", remedy=f"`dutlab lab down {label}`, then build it again with that label")
     return _lab(state, description(state.lab))
 
 
 def standing() -> list[StandingLab]:
-    """Every lab that has a state file, whoever built it."""
+    """Every lab that has a state file or a namespace, whoever built it."""
     folder = StateFolder()
-    found = [state for label in folder.labels() if (state := folder.read(label)) is not None]
+    left = labels_among(path.name for path in NAMESPACES.glob("dutlab-*"))
+    found = [state for label in sorted({*folder.labels(), *left}) if (state := _state(folder, label)) is not None]
     return [
         StandingLab(
             label=s.label,
@@ -157,6 +165,14 @@ def standing() -> list[StandingLab]:
         )
         for s in found
     ]
+
+
+def _state(folder: StateFolder, label: str) -> LabState | None:
+    """What is known of a lab; of one whose state file was removed, that its namespaces stand. None when there is nothing of it."""
+    if (state := folder.read(label)) is not None:
+        return state
+    left = LabState.unknown(label)
+    return left if any((NAMESPACES / n).exists() for n in left.namespaces.values()) else None
 
 
 def _namespaces(label: str, plan: LabDescription) -> dict[str, str]:
@@ -175,6 +191,7 @@ def _lab(state: LabState, plan: LabDescription) -> Lab:
         watch_cpu=state.watch_cpu,
         namespaces={role: state.namespaces[role] for role in ROLES},
         layout=state.layout,
+        since_s=state.since_s,
         notes=state.notes,
         napi_threads=state.napi_threads,
         nice=state.nice,

@@ -87,6 +87,11 @@ class LabState:
         """The same lab, built to the end."""
         return replace(self, complete=True, notes=notes, napi_threads=tuple(napi_threads))
 
+    @classmethod
+    def unknown(cls, label: str) -> Self:
+        """A lab of which only the label is known: its namespaces can be any that a lab has, and it cannot be used."""
+        return cls(label, "", "", namespaces_of(label, (*ROLES, CONDUCTOR, TESTER)), Owner(0, 0), 0.0)
+
     def to_json(self) -> str:
         return json.dumps({"schema_version": 1, **asdict(self)}, indent=1) + "\n"
 
@@ -98,6 +103,15 @@ class LabState:
         cpus = {role: tuple(of_role) for role, of_role in data.pop("cpus").items()}
         notes, threads = tuple(data.pop("notes")), tuple(data.pop("napi_threads"))
         return cls(owner=Owner(**data.pop("owner")), cpus=cpus, notes=notes, napi_threads=threads, **data)
+
+
+_WRITABLE = "a lab needs a writable /run or XDG_RUNTIME_DIR"
+_NAMESPACE = re.compile(rf"dutlab-({LABEL.pattern})-(?:{'|'.join((*ROLES, CONDUCTOR, TESTER))})")
+
+
+def labels_among(namespaces: Iterable[str]) -> set[str]:
+    """The labels of the labs that these names of network namespaces belong to; other names belong to none."""
+    return {m[1] for name in namespaces if (m := _NAMESPACE.fullmatch(name))}
 
 
 class StateFolder:
@@ -117,7 +131,7 @@ class StateFolder:
         """Writes the file of a lab that is about to be built. Raises LabError when the label is taken."""
         path = self.file(state.label)
         try:
-            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._make()
             with path.open("x", encoding="utf-8") as f:
                 f.write(state.to_json())
                 f.flush()
@@ -127,10 +141,20 @@ class StateFolder:
                 f"a lab labelled {state.label} stands already", remedy=f"`dutlab lab down {state.label}` or choose another label"
             ) from None
         except OSError as e:
-            raise LabError(f"cannot write {path}: {e.strerror}", remedy="a lab needs a writable /run or XDG_RUNTIME_DIR") from e
+            raise LabError(f"cannot write {path}: {e.strerror}", remedy=_WRITABLE) from e
 
     def rewrite(self, state: LabState) -> None:
-        """Replaces the file of a standing lab."""
+        """Replaces the file of a standing lab; makes it again where somebody has removed it. Raises LabError."""
+        try:
+            self._make()
+            self._replace(state)
+        except OSError as e:
+            raise LabError(f"cannot write {self.file(state.label)}: {e.strerror}", remedy=_WRITABLE) from e
+
+    def _make(self) -> None:
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def _replace(self, state: LabState) -> None:
         part = self.file(state.label).with_suffix(".part")
         part.write_text(state.to_json(), encoding="utf-8")
         part.replace(self.file(state.label))
@@ -142,7 +166,7 @@ class StateFolder:
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError):
-            return LabState(label, "", "", namespaces_of(label, (*ROLES, CONDUCTOR, TESTER)), Owner(0, 0), 0.0)
+            return LabState.unknown(label)
 
     def labels(self) -> list[str]:
         """Of every lab that has a file, built to the end or not."""
@@ -159,6 +183,7 @@ class StateFolder:
     @asynccontextmanager
     async def lock(self) -> AsyncIterator[None]:
         """Held by one builder on this machine at a time; released by the kernel when its process dies."""
+        self._make()
         fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             # Never waits in the kernel: the holder may be another task of this very event loop.

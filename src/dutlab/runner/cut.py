@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -13,12 +14,14 @@ from dutlab import labs
 from dutlab.errors import InputError
 from dutlab.hosts.host import Host
 from dutlab.hosts.reach import host_at, hosts_of
-from dutlab.runner.journal import Journal, leased_hosts, left_engines, pending_undo, read_journal, standing_lab
+from dutlab.runner.journal import Entry, Journal, leased_hosts, left_engines, pending_undo, read_journal, standing_lab
 from dutlab.runner.leasing import leased_by
 from dutlab.runner.undo import carry_out
 from dutlab.spec.testbed import Testbed
 from dutlab.store.run_folder import RunFolder
 
+STANDING_LAB = "standing_lab"
+"""In resolved.json of a run on a lab that stood already: its label."""
 HOSTS = "hosts"
 """In resolved.json of a run without a testbed: name → how ssh reaches it, None for this machine."""
 
@@ -45,11 +48,9 @@ async def undo(path: Path) -> Undone:
 
 
 def standing_lab_of(path: Path) -> str | None:
-    """Label of the standing lab that a run was started on, for its resume; None when it builds its own."""
-    for entry in read_journal(path / "journal.jsonl"):
-        if entry["event"] == "run-started":
-            return entry.get("standing_lab")
-    return None
+    """Label of the standing lab that a run was started on, for its resume; None when it builds its own. Raises InputError, StoreError."""
+    label = RunFolder.open(path).resolved.get(STANDING_LAB)
+    return None if label is None else str(label)
 
 
 def builds_its_lab(path: Path) -> bool:
@@ -63,35 +64,51 @@ async def put_back(folder: RunFolder, journal: Journal) -> Undone:
     pending, engines, held = pending_undo(entries), left_engines(entries), leased_hosts(entries)
     if (own := standing_lab(entries)) is not None:  # the lab was the run's own: with it goes everything that was changed in it
         await labs.down(own)
-        for _, path in engines:  # its hosts share this machine's disk
-            await asyncio.to_thread(Path(path).unlink, missing_ok=True)
+        await _remove_copies(engines)
         journal.write("lab-down", label=own)
-    elif pending or engines or held:
-        hosts = await _hosts_of(folder)
-        try:
-            async with leased_by(hosts, folder, journal):
-                for application, steps in pending:
-                    await carry_out(steps, hosts)
-                    journal.write("mode-restored", application=application)
-                for name, path in engines:
-                    await hosts[name].run(["rm", "-f", "--", path])
-                    journal.write("engine-removed", host=name)
-        finally:
-            for host in hosts.values():
-                await host.close()
-        return Undone(len(pending), held)
-    for application, _ in pending:
-        journal.write("mode-restored", application=application)
-    return Undone(len(pending))
+        return Undone(len(pending))
+    if not (pending or engines or held):
+        return Undone(0)
+    try:
+        hosts = await _hosts_of(folder, entries)
+    except labs.LabGone:
+        await _remove_copies(engines)
+        journal.write("lab-gone", label=standing_lab_of(folder.path))
+        return Undone(0)
+    try:
+        async with leased_by(hosts, folder, journal):
+            for application, steps in pending:
+                await carry_out(steps, hosts)
+                journal.write("mode-restored", application=application)
+            for name, path in engines:
+                await hosts[name].run(["rm", "-f", "--", path])
+                journal.write("engine-removed", host=name)
+    finally:
+        for host in hosts.values():
+            await host.close()
+    return Undone(len(pending), held)
 
 
-async def _hosts_of(folder: RunFolder) -> Mapping[str, Host]:
+async def _remove_copies(engines: Sequence[tuple[str, str]]) -> None:
+    """Of a lab's hosts, which share this machine's disk."""
+    for _, path in engines:
+        await asyncio.to_thread(Path(path).unlink, missing_ok=True)
+
+
+async def _hosts_of(folder: RunFolder, entries: Sequence[Entry]) -> Mapping[str, Host]:
+    """Raises LabGone for a lab that does not stand any more, or that was built again since: nothing that the run did is left in it."""
     if (reached := folder.resolved.get(HOSTS)) is not None:
         return {name: host_at(name, ssh) for name, ssh in reached.items()}
     testbed = testbed_in(folder)
     if testbed.lab is None:
         return hosts_of(testbed)
-    return (await labs.attach(standing_lab_of(folder.path) or "")).hosts()
+    label = standing_lab_of(folder.path)
+    if label is None:
+        raise labs.LabGone("the run's own lab was taken down")
+    lab = await labs.attach(label)
+    if entries and datetime.fromisoformat(entries[-1]["at"]).timestamp() < lab.since_s:
+        raise labs.LabGone(f"lab {label} was built again since the run was cut")
+    return lab.hosts()
 
 
 def testbed_in(folder: RunFolder) -> Testbed:

@@ -18,7 +18,10 @@ from dutlab.errors import InputError, StoreError
 
 Entry = Mapping[str, Any]
 
-_CHANGES, _RESTORES = {"mode-applying", "dut-changing", "ports-preparing"}, {"mode-restored", "dut-restored", "ports-restored"}
+_CHANGES = {"mode-applying", "dut-changing", "ports-preparing", "rig-cabling"}
+_RESTORES = {"mode-restored", "dut-restored", "ports-restored", "rig-removed"}
+_LAB_ENDS = {"lab-down", "lab-gone"}
+"""The lab was taken down, or somebody removed it: everything that was changed in it is gone with it."""
 
 
 class Journal:
@@ -55,9 +58,11 @@ class Journal:
 
 
 def read_journal(path: Path) -> list[Entry]:
-    """Every whole entry, in order. Raises StoreError when the file cannot be read."""
+    """Every whole entry, in order; none of a run that was cut before it began one. Raises StoreError when the file cannot be read."""
     try:
         lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return []
     except OSError as e:
         raise StoreError(f"{path}: {e.strerror}", remedy="name a folder that `dutlab run` made") from e
     entries: list[Entry] = []
@@ -84,6 +89,8 @@ def pending_undo(entries: Iterable[Entry]) -> list[tuple[str, list[UndoStep]]]:
             begun[entry["application"]] = [UndoStep(s["host"], tuple(s["argv"]), s["stdin"], s["why"]) for s in entry["undo"]]
         elif entry["event"] in _RESTORES:
             begun.pop(entry["application"], None)
+        elif entry["event"] in _LAB_ENDS:
+            begun.clear()
     return list(reversed(begun.items()))
 
 
@@ -95,6 +102,8 @@ def left_engines(entries: Iterable[Entry]) -> list[tuple[str, str]]:
             left[str(entry["host"])] = str(entry["path"])
         elif entry["event"] == "engine-removed":
             left.pop(str(entry["host"]), None)
+        elif entry["event"] in _LAB_ENDS:
+            left.clear()
     return list(left.items())
 
 
@@ -104,7 +113,7 @@ def standing_lab(entries: Iterable[Entry]) -> str | None:
     for entry in entries:
         if entry["event"] == "lab-up":
             label = str(entry["label"])
-        elif entry["event"] == "lab-down":
+        elif entry["event"] in _LAB_ENDS:
             label = None
     return label
 
@@ -115,6 +124,6 @@ def leased_hosts(entries: Iterable[Entry]) -> tuple[str, ...]:
     for entry in entries:
         if entry["event"] == "leasing":
             held = tuple(str(name) for name in entry["hosts"])
-        elif entry["event"] == "lease-ended":
+        elif entry["event"] == "lease-ended" or entry["event"] in _LAB_ENDS:
             held = ()
     return held

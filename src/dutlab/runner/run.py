@@ -16,10 +16,11 @@ from pathlib import Path
 from dutlab import labs
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut.manual import question
+from dutlab.dut.mode import UndoStep
 from dutlab.errors import InputError, LabError, MeasurementError
 from dutlab.hosts.host import connections_of
 from dutlab.plan.trials import Plan, Trial, make_plan, needs_hand
-from dutlab.runner.cut import put_back, testbed_in
+from dutlab.runner.cut import STANDING_LAB, put_back, testbed_in
 from dutlab.runner.examine import doubts_of, examine, streams_of
 from dutlab.runner.into_mode import into_mode, stayed_in_mode
 from dutlab.runner.journal import Journal, undo_to_json
@@ -34,7 +35,7 @@ from dutlab.runner.undo import carry_out as carry_out_undo
 from dutlab.spec.experiment import Experiment, LabRef
 from dutlab.spec.loader import load_testbed
 from dutlab.spec.testbed import Testbed
-from dutlab.store.calibration import cache_folder
+from dutlab.store.calibration import Calibration, cache_folder
 from dutlab.store.needed import Repeats
 from dutlab.store.run_folder import RunFolder
 
@@ -97,13 +98,14 @@ async def run(experiment: Experiment, experiment_yaml: bytes, options: RunOption
             "experiment": experiment.model_dump(mode="json"),
             "testbed": testbed.model_dump(mode="json"),
             "command": list(options.command),
+            **({STANDING_LAB: options.standing_lab} if options.standing_lab else {}),
             **({"unknown": list(options.unknown)} if options.unknown else {}),
         },
         plan=plan.to_json(),
         now=datetime.now(UTC),
     )
     with begun(folder) as journal:
-        journal.write("run-started", experiment=experiment.name, trials=len(plan.trials), seed=plan.seed, standing_lab=options.standing_lab)
+        journal.write("run-started", experiment=experiment.name, trials=len(plan.trials), seed=plan.seed)
         return await _Execution(experiment, testbed, plan, folder, journal, progress).to_its_end(options)
 
 
@@ -237,8 +239,7 @@ class _Execution:
             return stage
         try:
             if stage.lab is not None:
-                engine, cache = str(options.engine_binary), cache_folder()
-                calibration, _ = await calibrated(stage.lab, engine, loads, cache, versions=stage.versions, failed=self._no_headroom)
+                calibration = await self._of_lab(stage, stage.lab, loads, options)
             else:
                 rig = RealRig(stage.hosts, stage.testbed, stage.engine, stage.versions)
                 calibration = await of_machines(rig, loads, cache_folder(), self.progress.note, self._no_headroom)
@@ -247,6 +248,17 @@ class _Execution:
             return stage
         self.folder.write_calibration(calibration.model_dump(mode="json"))
         return replace(stage, calibration=calibration)
+
+    async def _of_lab(self, stage: Stage, lab: labs.Lab, loads: Sequence[Load], options: RunOptions) -> Calibration:
+        """What the lab's rig does; its cables are in the journal while they may be there, for a lab that outlives the run."""
+        steps = [UndoStep("source", argv, why="removes a cable of the rig without the DUT") for argv in labs.cable_undo(lab)]
+        self.journal.write("rig-cabling", application="rig", undo=undo_to_json(steps))
+        engine, cache = str(options.engine_binary), cache_folder()
+        try:
+            found, _ = await calibrated(lab, engine, loads, cache, versions=stage.versions, failed=self._no_headroom)
+        finally:
+            self.journal.write("rig-removed", application="rig")
+        return found
 
     def _no_headroom(self, load: Load, why: MeasurementError) -> None:
         what = f"{load.generator}, {load.mix.name} on {'+'.join(load.links)}"

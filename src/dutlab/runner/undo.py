@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dutlab.dut.mode import UndoStep
 from dutlab.errors import HostError, TestbedError
 from dutlab.hosts.host import Host
+from dutlab.hosts.netns import NamespaceGone
 
 STEP_S = 600.0
 """As long as a step may take: a million routes are not gone in seconds."""
@@ -25,6 +26,8 @@ async def carry_out(steps: Sequence[UndoStep], hosts: Mapping[str, Host]) -> Non
             continue
         try:
             await host.run(step.argv, stdin=step.stdin.encode(), timeout_s=STEP_S)
+        except NamespaceGone:
+            continue  # what was changed is gone with it
         except HostError as e:
             failed.append(str(e))
     if failed:
