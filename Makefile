@@ -7,7 +7,7 @@ SECONDS := 60
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 ENGINE := $(shell find engine -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 
-.PHONY: help build demo test vm check unit bench fuzz static docs format lock clean
+.PHONY: help build demo test vm check fresh bench fuzz static docs format lock clean
 
 help: ## This list
 	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -30,8 +30,14 @@ vm: ## What needs a kernel with ESP, on user-mode Linux, as root: two minutes
 	$(MAKE) --no-print-directory $(VENV)/.installed-dev
 	$(PY) -m pytest -rs tests/vm
 
-check: $(VENV)/.installed-dev ## Format, lint, types, imports, unit tests: under a minute
+check: ## Format, lint, types, imports, unit tests
+	scripts/needs check
+	$(MAKE) --no-print-directory $(VENV)/.installed-dev
 	scripts/check
+
+fresh: ## The README's commands in a new Debian root that has only what the README asks for, as root
+	scripts/needs fresh
+	scripts/fresh
 
 bench: ## Ratios against peers, each pair measured in one run
 	scripts/needs bench
