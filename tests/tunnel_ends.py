@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dut_families import E302, EXAMPLES
 from dutlab.dut import family
-from dutlab.dut.mode import Mode, SeenProbe
+from dutlab.dut.mode import Mode, SeenProbe, UdpFlow
 from dutlab.hosts.host import Done, command_failed
 from dutlab.spec.loader import load_testbed
 from dutlab.spec.testbed import Testbed
@@ -90,5 +90,5 @@ class Silence:
 
     async def probe(self, link: str, *, reverse: bool = False) -> SeenProbe:
         """Ten frames."""
-        del link, reverse
-        return SeenProbe(10, self.received, None)
+        of = E302.links[link]
+        return SeenProbe(10, self.received, None, UdpFlow(of.source_address.ip, of.sink_address.ip, 4321, 7))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from ipaddress import IPv4Interface, IPv6Interface
+from dataclasses import replace
+from ipaddress import IPv4Interface, IPv6Interface, ip_address
 
 import pytest
 
 from capability import have_netns, need
-from dutlab.dut import family, nft_rules
+from dutlab.dut import family, linux_tracking, nft_rules
 from dutlab.dut.custom import custom_mode
+from dutlab.errors import HostError
 from dutlab.spec.experiment import CustomMode
 
 MODES = family("linux").modes
@@ -174,14 +176,60 @@ async def test_nft_takes_the_rulesets_of_ipv6_links_and_of_names_with_dots(lab, 
         await dut.run(["nft", "-c", "-f", "-"], stdin=rules.encode())
 
 
+async def tracked(dut):
+    return int((await dut.run(["cat", "/proc/sys/net/netfilter/nf_conntrack_count"])).text)
+
+
 async def test_a_flow_tracked_before_does_not_outlive_the_change_of_mode(lab, dut, engine):
-    need("conntrack", shutil.which("conntrack") is not None)
     await MODES["filter-empty"].apply(dut, lab.testbed)
     await engine.probe("a")
-    count = ["cat", "/proc/sys/net/netfilter/nf_conntrack_count"]
-    assert int((await dut.run(count)).text) > 0
+    assert await tracked(dut) > 0
     await MODES["filter-default"].apply(dut, lab.testbed)
-    assert int((await dut.run(count)).text) == 0
+    assert await tracked(dut) == 0
+
+
+async def test_a_router_holds_although_flows_of_a_filter_are_still_tracked(lab, dut, engine):
+    await MODES["filter-empty"].apply(dut, lab.testbed)
+    assert bad(await MODES["filter-empty"].verify(dut, lab.testbed, engine)) == {}
+    await MODES["router"].apply(dut, lab.testbed)
+    assert await tracked(dut) > 0
+    assert bad(await MODES["router"].verify(dut, lab.testbed, engine)) == {}
+
+
+class WithPrograms:
+    """A host on which only some programs are found."""
+
+    def __init__(self, host, folder, *programs):
+        self._host, self._folder = host, folder
+        for program in ("sh", "cat", *programs):
+            (folder / program).symlink_to(shutil.which(program, path="/usr/bin:/usr/sbin"))
+
+    async def run(self, argv, *, check=True):
+        return await self._host.run(["/usr/bin/env", f"PATH={self._folder}", *argv], check=check)
+
+
+@pytest.mark.parametrize("program", linux_tracking.ASKS_KERNEL)
+async def test_any_of_three_programs_asks_a_kernel_that_shows_no_list(lab, dut, engine, program, tmp_path, monkeypatch):
+    need(program, shutil.which(program, path="/usr/bin:/usr/sbin") is not None)
+    monkeypatch.setattr(linux_tracking, "_LIST", ("cat", "/proc/net/no-such-list"))
+    limited = WithPrograms(dut, tmp_path, program)
+    await MODES["filter-empty"].apply(dut, lab.testbed)
+    flow, other = (await engine.probe("a")).flow, (await engine.probe("b")).flow
+    assert await linux_tracking.is_tracked(limited, flow)
+    assert not await linux_tracking.is_tracked(limited, replace(flow, source_port=other.source_port))
+    six = replace(flow, source=ip_address("2001:db8::2"), destination=ip_address("2001:db8::3"))
+    assert await linux_tracking.is_tracked(limited, six) is False
+    await linux_tracking.forget_flows(limited)
+    assert await tracked(dut) == 0
+
+
+async def test_a_dut_without_any_of_them_is_not_said_to_track_nothing(lab, dut, engine, tmp_path, monkeypatch):
+    monkeypatch.setattr(linux_tracking, "_LIST", ("cat", "/proc/net/no-such-list"))
+    limited = WithPrograms(dut, tmp_path)
+    await MODES["filter-empty"].apply(dut, lab.testbed)
+    assert await linux_tracking.is_tracked(limited, (await engine.probe("a")).flow) is None
+    with pytest.raises(HostError, match="it has none of conntrack, perl, python3"):
+        await linux_tracking.forget_flows(limited)
 
 
 async def test_a_mode_of_commands_from_the_experiment_file_is_applied_verified_and_restored(lab, dut, engine):

@@ -9,7 +9,8 @@ import pytest
 
 from dutlab.dut import family
 from dutlab.dut.custom import custom_mode
-from dutlab.dut.mode import SeenProbe
+from dutlab.dut.linux_tracking import is_tracked
+from dutlab.dut.mode import SeenProbe, UdpFlow
 from dutlab.errors import CommandFailed, HostError, InputError, ToolMissing
 from dutlab.hosts.black_box import BlackBox
 from dutlab.hosts.host import Done
@@ -18,6 +19,7 @@ from dutlab.spec.known import FAMILY_MODES
 
 LAB = description("three-node").testbed
 ALL, NONE = (10, 10), (10, 0)
+FLOW_OF = {name: UdpFlow(link.source_address.ip, link.sink_address.ip, 4321, 7) for name, link in LAB.links.items()}
 
 
 @dataclass
@@ -51,12 +53,13 @@ class ScriptedProber:
         self.fewer_at_first, missing = 0, self.fewer_at_first
         here = LAB.links[link].sink_address if reverse else LAB.links[link].source_address
         address = self.seen_as or str(here.ip)
-        return SeenProbe(sent, received - missing, address if received else None)
+        return SeenProbe(sent, received - missing, address if received else None, FLOW_OF[link])
 
 
-def tracked(*flows):
+def tracked(*flows, port=4321):
     return "".join(
-        f"ipv4     2 udp      17 29 src={s} dst={d} sport=4 dport=7 [UNREPLIED] src={d} dst={s} sport=7 dport=4\n" for s, d in flows
+        f"ipv4     2 udp      17 29 src={s} dst={d} sport={port} dport=7 [UNREPLIED] src={d} dst={s} sport=7 dport={port}\n"
+        for s, d in flows
     )
 
 
@@ -97,9 +100,33 @@ async def test_flows_of_others_and_replies_do_not_count_as_tracked():
     assert "link a: the flow is tracked" in await failed("filter-empty", ScriptedProber(), flows=others)
 
 
+async def test_flows_left_by_earlier_work_change_no_verdict():
+    left = tracked(("172.16.0.2", "172.16.10.2"), ("172.16.1.2", "172.16.11.2"), port=4322)
+    assert await failed("router", ScriptedProber(), flows=left) == set()
+    assert await failed("filter-empty", ScriptedProber(), flows=left) == {"link a: the flow is tracked", "link b: the flow is tracked"}
+
+
 async def test_tracking_that_cannot_be_read_passes_no_check():
-    assert "link a: the flow is not tracked" in await failed("router", ScriptedProber(), flows="unreadable\n")
-    assert "link a: the flow is tracked" in await failed("filter-empty", ScriptedProber(), flows="unreadable\n")
+    unreadable = {"cat /proc/net/nf_conntrack": (1, ""), "conntrack -L": (0, "unreadable\n"), "ip_forward": (0, "1")}
+    for mode, check in (("router", "link a: the flow is not tracked"), ("filter-empty", "link a: the flow is tracked")):
+        checks = await family("linux").modes[mode].verify(ScriptedHost(unreadable), LAB, ScriptedProber())
+        assert check in {c.what for c in checks if not c.passed}
+
+
+@pytest.mark.parametrize(("answer", "found"), [("0\n", True), ("2\n", False), ("1\n", None), ("", False)])
+async def test_a_kernel_without_a_list_answers_for_one_flow(answer, found):
+    dut = ScriptedHost({"cat /proc/net/nf_conntrack": (1, ""), "conntrack -L": (0, answer)})
+    assert await is_tracked(dut, FLOW_OF["a"]) is found
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [("unreadable", "it has none of conntrack, perl, python3; install conntrack"), ("1", "its kernel answers with errno 1")],
+)
+async def test_flows_that_cannot_be_forgotten_stop_the_mode(said, why):
+    with pytest.raises(HostError, match=f"dut: the flows that it tracks cannot be forgotten: {why}"):
+        await family("linux").modes["nat"].apply(ScriptedHost({"conntrack -F": (0, said)}), LAB)
+    await family("linux").modes["router"].apply(ScriptedHost({"conntrack -F": (0, said)}), LAB)
 
 
 async def test_a_firewall_that_lets_new_flows_in_is_none():

@@ -8,8 +8,9 @@ import pytest
 
 from dut_families import E302
 from dutlab.dut import pf_rules
+from dutlab.dut.mode import UdpFlow
 from dutlab.dut.pf_rules import Counted
-from dutlab.dut.pf_states import flows_between
+from dutlab.dut.pf_states import has_state
 from dutlab.errors import InputError
 from dutlab.spec.testbed import Testbed
 
@@ -60,9 +61,18 @@ nonsense
 """
 
 
-def test_flows_are_counted_by_where_they_began_translated_or_not() -> None:
-    assert flows_between(STATES, ip_address("172.16.0.2"), ip_address("172.16.10.2")) == 4
-    assert flows_between(STATES, ip_address("172.16.10.2"), ip_address("172.16.0.2")) == 1
-    assert flows_between(STATES, ip_address("2001:db8::2"), ip_address("2001:db8:10::2")) == 1
-    assert flows_between(STATES, ip_address("172.16.0.20"), ip_address("172.16.10.2")) == 0
-    assert flows_between("", ip_address("172.16.0.2"), ip_address("172.16.10.2")) == 0
+@pytest.mark.parametrize(
+    ("source", "port", "destination", "to", "held"),
+    [
+        ("172.16.0.2", 4321, "172.16.10.2", 7, True),
+        ("172.16.0.2", 4322, "172.16.10.2", 7, False),
+        ("172.16.10.2", 4321, "172.16.0.2", 7, True),
+        ("172.16.10.2", 7, "172.16.0.2", 4321, False),
+        ("2001:db8::2", 4321, "2001:db8:10::2", 7, True),
+        ("2001:db8::2", 4322, "2001:db8:10::2", 7, False),
+        ("172.16.0.20", 4321, "172.16.10.2", 7, False),
+        ("192.0.2.7", 50112, "192.0.2.1", 22, False),
+    ],
+)
+def test_a_flow_is_known_by_where_it_began_and_by_its_ports_translated_or_not(source, port, destination, to, held) -> None:
+    assert has_state(STATES, UdpFlow(ip_address(source), ip_address(destination), port, to)) is held

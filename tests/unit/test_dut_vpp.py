@@ -58,6 +58,7 @@ async def test_a_filter_takes_off_what_was_applied_and_applies_its_own_lists() -
         ("nat", {"nat": "off"}, {"translation is that of the mode", "link a: the flow is tracked"}),
         ("filter-default", {"in2": "-"}, {"access lists are those of the mode"}),
         ("filter-empty", {"sessions": "0"}, {"link a: the flow is tracked"}),
+        ("filter-empty", {"sessions": "left"}, {"link a: the flow is tracked"}),
     ],
 )
 async def test_what_somebody_changed_meanwhile_is_noticed(mode: str, tampered: dict[str, str], noticed: set[str]) -> None:
@@ -89,8 +90,9 @@ async def test_every_exchange_of_the_transcript_is_asked_for() -> None:
     for mode in MODES:
         await family("vpp").modes[mode].apply(dut, BED)
         await failed("vpp", mode, dut, testbed=BED)
-    dut.state.update(up="no", sessions="0", lists="full", nat="off", in1="1", in2="-", out2="3")
-    await failed("vpp", "filter-default", dut, testbed=BED)
+    for sessions in ("0", "left"):
+        dut.state.update(up="no", sessions=sessions, lists="full", nat="off", in1="1", in2="-", out2="3")
+        await failed("vpp", "filter-default", dut, testbed=BED)
     assert dut.unused() == []
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from dutlab.dut.mode import Check, Prober, SeenProbe
+from dutlab.dut.mode import Check, Prober, SeenProbe, UdpFlow
 from dutlab.spec.testbed import Link, Testbed
 
-Tracked = Callable[[Link], Awaitable[int | None]]
-"""How many flows from a link's source to its sink the DUT tracks; None when it lets nobody look. Raises HostError."""
+Tracked = Callable[[UdpFlow], Awaitable[bool | None]]
+"""Whether the DUT tracks this flow, whatever else it tracks; None when nothing can look. Raises HostError."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,12 @@ async def _permitted(name: str, link: Link, prober: Prober, behaviour: Behaviour
         Check(f"link {name}: it arrives {how}", seen.source_seen == expected, f"the sink saw {seen.source_seen or 'nothing'}"),
     ]
     if tracked is not None:
-        flows = await tracked(link)
+        is_tracked = await tracked(seen.flow)
         checks.append(
             Check(
                 f"link {name}: the flow is {'' if behaviour.tracks else 'not '}tracked",
-                flows is not None and (flows > 0) == behaviour.tracks,
-                "connection tracking cannot be read" if flows is None else f"{flows} tracked flows from source to sink",
+                is_tracked is behaviour.tracks,
+                "connection tracking cannot be read" if is_tracked is None else f"{seen.flow}: {'' if is_tracked else 'not '}tracked",
             )
         )
     return checks

@@ -14,6 +14,7 @@ from dutlab.dut.frames import GUARDS, ROUTES, TRACKS, TRANSLATES, Behaviour, fra
 from dutlab.dut.ipsec import ipsec_modes
 from dutlab.dut.linux_ipsec import XfrmEnd
 from dutlab.dut.linux_reset import RESETS
+from dutlab.dut.linux_tracking import forget_flows, is_tracked
 from dutlab.dut.mode import Check, Family, Mode, Prober, UndoStep
 from dutlab.hosts.host import Host
 from dutlab.spec.testbed import Testbed
@@ -37,12 +38,12 @@ class LinuxMode:
         """Raises ToolMissing without nft, CommandFailed."""
         await state.need_nft(dut)
         await state.forward_and_filter(dut, self.ruleset(testbed))
+        if self.behaviour.tracks:  # a flow that is tracked already keeps the treatment of the rules before
+            await forget_flows(dut)
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
         """Forwarding, both directions of every link, the address that the sink sees, and what connection tracking holds."""
-        frames = await frame_checks(
-            testbed, prober, self.behaviour, lambda link: state.tracked_flows(dut, link.source_address.ip, link.sink_address.ip)
-        )
+        frames = await frame_checks(testbed, prober, self.behaviour, lambda flow: is_tracked(dut, flow))
         return [*await self.checks_of_state(dut, testbed), *frames]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:

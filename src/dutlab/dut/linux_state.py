@@ -1,4 +1,4 @@
-"""The part of a Linux kernel's state that the `linux` modes change: what forwards, what filters, what is tracked.
+"""The part of a Linux kernel's state that the `linux` modes change: what forwards, what filters.
 
 Read here so that it can be put back exactly; `net/…` keys are sysctl(8) names with `/`, which survive dots in interface names.
 """
@@ -6,7 +6,6 @@ Read here so that it can be put back exactly; `net/…` keys are sysctl(8) names
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv6Address
 from typing import Protocol
 
 from dutlab.dut.mode import UndoStep
@@ -24,16 +23,7 @@ _READ_FORWARDING = """
 cd /proc/sys && for f in net/ipv4/ip_forward net/ipv6/conf/all/forwarding net/ipv4/conf/*/forwarding net/ipv4/conf/all/accept_redirects \
 net/ipv6/conf/*/forwarding; do [ -r "$f" ] && printf '%s=%s\\n' "$f" "$(cat "$f")"; done; true
 """
-# No counter: connection tracking is not loaded. The list is a build option of the kernel (CONFIG_NF_CONNTRACK_PROCFS).
-_READ_TRACKED = (
-    'n=/proc/sys/net/netfilter/nf_conntrack_count; [ -e $n ] && [ "$(cat $n)" != 0 ] || exit 0; '
-    "cat /proc/net/nf_conntrack 2>/dev/null || conntrack -L 2>/dev/null || echo unreadable"
-)
 _READ_LEGACY = "cat /proc/net/ip_tables_names /proc/net/ip6_tables_names 2>/dev/null; true"
-_FLUSH_TRACKED = """
-n=/proc/sys/net/netfilter/nf_conntrack_count; [ -e $n ] && [ "$(cat $n)" != 0 ] && command -v conntrack >/dev/null || exit 0
-conntrack -F
-"""
 # A kernel without IPv6 has no such key, and nothing to forward.
 _FORWARD = f"sysctl -q -w {IP_FORWARD}=1 && {{ [ ! -e /proc/sys/{IP6_FORWARD} ] || sysctl -q -w {IP6_FORWARD}=1; }}"
 
@@ -41,8 +31,8 @@ _FORWARD = f"sysctl -q -w {IP_FORWARD}=1 && {{ [ ! -e /proc/sys/{IP6_FORWARD} ] 
 class Runs(Protocol):
     """What runs commands on the DUT: the host itself, or root on it (dut/privilege.py)."""
 
-    async def run(self, argv: Sequence[str]) -> Done:
-        """Raises CommandFailed, HostError."""
+    async def run(self, argv: Sequence[str], *, check: bool = True) -> Done:
+        """Raises CommandFailed on a status other than 0 if `check`, HostError."""
 
 
 async def need_nft(dut: Host) -> None:
@@ -89,13 +79,9 @@ async def read_forwarding(dut: Host) -> list[str]:
 
 
 async def forward_and_filter(dut: Host, ruleset: str) -> None:
-    """Forwarding on, `ruleset` in force, and no tracked flow left from the rules before (if the DUT has conntrack(8)).
-
-    Raises CommandFailed.
-    """
+    """Forwarding on, `ruleset` in force. Raises CommandFailed."""
     await dut.run(["nft", "-f", "-"], stdin=ruleset.encode())
     await dut.run(["sh", "-c", _FORWARD])
-    await dut.run(["sh", "-c", _FLUSH_TRACKED])
 
 
 async def forwards(dut: Runs) -> bool:
@@ -103,23 +89,6 @@ async def forwards(dut: Runs) -> bool:
     return (await dut.run(["cat", f"/proc/sys/{IP_FORWARD}"])).text.strip() == "1"
 
 
-async def tracked_flows(dut: Runs, source: IPv4Address | IPv6Address, sink: IPv4Address | IPv6Address) -> int | None:
-    """How many flows from `source` to `sink` the kernel tracks; None when it lets nobody look.
-
-    An entry begins with the first packet's direction: `… src=SOURCE dst=SINK …` (nf_conntrack_standalone.c, ct_seq_show()).
-    """
-    text = (await dut.run(["sh", "-c", _READ_TRACKED])).text
-    if text.strip() == "unreadable":
-        return None
-    entries = [[word for word in line.split() if word.startswith(("src=", "dst="))][:2] for line in text.splitlines()]
-    return entries.count([f"src={_as_kernel(source)}", f"dst={_as_kernel(sink)}"])
-
-
 async def legacy_tables(dut: Host) -> list[str]:
     """Tables of iptables-legacy, which nft does not see but packets pass."""
     return (await dut.run(["sh", "-c", _READ_LEGACY])).text.split()
-
-
-def _as_kernel(address: IPv4Address | IPv6Address) -> str:
-    """As ct_seq_show() prints it: IPv6 with all its groups (%pI6), IPv4 with dots."""
-    return str(address) if isinstance(address, IPv4Address) else address.exploded

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address
 from typing import Protocol
 
 from dutlab.hosts.host import Host
@@ -34,19 +35,34 @@ class Check:
 
 
 @dataclass(frozen=True)
+class UdpFlow:
+    """A flow as its sender sends it, before any translation."""
+
+    source: IPv4Address | IPv6Address
+    destination: IPv4Address | IPv6Address
+    source_port: int
+    destination_port: int
+
+    def __str__(self) -> str:
+        return f"{self.source} port {self.source_port} to {self.destination} port {self.destination_port}"
+
+
+@dataclass(frozen=True)
 class SeenProbe:
     """What became of a few probe frames: how many were sent and arrived, and the source address that the receiver saw."""
 
     sent: int
     received: int
     source_seen: str | None
+    flow: UdpFlow
+    """The flow that the frames were; no earlier probe of this process had its ports."""
 
 
 class Prober(Protocol):
     """Sends a few real frames through the DUT and looks at what comes out. The engine is one."""
 
     async def probe(self, link: str, *, reverse: bool = False) -> SeenProbe:
-        """Ten UDP frames from the link's source to its sink (`reverse`: the other way, as a new flow). Raises ToolFailed, HostError."""
+        """Ten UDP frames of a new flow from source to sink of the link, or back (`reverse`). Raises ToolFailed, HostError."""
 
 
 class Mode(Protocol):

@@ -13,13 +13,13 @@ from dutlab.dut.frames import GUARDS, ROUTES, TRANSLATES, Behaviour, frame_check
 from dutlab.dut.ipsec import MakeEnd, ipsec_modes
 from dutlab.dut.ipsec_rules import SUITES, Suite
 from dutlab.dut.linux_ipsec import XfrmEnd
-from dutlab.dut.mode import Check, Family, Prober, UndoStep
+from dutlab.dut.mode import Check, Family, Prober, UdpFlow, UndoStep
 from dutlab.dut.pf_rules import Counted
 from dutlab.dut.pf_saved import enabled, loaded, saved
-from dutlab.dut.pf_states import flows_between
+from dutlab.dut.pf_states import has_state
 from dutlab.dut.privilege import Root
 from dutlab.hosts.host import Host
-from dutlab.spec.testbed import Link, Testbed
+from dutlab.spec.testbed import Testbed
 
 FORWARDING = "net.inet.ip.forwarding"
 FORWARDING6 = "net.inet6.ip6.forwarding"
@@ -98,9 +98,8 @@ class PfMode:
         """checks_of_state(), and what frames show."""
         root = await Root.on(dut)
 
-        async def tracked(link: Link) -> int:
-            states = await root.value(["pfctl", "-s", "states"]) or ""
-            return flows_between(states, link.source_address.ip, link.sink_address.ip)
+        async def tracked(flow: UdpFlow) -> bool:
+            return has_state(await root.value(["pfctl", "-s", "states"]) or "", flow)
 
         frames = await frame_checks(testbed, prober, self.behaviour, None if self.ruleset is None else tracked)
         return [*await self.checks_of_state(dut, testbed), *frames]

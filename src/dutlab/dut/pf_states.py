@@ -1,4 +1,4 @@
-"""The flows that `pfctl -s states` lists. Pure: text in, numbers out.
+"""Whether `pfctl -s states` lists a flow. Pure.
 
     all udp 172.16.10.2:7 <- 172.16.0.2:4321       NO_TRAFFIC:SINGLE              came in
     all udp 172.16.10.1:60123 (172.16.0.2:4321) -> 172.16.10.2:7       SINGLE:NO_TRAFFIC   went out, translated
@@ -11,27 +11,27 @@ from __future__ import annotations
 import re
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
-_PORT = re.compile(r"\[\d+\]$|(?<=\.\d):\d+$|(?<=\.\d\d):\d+$|(?<=\.\d\d\d):\d+$")
+from dutlab.dut.mode import UdpFlow
+
+_END = re.compile(r"(?P<v4>\d+\.\d+\.\d+\.\d+):(?P<port4>\d+)|(?P<v6>[0-9a-f:.]+)\[(?P<port6>\d+)\]")
+_End = tuple[IPv4Address | IPv6Address, int]
 
 
-def flows_between(states: str, source: IPv4Address | IPv6Address, sink: IPv4Address | IPv6Address) -> int:
-    """How many states are of flows from `source` to `sink`, translated or not."""
-    return sum(_ends(line, source, sink) for line in states.splitlines())
+def has_state(states: str, flow: UdpFlow) -> bool:
+    """Whether a state is of this flow, translated or not."""
+    return any(_is_of(line, flow) for line in states.splitlines())
 
 
-def _ends(line: str, source: IPv4Address | IPv6Address, sink: IPv4Address | IPv6Address) -> bool:
+def _is_of(line: str, flow: UdpFlow) -> bool:
     left, arrow, right = line.partition(" <- ") if " <- " in line else line.partition(" -> ")
     if not arrow:
         return False
     first, last = (right, left) if arrow == " <- " else (left, right)
-    return source in _addresses(first) and sink in _addresses(last)
+    ends = (flow.source, flow.source_port), (flow.destination, flow.destination_port)
+    return "udp" in line.split() and ends[0] in _ends(first) and ends[1] in _ends(last)
 
 
-def _addresses(text: str) -> set[IPv4Address | IPv6Address]:
-    found = set()
-    for word in text.split():
-        try:
-            found.add(ip_address(_PORT.sub("", word.strip("()"))))
-        except ValueError:  # an interface, a protocol, a state
-            continue
-    return found
+def _ends(text: str) -> set[_End]:
+    """Each address with its port."""
+    found = (_END.fullmatch(word.strip("()")) for word in text.split())
+    return {(ip_address(m["v4"] or m["v6"]), int(m["port4"] or m["port6"])) for m in found if m}

@@ -16,7 +16,7 @@ from dutlab.dut import vpp_rules
 from dutlab.dut.frames import GUARDS, ROUTES, TRACKS, TRANSLATES, Behaviour, frame_checks
 from dutlab.dut.ipsec import ipsec_modes
 from dutlab.dut.linux_ipsec import XfrmEnd
-from dutlab.dut.mode import Check, Family, Prober, UndoStep
+from dutlab.dut.mode import Check, Family, Prober, UdpFlow, UndoStep
 from dutlab.dut.privilege import Root
 from dutlab.dut.vpp_ipsec import VppEnd
 from dutlab.dut.vpp_rules import INPUT, OUTPUT, TAG, AccessList, Place
@@ -77,9 +77,13 @@ class VppMode:
         root = await Root.on(dut)
         where = ("nat44", "summary") if self.behaviour.translates else ("acl-plugin", "sessions")
 
-        async def tracked(link: Link) -> int | None:
-            del link  # VPP counts sessions, and does not tell their addresses in one line
-            return await sessions(root, *where)
+        before = await sessions(root, *where) if self.behaviour.tracks else None
+
+        async def tracked(flow: UdpFlow) -> bool | None:
+            nonlocal before
+            del flow  # VPP counts sessions and does not list them in one line: a new flow shows by one session more than before
+            earlier, before = before, await sessions(root, *where)
+            return None if earlier is None or before is None else before > earlier
 
         frames = await frame_checks(testbed, prober, self.behaviour, tracked if self.behaviour.tracks else None)
         return [*await self.checks_of_state(dut, testbed), *frames]

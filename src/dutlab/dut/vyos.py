@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from dutlab.dut import linux_state, vyos_rules
 from dutlab.dut.frames import GUARDS, ROUTES, TRACKS, TRANSLATES, Behaviour, frame_checks
 from dutlab.dut.ipsec import ipsec_modes
-from dutlab.dut.mode import Check, Family, Prober, UndoStep
+from dutlab.dut.linux_tracking import is_tracked
+from dutlab.dut.mode import Check, Family, Prober, UdpFlow, UndoStep
 from dutlab.dut.privilege import Root
 from dutlab.dut.strongswan import StrongswanEnd
 from dutlab.dut.vyos_config import COMMIT, COMMIT_S, configured, script, words
 from dutlab.dut.vyos_ipsec import VyosEnd
 from dutlab.hosts.host import Host
-from dutlab.spec.testbed import Link, Testbed
+from dutlab.spec.testbed import Testbed
 
 _TREES = ("firewall", "nat", "nat66", "system ip disable-forwarding", "system ipv6 disable-forwarding")
 """What a mode replaces. The configuration holds secrets elsewhere, so nothing else is read."""
@@ -46,8 +47,8 @@ class VyosMode:
         """checks_of_state(), what frames show, and what connection tracking holds."""
         root = await Root.on(dut)
 
-        async def tracked(link: Link) -> int | None:
-            return await linux_state.tracked_flows(root, link.source_address.ip, link.sink_address.ip)
+        async def tracked(flow: UdpFlow) -> bool | None:
+            return await is_tracked(root, flow)
 
         return [*await self.checks_of_state(dut, testbed), *await frame_checks(testbed, prober, self.behaviour, tracked)]
 

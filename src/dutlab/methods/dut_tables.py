@@ -55,7 +55,7 @@ class StateTable(Protocol):
         """As they are now. Raises HostError."""
 
     async def forget(self) -> None:
-        """Forgets every flow. Raises HostError, ToolMissing."""
+        """Forgets every flow. Raises HostError."""
 
     async def keep(self, seconds: float) -> None:
         """From now on a flow stays known for at least so long without a frame. Raises HostError."""

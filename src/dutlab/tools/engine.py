@@ -12,9 +12,10 @@ import contextlib
 import itertools
 import random
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from ipaddress import ip_address
 from typing import Any
 
-from dutlab.dut.mode import SeenProbe
+from dutlab.dut.mode import SeenProbe, UdpFlow
 from dutlab.errors import CommandFailed, ToolMissing
 from dutlab.hosts.host import Host
 from dutlab.methods.ports import FrameMix, LostSoFar, Offer, Outcome, Reading
@@ -22,7 +23,7 @@ from dutlab.spec.mixes import sizes_in_words
 from dutlab.spec.testbed import Port, Testbed
 from dutlab.tools.agent import REPLY_S, TOOL, Agent
 from dutlab.tools.clocks import Offset, offset_of
-from dutlab.tools.engine_load import NS, Load, Way
+from dutlab.tools.engine_load import DESTINATION_PORT, NS, Load, Way
 from dutlab.tools.engine_trial import Heard, Part, read, watches_of
 from dutlab.tools.engine_watch import WayWatch
 from dutlab.tools.find_engine import find_engine
@@ -62,7 +63,7 @@ class Engine:
         self._agents: dict[str, Agent] = {}
         self._clock_is_one: bool | None = None
         self._streams = itertools.cycle(range(1, _LAST_STREAM + 1))
-        # Begins anywhere: a flow that an earlier process tracked in the DUT a moment ago is not to be met again.
+        # Each probe has a port of its own, in random order: a flow that an earlier process left in the DUT is not taken for this one.
         self._probe_ports = itertools.cycle(random.sample(_PROBE_PORTS, 4096))
 
     async def check(self) -> str:
@@ -121,7 +122,8 @@ class Engine:
         load = Load(FrameMix("probe", ((shortest, 1),)), PROBE_RATE, PROBE_DRAIN, frames=PROBE_FRAMES)
         async with self._opened([way]):
             (heard,) = await self._part([way], load, await self._clocks()).carry_out()
-        return SeenProbe(heard.flow.sent_frames, heard.flow.received_frames, " ".join(heard.flow.sources) or None)
+        flow = UdpFlow(ip_address(way.source), ip_address(way.destination), way.source_port, DESTINATION_PORT)
+        return SeenProbe(heard.flow.sent_frames, heard.flow.received_frames, " ".join(heard.flow.sources) or None, flow)
 
     def on(self, cores: Sequence[int]) -> Engine:
         """Another engine in the same place, whose source sends from these cores."""

@@ -1,4 +1,4 @@
-"""What a Linux DUT knows of flows: a methods.ports.StateTable of nf_conntrack, by sysctl, conntrack(8) and nft.
+"""What a Linux DUT knows of flows: a methods.ports.StateTable of nf_conntrack, by sysctl, netlink and nft.
 
 Of what bounds the table, a network namespace has the time-outs and its rules for itself; `nf_conntrack_max` and the number of buckets are
 those of the whole machine and can be set in its first namespace only (nf_conntrack_standalone.c, nf_conntrack_standalone_init_sysctl()).
@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from dutlab.dut.linux_tracking import forget_flows
 from dutlab.dut.mode import Announce, UndoStep
 from dutlab.dut.nft_rules import TABLE
-from dutlab.errors import MeasurementError, ToolMissing
+from dutlab.errors import MeasurementError
 from dutlab.hosts.host import Host
 from dutlab.methods.dut_tables import FlowCounts
 
@@ -40,11 +41,8 @@ class LinuxFlows:
         return FlowCounts(keys.get("nf_conntrack_count"), keys.get(_MAX), counters)
 
     async def forget(self) -> None:
-        """Raises ToolMissing, CommandFailed."""
-        done = await self._dut.run(["sh", "-c", "command -v conntrack >/dev/null || exit 99; conntrack -F"], check=False, timeout_s=120)
-        if done.status:
-            remedy = "install it on the DUT (Debian: apt install conntrack)"
-            raise ToolMissing(f"conntrack -F ended with {done.status}", tool="conntrack", host=self._dut.name, remedy=remedy)
+        """Raises HostError."""
+        await forget_flows(self._dut)
 
     async def keep(self, seconds: float) -> None:
         """Only ever lengthens the time-outs of UDP. Raises CommandFailed."""

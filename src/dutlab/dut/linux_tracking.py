@@ -1,0 +1,107 @@
+"""Connection tracking of a Linux kernel: whether it tracks a flow, and how it forgets all flows.
+
+The list in /proc is a build option of the kernel (CONFIG_NF_CONNTRACK_PROCFS), and conntrack(8) is seldom installed. The kernel answers
+the same questions over netlink, so perl (part of every Debian) or python3 can ask in place of conntrack(8).
+Messages: include/uapi/linux/netfilter/nfnetlink_conntrack.h; they are little-endian, and a big-endian kernel answers with an error.
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+from ipaddress import ip_address
+
+from dutlab.dut.linux_state import Runs
+from dutlab.dut.mode import UdpFlow
+from dutlab.errors import HostError
+
+ASKS_KERNEL = ("conntrack", "perl", "python3")
+"""Any of these programs can make the kernel forget its flows."""
+
+_NFNL_SUBSYS_CTNETLINK, _GET, _DELETE = 1, 1, 2
+_REQUEST, _ACK = 1, 4
+_NESTED = 0x8000
+_AF = {4: 2, 6: 10}
+_UDP = 17
+_TUPLE_ORIG, _TUPLE_IP, _TUPLE_PROTO = 1, 1, 2
+_IP_ATTRIBUTES = {4: (1, 2), 6: (3, 4)}
+_PROTO_NUM, _PROTO_SRC_PORT, _PROTO_DST_PORT = 1, 2, 3
+
+# Sends the message `$1`, in hexadecimal, and prints the errno of the answer: 0 for an acknowledgement or what was asked for.
+# AF_NETLINK is 16, SOCK_RAW 3, NETLINK_NETFILTER 12; an error is message type 2 (NLMSG_ERROR).
+_PERL = (
+    'socket(my $s,16,3,12)or die"$!";send($s,pack("H*",$ARGV[0]),0)or die"$!";defined recv($s,my $m,65536,0)or die"$!";'
+    'print unpack("x4S",$m)==2?-unpack("x16l",$m):0'
+)
+_PYTHON = (
+    "import socket,struct,sys;s=socket.socket(16,3,12);s.send(bytes.fromhex(sys.argv[1]));m=s.recv(65536);"
+    'print(-struct.unpack_from("=i",m,16)[0]if struct.unpack_from("=H",m,4)[0]==2 else 0)'
+)
+_UNREADABLE = "unreadable"
+_ASK = f"""if command -v perl >/dev/null; then perl -e '{_PERL}' "$1"
+elif command -v python3 >/dev/null; then python3 -c '{_PYTHON}' "$1"
+else echo {_UNREADABLE}; fi"""
+_LIST = ("cat", "/proc/net/nf_conntrack")
+# No counter: connection tracking is not loaded. `conntrack -L` ends with 0 whether it finds anything or not.
+_ANY = 'n=/proc/sys/net/netfilter/nf_conntrack_count; [ -e $n ] && [ "$(cat $n)" != 0 ] || exit 0'
+_READ = f"""{_ANY}
+command -v conntrack >/dev/null && exec conntrack -L -p udp -f {{family}} 2>/dev/null
+{_ASK}"""
+_FORGET = f"""{_ANY}
+command -v conntrack >/dev/null && exec conntrack -F
+{_ASK}"""
+
+
+async def is_tracked(dut: Runs, flow: UdpFlow) -> bool | None:
+    """Whether the kernel tracks this flow; None when nothing can look. Raises HostError."""
+    listed = await dut.run(_LIST, check=False)
+    if listed.status == 0:
+        return _holds(listed.text, flow)
+    message = _message(_GET, _REQUEST, _AF[flow.source.version], _tuple(flow))
+    said = (await dut.run(["sh", "-c", _READ.format(family=f"ipv{flow.source.version}"), "sh", message.hex()])).text
+    if said.strip().isdigit():
+        return {0: True, errno.ENOENT: False}.get(int(said))
+    return None if said.strip() == _UNREADABLE else _holds(said, flow)
+
+
+async def forget_flows(dut: Runs) -> None:
+    """Makes the kernel forget every flow that it tracks. Raises HostError when nothing on the DUT can, or the kernel refuses."""
+    done = await dut.run(["sh", "-c", _FORGET, "sh", _message(_DELETE, _REQUEST | _ACK, 0, b"").hex()])
+    said = done.text.strip()
+    if said not in {"", "0"}:
+        why = f"it has none of {', '.join(ASKS_KERNEL)}" if said == _UNREADABLE else f"its kernel answers with errno {said}"
+        remedy = "install conntrack on it (Debian: apt install conntrack)"
+        raise HostError(f"the flows that it tracks cannot be forgotten: {why}", host=done.host, remedy=remedy)
+
+
+def _holds(listing: str, flow: UdpFlow) -> bool:
+    """An entry begins with the first packet's direction: `udp … src=SOURCE dst=SINK sport=… dport=…` (ct_seq_show(), conntrack(8))."""
+    ends = (str(flow.source), str(flow.destination), str(flow.source_port), str(flow.destination_port))
+    return any("udp" in line.split() and _first_direction(line) == ends for line in listing.splitlines())
+
+
+def _first_direction(line: str) -> tuple[str, ...]:
+    """Addresses in their short form: the kernel prints all groups of IPv6, conntrack(8) does not."""
+    values = dict(reversed([word.split("=", 1) for word in line.split() if "=" in word]))
+    found = [values.get(key, "") for key in ("src", "dst", "sport", "dport")]
+    return (*(str(ip_address(address)) if address else "" for address in found[:2]), *found[2:])
+
+
+def _message(kind: int, flags: int, family: int, attributes: bytes) -> bytes:
+    """A message: struct nlmsghdr and struct nfgenmsg."""
+    length = 20 + len(attributes)
+    return struct.pack("<IHHII BBH", length, _NFNL_SUBSYS_CTNETLINK << 8 | kind, _REQUEST | flags, 1, 0, family, 0, 0) + attributes
+
+
+def _tuple(flow: UdpFlow) -> bytes:
+    source, destination = _IP_ATTRIBUTES[flow.source.version]
+    addresses = _attribute(source, flow.source.packed) + _attribute(destination, flow.destination.packed)
+    ports = _attribute(_PROTO_NUM, bytes([_UDP]))
+    ports += _attribute(_PROTO_SRC_PORT, struct.pack(">H", flow.source_port))
+    ports += _attribute(_PROTO_DST_PORT, struct.pack(">H", flow.destination_port))
+    return _attribute(_TUPLE_ORIG | _NESTED, _attribute(_TUPLE_IP | _NESTED, addresses) + _attribute(_TUPLE_PROTO | _NESTED, ports))
+
+
+def _attribute(kind: int, data: bytes) -> bytes:
+    """An attribute: struct nlattr, padded to four bytes."""
+    return struct.pack("<HH", 4 + len(data), kind) + data + bytes(-len(data) % 4)
