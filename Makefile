@@ -4,13 +4,14 @@
 VENV   := .venv
 PY     := $(VENV)/bin/python
 SECONDS := 60
+PART := timing
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 ENGINE := $(shell find engine -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 
-.PHONY: help build demo test vm check fresh bench fuzz static docs format lock clean
+.PHONY: help build demo test test-busy vm check fresh bench fuzz static docs format lock clean
 
 help: ## This list
-	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 build: ## Install what dutlab needs and build it into .venv; some minutes the first time
 	scripts/needs demo
@@ -24,6 +25,11 @@ test: ## Install what the tests need and run all of them
 	scripts/needs test
 	$(MAKE) --no-print-directory $(VENV)/.installed-dev
 	scripts/test
+
+test-busy: ## The tests that wait, kill or read a clock, beside other work that wants four times the CPUs; PART=all for all tests
+	scripts/needs test
+	$(MAKE) --no-print-directory $(VENV)/.installed-dev
+	scripts/busy scripts/test $(PART)
 
 vm: ## What needs a kernel with ESP, on user-mode Linux, as root: two minutes
 	scripts/needs vm

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
 
 import pytest
+
+from isolation import isolate
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Each process that runs tests has a network and a /run of its own; the one that hands tests out to others runs none."""
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        isolate()
+
+
+def pytest_collection_finish() -> None:
+    """What is there before the first test need not be searched for garbage after each."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

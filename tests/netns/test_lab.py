@@ -19,6 +19,7 @@ import pytest
 from capability import have_root, have_user_namespaces, need
 from dutlab import labs
 from dutlab.errors import InputError, LabError
+from dutlab.labs import napi, netdev
 from dutlab.labs.lab import PRIORITY, LabGone
 from dutlab.labs.state import StateFolder, namespaces_of
 from processes import eventually, running_with
@@ -151,6 +152,20 @@ async def test_pinned_threads_serve_on_the_duts_core_alone(label: str) -> None:
         assert threads
     finally:
         await labs.down(label)
+
+
+async def test_the_napi_threads_of_a_lab_are_told_from_those_of_another(label: str) -> None:
+    labels = {f"{label}-{n}": n for n in "ab"}
+    try:
+        built = [await labs.up("three-node", label=one, layout="dut-threaded") for one in labels]
+        threads = [napi.threads_of(NAMESPACES / lab.namespaces["dut"], {}) for lab in built]
+    finally:
+        for one in labels:
+            await labs.down(one)
+    need("napi-get", netdev.napi_pids(Path("/proc/self/ns/net")) is not None)
+    for found, lab in zip(threads, built, strict=True):
+        assert sorted(found.values()) == sorted(p.interface for link in lab.testbed.links.values() for p in (link.dut_in, link.dut_out))
+    assert not threads[0].keys() & threads[1].keys()
 
 
 def processes_named(prefix: str) -> list[int]:

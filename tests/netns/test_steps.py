@@ -119,11 +119,17 @@ async def test_a_machine_of_a_lab_sees_its_own_processes_only(namespace):
     outside = subprocess.Popen(["sleep", "30"])
     try:
         machine = await NetnsMachine.open("m", namespace)
-        seen = (await machine.run(["ps", "-e", "-o", "comm="])).text.split()
+
+        async def seen() -> list[str]:
+            return (await machine.run(["ps", "-e", "-o", "comm="])).text.split()
+
+        others = await seen()
         await machine.spawn(["sleep", "31"])
+        while "sleep" not in await seen():  # until then it has the name of what carries it there
+            pass
         killed = await machine.run(["killall", "sleep"])
         await machine.close()
-        assert seen.count("sleep") == 0
+        assert "sleep" not in others
         assert killed.status == 0
         assert outside.poll() is None
     finally:

@@ -30,9 +30,9 @@ fn both_ways(lab: &Lab) -> Value {
            "receive": {"streams": [2], "absorb_udp_ports": [5001]}})
 }
 
-/// Waits until the source's namespace looks as it did; the kernel may take a moment to clear up.
+/// Waits until the source's namespace looks as it did; the kernel may take a moment to clear up, a busy machine longer.
 fn as_it_was(lab: &Lab, before: &str, what: &str) {
-    let give_up = Instant::now() + Duration::from_secs(2);
+    let give_up = Instant::now() + Duration::from_secs(30);
     loop {
         let now = lab.state_of_source();
         if now == before {
@@ -52,6 +52,7 @@ fn an_agent_killed_at_any_point_leaves_nothing_behind() {
     println!("seed {seed}; repeat with DUTLAB_SEED={seed}");
     let mut state = seed;
     let lab = Lab::direct();
+    lab.until_quiet();
     let before = lab.state_of_source();
     let plan = both_ways(&lab);
     let mut alive = 0;
@@ -74,6 +75,7 @@ fn ends_in_mid_trial(end: fn(&mut Agent) -> std::process::ExitStatus) {
         return;
     }
     let lab = Lab::direct();
+    lab.until_quiet();
     let before = lab.state_of_source();
     let mut agent = lab.source();
     agent.open();
@@ -83,7 +85,7 @@ fn ends_in_mid_trial(end: fn(&mut Agent) -> std::process::ExitStatus) {
     assert_ne!(lab.state_of_source(), before, "the state shows what an agent does");
     let begin = Instant::now();
     assert!(end(&mut agent).success());
-    assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(15), "{:?}, when 20 s were asked for", begin.elapsed());
     as_it_was(&lab, &before, "after an orderly end");
 }
 
@@ -111,5 +113,5 @@ fn sigterm_ends_an_agent_to_which_nobody_listens() {
     std::thread::sleep(Duration::from_millis(200));
     let begin = Instant::now();
     agent.terminate();
-    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
 }

@@ -6,12 +6,11 @@ import asyncio
 import contextlib
 import os
 import signal
-import time
 from collections.abc import Mapping, Sequence
 from typing import cast
 
 from dutlab.hosts.keeper import KEEPER
-from dutlab.hosts.running import LONGEST_LINE_BYTES, EndNote, Running
+from dutlab.hosts.running import LONGEST_LINE_BYTES, Began, EndNote, Running
 
 
 class ChildCarrier:
@@ -60,7 +59,7 @@ class ChildCarrier:
 
 async def start_child(argv: Sequence[str], *, command: Sequence[str], host: str, env: Mapping[str, str], on_end: EndNote) -> Running:
     """Starts `command`, which is `argv` with all that carries it to `host`. Raises OSError."""
-    started = time.time()
+    began = Began.now()
     process = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.PIPE,
@@ -71,4 +70,4 @@ async def start_child(argv: Sequence[str], *, command: Sequence[str], host: str,
         limit=LONGEST_LINE_BYTES,
     )
     KEEPER.watch(process.pid)
-    return Running(ChildCarrier(process), host=host, argv=argv, started_s=started, on_end=on_end)
+    return Running(ChildCarrier(process), host=host, argv=argv, began=began, on_end=on_end)

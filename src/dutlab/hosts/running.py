@@ -7,7 +7,8 @@ import contextlib
 import signal
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Protocol, Self
 
 from dutlab.errors import CommandTimedOut, HostError
 from dutlab.hosts.host import Done
@@ -50,12 +51,26 @@ class Carrier(Protocol):
         """The group has ended: gives back all that was held for it, also if others still hold the streams."""
 
 
+@dataclass(frozen=True)
+class Began:
+    """The moment before a command was started, so that what it took is never less than what it did."""
+
+    wall_s: float
+    """Seconds since the epoch."""
+    clock_s: float
+    """Of the monotonic clock."""
+
+    @classmethod
+    def now(cls) -> Self:
+        return cls(time.time(), time.monotonic())
+
+
 class Running:
     """Implements dutlab.hosts.host.Process over any carrier."""
 
-    def __init__(self, carrier: Carrier, *, host: str, argv: Sequence[str], started_s: float, on_end: EndNote) -> None:
+    def __init__(self, carrier: Carrier, *, host: str, argv: Sequence[str], began: Began, on_end: EndNote) -> None:
         self._carrier, self._host, self._argv, self._on_end = carrier, host, tuple(argv), on_end
-        self._started_s, self._clock = started_s, time.monotonic()
+        self._began = began
         self._out, self._err = bytearray(), bytearray()
         self._stderr = asyncio.ensure_future(_drain(carrier.stderr, self._err))
         self._done: Done | None = None
@@ -150,14 +165,14 @@ class Running:
                 return self._done
             self._carrier.signal(signal.SIGKILL)
             await self._carrier.exited()
-            seconds = time.monotonic() - self._clock
+            seconds = time.monotonic() - self._began.clock_s
             await self._collect(rest)
             stdout, stderr = bytes(self._out), bytes(self._err)
             self._carrier.release()
             status = -1 if self._carrier.status is None else self._carrier.status
             if self._carrier.lost:
                 stderr += f"dutlab: {self._carrier.lost}\n".encode()
-            self._done = Done(self._host, self._argv, status, stdout, stderr, self._started_s, seconds)
+            self._done = Done(self._host, self._argv, status, stdout, stderr, self._began.wall_s, seconds)
         self._on_end(self, self._done)
         return self._done
 

@@ -101,7 +101,6 @@ class SshHost:
 
     async def _start(self, argv: Sequence[str]) -> Running | Done:
         """A command that runs, or how it ended since there is no such program."""
-        started = time.time()
         link = await self._connected()
         carrier = await link.start(argv)
         if carrier is None:
@@ -112,7 +111,7 @@ class SshHost:
             self._left_running.discard(process)
             self._note(done)
 
-        return Running(carrier, host=self.name, argv=argv, started_s=started, on_end=ended)
+        return Running(carrier, host=self.name, argv=argv, began=carrier.began, on_end=ended)
 
     def _note(self, done: Done) -> None:
         if self._log is not None:

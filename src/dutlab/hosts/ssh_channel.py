@@ -10,7 +10,7 @@ from typing import cast
 
 import asyncssh
 
-from dutlab.hosts.running import LONGEST_LINE_BYTES
+from dutlab.hosts.running import LONGEST_LINE_BYTES, Began
 from dutlab.hosts.ssh_command import Head, Tail
 
 Signaller = Callable[[signal.Signals, int], None]
@@ -26,6 +26,7 @@ class ChannelCarrier(asyncssh.SSHClientSession[bytes]):
 
     def __init__(self, signaller: Signaller) -> None:
         self._signaller = signaller
+        self.began = Began.now()
         self.stdout = asyncio.StreamReader(limit=LONGEST_LINE_BYTES)
         self.stderr = asyncio.StreamReader(limit=LONGEST_LINE_BYTES)
         self.status: int | None = None

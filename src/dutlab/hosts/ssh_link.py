@@ -16,6 +16,7 @@ import asyncssh
 
 from dutlab.errors import HostError
 from dutlab.hosts.keeper import SCRIPT
+from dutlab.hosts.running import Began
 from dutlab.hosts.ssh_channel import ChannelCarrier
 from dutlab.hosts.ssh_command import command_line
 from dutlab.hosts.ssh_login import Login, connect
@@ -117,6 +118,7 @@ class Link:
         """Puts the command into a channel. Where sshd has no session left, waits until one of ours ends."""
         while True:
             self._session_free.clear()
+            carrier.began = Began.now()
             try:
                 await self._connection.create_session(lambda: carrier, line, encoding=None)
             except asyncssh.ChannelOpenError:

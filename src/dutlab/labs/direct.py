@@ -14,6 +14,7 @@ from ipaddress import IPv4Interface, IPv4Network
 from dutlab.errors import HostError, LabError
 from dutlab.hosts.host import Host
 from dutlab.hosts.local import LocalHost
+from dutlab.hosts.netns import NAMESPACES
 from dutlab.labs import napi, recipe
 from dutlab.labs.lab import Lab
 from dutlab.labs.labfile import description
@@ -118,8 +119,8 @@ async def _threads(lab: Lab, testbed: Testbed, sink: Host) -> None:
     async with StateFolder().lock():
         before = napi.napi_threads()
         await sink.run(["sh", "-e"], stdin=recipe.threads_script(testbed, _SINK).encode())
-        new = {pid: port for pid, port in napi.napi_threads().items() if pid not in before}
-        napi.pin(new, testbed, _SINK, lab.cpus["dut"], lab.nice)
+        threads = napi.threads_of(NAMESPACES / lab.namespaces[_SINK], before)
+        napi.pin(threads, testbed, _SINK, lab.cpus["dut"], lab.nice)
 
 
 async def _remove(machine: Host, lab: Lab, testbed: Testbed) -> None:

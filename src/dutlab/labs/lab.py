@@ -216,7 +216,7 @@ async def _build(machine: LocalHost, plan: LabDescription, state: LabState, fold
             for role in threaded:
                 before = napi.napi_threads()
                 await _sh(hosts[role], recipe.threads_script(plan.testbed, role))
-                new = {pid: port for pid, port in napi.napi_threads().items() if pid not in before}
+                new = napi.threads_of(NAMESPACES / state.namespaces[role], before)
                 notes += napi.pin(new, plan.testbed, role, state.cpus[role], state.nice)
                 threads += new
     await asyncio.gather(*(_sh(host, recipe.carrier_script(plan.testbed, role)) for role, host in hosts.items()))

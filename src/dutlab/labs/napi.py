@@ -1,8 +1,8 @@
 """The kernel threads that serve ports with threaded NAPI, and the cores they run on.
 
-Such a thread is called `napi/PORT-ID` (net/core/dev.c, napi_kthread_create). The name does not tell of which namespace the port is,
-so the threads of a lab are those that appeared while its ports were switched over, under a lock that all labs take.
-Taking a port down ends its thread, and with it the pinning.
+Such a thread is called `napi/PORT-ID` (net/core/dev.c, napi_kthread_create), and a port of the same name may be in any namespace. The
+kernel says by netlink which thread serves whose port (`netdev.py`). Before Linux 6.8 it cannot: there, the threads of a lab are those that
+appeared while its ports were switched over, under a lock of all labs that share /run. Taking a port down ends its thread, and the pinning.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from dutlab.labs import netdev
 from dutlab.labs.labfile import ROLES
 from dutlab.labs.recipe import ports_of
 from dutlab.spec.testbed import Testbed
@@ -27,6 +28,15 @@ def napi_threads() -> dict[int, str]:
         if name.startswith("napi/"):
             found[int(comm.parent.name)] = name.removeprefix("napi/").rpartition("-")[0]
     return found
+
+
+def threads_of(namespace: Path, before: Mapping[int, str]) -> dict[int, str]:
+    """Those that serve the namespace's ports, named as in napi_threads().
+
+    `before` is what napi_threads() returned before the ports were switched over, for kernels that cannot say.
+    """
+    told = netdev.napi_pids(namespace)
+    return {pid: port for pid, port in napi_threads().items() if (pid not in before if told is None else pid in told)}
 
 
 def pin(threads: Mapping[int, str], testbed: Testbed, role: str, cpus: tuple[int, ...], nice: int) -> list[str]:

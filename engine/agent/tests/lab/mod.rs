@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
@@ -80,6 +81,11 @@ fn ip(argv: &[&str]) {
 /// Runs a program in a namespace.
 pub fn inside(ns: &str, argv: &[&str]) {
     assert!(run(&[&["ip", "netns", "exec", ns][..], argv].concat()), "{ns}: {}", argv.join(" "));
+}
+
+/// Whether a new namespace gives its ports link-local addresses.
+fn has_ipv6() -> bool {
+    std::fs::read_to_string("/proc/sys/net/ipv6/conf/default/disable_ipv6").is_ok_and(|s| s.trim() == "0")
 }
 
 fn mac(ns: &str, port: &str) -> String {
@@ -206,7 +212,7 @@ impl Lab {
             if self.xdp_at_source().is_none() {
                 return;
             }
-            std::thread::sleep(std::time::Duration::from_millis(10));
+            std::thread::sleep(Duration::from_millis(10));
         }
         panic!("two seconds after its process, the program {:?} is still attached", self.xdp_at_source());
     }
@@ -290,6 +296,23 @@ impl Lab {
         (out.status.success(), String::from_utf8_lossy(&out.stdout).into_owned())
     }
 
+    /// Waits until the kernel has nothing more to do with the source's port by itself: it has a carrier, and the address that comes with it.
+    /// Panics if that never comes.
+    pub fn until_quiet(&self) {
+        let give_up = Instant::now() + Duration::from_secs(30);
+        loop {
+            let out =
+                Command::new("ip").args(["-j", "-n", &self.source, "addr", "show", "dev", "eth-a"]).output().unwrap();
+            let port = &serde_json::from_slice::<Value>(&out.stdout).unwrap()[0];
+            let of_ipv6 = |a: &Value| a["family"] == "inet6" && a["tentative"] != true;
+            if port["operstate"] == "UP" && (!has_ipv6() || port["addr_info"].as_array().unwrap().iter().any(of_ipv6)) {
+                return;
+            }
+            assert!(Instant::now() < give_up, "after 30 s, {port}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     /// What an engine could leave behind in the source: links with promiscuity and programs, sockets, processes.
     #[must_use]
     pub fn state_of_source(&self) -> String {
@@ -308,8 +331,6 @@ impl Lab {
             inside("/proc/net/udp6"),
         ]
         .join("--\n")
-        // Duplicate address detection ends by itself.
-        .replace(" tentative", "")
     }
 
     fn namespace(&self, role: &str) -> &str {
