@@ -208,7 +208,7 @@ class WithPrograms:
         return await self._host.run(["/usr/bin/env", f"PATH={self._folder}", *argv], check=check)
 
 
-@pytest.mark.parametrize("program", linux_tracking.ASKS_KERNEL)
+@pytest.mark.parametrize("program", linux_tracking.ASKS_KERNEL.names)
 async def test_any_of_three_programs_asks_a_kernel_that_shows_no_list(lab, dut, engine, program, tmp_path, monkeypatch):
     need(program, shutil.which(program, path="/usr/bin:/usr/sbin") is not None)
     monkeypatch.setattr(linux_tracking, "_LIST", ("cat", "/proc/net/no-such-list"))

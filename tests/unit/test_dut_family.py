@@ -11,7 +11,7 @@ from dutlab.dut import family
 from dutlab.dut.custom import custom_mode
 from dutlab.dut.linux_tracking import is_tracked
 from dutlab.dut.mode import SeenProbe, UdpFlow
-from dutlab.errors import CommandFailed, HostError, InputError, ToolMissing
+from dutlab.errors import CommandFailed, HostError, InputError
 from dutlab.hosts.black_box import BlackBox
 from dutlab.hosts.host import Done
 from dutlab.labs import description
@@ -164,13 +164,6 @@ async def test_forwarding_that_is_off_and_rules_that_nft_does_not_see_are_found(
         "the DUT forwards IPv4",
         "no rules outside nftables",
     }
-
-
-@pytest.mark.parametrize("step", ["undo", "apply"])
-async def test_a_dut_without_nft_is_named_with_the_remedy(step):
-    dut = ScriptedHost({"command -v nft": (127, "")})
-    with pytest.raises(ToolMissing, match="dut: nft is not there; install nftables"):
-        await getattr(family("linux").modes["nat"], step)(dut, LAB)
 
 
 async def test_a_ruleset_that_nft_would_not_take_back_is_never_flushed():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dutlab.dut.ipsec import Held, carried, refuse_own
 from dutlab.dut.ipsec_rules import Suite, Tunnel, lines
@@ -16,6 +17,7 @@ from dutlab.dut.pairs import network_pairs
 from dutlab.dut.privilege import Root
 from dutlab.errors import CommandFailed
 from dutlab.hosts.host import Host
+from dutlab.hosts.programs import Program
 from dutlab.spec.testbed import Testbed
 
 # pfkey_sadump() and pfkey_spdump() in libipsec's pfkey_dump.c
@@ -28,6 +30,7 @@ _POLICY = re.compile(r"^\t(?:in|out) ipsec$", re.MULTILINE)
 class SetkeyEnd:
     """End of dut/ipsec.py."""
 
+    programs: ClassVar[tuple[Program, ...]] = ()
     suite: Suite
 
     async def undo(self, host: Host, testbed: Testbed) -> Sequence[UndoStep]:

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dutlab.dut.ipsec_rules import SUITES, Suite, Tunnel
-from dutlab.dut.mode import Check, Mode, Prober, UndoStep
+from dutlab.dut.mode import Check, Mode, NeedsPrograms, Prober, UndoStep
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
+from dutlab.hosts.programs import PING, Program
 from dutlab.spec.testbed import Link, Testbed
 
 _SOURCE = "source"
@@ -33,6 +34,10 @@ class Held:
 
 class End(Protocol):
     """One end of the tunnels, in one suite."""
+
+    @property
+    def programs(self) -> Sequence[Program]:
+        """What it takes that a system of the family may lack."""
 
     async def undo(self, host: Host, testbed: Testbed) -> Sequence[UndoStep]:
         """How to take the tunnels away. Changes nothing.
@@ -71,6 +76,11 @@ class IpsecMode:
     def name(self) -> str:
         """As in the experiment."""
         return self.suite.name
+
+    def needs(self) -> Mapping[str, Sequence[Program]]:
+        """On both ends."""
+        of_router = self.router.needs() if isinstance(self.router, NeedsPrograms) else {}
+        return {_SOURCE: (PING, *self.source_end.programs), "dut": (*self.dut_end.programs, *of_router.get("dut", ()))}
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
         """Raises HostError when either end has tunnels of its own, whose keys could not be put back, or cannot encrypt."""

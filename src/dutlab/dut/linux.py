@@ -14,9 +14,10 @@ from dutlab.dut.frames import GUARDS, ROUTES, TRACKS, TRANSLATES, Behaviour, fra
 from dutlab.dut.ipsec import ipsec_modes
 from dutlab.dut.linux_ipsec import XfrmEnd
 from dutlab.dut.linux_reset import RESETS
-from dutlab.dut.linux_tracking import forget_flows, is_tracked
+from dutlab.dut.linux_tracking import ASKS_KERNEL, forget_flows, is_tracked
 from dutlab.dut.mode import Check, Family, Mode, Prober, UndoStep
 from dutlab.hosts.host import Host
+from dutlab.hosts.programs import NFT, SYSCTL, Program
 from dutlab.spec.testbed import Testbed
 
 
@@ -28,15 +29,17 @@ class LinuxMode:
     ruleset: Callable[[Testbed], str]
     behaviour: Behaviour
 
+    def needs(self) -> Mapping[str, Sequence[Program]]:
+        """On the DUT."""
+        return {"dut": (NFT, SYSCTL, *([ASKS_KERNEL] if self.behaviour.tracks else []))}
+
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """Raises ToolMissing without nft, HostError when the present ruleset could not be restored."""
+        """Raises HostError when the present ruleset could not be restored."""
         del testbed  # what the modes change does not depend on it
-        await state.need_nft(dut)
         return await state.read_undo(dut)
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
-        """Raises ToolMissing without nft, CommandFailed."""
-        await state.need_nft(dut)
+        """Raises CommandFailed, HostError."""
         await state.forward_and_filter(dut, self.ruleset(testbed))
         if self.behaviour.tracks:  # a flow that is tracked already keeps the treatment of the rules before
             await forget_flows(dut)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from dutlab.dut.ipsec import Held, carried, refuse_own
 from dutlab.dut.ipsec_rules import Suite, Tunnel, lines
@@ -18,6 +18,7 @@ from dutlab.dut.mode import UndoStep
 from dutlab.dut.pairs import network_pairs
 from dutlab.errors import HostError, ToolMissing
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Host
+from dutlab.hosts.programs import IP, UNSHARE, Program
 from dutlab.spec.testbed import Testbed
 
 _NONE = ("xfrm policy flush", "xfrm state flush")
@@ -34,6 +35,7 @@ _ANYWHERE = {4: ("192.0.2.1", "192.0.2.2"), 6: ("2001:db8::1", "2001:db8::2")}
 class XfrmEnd:
     """End of dut/ipsec.py: the one that sends what is encrypted, or the router that passes it on."""
 
+    programs: ClassVar[tuple[Program, ...]] = (IP, UNSHARE)
     suite: Suite
     is_: Literal["source", "router"] = "source"
 

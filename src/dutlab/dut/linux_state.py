@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from dutlab.dut.mode import UndoStep
-from dutlab.errors import CommandFailed, HostError, ToolMissing
+from dutlab.errors import CommandFailed, HostError
 from dutlab.hosts.host import Done, Host
 
 IP_FORWARD = "net/ipv4/ip_forward"
@@ -33,13 +33,6 @@ class Runs(Protocol):
 
     async def run(self, argv: Sequence[str], *, check: bool = True) -> Done:
         """Raises CommandFailed on a status other than 0 if `check`, HostError."""
-
-
-async def need_nft(dut: Host) -> None:
-    """Raises ToolMissing when the DUT has no nft."""
-    found = await dut.run(["sh", "-c", "command -v nft"], check=False)
-    if found.status != 0:
-        raise ToolMissing("nft is not there", tool="nft", host=dut.name, remedy="install nftables on it (Debian: apt install nftables)")
 
 
 async def read_undo(dut: Host) -> list[UndoStep]:

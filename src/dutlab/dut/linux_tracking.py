@@ -14,8 +14,9 @@ from ipaddress import ip_address
 from dutlab.dut.linux_state import Runs
 from dutlab.dut.mode import UdpFlow
 from dutlab.errors import HostError
+from dutlab.hosts.programs import Program
 
-ASKS_KERNEL = ("conntrack", "perl", "python3")
+ASKS_KERNEL = Program("conntrack", "conntrack", others=("perl", "python3"))
 """Any of these programs can make the kernel forget its flows."""
 
 _NFNL_SUBSYS_CTNETLINK, _GET, _DELETE = 1, 1, 2
@@ -69,7 +70,7 @@ async def forget_flows(dut: Runs) -> None:
     done = await dut.run(["sh", "-c", _FORGET, "sh", _message(_DELETE, _REQUEST | _ACK, 0, b"").hex()])
     said = done.text.strip()
     if said not in {"", "0"}:
-        why = f"it has none of {', '.join(ASKS_KERNEL)}" if said == _UNREADABLE else f"its kernel answers with errno {said}"
+        why = f"it has none of {', '.join(ASKS_KERNEL.names)}" if said == _UNREADABLE else f"its kernel answers with errno {said}"
         remedy = "install conntrack on it (Debian: apt install conntrack)"
         raise HostError(f"the flows that it tracks cannot be forgotten: {why}", host=done.host, remedy=remedy)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from dutlab.hosts.host import Host
+from dutlab.hosts.programs import Program
 from dutlab.spec.testbed import Testbed
 
 
@@ -78,6 +79,14 @@ class Mode(Protocol):
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
         """What real frames show. A mode with a check that did not pass measures nothing."""
+
+
+@runtime_checkable
+class NeedsPrograms(Protocol):
+    """A mode that takes programs which a system may lack."""
+
+    def needs(self) -> Mapping[str, Sequence[Program]]:
+        """Role → programs."""
 
 
 class Reset(Protocol):

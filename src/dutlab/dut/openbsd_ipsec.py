@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dutlab.dut.ipsec import Held, carried, refuse_own
 from dutlab.dut.ipsec_rules import AES_CBC_SHA256, Suite, Tunnel, lines
@@ -18,6 +19,7 @@ from dutlab.dut.mode import UndoStep
 from dutlab.dut.pairs import network_pairs
 from dutlab.dut.privilege import Root
 from dutlab.hosts.host import Host
+from dutlab.hosts.programs import Program
 from dutlab.spec.testbed import Testbed
 
 SUITES = (AES_CBC_SHA256,)
@@ -31,6 +33,7 @@ _FLOW = re.compile(r"^flow ", re.MULTILINE)
 class IpsecctlEnd:
     """End of dut/ipsec.py."""
 
+    programs: ClassVar[tuple[Program, ...]] = ()
     suite: Suite
 
     async def undo(self, host: Host, testbed: Testbed) -> Sequence[UndoStep]:

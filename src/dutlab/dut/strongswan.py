@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dutlab.dut.ipsec import Held, fed, own_ipsec, refuse_own
 from dutlab.dut.ipsec_rules import Suite, Tunnel
@@ -17,6 +18,7 @@ from dutlab.dut.mode import UndoStep
 from dutlab.dut.pairs import network_pairs
 from dutlab.errors import CommandFailed, ToolMissing
 from dutlab.hosts.host import Host
+from dutlab.hosts.programs import IP, SWANCTL, UNSHARE, Program
 from dutlab.spec.testbed import Testbed
 
 IKE_PROPOSAL = "aes128-sha256-ecp256"
@@ -29,6 +31,7 @@ _INITIATE_S = 20
 class StrongswanEnd:
     """End of dut/ipsec.py."""
 
+    programs: ClassVar[tuple[Program, ...]] = (SWANCTL, IP, UNSHARE)
     suite: Suite
 
     async def undo(self, host: Host, testbed: Testbed) -> Sequence[UndoStep]:

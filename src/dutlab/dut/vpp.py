@@ -9,7 +9,7 @@ Tried against transcripts of documented outputs only, never on a machine.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dutlab.dut import vpp_rules
@@ -23,6 +23,7 @@ from dutlab.dut.vpp_rules import INPUT, OUTPUT, TAG, AccessList, Place
 from dutlab.dut.vpp_state import VppState, change, read, sessions
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
+from dutlab.hosts.programs import VPPCTL, Program
 from dutlab.spec.testbed import Link, Testbed
 
 _OURS = rf"vppctl show acl-plugin acl | sed -n 's/^acl-index \([0-9]*\) .*tag {{{TAG}.*/\1/p'"
@@ -35,6 +36,10 @@ class VppMode:
     name: str
     lists: Callable[[Testbed], list[AccessList]]
     behaviour: Behaviour
+
+    def needs(self) -> Mapping[str, Sequence[Program]]:
+        """On the DUT."""
+        return {"dut": (VPPCTL,)}
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
         """Raises HostError when VPP translates already: its addresses and mappings are more than could be put back."""

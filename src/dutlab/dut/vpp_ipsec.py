@@ -16,6 +16,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_network
+from typing import ClassVar
 
 from dutlab.dut.ipsec import Held, carried, fed, refuse_own
 from dutlab.dut.ipsec_rules import Suite, Tunnel, hidden, lines
@@ -26,6 +27,7 @@ from dutlab.dut.vpp_state import show
 from dutlab.errors import CommandFailed
 from dutlab.hosts.host import Host
 from dutlab.hosts.plain import plain
+from dutlab.hosts.programs import VPPCTL, Program
 from dutlab.spec.testbed import Testbed
 
 # format_ipsec_sa() and format_ipsec_policy() in ipsec_format.c
@@ -42,6 +44,7 @@ _PROTECT, _BYPASS, _DISCARD = 100, 50, 10
 class VppEnd:
     """End of dut/ipsec.py."""
 
+    programs: ClassVar[tuple[Program, ...]] = (VPPCTL,)
     suite: Suite
 
     async def undo(self, host: Host, testbed: Testbed) -> Sequence[UndoStep]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dutlab.dut.ipsec import Held, own_ipsec, refuse_own
 from dutlab.dut.ipsec_rules import Suite, Tunnel, hidden
@@ -23,6 +24,7 @@ from dutlab.dut.strongswan import IKE_PROPOSAL, called
 from dutlab.dut.vyos_config import COMMIT, COMMIT_S, holds, script
 from dutlab.errors import CommandFailed
 from dutlab.hosts.host import Host
+from dutlab.hosts.programs import Program
 from dutlab.spec.testbed import Testbed
 
 _TREES = ("vpn ipsec",)
@@ -37,6 +39,7 @@ _DH_GROUPS = {"ecp256": 19}
 class VyosEnd:
     """End of dut/ipsec.py."""
 
+    programs: ClassVar[tuple[Program, ...]] = ()
     suite: Suite
 
     async def undo(self, host: Host, testbed: Testbed) -> Sequence[UndoStep]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dutlab.labs.direct import cable_undo, direct_links
-from dutlab.labs.lab import Lab, LabGone, StandingLab, attach, down, standing, up
+from dutlab.labs.lab import Lab, LabGone, StandingLab, attach, down, programs, standing, up
 from dutlab.labs.labfile import LabDescription, description, lab_names
 from dutlab.labs.state import new_label
 
@@ -19,6 +19,7 @@ __all__ = [
     "down",
     "lab_names",
     "new_label",
+    "programs",
     "standing",
     "up",
 ]

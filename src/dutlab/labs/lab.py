@@ -13,8 +13,9 @@ from pathlib import Path
 from dutlab.errors import HostError, LabError
 from dutlab.hosts.host import CommandLog, Host
 from dutlab.hosts.lease import PLACE
-from dutlab.hosts.local import LocalHost
+from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.hosts.netns import NAMESPACES, NetnsHost
+from dutlab.hosts.programs import ETHTOOL, IP, SSHD, TASKSET, TC, Program, insist, missing_on
 from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
 from dutlab.labs import inside, napi, recipe, sshd
@@ -28,7 +29,9 @@ _MANAGEMENT = IPv4Network("198.51.100.0/24")
 PRIORITY = -10
 """By how much a lab goes before other work, as nice(1) counts: nine times its weight (sched_prio_to_weight), which leaves it a tenth."""
 _QUEUED = ("source", "sink")
-_REMEDY = "labs need root, or `unshare -Urnm` with a tmpfs on /run, and the programs ip, tc and ethtool"
+_REMEDY = "labs need root, or `unshare -Urnm` with a tmpfs on /run"
+_PROGRAMS = {"netns": (IP, TC, ETHTOOL, TASKSET), "ssh": (IP, TC, ETHTOOL, TASKSET, SSHD)}
+"""What this machine needs for a lab, by how its hosts are reached."""
 
 
 class LabGone(LabError):
@@ -81,7 +84,7 @@ class StandingLab:
 
 
 async def up(name: str, *, label: str | None = None, layout: str | None = None) -> Lab:
-    """Builds the lab `name`; what goes wrong on the way is taken down again. Raises LabError."""
+    """Builds the lab `name`; what goes wrong on the way is taken down again. Raises LabError, ToolMissing, ToolsMissing."""
     plan = description(name)
     layout_name, spread = plan.layout(layout)
     cpus, watch_cpu = spread.on(sorted(os.sched_getaffinity(0)))
@@ -91,6 +94,7 @@ async def up(name: str, *, label: str | None = None, layout: str | None = None) 
         remedy = f"`dutlab lab down {label}`, or choose another label"
         raise LabError(f"network namespace {taken[0]} is there already", remedy=remedy)
     machine = LocalHost("lab")
+    insist(await missing_on(LocalHost(THIS_MACHINE), programs(name)))
     nice = await _priority(machine)
     state = LabState(label, name, layout_name, namespaces, Owner.this_process(), time.time(), cpus=cpus, watch_cpu=watch_cpu, nice=nice)
     folder.claim(state)
@@ -104,6 +108,11 @@ async def up(name: str, *, label: str | None = None, layout: str | None = None) 
             raise LabError(f"lab {label} cannot be built: {e}", remedy="" if e.remedy else _REMEDY) from e
         raise
     return _lab(state, plan)
+
+
+def programs(name: str) -> tuple[Program, ...]:
+    """What this machine must have to build the lab `name`."""
+    return _PROGRAMS[description(name).settings.reach]
 
 
 async def down(label: str) -> bool:

@@ -14,12 +14,15 @@ from dutlab.dut.custom import custom_mode
 from dutlab.dut.mode import Mode
 from dutlab.hosts.black_box import BlackBox
 from dutlab.hosts.host import CommandLog, Host
+from dutlab.hosts.local import THIS_MACHINE, LocalHost
+from dutlab.hosts.programs import insist, missing_on
 from dutlab.hosts.reach import hosts_of
 from dutlab.methods.named import METHODS, method_of
 from dutlab.methods.ports import Bench, Measured
 from dutlab.plan.cell import Cell
 from dutlab.runner.device import JournaledDevice
 from dutlab.runner.journal import Journal
+from dutlab.runner.needs import left_out, missing_of, needs_of
 from dutlab.sensors.cpu_account import AccountReader, accounts_of
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.generators import generator_of
@@ -122,6 +125,8 @@ async def open_stage(
             cpus = {role: spec.cpus for role, spec in testbed.hosts.items() if spec.cpus}
             ground = _Ground(testbed, hosts, cpus, await _engines(undo, hosts, engine_binary, journal))
         else:
+            if not standing:
+                await _insist_on_programs(experiment, testbed.lab, cells)
             lab = await labs.attach(standing) if standing else await undo.enter_async_context(_own_lab(testbed.lab, journal))
             hosts = await undo.enter_async_context(_closing(lab.hosts(log)))
             if standing:
@@ -132,6 +137,22 @@ async def open_stage(
                 lab if lab.ssh_config is None else None, lab.napi_threads,
             )  # fmt: skip
         yield await undo.enter_async_context(_set_up(experiment, ground, journal, cells))
+
+
+async def _insist_on_programs(experiment: Experiment, lab: str, cells: Sequence[Cell]) -> None:
+    """This machine has all programs that it takes to build the lab and to measure in it: the lab's hosts have no others.
+
+    Raises ToolMissing, ToolsMissing.
+    """
+    testbed = labs.description(lab).testbed
+    needs = needs_of(testbed, cells, _modes(experiment, testbed, {}), {})
+    insist(await missing_on(LocalHost(THIS_MACHINE), [*labs.programs(lab), *(p for of_role in needs.values() for p in of_role)]))
+
+
+def _modes(experiment: Experiment, testbed: Testbed, hosts: Mapping[str, Host]) -> dict[str, Mode]:
+    """The modes of the DUT's family and those of the experiment file."""
+    of_family = family(testbed.hosts[DUT].family).modes_among(hosts)
+    return {**of_family, **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}}
 
 
 def _dut_among(hosts: Mapping[str, Host]) -> Host:
@@ -174,7 +195,7 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
     engine = Engine(hosts, testbed, ground.cpus, ground.engine)
     iperf3 = Iperf3(hosts, testbed, ground.cpus)
     dut_family = family(testbed.hosts["dut"].family)
-    modes = {**dut_family.modes_among(hosts), **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}}
+    modes = _modes(experiment, testbed, hosts)
     device = JournaledDevice(_dut_among(hosts), testbed, modes, dut_family.resets, engine, journal)
     families = {name: testbed.hosts[name].family for name in hosts}
     accounts = accounts_of(hosts, families, ground.napi_threads)
@@ -186,7 +207,8 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
         wanted = {"engine", *(cell.tool for cell in cells)}  # the engine also verifies modes
         looks = {name: check for name, check in checks.items() if name in wanted}
         looks |= {generator_of(text).kind: generator.check for text, generator in generators.items()}
-        versions = dict(zip(looks, await all_there(look() for look in looks.values()), strict=True))
+        missing = await missing_of(hosts, needs_of(testbed, cells, modes, ground.cpus))
+        versions = dict(zip(looks, await all_there((look() for look in looks.values()), missing), strict=True))
         yield Stage(
             testbed=testbed,
             hosts=hosts,
@@ -205,7 +227,7 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
             watch_cpu=ground.watch_cpu,
             accounts=accounts,
             marks=ground.marks,
-            notes=ground.notes,
+            notes=(*ground.notes, *await left_out(hosts, testbed)),
             cpus=ground.cpus,
             lab=ground.lab,
         )

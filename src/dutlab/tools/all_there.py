@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import TypeVar
 
 from dutlab.errors import ToolMissing, ToolsMissing
+from dutlab.hosts.programs import insist
 
 T = TypeVar("T")
 
 
-async def all_there(looks: Iterable[Awaitable[T]]) -> list[T]:
-    """What each look found. Raises ToolMissing for the one that found nothing, ToolsMissing for several."""
-    found, missing = list[T](), list[ToolMissing]()
+async def all_there(looks: Iterable[Awaitable[T]], missing: Sequence[ToolMissing] = ()) -> list[T]:
+    """What each look found.
+
+    Raises ToolMissing for one that found nothing, ToolsMissing for several; `missing` are those that are known before.
+    """
+    found, missing = list[T](), list(missing)
     for look in looks:
         try:
             found.append(await look)
@@ -20,8 +24,5 @@ async def all_there(looks: Iterable[Awaitable[T]]) -> list[T]:
             missing.append(e)
         except ToolsMissing as e:
             missing += e.missing
-    if len(missing) > 1:
-        raise ToolsMissing(missing)
-    if missing:
-        raise missing[0]
+    insist(missing)
     return found

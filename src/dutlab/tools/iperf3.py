@@ -14,10 +14,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from itertools import chain
 
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.errors import InputError, ToolFailed, ToolMissing
+from dutlab.errors import InputError, ToolFailed
 from dutlab.hosts.host import Done, Host, Process
 from dutlab.methods.ports import Measured, Reading
 from dutlab.plan.cell import Cell
@@ -80,10 +79,8 @@ class Iperf3:
         self._hosts, self._testbed, self._cpus = hosts, testbed, cpus
 
     async def check(self) -> str:
-        """The version, of both ends when they differ. Raises ToolMissing, ToolsMissing for absent or too old iperf3 and absent taskset."""
-        ends = {role: self._hosts[role] for role in ("source", "sink")}
-        pinned_on = [host for role, host in ends.items() if self._cpus.get(role)]
-        source, sink, *_ = await all_there(chain(map(version_of, ends.values()), map(_taskset, pinned_on)))
+        """The version, of both ends when they differ. Raises ToolMissing, ToolsMissing for absent or too old iperf3."""
+        source, sink = await all_there(version_of(self._hosts[role]) for role in ("source", "sink"))
         return source if source == sink else f"source {source}, sink {sink}"
 
     async def measure(self, cell: Cell) -> Measured:
@@ -159,14 +156,6 @@ class Iperf3:
 def _raw(link: str, client: Done, server: Done) -> dict[str, bytes]:
     """What both ends printed, by file name."""
     return {f"iperf3-{link}-client.json": client.stdout, f"iperf3-{link}-server.json": server.stdout}
-
-
-async def _taskset(host: Host) -> str:
-    """Where it is. Raises ToolMissing."""
-    done = await host.run(["sh", "-c", "command -v taskset"], check=False)
-    if done.status != 0:
-        raise ToolMissing("taskset is not there", tool="taskset", host=host.name, remedy="install it (Debian: apt install util-linux)")
-    return done.text.strip()
 
 
 def _test_of(cell: Cell) -> _Test:

@@ -1,0 +1,64 @@
+"""Programs that hosts must have, and the look for all of them before anything is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from dutlab.errors import ToolMissing, ToolsMissing
+from dutlab.hosts.host import Host
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program by name, with its Debian package. Any of `others` does as well."""
+
+    name: str
+    package: str
+    others: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The program itself first."""
+        return (self.name, *self.others)
+
+
+ETHTOOL = Program("ethtool", "ethtool")
+IP = Program("ip", "iproute2")
+IPERF3 = Program("iperf3", "iperf3")
+NFT = Program("nft", "nftables")
+PING = Program("ping", "iputils-ping")
+PYTHON3 = Program("python3", "python3")
+SSHD = Program("sshd", "openssh-server")
+SWANCTL = Program("swanctl", "strongswan-swanctl")
+SYSCTL = Program("sysctl", "procps")
+TASKSET = Program("taskset", "util-linux")
+TC = Program("tc", "iproute2")
+UNSHARE = Program("unshare", "util-linux")
+VPPCTL = Program("vppctl", "vpp")
+
+
+async def missing_on(host: Host, programs: Iterable[Program]) -> list[ToolMissing]:
+    """Those of `programs` that the host has not, in one round trip. Raises HostError."""
+    wanted = list(dict.fromkeys(programs))
+    if not wanted:
+        return []
+    lines = [" || ".join([*(f"command -v {name} >/dev/null" for name in p.names), f"echo {p.name}"]) for p in wanted]
+    absent = (await host.run(["sh", "-c", "\n".join([*lines, "true"])])).text.split()
+    return [_missing(host.name, p) for p in wanted if p.name in absent]
+
+
+def insist(missing: Sequence[ToolMissing]) -> None:
+    """Raises ToolMissing for one, ToolsMissing for several, each host and program once."""
+    once = dict[tuple[str, str], ToolMissing]()
+    for absent in missing:
+        once.setdefault((absent.host, absent.tool), absent)
+    if len(once) > 1:
+        raise ToolsMissing(list(once.values()))
+    for absent in once.values():
+        raise absent
+
+
+def _missing(host: str, program: Program) -> ToolMissing:
+    what = f"it has none of {', '.join(program.names)}" if program.others else f"{program.name} is not there"
+    return ToolMissing(what, tool=program.name, host=host, remedy=f"install it (Debian: apt install {program.package})")
