@@ -12,6 +12,7 @@ from dutlab.errors import StoreError
 from dutlab.report.claims import ClaimCard, ClaimedCell, as_text, cards, manifest_hash, read_card, same, summary_of
 from dutlab.store.manifest import DERIVED
 from dutlab.store.names import checked_relative, trial_folder
+from dutlab.store.read import read_plain
 from dutlab.store.record import TrialRecord
 from dutlab.store.replace import file_name, folder_in, replace_file
 from dutlab.store.run_folder import RunFolder
@@ -92,7 +93,7 @@ def _again(run: RunFolder, record: TrialRecord, cell: ClaimedCell) -> float:
     raw = {}
     for name in record.raw:
         try:
-            raw[name.removeprefix("raw/")] = (folder / checked_relative(name)).read_bytes()
+            raw[name.removeprefix("raw/")] = read_plain(folder / checked_relative(name))
         except OSError as error:
             raise CannotRecompute(f"{name} cannot be read: {error.strerror}") from error
     rates = rates_of(record.cell.tool, _ends(run, record), raw)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import io
 import os
 import sys
 
@@ -109,8 +110,25 @@ def dutlab() -> None:
     """  # noqa: D301 -- \b is click's mark for text to keep as it is
 
 
+def _open_closed_streams() -> None:
+    """A descriptor below 3 that the caller closed would be that of the next file we open, and complaints of programs would go into it.
+
+    What an encoding cannot hold is printed as an escape: names of files may be any bytes.
+    """
+    for name, descriptor in (("stdin", 0), ("stdout", 1), ("stderr", 2)):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+            setattr(sys, name, open(descriptor, "r" if descriptor == 0 else "w", encoding="utf-8", closefd=False))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def main() -> None:
     """Runs the command line; exit 0 done, 1 measured but failed, 2 wrong input, 3 testbed not usable, 130 interrupted."""
+    _open_closed_streams()
     try:
         status = dutlab.main(prog_name="dutlab", standalone_mode=False)
     except click.exceptions.Abort:
@@ -123,6 +141,9 @@ def main() -> None:
         status = e.exit_status
     except KeyboardInterrupt:
         status = INTERRUPTED
+    except MemoryError:
+        click.echo("dutlab: not enough memory; see `ulimit -v` and what else runs here", err=True)
+        status = 1
     except OSError as e:
         click.echo(f"dutlab: {e}", err=True)
         status = 1

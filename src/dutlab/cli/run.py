@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -13,12 +14,14 @@ from dutlab.cli.examples import example
 from dutlab.cli.loop import run_in_order
 from dutlab.cli.told import answer
 from dutlab.cli.userns import become_root
+from dutlab.errors import InputError
 from dutlab.plan.trials import make_plan
 from dutlab.report import write_report
 from dutlab.report.words import plural
 from dutlab.runner import cut
 from dutlab.runner import run as runner
-from dutlab.spec.loader import load_experiment
+from dutlab.spec.loader import experiment_of, load_experiment
+from dutlab.spec.yaml_source import read_file
 from dutlab.tools.engine import find_engine
 
 _COMMAND = ("dutlab", *sys.argv[1:])
@@ -39,7 +42,8 @@ def demo(*, quick: bool, runs: Path) -> None:
       dutlab demo --quick
     """  # noqa: D301
     become_root()
-    _run(example("firewall-modes") / ("quick.yaml" if quick else "demo.yaml"), (), runs, unattended=True, lab=None)
+    path = example("firewall-modes") / ("quick.yaml" if quick else "demo.yaml")
+    _run(path, read_file(path), (), runs, unattended=True, lab=None)
 
 
 @click.command()
@@ -56,18 +60,23 @@ def run(*, experiment: Path, overrides: tuple[str, ...], runs: Path, lab: str | 
     Example:
       dutlab run examples/firewall-modes/experiment.yaml --set factors.mode=router,nat
     """  # noqa: D301
-    loaded = load_experiment(experiment, overrides)  # a wrong file is refused before anything else happens
+    text = read_file(experiment)  # once: it may be a pipe
+    loaded = experiment_of(text, experiment, overrides)  # a wrong file is refused before anything else happens
     if lab is None and runner.testbed_of(loaded, experiment.parent).lab is not None:
+        if os.geteuid() != 0 and not experiment.is_file():
+            raise InputError(f"{experiment}: a pipe is read once, and without root the command starts anew", remedy="save it in a file")
         become_root()
-    _run(experiment, overrides, runs, unattended=unattended, lab=lab, take_over=take_over)
+    _run(experiment, text, overrides, runs, unattended=unattended, lab=lab, take_over=take_over)
 
 
-def _run(path: Path, overrides: tuple[str, ...], runs: Path, *, unattended: bool, lab: str | None, take_over: bool = False) -> None:
-    experiment = load_experiment(path, overrides)
+def _run(
+    path: Path, text: bytes, overrides: tuple[str, ...], runs: Path, *, unattended: bool, lab: str | None, take_over: bool = False
+) -> None:
+    experiment = experiment_of(text, path, overrides)
     options = runner.RunOptions(
         runs=runs, engine_binary=find_engine(), command=_COMMAND, unattended=unattended, standing_lab=lab, take_over=take_over
     )
-    finish(run_in_order(runner.run(experiment, path.read_bytes(), options, Console(), beside=path.parent)))
+    finish(run_in_order(runner.run(experiment, text, options, Console(), beside=path.parent)))
 
 
 @click.command()

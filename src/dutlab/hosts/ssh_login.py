@@ -100,7 +100,10 @@ def _configs(login: Login) -> list[str]:
 
 
 def _there(files: Sequence[Path]) -> list[Path]:
-    return [f.expanduser() for f in files if f.expanduser().is_file()]
+    try:
+        return [f.expanduser() for f in files if f.expanduser().is_file()]
+    except RuntimeError:  # a user without an entry in passwd has no home
+        return []
 
 
 def _refusal(

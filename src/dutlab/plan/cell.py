@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 class Cell(BaseModel):
     """What is varied. `params` are of the workload, with units in their names: frame_size, rate_pps, duration_s, streams."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     mode: str
     factors: dict[str, str]

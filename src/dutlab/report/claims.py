@@ -17,9 +17,9 @@ from dutlab.errors import InputError, StoreError
 from dutlab.report.gather import gather
 from dutlab.report.model import Headline, RunReport
 from dutlab.store.manifest import MANIFEST
+from dutlab.store.read import read_json, read_plain, reading
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
-from dutlab.store.write import read_json
 
 
 class ClaimedCell(BaseModel):
@@ -64,6 +64,11 @@ def cards(path: Path, folder: Path) -> dict[str, ClaimCard]:
 
     Raises InputError for a run without a manifest or headline, StoreError.
     """
+    with reading(path):
+        return _cards(path, folder)
+
+
+def _cards(path: Path, folder: Path) -> dict[str, ClaimCard]:
     found = gather(path, folder)
     if found.manifest is None:
         raise InputError(f"{path}: has no manifest, so nothing can vouch for it", remedy="`dutlab resume` finishes it")
@@ -106,7 +111,7 @@ def same(first: float, second: float) -> bool:
 def manifest_hash(run: RunFolder) -> str:
     """SHA-256 of the manifest itself. Raises StoreError when there is none."""
     try:
-        return hashlib.sha256((run.path / MANIFEST).read_bytes()).hexdigest()
+        return hashlib.sha256(read_plain(run.path / MANIFEST)).hexdigest()
     except OSError as error:
         raise StoreError(f"{run.path / MANIFEST}: cannot be read: {error.strerror}") from error
 

@@ -13,6 +13,7 @@ from dutlab.errors import InputError
 from dutlab.plan.cell import Cell
 from dutlab.report.groups import GroupKey, key_of
 from dutlab.store.needed import needed_cells
+from dutlab.store.read import reading
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 
@@ -47,7 +48,11 @@ class ComparedPair:
 
 def open_run(path: Path) -> ComparedRun:
     """A run, finished or not. Raises InputError when it is none, NewerRun, StoreError."""
-    run = RunFolder.open(path)
+    with reading(path):
+        return _open_run(RunFolder.open(path))
+
+
+def _open_run(run: RunFolder) -> ComparedRun:
     faults, tools = list[str](), dict[str, str]()
     records = list(run.readable_records(faults))
     for record in records:

@@ -29,6 +29,7 @@ from dutlab.report.watched import checks, core_means, counters, cpus
 from dutlab.report.words import asked_words, duration_words
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.needed import needed_cells, repeat_rule
+from dutlab.store.read import read_plain, reading
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import NewerRun, RunFolder
 
@@ -57,7 +58,11 @@ class ReadRun:
 
 def read_run(path: Path, *, first_note: int = 1) -> ReadRun:
     """A damaged record becomes a fault and the rest is read. Raises InputError for what is no run, NewerRun, StoreError."""
-    run = RunFolder.open(path)
+    with reading(path):
+        return _read_run(RunFolder.open(path), first_note)
+
+
+def _read_run(run: RunFolder, first_note: int) -> ReadRun:
     faults: list[str] = []
     records = list(run.readable_records(faults))
     experiment, testbed = _mapping(run.resolved.get("experiment")), _mapping(run.resolved.get("testbed"))
@@ -74,7 +79,12 @@ def gather(path: Path, base: Path, *, first_note: int = 1) -> RunReport:
 
 
 def report_of(read: ReadRun, base: Path) -> RunReport:
-    """What the report says of a run; links are relative to the folder `base`."""
+    """What the report says of a run; links are relative to the folder `base`. Raises StoreError."""
+    with reading(read.run.path):
+        return _report_of(read, base)
+
+
+def _report_of(read: ReadRun, base: Path) -> RunReport:
     run, experiment, testbed, groups, order, book = read.run, read.experiment, read.testbed, read.groups, read.labels, read.book
     records, planned, faults = read.records, read.planned, list(read.faults)
     found_matrices, found_sweeps = matrices(groups, order, book), sweeps(groups, order, book)
@@ -223,7 +233,7 @@ def _command(run: RunFolder, resolved: Mapping[str, Any], seed: object) -> str:
 
 def _manifest(run: RunFolder) -> str | None:
     path = run.path / MANIFEST
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
+    return hashlib.sha256(read_plain(path)).hexdigest() if path.exists() else None
 
 
 def _moment(moment: datetime | None) -> str:
@@ -240,5 +250,5 @@ def _inside(folder: Path, name: str) -> bool:
 
 
 def _link(path: Path, base: Path) -> str:
-    """Relative, and quoted, so that no name can become a scheme or an attribute."""
-    return quote(os.path.relpath(path, base).replace(os.sep, "/"))
+    """Relative, and quoted, so that no name can become a scheme or an attribute; bytes that are no UTF-8 stay what they are."""
+    return quote(os.fsencode(os.path.relpath(path, base).replace(os.sep, "/")))

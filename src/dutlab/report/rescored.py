@@ -16,6 +16,7 @@ from dutlab.methods.ledger import RATE_TOLERANCE, failed_frames, made_frames
 from dutlab.methods.ports import Row
 from dutlab.report.groups import Group, group, labels_of
 from dutlab.store.needed import needed_cells
+from dutlab.store.read import reading
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 
@@ -41,7 +42,8 @@ class Rescored:
 
 def rescored_run(path: Path) -> list[Rescored]:
     """Of the run at `path`. Raises InputError when it is none, StoreError."""
-    return rescored(_groups(RunFolder.open(path)))
+    with reading(path):
+        return rescored(_groups(RunFolder.open(path)))
 
 
 def _groups(run: RunFolder) -> list[Group]:
@@ -103,8 +105,9 @@ class Ramp:
 
 def ramps(path: Path) -> list[Ramp]:
     """Of every ramp of the run at `path`. Raises InputError when it is none, StoreError."""
-    groups = _groups(RunFolder.open(path))
-    return [ramp for g in groups for r in g.measured if "seconds" in r.tables for ramp in _ramps(g.label, r)]
+    with reading(path):
+        groups = _groups(RunFolder.open(path))
+        return [ramp for g in groups for r in g.measured if "seconds" in r.tables for ramp in _ramps(g.label, r)]
 
 
 def _ramps(label: str, record: TrialRecord) -> list[Ramp]:

@@ -17,6 +17,7 @@ from dutlab.report.plots import plots_of
 from dutlab.report.publication import publication
 from dutlab.report.publication_page import publication_html, publication_json, publication_markdown, table_csv
 from dutlab.store.manifest import DERIVED
+from dutlab.store.read import reading
 from dutlab.store.replace import file_names, folder_in, replace_file
 
 FORMATS = ("html", "md", "csv", "json")
@@ -39,7 +40,9 @@ def write_report(runs: Sequence[Path], *, formats: Sequence[str], out: Path | No
         "csv": lambda: csv_table(found),
         "json": lambda: json_data(found),
     }
-    return [replace_file(out if single and out else folder / f"report.{f}", makers[f]().encode()) for f in dict.fromkeys(formats)]
+    with reading(runs[0]):
+        made = {f: _bytes(makers[f]()) for f in dict.fromkeys(formats)}
+    return [replace_file(out if single and out else folder / f"report.{f}", data) for f, data in made.items()]
 
 
 def write_publication(runs: Sequence[Path], *, style: str, formats: Sequence[str], out: Path | None) -> list[Path]:
@@ -50,12 +53,13 @@ def write_publication(runs: Sequence[Path], *, style: str, formats: Sequence[str
     _insist(formats, FORMATS)
     folder = out or _folder(runs, None)
     reads = [read_run(path) for path in dict.fromkeys(p.resolve() for p in runs)]
-    found = publication(style, reads, [report_of(read, folder.resolve()) for read in reads])
+    with reading(runs[0]):
+        found = publication(style, reads, [report_of(read, folder.resolve()) for read in reads])
     makers = {"html": publication_html, "md": publication_markdown, "json": publication_json}
-    written = [replace_file(folder / f"{style}.{f}", makers[f](found).encode()) for f in dict.fromkeys(formats) if f in makers]
+    written = [replace_file(folder / f"{style}.{f}", _bytes(makers[f](found))) for f in dict.fromkeys(formats) if f in makers]
     tables = found.contents.tables if "csv" in formats else ()
     names = file_names(f"{style}-{t.slug}" for t in tables)
-    return [*written, *(replace_file(folder / f"{name}.csv", table_csv(t).encode()) for name, t in zip(names, tables, strict=True))]
+    return [*written, *(replace_file(folder / f"{name}.csv", _bytes(table_csv(t))) for name, t in zip(names, tables, strict=True))]
 
 
 def write_plots(runs: Sequence[Path], *, format: str, out: Path | None) -> list[Path]:  # noqa: A002 - the word that users write
@@ -66,7 +70,8 @@ def write_plots(runs: Sequence[Path], *, format: str, out: Path | None) -> list[
     _insist([format], IMAGES)
     folder = out or _folder(runs, None, "plots")
     found = _gather(runs, folder)
-    named = [(f"{r.name}-{plot.name}" if len(found) > 1 else plot.name, plot) for r in found for plot in plots_of(r)]
+    with reading(runs[0]):
+        named = [(f"{r.name}-{plot.name}" if len(found) > 1 else plot.name, plot) for r in found for plot in plots_of(r)]
     return _write_plots(named, folder, format)
 
 
@@ -90,6 +95,11 @@ def _write_plots(named: Sequence[tuple[str, Plot]], folder: Path, format: str) -
 
 def _image(plot: Plot, format: str) -> bytes:  # noqa: A002 - as above
     return plot.svg() if format == "svg" else plot.png()
+
+
+def _bytes(text: str) -> bytes:
+    """What UTF-8 cannot hold, such as the bytes of another encoding in the name of a file, is written as an escape."""
+    return text.encode(errors="backslashreplace")
 
 
 def _gather(runs: Sequence[Path], base: Path) -> list[RunReport]:

@@ -18,6 +18,7 @@ from dutlab.runner.journal import Entry, Journal, leased_hosts, left_engines, pe
 from dutlab.runner.leasing import leased_by
 from dutlab.runner.undo import carry_out
 from dutlab.spec.testbed import Testbed
+from dutlab.store.read import reading
 from dutlab.store.run_folder import RunFolder
 
 STANDING_LAB = "standing_lab"
@@ -60,9 +61,10 @@ def builds_its_lab(path: Path) -> bool:
 
 async def put_back(folder: RunFolder, journal: Journal) -> Undone:
     """The same for a run whose journal is open. Raises as undo()."""
-    entries = read_journal(folder.journal)
-    pending, engines, held = pending_undo(entries), left_engines(entries), leased_hosts(entries)
-    if (own := standing_lab(entries)) is not None:  # the lab was the run's own: with it goes everything that was changed in it
+    with reading(folder.journal):
+        entries = read_journal(folder.journal)
+        pending, engines, held, own = pending_undo(entries), left_engines(entries), leased_hosts(entries), standing_lab(entries)
+    if own is not None:  # the lab was the run's own: with it goes everything that was changed in it
         await labs.down(own)
         await _remove_copies(engines)
         journal.write("lab-down", label=own)
@@ -115,6 +117,6 @@ def testbed_in(folder: RunFolder) -> Testbed:
     """The testbed as the run took it; its file may have changed since. Raises InputError."""
     try:
         return Testbed.model_validate(folder.resolved["testbed"])
-    except ValidationError as e:
+    except (ValidationError, KeyError) as e:
         what = f"{folder.path.name} is no run on a testbed: `dutlab run` did not make it"
         raise InputError(what, remedy="give the command that made it again; resolved.json has it") from e

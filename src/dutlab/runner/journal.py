@@ -15,6 +15,7 @@ from typing import Any
 
 from dutlab.dut.mode import UndoStep
 from dutlab.errors import InputError, StoreError
+from dutlab.store.read import read_plain
 
 Entry = Mapping[str, Any]
 
@@ -31,7 +32,8 @@ class Journal:
         """Raises InputError when another process has the run, StoreError when the file cannot be opened."""
         self._path = path
         try:
-            self._file = path.open("ab")
+            handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)  # waits for no pipe
+            self._file = open(handle, "ab")  # noqa: PTH123, SIM115 - a descriptor; close() closes it
         except OSError as e:
             raise StoreError(f"{path}: {e.strerror}", remedy="see that the run folder exists and can be written") from e
         try:
@@ -39,14 +41,14 @@ class Journal:
         except OSError:
             self._file.close()
             raise InputError(f"{path.parent}: another dutlab is carrying this run out", remedy="wait for it, or end it first") from None
-        if self._file.tell() and not path.read_bytes().endswith(b"\n"):
+        if self._file.tell() and not read_plain(path).endswith(b"\n"):
             self._file.write(b"\n")  # ends the line that a crash cut, so that the next one stands by itself
 
     def write(self, event: str, **facts: object) -> None:
         """Appends one entry and waits for the disk. Raises StoreError."""
         line = json.dumps({"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **facts}, ensure_ascii=False)
         try:
-            self._file.write(line.encode() + b"\n")
+            self._file.write(line.encode(errors="backslashreplace") + b"\n")
             self._file.flush()
             os.fsync(self._file.fileno())
         except OSError as e:
@@ -60,7 +62,7 @@ class Journal:
 def read_journal(path: Path) -> list[Entry]:
     """Every whole entry, in order; none of a run that was cut before it began one. Raises StoreError when the file cannot be read."""
     try:
-        lines = path.read_bytes().split(b"\n")
+        lines = read_plain(path).split(b"\n")
     except FileNotFoundError:
         return []
     except OSError as e:
@@ -69,7 +71,7 @@ def read_journal(path: Path) -> list[Entry]:
     for line in lines:
         try:
             entry = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(entry, dict) and "event" in entry:
             entries.append(entry)

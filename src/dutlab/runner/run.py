@@ -37,6 +37,7 @@ from dutlab.spec.loader import load_testbed
 from dutlab.spec.testbed import Testbed
 from dutlab.store.calibration import Calibration, cache_folder
 from dutlab.store.needed import Repeats
+from dutlab.store.read import reading
 from dutlab.store.run_folder import RunFolder
 
 VIRTUAL = "veth"
@@ -118,8 +119,9 @@ async def resume(path: Path, options: RunOptions, progress: Progress) -> RunResu
     if folder.is_closed and not (changed := folder.verify_manifest()).none:
         what = f"{path}: has ended, and its files were changed since: {changed}"
         raise InputError(what, remedy="restore them from a copy, or start a new run")
-    experiment, testbed = Experiment.model_validate(folder.resolved["experiment"]), testbed_in(folder)
-    plan = Plan.from_json(folder.plan)
+    with reading(path):
+        experiment, testbed = Experiment.model_validate(folder.resolved["experiment"]), testbed_in(folder)
+        plan = Plan.from_json(folder.plan)
     journal = Journal(folder.journal)
     try:
         await put_back(folder, journal)

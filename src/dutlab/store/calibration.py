@@ -57,7 +57,10 @@ class Calibration(BaseModel):
 def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
     """Where calibrations are kept (XDG Base Directory Specification; a relative XDG_CACHE_HOME is ignored, as it says)."""
     found = (os.environ if environment is None else environment).get("XDG_CACHE_HOME", "")
-    base = Path(found) if Path(found).is_absolute() else Path.home() / ".cache"
+    try:
+        base = Path(found) if Path(found).is_absolute() else Path.home() / ".cache"
+    except RuntimeError:  # a user without an entry in passwd has no home: nothing can be kept
+        base = Path(os.devnull)
     return base / "dutlab" / "calibrations"
 
 

@@ -10,12 +10,23 @@ from dutlab.store.run_folder import RunFolder
 
 
 def run_names(runs: Path) -> list[str]:
-    """Folders in `runs` that may be runs, by name, which sorts by time. Raises InputError when `runs` cannot be read."""
+    """Folders in `runs` that may be runs, by name, which sorts by time. Raises InputError when `runs` cannot be read.
+
+    A name that is not UTF-8 is no name that a run was given, and neither an index nor a report can hold it: it is left out.
+    """
     try:
         with os.scandir(runs) as entries:
-            return sorted(e.name for e in entries if not e.name.startswith(".") and e.is_dir())
+            return sorted(e.name for e in entries if not e.name.startswith(".") and e.is_dir() and _is_text(e.name))
     except OSError as error:
         raise InputError(f"{runs}: cannot be read: {error.strerror}", remedy="name the folder that run folders lie in") from error
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def newest_like(where: Path, run: Path) -> Path:

@@ -195,6 +195,21 @@ def _signature(path: str) -> str:
 
 
 def _insert(connection: sqlite3.Connection, path: Path, seen: str) -> None:
+    """Adds a run. One that cannot be taken in as it is, whatever the reason, is damaged and hinders no other."""
+    connection.execute("SAVEPOINT run")
+    try:
+        _insert_whole(connection, path, seen)
+    except sqlite3.OperationalError:
+        raise  # the index itself: no room, or locked
+    except Exception as error:  # noqa: BLE001 - the boundary: records of anybody come in here
+        connection.execute("ROLLBACK TO run")
+        fault = f"{path}: cannot be read: {type(error).__name__}: {error}"[:2000]
+        row = (path.name, seen, "", "", 0, "", "", 0, 0, 0, 0, "damaged", "[]", "", fault.encode(errors="backslashreplace").decode())
+        connection.execute(f"INSERT INTO runs VALUES ({', '.join('?' * 15)})", row)  # noqa: S608 - question marks
+    connection.execute("RELEASE run")
+
+
+def _insert_whole(connection: sqlite3.Connection, path: Path, seen: str) -> None:
     records, faults, newer = list[TrialRecord](), list[str](), False
     resolved: dict[str, Any] = {}
     plan: dict[str, Any] = {}

@@ -1,6 +1,7 @@
 """MANIFEST.sha256: what a finished run consists of, in the format that `sha256sum -c` reads.
 
-Left out: the folder `report/`, which follows from the rest and may be made again, and the journal, which later commands append to.
+Left out: the folder `report/`, which follows from the rest and may be made again, the journal, which later commands append to, and the
+temporary files of writers that were killed.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dutlab.errors import StoreError
+from dutlab.store.read import read_plain
 
 MANIFEST = "MANIFEST.sha256"
 DERIVED = "report"
 JOURNAL = "journal.jsonl"
+_TEMPORARY = re.compile(r"\..+\.\d+\.part")
 _LINE = re.compile(r"(?P<hash>[0-9a-f]{64})  (?P<path>[^\x00-\x1f\\]+)")
 
 
@@ -40,17 +43,17 @@ class Difference:
 
 def manifest_of(run: Path) -> bytes:
     """The manifest of the folder as it is now."""
-    return b"".join(f"{_hash(path)}  {name}\n".encode() for name, path in _files(run))
+    return b"".join(f"{_hash(path)}  {name}\n".encode(errors="surrogateescape") for name, path in _files(run))
 
 
 def compare(run: Path) -> Difference:
     """The folder against its manifest. Raises StoreError when there is none or it cannot be read."""
     path = run / MANIFEST
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_plain(path).decode(errors="surrogateescape")
     except FileNotFoundError:
         raise StoreError(f"{path}: is missing", remedy="the run has not finished: `dutlab resume` finishes it") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise StoreError(f"{path}: cannot be read: {error}") from error
     said: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -73,13 +76,20 @@ def _files(run: Path) -> Iterator[tuple[str, Path]]:
         links = [n for n in folders if (here / n).is_symlink()]
         if here == run and DERIVED in folders:
             folders.remove(DERIVED)
-        kept = (here / n for n in [*names, *links] if here != run or n not in (MANIFEST, JOURNAL))
+        kept = (here / n for n in [*names, *links] if (here != run or n not in (MANIFEST, JOURNAL)) and not is_temporary(n))
         found += [(path.relative_to(run).as_posix(), path) for path in kept]
     return iter(sorted(found))
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file's name is that of one that was being written (store/write.py): it becomes a name of the run, or nothing."""
+    return _TEMPORARY.fullmatch(name) is not None
 
 
 def _hash(path: Path) -> str:
     if path.is_symlink():  # hashed as a link: a file swapped for a link to its copy is a change
         return hashlib.sha256(b"link:" + os.fsencode(path.readlink())).hexdigest()
+    if not path.is_file():  # a pipe or a device would be waited for
+        return hashlib.sha256(b"no plain file").hexdigest()
     with path.open("rb") as f:
         return hashlib.file_digest(f, "sha256").hexdigest()

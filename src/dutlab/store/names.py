@@ -12,7 +12,7 @@ from dutlab.errors import StoreError
 # No leading dot or dash, no separator, no space, no `~` (which marks our own second copies), nothing that a shell or glob reads.
 _COMPONENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
 _DEEPEST = 4
-_TRIAL = re.compile(r"\d{4,}")
+_TRIAL = re.compile(r"[0-9]{4,9}")
 
 
 class UnsafeName(StoreError):
@@ -61,5 +61,6 @@ def trial_folder(run: Path, trial: int) -> Path:
 
 
 def trial_of(folder: Path) -> int | None:
-    """The trial that a folder's name says; None for folders of cut trials and for anything else."""
-    return int(folder.name) if _TRIAL.fullmatch(folder.name) else None
+    """The trial that a folder's name says; None for folders of cut trials and for anything else, such as 0000 and 00001."""
+    trial = int(folder.name) if _TRIAL.fullmatch(folder.name) else 0
+    return trial if trial and folder.name == f"{trial:04d}" else None

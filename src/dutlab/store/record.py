@@ -6,10 +6,10 @@ Written once and never rewritten. `record_schema()` is the contract in contracts
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from datetime import datetime
+from math import isfinite
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from dutlab.analysis.interference import Interference
 from dutlab.doubts import Doubt
@@ -21,7 +21,7 @@ SCHEMA_VERSION = 1
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class DoubtRecord(_Strict):
@@ -60,7 +60,7 @@ class CommandRecord(_Strict):
     host: str
     argv: list[str]
     status: int
-    started: datetime
+    started: AwareDatetime
     seconds: float
 
 
@@ -73,8 +73,8 @@ class TrialRecord(_Strict):
     why: str = ""
     """Why there is no result, in words; empty when measured."""
     cell: Cell
-    started: datetime
-    ended: datetime
+    started: AwareDatetime
+    ended: AwareDatetime
     figures: dict[str, dict[str, float]]
     """Link (or `a+b` for the sum) → name with unit suffix → value."""
     ceilings: dict[str, dict[str, float]] = {}
@@ -99,14 +99,21 @@ class TrialRecord(_Strict):
 
 
 def found_of(measured: Measured) -> dict[str, Any]:
-    """The fields of a record that a method or a tool filled, doubts apart: those of the trial come to them."""
+    """The fields of a record that a method or a tool filled, doubts apart: those of the trial come to them.
+
+    NaN and infinity are no figures and left out; in a table they are an empty place.
+    """
     return {
-        "figures": {link: dict(of_link) for link, of_link in measured.figures.items()},
+        "figures": {link: {k: v for k, v in of_link.items() if isfinite(v)} for link, of_link in measured.figures.items()},
         "flows": [FlowRecord.of(f) for f in measured.flows],
         "tool_facts": dict(measured.facts),
         "notes": list(measured.notes),
-        "tables": {name: [dict(row) for row in table] for name, table in measured.tables.items()},
+        "tables": {name: [{k: _finite(v) for k, v in row.items()} for row in table] for name, table in measured.tables.items()},
     }
+
+
+def _finite(value: float | str | None) -> float | str | None:
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def record_schema() -> dict[str, Any]:

@@ -27,11 +27,12 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from dutlab.errors import InputError, StoreError
-from dutlab.store.manifest import JOURNAL, MANIFEST, Difference, compare, manifest_of
+from dutlab.store.manifest import JOURNAL, MANIFEST, Difference, compare, is_temporary, manifest_of
 from dutlab.store.names import checked_component, checked_relative, run_name, trial_folder, trial_of
+from dutlab.store.read import CHANGED, read_json, read_plain, reading
 from dutlab.store.record import SCHEMA_VERSION, TrialRecord
 from dutlab.store.samples import SampleRow, columns, write_samples
-from dutlab.store.write import Sync, as_json, as_store_error, read_json, sync_directory, write_once
+from dutlab.store.write import Sync, as_json, as_store_error, locked_folder, sweep, sync_directory, write_once
 
 
 class NewerRun(StoreError):
@@ -70,14 +71,17 @@ class RunFolder:
         name = run_name(experiment, now, token)
         part = runs / f".{name}.{os.getpid()}.part"
         try:
-            (part / "hosts").mkdir(parents=True)
-            (part / "trials").mkdir()
-            write_once(part / "experiment.yaml", experiment_yaml)
-            if testbed_yaml is not None:
-                write_once(part / "testbed.yaml", testbed_yaml)
-            write_once(part / "resolved.json", as_json(resolved))
-            write_once(part / "plan.json", as_json(plan))
-            part.rename(runs / name)
+            sweep(runs)
+            part.mkdir(parents=True)
+            with locked_folder(part):
+                (part / "hosts").mkdir()
+                (part / "trials").mkdir()
+                write_once(part / "experiment.yaml", experiment_yaml)
+                if testbed_yaml is not None:
+                    write_once(part / "testbed.yaml", testbed_yaml)
+                write_once(part / "resolved.json", as_json(resolved))
+                write_once(part / "plan.json", as_json(plan))
+                part.rename(runs / name)
             sync_directory(runs)
         except OSError as error:
             raise as_store_error(error, runs / name, None) from error
@@ -178,7 +182,7 @@ class RunFolder:
 
     def finished(self) -> set[int]:
         """Trials that have a record."""
-        return {n for n, folder in self._trials() if (folder / "record.json").exists()}
+        return {n for n, folder in self._trials() if (folder / "record.json").is_file()}
 
     def incomplete(self) -> list[int]:
         """Trials that were begun and cut: a folder without a record."""
@@ -207,14 +211,14 @@ class RunFolder:
     def record(self, trial: int) -> TrialRecord:
         """The record of a finished trial. Raises NewerRun, StoreError."""
         path = trial_folder(self.path, trial) / "record.json"
-        found = _object(path)
-        try:
-            return TrialRecord.model_validate(found)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            what = f"{path}: {where}: {first['msg']} ({error.error_count()} faults)"
-            raise StoreError(what, remedy="the file was changed; verify the run with its MANIFEST.sha256") from error
+        with reading(path):
+            try:
+                found = TrialRecord.model_validate_json(read_plain(path))
+            except (ValidationError, OSError):
+                found = _record_of(path)  # says what is wrong, and tells a newer version from damage
+        if found.trial != trial:
+            raise StoreError(f"{path}: is the record of trial {found.trial}", remedy=CHANGED)
+        return found
 
     def records(self) -> Iterator[TrialRecord]:
         """Records of all finished trials, in their order. Raises NewerRun, StoreError."""
@@ -234,7 +238,7 @@ class RunFolder:
     def samples_path(self, trial: int) -> Path | None:
         """The trial's time series, or None when nothing was watched."""
         path = trial_folder(self.path, trial) / "samples.parquet"
-        return path if path.exists() else None
+        return path if path.is_file() else None
 
     @property
     def is_closed(self) -> bool:
@@ -243,6 +247,7 @@ class RunFolder:
 
     def write_manifest(self) -> Path:
         """Closes the run; harmless on a closed one that is unchanged. Raises AlreadyWritten, StoreError."""
+        self.remove_leftovers()
         path = self.path / MANIFEST
         if path.exists() and self.verify_manifest().none:
             return path
@@ -254,12 +259,22 @@ class RunFolder:
             raise StoreError(f"{self.path}: cannot be read: {error}") from error
         return path
 
+    def remove_leftovers(self) -> None:
+        """Removes the temporary files of writers that were killed. To be called by who has the run's journal: nobody else writes then."""
+        for folder, _, names in os.walk(self.path):
+            for name in filter(is_temporary, names):
+                Path(folder, name).unlink(missing_ok=True)
+
     def verify_manifest(self) -> Difference:
         """What was changed since the run was closed. Raises StoreError when it never was."""
         return compare(self.path)
 
     def _trials(self) -> Iterator[tuple[int, Path]]:
-        found = ((trial_of(p), p) for p in (self.path / "trials").iterdir() if p.is_dir())
+        try:
+            with os.scandir(self.path / "trials") as entries:
+                found = [(trial_of(Path(e.path)), Path(e.path)) for e in entries if e.is_dir()]
+        except OSError as error:
+            raise StoreError(f"{self.path / 'trials'}: cannot be read: {error.strerror}", remedy=CHANGED) from error
         return iter(sorted((n, p) for n, p in found if n is not None))
 
 
@@ -271,11 +286,21 @@ def _write_next(folder: Path, name: str, value: Mapping[str, Any]) -> Path:
     return path
 
 
+def _record_of(path: Path) -> TrialRecord:
+    found = _object(path)
+    try:
+        return TrialRecord.model_validate(found)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise StoreError(f"{path}: {where}: {first['msg']} ({error.error_count()} faults)", remedy=CHANGED) from error
+
+
 def _object(path: Path) -> dict[str, Any]:
     """A JSON object. One with a schema_version above ours is refused before anything else is read into it."""
     found = read_json(path)
     if not isinstance(found, dict):
-        raise StoreError(f"{path}: is no JSON object", remedy="the file was changed; verify the run with its MANIFEST.sha256")
+        raise StoreError(f"{path}: is no JSON object", remedy=CHANGED)
     version = found.get("schema_version", SCHEMA_VERSION)
     if not isinstance(version, int) or version > SCHEMA_VERSION:
         raise NewerRun(path, version)

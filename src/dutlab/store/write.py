@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import enum
 import errno
+import fcntl
 import json
 import os
+import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +52,7 @@ def disk_full(path: Path, needed_bytes: int | None) -> DiskFull:
     return DiskFull(path=path, needed_bytes=needed_bytes, free_bytes=shutil.disk_usage(where).free)
 
 
+_HALF_MADE = re.compile(r"\..+\.(?P<pid>\d+)\.part")
 _OWNER_AND_MODE = "check the owner and the mode of the folder"
 _IN_THE_WAY = "a file stands where a folder is needed; name another place"
 _REMEDIES = {
@@ -110,18 +114,35 @@ def publish(part: Path, path: Path, sync: Sync = Sync.EACH) -> None:
         sync_directory(path.parent)
 
 
-def as_json(value: Mapping[str, Any]) -> bytes:
-    """JSON that a person can read and `diff`; NaN and infinity, which JSON has not, are refused. Raises ValueError."""
-    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False, default=str) + "\n").encode()
-
-
-def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON is anything until its reader has checked it
-    """What `path` holds. Raises StoreError naming the file when it is absent or no JSON."""
+@contextmanager
+def locked_folder(path: Path) -> Iterator[None]:
+    """Marks a folder that is being made as a living writer's. Raises OSError."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        return json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise StoreError(f"{path}: is missing", remedy="the folder is no whole run; verify it with its MANIFEST.sha256") from None
-    except OSError as error:
-        raise StoreError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise StoreError(f"{path}: is no JSON ({error})", remedy="the file was changed or cut; restore it from a copy") from error
+        with suppress(OSError):  # a file system without locks: nobody sweeps there either
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
+
+
+def sweep(runs: Path) -> None:
+    """Removes the half-made run folders of writers that were killed, here or on another machine; what cannot be looked at stays."""
+    for part in runs.glob(".*.part"):
+        if part.is_symlink() or not (made := _HALF_MADE.fullmatch(part.name)) or Path("/proc", made["pid"]).exists():
+            continue
+        with suppress(OSError):
+            handle = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(part, ignore_errors=True)
+            finally:
+                os.close(handle)
+
+
+def as_json(value: Mapping[str, Any]) -> bytes:
+    """JSON that a person can read and `diff`; NaN and infinity, which JSON has not, are refused. Raises ValueError.
+
+    Bytes of a path that are no UTF-8 (surrogates, in Python) become escapes of JSON, which say the same.
+    """
+    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False, default=str) + "\n").encode(errors="backslashreplace")

@@ -1,0 +1,73 @@
+"""Reading what lies in a run folder, which may have come from anywhere and been changed by anybody.
+
+The boundary of all readers: whatever is wrong with a file becomes a StoreError that names it, so that one damaged run or trial never keeps
+the others from being read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+from dutlab.errors import DutlabError, StoreError
+
+CHANGED = "the file was changed; verify the run with its MANIFEST.sha256"
+_LARGEST = 2**64
+"""No count, size or time of ours needs an integer beyond it."""
+
+
+def read_plain(path: Path) -> bytes:
+    """What a plain file holds. A pipe or a device in its place is refused, not waited for. Raises OSError, StoreError."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(handle, "rb") as f:  # noqa: PTH123 - a descriptor
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise StoreError(f"{path}: is no plain file", remedy=CHANGED)
+        return f.read()
+
+
+def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON is anything until its reader has checked it
+    """What `path` holds. Raises StoreError naming the file when it is absent or no JSON; NaN, infinity and huge numbers are none."""
+    try:
+        return json.loads(read_plain(path), parse_constant=_refuse, parse_int=_integer, parse_float=_number)
+    except FileNotFoundError:
+        raise StoreError(f"{path}: is missing", remedy="the folder is no whole run; verify it with its MANIFEST.sha256") from None
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise StoreError(f"{path}: is no JSON ({error})", remedy="the file was changed or cut; restore it from a copy") from error
+    except RecursionError:
+        raise StoreError(f"{path}: is nested too deep", remedy=CHANGED) from None
+
+
+@contextmanager
+def reading(what: Path) -> Iterator[None]:
+    """Around the reading of a run or a part of it: an exception that is none of ours is a fault of its files. Raises StoreError."""
+    try:
+        yield
+    except (DutlabError, MemoryError):
+        raise
+    except Exception as error:
+        first = str(error).splitlines()[0][:200] if str(error) else ""
+        said = f"{type(error).__name__}: {first}" if first else type(error).__name__
+        raise StoreError(f"{what}: cannot be read: {said}", remedy="verify the run with its MANIFEST.sha256") from error
+
+
+def _refuse(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number of JSON")
+
+
+def _integer(digits: str) -> int:
+    if (found := int(digits)) > _LARGEST or found < -_LARGEST:
+        raise ValueError(f"a number of {len(digits)} digits")
+    return found
+
+
+def _number(text: str) -> float:
+    if (found := float(text)) in (float("inf"), float("-inf")):
+        raise ValueError(f"{text} is too large")
+    return found

@@ -1,0 +1,195 @@
+"""The boundary of all readers: what is damaged is named, is no traceback and no hang, and hinders no other run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from datetime import UTC, datetime
+
+import pytest
+
+from dutlab.errors import InputError, StoreError
+from dutlab.methods.ports import Measured
+from dutlab.runner import cut
+from dutlab.runner.journal import Journal, read_journal
+from dutlab.store.ask import ask
+from dutlab.store.index import Wanted as Listed
+from dutlab.store.index import list_runs, opened
+from dutlab.store.names import trial_of
+from dutlab.store.read import read_json, reading
+from dutlab.store.record import found_of
+from dutlab.store.run_folder import RunFolder
+from fake_run import Wanted, build
+
+SMALL = Wanted(repeats=1, seconds=2, sizes=(64,), modes={"router": "router", "nat": "nat"}, cores=0)
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Two runs, the first of which is to be damaged."""
+    first = build(tmp_path / "runs", SMALL)
+    shutil.copytree(first, first.with_name("2026-11-22T0801Z-firewall-modes-77c0"))
+    return first.parent
+
+
+def damaged(runs):
+    return min(runs.glob("2026-*"))
+
+
+def change(path, **changed):
+    document = json.loads(path.read_text())
+    path.unlink()
+    path.write_text(json.dumps({**document, **changed}))
+
+
+def deep(path):
+    path.unlink()
+    path.write_text("[" * 200_000 + "]" * 200_000)
+
+
+def another_number(path):
+    change(path, trial=7)
+
+
+def no_zone(path):
+    change(path, started="2026-11-21T08:01:00")
+
+
+def not_finite(path):
+    change(path, figures={"a": {"received_pps": float("nan")}})
+
+
+def too_large(path):
+    path.write_text(path.read_text().replace('"repeat": 1', f'"repeat": {10**400}'))
+
+
+def beyond_sqlite(path):
+    path.write_text(path.read_text().replace('"repeat": 1', f'"repeat": {2**63}'))
+
+
+def a_pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def a_folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize("harm", [deep, another_number, no_zone, not_finite, too_large, beyond_sqlite, a_pipe, a_folder])
+def test_a_damaged_record_is_a_fault_of_its_run_alone(runs, harm):
+    harm(damaged(runs) / "trials" / "0001" / "record.json")
+    with opened(runs) as index:
+        found = {line.name: line for line in list_runs(index, Listed())}
+        (answer,) = ask(index, runs, "SELECT count(*) FROM trials").rows
+    assert len(found) == 2
+    assert found[damaged(runs).name].status in {"damaged", "finished"}  # a folder in its place is a trial without a record
+    assert found["2026-11-22T0801Z-firewall-modes-77c0"].status == "finished"
+    assert answer[0] >= 8
+
+
+@pytest.mark.parametrize("name", ["0000", "00001", "99999999999999999999", "١٢٣٤", "12", "0001.cut-1"])
+def test_a_folder_that_no_trial_has_is_no_trial(runs, name):
+    run = RunFolder.open(damaged(runs))
+    before = run.finished()
+    shutil.copytree(run.path / "trials" / "0001", run.path / "trials" / name)
+    assert trial_of(run.path / "trials" / name) is None
+    assert run.finished() == before
+
+
+@pytest.mark.parametrize("text", ["NaN", "-Infinity", "[1e999]", "9" * 5000, "[" * 200_000, "\x00", ""])
+def test_what_is_no_json_is_named(tmp_path, text):
+    path = tmp_path / "plan.json"
+    path.write_text(text)
+    with pytest.raises(StoreError, match=r"plan\.json"):
+        read_json(path)
+
+
+def test_a_plan_without_anything_and_a_resolved_file_without_a_testbed_are_faults_in_words(runs, dutlab):
+    for name in ("plan.json", "resolved.json"):
+        path = damaged(runs) / name
+        path.unlink()
+        path.write_text("{}")
+    with pytest.raises(InputError, match="no run on a testbed"):
+        cut.testbed_in(RunFolder.open(damaged(runs)))
+    for command in ("report", "resume", "undo", "cost"):
+        done = dutlab(command, str(damaged(runs)))
+        assert "Traceback" not in done.stderr, done.stderr
+
+
+def test_a_journal_that_is_a_pipe_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "journal.jsonl")
+    with pytest.raises(StoreError, match=r"journal\.jsonl"):
+        Journal(tmp_path / "journal.jsonl")
+    with pytest.raises(StoreError, match="no plain file"):
+        read_journal(tmp_path / "journal.jsonl")
+
+
+def test_a_run_with_a_pipe_in_it_differs_from_its_manifest(runs):
+    a_pipe(damaged(runs) / "experiment.yaml")
+    assert RunFolder.open(damaged(runs)).verify_manifest().changed == ("experiment.yaml",)
+
+
+def test_the_boundary_names_the_run_and_keeps_our_own_words(tmp_path):
+    with pytest.raises(StoreError, match=r"cannot be read: KeyError: 'x'"), reading(tmp_path):
+        {}["x"]
+    with pytest.raises(InputError, match="ours"), reading(tmp_path):
+        raise InputError("ours")
+
+
+def test_a_figure_that_is_no_number_is_left_out_before_it_can_spoil_a_record():
+    found = found_of(Measured(figures={"a": {"received_pps": float("nan"), "loss_ratio": 0.0}}, tables={"t": ({"at_s": float("inf")},)}))
+    assert found["figures"] == {"a": {"loss_ratio": 0.0}}
+    assert found["tables"] == {"t": [{"at_s": None}]}
+
+
+def test_temporary_files_of_killed_writers_are_never_in_a_manifest_and_go_with_the_next(runs):
+    left = [damaged(runs) / ".MANIFEST.sha256.4711.part", damaged(runs) / "trials" / "0001" / ".record.json.4711.part"]
+    for path in left:
+        path.write_text("half")
+    run = RunFolder.open(damaged(runs))
+    assert run.verify_manifest().none
+    run.write_manifest()
+    assert not any(path.exists() for path in left)
+
+
+def test_half_made_runs_of_killed_writers_are_swept_and_those_of_living_ones_stay(tmp_path):
+    dead, living = tmp_path / ".2026-11-21T0801Z-x-3f2a.999999999.part", tmp_path / f".2026-11-21T0801Z-x-77c0.{os.getpid()}.part"
+    for folder in (dead, living):
+        folder.mkdir()
+    RunFolder.create(tmp_path, experiment="x", experiment_yaml=b"", testbed_yaml=None, resolved={}, plan={}, now=datetime.now(UTC))
+    assert not dead.exists() and living.exists()
+
+
+@pytest.fixture
+def dutlab(python, python_env, tmp_path):
+    def run(*args, before="", **more):
+        words = ["sh", "-c", f'{before} exec "$@"', "sh", python, "-m", "dutlab", *args]
+        return subprocess.run(words, cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=60, check=False, **more)
+
+    return run
+
+
+def test_a_closed_standard_error_or_output_ends_nothing(runs, dutlab):
+    for closed in ("exec 2>&-;", "exec >&-;", "exec <&-;", "exec >&- 2>&- <&-;"):
+        assert dutlab("report", str(damaged(runs)), "--format", "md", before=closed).returncode == 0
+
+
+def test_folders_whose_names_are_not_utf8_are_no_obstacle(tmp_path, dutlab, runs):
+    odd = os.fsencode(tmp_path) + b"/caf\xe9"
+    shutil.copytree(os.fsencode(runs), odd)
+    shutil.copytree(os.fsencode(damaged(runs)), odd + b"/run-\xff")
+    folder, run = os.fsdecode(odd), os.fsdecode(odd + b"/run-\xff")
+    for command in (("runs", "--runs", folder), ("query", "SELECT * FROM runs", "--runs", folder), ("report", run), ("compare", run)):
+        done = dutlab(*command)
+        assert done.returncode == 0 and "Traceback" not in done.stderr, (command, done.stderr)
+
+
+def test_too_little_memory_is_said_without_a_traceback(dutlab, runs):
+    for kilobytes in (120_000, 250_000, 400_000):
+        done = dutlab("report", str(damaged(runs)), before=f"ulimit -v {kilobytes};")
+        assert "Traceback" not in done.stderr, (kilobytes, done.stderr)
+        assert done.returncode == 0 or done.stderr.strip(), kilobytes
