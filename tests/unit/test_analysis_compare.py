@@ -10,14 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.analysis.compare import Comparison, Pair, Verdict, compare, could_prove, together
+from dutlab.analysis.compare import Comparison, Pair, Verdict, compare, could_prove
+from dutlab.analysis.design import Design
 from dutlab.analysis.differences import differences
+from dutlab.analysis.together import together
 
 LOW, HIGH = (100.0, 101.0, 102.0, 103.0, 104.0, 105.0), (200.0, 201.0, 202.0, 203.0, 204.0, 205.0)
 
 
-def one(first: tuple[float, ...], second: tuple[float, ...], figure: str = "received_pps", margin: float | None = None) -> Comparison:
-    return compare([Pair("cell", figure, first, second)], margin=margin)[0]
+def one(first: tuple[float, ...], second: tuple[float, ...], figure: str = "received_pps", **asked: Any) -> Comparison:
+    design = asked.pop("design", Design.IN_TURN)
+    return compare([Pair("cell", figure, first, second, design)], **asked)[0]
 
 
 def test_more_frames_are_faster_and_more_latency_is_slower() -> None:
@@ -28,11 +31,61 @@ def test_more_frames_are_faster_and_more_latency_is_slower() -> None:
     assert one(HIGH, LOW, "watts_mean").words == "better"
 
 
-def test_what_chance_can_do_is_no_difference() -> None:
+def test_the_ratio_is_that_of_the_medians_shown() -> None:
+    first, second = (700.0, 705.0, 1300.0, 1301.0, 1302.0), (1000.0, 1010.0, 1012.0, 1500.0, 1510.0)
+    found = one(first, second)
+    assert found.first is not None and found.second is not None and found.ratio is not None and found.ratio.interval is not None
+    assert (found.first.value, found.second.value) == (1300.0, 1012.0)
+    assert found.ratio.ratio == pytest.approx(1012 / 1300), "the median over all pairs is 1.15"
+    assert found.ratio.interval.low < 1012 / 1300 < found.ratio.interval.high
+
+
+def test_what_chance_can_do_is_no_difference_and_says_what_would_have_been_proven() -> None:
     dice = random.Random(5)
     found = one(tuple(dice.gauss(100, 5) for _ in range(8)), tuple(dice.gauss(100, 5) for _ in range(8)))
     assert found.words == "no difference proven"
-    assert found.why.startswith("p = ")
+    assert found.why.startswith("p = ") and "would have been proven four times in five" in found.why
+    assert found.provable is not None and 0.05 < found.provable < 0.2
+
+
+def test_a_change_below_the_least_that_counts_is_no_verdict_however_sure() -> None:
+    shifted = tuple(v * 1.005 for v in LOW)
+    tight = tuple(100 + v / 1e3 for v in LOW)
+    assert one(tight, tuple(v * 1.005 for v in tight)).verdict is Verdict.NO_DIFFERENCE
+    assert one(tight, tuple(v * 1.005 for v in tight), least=0.001).verdict is Verdict.BETTER
+    assert one(LOW, shifted).p == 1.0
+
+
+def test_two_runs_one_after_the_other_prove_only_what_time_cannot_do() -> None:
+    slower = tuple(v * 0.95 for v in LOW)
+    assert one(LOW, tuple(v * 0.93 for v in LOW)).words == "slower"
+    apart = one(LOW, tuple(v * 0.93 for v in LOW), design=Design.ONE_AFTER_THE_OTHER)
+    assert apart.verdict is Verdict.NO_DIFFERENCE and apart.least == 0.1
+    assert one(LOW, tuple(v * 0.5 for v in LOW), design=Design.ONE_AFTER_THE_OTHER).words == "slower"
+    assert one(LOW, slower, design=Design.INTERLEAVED).least == 0.03
+
+
+def test_runs_one_after_the_other_are_not_called_equivalent_within_less_than_runs_differ() -> None:
+    tight = tuple(100 + v / 1e3 for v in LOW)
+    assert one(tight, tight, margin=0.02).words == "equivalent within ±2 %"
+    apart = one(tight, tight, margin=0.02, design=Design.ONE_AFTER_THE_OTHER)
+    assert apart.verdict is Verdict.NO_DIFFERENCE
+    assert "runs of one box may lie 10 % apart" in apart.why
+    assert one(tight, tight, margin=0.2, design=Design.ONE_AFTER_THE_OTHER).verdict is Verdict.EQUIVALENT
+
+
+def test_several_runs_a_side_count_once_each() -> None:
+    def runs(*second: float) -> Comparison:
+        first = (100.0, 100.4, 99.7, 100.2, 99.9)
+        at = tuple(range(5, 5 + len(second)))
+        return compare([Pair("cell", "received_pps", first, second, Design.RUNS, tuple(range(5)), at)])[0]
+
+    assert runs(90.0).words == "slower"
+    assert runs(99.5).verdict is Verdict.NO_DIFFERENCE
+    assert runs(90.0, 90.3, 89.8).words == "slower"
+    found = runs(90.0)
+    assert found.first is not None and found.second is not None and found.ratio is not None
+    assert found.ratio.ratio == pytest.approx(found.second.value / found.first.value)
 
 
 def test_equivalent_needs_a_margin_given_beforehand() -> None:
@@ -42,23 +95,32 @@ def test_equivalent_needs_a_margin_given_beforehand() -> None:
     assert one(LOW, shifted, margin=0.005).verdict is Verdict.NO_DIFFERENCE  # the interval reaches further
 
 
+def test_a_margin_may_be_another_for_each_cell() -> None:
+    pairs = [Pair(name, "received_pps", LOW, LOW) for name in ("nat", "router")]
+    found = compare(pairs, margin=lambda pair: 0.1 if pair.label == "nat" else None)
+    assert [c.verdict for c in found] == [Verdict.EQUIVALENT, Verdict.NO_DIFFERENCE]
+
+
 def test_three_repeats_prove_nothing_alone_and_it_says_how_many_would() -> None:
     found = one(LOW[:3], HIGH[:3])
     assert found.verdict is Verdict.NO_DIFFERENCE
-    assert found.why == "too few repeats to prove any, 4 a side would do; no repeat of one side lies among the other's"
+    assert found.why == "too few repeats to prove any; 4 a side would do"
+    assert found.provable is None
     assert not could_prove([found])
 
 
-def test_many_cells_of_three_repeats_prove_together_what_none_can_alone() -> None:
-    pairs = [Pair(f"cell {n}", "received_pps", tuple(v * n for v in HIGH[:3]), tuple(v * n for v in LOW[:3])) for n in range(1, 6)]
-    found = compare(pairs)
-    assert {c.verdict for c in found} == {Verdict.NO_DIFFERENCE}
-    overall = together(found)
+def test_many_cells_of_the_same_blocks_are_no_more_witnesses_than_there_are_blocks() -> None:
+    def pairs(repeats: int) -> list[Pair]:
+        scaled = [(tuple(v * n for v in HIGH[:repeats]), tuple(v * n for v in LOW[:repeats])) for n in range(1, 6)]
+        return [Pair(f"cell {n}", "received_pps", *both) for n, both in enumerate(scaled)]
+
+    three = together(compare(pairs(3)))
+    assert three is not None and three.verdict is Verdict.NO_DIFFERENCE and three.p == pytest.approx(0.1)
+    overall = together(compare(pairs(6)))
     assert overall is not None
-    assert (overall.words, overall.cells) == ("slower", 5)
-    assert overall.p == pytest.approx(2 / 20**5)  # all five cells apart, of 20 ways each
-    assert overall.ratio == pytest.approx(101 / 201, rel=0.01)
-    assert could_prove(found)
+    assert (overall.words, overall.cells, overall.blocks) == ("slower", 5, (6, 6))
+    assert overall.p == pytest.approx(2 / 924), "six blocks apart from six"
+    assert overall.ratio == pytest.approx(102.5 / 202.5, rel=0.01)
 
 
 def test_cells_of_which_less_is_better_count_the_other_way_round() -> None:
@@ -71,7 +133,7 @@ def test_cells_of_which_less_is_better_count_the_other_way_round() -> None:
 
 def test_one_of_twenty_cells_at_five_percent_is_no_news() -> None:
     nothing = Pair("cell", "received_pps", LOW, (100.5, 101.5, 102.5, 103.5, 104.5, 99.5))
-    seeming = Pair("seems", "received_pps", (1.0, 2.0, 3.0, 4.0, 5.0), (4.5, 6.0, 7.0, 8.0, 9.0))
+    seeming = Pair("seems", "received_pps", (1.0, 2.0, 3.0, 4.0), (6.5, 6.0, 7.0, 8.0))
     assert compare([seeming])[0].verdict is Verdict.BETTER
     assert compare([seeming, *[nothing] * 19])[0].verdict is Verdict.NO_DIFFERENCE
 
@@ -79,14 +141,16 @@ def test_one_of_twenty_cells_at_five_percent_is_no_news() -> None:
 def test_zero_baselines_have_no_ratio_but_a_verdict() -> None:
     found = one((0.0,) * 6, (0.1, 0.2, 0.1, 0.3, 0.2, 0.1), "loss_ratio")
     assert (found.ratio, found.words) == (None, "worse")
+    assert "6 of 12 values are not above zero, so there is no ratio" in found.flags
     assert one((0.0,) * 6, (0.0,) * 6, "loss_ratio").words == "no difference proven"
 
 
-def test_what_is_no_number_is_left_out() -> None:
+def test_what_is_no_number_is_left_out_and_named() -> None:
     found = one((nan, 1.0, inf, 2.0), (nan,))
     assert found.verdict is Verdict.MISSING
     assert found.why == "the second has no value"
     assert found.first is not None and found.first.n == 2
+    assert one((nan, *LOW), HIGH).flags[0] == "1 values are no finite numbers and were left out"
     assert one((), ()).why == "the first and the second has no value"
 
 
@@ -102,12 +166,14 @@ def test_flags_of_either_side_are_told() -> None:
 def test_a_margin_that_is_none_is_refused(margin: float) -> None:
     with pytest.raises(ValueError, match="margin"):
         one(LOW, HIGH, margin=margin)
+    with pytest.raises(ValueError, match="least"):
+        one(LOW, HIGH, least=-1.0)
 
 
 @given(st.lists(st.tuples(st.lists(st.floats(0, 1e9), max_size=8), st.lists(st.floats(0, 1e9), max_size=8)), max_size=6))
 def test_any_repeats_have_a_verdict_and_turned_round_the_opposite_one(cells: list[tuple[list[float], list[float]]]) -> None:
-    there = compare([Pair("c", "received_pps", tuple(a), tuple(b)) for a, b in cells])
-    back = compare([Pair("c", "received_pps", tuple(b), tuple(a)) for a, b in cells])
+    there = compare([Pair("c", "received_pps", tuple(a), tuple(b)) for a, b in cells], least=0.0)
+    back = compare([Pair("c", "received_pps", tuple(b), tuple(a)) for a, b in cells], least=0.0)
     opposite = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}
     assert [opposite.get(c.verdict, c.verdict) for c in there] == [c.verdict for c in back]
 

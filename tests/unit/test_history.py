@@ -87,7 +87,7 @@ def test_levels_part_the_runs_and_do_not_depend_on_the_unit(values: list[float],
 
 
 def rows(medians: list[float], figure: str = "received_pps") -> list[Found]:
-    return [Found(f"run-{n:02d}", "nat", {"mode": "nat"}, "sweep", "a", "64", figure, m) for n, m in enumerate(medians)]
+    return [Found(f"run-{n:02d}", "nat", {"mode": "nat"}, "sweep", "a", "a", "64", figure, m) for n, m in enumerate(medians)]
 
 
 def test_words_say_which_way_is_better() -> None:

@@ -1,50 +1,37 @@
-"""Two sets of repeats of the same figure, and what may be said of them in a word.
+"""Two sets of measurements of the same figure, and what may be said of them in a word.
 
-Over all pairs that are compared at once, p is adjusted (Holm): among twenty cells one at 5 % is no news. What all cells together say is
-tested apart, since many cells of few repeats can prove what no single one can. "Equivalent" needs a margin that was given before anybody
-looked, and an interval of the ratio that lies wholly inside it; the interval is the 95 % one, stricter than two one-sided tests at 5 %.
+Within one run, and between two runs that took turns, the blocks of the plan are the unit: ranks of the repeats (Mann-Whitney), tested
+against the least change that counts. With several runs a side the run is the unit (dutlab.analysis.runs). Over all pairs that are compared
+at once, p is adjusted (Holm). "Equivalent" needs a margin that was given before anybody looked, and an interval of the ratio that lies
+wholly inside it; of two single runs that interval is widened by what runs of one box may lie apart.
 """
 
 from __future__ import annotations
 
-import enum
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import exp, isfinite, log, prod
+from math import isfinite
 
+from dutlab.analysis.design import Design
 from dutlab.analysis.flags import Flags, flags_of
-from dutlab.analysis.rank import RankTest, holm, mann_whitney, p_words, repeats_needed, stratified_p
+from dutlab.analysis.power import provable, spread_of
+from dutlab.analysis.rank import RankTest, holm, mann_whitney, p_words, repeats_needed
 from dutlab.analysis.ratio import Ratio, ratio_of
-from dutlab.analysis.statistics import Summary, summarise
+from dutlab.analysis.runs import FEWEST as FEWEST_RUNS
+from dutlab.analysis.runs import RunLevels, levels_of
+from dutlab.analysis.statistics import Interval, summarise
+from dutlab.analysis.verdict import Verdict, is_speed, less_is_better, main_figures, side_words
+
+__all__ = ["LEVEL", "Comparison", "Level", "Pair", "Verdict", "compare", "could_prove", "less_is_better", "main_figures"]
 
 LEVEL = 0.05
-_MAIN = (
-    re.compile(r"goodput_bps"),
-    re.compile(r"\w+_lower_pps|max_ok_pps|throughput_pps"),
-    re.compile(r"received_pps"),
-    re.compile(r"max_received_pps"),
-    re.compile(r"\w+_iops"),
-    re.compile(r"rtt_p50_ns"),
-    re.compile(r"duration_s"),
-)
-"""What a cell is judged by: the first of these that it has."""
-_LESS_IS_BETTER = ("latency_", "pdv_", "ipdv_", "loss_", "refused_", "retransmits", "lost_", "watts", "jitter_", "rtt_", "duration_")
-
-
-class Verdict(enum.Enum):
-    """What may be said. `better` of a figure of which less is better means less of it."""
-
-    BETTER = "better"
-    WORSE = "worse"
-    EQUIVALENT = "equivalent"
-    NO_DIFFERENCE = "no difference proven"
-    MISSING = "not comparable"
+Margin = Callable[["Pair"], float | None]
+"""The margin of one pair, as a share; None asks for no equivalence."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Repeats of one cell on both sides, in the order of time."""
+    """One figure of one cell on both sides, in the order of time: of each repeat, or with several runs a side of each run."""
 
     label: str
     """The cell in words: `nat · sweep 64 · link a`."""
@@ -52,6 +39,23 @@ class Pair:
     """With unit suffix."""
     first: tuple[float, ...]
     second: tuple[float, ...]
+    design: Design = Design.IN_TURN
+    first_at: tuple[int, ...] = ()
+    second_at: tuple[int, ...] = ()
+    """The block of each value; with several runs a side its run's place in time among all of them. Empty: 1, 2, 3 and so on."""
+    whole: bool = True
+    """All links and directions of the cell together, not one of several."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """What is shown of one side."""
+
+    value: float
+    """The median over repeats; with several runs a side the geometric mean over the medians of the runs."""
+    n: int
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -64,126 +68,75 @@ class Comparison:
     """The verdict as a phrase, with its margin where it has one: `faster`, `equivalent within ±2 %`."""
     why: str
     """What the verdict rests on, or what is missing for another, in a sentence."""
-    first: Summary | None
-    second: Summary | None
+    first: Level | None
+    second: Level | None
     ratio: Ratio | None
-    """None where there is none: a side is empty, or values are not above zero."""
+    """Of the two levels; None where there is none: a side is empty, or values are not above zero."""
+    p: float | None
+    """Two-sided, of a change beyond the least that counts, adjusted for all comparisons."""
     test: RankTest | None
-    p_adjusted: float | None
+    """Of the values as they are; None with several runs a side."""
+    least: float
+    """The least relative change that counts here."""
+    provable: float | None
+    """The smallest relative change that these values would have proven four times in five; None for none, or where it is not known."""
     flags: tuple[str, ...] = ()
     """What the repeats of either side look like."""
 
 
-def compare(pairs: Sequence[Pair], *, margin: float | None = None) -> tuple[Comparison, ...]:
-    """Each pair's comparison, in their order. `margin` is relative: 0.02 asks whether the sides are equivalent within ±2 %.
+def compare(pairs: Sequence[Pair], *, margin: float | Margin | None = None, least: float | None = None) -> tuple[Comparison, ...]:
+    """Each pair's comparison, in their order.
 
-    Values that are no finite numbers are left out, and the comparison says so. Raises ValueError for a margin that is none.
+    `margin` 0.02 asks whether the sides are equivalent within ±2 %; `least` replaces that of the design.
+    Values that are no finite numbers are left out, and the comparison says so. Raises ValueError for a margin or a
+    least change that is none.
     """
-    if margin is not None and not 0 < margin < 1:
-        raise ValueError(f"a margin lies between 0 % and 100 %, not at {margin:.0%}")
-    clean = [Pair(p.label, p.figure, _finite(p.first), _finite(p.second)) for p in pairs]
-    tests = [mann_whitney(p.first, p.second) if p.first and p.second else None for p in clean]
-    adjusted = iter(holm([t.p for t in tests if t]))
+    if least is not None and not 0 <= least < 1:
+        raise ValueError(f"a least change lies between 0 % and 100 %, not at {least:.0%}")
+    margins = [margin(p) if callable(margin) else margin for p in pairs]
+    if bad := [m for m in margins if m is not None and not 0 < m < 1]:
+        raise ValueError(f"a margin lies between 0 % and 100 %, not at {bad[0]:.0%}")
+    found = [_Measured.of(p, p.design.least if least is None else least) for p in pairs]
+    adjusted = iter(holm([m.p for m in found if m.p is not None]))
+    tests = sum(m.p is not None for m in found)
     return tuple(
-        _compared(p, test, next(adjusted), margin, sum(t is not None for t in tests)) if test else _missing(p)
-        for p, test in zip(clean, tests, strict=True)
+        _missing(m) if m.p is None else _compared(m, next(adjusted), of_pair, tests) for m, of_pair in zip(found, margins, strict=True)
     )
 
 
-@dataclass(frozen=True)
-class Together:
-    """What all cells say at once."""
-
-    verdict: Verdict
-    words: str
-    ratio: float
-    """Geometric mean of the cells' ratios."""
-    p: float
-    cells: int
-
-
-def together(found: Sequence[Comparison]) -> Together | None:
-    """One test over all cells that have a ratio, repeats only ever compared within their own cell; None for fewer than two cells.
-
-    Of several figures of one cell only the first counts: they come from the same trials.
-    Cells of which less is better count the other way round, and the ratio is that of the others turned: above 1 is better.
-    """
-    cells = list({c.pair.label: c for c in reversed(found) if c.ratio and c.test}.values())
-    if len(cells) < 2:  # noqa: PLR2004 - one cell is its own comparison
-        return None
-    sides = [(c.pair.second, c.pair.first) if less_is_better(c.pair.figure) else (c.pair.first, c.pair.second) for c in cells]
-    logs = [(-1 if less_is_better(c.pair.figure) else 1) * log(c.ratio.ratio) for c in cells if c.ratio]
-    ratio, p = exp(sum(logs) / len(logs)), stratified_p(sides)
-    if p > LEVEL:
-        return Together(Verdict.NO_DIFFERENCE, Verdict.NO_DIFFERENCE.value, ratio, p, len(cells))
-    rates = all(_is_speed(c.pair.figure) for c in cells)
-    better = sum((c.test.delta if not less_is_better(c.pair.figure) else -c.test.delta) for c in cells if c.test) > 0
-    return Together(*_side(better=better, speed=rates), ratio, p, len(cells))
-
-
-def less_is_better(figure: str) -> bool:
-    """Of latency, loss, what was refused and power; not of rates."""
-    return figure.startswith(_LESS_IS_BETTER)
-
-
-def main_figures(names: Iterable[str]) -> list[str]:
-    """Of the figures of a cell those that it is judged by; several where a search had several goals."""
-    held = list(dict.fromkeys(names))
-    return next((found for pattern in _MAIN if (found := [n for n in held if pattern.fullmatch(n)])), [])
-
-
 def could_prove(found: Sequence[Comparison]) -> bool:
-    """Whether these comparisons, one by one or together, had repeats enough to prove a difference, however large."""
-    of_all = [c.test.least_p for c in found if c.test]
-    least = list({c.pair.label: c.test.least_p for c in found if c.test}.values())
-    return any(p * len(of_all) <= LEVEL for p in of_all) or (len(least) > 1 and 2 * prod(p / 2 for p in least) <= LEVEL)
+    """Whether any of these comparisons had values enough to prove a difference, however large."""
+    tests = sum(c.p is not None for c in found)
+    return any(_can(c.pair, c.test, tests) for c in found if c.p is not None)
 
 
-def _compared(pair: Pair, test: RankTest, p: float, margin: float | None, cells: int) -> Comparison:
-    first, second, ratio = summarise(pair.first), summarise(pair.second), _ratio(pair)
-    verdict, words = _verdict(pair, test, ratio, p, margin)
-    flags = tuple(f"{side}: {word}" for side, flags in _flags(pair) for word in flags.words)
-    return Comparison(pair, verdict, words, _why(verdict, test, p, cells, ratio), first, second, ratio, test, p, flags)
+@dataclass(frozen=True)
+class _Measured:
+    """One pair with its tests, before p is adjusted for the others."""
 
+    pair: Pair
+    least: float
+    left_out: int
+    first: Level | None
+    second: Level | None
+    ratio: Ratio | None = None
+    runs: RunLevels | None = None
+    test: RankTest | None = None
+    p: float | None = None
 
-def _verdict(pair: Pair, test: RankTest, ratio: Ratio | None, p: float, margin: float | None) -> tuple[Verdict, str]:
-    if margin is not None and ratio is not None and ratio.within(margin):
-        return Verdict.EQUIVALENT, f"equivalent within ±{margin * 100:g} %"
-    if p > LEVEL or test.delta == 0:
-        return Verdict.NO_DIFFERENCE, Verdict.NO_DIFFERENCE.value
-    better = (test.delta > 0) != less_is_better(pair.figure)
-    return _side(better=better, speed=_is_speed(pair.figure))
-
-
-def _side(*, better: bool, speed: bool) -> tuple[Verdict, str]:
-    good, bad = ("faster", "slower") if speed else (Verdict.BETTER.value, Verdict.WORSE.value)
-    return (Verdict.BETTER, good) if better else (Verdict.WORSE, bad)
-
-
-def _is_speed(figure: str) -> bool:
-    return figure.endswith(("_pps", "_bps", "_bps_l1", "_bps_l2", "_ns"))
-
-
-def _why(verdict: Verdict, test: RankTest, p: float, cells: int, ratio: Ratio | None) -> str:
-    among = f" among {cells} comparisons" if cells > 1 else ""
-    if verdict is Verdict.EQUIVALENT:
-        return "the whole 95 % interval of the ratio lies inside the margin"
-    if verdict is not Verdict.NO_DIFFERENCE:
-        return f"{p_words(p)}{among} (Mann-Whitney, Holm), Cliff's delta {test.delta:+.2f}"
-    if test.least_p * cells > LEVEL:
-        apart = "; no repeat of one side lies among the other's" if abs(test.delta) == 1 else ""
-        return f"too few repeats to prove any{among}, {repeats_needed(LEVEL / cells)} a side would do{apart}"
-    if ratio is None:
-        return f"{p_words(p)}{among}; no ratio, because values are not above zero"
-    return f"{p_words(p)}{among} (Mann-Whitney, Holm), Cliff's delta {test.delta:+.2f}"
-
-
-def _missing(pair: Pair) -> Comparison:
-    sides = " and ".join(name for name, values in (("the first", pair.first), ("the second", pair.second)) if not values)
-    return Comparison(
-        pair, Verdict.MISSING, Verdict.MISSING.value, f"{sides} has no value",
-        summarise(pair.first) if pair.first else None, summarise(pair.second) if pair.second else None, None, None, None,
-    )  # fmt: skip
+    @classmethod
+    def of(cls, given: Pair, least: float) -> _Measured:
+        pair = _finite(given)
+        left_out = len(given.first) + len(given.second) - len(pair.first) - len(pair.second)
+        if pair.design is Design.RUNS and (runs := levels_of(pair.first, pair.second, pair.first_at, pair.second_at)) is not None:
+            levels = [Level(v, len(of), min(of), max(of)) for v, of in ((runs.first, pair.first), (runs.second, pair.second))]
+            between = Ratio(runs.ratio, runs.interval, "ratio of geometric means over runs")
+            return cls(pair, least, left_out, levels[0], levels[1], between, runs, None, runs.p(least))
+        first, second = (_level(of) if of else None for of in (pair.first, pair.second))
+        if first is None or second is None:
+            return cls(pair, least, left_out, first, second)
+        p = beyond(pair.first, pair.second, least)
+        return cls(pair, least, left_out, first, second, _ratio(pair), None, mann_whitney(pair.first, pair.second), p)
 
 
 def _ratio(pair: Pair) -> Ratio | None:
@@ -193,9 +146,120 @@ def _ratio(pair: Pair) -> Ratio | None:
         return None
 
 
+def beyond(first: Sequence[float], second: Sequence[float], least: float) -> float:
+    """Two-sided p of a change by more than `least`, by ranks: the first side is moved by that much towards the second beforehand."""
+    up = mann_whitney([v * (1 + least) for v in first], second)
+    down = mann_whitney([v / (1 + least) for v in first], second)
+    return min([t.p for t in (up if up.delta > 0 else None, down if down.delta < 0 else None) if t is not None], default=1.0)
+
+
+def _finite(pair: Pair) -> Pair:
+    sides = []
+    for values, given in ((pair.first, pair.first_at), (pair.second, pair.second_at)):
+        at = given or tuple(range(1, len(values) + 1))
+        kept = [(v, place) for v, place in zip(values, at, strict=True) if isfinite(v)]
+        sides.append((tuple(v for v, _ in kept), tuple(place for _, place in kept)))
+    (first, first_at), (second, second_at) = sides
+    return Pair(pair.label, pair.figure, first, second, pair.design, first_at, second_at, pair.whole)
+
+
+def _level(values: Sequence[float]) -> Level:
+    found = summarise(values)
+    return Level(found.median, found.n, found.low, found.high)
+
+
+def _compared(m: _Measured, p: float, margin: float | None, tests: int) -> Comparison:
+    verdict, words = _verdict(m, p, margin)
+    would = _provable(m, tests)
+    flags = tuple(f"{side}: {word}" for side, of in _flags(m.pair) for word in of.words)
+    if m.left_out:
+        flags = (f"{m.left_out} values are no finite numbers and were left out", *flags)
+    if m.ratio is None and min(*m.pair.first, *m.pair.second) <= 0:
+        zeros = sum(v <= 0 for v in (*m.pair.first, *m.pair.second))
+        flags = (f"{zeros} of {len(m.pair.first) + len(m.pair.second)} values are not above zero, so there is no ratio", *flags)
+    return Comparison(
+        m.pair, verdict, words, _why(m, verdict, p, tests, would, margin), m.first, m.second, m.ratio, p, m.test, m.least, would, flags
+    )
+
+
+def _verdict(m: _Measured, p: float, margin: float | None) -> tuple[Verdict, str]:
+    if margin is not None and m.ratio is not None and _widened(m).within(margin):
+        return Verdict.EQUIVALENT, f"equivalent within ±{margin * 100:g} %"
+    if p > LEVEL or (m.ratio is not None and not _apart(m.ratio)):
+        return Verdict.NO_DIFFERENCE, Verdict.NO_DIFFERENCE.value
+    more = m.ratio.ratio > 1 if m.ratio is not None else m.test is not None and m.test.delta > 0
+    return side_words(better=more != less_is_better(m.pair.figure), speed=is_speed(m.pair.figure))
+
+
+def _apart(ratio: Ratio) -> bool:
+    """The interval of the ratio is known and leaves 1 out."""
+    return ratio.interval is not None and (ratio.interval.low > 1 or ratio.interval.high < 1)
+
+
+def _widened(m: _Measured) -> Ratio:
+    """The ratio with an interval that also holds what the set-up of either side may have done."""
+    assert m.ratio is not None  # noqa: S101 -- the caller looked
+    interval = m.ratio.interval
+    if interval is None or not m.pair.design.one_setup_a_side:
+        return m.ratio
+    by = 1 + m.least
+    return Ratio(m.ratio.ratio, Interval(interval.low / by, interval.high * by, interval.confidence), m.ratio.method)
+
+
+def _why(m: _Measured, verdict: Verdict, p: float, tests: int, would: float | None, margin: float | None) -> str:  # noqa: PLR0917 - all of one verdict
+    among = f" among {tests} comparisons" if tests > 1 else ""
+    if verdict is Verdict.EQUIVALENT:
+        return f"the whole 95 % interval of the ratio{_allowed(m)} lies inside the margin"
+    if verdict is not Verdict.NO_DIFFERENCE:
+        return f"{p_words(p)}{among} for a change beyond {m.least * 100:g} % ({_method(m)})"
+    if not _can(m.pair, m.test, tests):
+        return f"too few {_unit(m.pair)} to prove any{among}; {_needed(m.pair, tests)}"
+    said = f"{p_words(p)}{among} for a change beyond {m.least * 100:g} % ({_method(m)})"
+    if would is not None:
+        said += f"; {would * 100:.2g} % would have been proven four times in five"
+    if margin is not None and m.pair.design.one_setup_a_side and margin <= m.least:
+        said += f"; nor can equivalence within {margin * 100:g} %: runs of one box may lie {m.least * 100:g} % apart"
+    return said
+
+
+def _allowed(m: _Measured) -> str:
+    return f", widened by the {m.least * 100:g} % that two runs of one box may lie apart," if m.pair.design.one_setup_a_side else ""
+
+
+def _method(m: _Measured) -> str:
+    return "t over runs, Holm" if m.runs is not None else "Mann-Whitney, Holm"
+
+
+def _unit(pair: Pair) -> str:
+    return "runs" if pair.design is Design.RUNS else "repeats"
+
+
+def _needed(pair: Pair, tests: int) -> str:
+    if pair.design is Design.RUNS:
+        return f"{FEWEST_RUNS} runs in all would do"
+    return f"{repeats_needed(LEVEL / tests)} a side would do"
+
+
+def _can(pair: Pair, test: RankTest | None, tests: int) -> bool:
+    if pair.design is Design.RUNS and test is None:
+        return True
+    return test is not None and test.least_p * tests <= LEVEL
+
+
+def _provable(m: _Measured, tests: int) -> float | None:
+    if m.runs is not None:
+        return m.runs.provable(m.least, LEVEL / tests)
+    if m.ratio is None:
+        return None
+    return provable(len(m.pair.first), len(m.pair.second), sd=spread_of(m.pair.first, m.pair.second), comparisons=tests, least=m.least)
+
+
+def _missing(m: _Measured) -> Comparison:
+    sides = " and ".join(name for name, level in (("the first", m.first), ("the second", m.second)) if level is None)
+    return Comparison(
+        m.pair, Verdict.MISSING, Verdict.MISSING.value, f"{sides} has no value", m.first, m.second, None, None, None, m.least, None
+    )  # fmt: skip
+
+
 def _flags(pair: Pair) -> list[tuple[str, Flags]]:
     return [("first", flags_of(pair.first)), ("second", flags_of(pair.second))]
-
-
-def _finite(values: Sequence[float]) -> tuple[float, ...]:
-    return tuple(v for v in values if isfinite(v))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dutlab.analysis.rank import u_quantile
+from dutlab.analysis.ratio import reach_of_difference
 from dutlab.analysis.statistics import CONFIDENCE, Interval, median
 
 
@@ -15,11 +15,11 @@ class Cost:
 
     mode: str
     ns: float
-    """Between two packets at the mode's rate."""
+    """Between two packets at the median of the mode's rates."""
     added_ns: float
-    """More than the barest mode's; the median over all pairs of repeats."""
+    """`ns` less that of the barest mode."""
     interval: Interval | None
-    """Of `added_ns`, exact; None below four repeats a side."""
+    """Of `added_ns`, 95 %; None below four repeats a side, and for the barest mode itself."""
     cycles: float | None
     """`added_ns` at the processor's frequency, where that is known."""
 
@@ -36,13 +36,13 @@ def costs(pps: Mapping[str, Sequence[float]], *, barest: str | None = None, hert
     base = max(pps, key=lambda m: median(pps[m])) if barest is None else barest
     if base not in pps:
         raise ValueError(f"there is no mode {base}; there are {', '.join(pps)}")
-    found = [_cost(mode, pps[base], values, hertz) for mode, values in pps.items()]
+    found = [_cost(mode, base, pps, hertz) for mode in pps]
     return tuple(sorted(found, key=lambda c: c.ns))
 
 
-def _cost(mode: str, base: Sequence[float], values: Sequence[float], hertz: float | None) -> Cost:
-    added = sorted(1e9 / v - 1e9 / b for v in values for b in base)
-    k, outside = u_quantile(len(base), len(values), (1 - CONFIDENCE) / 2)
-    interval = Interval(added[k - 1], added[len(added) - k], 1 - 2 * outside) if k else None
-    middle = median(added)
-    return Cost(mode, 1e9 / median(values), middle, interval, None if hertz is None else middle * hertz / 1e9)
+def _cost(mode: str, base: str, pps: Mapping[str, Sequence[float]], hertz: float | None) -> Cost:
+    ns, base_ns = 1e9 / median(pps[mode]), 1e9 / median(pps[base])
+    added = ns - base_ns
+    away = None if mode == base else reach_of_difference([1e9 / v for v in pps[base]], [1e9 / v for v in pps[mode]], base_ns, ns)
+    interval = None if away is None else Interval(added - away[0], added + away[1], CONFIDENCE)
+    return Cost(mode, ns, added, interval, None if hertz is None else added * hertz / 1e9)

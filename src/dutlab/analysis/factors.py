@@ -1,48 +1,76 @@
 """What each factor does, from cells as they are: full, fractional or made by hand, with cells missing.
 
-An effect is read off pairs of cells that differ in one factor alone, as the ratio of their values: everything else, also what is slow to
-change and so was done in blocks, is the same on both sides. Of the ratios stand the geometric mean and, from six pairs on, the exact 95 %
-interval of their median, below that their range. An interaction is the ratio of two such ratios. Factors that were only ever changed
-together are one effect, and are named as such: no arithmetic can part them.
+An effect is a ratio: of the cells' medians, put together with the weights of dutlab.analysis.contrasts. How sure it is follows from the
+blocks of the run: the same weights over the values of each block give one answer a block, and blocks are independent whatever hangs
+together inside one (t over blocks, the standard error of a mean times that of a median). Without three whole blocks it follows from what
+the cells leave over beyond main effects and two-factor interactions (least squares on the logarithms). Holm's correction spans every
+effect and interaction; only what is proven becomes a sentence about how factors depend on one another.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations, pairwise
-from math import exp, fsum, isfinite, log
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+from math import exp, isfinite, log, sqrt
+from statistics import stdev
 
-from dutlab.analysis.statistics import Summary, median, summarise
+from dutlab.analysis.contrasts import Design, Group, Levels, Weights, changes, groups_of
+from dutlab.analysis.rank import holm
+from dutlab.analysis.statistics import CONFIDENCE, Interval, median
 
 _NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,15})?")
-DEPENDS = 1.05
-"""Interactions of at least this ratio, or its inverse, are put into words."""
+LEVEL = 0.05
+FEWEST_BLOCKS = 3
+_MEDIAN = {3: 1.160, 4: 1.092, 5: 1.198, 6: 1.135, 7: 1.214, 8: 1.160, 9: 1.223, 10: 1.176}
+"""Standard error of the median of so many normal values over that of their mean (H. A. David, Order Statistics, section 2)."""
+_MEDIAN_OF_MORE = 1.2533
+"""Of very many: the root of half π."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One combination of levels with its repeats."""
+    """One combination of levels with its repeats, and the block of each of them."""
 
     levels: Mapping[str, str]
     values: tuple[float, ...]
+    blocks: tuple[int, ...] = ()
+    """Empty: 1, 2, 3 and so on."""
+
+
+@dataclass(frozen=True)
+class Sureness:
+    """How sure a ratio is."""
+
+    interval: Interval | None
+    """95 %, of this ratio alone; None where nothing tells it."""
+    p: float | None
+    """Two-sided, adjusted for everything that the analysis tests (Holm)."""
+
+    @property
+    def proven(self) -> bool:
+        """Chance alone would show it in fewer than one of twenty such analyses."""
+        return self.p is not None and self.p <= LEVEL
 
 
 @dataclass(frozen=True)
 class Effect:
     """A change of level of one factor, or of several that were only ever changed together."""
 
-    factors: tuple[str, ...]
-    before: tuple[str, ...]
-    after: tuple[str, ...]
+    factors: Group
+    before: Levels
+    after: Levels
     """Levels of each of the factors."""
     ratio: float
-    """Geometric mean over pairs."""
-    over: Summary
-    """The ratios of single pairs."""
-    only_at: tuple[str, ...]
+    sure: Sureness
+    pairs: int
+    """Pairs of cells that differ in nothing else; 0 where the model of least squares told it."""
+    only_at: tuple[str, ...] = ()
     """`mtu 9000`: levels of other factors that all pairs share, although the design has others."""
+    mixed_with: tuple[str, ...] = ()
+    """Interactions that it cannot be told from: `a × b`."""
 
     @property
     def name(self) -> str:
@@ -52,12 +80,15 @@ class Effect:
 
 @dataclass(frozen=True)
 class Interaction:
-    """How far one effect depends on another factor: its ratio at the other's second level over that at the first."""
+    """How far one effect depends on another factor: its ratio after a change of the other over that before it."""
 
     effect: str
+    change: tuple[Levels, Levels]
     by: str
+    at: tuple[Levels, Levels]
+    """The levels of the other factor, before and after."""
     ratio: float
-    over: Summary
+    sure: Sureness
 
 
 @dataclass(frozen=True)
@@ -66,147 +97,218 @@ class Analysis:
 
     effects: tuple[Effect, ...]
     interactions: tuple[Interaction, ...]
-    together: tuple[tuple[str, ...], ...]
+    together: tuple[Group, ...]
     """Groups of factors that were only ever changed together."""
     unseparated: tuple[str, ...]
-    """Sentences on factors without a pair of cells that differ in them alone."""
+    """Sentences on effects and interactions that no arithmetic can tell apart."""
     constant: tuple[str, ...]
     """Factors with one level only."""
+    left_out: tuple[str, ...]
+    """Sentences on cells without a ratio: those with values that are not above zero."""
+    rests_on: str
+    """What intervals and p come from, in words; why there are none."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """One for each effect, then what cannot be told."""
-        out = [_sentence(e, [i for i in self.interactions if i.effect == e.name]) for e in self.effects]
+        """One for each effect, then what cannot be told, then what was left out."""
+        out = [_sentence(e, [i for i in self.interactions if i.effect == e.name and i.change == (e.before, e.after)]) for e in self.effects]
         out += [f"{' and '.join(group)} were only changed together: which of them does it cannot be told" for group in self.together]
-        return (*out, *self.unseparated)
+        return (*out, *self.unseparated, *self.left_out)
 
 
 def analyse(cells: Sequence[Cell]) -> Analysis:
     """Effects of every factor over `cells`. Raises ValueError without two usable cells, or where one stands twice."""
-    usable = [Cell(c.levels, kept) for c in cells if (kept := tuple(v for v in c.values if isfinite(v) and v > 0))]
+    usable, left_out = _usable(cells)
     if len(usable) < 2:  # noqa: PLR2004 - one cell has nothing beside it
-        raise ValueError("effects need at least two cells with values above zero")
+        raise ValueError("; ".join(["effects need at least two cells with values above zero", *left_out]))
     factors = list(dict.fromkeys(name for c in usable for name in c.levels))
     if ragged := [f for f in factors if any(f not in c.levels for c in usable)]:
         raise ValueError(f"every cell needs a level of each factor; some have none of {', '.join(ragged)}")
-    levels = {f: list(dict.fromkeys(c.levels[f] for c in usable)) for f in factors}
-    varied = [f for f in factors if len(levels[f]) > 1]
-    groups = _groups(usable, varied)
-    value = {_key(c, varied): median(c.values) for c in usable}
-    if len(value) < len(usable):
+    varied = [f for f in factors if len({c.levels[f] for c in usable}) > 1]
+    groups = groups_of([c.levels for c in usable], varied)
+    design = Design(groups, tuple(tuple(tuple(c.levels[f] for f in g) for g in groups) for c in usable))
+    if len(set(design.cells)) < len(usable):
         raise ValueError("two cells have the same levels; put their values together as repeats")
-    made = {group: _pairs(value, varied, group, levels) for group in groups}
-    effects = [_effect(varied, group, *change, ratios, levels) for group in groups for change, ratios in made[group].items()]
+    data = _Data(usable, design)
+    effects, unseparated = _effects(data)
+    interactions = list(_interactions(data))
+    tested: list[Effect | Interaction] = [*effects, *interactions]
+    adjusted = iter(holm([of.sure.p for of in tested if of.sure.p is not None]))
     return Analysis(
-        effects=tuple(effects),
-        interactions=tuple(i for a, b in combinations(groups, 2) for i in _interactions(varied, made, a, b)),
+        effects=tuple(replace(e, sure=_adjusted(e.sure, adjusted)) for e in effects),
+        interactions=tuple(replace(i, sure=_adjusted(i.sure, adjusted)) for i in interactions),
         together=tuple(g for g in groups if len(g) > 1),
-        unseparated=tuple(_unseparated(g, usable, varied) for g in groups if not made[g]),
+        unseparated=(*unseparated, *(f"{_product(design, a)} cannot be told from {_product(design, b)}" for a, b in design.confused())),
         constant=tuple(f for f in factors if f not in varied),
+        left_out=left_out,
+        rests_on=data.rests_on,
     )
 
 
-_Key = tuple[str, ...]
-_Change = tuple[_Key, _Key]
-_Ratios = dict[_Key, float]
-"""Levels of all other factors → ratio."""
+@dataclass(frozen=True)
+class _Data:
+    """The cells with what their values say of any weights."""
+
+    cells: Sequence[Cell]
+    design: Design
+
+    @cached_property
+    def logs(self) -> list[float]:
+        return [log(median(c.values)) for c in self.cells]
+
+    @cached_property
+    def by_block(self) -> dict[int, dict[int, float]]:
+        """Block → place of the cell → logarithm of its value there."""
+        out: dict[int, dict[int, float]] = {}
+        for n, cell in enumerate(self.cells):
+            for block, value in zip(cell.blocks or range(1, len(cell.values) + 1), cell.values, strict=True):
+                out.setdefault(block, {})[n] = log(value)
+        return out
+
+    @cached_property
+    def residual(self) -> tuple[float, int, str]:
+        """Variance of a cell's logarithm beyond the model, its degrees of freedom, and the model in words."""
+        import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
+
+        both = (self.design.model, "main effects and interactions"), (self.design.mains, "main effects, interactions taken for noise,")
+        for model, words in both:
+            freedom = len(self.cells) - int(np.linalg.matrix_rank(model))
+            if freedom >= 2:  # noqa: PLR2004 - one tells next to nothing
+                left = np.array(self.logs) - model @ (np.linalg.pinv(model) @ np.array(self.logs))
+                return float(left @ left) / freedom, freedom, words
+        return 0.0, 0, ""
+
+    @cached_property
+    def whole_blocks(self) -> list[int]:
+        return [block for block, of in self.by_block.items() if len(of) == len(self.cells)]
+
+    @property
+    def rests_on(self) -> str:
+        if len(self.by_block) >= FEWEST_BLOCKS and len(self.whole_blocks) >= FEWEST_BLOCKS:
+            return f"intervals: t over {len(self.whole_blocks)} blocks of repeats; p: Holm over all effects and interactions"
+        _, freedom, words = self.residual
+        if freedom:
+            left = f"intervals: t with the {freedom} degrees of freedom that least squares of {words} on the logarithms leaves"
+            return f"{left}; p: Holm over all effects and interactions"
+        return f"no intervals: they need {FEWEST_BLOCKS} repeats of each cell, or at least two cells more than there are effects"
+
+    def ratio(self, weights: Weights) -> tuple[float, Sureness]:
+        """The ratio that `weights` make of the cells, and how sure it is; its p is not adjusted yet."""
+        from scipy.stats import t  # noqa: PLC0415 - 1 s that only this needs
+
+        value = sum(w * y for w, y in zip(weights.of, self.logs, strict=True))
+        error, freedom = self._error(weights)
+        if not freedom:
+            return exp(value), Sureness(None, None)
+        half = float(t.isf((1 - CONFIDENCE) / 2, freedom)) * error
+        p = float(2 * t.sf(abs(value) / error, freedom)) if error > 0 else float(abs(value) < 1e-12)  # noqa: PLR2004 - rounding
+        return exp(value), Sureness(Interval(exp(value - half), exp(value + half), CONFIDENCE), p)
+
+    def _error(self, weights: Weights) -> tuple[float, int]:
+        """Standard error of the logarithm, and degrees of freedom; 0 where nothing tells it."""
+        whole = [of for of in self.by_block.values() if all(n in of for n in weights.used)]
+        if len(whole) >= FEWEST_BLOCKS:
+            found = [sum(weights.of[n] * of[n] for n in weights.used) for of in whole]
+            return stdev(found) / sqrt(len(found)) * _MEDIAN.get(len(found), _MEDIAN_OF_MORE), len(found) - 1
+        variance, freedom, _ = self.residual
+        return sqrt(variance * sum(w * w for w in weights.of)), freedom
 
 
-def _key(cell: Cell, factors: Sequence[str]) -> _Key:
-    return tuple(cell.levels[f] for f in factors)
+def _usable(cells: Sequence[Cell]) -> tuple[list[Cell], tuple[str, ...]]:
+    """Cells whose values have logarithms, and a sentence on each of the others: zeros are results, and a ratio would hide them."""
+    usable, left_out = [], []
+    for cell in cells:
+        zeros, bad = sum(v <= 0 for v in cell.values), sum(not isfinite(v) for v in cell.values)
+        if cell.values and not zeros and not bad:
+            usable.append(cell)
+            continue
+        name = ", ".join(f"{factor} {level}" for factor, level in cell.levels.items())
+        why = (
+            f"{zeros} of {len(cell.values)} values are not above zero"
+            if zeros
+            else f"{bad} of {len(cell.values)} values are no finite numbers"
+        )
+        left_out.append(f"left out, since it has no ratio: {name} ({why if cell.values else 'no values'})")
+    return usable, tuple(left_out)
 
 
-def _groups(cells: Sequence[Cell], factors: Sequence[str]) -> list[tuple[str, ...]]:
-    """Factors whose levels always go together, as one."""
-    groups: list[list[str]] = []
-    for factor in factors:
-        for group in groups:
-            both = {(c.levels[group[0]], c.levels[factor]) for c in cells}
-            if len(both) == len({a for a, _ in both}) == len({b for _, b in both}):
-                group.append(factor)
-                break
-        else:
-            groups.append([factor])
-    return [tuple(g) for g in groups]
+def _effects(data: _Data) -> tuple[list[Effect], list[str]]:
+    effects, unseparated = [], []
+    for g, group in enumerate(data.design.groups):
+        found, missing = [], []
+        for before, after in _changes(data.design, g):
+            weights, mixed = data.design.pairs(g, before, after), list[tuple[int, int]]()
+            weights = weights or data.design.clear(g, before, after)
+            if weights is None and (weights := data.design.alone(g, before, after)) is not None:
+                mixed = data.design.mixed_with(g, before, after)
+            if weights is None:
+                missing.append((before, after))
+                continue
+            only = _only_at(data.design, g, weights) if weights.pairs else ()
+            found.append(
+                Effect(group, before, after, *data.ratio(weights), weights.pairs, only, tuple(_product(data.design, m) for m in mixed))
+            )
+        effects += found
+        if missing and not found:
+            unseparated.append(_unseparated(data.design, g))
+    return effects, unseparated
 
 
-def _pairs(
-    value: Mapping[_Key, float], factors: Sequence[str], group: tuple[str, ...], levels: Mapping[str, Sequence[str]]
-) -> dict[_Change, _Ratios]:
-    """(levels before, levels after) → ratios of all pairs of cells that differ in `group` alone.
-
-    Numbers are set against the next smaller one, words against the first that was met.
-    """
-    places = [factors.index(f) for f in group]
-    by_rest: dict[_Key, dict[_Key, float]] = {}
-    for key, v in value.items():
-        rest = tuple(level for n, level in enumerate(key) if n not in places)
-        by_rest.setdefault(rest, {})[tuple(key[n] for n in places)] = v
-    order = sorted({of for found in by_rest.values() for of in found}, key=lambda of: levels[group[0]].index(of[0]))
-    if numeric := all(_NUMBER.fullmatch(of[0]) for of in order):
-        order.sort(key=lambda of: float(of[0]))
-    out: dict[_Change, _Ratios] = {}
-    for before, after in pairwise(order) if numeric else ((order[0], of) for of in order[1:]):
-        if ratios := {rest: found[after] / found[before] for rest, found in by_rest.items() if before in found and after in found}:
-            out[before, after] = ratios
-    return out
+def _interactions(data: _Data) -> Iterator[Interaction]:
+    """Of every change of one group with every change of another, all else equal."""
+    groups = data.design.groups
+    for a, b in combinations(range(len(groups)), 2):
+        for change_a in _changes(data.design, a):
+            for change_b in _changes(data.design, b):
+                if (weights := data.design.quadruples(a, b, change_a, change_b)) is not None:
+                    yield Interaction(" + ".join(groups[a]), change_a, " + ".join(groups[b]), change_b, *data.ratio(weights))
 
 
-def _effect(  # noqa: PLR0917 - all of one change
-    factors: Sequence[str], group: tuple[str, ...], before: _Key, after: _Key, ratios: _Ratios, levels: Mapping[str, Sequence[str]]
-) -> Effect:
-    rest = [f for f in factors if f not in group]
-    only = tuple(
-        f"{f} {next(iter(seen))}" for n, f in enumerate(rest) if len(seen := {key[n] for key in ratios}) == 1 and len(levels[f]) > 1
-    )
-    return Effect(group, before, after, _geometric(list(ratios.values())), summarise(list(ratios.values())), only)
+def _changes(design: Design, group: int) -> list[tuple[Levels, Levels]]:
+    levels = list(dict.fromkeys(cell[group] for cell in design.cells))
+    return changes(levels, numeric=all(_NUMBER.fullmatch(of[0]) for of in levels))
 
 
-def _interactions(
-    factors: Sequence[str], made: Mapping[tuple[str, ...], Mapping[_Change, _Ratios]], a: tuple[str, ...], b: tuple[str, ...]
-) -> list[Interaction]:
-    """Of the first change of `a` by the levels of `b`: ratio of ratios, all else equal."""
-    rest = [f for f in factors if f not in a]
-    places = [rest.index(f) for f in b]
+def _only_at(design: Design, group: int, weights: Weights) -> tuple[str, ...]:
     out = []
-    for ratios in list(made[a].values())[:1]:
-        by_rest: dict[_Key, dict[_Key, float]] = {}
-        for key, ratio in ratios.items():
-            other = tuple(level for n, level in enumerate(key) if n not in places)
-            by_rest.setdefault(other, {})[tuple(key[n] for n in places)] = ratio
-        for before, after in list(made[b])[:1]:
-            found = [of[after] / of[before] for of in by_rest.values() if before in of and after in of]
-            if found:
-                out.append(Interaction(" + ".join(a), f"{' + '.join(b)} {' + '.join(after)}", _geometric(found), summarise(found)))
-    return out
+    for g, factors in enumerate(design.groups):
+        seen = {design.cells[n][g] for n in weights.used}
+        if g != group and len(seen) == 1 and len({cell[g] for cell in design.cells}) > 1:
+            out += [f"{f} {level}" for f, level in zip(factors, next(iter(seen)), strict=True)]
+    return tuple(out)
 
 
-def _unseparated(group: tuple[str, ...], cells: Sequence[Cell], factors: Sequence[str]) -> str:
-    """Why there is no pair: what else changes wherever this does."""
-    name = " + ".join(group)
-    changes = [
-        {f for f in factors if f not in group and a.levels[f] != b.levels[f]}
-        for a, b in combinations(cells, 2)
-        if a.levels[group[0]] != b.levels[group[0]]
+def _unseparated(design: Design, group: int) -> str:
+    """Why there is no effect: what else changes wherever this does."""
+    changed = [
+        {" + ".join(design.groups[g]) for g in range(len(design.groups)) if g != group and a[g] != b[g]}
+        for a, b in combinations(design.cells, 2)
+        if a[group] != b[group]
     ]
-    always = sorted(set.intersection(*changes)) if changes else []
+    always = sorted(set.intersection(*changed)) if changed else []
     with_ = f"{' and '.join(always)} changes too" if always else "something else changes too"
-    return f"{name} cannot be told apart: wherever it changes, {with_}"
+    return f"{' + '.join(design.groups[group])} cannot be told apart: wherever it changes, {with_}"
+
+
+def _product(design: Design, pair: tuple[int, int]) -> str:
+    return " × ".join(" + ".join(design.groups[g]) for g in pair)
+
+
+def _adjusted(sure: Sureness, adjusted: Iterator[float]) -> Sureness:
+    return sure if sure.p is None else replace(sure, p=next(adjusted))
 
 
 def _sentence(effect: Effect, depends: Sequence[Interaction]) -> str:
     after, before = " + ".join(effect.after), " + ".join(effect.before)
-    n, over = effect.over.n, effect.over
-    spread = (
-        f"95 % interval {over.interval.low:.2f} to {over.interval.high:.2f} over {n} pairs of cells" if over.interval else
-        f"{over.low:.2f} to {over.high:.2f} over {n} pairs of cells" if n > 1 else "one pair of cells"
-    )  # fmt: skip
+    cells = f"{effect.pairs} pair{'' if effect.pairs == 1 else 's'} of cells" if effect.pairs else "least squares over all cells"
+    interval = effect.sure.interval
+    spread = f"95 % interval {interval.low:.2f} to {interval.high:.2f}, {cells}" if interval else f"{cells}, no interval"
     text = f"{effect.name} {after} instead of {before}: {effect.ratio:.2f} times ({spread})"
+    if effect.sure.p is not None and not effect.sure.proven:
+        text += ", no effect proven"
     text += f", seen only at {', '.join(effect.only_at)}" if effect.only_at else ""
-    strong = [i for i in depends if not 1 / DEPENDS < i.ratio < DEPENDS]
-    how = [(i.ratio, "more", i.by) if i.ratio > 1 else (1 / i.ratio, "less", i.by) for i in strong]
-    return text + "".join(f"; {times:.2f} times {word} with {by}" for times, word, by in how)
-
-
-def _geometric(values: Sequence[float]) -> float:
-    return exp(fsum(map(log, values)) / len(values))
+    text += f", unless it comes from {' or '.join(effect.mixed_with)}" if effect.mixed_with else ""
+    for i in (i for i in depends if i.sure.proven):
+        times, word = (i.ratio, "more") if i.ratio > 1 else (1 / i.ratio, "less")
+        text += f"; {times:.2f} times {word} with {i.by} {' + '.join(i.at[1])} than with {' + '.join(i.at[0])}"
+    return text

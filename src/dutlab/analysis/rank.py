@@ -46,28 +46,6 @@ def mann_whitney(first: Sequence[float], second: Sequence[float]) -> RankTest:
     return RankTest(u=u, p=_exact_p(first, second) if exact else _normal_p(first, second), least_p=least_p(n, m), delta=2 * u / (n * m) - 1)
 
 
-def stratified_p(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float:
-    """Two-sided p of all strata at once: the sum of their rank sums, each about its middle, against its exact distribution.
-
-    Values are compared within their own stratum only (Ph. van Elteren, 1960, with weights of 1). Strata of more than 20 values a side are
-    thinned to their first 20. Raises ValueError for an empty side.
-    """
-    import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
-
-    ways, middle, sum_ = np.ones(1), 0, 0
-    for first, second in ((a[:LARGEST_EXACT], b[:LARGEST_EXACT]) for a, b in pairs):
-        if not first or not second:
-            raise ValueError("an empty sample compares with nothing")
-        ranks, of_value = _doubled_ranks(first, second)
-        least = sum(sorted(ranks)[: len(second)])
-        of_stratum = _rank_sums(ranks, len(second))[least:]
-        ways = np.convolve(ways, np.trim_zeros(of_stratum, "b") / of_stratum.sum())
-        middle += len(second) * (len(ranks) + 1) - least
-        sum_ += sum(of_value[v] for v in second) - least
-    reached = ways[np.abs(np.arange(len(ways)) - middle) >= abs(sum_ - middle)].sum()
-    return min(float(reached), 1.0)
-
-
 def least_p(n: int, m: int) -> float:
     """The two-sided p of samples that do not overlap: 2 of all ways to divide n + m values. 3 and 3: 0.1; 4 and 4: 0.029."""
     return min(2 / comb(n + m, n), 1.0)

@@ -1,23 +1,25 @@
-"""How many times one sample is another, with an interval.
+"""How many times one sample is another: the ratio of the medians, and an interval that belongs to it.
 
-From ten values a side on: the ratio of the medians with a bias-corrected and accelerated bootstrap interval (B. Efron, JASA 82, 1987), its
-resampling seeded. Below that: the median of all pairwise ratios (Hodges-Lehmann) with the interval that inverts the exact rank test, which
-exists from four values a side on. Both are of repeats, never of seconds inside a trial.
+Each median has its exact interval of order statistics; both are put together by the method of variance estimates recovery (G. Y. Zou,
+A. Donner, Stat. Med. 27, 2008, equation 4) on the logarithm, the distances scaled from the confidence that each interval really has to
+95 %. From four values a side on it holds the ratio with 95 to 99 % for normal, skewed, heavy-tailed and bimodal values alike
+(tests/bench/statistics.py measures it). The same holds of differences.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
-from typing import Any
+from functools import lru_cache
+from math import comb, exp, hypot, isfinite, log
+from statistics import NormalDist
 
-from dutlab.analysis.rank import u_quantile
 from dutlab.analysis.statistics import CONFIDENCE, Interval, median
 
-FIRST_BOOTSTRAP_N = 10
-RESAMPLES = 9999
-SEED = 20261121
+FEWEST = 4
+"""Values a side for an interval."""
+_FARTHEST = 300.0
+"""As a logarithm: an interval that reaches further says nothing, and no float holds it."""
 
 
 @dataclass(frozen=True)
@@ -27,51 +29,43 @@ class Ratio:
     ratio: float
     interval: Interval | None
     method: str
-    """`ratio of medians, BCa bootstrap` or `median of pairwise ratios, exact`; how the interval was found."""
+    """What the ratio is of and how the interval was found: `ratio of medians, MOVER`."""
 
     def within(self, margin: float) -> bool:
         """The whole interval lies between 1 / (1 + margin) and 1 + margin: equivalent, for a margin that was given beforehand."""
         return self.interval is not None and 1 / (1 + margin) <= self.interval.low and self.interval.high <= 1 + margin
 
 
-def ratio_of(first: Sequence[float], second: Sequence[float], *, confidence: float = CONFIDENCE, seed: int = SEED) -> Ratio:
-    """`second` over `first`. Raises ValueError where there is no ratio: an empty sample, or values that are not above zero."""
+def ratio_of(first: Sequence[float], second: Sequence[float]) -> Ratio:
+    """Median of `second` over that of `first`. Raises ValueError where there is no ratio: an empty sample, or values not above zero."""
     if not first or not second:
         raise ValueError("an empty sample has no ratio")
     if not all(isfinite(v) and v > 0 for v in (*first, *second)):
         raise ValueError("there is no ratio of values that are not above zero")
-    if len({*first}) == 1 and len({*second}) == 1:
-        return _pairwise(first, second, confidence)  # resampling constants finds nothing
-    if min(len(first), len(second)) < FIRST_BOOTSTRAP_N:
-        return _pairwise(first, second, confidence)
-    return _bootstrap(first, second, confidence, seed) or _pairwise(first, second, confidence)
+    ratio = median(second) / median(first)
+    away = reach_of_difference([*map(log, first)], [*map(log, second)], log(median(first)), log(median(second)))
+    interval = None if away is None or max(away) > _FARTHEST else Interval(ratio * exp(-away[0]), ratio * exp(away[1]), CONFIDENCE)
+    return Ratio(ratio, interval, "ratio of medians, MOVER")
 
 
-def _pairwise(first: Sequence[float], second: Sequence[float], confidence: float) -> Ratio:
-    ratios = sorted(b / a for a in first for b in second)
-    k, outside = u_quantile(len(first), len(second), (1 - confidence) / 2)
-    interval = Interval(ratios[k - 1], ratios[len(ratios) - k], 1 - 2 * outside) if k else None
-    return Ratio(median(ratios), interval, "median of pairwise ratios, exact")
-
-
-def _bootstrap(first: Sequence[float], second: Sequence[float], confidence: float, seed: int) -> Ratio | None:
-    """None where the bootstrap degenerates, as with values nearly all equal."""
-    import warnings  # noqa: PLC0415 - with SciPy's
-
-    import numpy as np  # noqa: PLC0415 - SciPy takes 1.8 s to load, which only comparisons of many repeats need
-    from scipy.stats import DegenerateDataWarning, bootstrap  # noqa: PLC0415 - as above
-
-    def statistic(a: Any, b: Any, axis: int) -> Any:  # noqa: ANN401 - arrays, as SciPy passes them
-        return np.median(b, axis=axis) / np.median(a, axis=axis)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DegenerateDataWarning)
-        warnings.simplefilter("ignore", RuntimeWarning)
-        found = bootstrap(
-            (np.asarray(first), np.asarray(second)), statistic, n_resamples=RESAMPLES, vectorized=True, confidence_level=confidence,
-            method="BCa", rng=np.random.default_rng(seed),
-        ).confidence_interval  # fmt: skip
-    if not (isfinite(found.low) and isfinite(found.high)):
+def reach_of_difference(first: Sequence[float], second: Sequence[float], a: float, b: float) -> tuple[float, float] | None:
+    """How far the 95 % interval of b - a reaches below and above it, `a` and `b` being the medians; None below four values a side."""
+    if min(len(first), len(second)) < FEWEST:
         return None
-    interval = Interval(float(found.low), float(found.high), confidence)
-    return Ratio(median(second) / median(first), interval, "ratio of medians, BCa bootstrap")
+    (low_a, high_a), (low_b, high_b) = _reach(first, a), _reach(second, b)
+    return hypot(low_b, high_a), hypot(high_b, low_a)
+
+
+def _reach(values: Sequence[float], middle: float) -> tuple[float, float]:
+    """How far the median's interval reaches below and above it, as of a normal estimate at 95 %."""
+    ordered, (k, scale) = sorted(values), order_scale(len(values))
+    return (middle - ordered[k - 1]) * scale, (ordered[-k] - middle) * scale
+
+
+@lru_cache(maxsize=256)
+def order_scale(n: int) -> tuple[int, float]:
+    """Which order statistics of n values hold the median with 95 % (of few: the outermost), and the factor to a normal estimate's."""
+    k, outside = 1, 2 / 2**n
+    while k < n // 2 and (more := outside + 2 * comb(n, k) / 2**n) <= 1 - CONFIDENCE:
+        k, outside = k + 1, more
+    return k, NormalDist().inv_cdf((1 + CONFIDENCE) / 2) / NormalDist().inv_cdf(1 - outside / 2)

@@ -5,28 +5,36 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TypeVar
 
 import click
 
-from dutlab.analysis.compare import Comparison, Together, Verdict, could_prove, less_is_better
+from dutlab.analysis.compare import LEVEL, Comparison, Pair, could_prove
+from dutlab.analysis.design import Design
 from dutlab.analysis.rank import p_words, repeats_needed
+from dutlab.analysis.together import Together, together_can
+from dutlab.analysis.verdict import Verdict, less_is_better
 from dutlab.cli.quantities import SHARE
 from dutlab.cli.text_table import printable, table
 from dutlab.errors import InputError
 from dutlab.report import write_image
-from dutlab.report.compared import ComparedPair, ComparedRun, compare_modes, compare_runs, open_run
+from dutlab.report.compared import Asked, ComparedPair, ComparedRun, compare_modes, compare_runs, open_run
 from dutlab.report.per import divided, per_of
 from dutlab.report.ratio_rows import compared_plot
 from dutlab.report.words import bit_rate_unit, unit_of
-from dutlab.store.find import newest_like
+from dutlab.store.find import older_like
 
 _T = TypeVar("_T")
 _FIGURE = click.option(
     "--figure", "figures", multiple=True, metavar="NAME", help="Compare this instead, as in latency_p99_ns; again for more."
 )
-_MARGIN = click.option("--margin", type=SHARE, help="Ask whether both are equivalent within this, as in 2%; choose it before you look.")
+_MARGIN = click.option("--margin", "margins", multiple=True, metavar="[CELL=]SHARE",
+                       help="Ask whether both are equivalent within this, as in 2%, or of some cells, as in '*latency*=10%'; choose it "
+                       "before you look.")  # fmt: skip
+_LEAST = click.option("--least", type=SHARE,
+                      help="The smallest change that counts.  [1%; 3% of interleaved runs; 10% of runs one after the other]")  # fmt: skip
 _PLOT = click.option(
     "--plot", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Draw the ratios: FILE.svg or FILE.png."
 )
@@ -37,7 +45,10 @@ _MOST_DIFFERENCES = 30
 @click.command()
 @click.argument("runs", metavar="RUN…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--baseline", metavar="MODE", help="With one RUN: the mode that the others are compared with.  [the first]")
+@click.option("--against", multiple=True, metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False),
+              help="Compare all RUNs together with these, the oldest first; again for more. Each run then counts once.")  # fmt: skip
 @_MARGIN
+@_LEAST
 @_FIGURE
 @click.option("--per", metavar="WHAT[=N,N…]", help="Rates for each watt or euro, as in watt=90,25, a number a run; core reads the facts.")
 @_PLOT
@@ -46,32 +57,38 @@ def compare(
     *,
     runs: tuple[Path, ...],
     baseline: str | None,
-    margin: float | None,
+    against: tuple[Path, ...],
+    margins: tuple[str, ...],
+    least: float | None,
     figures: tuple[str, ...],
     per: str | None,
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare runs with the first of them, cell by cell; or, of a single run, its modes.
+    """Compare runs with the first of them, or with those named by --against, cell by cell; or, of a single run, its modes.
 
     \b
     Example:
       dutlab compare runs/2026-11-21T0801Z-firewall-modes-3f2a runs/2026-11-28T0801Z-firewall-modes-77c0 --margin 2% --plot compared.svg
     """  # noqa: D301
     opened = [open_run(path) for path in runs]
-    if baseline is not None and len(opened) > 1:
+    others = [open_run(path) for path in against]
+    asked = Asked(figures, _margin(margins), least)
+    if baseline is not None and (others or len(opened) > 1):
         raise InputError("--baseline names a mode of a single run", remedy="of several runs the first is the baseline")
-    if per is not None and len(opened) == 1:
-        raise InputError("--per sets boxes against one another; the modes of one run are of the same box", remedy="name two runs")
+    if per is not None and (others or len(opened) == 1):
+        raise InputError("--per sets boxes against one another, a run each", remedy="name two runs, without --against")
     by = None if per is None else per_of(per, opened)
     if by is not None:
         opened = [divided(run, amount) for run, amount in zip(opened, by.amounts, strict=True)]
-    found = _computed(lambda: _all(opened, baseline, figures, margin))
+    found = _computed(lambda: [compare_runs(others, opened, asked)] if others else _all(opened, baseline, asked))
     if plot is not None:
-        write_image(compared_plot(found, margin), plot)
+        write_image(compared_plot(found, _one_margin(margins)), plot)
     if as_json:
         click.echo(
-            json.dumps({"schema_version": 1, "margin": margin, "per": by and asdict(by), "compared": [_plain(p) for p in found]}, indent=1)
+            json.dumps(
+                {"schema_version": 1, "margin": list(margins), "per": by and asdict(by), "compared": [_plain(p) for p in found]}, indent=1
+            )
         )
         return
     if by is not None:
@@ -80,42 +97,57 @@ def compare(
     for pair in found:
         for line in _lines(pair):
             click.echo(line)
-    if len(opened) > 1:
-        click.echo("Repeats of one run share its set-up: what changes from run to run (reboot, cabling, heat) is in no interval here.")
 
 
 @click.command()
-@click.argument("run", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--baseline", required=True, type=click.Path(path_type=Path, exists=True, file_okay=False),
-              help="A run, or a folder of runs: then the newest of the same experiment that is older than RUN.")  # fmt: skip
+@click.argument("run", metavar="RUN…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("--baseline", "baselines", required=True, multiple=True, type=click.Path(path_type=Path, exists=True, file_okay=False),
+              help="A run, again for more; or a folder of runs: those of the same experiment that are older.")  # fmt: skip
+@click.option(
+    "--most", type=click.IntRange(1), default=10, show_default=True, help="At most so many baselines out of a folder, the newest."
+)
 @_MARGIN
-@click.option("--threshold", type=SHARE, help="Fail also where a median is worse by more than this, proven or not.")
+@_LEAST
+@click.option("--threshold", type=SHARE, help="Fail also where a cell is worse by more than this, proven or not.")
 @_FIGURE
 @_JSON
 @click.pass_context
 def check(
-    ctx: click.Context, *, run: Path, baseline: Path, margin: float | None, threshold: float | None, figures: tuple[str, ...], as_json: bool
+    ctx: click.Context,
+    *,
+    run: tuple[Path, ...],
+    baselines: tuple[Path, ...],
+    most: int,
+    margins: tuple[str, ...],
+    least: float | None,
+    threshold: float | None,
+    figures: tuple[str, ...],
+    as_json: bool,
 ) -> None:
-    """Fail (exit 1) when a run is worse than its baseline, or lacks a cell that the baseline has. For CI.
+    """Fail (exit 1) when runs are worse than their baselines, or lack a cell that these have. For CI.
+
+    With four runs or more in all each run counts once, and what changes from run to run is known; with two, one after the other, only a
+    change beyond 10 % counts (--least).
 
     \b
     Example:
       dutlab check runs/2026-11-28T0801Z-firewall-modes-77c0 --baseline runs --margin 2%
     """  # noqa: D301
-    base = newest_like(baseline, run)
-    pair = _computed(lambda: compare_runs(open_run(base), open_run(run), figures=figures, margin=margin))
+    base = [path for where in baselines for path in older_like(where, run[0], most)]
+    asked = Asked(figures, _margin(margins), least)
+    pair = _computed(lambda: compare_runs([open_run(path) for path in base], [open_run(path) for path in run], asked))
     worse = [c for c in pair.comparisons if _fails(c, threshold)]
-    all_worse = _all_worse(pair.together, margin)
-    if not could_prove(pair.comparisons) and threshold is None:
-        least = min((c.test.least_p for c in pair.comparisons if c.test), default=1.0)
+    all_worse = pair.together is not None and pair.together.verdict is Verdict.WORSE
+    if not could_prove(pair.comparisons) and not together_can(pair.comparisons) and threshold is None:
+        needed = repeats_needed(LEVEL / max(len(pair.comparisons), 1))
         raise InputError(
-            f"these runs cannot show that anything is worse: {len(pair.comparisons)} comparisons, and the least p of one is {least:.3f}",
-            remedy=f"repeat each cell {repeats_needed(0.05 / max(len(pair.comparisons), 1))} times, or give --threshold",
+            f"these runs cannot show that anything is worse: {pair.comparisons[0].why}",
+            remedy=f"repeat each cell {needed} times, check several runs, or give --threshold",
         )
     if as_json:
         said = {
             "schema_version": 1,
-            "margin": margin,
+            "margin": list(margins),
             "threshold": threshold,
             "failed": bool(worse or pair.only_first or all_worse),
             **_plain(pair),
@@ -125,14 +157,27 @@ def check(
         for line in _lines(pair):
             click.echo(line)
         overall = "; all cells together are worse" if all_worse else ""
-        click.echo(f"{len(worse)} of {len(pair.comparisons)} cells are worse, {len(pair.only_first)} are missing{overall}")
+        click.echo(f"{len(worse)} of {len(pair.comparisons)} comparisons are worse, {len(pair.only_first)} cells are missing{overall}")
     ctx.exit(1 if worse or pair.only_first or all_worse else 0)
 
 
-def _all(runs: Sequence[ComparedRun], baseline: str | None, figures: Sequence[str], margin: float | None) -> Sequence[ComparedPair]:
+def _margin(given: Sequence[str]) -> Callable[[Pair], float | None]:
+    """The margin of a pair: the last that is given for its cell or figure, as a pattern of the shell, or for all."""
+    parsed = [(pattern or "*", SHARE.convert(share, None, None)) for pattern, _, share in (text.rpartition("=") for text in given)]
+    return lambda pair: next(
+        (share for pattern, share in reversed(parsed) if any(fnmatchcase(name, pattern) for name in (pair.label, pair.figure))), None
+    )
+
+
+def _one_margin(given: Sequence[str]) -> float | None:
+    """The one that a picture can show: that of all cells."""
+    return next((SHARE.convert(text, None, None) for text in reversed(given) if "=" not in text), None)
+
+
+def _all(runs: Sequence[ComparedRun], baseline: str | None, asked: Asked) -> Sequence[ComparedPair]:
     if len(runs) == 1:
-        return compare_modes(runs[0], baseline=baseline, figures=figures, margin=margin)
-    return [compare_runs(runs[0], other, figures=figures, margin=margin) for other in runs[1:]]
+        return compare_modes(runs[0], baseline=baseline, asked=asked)
+    return [compare_runs(runs[:1], [other], asked) for other in runs[1:]]
 
 
 def _fails(c: Comparison, threshold: float | None) -> bool:
@@ -140,13 +185,8 @@ def _fails(c: Comparison, threshold: float | None) -> bool:
         return True
     if threshold is None or c.first is None or c.second is None:
         return False
-    change = c.second.median - c.first.median
-    return (change if less_is_better(c.pair.figure) else -change) > threshold * abs(c.first.median)
-
-
-def _all_worse(found: Together | None, margin: float | None) -> bool:
-    """Proven, and where a margin was given, by more than it."""
-    return found is not None and found.verdict is Verdict.WORSE and (margin is None or found.ratio < 1 / (1 + margin))
+    change = c.second.value - c.first.value
+    return (change if less_is_better(c.pair.figure) else -change) > threshold * abs(c.first.value)
 
 
 def _computed(make: Callable[[], _T]) -> _T:
@@ -161,7 +201,8 @@ def _lines(pair: ComparedPair) -> Iterator[str]:
     rows = [_row(c) for c in pair.comparisons]
     yield from table(("cell", "first", "second", "ratio", "95 % interval", "verdict", "because"), rows, right={1, 2, 3})
     if (all_of := pair.together) is not None:
-        yield f"all {all_of.cells} cells together: {all_of.words}, {all_of.ratio:.4f} times ({p_words(all_of.p)}, rank test within cells)"
+        yield _together(all_of, pair.design)
+    yield _DESIGN[pair.design].format(least=f"{pair.comparisons[0].least * 100:g} %")
     for side, labels in ((pair.first, pair.only_first), (pair.second, pair.only_second)):
         if labels:
             yield f"only in {printable(side)}: {printable('; '.join(labels))}"
@@ -179,10 +220,25 @@ def _lines(pair: ComparedPair) -> Iterator[str]:
     yield ""
 
 
+_DESIGN = {
+    Design.IN_TURN: "Both took turns in one run, so what drifts fell on both alike; changes beyond {least} count.",
+    Design.INTERLEAVED: "Two runs that took turns: what drifts fell on both alike. Two set-ups of one box may still lie {least} apart "
+    "(--least); several runs a side (--against) would tell.",
+    Design.ONE_AFTER_THE_OTHER: "One after the other: what changed meanwhile is in no interval here, so only changes beyond {least} count "
+    "(--least). Compare several runs a side (--against).",
+    Design.RUNS: "Each run counts once; intervals hold what changes from run to run. Changes beyond {least} count.",
+}
+
+
+def _together(of: Together, design: Design) -> str:
+    unit = "runs" if design is Design.RUNS else "blocks"
+    return f"all {of.cells} cells together: {of.words}, {of.ratio:.4f} times ({p_words(of.p)}, {of.blocks[0]} and {of.blocks[1]} {unit})"
+
+
 def _row(c: Comparison) -> tuple[str, ...]:
     sides = [s for s in (c.first, c.second) if s]
-    unit = bit_rate_unit([s.median for s in sides]) if c.pair.figure.endswith("_bps") else unit_of(c.pair.figure)
-    medians = [f"{unit.text(s.median).strip()} (n {s.n})" if s else "none" for s in (c.first, c.second)]
+    unit = bit_rate_unit([s.value for s in sides]) if c.pair.figure.endswith("_bps") else unit_of(c.pair.figure)
+    medians = [f"{unit.text(s.value).strip()} (n {s.n})" if s else "none" for s in (c.first, c.second)]
     ratio = f"{c.ratio.ratio:.4f}" if c.ratio else "none"
     interval = f"{c.ratio.interval.low:.4f} to {c.ratio.interval.high:.4f}" if c.ratio and c.ratio.interval else "none"
     label = c.pair.label if c.pair.figure in {"goodput_bps", "received_pps"} else f"{c.pair.label} · {c.pair.figure}"
@@ -194,10 +250,17 @@ def _plain(pair: ComparedPair) -> dict[str, object]:
     return {
         "first": pair.first,
         "second": pair.second,
-        "comparisons": [{**asdict(c), "verdict": c.verdict.value} for c in pair.comparisons],
+        "design": pair.design.value,
+        "comparisons": [
+            {**asdict(c), "pair": {**asdict(c.pair), "design": c.pair.design.value}, "verdict": c.verdict.value} for c in pair.comparisons
+        ],
         "together": None if pair.together is None else {**asdict(pair.together), "verdict": pair.together.verdict.value},
         "only_first": pair.only_first,
         "only_second": pair.only_second,
         "differences": [asdict(d) for d in pair.differences],
         "faults": pair.faults,
     }
+
+
+def _plain_comparison(c: Comparison) -> dict[str, object]:
+    return {**asdict(c), "pair": {**asdict(c.pair), "design": c.pair.design.value}, "verdict": c.verdict.value}

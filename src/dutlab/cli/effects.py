@@ -10,6 +10,7 @@ import click
 
 from dutlab.analysis.cost import costs
 from dutlab.analysis.factors import analyse
+from dutlab.analysis.rank import p_words
 from dutlab.cli.quantities import AMOUNT
 from dutlab.cli.text_table import printable, table
 from dutlab.errors import InputError
@@ -48,13 +49,16 @@ def effects(*, source: Path, figure: str, plot: Path | None, as_json: bool) -> N
         return
     rows = []
     for e in found.effects:
-        change, spread = f"{' + '.join(e.before)} → {' + '.join(e.after)}", f"{e.over.low:.3f} to {e.over.high:.3f}"
-        rows.append((e.name, change, f"{e.ratio:.3f}", spread, str(e.over.n), ", ".join(e.only_at)))
-    for line in table(("factor", "change", "ratio", "range over pairs", "pairs", "seen only at"), rows, right={2, 4}):
+        change, of = f"{' + '.join(e.before)} → {' + '.join(e.after)}", e.sure
+        interval = f"{of.interval.low:.3f} to {of.interval.high:.3f}" if of.interval else "none"
+        known = "not tested" if of.p is None else p_words(of.p) if of.proven else f"not proven, {p_words(of.p)}"
+        rows.append((e.name, change, f"{e.ratio:.3f}", interval, known, ", ".join([*e.only_at, *(f"or {m}" for m in e.mixed_with)])))
+    for line in table(("factor", "change", "ratio", "95 % interval", "proven", "seen only at"), rows, right={2}):
         click.echo(line)
     click.echo()
     for sentence in found.sentences:
         click.echo(printable(sentence))
+    click.echo(found.rests_on)
 
 
 @click.command()
@@ -69,7 +73,13 @@ def cost(*, run: Path, barest: str | None, hertz: float | None, as_json: bool) -
     Example:
       dutlab cost runs/2026-11-21T0801Z-firewall-modes-3f2a --hertz 2.2G
     """  # noqa: D301
-    by_place = rates_by_mode(open_run(run))
+    by_place, notes = rates_by_mode(open_run(run)), list[str]()
+    for place, rates in by_place.items():
+        for mode in [mode for mode, values in rates.items() if min(values) <= 0]:
+            values = rates.pop(mode)
+            notes.append(
+                f"{mode}, {' '.join(filter(None, place))}: no cost, {sum(v <= 0 for v in values)} of {len(values)} repeats received nothing"
+            )
     try:
         found = {place: costs(rates, barest=barest, hertz=hertz) for place, rates in by_place.items()}
     except ValueError as error:
@@ -77,14 +87,16 @@ def cost(*, run: Path, barest: str | None, hertz: float | None, as_json: bool) -
     ordered = sorted(found.items(), key=lambda item: (item[0][1], size_order(item[0][0])))
     if as_json:
         said = [{"frame_size": size, "links": links, **asdict(c)} for (size, links), of in ordered for c in of]
-        click.echo(json.dumps({"schema_version": 1, "costs": said}, indent=1))
+        click.echo(json.dumps({"schema_version": 1, "costs": said, "left_out": notes}, indent=1))
         return
     rows = [
         (size, links, c.mode, f"{c.ns:.1f}", f"{c.added_ns:+.1f}",
-         f"{c.interval.low:+.1f} to {c.interval.high:+.1f}" if c.interval else "none: fewer than 4 repeats",
+         f"{c.interval.low:+.1f} to {c.interval.high:+.1f}" if c.interval else "" if c.added_ns == 0 else "none: fewer than 4 repeats",
          "" if c.cycles is None else f"{c.cycles:+.0f}")
         for (size, links), of in ordered for c in of
     ]  # fmt: skip
     for line in table(("frame size", "link", "mode", "ns a packet", "added ns", "95 % interval", "cycles"), rows, right={3, 4, 6}):
         click.echo(line)
+    for note in notes:
+        click.echo(printable(note))
     click.echo("Of the whole box, at the rate that came through: where a link or the generator was the limit, a mode costs less than this.")

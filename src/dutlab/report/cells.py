@@ -5,27 +5,40 @@ from __future__ import annotations
 import csv
 import io
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from dutlab.analysis.factors import Cell
 from dutlab.errors import InputError
 from dutlab.report.compared import ComparedRun, mode_order
-from dutlab.store.record import TrialRecord
+from dutlab.store.cell_figures import CellFigures, cells_of, figure_names, name_words
+
+RATE = "received_pps"
+
+DIRECTION = "direction"
+"""The factor that tells the directions of a link apart, where both were driven."""
 
 
 def cells_of_run(run: ComparedRun, figure: str) -> tuple[Cell, ...]:
-    """One cell a combination of factors, links, frame size and whatever else differs; repeats are its values.
+    """One cell a combination of factors, links, direction, frame size and whatever else differs; repeats are its values.
 
     Raises InputError when no trial has the figure.
     """
     found: dict[tuple[tuple[str, str], ...], list[float]] = defaultdict(list)
-    for record in _with(run, figure):
-        cell = record.cell
+    blocks: dict[tuple[tuple[str, str], ...], list[int]] = defaultdict(list)
+    cells = _with(run, figure)
+    directed = any(_directions(c, figure) for c in cells)
+    for of in cells:
+        cell = of.cell
         params = {k: str(v) for k, v in cell.params.items() if v is not None and k != "frame_mix"}
-        levels = {**cell.factors, "workload": cell.workload, "links": cell.link_label, **params}
-        found[tuple(levels.items())].append(record.figures[cell.link_label][figure])
-    return tuple(Cell(dict(levels), tuple(values)) for levels, values in found.items())
+        for name, direction in _directions(of, figure) or [(_whole(of, figure), "forward")]:
+            links = name.removesuffix(".back") if directed and len(cell.links) > 1 else cell.link_label
+            levels = {**cell.factors, "workload": cell.workload, "links": links, **({DIRECTION: direction} if directed else {}), **params}
+            key = tuple(levels.items())
+            readings = of.readings(name, figure)
+            found[key] += [r.value for r in readings]
+            blocks[key] += [r.repeat for r in readings]
+    return tuple(Cell(dict(levels), tuple(values), tuple(blocks[levels])) for levels, values in found.items())
 
 
 def cells_of_table(path: Path, response: str) -> tuple[Cell, ...]:
@@ -55,19 +68,34 @@ def cells_of_table(path: Path, response: str) -> tuple[Cell, ...]:
 
 
 def rates_by_mode(run: ComparedRun) -> dict[tuple[str, str], dict[str, list[float]]]:
-    """(frame size, links) → mode → packets a second of each repeat. Raises InputError when none were measured."""
+    """(frame size, link and direction in words) → mode → packets a second of each repeat. Raises InputError when none were measured."""
     found: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for record in _with(run, "received_pps"):
-        cell = record.cell
-        rate = record.figures[cell.link_label]["received_pps"]
-        if rate > 0:
-            found[str(cell.params.get("frame_size", "")), cell.link_label][cell.mode].append(rate)
+    for of in _with(run, RATE):
+        for name in of.names:
+            if readings := of.readings(name, RATE):
+                place = str(of.cell.params.get("frame_size", "")), name_words(name, of.cell.links)
+                found[place][of.cell.mode] += [r.value for r in readings]
     return found
 
 
-def _with(run: ComparedRun, figure: str) -> Sequence[TrialRecord]:
-    found = [r for r in run.records if r.status == "measured" and figure in r.figures.get(r.cell.link_label, ())]
+def _with(run: ComparedRun, figure: str) -> Sequence[CellFigures]:
+    cells = list(cells_of(run.records).values())
+    found = [c for c in cells if any(figure in c.figures(name) for name in c.names)]
     if not found:
-        names = sorted({name for r in run.records for name in r.figures.get(r.cell.link_label, ())})
-        raise InputError(f"{run.name} has no {figure}", remedy=f"it has {', '.join(names) or 'no figures'}")
-    return sorted(found, key=lambda r: mode_order(run, r.cell.mode))
+        raise InputError(f"{run.name} has no {figure}", remedy=f"it has {', '.join(figure_names(cells)) or 'no figures'}")
+    return sorted(found, key=lambda c: mode_order(run, c.cell.mode))
+
+
+def _directions(of: CellFigures, figure: str) -> list[tuple[str, str]]:
+    """(name, direction) where both directions of a link were driven; empty otherwise."""
+    return list(_both(of, figure)) if any(name.endswith(".back") for name in of.names) else []
+
+
+def _both(of: CellFigures, figure: str) -> Iterator[tuple[str, str]]:
+    for name in of.names:
+        if "+" not in name and figure in of.figures(name):
+            yield name, "backward" if name.endswith(".back") else "forward"
+
+
+def _whole(of: CellFigures, figure: str) -> str:
+    return next(name for name in of.names if figure in of.figures(name))

@@ -1,21 +1,28 @@
-"""From run folders to comparisons: the same cells of two runs, or the modes of one."""
+"""From run folders to comparisons: the same cells of two runs, or of several runs a side, or the modes of one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from dutlab.analysis.compare import Comparison, Pair, Together, compare, main_figures, together
+from dutlab.analysis.compare import Comparison, Margin, Pair, compare, main_figures
+from dutlab.analysis.design import Design, in_turn
 from dutlab.analysis.differences import Difference, differences
+from dutlab.analysis.statistics import median
+from dutlab.analysis.together import Together, together
 from dutlab.errors import InputError
 from dutlab.plan.cell import Cell
-from dutlab.report.groups import GroupKey, key_of
+from dutlab.store.cell_figures import CellFigures, CellKey, cells_of, figure_names, name_words
 from dutlab.store.needed import needed_cells
 from dutlab.store.read import reading
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
+
+FEWEST_RUNS = 4
+"""In all, from which on runs are the unit; below that the newest of a side stands for it."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +38,24 @@ class ComparedRun:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What a comparison asks for."""
+
+    figures: Sequence[str] = ()
+    """Others than the main one of each cell."""
+    margin: float | Margin | None = None
+    """Asks whether both sides are equivalent within it; of all cells, or a function of the pair."""
+    least: float | None = None
+    """The least relative change that counts; None: that of the design."""
+
+
+@dataclass(frozen=True)
 class ComparedPair:
-    """The second against the first."""
+    """The second side against the first."""
 
     first: str
     second: str
+    design: Design
     comparisons: tuple[Comparison, ...]
     together: Together | None
     """What all cells say at once; None where there is one cell only."""
@@ -63,63 +83,78 @@ def _open_run(run: RunFolder) -> ComparedRun:
     return ComparedRun(run.name, tuple(records), {**run.resolved, "hosts": hosts, "tools": tools}, tuple(faults))
 
 
-def compare_runs(first: ComparedRun, second: ComparedRun, *, figures: Sequence[str] = (), margin: float | None = None) -> ComparedPair:
-    """The same cells of two runs. `figures` asks for others than the main one of each cell.
+def compare_runs(first: Sequence[ComparedRun], second: Sequence[ComparedRun], asked: Asked | None = None) -> ComparedPair:
+    """The same cells of two sides, each of one or more runs, the oldest first.
 
-    Raises InputError when no cell is in both, and for a figure that neither has.
+    With four runs or more in all, each run counts once, by the median of its repeats; with fewer the newest of each side is compared.
+    Raises InputError when no cell is in both, when cells have no figure to be compared by, and for a figure that neither has.
     """
-    _insist_on_figures(figures, (first, second))
-    ours, theirs = _by_cell(first.records), _by_cell(second.records)
-    shared = [key for key in ours if key in theirs]
-    found = differences(first.facts, second.facts)
+    asked = asked or Asked()
+    faults = [f for run in (*first, *second) for f in run.faults]
+    if len(first) + len(second) < FEWEST_RUNS and len(first) + len(second) > 2:  # noqa: PLR2004 - one a side is the least
+        faults.append(f"{len(first)} and {len(second)} runs show no spread between runs; the newest of each side is compared")
+        first, second = first[-1:], second[-1:]
+    ours, theirs = ([_cells(run) for run in side] for side in (first, second))
+    _insist_on_figures(asked.figures, [*first, *second])
+    several = len(ours) + len(theirs) > 2  # noqa: PLR2004 - as above
+    here, there = (dict(chain.from_iterable(of.items() for of in side)) for side in (ours, theirs))
+    shared = [key for key in here if key in there]
+    found = differences(first[-1].facts, second[-1].facts)
+    names = [_side_name(side) for side in (first, second)]
     if not shared:
         where = "; ".join(f"{d.path}: {d.first} and {d.second}" for d in found[:5])
         raise InputError(
-            f"{first.name} and {second.name} have no cell in common",
+            f"{names[0]} and {names[1]} have no cell in common",
             remedy=f"compare runs of the same experiment ({where or 'their trials have no result'})",
         )
-    pairs = [p for key in shared for p in _pairs(ours[key], theirs[key], _label(ours[key][0].cell), figures)]
-    comparisons = compare(pairs, margin=margin)
+    if several:
+        design = Design.RUNS
+        order = {at: place for place, at in enumerate(sorted(_begun(of) for of in (*ours, *theirs)))}
+        places = [[order[_begun(of)] for of in side] for side in (ours, theirs)]
+        pairs = [p for key in shared for p in _pairs_of_runs(key, (ours, theirs), places, asked.figures)]
+    else:
+        design = _design(Design.INTERLEAVED, [(here[key], there[key]) for key in shared])
+        pairs = [p for key in shared for p in _pairs(here[key], there[key], design, asked.figures)]
+    _insist_on_pairs(pairs, f"{names[0]} and {names[1]}", [*here.values(), *there.values()])
+    comparisons = compare(pairs, margin=asked.margin, least=asked.least)
     return ComparedPair(
-        first=first.name,
-        second=second.name,
+        first=names[0],
+        second=names[1],
+        design=design,
         comparisons=comparisons,
         together=together(comparisons),
-        only_first=_labels(ours, theirs),
-        only_second=_labels(theirs, ours),
+        only_first=_labels(here, there),
+        only_second=_labels(there, here),
         differences=found,
-        faults=(*first.faults, *second.faults),
+        faults=tuple(faults),
     )
 
 
-def compare_modes(
-    run: ComparedRun, *, baseline: str | None = None, figures: Sequence[str] = (), margin: float | None = None
-) -> tuple[ComparedPair, ...]:
+def compare_modes(run: ComparedRun, *, baseline: str | None = None, asked: Asked | None = None) -> tuple[ComparedPair, ...]:
     """Every other mode of a run against `baseline` (without it: the first that was measured). Holm's correction spans all of them.
 
-    Raises InputError for a baseline or a figure that the run has not, or a single mode.
+    Raises InputError for a baseline or a figure that the run has not, cells without a figure to be compared by, or a single mode.
     """
-    _insist_on_figures(figures, (run,))
+    asked = asked or Asked()
+    _insist_on_figures(asked.figures, (run,))
     modes = list(dict.fromkeys(r.cell.mode for r in sorted(run.records, key=lambda r: mode_order(run, r.cell.mode))))
     base = baseline or (modes[0] if modes else "")
     others = [m for m in modes if m != base]
     if base not in modes or not others:
         raise InputError(f"{run.name} has no two modes to compare{f' with {baseline}' if baseline else ''}",
                          remedy=f"its modes are {', '.join(modes) or 'none'}")  # fmt: skip
-    cells = {m: _by_cell([_without_mode(r) for r in run.records if r.cell.mode == m]) for m in modes}
-    pairs = [
-        (m, p)
-        for m in others
-        for key in cells[base]
-        if key in cells[m]
-        for p in _pairs(cells[base][key], cells[m][key], _label(cells[base][key][0].cell), figures)
-    ]
-    found = compare([p for _, p in pairs], margin=margin)
+    cells = {m: _by_size(cells_of(_without_mode(r) for r in run.records if r.cell.mode == m)) for m in modes}
+    shared = {m: [(cells[base][key], cells[m][key]) for key in cells[base] if key in cells[m]] for m in others}
+    designs = {m: _design(Design.IN_TURN, shared[m]) for m in others}
+    pairs = [(m, p) for m in others for a, b in shared[m] for p in _pairs(a, b, designs[m], asked.figures)]
+    _insist_on_pairs([p for _, p in pairs], run.name, [c for of in cells.values() for c in of.values()])
+    found = compare([p for _, p in pairs], margin=asked.margin, least=asked.least)
     of_mode = {m: tuple(c for c, (of, _) in zip(found, pairs, strict=True) if of == m) for m in others}
     return tuple(
         ComparedPair(
             first=base,
             second=m,
+            design=designs[m],
             comparisons=of_mode[m],
             together=together(of_mode[m]),
             only_first=_labels(cells[base], cells[m]),
@@ -131,48 +166,108 @@ def compare_modes(
     )
 
 
-def _by_cell(records: Sequence[TrialRecord]) -> dict[GroupKey, list[TrialRecord]]:
-    out: dict[GroupKey, list[TrialRecord]] = {}
-    for record in sorted(records, key=lambda r: r.started):
-        if record.status == "measured":
-            out.setdefault(key_of(record.cell), []).append(record)
-    return dict(sorted(out.items(), key=lambda item: _size_first(item[1][0].cell)))
+_Cells = dict[CellKey, CellFigures]
+_NAMED = 2
+"""Runs of a side that are named one by one."""
 
 
-def _pairs(first: Sequence[TrialRecord], second: Sequence[TrialRecord], label: str, figures: Sequence[str]) -> list[Pair]:
-    link = first[0].cell.link_label or next(iter(first[0].figures), "")  # steps have no link
-    wanted = figures or _main_figures([*first, *second], link)
-    pairs = [Pair(label, figure, _values(first, link, figure), _values(second, link, figure)) for figure in wanted]
-    return [p for p in pairs if p.first or p.second]
+def _side_name(side: Sequence[ComparedRun]) -> str:
+    return " and ".join(run.name for run in side) if len(side) <= _NAMED else f"{len(side)} runs up to {side[-1].name}"
+
+
+def _cells(run: ComparedRun) -> _Cells:
+    return _by_size(cells_of(run.records))
+
+
+def _by_size(cells: _Cells) -> _Cells:
+    return dict(sorted(cells.items(), key=lambda item: _size_first(item[1].cell)))
+
+
+def _begun(cells: _Cells) -> tuple[Any, ...]:
+    """When the first trial of a run was started, and something to tell two runs of one moment apart."""
+    return (min((c.records[0].started for c in cells.values()), default=None), id(cells))
+
+
+def _design(turns: Design, cells: Sequence[tuple[CellFigures, CellFigures]]) -> Design:
+    """`turns` where both sides took turns in time."""
+    moments = [([r.started for r in a.records], [r.started for r in b.records]) for a, b in cells]
+    return turns if in_turn(moments) else Design.ONE_AFTER_THE_OTHER
+
+
+def _pairs(first: CellFigures, second: CellFigures, design: Design, figures: Sequence[str]) -> list[Pair]:
+    """Each figure of each direction that either side has."""
+    out = []
+    for name, figure in _compared_by([first, second], figures):
+        a, b = first.readings(name, figure), second.readings(name, figure)
+        out.append(
+            Pair(
+                label=_label(first.cell, name),
+                figure=figure,
+                first=tuple(r.value for r in a),
+                second=tuple(r.value for r in b),
+                design=design,
+                first_at=tuple(r.repeat for r in a),
+                second_at=tuple(r.repeat for r in b),
+                whole=name in {first.names[0], second.names[0]},
+            )
+        )
+    return out
+
+
+def _pairs_of_runs(key: CellKey, sides: Sequence[Sequence[_Cells]], places: Sequence[Sequence[int]], figures: Sequence[str]) -> list[Pair]:
+    """The same, a run being one value: the median of its repeats."""
+    have = [[(of[key], place) for of, place in zip(side, at, strict=True) if key in of] for side, at in zip(sides, places, strict=True)]
+    cells = [cell for side in have for cell, _ in side]
+    out = []
+    for name, figure in _compared_by(cells, figures):
+        values, at = list[tuple[float, ...]](), list[tuple[int, ...]]()
+        for side in have:
+            found = [(median([r.value for r in readings]), place) for cell, place in side if (readings := cell.readings(name, figure))]
+            values.append(tuple(v for v, _ in found))
+            at.append(tuple(place for _, place in found))
+        label, whole = _label(cells[0].cell, name), name == cells[0].names[0]
+        out.append(Pair(label, figure, values[0], values[1], Design.RUNS, at[0], at[1], whole))
+    return out
+
+
+def _compared_by(cells: Sequence[CellFigures], figures: Sequence[str]) -> list[tuple[str, str]]:
+    """(name, figure) of everything that the cells are compared by: what is measured of all together first, then each direction."""
+    names = sorted(dict.fromkeys(name for c in cells for name in c.names), key=lambda name: (-name.count("+"), name))
+    out = []
+    for name in names:
+        have = list(dict.fromkeys(figure for c in cells for figure in c.figures(name)))
+        out += [(name, figure) for figure in (figures or main_figures(have)) if figure in have]
+    return out
 
 
 def _insist_on_figures(figures: Sequence[str], runs: Sequence[ComparedRun]) -> None:
-    known = {name for run in runs for r in run.records for of_link in r.figures.values() for name in of_link}
+    known = figure_names(chain.from_iterable(cells_of(run.records).values() for run in runs))
     if absent := [figure for figure in figures if figure not in known]:
         said = f"{' and '.join(dict.fromkeys(run.name for run in runs))}: no {', '.join(absent)}"
-        raise InputError(said, remedy=f"there are {', '.join(sorted(known)) or 'no figures'}")
+        raise InputError(said, remedy=f"there are {', '.join(known) or 'no figures'}")
 
 
-def _main_figures(records: Sequence[TrialRecord], link: str) -> list[str]:
-    return main_figures(name for r in records for name in r.figures.get(link, ()))
+def _insist_on_pairs(pairs: Sequence[Pair], of: str, cells: Sequence[CellFigures]) -> None:
+    if not pairs:
+        known = figure_names(cells)
+        raise InputError(
+            f"{of}: no cell has a figure that cells are compared by",
+            remedy=f"name one with --figure: {', '.join(known)}" if known else "its trials have no figures",
+        )
 
 
-def _values(records: Sequence[TrialRecord], link: str, figure: str) -> tuple[float, ...]:
-    return tuple(r.figures[link][figure] for r in records if figure in r.figures.get(link, ()))
+def _label(cell: Cell, name: str) -> str:
+    return cell_label(cell.mode, cell.factors, cell.workload, str(cell.params.get("frame_size") or ""), name_words(name, cell.links))
 
 
-def _label(cell: Cell) -> str:
-    return cell_label(cell.mode, cell.factors, cell.workload, str(cell.params.get("frame_size") or ""), cell.link_label)
-
-
-def cell_label(mode: str, factors: Mapping[str, str], workload: str, frame_size: str, links: str) -> str:
-    """`nat · sweep 64 · link a`."""
+def cell_label(mode: str, factors: Mapping[str, str], workload: str, frame_size: str, link: str) -> str:
+    """`nat · sweep 64 · link a`; `link` in the words of `name_words`."""
     varied = [f"{name} {level}" for name, level in factors.items() if name != "mode"]
-    return " · ".join([*([mode] if mode else []), *varied, f"{workload}{f' {frame_size}' if frame_size else ''}", f"link {links}"])
+    return " · ".join([*([mode] if mode else []), *varied, f"{workload}{f' {frame_size}' if frame_size else ''}", link])
 
 
-def _labels(of: Mapping[GroupKey, Sequence[TrialRecord]], without: Mapping[GroupKey, Sequence[TrialRecord]]) -> tuple[str, ...]:
-    return tuple(_label(records[0].cell) for key, records in of.items() if key not in without)
+def _labels(of: _Cells, without: _Cells) -> tuple[str, ...]:
+    return tuple(_label(cell.cell, cell.cell.link_label) for key, cell in of.items() if key not in without)
 
 
 def _without_mode(record: TrialRecord) -> TrialRecord:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dutlab.plan.cell import Cell
+from dutlab.store.cell_figures import CellKey as GroupKey
+from dutlab.store.cell_figures import counts, key_of
 from dutlab.store.record import TrialRecord
-
-GroupKey = tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...], tuple[tuple[str, Any], ...]]
 
 
 @dataclass
@@ -24,8 +24,8 @@ class Group:
 
     @property
     def measured(self) -> list[TrialRecord]:
-        """Those with a result."""
-        return [r for r in self.records if r.status == "measured"]
+        """Those with a result that counts."""
+        return [r for r in self.records if counts(r)]
 
     @property
     def why_missing(self) -> str:
@@ -67,8 +67,3 @@ def labels_of(cells: Iterable[Cell], factors: Mapping[str, Any]) -> dict[GroupKe
 
     ordered = sorted(held, key=place)
     return {key_of(c): " · ".join([c.mode, *(f"{n} {c.factors[n]}" for n in varied if n in c.factors)]) for c in ordered}
-
-
-def key_of(cell: Cell) -> GroupKey:
-    """All of a cell but its repeat."""
-    return (cell.workload, cell.mode, cell.links, tuple(sorted(cell.factors.items())), tuple(sorted(cell.params.items())))

@@ -14,6 +14,7 @@ from dutlab.report.curve import Curve, Line, Moment
 from dutlab.report.curve_plot import curve_plot
 from dutlab.report.plot import Plot
 from dutlab.report.words import bit_rate_unit, unit_of
+from dutlab.store.cell_figures import name_words
 from dutlab.store.index import Found
 
 
@@ -40,7 +41,7 @@ def histories(found: Iterable[Found], figures: Sequence[str] = ()) -> tuple[Cell
     """One a cell and figure; without `figures` those that cells are compared by. Raises InputError when there is none."""
     by_cell: dict[str, dict[str, dict[str, list[float]]]] = {}
     for f in found:
-        label = cell_label(f.mode, f.factors, f.workload, f.frame_size, f.links)
+        label = cell_label(f.mode, f.factors, f.workload, f.frame_size, name_words(f.link, f.links.split("+")))
         by_cell.setdefault(label, {}).setdefault(f.figure, {}).setdefault(f.run, []).append(f.value)
     out = [
         CellHistory(label, name, history([Point(run, tuple(values)) for run, values in of_cell[name].items()]))

@@ -23,7 +23,7 @@ def compared_plot(pairs: Sequence[ComparedPair], margin: float | None) -> Plot:
 
 
 def effects_plot(found: Analysis, figure: str) -> Plot:
-    """A row an effect, with the range of its pairs. Raises InputError without any."""
+    """A row an effect, with its interval. Raises InputError without any."""
     if not found.effects:
         raise InputError("nothing to draw: no two cells differ in one factor alone", remedy="the sentences say what the cells lack")
     return ratio_plot("effects", f"What each factor does to {figure}", [_effect(e, figure) for e in found.effects])
@@ -38,10 +38,9 @@ def _row(c: Comparison, prefix: str) -> RatioRow:
 
 
 def _effect(e: Effect, figure: str) -> RatioRow:
-    """An effect whose pairs all point the same way is coloured."""
-    one_way = e.over.low > 1 or e.over.high < 1
+    """An effect that is proven is coloured."""
     better = (e.ratio > 1) != less_is_better(figure)
-    side: Side = ("better" if better else "worse") if one_way else "neither"
+    side: Side = ("better" if better else "worse") if e.sure.proven else "neither"
+    low, high = (e.sure.interval.low, e.sure.interval.high) if e.sure.interval else (e.ratio, e.ratio)
     label = f"{e.name}: {' + '.join(e.before)} → {' + '.join(e.after)}"
-    words = f"({e.over.n} pair{'' if e.over.n == 1 else 's'})"
-    return RatioRow(label, e.ratio, e.over.low, e.over.high, side, words)
+    return RatioRow(label, e.ratio, low, high, side, "" if e.sure.proven else "not proven")

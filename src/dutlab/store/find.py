@@ -29,19 +29,24 @@ def _is_text(name: str) -> bool:
     return True
 
 
-def newest_like(where: Path, run: Path) -> Path:
-    """`where` itself if it is a run, else the newest run in it that is older than `run` and of the same experiment.
+def older_like(where: Path, run: Path, most: int) -> list[Path]:
+    """`where` itself if it is a run, else the newest `most` runs in it that are older than `run` and of the same experiment, oldest first.
 
     Raises InputError when there is none, StoreError.
     """
     if (where / "plan.json").is_file():
-        return where
+        return [where]
     wanted = RunFolder.open(run)
     experiment = wanted.plan.get("experiment")
+    found: list[Path] = []
     for path in (where / name for name in reversed(run_names(where)) if name < wanted.name):
         try:
             if RunFolder.open(path).plan.get("experiment") == experiment:
-                return path
+                found.append(path)
         except (InputError, StoreError):
             continue  # half-written, or of a newer version: no baseline
-    raise InputError(f"{where}: holds no run of {experiment} older than {wanted.name}", remedy="name a run as the baseline")
+        if len(found) == most:
+            break
+    if not found:
+        raise InputError(f"{where}: holds no run of {experiment} older than {wanted.name}", remedy="name a run as the baseline")
+    return found[::-1]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dutlab.errors import InputError, StoreError
+from dutlab.store.cell_figures import counts
 from dutlab.store.find import run_names
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.needed import needed_cells
@@ -23,7 +24,7 @@ from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import NewerRun, RunFolder
 
 INDEX = ".index.sqlite"
-_VERSION = 1
+_VERSION = 2
 _TABLES = """
 CREATE TABLE runs (
   name TEXT PRIMARY KEY, seen TEXT NOT NULL, experiment TEXT, testbed TEXT, lab INTEGER, started TEXT, ended TEXT,
@@ -31,7 +32,8 @@ CREATE TABLE runs (
 ) STRICT;
 CREATE TABLE trials (
   run TEXT NOT NULL, trial INTEGER NOT NULL, mode TEXT, factors TEXT, workload TEXT, tool TEXT, links TEXT, frame_size TEXT,
-  repeat INTEGER, status TEXT, why TEXT, started TEXT, seconds REAL, doubts TEXT, samples INTEGER, PRIMARY KEY (run, trial)
+  repeat INTEGER, status TEXT, why TEXT, started TEXT, seconds REAL, doubts TEXT, samples INTEGER, counts INTEGER,
+  PRIMARY KEY (run, trial)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE figures (
   run TEXT NOT NULL, trial INTEGER NOT NULL, link TEXT NOT NULL, figure TEXT NOT NULL, value REAL, PRIMARY KEY (run, trial, link, figure)
@@ -108,17 +110,20 @@ class Found:
     factors: Mapping[str, str]
     workload: str
     links: str
+    """Those that were driven: `a+b`."""
+    link: str
+    """What the figure is of: a link, a direction of one (`a.back`), or all together."""
     frame_size: str
     figure: str
     value: float
 
 
 def figures_of(connection: sqlite3.Connection, experiment: str) -> Iterator[Found]:
-    """Every figure of what was driven as a whole (not of one link of several) in all runs of an experiment, oldest run first."""
+    """Every figure of the trials that count, in all runs of an experiment, oldest run first."""
     rows = connection.execute(
-        "SELECT t.run, t.mode, t.factors, t.workload, t.links, t.frame_size, f.figure, f.value FROM runs r JOIN trials t ON t.run = r.name "
-        "JOIN figures f ON f.run = t.run AND f.trial = t.trial AND f.link = t.links "
-        "WHERE r.experiment = ? AND t.status = 'measured' AND f.value IS NOT NULL ORDER BY t.run, t.trial",
+        "SELECT t.run, t.mode, t.factors, t.workload, t.links, f.link, t.frame_size, f.figure, f.value FROM runs r "
+        "JOIN trials t ON t.run = r.name JOIN figures f ON f.run = t.run AND f.trial = t.trial "
+        "WHERE r.experiment = ? AND t.counts AND f.value IS NOT NULL ORDER BY t.run, t.trial, length(f.link) DESC, f.link",
         (experiment,),
     )
     for row in rows:
@@ -228,7 +233,7 @@ def _insert_whole(connection: sqlite3.Connection, path: Path, seen: str) -> None
         (path.name, seen, *_about(resolved, plan, records), status, json.dumps(list(dict.fromkeys(r.cell.mode for r in records))),
          _worst(records), "; ".join(faults)[:2000]),
     )  # fmt: skip
-    connection.executemany(f"INSERT INTO trials VALUES ({', '.join('?' * 15)})", [_trial(path, r) for r in records])  # noqa: S608 - as above
+    connection.executemany(f"INSERT INTO trials VALUES ({', '.join('?' * 16)})", [_trial(path, r) for r in records])  # noqa: S608 - as above
     figures = [
         (path.name, r.trial, link, name, value) for r in records for link, of_link in r.figures.items() for name, value in of_link.items()
     ]
@@ -251,7 +256,7 @@ def _trial(path: Path, r: TrialRecord) -> tuple[str | float | int, ...]:
     return (
         path.name, r.trial, r.cell.mode, json.dumps(r.cell.factors), r.cell.workload, r.cell.tool, r.cell.link_label,
         "" if size is None else str(size), r.cell.repeat, r.status, r.why, r.started.isoformat(), (r.ended - r.started).total_seconds(),
-        json.dumps(sorted({d.kind for d in r.doubts})), int(has_samples),
+        json.dumps(sorted({d.kind for d in r.doubts})), int(has_samples), int(counts(r)),
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from dutlab.analysis.compare import main_figures
 from dutlab.analysis.repeats import RepeatRule, decide
 from dutlab.plan.cell import Cell
 from dutlab.spec.experiment import RepeatUntil
+from dutlab.store.cell_figures import CellFigures, counts
 from dutlab.store.record import TrialRecord
 
 
@@ -100,5 +101,7 @@ def needless(planned: Mapping[int, Cell], records: Iterable[TrialRecord], rule: 
 
 
 def _value(record: TrialRecord) -> float | None:
-    figures = record.figures.get(record.cell.link_label, {}) if record.status == "measured" else {}
+    if not counts(record) or not record.figures:
+        return None
+    figures = record.figures[CellFigures(record.cell, (record,)).names[0]]
     return next((figures[name] for name in main_figures(figures)), None)

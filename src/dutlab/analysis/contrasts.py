@@ -1,0 +1,176 @@
+"""Which combinations of cells say what a factor does: weights over cells, whose sum with the cells' logarithms is the logarithm of a ratio.
+
+Where cells differ in one factor alone, their pairs are averaged: that needs no model. A fraction of a design has no such pairs; there a
+least-squares model of main effects and two-factor interactions says whether an effect can be had clear of them (G. E. P. Box, J. S.
+Hunter, Technometrics 3, 1961: designs of resolution IV), or with what it is mixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Group = tuple[str, ...]
+"""Factors that were only ever changed together."""
+Levels = tuple[str, ...]
+"""One level of each factor of a group."""
+_TINY = 1e-9
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Over the cells, in their order."""
+
+    of: tuple[float, ...]
+    pairs: int
+    """So many pairs (of an interaction: pairs of pairs) were averaged; 0 for what came from the model."""
+    used: tuple[int, ...]
+    """Places of the cells that have a say."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """The cells that there are: of each the levels of every group."""
+
+    groups: tuple[Group, ...]
+    cells: tuple[tuple[Levels, ...], ...]
+
+    def pairs(self, group: int, before: Levels, after: Levels) -> Weights | None:
+        """The mean over all pairs of cells that differ in `group` alone."""
+        place = {cell: n for n, cell in enumerate(self.cells)}
+        found = []
+        for cell, n in place.items():
+            other = (*cell[:group], after, *cell[group + 1 :])
+            if cell[group] == before and other in place:
+                found.append(((n, -1.0), (place[other], 1.0)))
+        return self._mean(found)
+
+    def quadruples(self, a: int, b: int, change_a: tuple[Levels, Levels], change_b: tuple[Levels, Levels]) -> Weights | None:
+        """The mean over all four cells that differ in the two groups alone: how much more `a` does after `b` changed."""
+        place = {cell: n for n, cell in enumerate(self.cells)}
+        found = []
+        for cell, n in place.items():
+            if (cell[a], cell[b]) != (change_a[0], change_b[0]):
+                continue
+            four = [(n, 1.0)]
+            for of_a, of_b, sign in ((change_a[1], change_b[0], -1.0), (change_a[0], change_b[1], -1.0), (change_a[1], change_b[1], 1.0)):
+                other = tuple(of_a if i == a else of_b if i == b else level for i, level in enumerate(cell))
+                if other in place:
+                    four.append((place[other], sign))
+            if len(four) == 4:  # noqa: PLR2004 - all four are there
+                found.append(tuple(four))
+        return self._mean(found)
+
+    def clear(self, group: int, before: Levels, after: Levels) -> Weights | None:
+        """The effect out of the model with every two-factor interaction; None where it is mixed with one."""
+        return self._out_of(self.model, group, before, after)
+
+    def alone(self, group: int, before: Levels, after: Levels) -> Weights | None:
+        """The effect out of the model of main effects; None where it is mixed with another main effect."""
+        return self._out_of(self.mains, group, before, after)
+
+    def mixed_with(self, group: int, before: Levels, after: Levels) -> list[tuple[int, int]]:
+        """The pairs of groups whose interaction the effect of `alone` cannot be told from."""
+        import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
+
+        weights = self.alone(group, before, after)
+        if weights is None:
+            return []
+        of = np.array(weights.of)
+        return [pair for pair in combinations(range(len(self.groups)), 2) if np.abs(of @ self._product(*pair)).max() > _TINY]
+
+    def confused(self) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+        """Pairs of interactions that no arithmetic can tell apart: the columns of one follow from those of the other."""
+        import numpy as np  # noqa: PLC0415 - as above
+
+        out = []
+        for one, other in combinations(combinations(range(len(self.groups)), 2), 2):
+            a, b = self._product(*one), self._product(*other)
+            ranks = [int(np.linalg.matrix_rank(np.hstack([self.mains, *more]))) for more in ((), (a,), (b,), (a, b))]
+            if ranks[1] > ranks[0] and ranks[2] > ranks[0] and ranks[3] == ranks[1] == ranks[2]:
+                out.append((one, other))
+        return out
+
+    @cached_property
+    def mains(self) -> NDArray[np.float64]:
+        """A column of ones, then one for each level of each group but its first."""
+        import numpy as np  # noqa: PLC0415 - as above
+
+        return np.hstack([np.ones((len(self.cells), 1)), *(self._dummies(g) for g in range(len(self.groups)))])
+
+    @cached_property
+    def model(self) -> NDArray[np.float64]:
+        """The same with the products of every two groups."""
+        import numpy as np  # noqa: PLC0415 - as above
+
+        return np.hstack([self.mains, *(self._product(a, b) for a, b in combinations(range(len(self.groups)), 2))])
+
+    def _levels(self, group: int) -> list[Levels]:
+        return list(dict.fromkeys(cell[group] for cell in self.cells))
+
+    def _dummies(self, group: int) -> NDArray[np.float64]:
+        """Each level but the first against it, centred, so that an effect is that at the mean of the other groups."""
+        import numpy as np  # noqa: PLC0415 - as above
+
+        columns = np.array([[float(cell[group] == level) for level in self._levels(group)[1:]] for cell in self.cells])
+        centred: NDArray[np.float64] = columns - columns.mean(axis=0)
+        return centred
+
+    def _product(self, a: int, b: int) -> NDArray[np.float64]:
+        import numpy as np  # noqa: PLC0415 - as above
+
+        one, other = self._dummies(a), self._dummies(b)
+        columns: NDArray[np.float64] = np.einsum("ni,nj->nij", one, other).reshape(len(self.cells), -1)
+        return columns
+
+    def _out_of(self, model: NDArray[np.float64], group: int, before: Levels, after: Levels) -> Weights | None:
+        """Weights of the contrast of two columns of `group`, where the rows of the model can express it."""
+        import numpy as np  # noqa: PLC0415 - as above
+
+        start = 1 + sum(len(self._levels(g)) - 1 for g in range(group))
+        wanted = np.zeros(model.shape[1])
+        for level, sign in ((before, -1.0), (after, 1.0)):
+            if place := self._levels(group).index(level):
+                wanted[start + place - 1] = sign
+        inverse = np.linalg.pinv(model)
+        if not np.allclose(wanted @ inverse @ model, wanted, atol=_TINY):
+            return None
+        of: NDArray[np.float64] = wanted @ inverse
+        return Weights(tuple(of.tolist()), 0, tuple(int(n) for n in np.flatnonzero(np.abs(of) > _TINY)))
+
+    def _mean(self, found: Sequence[Sequence[tuple[int, float]]]) -> Weights | None:
+        if not found:
+            return None
+        of = [0.0] * len(self.cells)
+        for cells in found:
+            for n, sign in cells:
+                of[n] += sign / len(found)
+        return Weights(tuple(of), len(found), tuple(sorted({n for cells in found for n, _ in cells})))
+
+
+def groups_of(levels: Sequence[Mapping[str, str]], factors: Sequence[str]) -> tuple[Group, ...]:
+    """Factors whose levels always go together, as one."""
+    groups: list[list[str]] = []
+    for factor in factors:
+        for group in groups:
+            both = {(of[group[0]], of[factor]) for of in levels}
+            if len(both) == len({a for a, _ in both}) == len({b for _, b in both}):
+                group.append(factor)
+                break
+        else:
+            groups.append([factor])
+    return tuple(tuple(g) for g in groups)
+
+
+def changes(levels: Sequence[Levels], *, numeric: bool) -> list[tuple[Levels, Levels]]:
+    """Numbers are set against the next smaller one, words against the first that was met."""
+    if numeric:
+        return list(pairwise(sorted(levels, key=lambda of: float(of[0]))))
+    return [(levels[0], of) for of in levels[1:]]

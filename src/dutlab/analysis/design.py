@@ -1,0 +1,57 @@
+"""How two sides were measured, and so what a difference between them can mean.
+
+The unit of independence is whatever was set up anew: the blocks of one run, in which every mode has its turn; or whole runs. What changes
+between two runs for reasons outside the box (a reboot, cabling, heat, a neighbour's load) is in no spread of one run's repeats. So each
+design has a least change that counts, and for two single runs it is an allowance for exactly that.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import pairwise
+from statistics import fmean
+
+_MIXED = 0.4
+"""Mean share of neighbours in time that are of different sides: blocks in random order have at least half, stretches 1/(2n - 1)."""
+
+
+class Design(enum.Enum):
+    """How the two sides lie in time."""
+
+    IN_TURN = "in turn"
+    """Blocks of one run: each has every mode once."""
+    INTERLEAVED = "interleaved runs"
+    """Two runs whose blocks were measured in turn."""
+    ONE_AFTER_THE_OTHER = "one after the other"
+    """Two runs, or two stretches of one, without a change back."""
+    RUNS = "several runs a side"
+    """Each run counts once."""
+
+    @property
+    def least(self) -> float:
+        """The smallest relative change that counts unless the user says another."""
+        return _LEAST[self]
+
+    @property
+    def one_setup_a_side(self) -> bool:
+        """No spread here shows what a new set-up changes."""
+        return self in {Design.INTERLEAVED, Design.ONE_AFTER_THE_OTHER}
+
+
+_LEAST = {Design.IN_TURN: 0.01, Design.RUNS: 0.01, Design.INTERLEAVED: 0.03, Design.ONE_AFTER_THE_OTHER: 0.10}
+"""1 %: less than what the layout of code in memory changes. 3 %: between equal testbeds, as CSIT reports it (CSIT-1915). 10 %: a machine
+that grows slower for minutes, as users of every benchmark tool report it."""
+
+
+def in_turn(cells: Sequence[tuple[Sequence[datetime], Sequence[datetime]]]) -> bool:
+    """Whether the two sides took turns in time, over all cells; `cells` holds the moments of the first and second side of each."""
+    shares = []
+    for first, second in cells:
+        if min(len(first), len(second)) < 2:  # noqa: PLR2004 - one repeat a side takes no turns
+            continue
+        order = sorted([*((at, 0) for at in first), *((at, 1) for at in second)])
+        changes = sum(a[1] != b[1] for a, b in pairwise(order))
+        shares.append(changes / (2 * min(len(first), len(second)) - 1))
+    return bool(shares) and fmean(shares) >= _MIXED

@@ -1,0 +1,81 @@
+"""What all cells say at once.
+
+Cells of one block share its minutes, and cells of one run its set-up: they are no independent witnesses, however many there are. So each
+block (with several runs a side: each run) counts once, by the geometric mean of its cells, each relative to that cell's own level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, log
+from statistics import fmean
+
+from dutlab.analysis.compare import LEVEL, Comparison, beyond
+from dutlab.analysis.design import Design
+from dutlab.analysis.rank import least_p
+from dutlab.analysis.runs import levels_of
+from dutlab.analysis.statistics import median
+from dutlab.analysis.verdict import Verdict, is_speed, less_is_better, side_words
+
+
+@dataclass(frozen=True)
+class Together:
+    """The verdict over all cells."""
+
+    verdict: Verdict
+    words: str
+    ratio: float
+    """Of the blocks' medians (with several runs a side: of their geometric means); above 1 is better."""
+    p: float
+    cells: int
+    blocks: tuple[int, int]
+    """Units of independence on either side."""
+
+
+def together(found: Sequence[Comparison]) -> Together | None:
+    """One test over all cells that have a ratio; None for fewer than two cells.
+
+    Of several figures of one cell only the first counts, and of several directions only their sum: they come from the same trials. Cells
+    of which less is better count the other way round.
+    """
+    cells = list({c.pair.label: c for c in reversed(found) if c.ratio is not None and c.pair.whole}.values())
+    if len(cells) < 2:  # noqa: PLR2004 - one cell is its own comparison
+        return None
+    sides = _scores(cells)
+    if not all(sides):
+        return None
+    first, second = ([exp(v) for v in of.values()] for of in sides)
+    least = max(c.least for c in cells)
+    ratio, p = median(second) / median(first), None
+    if cells[0].pair.design is Design.RUNS:
+        levels = levels_of(first, second, list(sides[0]), list(sides[1]))
+        ratio, p = (ratio, None) if levels is None else (levels.ratio, levels.p(least))
+    p = beyond(first, second, least) if p is None else p
+    size = (len(first), len(second))
+    if p > LEVEL:
+        return Together(Verdict.NO_DIFFERENCE, Verdict.NO_DIFFERENCE.value, ratio, p, len(cells), size)
+    speed = all(is_speed(c.pair.figure) for c in cells)
+    return Together(*side_words(better=ratio > 1, speed=speed), ratio, p, len(cells), size)
+
+
+def together_can(found: Sequence[Comparison]) -> bool:
+    """Whether the blocks of these comparisons are enough to prove something over all cells."""
+    overall = together(found)
+    if overall is None:
+        return False
+    runs = any(c.pair.design is Design.RUNS and c.test is None for c in found)
+    return runs or least_p(*overall.blocks) <= LEVEL
+
+
+def _scores(cells: Sequence[Comparison]) -> tuple[dict[int, float], dict[int, float]]:
+    """Block → mean over cells of the logarithm relative to the cell's level, of both sides, by block."""
+    logs: tuple[dict[int, list[float]], dict[int, list[float]]] = ({}, {})
+    for c in cells:
+        sign = -1 if less_is_better(c.pair.figure) else 1
+        centre = (fmean(map(log, c.pair.first)) + fmean(map(log, c.pair.second))) / 2
+        for of, values, at in ((logs[0], c.pair.first, c.pair.first_at), (logs[1], c.pair.second, c.pair.second_at)):
+            for value, block in zip(values, at, strict=True):
+                of.setdefault(block, []).append(sign * (log(value) - centre))
+    first, second = ({block: fmean(values) for block, values in sorted(of.items())} for of in logs)
+    return first, second

@@ -1,0 +1,90 @@
+"""The figures of a cell: which records count, and what they say, in the order of time.
+
+`report`, `compare`, `check`, `history`, `cost` and `effects` read figures here and nowhere else, so all of them speak of the same values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from dutlab.plan.cell import Cell
+from dutlab.store.record import TrialRecord
+
+CellKey = tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...], tuple[tuple[str, Any], ...]]
+
+
+def key_of(cell: Cell) -> CellKey:
+    """All of a cell but its repeat."""
+    return (cell.workload, cell.mode, cell.links, tuple(sorted(cell.factors.items())), tuple(sorted(cell.params.items())))
+
+
+def counts(record: TrialRecord) -> bool:
+    """Whether a record's figures enter medians. The one place that decides it."""
+    return record.status == "measured"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One figure of one trial."""
+
+    value: float
+    repeat: int
+    """The block of the plan in which it was measured, from 1."""
+    started: datetime
+    trial: int
+
+
+@dataclass(frozen=True)
+class CellFigures:
+    """What the records of one cell say."""
+
+    cell: Cell
+    records: tuple[TrialRecord, ...]
+    """Those that count, in the order of time."""
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What has figures of its own: all links and directions together first (`a+a.back`), then each (`a`, `a.back`)."""
+        found = dict.fromkeys(name for r in self.records for name in r.figures)
+        return tuple(sorted(found, key=lambda name: (-name.count("+"), name)))
+
+    def figures(self, name: str) -> tuple[str, ...]:
+        """Every figure that a record has under `name`, in the order of the records."""
+        return tuple(dict.fromkeys(figure for r in self.records for figure in r.figures.get(name, ())))
+
+    def readings(self, name: str, figure: str) -> tuple[Reading, ...]:
+        """`figure` of `name` in each record that has it, in the order of time."""
+        return tuple(
+            Reading(r.figures[name][figure], r.cell.repeat, r.started, r.trial) for r in self.records if figure in r.figures.get(name, ())
+        )
+
+
+def cells_of(records: Iterable[TrialRecord]) -> dict[CellKey, CellFigures]:
+    """Cells by their key, in the order in which each was first measured. Cells without a record that counts are absent."""
+    by_cell: dict[CellKey, list[TrialRecord]] = {}
+    for record in sorted(records, key=lambda r: (r.started, r.trial)):
+        if counts(record):
+            by_cell.setdefault(key_of(record.cell), []).append(record)
+    return {key: CellFigures(of[0].cell, tuple(of)) for key, of in by_cell.items()}
+
+
+def figure_names(cells: Iterable[CellFigures]) -> tuple[str, ...]:
+    """Every figure of any cell, by name."""
+    return tuple(sorted({figure for cell in cells for name in cell.names for figure in cell.figures(name)}))
+
+
+def name_words(name: str, links: Sequence[str]) -> str:
+    """`link a`, `link a, both directions`, `link a, backward`, `link a of a+b`: what a name of a record's figures stands for."""
+    label = "+".join(links)
+    base, back = name.removesuffix(".back"), name.endswith(".back")
+    if "+" in name:
+        parts = name.split("+")
+        if parts == [parts[0], f"{parts[0]}.back"]:
+            return f"link {parts[0]}, both directions"
+        return f"link {name}" if name == label or len(links) == 1 else f"links {name}"
+    of = f" of {label}" if len(links) > 1 and base in links else ""
+    return f"link {base}{of}, backward" if back else f"link {base}{of}"
