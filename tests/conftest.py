@@ -11,16 +11,14 @@ import pytest
 
 from isolation import isolate
 
+NETNS = Path(__file__).parent / "netns"
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Each process that runs tests has a network and a /run of its own; the one that hands tests out to others runs none."""
-    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """A process that makes namespaces does so in a network and a /run of its own; one that hands tests out to others collects none."""
+    if any(item.path.is_relative_to(NETNS) for item in session.items):
         isolate()
-
-
-def pytest_collection_finish() -> None:
-    """What is there before the first test need not be searched for garbage after each."""
-    gc.freeze()
+    gc.freeze()  # what is there before the first test need not be searched for garbage after each
 
 
 @pytest.fixture(scope="session")

@@ -27,6 +27,8 @@ from dutlab.tools.engine_copy import EngineFile, engine_on
 from dutlab.tools.find_engine import find_engine
 from processes import eventually, running_with
 
+pytestmark = pytest.mark.timing
+
 CLOCK = Path(__file__).parents[1] / "wrong_clock.c"
 EXPERIMENT = """
 experiment: bad-luck

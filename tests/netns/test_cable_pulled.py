@@ -9,7 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from processes import eventually
+
+pytestmark = pytest.mark.timing
 
 EXPERIMENT = """
 experiment: cable

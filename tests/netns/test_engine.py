@@ -19,6 +19,8 @@ from dutlab.plan.cell import Cell
 from dutlab.units import Pps, Seconds
 from processes import programs
 
+pytestmark = pytest.mark.timing
+
 
 @pytest.fixture(autouse=True)
 async def _routes(hosts, lab, log):

@@ -24,6 +24,8 @@ from dutlab.hosts.netns import NetnsHost
 from dutlab.hosts.ssh import SshHost
 from processes import eventually, running_with
 
+pytestmark = pytest.mark.timing
+
 
 @pytest.fixture
 def log() -> list[Done]:

@@ -24,6 +24,8 @@ from dutlab.labs.lab import PRIORITY, LabGone
 from dutlab.labs.state import StateFolder, namespaces_of
 from processes import eventually, running_with
 
+pytestmark = pytest.mark.timing
+
 NAMESPACES = Path("/run/netns")
 
 

@@ -15,6 +15,8 @@ from dutlab.hosts.netns import NetnsHost
 from dutlab.hosts.ssh import SshHost
 from processes import eventually, running_with
 
+pytestmark = pytest.mark.timing
+
 ANNA = Holder("anna@one (process 7)", "/runs/first", "2026-11-21T08:01:00+00:00")
 BEN = Holder("ben@two (process 8)", "/runs/second", "2026-11-21T08:02:00+00:00")
 

@@ -26,6 +26,8 @@ from dutlab.labs.state import StateFolder
 from dutlab.runner.journal import read_journal
 from processes import eventually
 
+pytestmark = pytest.mark.timing
+
 ROOT = Path(__file__).parents[2]
 WORKLOADS = """
 repeats: 1

@@ -14,6 +14,8 @@ import pytest
 
 from capability import have_netns, need
 
+pytestmark = pytest.mark.timing
+
 ROOT = Path(__file__).parents[2]
 OUT_S = 0.4
 EXPERIMENT = f"""

@@ -14,6 +14,8 @@ from capability import have_netns, need
 from main_job import BOTH_TOOLS, EXPERIMENT, ONCE, TRIALS, dut_state, events, only_run, processes_in, records
 from processes import eventually
 
+pytestmark = pytest.mark.timing
+
 
 @pytest.fixture(autouse=True)
 def _machine(no_leak):

@@ -13,6 +13,8 @@ import pytest
 from capability import have_netns, need
 from dutlab.analysis.rescore import points_of
 
+pytestmark = pytest.mark.timing
+
 ROOT = Path(__file__).parents[2]
 GOALS = "goals: [{name: half, loss: 5%, exceed: 25%, final: 200ms, sum: 400ms, width: 25%, initial: 200ms, steps: 1}]"
 """Coarse and short: the limit is to be found on a busy machine, not to be exact."""

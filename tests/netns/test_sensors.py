@@ -17,6 +17,8 @@ from dutlab.hosts.local import LocalHost
 from dutlab.sensors import Sampler, difference, read_counters
 from processes import eventually, running_with
 
+pytestmark = pytest.mark.timing
+
 
 @pytest.fixture
 async def lab(label: str) -> AsyncIterator[labs.Lab]:

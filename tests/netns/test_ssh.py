@@ -22,6 +22,8 @@ from dutlab.tools.find_engine import find_engine
 from processes import eventually, running_with
 from refusal import refused
 
+pytestmark = pytest.mark.timing
+
 NOBODY = 65534
 
 

@@ -21,6 +21,8 @@ from dutlab.spec.workloads.steps import StepsWorkload
 from dutlab.tools.gate import Gate
 from dutlab.tools.steps import Account, Steps
 
+pytestmark = pytest.mark.timing
+
 MS = 1_000_000
 
 

@@ -21,6 +21,8 @@ from dutlab.spec.workloads.steps import StepsWorkload
 from dutlab.tools.steps import Account, Steps
 from processes import eventually, running_with
 
+pytestmark = pytest.mark.timing
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "conductor"
 MAPS = [word for name in ("source", "dut", "sink") for word in ("--map", f"{name}=lab:three-node/{name}")]
 

@@ -11,6 +11,8 @@ from dutlab.errors import HostError, PortRefused, ToolFailed, ToolMissing
 from dutlab.tools import agent as agent_module
 from engine_agent import NeighbourlyHost, offer
 
+pytestmark = pytest.mark.timing
+
 
 async def test_an_agent_that_cannot_be_looked_at_fails_the_trial(engine):
     with pytest.raises(ToolFailed, match=r"sink: dutlab-engine: its account cannot be read: KeyError\('next_sequence'\)"):

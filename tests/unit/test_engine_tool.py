@@ -11,6 +11,8 @@ import pytest
 from dutlab.doubts import DoubtKind
 from engine_agent import SCHEMA, NeighbourlyHost, asked, offer
 
+pytestmark = pytest.mark.timing
+
 
 async def test_the_fake_agent_keeps_to_the_contract_too(engine):
     one = engine()

@@ -16,6 +16,8 @@ from dutlab.plan.cell import Cell
 from dutlab.tools import iperf3, iperf3_program
 from dutlab.tools.iperf3 import Iperf3
 
+pytestmark = pytest.mark.timing
+
 DATA = Path(__file__).parents[1] / "data" / "iperf3"
 OK = (DATA / "ok.json").read_bytes()
 SERVER = (DATA / "server.json").read_bytes()

@@ -23,6 +23,8 @@ from dutlab.spec.goals import PRESETS
 from dutlab.units import Pps, Seconds
 from simulated import LINE_PPS, Dut, Simulation, in_flight
 
+pytestmark = pytest.mark.timing
+
 MIX = frame_mix(64)
 COUNTS = ("asked_frames", "sent_frames", "refused_frames", "received_frames", "lost_frames")
 

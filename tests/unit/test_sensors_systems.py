@@ -19,6 +19,8 @@ from dutlab.sensors.openbsd_cpu import OPENBSD_CPU
 from dutlab.sensors.sampler import LINUX_CPU, WATCH_COST, Sampler, parse_reading, samples
 from dutlab.spec.known import FAMILY_MODES
 
+pytestmark = pytest.mark.timing
+
 # netstat/if.c, inet.c; pfctl_parser.c print_status(); vmstat.c dointr()
 FREEBSD = """\
 \x1einterfaces
