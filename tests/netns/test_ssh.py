@@ -197,7 +197,7 @@ async def test_what_a_server_that_missed_the_loss_still_runs_is_ended_at_the_nex
 ) -> None:
     host = SshHost(ssh_login)
     await host.spawn(["sleep", marker])
-    await asyncio.sleep(0.1)
+    assert await asyncio.to_thread(eventually, lambda: running_with(marker) != [])
     (server,) = sshd_processes(namespace, "sshd: root@")
     os.kill(server, 19)  # stopped: as if its cable were pulled
     assert host._link is not None

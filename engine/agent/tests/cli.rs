@@ -28,6 +28,17 @@ fn result(out: &Output) -> Value {
     serde_json::from_str(&stdout).unwrap()
 }
 
+/// Waits until `begun`, ten seconds at most, and then 700 ms.
+fn for_a_while(begun: impl Fn() -> bool) {
+    for _ in 0..500 {
+        if begun() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_millis(700));
+}
+
 #[test]
 fn every_command_has_help_with_an_example() {
     for command in ["send", "receive", "forward-test", "bench", "probe", "agent", "schema"] {
@@ -144,8 +155,8 @@ fn what_is_sent_in_one_place_is_counted_in_another() {
             .spawn()
             .unwrap()
     };
-    let rx = receive(&["--duration", "2500ms", "--stream", "1-4"]);
-    std::thread::sleep(Duration::from_millis(500));
+    let rx = receive(&["--duration", "4s", "--stream", "1-4"]);
+    for_a_while(|| lab.xdp_at_sink().is_some());
     let out = run(&mut lab.engine(
         &[],
         &[
@@ -193,9 +204,9 @@ fn frames_from_before_the_receiver_began_are_missing_and_ctrl_c_is_its_usual_end
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_millis(700));
+    for_a_while(|| lab.xdp_at_source().is_some());
     let rx = lab.engine_at_sink(&["receive", "eth-a", "--json", "--one-clock"]).stdout(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(700));
+    for_a_while(|| lab.xdp_at_sink().is_some());
     let interrupt = |pid: u32| run(Command::new("kill").args(["-INT", &pid.to_string()]));
     interrupt(rx.id());
     let rx = rx.wait_with_output().unwrap();

@@ -115,8 +115,8 @@ fn what_a_policer_let_through_is_received_and_what_it_took_is_lost() {
         let passed = n(&r["received"]) as f64;
         // The device's clock reads a little after ours: a frame may wait for a CPU in between.
         assert!(passed <= most * 1.01 + 1.0, "{backend}: {passed} passed a policer of {most}");
-        // A sender that lost its CPU for a while leaves tokens unused.
-        assert!(passed > most * 0.8, "{backend}: {passed} passed a policer of {most}");
+        // A sender that lost its CPU for a while leaves tokens unused; of a policer of half the rate, less would come.
+        assert!(passed > most * 0.5, "{backend}: {passed} passed a policer of {most}");
     }
 }
 
