@@ -121,7 +121,7 @@ async def test_a_run_goes_its_whole_way_and_what_pf_only_says_is_not_believed(
     sampled = duckdb.sql(f"SELECT DISTINCT name FROM '{done.folder}/trials/0001/samples.parquet' WHERE host = 'dut'").fetchall()
     assert {("cpu0_idle_percent",), ("cpu0_system_percent",)} <= set(sampled)
     found = json.loads((done.folder / "doctor.json").read_text())["findings"]
-    assert any(f["kind"] == "busy-cpu" and f["where"] == ["dut"] for f in found), "its cores have no time left for anything but interrupts"
+    assert any(f["kind"] == "busy-cpu" and "dut" in f["where"] for f in found), "its cores have no time left for anything but interrupts"
     facts = json.loads((done.folder / "hosts/dut.json").read_text())
     assert (facts["os"], facts["interfaces"][links.dut_in.interface]["driver"]) == ("FreeBSD 14.1-RELEASE", links.dut_in.interface)
     assert {name: (machine / name).read_text() for name in ("pf", "six")} == before

@@ -64,13 +64,16 @@ async def test_a_search_that_was_never_begun_leaves_nothing():
 
 
 async def test_cancelling_the_search_ends_its_thread():
+    begun = asyncio.Event()
+
     async def forever():
         with Library(CSIT, lowest=1e3, highest=1e6) as library:
             await library.first()
+            begun.set()
             await asyncio.sleep(3600)
 
     task = asyncio.create_task(forever())
-    await asyncio.sleep(0.05)
+    await begun.wait()
     assert len(threads()) == 1
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -237,10 +237,11 @@ async def test_what_stands_around_trials_is_spent_too():
 
 
 async def test_cancelling_a_search_cancels_its_trial_and_ends_its_thread():
-    cancelled = []
+    begun, cancelled = asyncio.Event(), []
 
     class Slow(Simulation):
         async def offer(self, offer):
+            begun.set()
             try:
                 await asyncio.sleep(3600)
             except asyncio.CancelledError:
@@ -248,7 +249,7 @@ async def test_cancelling_a_search_cancels_its_trial_and_ends_its_thread():
                 raise
 
     task = asyncio.create_task(find(Slow(Dut(capacity_pps=1e6)), asked()))
-    await asyncio.sleep(0.05)
+    await begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -81,9 +81,9 @@ def test_an_alias_stands_for_what_it_names():
 @pytest.mark.parametrize("levels", [9, 15])
 def test_a_page_of_aliases_that_stands_for_gigabytes_is_refused_in_no_time(levels):
     lines = ["l0: &l0 [x, x, x, x, x, x, x, x, x]"] + [f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * 9)}]" for i in range(1, levels)]
-    began = time.monotonic()
+    began = time.process_time()
     assert any("more than 5000 values or 20 levels, aliases followed" in f for f in faults("\n".join(lines)))
-    assert time.monotonic() - began < 3
+    assert time.process_time() - began < 3
 
 
 def test_an_alias_inside_itself_is_refused():
@@ -106,7 +106,7 @@ def test_a_file_far_too_large_is_not_read_to_its_end(tmp_path):
     path.write_bytes(b"#" * (MOST_BYTES + 1))
     with pytest.raises(SpecRefused, match="larger than 256 KiB; this is no input file"):
         read_file(path)
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(SpecRefused, match="larger than"):
         read_file(Path("/dev/zero"))
-    assert time.monotonic() - began < 1
+    assert time.process_time() - began < 1
