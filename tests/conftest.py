@@ -13,6 +13,9 @@ from isolation import isolate
 
 NETNS = Path(__file__).parent / "netns"
 
+os.environ.setdefault("DUTLAB_DISTURBED", "count")
+"""No test depends on speed: on a busy machine their trials count, with the doubt. What tests disturbance itself unsets it."""
+
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """A process that makes namespaces does so in a network and a /run of its own; one that hands tests out to others collects none."""

@@ -32,6 +32,11 @@ class DoubtKind(enum.Enum):
         "the hypervisor took CPU time during the trial",
         "repeat on a quieter machine, or on one without a hypervisor",
     )
+    DISTURBED = (
+        Grade.WARNING,
+        "other work on the machine disturbed the trial: it does not count",
+        "end the other work, or give the testbed cores of its own, and repeat",
+    )
     WATCHING_COSTS = (
         Grade.WARNING,
         "watching the DUT took more than 1 % of one of its cores",

@@ -40,6 +40,9 @@ class CpuAccount:
     """CPU time of our processes and of the kernel threads that forward; None where it is not known."""
     threads: Mapping[str, ThreadTime] = field(default_factory=dict)
     """Program or kernel thread → time of all its threads."""
+    taken_s: float | None = None
+    """Sum over short intervals of what others can have taken from our threads in each: the lesser of what ours waited and what others used.
+    None where there is one interval only, between two accounts."""
     programs: frozenset[int] | None = None
     """Process numbers of our programs, where a program takes its account with it when it ends; None where nothing is forgotten."""
 
@@ -49,12 +52,18 @@ class CpuAccount:
         busy_s = max(0.0, self.busy_s - before.busy_s)
         known = self.own_s is not None and before.own_s is not None and self.programs == before.programs
         own_s = max(0.0, (self.own_s or 0.0) - (before.own_s or 0.0)) if known else None
+        others_s = None if own_s is None else max(0.0, busy_s - own_s)
+        wait_s = sum(t.wait_s for t in threads.values())
+        taken_s = None if others_s is None else min(wait_s, others_s)
+        if self.taken_s is not None and before.taken_s is not None:
+            taken_s = self.taken_s - before.taken_s
         return Interference(
             seconds=round(self.at_s - before.at_s, 6),
             cores=self.cores,
             run_s=round(sum(t.run_s for t in threads.values()), 6),
-            wait_s=round(sum(t.wait_s for t in threads.values()), 6),
-            others_cpu_s=None if own_s is None else round(max(0.0, busy_s - own_s), 6),
+            wait_s=round(wait_s, 6),
+            taken_s=None if taken_s is None else round(taken_s, 6),
+            others_cpu_s=None if others_s is None else round(others_s, 6),
             own_cpu_s=None if own_s is None else round(own_s, 6),
             steal_s=round(max(0.0, self.steal_s - before.steal_s), 6),
             pressure_s=None if self.pressure_s is None or before.pressure_s is None else round(self.pressure_s - before.pressure_s, 6),
@@ -73,6 +82,8 @@ class Interference:
     """Sum over the threads that send, forward and receive."""
     wait_s: float
     """Likewise, waiting for a CPU. They wait for one another too, so this is never 0 on a busy testbed."""
+    taken_s: float | None
+    """Of what they waited, at most so much was due to other work: nobody can take more than he uses. None where it is not known."""
     others_cpu_s: float | None
     """CPU time of everything else, in user and system mode; None where it is not known."""
     own_cpu_s: float | None
@@ -84,6 +95,13 @@ class Interference:
     def wait_share(self) -> float:
         """Waited ÷ (ran + waited)."""
         return self.wait_s / (self.run_s + self.wait_s) if self.run_s + self.wait_s else 0.0
+
+    @property
+    def taken_share(self) -> float | None:
+        """Of the CPU time that our threads would have had without other work, what they did not get."""
+        if self.taken_s is None:
+            return None
+        return self.taken_s / (self.run_s + self.taken_s) if self.taken_s else 0.0
 
     @property
     def others_share(self) -> float | None:

@@ -15,6 +15,10 @@ def plan_lines(plan: Plan, testbed: Testbed) -> Iterator[str]:
     yield f"{len(plan.trials)} trials in {groups} applications of a mode, about {plan.estimate_s / 60:.1f} min; order seed {plan.seed}"
     if plan.repeat_rule is not None:
         yield f"at most: each cell is {plan.repeat_rule.rule.words}"
+    if plan.repeat_disturbed:
+        longest = plan.estimate_s + plan.repeat_disturbed * sum(t.estimate_s for t in plan.trials)
+        again = f"{plan.repeat_disturbed} times" if plan.repeat_disturbed > 1 else "once"
+        yield f"a trial that other work disturbs is done again, at most {again}: about {longest / 60:.1f} min if each of them is"
     for link in testbed.links.values():
         if link.speed is None:
             yield f"link {link.name}: no speed known, so no ceiling"

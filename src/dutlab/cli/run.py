@@ -136,8 +136,9 @@ def plan(*, experiment: Path, overrides: tuple[str, ...], as_json: bool) -> None
 def finish(result: runner.RunResult) -> None:
     """Writes the report, says where it lies, and ends the command with the run's exit status."""
     written = write_report([result.folder], formats=("html", "md", "csv", "json"), out=None)
-    total = result.measured + result.failed + result.refused
-    lost = "".join(f", {n} {word}" for n, word in ((result.failed, "failed"), (result.refused, "refused")) if n)
+    total = result.measured + result.failed + result.refused + result.disturbed
+    without = ((result.failed, "failed"), (result.refused, "refused"), (result.disturbed, "disturbed by other work"))
+    lost = "".join(f", {n} {word}" for n, word in without if n)
     answer(f"{result.measured} of {plural(total, 'trial')} measured{lost}")
     answer(f"report: {next(p for p in written if p.suffix == '.html')}")
     click.get_current_context().exit(result.exit_status)

@@ -89,7 +89,7 @@ def query(*, question: str, folder: Path, rebuild: bool, form: str) -> None:
 
 
 def _row(r: RunLine) -> tuple[str, ...]:
-    done = r.measured + r.failed + r.refused
+    done = r.measured + r.failed + r.refused + r.disturbed
     trials = f"{r.measured}/{r.planned}" if done == r.measured else f"{r.measured}/{r.planned} ({done - r.measured} without a result)"
     return (r.name, r.experiment, f"{r.testbed}{' (lab)' if r.lab else ''}", trials, r.status, r.worst_doubt, ", ".join(r.modes))
 

@@ -67,6 +67,8 @@ class Plan(BaseModel):
     """Factors that a person sets."""
     repeat_rule: RepeatUntil | None = None
     """Under a rule `trials` has as many repeats as it allows, and `estimate_s` is of all; those that it makes needless are left out."""
+    repeat_disturbed: int = 2
+    """So often is a trial that other work disturbed done again; `estimate_s` is without these."""
     trials: tuple[Trial, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -127,6 +129,7 @@ def make_plan(experiment: Experiment, testbed: Testbed, *, seed: int | None = No
         estimate_s=_estimate(trials, by_person),
         hand_factors=by_person,
         repeat_rule=None if isinstance(experiment.repeats, int) else experiment.repeats,
+        repeat_disturbed=experiment.repeat_disturbed if experiment.disturbed == "repeat" else 0,
         trials=tuple(trials),
     )
 

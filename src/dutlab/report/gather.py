@@ -15,6 +15,7 @@ from urllib.parse import quote
 from dutlab.analysis.doctor import Finding, by_price
 from dutlab.errors import StoreError
 from dutlab.plan.cell import Cell
+from dutlab.report.disturbed import nearly_nothing_left, repeated, too_busy
 from dutlab.report.facts import fact_rows, tools
 from dutlab.report.groups import Group, group, labels_of
 from dutlab.report.headline import headlines, spread_sentence
@@ -89,6 +90,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
     records, planned, faults = read.records, read.planned, list(read.faults)
     found_matrices, found_sweeps = matrices(groups, order, book), sweeps(groups, order, book)
     found_sections = sections(run, groups, order, book)
+    aside = _set_aside(run, faults)
     means, facts = core_means(run, groups, faults), _hosts(run, faults)
     lab = _lab(testbed, records)
     found_limits = limits(groups, means, facts, lab=lab is not None, one_bed=experiment.get("bed") != "unknown")
@@ -113,7 +115,9 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         command=_command(run, run.resolved, run.plan.get("seed")),
         manifest=_manifest(run),
         labels=order,
-        headlines=(*(h for s in found_sections for h in s.headlines), *headlines(found_matrices, found_sweeps, found_limits)),
+        headlines=()
+        if nearly_nothing_left(records, aside)
+        else (*(h for s in found_sections for h in s.headlines), *headlines(found_matrices, found_sweeps, found_limits)),
         matrices=found_matrices,
         sweeps=found_sweeps,
         sections=(*found_sections, *optics_section(facts)),
@@ -131,6 +135,8 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         ),
         notes=book.notes,
         deviations=(*_deviations(cells, experiment), *(d for s in found_sections for d in s.deviations)),
+        busy=too_busy(records, aside),
+        repeated=repeated(records, aside),
         spread=spread_sentence(found_matrices, found_sweeps) if records else "",
         faults=tuple(faults),
     )
@@ -144,6 +150,17 @@ def _hosts(run: RunFolder, faults: list[str]) -> dict[str, dict[str, Any]]:
     except StoreError as error:
         faults.append(str(error))
         return {}
+
+
+def _set_aside(run: RunFolder, faults: list[str]) -> list[TrialRecord]:
+    """Attempts that do not count."""
+    try:
+        return run.set_aside_records()
+    except NewerRun:
+        raise
+    except StoreError as error:
+        faults.append(str(error))
+        return []
 
 
 def _findings(run: RunFolder, faults: list[str]) -> tuple[Finding, ...]:

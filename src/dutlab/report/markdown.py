@@ -50,6 +50,8 @@ def _parts(r: RunReport) -> Iterable[str]:
     )
     if r.lab is not None:
         yield "> **Embedded lab: relative figures.** Compare modes with one another; the absolute figures say nothing about real hardware."
+    if r.busy:
+        yield f"> **⚠ {text(r.busy[:1].upper() + r.busy[1:])}**"
     for note in r.severe:
         yield f"> **⚠ {text(note.text)}** (trials {numbers_words(note.trials)}). {text(note.remedy)}. See doubt {note.number}."
     for fault in r.faults:
@@ -60,6 +62,7 @@ def _parts(r: RunReport) -> Iterable[str]:
         or ("No two modes have figures that can be compared." if r.matrices or r.sweeps else "")
     )
     yield "\n".join(f"- {text(words)}" for s in r.sections for words in (*s.words, *(f"Not known: {what}." for what in s.unknown)))
+    yield text(r.repeated)
     yield text(r.spread)
     for section in r.sections:
         yield from _section(r, section)

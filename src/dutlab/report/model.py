@@ -211,7 +211,7 @@ class TrialLine:
     number: int
     group: int
     """The lowest trial of its cell: repeats of one another share it."""
-    status: Literal["measured", "failed", "refused", "not done"]
+    status: Literal["measured", "failed", "refused", "disturbed", "not done"]
     why: str
     label: str
     workload: str
@@ -316,6 +316,10 @@ class RunReport:
     trials: tuple[TrialLine, ...]
     notes: tuple[Note, ...]
     deviations: tuple[str, ...]
+    busy: str = ""
+    """That other work left nearly nothing to be measured, in a sentence; it comes before every answer."""
+    repeated: str = ""
+    """How many trials other work disturbed, in a sentence."""
     spread: str = ""
     """How well repeats agree, in a sentence."""
     faults: tuple[str, ...] = field(default=())

@@ -47,7 +47,7 @@ def rescored_run(path: Path) -> list[Rescored]:
 
 
 def _groups(run: RunFolder) -> list[Group]:
-    records = [run.record(trial) for trial in sorted(run.finished())]
+    records = list(run.records())
     planned = needed_cells(run.plan, records)
     experiment = run.resolved.get("experiment")
     factors: Mapping[str, Any] = experiment.get("factors") or {} if isinstance(experiment, Mapping) else {}

@@ -6,6 +6,8 @@ Per application of a mode: undo steps into the journal → apply → verify → 
 from __future__ import annotations
 
 import asyncio
+import os
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -20,6 +22,7 @@ from dutlab.dut.mode import UndoStep
 from dutlab.errors import InputError, LabError, MeasurementError
 from dutlab.hosts.host import connections_of
 from dutlab.plan.trials import Plan, Trial, make_plan, needs_hand
+from dutlab.runner.attempts import Attempts
 from dutlab.runner.cut import STANDING_LAB, put_back, testbed_in
 from dutlab.runner.examine import doubts_of, examine, streams_of
 from dutlab.runner.into_mode import into_mode, stayed_in_mode
@@ -30,16 +33,20 @@ from dutlab.runner.progress import Progress
 from dutlab.runner.real_rig import RealRig, of_machines
 from dutlab.runner.rig import Load, calibrated, loads_of
 from dutlab.runner.stage import ENDS, Stage, open_stage
-from dutlab.runner.trial import CommandBook, carry_out, refused
+from dutlab.runner.trial import Carried, CommandBook, carry_out, refused
 from dutlab.runner.undo import carry_out as carry_out_undo
 from dutlab.spec.experiment import Experiment, LabRef
 from dutlab.spec.loader import load_testbed
 from dutlab.spec.testbed import Testbed
+from dutlab.store.attempts import AttemptReason
 from dutlab.store.calibration import Calibration, cache_folder
+from dutlab.store.judged import DISTURBED
 from dutlab.store.needed import Repeats
 from dutlab.store.read import reading
 from dutlab.store.run_folder import RunFolder
 
+DISTURBED_VARIABLE = "DUTLAB_DISTURBED"
+"""Environment variable: `count` is as `disturbed: count` in the experiment, for test suites on machines that are never quiet."""
 VIRTUAL = "veth"
 """The kind of port that namespaces and containers have."""
 HERE = Path()
@@ -71,11 +78,13 @@ class RunResult:
     measured: int
     failed: int
     refused: int
+    disturbed: int = 0
+    """Trials without an undisturbed attempt."""
 
     @property
     def exit_status(self) -> int:
         """0 when every trial has its result, 1 otherwise."""
-        return 0 if self.failed + self.refused == 0 else 1
+        return 0 if self.failed + self.refused + self.disturbed == 0 else 1
 
 
 async def run(experiment: Experiment, experiment_yaml: bytes, options: RunOptions, progress: Progress, *, beside: Path = HERE) -> RunResult:
@@ -84,6 +93,8 @@ async def run(experiment: Experiment, experiment_yaml: bytes, options: RunOption
     A run that is refused since others have its hosts (InUse) leaves no folder. Raises InputError, TestbedError, StoreError; a trial that
     fails is no exception but a record.
     """
+    if os.environ.get(DISTURBED_VARIABLE) == "count":
+        experiment = experiment.model_copy(update={"disturbed": "count"})
     testbed = testbed_of(experiment, beside)
     plan = make_plan(experiment, testbed)
     if options.unattended and (by_hand := needs_hand(plan)):
@@ -171,7 +182,8 @@ class _Execution:
             self.journal.write("run-finished")
         self.folder.write_manifest()
         status = [r.status for r in self.folder.records()]
-        return RunResult(self.folder.path, status.count("measured"), status.count("failed"), status.count("refused"))
+        measured, failed, not_held, disturbed = (sum(s == word for s in status) for word in ("measured", "failed", "refused", DISTURBED))
+        return RunResult(self.folder.path, measured, failed, not_held, disturbed)
 
     async def _measure(self, done: set[int], options: RunOptions) -> None:
         async with open_stage(
@@ -195,6 +207,9 @@ class _Execution:
                     if trials := self._needed(group):
                         set_by_hand = await self._ask(trials[0], set_by_hand)
                         await self._group(stage, trials)
+                while late := self._disturbed_in_hindsight():
+                    for _, group in groupby(late, key=lambda t: t.group):
+                        await self._group(stage, list(group))
                 if "mode" in set_by_hand:
                     await self._ask_person("put the DUT back as it was before the run")
 
@@ -276,7 +291,9 @@ class _Execution:
             checks, why = await into_mode(stage, mode)
             self.journal.write("mode-refused" if why else "mode-verified", application=application, why=why)
             self.progress.mode(mode.name, checks)
-            for trial in trials:
+            left = deque(trials)
+            while left:
+                trial = left[0]
                 self.folder.discard_incomplete(trial.number)
                 self.journal.write("trial-started", trial=trial.number)
                 if why:
@@ -285,12 +302,9 @@ class _Execution:
                     connections = connections_of(stage.dut)
                     carried = await carry_out(stage, trial, checks, self.book, watch=self.experiment.watch)
                     await stayed_in_mode(stage, mode, connections)
-                self.folder.write_trial(carried.record, carried.raw, carried.samples)
-                self.journal.write("trial-finished", trial=trial.number, status=carried.record.status)
-                if self._repeats is not None:
-                    self._repeats.add(carried.record)
-                self.progress.trial(trial, carried.record)
-                if await stage.device.put_back() and trial is not trials[-1]:
+                if not self._once_more(carried):
+                    left.popleft()
+                if await stage.device.put_back() and left:
                     checks, why = await into_mode(stage, mode)
         finally:
             try:
@@ -298,3 +312,29 @@ class _Execution:
             finally:
                 await carry_out_undo(steps, stage.hosts)
             self.journal.write("mode-restored", application=application)
+
+    def _once_more(self, carried: Carried) -> bool:
+        """Keeps a trial; whether it was disturbed, and is set aside to be done again."""
+        record = self._attempts.verdict(carried.record)
+        self.folder.write_trial(record, carried.raw, carried.samples)
+        self.journal.write("trial-finished", trial=record.trial, status=record.status)
+        self._attempts.written(record)
+        if record.status == DISTURBED and self._attempts.once_more(record.trial, AttemptReason.DISTURBED, record.why):
+            return True
+        if self._repeats is not None:
+            self._repeats.add(record)
+        self.progress.trial(next(t for t in self.plan.trials if t.number == record.trial), record)
+        return False
+
+    def _disturbed_in_hindsight(self) -> list[Trial]:
+        """Trials that their whole cell shows to have been disturbed, set aside. None where a person would have to set factors again."""
+        if self.plan.hand_factors:
+            return []
+        late = self._attempts.disturbed_in_hindsight(list(self.folder.records()))
+        return [
+            t for t in self.plan.trials if t.number in late and self._attempts.once_more(t.number, AttemptReason.DISTURBED, late[t.number])
+        ]
+
+    @cached_property
+    def _attempts(self) -> Attempts:
+        return Attempts(self.folder, self.journal, self.plan.repeat_disturbed, self.progress.note)

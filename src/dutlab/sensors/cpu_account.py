@@ -1,7 +1,7 @@
 """Reads what our threads and other work use of a machine's CPUs (analysis.interference), here and on other Linux hosts.
 
-On this machine our threads are those of our own process tree and the kernel threads that forward. They are read twice a second while a
-trial runs, since a thread's account is gone with the thread: a tool that ends takes at most half a second of its account with it.
+On this machine our threads are those of our own process tree and the kernel threads that forward. They are read four times a second while
+a trial runs: a thread's account is gone with the thread, and what others use while ours have nothing to do takes nothing from a trial.
 On another host they are found by name, with one reading before and one after.
 """
 
@@ -12,6 +12,7 @@ import contextlib
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -26,7 +27,9 @@ THIS_MACHINE = "this-machine"
 PROGRAMS = ("dutlab-engine", "iperf3", "trafgen", "xdp-trafficgen", "pkt-gen", "ipgen", "_t-rex-64", "ping")
 """What sends and receives, by the first 15 characters of the program's name (proc_pid_comm(5)). Only their threads' waiting counts; the
 CPU time of everything that we started counts as ours."""
-READ_EVERY_S = 0.5
+READ_EVERY_S = 0.25
+LEAST_OF_OTHERS_S = 0.02
+"""What others used between two readings is taken for nothing below this: /proc/stat counts in ticks of 10 ms."""
 _NS = 1e9
 
 
@@ -66,6 +69,8 @@ class LocalAccount:
         self._forwarding = frozenset(forwarding)
         self._ticks = os.sysconf("SC_CLK_TCK")
         self._own = os.getpid()
+        self._last: CpuAccount | None = None
+        self._taken_s = 0.0
 
     async def read(self) -> Mapping[str, CpuAccount]:
         try:
@@ -103,7 +108,12 @@ class LocalAccount:
                 if pid in self._forwarding:
                     own_s += _thread_time(self._text(f"{pid}/schedstat")).run_s
         self._ledger.see(threads)
-        return machine_account(at_s, self._text("stat"), self._pressure(), self._ticks, own_s=own_s, threads=self._ledger.total)
+        account = machine_account(at_s, self._text("stat"), self._pressure(), self._ticks, own_s=own_s, threads=self._ledger.total)
+        if self._last is not None:
+            since = account.since(self._last)
+            self._taken_s += (since.taken_s or 0.0) if (since.others_cpu_s or 0.0) >= LEAST_OF_OTHERS_S else 0.0
+        self._last = account
+        return replace(account, taken_s=self._taken_s)
 
     def _pressure(self) -> str:
         try:

@@ -31,6 +31,7 @@ __all__ = ["CustomMode", "Experiment", "LabRef", "TestbedPath"]
 LARGEST_SEED = 2**53 - 1
 """What every reader of JSON keeps exactly."""
 LARGEST_REPEATS = 1000
+LARGEST_DISTURBED_REPEATS = 10
 
 
 class LabRef(SpecModel):
@@ -162,6 +163,10 @@ class Experiment(SpecModel):
     generator: Generator | None = None
     """What drives the workloads that send frames of their own and name none; None is that of the testbed."""
     repeats: Repeats = 3
+    repeat_disturbed: Annotated[int, Strict(), Field(ge=0, le=LARGEST_DISTURBED_REPEATS)] = 2
+    """A trial that other work on the machine disturbed is done again, so often at most."""
+    disturbed: Literal["repeat", "count"] = "repeat"
+    """`count`: such trials count like any other, and carry the doubt. For who knows that the machine is busy and wants to see it work."""
     order: Literal["shuffled", "as-written"] = "shuffled"
     seed: Annotated[int, Strict(), Field(ge=0, le=LARGEST_SEED)] | None = None
     """Of the shuffled order; None draws one."""

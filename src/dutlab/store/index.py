@@ -24,15 +24,16 @@ from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import NewerRun, RunFolder
 
 INDEX = ".index.sqlite"
-_VERSION = 2
+_VERSION = 3
 _TABLES = """
 CREATE TABLE runs (
   name TEXT PRIMARY KEY, seen TEXT NOT NULL, experiment TEXT, testbed TEXT, lab INTEGER, started TEXT, ended TEXT,
-  planned INTEGER, measured INTEGER, failed INTEGER, refused INTEGER, status TEXT NOT NULL, modes TEXT, worst_doubt TEXT, fault TEXT
+  planned INTEGER, measured INTEGER, failed INTEGER, refused INTEGER, disturbed INTEGER, status TEXT NOT NULL,
+  modes TEXT, worst_doubt TEXT, fault TEXT
 ) STRICT;
 CREATE TABLE trials (
   run TEXT NOT NULL, trial INTEGER NOT NULL, mode TEXT, factors TEXT, workload TEXT, tool TEXT, links TEXT, frame_size TEXT,
-  repeat INTEGER, status TEXT, why TEXT, started TEXT, seconds REAL, doubts TEXT, samples INTEGER, counts INTEGER,
+  repeat INTEGER, attempt INTEGER, status TEXT, why TEXT, started TEXT, seconds REAL, doubts TEXT, samples INTEGER, counts INTEGER,
   PRIMARY KEY (run, trial)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE figures (
@@ -40,7 +41,9 @@ CREATE TABLE figures (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX runs_by_experiment ON runs (experiment, started);
 """
-_COLUMNS = "name, experiment, testbed, lab, started, ended, planned, measured, failed, refused, status, modes, worst_doubt, fault"
+_COLUMNS = (
+    "name, experiment, testbed, lab, started, ended, planned, measured, failed, refused, disturbed, status, modes, worst_doubt, fault"
+)
 _GRADES = ("severe", "warning", "note")
 
 
@@ -59,6 +62,7 @@ class RunLine:
     measured: int
     failed: int
     refused: int
+    disturbed: int
     status: str
     modes: tuple[str, ...]
     worst_doubt: str
@@ -209,8 +213,8 @@ def _insert(connection: sqlite3.Connection, path: Path, seen: str) -> None:
     except Exception as error:  # noqa: BLE001 - the boundary: records of anybody come in here
         connection.execute("ROLLBACK TO run")
         fault = f"{path}: cannot be read: {type(error).__name__}: {error}"[:2000]
-        row = (path.name, seen, "", "", 0, "", "", 0, 0, 0, 0, "damaged", "[]", "", fault.encode(errors="backslashreplace").decode())
-        connection.execute(f"INSERT INTO runs VALUES ({', '.join('?' * 15)})", row)  # noqa: S608 - question marks
+        row = (path.name, seen, "", "", 0, "", "", 0, 0, 0, 0, 0, "damaged", "[]", "", fault.encode(errors="backslashreplace").decode())
+        connection.execute(f"INSERT INTO runs VALUES ({', '.join('?' * 16)})", row)  # noqa: S608 - question marks
     connection.execute("RELEASE run")
 
 
@@ -229,11 +233,11 @@ def _insert_whole(connection: sqlite3.Connection, path: Path, seen: str) -> None
         faults.append(str(error))
     status = "newer" if newer else "damaged" if faults else "finished" if seen.startswith("finished") else "cut"
     connection.execute(
-        f"INSERT INTO runs VALUES ({', '.join('?' * 15)})",  # noqa: S608 - question marks
+        f"INSERT INTO runs VALUES ({', '.join('?' * 16)})",  # noqa: S608 - question marks
         (path.name, seen, *_about(resolved, plan, records), status, json.dumps(list(dict.fromkeys(r.cell.mode for r in records))),
          _worst(records), "; ".join(faults)[:2000]),
     )  # fmt: skip
-    connection.executemany(f"INSERT INTO trials VALUES ({', '.join('?' * 16)})", [_trial(path, r) for r in records])  # noqa: S608 - as above
+    connection.executemany(f"INSERT INTO trials VALUES ({', '.join('?' * 17)})", [_trial(path, r) for r in records])  # noqa: S608 - as above
     figures = [
         (path.name, r.trial, link, name, value) for r in records for link, of_link in r.figures.items() for name, value in of_link.items()
     ]
@@ -242,7 +246,7 @@ def _insert_whole(connection: sqlite3.Connection, path: Path, seen: str) -> None
 
 def _about(resolved: Mapping[str, Any], plan: Mapping[str, Any], records: list[TrialRecord]) -> tuple[str | int, ...]:
     experiment, testbed = (found if isinstance(found := resolved.get(key), Mapping) else {} for key in ("experiment", "testbed"))
-    counts = [sum(r.status == status for r in records) for status in ("measured", "failed", "refused")]
+    counts = [sum(r.status == status for r in records) for status in ("measured", "failed", "refused", "disturbed")]
     lab = any(d.kind == "EMBEDDED_LAB" for r in records for d in r.doubts)
     return (
         str(experiment.get("name") or plan.get("experiment") or ""), str(testbed.get("name") or ""), int(lab or bool(testbed.get("lab"))),
@@ -255,8 +259,8 @@ def _trial(path: Path, r: TrialRecord) -> tuple[str | float | int, ...]:
     size, has_samples = r.cell.params.get("frame_size"), (path / "trials" / f"{r.trial:04d}" / "samples.parquet").exists()
     return (
         path.name, r.trial, r.cell.mode, json.dumps(r.cell.factors), r.cell.workload, r.cell.tool, r.cell.link_label,
-        "" if size is None else str(size), r.cell.repeat, r.status, r.why, r.started.isoformat(), (r.ended - r.started).total_seconds(),
-        json.dumps(sorted({d.kind for d in r.doubts})), int(has_samples), int(counts(r)),
+        "" if size is None else str(size), r.cell.repeat, r.attempt, r.status, r.why, r.started.isoformat(),
+        (r.ended - r.started).total_seconds(), json.dumps(sorted({d.kind for d in r.doubts})), int(has_samples), int(counts(r)),
     )  # fmt: skip
 
 

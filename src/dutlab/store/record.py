@@ -64,14 +64,25 @@ class CommandRecord(_Strict):
     seconds: float
 
 
+class OfferCount(_Strict):
+    """How many loads a method offered one after the other, each judged by itself."""
+
+    made: int
+    disturbed: int
+    """Of these, those that other work disturbed: they moved nothing, and were offered again."""
+
+
 class TrialRecord(_Strict):
     """One trial."""
 
     schema_version: Literal[1] = 1
     trial: int
-    status: Literal["measured", "failed", "refused"]
+    status: Literal["measured", "failed", "refused", "disturbed"]
+    """`disturbed`: measured, but other work on the machine took too much of it, so the figures do not count."""
     why: str = ""
     """Why there is no result, in words; empty when measured."""
+    attempt: int = 1
+    """The attempts before it are kept beside the trial's folder."""
     cell: Cell
     started: AwareDatetime
     ended: AwareDatetime
@@ -89,6 +100,8 @@ class TrialRecord(_Strict):
     interference: dict[str, Interference] = {}
     """Host → what other work took from the trial there (`this-machine`: a lab, whose hosts share one kernel). A host that cannot tell is
     not there."""
+    offers: OfferCount | None = None
+    """Of methods that judge each of their offers; None: the trial is judged as a whole, by `interference`."""
     tool_facts: dict[str, str] = {}
     notes: list[str] = []
     """What the method says beside its figures, in sentences."""

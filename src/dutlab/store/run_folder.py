@@ -9,6 +9,7 @@
     trials/0001/samples.parquet       time series; absent when nothing was watched
     trials/0001/record.json           written last: a trial is complete when it exists
     trials/0007.cut-1/                what was there when a trial was cut
+    trials/0007.disturbed-1/          an attempt that does not count, whole, with its record (store.attempts)
     MANIFEST.sha256                   written when the run has finished
     report/                           made from the rest, and may be made again
 
@@ -27,6 +28,8 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from dutlab.errors import InputError, StoreError
+from dutlab.store.attempts import Attempt, AttemptReason, attempts_in, set_aside
+from dutlab.store.judged import as_disturbed, judged
 from dutlab.store.manifest import JOURNAL, MANIFEST, Difference, compare, is_temporary, manifest_of
 from dutlab.store.names import checked_component, checked_relative, run_name, trial_folder, trial_of
 from dutlab.store.read import CHANGED, read_json, read_plain, reading
@@ -209,31 +212,48 @@ class RunFolder:
         return aside
 
     def record(self, trial: int) -> TrialRecord:
-        """The record of a finished trial. Raises NewerRun, StoreError."""
-        path = trial_folder(self.path, trial) / "record.json"
-        with reading(path):
-            try:
-                found = TrialRecord.model_validate_json(read_plain(path))
-            except (ValidationError, OSError):
-                found = _record_of(path)  # says what is wrong, and tells a newer version from damage
-        if found.trial != trial:
-            raise StoreError(f"{path}: is the record of trial {found.trial}", remedy=CHANGED)
-        return found
+        """The record of a finished trial as it was written. Raises NewerRun, StoreError."""
+        return _read_record(trial_folder(self.path, trial), trial)
 
     def records(self) -> Iterator[TrialRecord]:
-        """Records of all finished trials, in their order. Raises NewerRun, StoreError."""
-        for trial in sorted(self.finished()):
-            yield self.record(trial)
+        """Records of all finished trials, in their order, judged (store.judged). Raises NewerRun, StoreError."""
+        yield from judged([self.record(trial) for trial in sorted(self.finished())], count=self.counts_disturbed)
 
     def readable_records(self, faults: list[str]) -> Iterator[TrialRecord]:
         """The same, but a damaged record is passed over and told in `faults`. Raises NewerRun."""
+        found = []
         for trial in sorted(self.finished()):
             try:
-                yield self.record(trial)
+                found.append(self.record(trial))
             except NewerRun:
                 raise
             except StoreError as error:
                 faults.append(str(error))
+        yield from judged(found, count=self.counts_disturbed)
+
+    @property
+    def counts_disturbed(self) -> bool:
+        """Whether the experiment wants disturbed trials to count. Raises StoreError."""
+        experiment = self.resolved.get("experiment")
+        return isinstance(experiment, dict) and experiment.get("disturbed") == "count"
+
+    def attempts(self) -> list[Attempt]:
+        """The attempts that were set aside, in the order of trials and attempts."""
+        return list(attempts_in(self.path))
+
+    def set_aside(self, trial: int, reason: AttemptReason) -> Attempt:
+        """Keeps a finished trial as an attempt that does not count; the trial can be done again. Raises StoreError."""
+        return set_aside(self.path, trial, reason)
+
+    def set_aside_records(self) -> list[TrialRecord]:
+        """The records of those attempts, none of which counts. Raises NewerRun, StoreError."""
+        found = [(attempt, _read_record(attempt.folder, attempt.trial)) for attempt in self.attempts()]
+        return [
+            as_disturbed(record, record.why or "the other trials of its cell were calmer")
+            if a.reason is AttemptReason.DISTURBED
+            else record
+            for a, record in found
+        ]
 
     def samples_path(self, trial: int) -> Path | None:
         """The trial's time series, or None when nothing was watched."""
@@ -276,6 +296,19 @@ class RunFolder:
         except OSError as error:
             raise StoreError(f"{self.path / 'trials'}: cannot be read: {error.strerror}", remedy=CHANGED) from error
         return iter(sorted((n, p) for n, p in found if n is not None))
+
+
+def _read_record(folder: Path, trial: int) -> TrialRecord:
+    """The record in a trial's folder. Raises NewerRun, StoreError."""
+    path = folder / "record.json"
+    with reading(path):
+        try:
+            found = TrialRecord.model_validate_json(read_plain(path))
+        except (ValidationError, OSError):
+            found = _record_of(path)  # says what is wrong, and tells a newer version from damage
+    if found.trial != trial:
+        raise StoreError(f"{path}: is the record of trial {found.trial}", remedy=CHANGED)
+    return found
 
 
 def _write_next(folder: Path, name: str, value: Mapping[str, Any]) -> Path:

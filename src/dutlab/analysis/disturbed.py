@@ -1,0 +1,79 @@
+"""Which trials other work disturbed: the one rule that the runner, methods, report, comparisons and the index go by.
+
+A trial is disturbed where other work took more than a tenth of the CPU time of the threads that send, forward and receive. What they
+waited for a CPU says little by itself: they wait for one another too, a third to two thirds of their time in the embedded lab on two cores.
+So what was taken is at most what others used, interval by interval (`Interference.taken_s`). Where that is not known, a trial is compared
+with its cell: one whose threads waited for 10 percentage points more of their time than in the calmest repeat is disturbed.
+
+The data, and what else was tried: docs/decisions/0008-disturbed-trials.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dutlab.analysis.interference import Interference
+
+MOST_TAKEN = 0.10
+"""Of the CPU time of our threads, above which a trial is disturbed."""
+MOST_ABOVE_CALMEST = 0.10
+"""Of the share of their time that our threads waited, above the least of the cell's trials, where it is not known what others used."""
+LEAST_TAKEN_FOR_LOSS = 0.02
+"""So much has to be taken before a loss of frames may be put down to it, where no counter says that the rig lost them."""
+FEW = 5
+"""Attempts before anything is said of the whole machine."""
+NEARLY_ALL = 0.8
+"""Share of disturbed attempts from which the machine is too busy to measure on."""
+
+Interferences = Mapping[str, Interference]
+"""By host."""
+
+
+def disturbed(cell: Sequence[Interferences]) -> tuple[str, ...]:
+    """For each trial of one cell, in words, what disturbed it; empty for one that nothing did. A trial without a reading was not."""
+    least: dict[str, float] = {}
+    for of_trial in cell:
+        for host, found in of_trial.items():
+            least[host] = min(least.get(host, found.wait_share), found.wait_share)
+    return tuple("; ".join(filter(None, (_of_host(host, found, least[host]) for host, found in t.items()))) for t in cell)
+
+
+def disturbed_alone(found: Interferences) -> str:
+    """The same of a trial that has no other to be compared with."""
+    (why,) = disturbed([found])
+    return why
+
+
+def explains_loss(found: Interferences, *, failed_frames: int, made_pps: float, by_rig: bool) -> str:
+    """Whether other work can have caused all of a trial's loss, in words; empty if not.
+
+    It can have if no more frames failed than came in the time that our threads were kept waiting. `by_rig`: counters say that the testbed
+    lost them, not the DUT; then the least wait will do.
+    """
+    if failed_frames <= 0:
+        return ""
+    for host, of_host in found.items():
+        taken_s, share = of_host.taken_s or 0.0, of_host.taken_share or 0.0
+        if taken_s > 0 and (by_rig or share >= LEAST_TAKEN_FOR_LOSS) and failed_frames <= made_pps * taken_s:
+            return (
+                f"{host}: {failed_frames} frames failed, no more than came while our threads waited {taken_s * 1e3:.0f} ms for other work"
+            )
+    return ""
+
+
+def machine_too_busy(*, attempts: int, disturbed: int) -> str:
+    """Whether nearly every attempt was disturbed, in words; empty if not."""
+    if attempts < FEW or disturbed < NEARLY_ALL * attempts:
+        return ""
+    return f"machine too busy: other work disturbed {disturbed} of {attempts} attempts"
+
+
+def _of_host(host: str, found: Interference, least_wait_share: float) -> str:
+    if found.taken_share is not None:
+        if found.taken_share <= MOST_TAKEN:
+            return ""
+        return f"{host}: other work took {found.taken_share:.0%} of the CPU time of the threads that send, forward and receive"
+    if found.wait_share <= least_wait_share + MOST_ABOVE_CALMEST:
+        return ""
+    calmest = f"in the calmest trial of the cell {least_wait_share:.0%}"
+    return f"{host}: the threads that send, forward and receive waited {found.wait_share:.0%} of their time for a CPU, {calmest}"

@@ -1,0 +1,73 @@
+"""Which trials are done once more. Every attempt keeps its record; how often each reason may come up is bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dutlab.analysis.disturbed import machine_too_busy
+from dutlab.runner.journal import Journal
+from dutlab.store.attempts import AttemptReason
+from dutlab.store.judged import DISTURBED, judged
+from dutlab.store.record import TrialRecord
+from dutlab.store.run_folder import RunFolder
+
+MOST_FAULTS = 1
+"""A trial whose tool was killed, or whose mode was lost, is done once more: a second time it is no accident."""
+
+
+@dataclass
+class Attempts:
+    """The attempts of one process at the trials of a run. `note` tells the user."""
+
+    folder: RunFolder
+    journal: Journal
+    most_disturbed: int
+    """So often is a trial that other work disturbed done again."""
+    note: Callable[[str], None]
+    _known: dict[int, list[TrialRecord]] = field(default_factory=dict)
+    """Trial → its records, those set aside first."""
+    _judged: list[bool] = field(default_factory=list)
+    """Whether each attempt of this process was disturbed."""
+    _said_busy: bool = False
+
+    def __post_init__(self) -> None:
+        for record in (*self.folder.set_aside_records(), *(self.folder.record(n) for n in sorted(self.folder.finished()))):
+            self._known.setdefault(record.trial, []).append(record)
+
+    @property
+    def too_busy(self) -> str:
+        """Why no disturbed trial is repeated any more, in words; empty while they are."""
+        return machine_too_busy(attempts=len(self._judged), disturbed=sum(self._judged))
+
+    def verdict(self, record: TrialRecord) -> TrialRecord:
+        """The record as it is to be written: numbered, and judged by what is known of its cell so far."""
+        earlier = [r for of_trial in self._known.values() for r in of_trial]
+        numbered = record.model_copy(update={"attempt": 1 + len(self._known.get(record.trial, []))})
+        found = judged([numbered, *earlier], count=self.folder.counts_disturbed)[0]
+        if found.status in ("measured", DISTURBED):
+            self._judged.append(found.status == DISTURBED)
+        return found
+
+    def written(self, record: TrialRecord) -> None:
+        """The record is on the disk."""
+        self._known.setdefault(record.trial, []).append(record)
+
+    def once_more(self, trial: int, reason: AttemptReason, why: str) -> bool:
+        """Sets the attempt that is on the disk aside, if the trial may be done again for this reason. Raises StoreError."""
+        if reason is AttemptReason.DISTURBED and (busy := self.too_busy):
+            if not self._said_busy:
+                self.note(f"{busy}; disturbed trials are not repeated any more")
+                self._said_busy = True
+            return False
+        most = {AttemptReason.DISTURBED: self.most_disturbed}.get(reason, MOST_FAULTS)
+        if sum(a.trial == trial and a.reason is reason for a in self.folder.attempts()) >= most:
+            return False
+        attempt = self.folder.set_aside(trial, reason)
+        self.journal.write("attempt-set-aside", trial=trial, attempt=attempt.number, reason=reason.value, why=why)
+        self.note(f"trial {trial} is done again, attempt {attempt.number + 1}: {why}")
+        return True
+
+    def disturbed_in_hindsight(self, finished: Sequence[TrialRecord]) -> Mapping[int, str]:
+        """Trials that do not count now that their whole cell is known → why. Trials that were disturbed from the first are among them."""
+        return {r.trial: r.why for r in finished if r.status == DISTURBED}

@@ -1,0 +1,66 @@
+"""Attempts at a trial: `trials/0007` is the one that counts; earlier ones are kept beside it, whole, as `trials/0007.disturbed-1`.
+
+An attempt is written like any trial and judged then; what does not count is renamed, never rewritten. A crash in between leaves a trial
+without a folder, which is done again.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dutlab.errors import StoreError
+from dutlab.store.names import trial_folder
+from dutlab.store.write import as_store_error, sync_directory
+
+_ATTEMPT = re.compile(r"(?P<trial>\d{4,})\.(?P<reason>[a-z-]+)-(?P<number>\d+)")
+
+
+class AttemptReason(enum.Enum):
+    """Why an attempt does not count."""
+
+    DISTURBED = "disturbed"
+    """Other work took too much of the machine (analysis.disturbed)."""
+    TOOL_ENDED = "tool-ended"
+    """The tool or the engine was killed."""
+    MODE_LOST = "mode-lost"
+    """The mode no longer held when the trial ended."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An attempt that was set aside."""
+
+    trial: int
+    number: int
+    """From 1, over all reasons."""
+    reason: AttemptReason
+    folder: Path
+
+
+def attempts_in(run: Path) -> Iterator[Attempt]:
+    """Every attempt of a run that was set aside, in the order of trials and attempts."""
+    found = []
+    for folder in (run / "trials").iterdir():
+        m = _ATTEMPT.fullmatch(folder.name)
+        if m and m["reason"] in {reason.value for reason in AttemptReason} and (folder / "record.json").exists():
+            found.append(Attempt(int(m["trial"]), int(m["number"]), AttemptReason(m["reason"]), folder))
+    return iter(sorted(found, key=lambda a: (a.trial, a.number)))
+
+
+def set_aside(run: Path, trial: int, reason: AttemptReason) -> Attempt:
+    """Renames a trial that has its record, so that it can be done again. Raises StoreError."""
+    folder = trial_folder(run, trial)
+    if not (folder / "record.json").exists():
+        raise StoreError(f"{folder}: has no record, so there is no attempt to set aside", remedy="discard_incomplete() is for cut trials")
+    number = 1 + sum(a.trial == trial for a in attempts_in(run))
+    aside = folder.with_name(f"{folder.name}.{reason.value}-{number}")
+    try:
+        folder.rename(aside)
+        sync_directory(folder.parent)
+    except OSError as error:
+        raise as_store_error(error, aside, None) from error
+    return Attempt(trial, number, reason, aside)

@@ -1,0 +1,50 @@
+"""What is to be thought of records once all trials of their cell are known: a trial that other work disturbed has no result.
+
+Every reader of a run goes through RunFolder.records(), which judges, so that medians and verdicts everywhere are of the same trials.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+from dutlab.analysis.disturbed import disturbed
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.store.cell_figures import CellKey, key_of
+from dutlab.store.record import DoubtRecord, TrialRecord
+
+DISTURBED: Final = "disturbed"
+
+
+def judged(records: Sequence[TrialRecord], *, count: bool = False) -> list[TrialRecord]:
+    """The records, those that were disturbed with that status, why, and the doubt; if they `count`, with the doubt alone.
+
+    The file of a record stays as it was written: the verdict follows from all of them.
+    """
+    cells: dict[CellKey, list[TrialRecord]] = defaultdict(list)
+    for record in records:
+        if _is_judged_here(record):
+            cells[key_of(record.cell)].append(record)
+    whys: dict[int, str] = {}
+    for of_cell in cells.values():
+        whys.update({id(r): why for r, why in zip(of_cell, disturbed([r.interference for r in of_cell]), strict=True) if why})
+    marked = doubted if count else as_disturbed
+    return [marked(r, whys[id(r)]) if id(r) in whys else r for r in records]
+
+
+def as_disturbed(record: TrialRecord, why: str) -> TrialRecord:
+    """The record of a trial that does not count."""
+    return doubted(record, why).model_copy(update={"status": DISTURBED, "why": why})
+
+
+def doubted(record: TrialRecord, why: str) -> TrialRecord:
+    """The record with the doubt, once."""
+    if any(d.kind == DoubtKind.DISTURBED.name for d in record.doubts):
+        return record
+    return record.model_copy(update={"doubts": [*record.doubts, DoubtRecord.of(Doubt(DoubtKind.DISTURBED, why))]})
+
+
+def _is_judged_here(record: TrialRecord) -> bool:
+    """A method of many offers judges each of them and offers it again; the whole trial's reading is of those too."""
+    return record.status == "measured" and record.offers is None

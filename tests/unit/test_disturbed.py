@@ -1,0 +1,289 @@
+"""A trial that other work disturbed does not count, is done again a bounded number of times, and keeps its record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dutlab.analysis.disturbed import disturbed, disturbed_alone, explains_loss, machine_too_busy
+from dutlab.analysis.interference import Interference
+from dutlab.errors import StoreError
+from dutlab.plan.cell import Cell
+from dutlab.report import write_report
+from dutlab.report.gather import gather
+from dutlab.runner.attempts import Attempts
+from dutlab.runner.journal import Journal, read_journal
+from dutlab.store.attempts import AttemptReason
+from dutlab.store.index import Wanted, list_runs, opened
+from dutlab.store.judged import judged
+from dutlab.store.record import OfferCount, TrialRecord
+from dutlab.store.run_folder import RunFolder
+
+NOW = datetime(2026, 11, 21, 8, 1, tzinfo=UTC)
+
+
+def interference(taken: float | None, *, wait_share: float = 0.5) -> Interference:
+    """Threads that ran for 1 s; `taken` is the share of their time that others took, None where it is not known."""
+    taken_s = None if taken is None else taken / (1 - taken)
+    return Interference(2.0, 2, 1.0, wait_share / (1 - wait_share), taken_s, None, None, 0.0, None)
+
+
+def record(trial: int, taken: float | None = 0.0, *, wait_share: float = 0.5, mode: str = "router", repeat: int = 1) -> TrialRecord:
+    cell = Cell(mode=mode, factors={"mode": mode}, workload="iperf3", tool="iperf3", links=("a",), params={"streams": 4}, repeat=repeat)
+    return TrialRecord(
+        trial=trial, status="measured", cell=cell, started=NOW, ended=NOW + timedelta(seconds=3),
+        figures={"a": {"goodput_bps": 9e9 * (1 - (taken or 0))}}, interference={"this-machine": interference(taken, wait_share=wait_share)},
+    )  # fmt: skip
+
+
+def new_run(tmp_path: Path, trials: int = 3, modes: tuple[str, ...] = ("router",)) -> RunFolder:
+    planned = [
+        {"number": i * trials + n, "cell": record(n, mode=mode, repeat=n).cell.model_dump(mode="json")}
+        for i, mode in enumerate(modes)
+        for n in range(1, trials + 1)
+    ]
+    return RunFolder.create(
+        tmp_path, experiment="busy", experiment_yaml=b"", testbed_yaml=None, resolved={"experiment": {"name": "busy"}},
+        plan={"seed": 7, "trials": planned}, now=NOW,
+    )  # fmt: skip
+
+
+def test_a_trial_that_lost_more_than_a_tenth_of_its_cpu_time_to_others_is_disturbed() -> None:
+    calm, busy = {"this-machine": interference(0.09)}, {"this-machine": interference(0.11)}
+    assert disturbed_alone(calm) == ""
+    assert disturbed_alone(busy) == "this-machine: other work took 11% of the CPU time of the threads that send, forward and receive"
+
+
+def test_threads_that_wait_for_one_another_are_not_disturbed() -> None:
+    assert disturbed_alone({"this-machine": interference(0.0, wait_share=0.95)}) == ""
+
+
+def test_where_others_are_not_known_a_trial_is_compared_with_the_calmest_of_its_cell() -> None:
+    cell = [{"sink": interference(None, wait_share=share)} for share in (0.45, 0.35, 0.46)]
+    assert [bool(why) for why in disturbed(cell)] == [False, False, True]
+    assert disturbed_alone(cell[2]) == ""
+
+
+def test_hosts_are_judged_each_by_itself() -> None:
+    cell = [{"source": interference(0.0), "sink": interference(0.5)}, {"source": interference(0.0)}, {}]
+    assert [why.partition(":")[0] for why in disturbed(cell)] == ["sink", "", ""]
+
+
+@given(st.lists(st.tuples(st.one_of(st.none(), st.floats(0, 0.9)), st.floats(0, 0.9)), max_size=8))
+def test_a_cell_never_loses_its_calmest_trial_to_a_comparison(cell: list[tuple[float | None, float]]) -> None:
+    found = disturbed([{"h": interference(taken, wait_share=wait)} for taken, wait in cell])
+    unknown = [(wait, why) for (taken, wait), why in zip(cell, found, strict=True) if taken is None]
+    least = min((wait for _, wait in cell), default=0.0)
+    assert all(not why for wait, why in unknown if wait <= least)
+
+
+def test_a_loss_that_fits_into_the_time_that_threads_waited_is_the_rigs() -> None:
+    found = {"this-machine": interference(0.05)}  # some 53 ms of waiting
+    assert explains_loss(found, failed_frames=300, made_pps=1e6, by_rig=False)
+    assert not explains_loss(found, failed_frames=300_000, made_pps=1e6, by_rig=False)
+    assert not explains_loss(found, failed_frames=0, made_pps=1e6, by_rig=False)
+
+
+def test_next_to_no_waiting_explains_a_loss_only_where_counters_place_it_in_the_rig() -> None:
+    found = {"this-machine": interference(0.01)}
+    assert not explains_loss(found, failed_frames=300, made_pps=1e6, by_rig=False)
+    assert explains_loss(found, failed_frames=300, made_pps=1e6, by_rig=True)
+    assert not explains_loss({"this-machine": interference(0.0)}, failed_frames=300, made_pps=1e6, by_rig=True)
+
+
+def test_a_machine_is_too_busy_when_nearly_every_attempt_was_disturbed() -> None:
+    assert machine_too_busy(attempts=4, disturbed=4) == ""
+    assert machine_too_busy(attempts=5, disturbed=4) == "machine too busy: other work disturbed 4 of 5 attempts"
+    assert machine_too_busy(attempts=6, disturbed=4) == ""
+
+
+def test_a_disturbed_trial_is_no_measured_one_and_says_why() -> None:
+    first, second = judged([record(1), record(2, 0.4, repeat=2)])
+    assert (first.status, second.status) == ("measured", "disturbed")
+    assert "other work took 40%" in second.why
+    assert [d.kind for d in second.doubts] == ["DISTURBED"]
+    assert judged([second])[0].doubts == second.doubts
+
+
+def test_disturbed_trials_that_are_to_count_are_measured_and_carry_the_doubt(tmp_path: Path) -> None:
+    run = RunFolder.create(
+        tmp_path, experiment="busy", experiment_yaml=b"", testbed_yaml=None, resolved={"experiment": {"disturbed": "count"}}, plan={"trials": []}, now=NOW
+    )  # fmt: skip
+    run.write_trial(record(1, 0.4), {})
+    (found,) = run.records()
+    assert (found.status, [d.kind for d in found.doubts]) == ("measured", ["DISTURBED"])
+
+
+def test_cells_are_not_mixed() -> None:
+    assert [r.status for r in judged([record(1, None, wait_share=0.1), record(2, None, wait_share=0.9, mode="nat")])] == ["measured"] * 2
+
+
+def test_a_method_that_judged_each_of_its_offers_is_not_judged_as_a_whole() -> None:
+    searched = record(1, 0.4).model_copy(update={"offers": OfferCount(made=20, disturbed=9)})
+    assert judged([searched])[0].status == "measured"
+
+
+def test_an_attempt_is_kept_whole_beside_the_trial_that_counts(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    run.write_trial(record(1, 0.4), {"iperf3.json": b"{}"})
+    written = (run.path / "trials/0001/record.json").read_bytes()
+    attempt = run.set_aside(1, AttemptReason.DISTURBED)
+    assert attempt.folder.name == "0001.disturbed-1"
+    assert (attempt.folder / "record.json").read_bytes() == written
+    assert (attempt.folder / "raw/iperf3.json").read_bytes() == b"{}"
+    assert run.finished() == set() and run.incomplete() == []
+    run.write_trial(record(1), {})
+    assert run.set_aside(1, AttemptReason.TOOL_ENDED).folder.name == "0001.tool-ended-2"
+    assert [(a.trial, a.number, a.reason) for a in run.attempts()] == [(1, 1, AttemptReason.DISTURBED), (1, 2, AttemptReason.TOOL_ENDED)]
+    with pytest.raises(StoreError):
+        run.set_aside(1, AttemptReason.DISTURBED)
+
+
+def test_the_manifest_covers_attempts(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    run.write_trial(record(1, 0.4), {})
+    run.set_aside(1, AttemptReason.DISTURBED)
+    run.write_trial(record(1), {})
+    run.write_manifest()
+    assert "trials/0001.disturbed-1/record.json" in (run.path / "MANIFEST.sha256").read_text()
+    (run.path / "trials/0001.disturbed-1/record.json").write_text("{}")
+    assert run.verify_manifest().changed == ("trials/0001.disturbed-1/record.json",)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    return new_run(tmp_path)
+
+
+def attempts_of(run: RunFolder, journal: Journal, notes: list[str], most: int = 2) -> Attempts:
+    return Attempts(run, journal, most, notes.append)
+
+
+def keep(run: RunFolder, attempts: Attempts, found: TrialRecord) -> TrialRecord:
+    verdict = attempts.verdict(found)
+    run.write_trial(verdict, {})
+    attempts.written(verdict)
+    return verdict
+
+
+def test_a_disturbed_trial_is_done_again_a_bounded_number_of_times(run: RunFolder) -> None:
+    notes: list[str] = []
+    journal = Journal(run.journal)
+    try:
+        attempts = attempts_of(run, journal, notes)
+        done = []
+        while True:
+            done.append(keep(run, attempts, record(1, 0.4)))
+            if not attempts.once_more(1, AttemptReason.DISTURBED, done[-1].why):
+                break
+    finally:
+        journal.close()
+    assert [(r.status, r.attempt) for r in done] == [("disturbed", 1), ("disturbed", 2), ("disturbed", 3)]
+    assert [a.folder.name for a in run.attempts()] == ["0001.disturbed-1", "0001.disturbed-2"]
+    assert run.finished() == {1}
+    assert [e["attempt"] for e in read_journal(run.journal) if e["event"] == "attempt-set-aside"] == [1, 2]
+    assert notes[0].startswith("trial 1 is done again, attempt 2: this-machine: other work took 40%")
+
+
+def test_the_bound_holds_over_a_resume(run: RunFolder) -> None:
+    for _ in range(2):
+        journal = Journal(run.journal)
+        try:
+            attempts = attempts_of(run, journal, [], most=1)
+            keep(run, attempts, record(1, 0.4))
+            again = attempts.once_more(1, AttemptReason.DISTURBED, "")
+        finally:
+            journal.close()
+    assert not again
+    assert len(run.attempts()) == 1
+
+
+def test_reasons_are_counted_apart(run: RunFolder) -> None:
+    journal = Journal(run.journal)
+    try:
+        attempts = attempts_of(run, journal, [], most=1)
+        keep(run, attempts, record(1, 0.4))
+        assert attempts.once_more(1, AttemptReason.DISTURBED, "")
+        keep(run, attempts, record(1).model_copy(update={"status": "failed", "why": "the engine was killed"}))
+        assert attempts.once_more(1, AttemptReason.TOOL_ENDED, "the engine was killed")
+        assert keep(run, attempts, record(1)).attempt == 3
+        assert not attempts.once_more(1, AttemptReason.TOOL_ENDED, "")
+    finally:
+        journal.close()
+
+
+def test_a_machine_that_is_too_busy_ends_the_repeating_and_is_named_once(run: RunFolder) -> None:
+    notes: list[str] = []
+    journal = Journal(run.journal)
+    try:
+        attempts = attempts_of(run, journal, notes, most=10)
+        for _ in range(5):
+            keep(run, attempts, record(1, 0.4))
+            again = attempts.once_more(1, AttemptReason.DISTURBED, "")
+        assert not again and not attempts.once_more(1, AttemptReason.DISTURBED, "")
+    finally:
+        journal.close()
+    assert [n for n in notes if "too busy" in n] == [
+        "machine too busy: other work disturbed 5 of 5 attempts; disturbed trials are not repeated any more"
+    ]
+
+
+def test_a_report_says_which_trials_were_done_again_and_counts_the_others(run: RunFolder) -> None:
+    run.write_trial(record(1, 0.4), {})
+    run.set_aside(1, AttemptReason.DISTURBED)
+    for n in (1, 2):
+        run.write_trial(record(n, repeat=n), {})
+    run.write_trial(record(3, 0.5, repeat=3), {})
+    found = gather(run.path, run.path)
+    assert found.busy == ""
+    assert found.repeated == (
+        "Other work on the machine disturbed 2 trials; figures are of undisturbed trials only. Done again: 1. Without an undisturbed attempt: 3."
+    )
+    (value,) = [v for row in found.matrices[0].rows for v in row.values]
+    assert (value.n, value.median) == (2, 9e9)
+    assert [(t.number, t.status) for t in found.unsuccessful] == [(3, "disturbed")]
+
+
+def test_a_report_of_a_machine_that_was_too_busy_says_so_first_and_answers_nothing(tmp_path: Path) -> None:
+    run = new_run(tmp_path, 3, ("router", "nat"))
+    for n in range(1, 7):
+        mode = "router" if n < 4 else "nat"
+        run.write_trial(record(n, 0.0 if n == 1 else 0.5, mode=mode, repeat=(n - 1) % 3 + 1), {})
+    found = gather(run.path, run.path)
+    assert found.busy.startswith("machine too busy: other work disturbed 5 of 6 attempts")
+    assert found.headlines == ()
+    written = {p.suffix: p for p in write_report([run.path], formats=("html", "md"), out=None)}
+    page, text = written[".html"].read_text(), written[".md"].read_text()
+    assert page.index("Machine too busy") < page.index("<h2>Answer</h2>")
+    assert text.index("Machine too busy") < text.index("## Answer")
+
+
+def test_a_cell_without_an_undisturbed_trial_has_no_figure(tmp_path: Path) -> None:
+    run = new_run(tmp_path, 3, ("router", "nat"))
+    for n in range(1, 7):
+        mode = "router" if n < 4 else "nat"
+        run.write_trial(record(n, 0.5 if n > 3 else 0.0, mode=mode, repeat=(n - 1) % 3 + 1), {})
+    found = gather(run.path, run.path)
+    assert found.busy == "machine too busy: other work disturbed every attempt at 1 cell, which have no figures."
+    values = {row.label: row.values[0] for row in found.matrices[0].rows}
+    assert "disturbed" in values["nat"].why
+
+
+def test_the_index_counts_them_and_keeps_their_figures_out(run: RunFolder) -> None:
+    run.write_trial(record(1), {})
+    run.write_trial(record(2, 0.4, repeat=2), {})
+    with opened(run.path.parent) as index:
+        (line,) = list_runs(index, Wanted())
+        assert (line.measured, line.disturbed) == (1, 1)
+        assert [row["status"] for row in index.execute("SELECT status FROM trials ORDER BY trial")] == ["measured", "disturbed"]
+
+
+def test_interference_survives_the_record_and_back(run: RunFolder) -> None:
+    kept = replace(interference(0.25), threads={})
+    run.write_trial(record(1).model_copy(update={"interference": {"sink": kept}}), {})
+    assert run.record(1).interference == {"sink": kept}
