@@ -51,8 +51,9 @@ def have_esp() -> bool:
 
 @cache
 def have_strongswan() -> bool:
-    """The IKE daemon and the program that tells it what to do are there, to be started by a test."""
-    return have_netns() and all(shutil.which(name, path="/usr/sbin:/sbin") for name in ("swanctl", "charon-systemd"))
+    """The IKE daemon, its plugin for AES-GCM and curves, and the program that tells it what to do are there, to be started by a test."""
+    programs = all(shutil.which(name, path="/usr/sbin:/sbin") for name in ("swanctl", "charon-systemd"))
+    return have_netns() and programs and any(Path("/usr/lib").glob("*/plugins/libstrongswan-openssl.so"))
 
 
 @cache
