@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from dutlab.errors import InputError
 from dutlab.interop.conductor_report import StepRow, TrialRows, conductor_report
 from dutlab.interop.imported_run import ImportOptions, write_imported
-from dutlab.interop.importers import KINDS
+from dutlab.interop.importers import KINDS, read_files
 from dutlab.report import write_report
 from dutlab.report.compared import compare_modes, open_run
 from import_files import FIO, FIO_CACHED, FLENT, conductor, ndr
@@ -256,3 +256,14 @@ def test_the_report_of_storage_has_a_table_a_direction_and_says_what_was_asked_o
     assert "a is the fastest at" in text
     assert "| c | ioengine psync, job cache, numjobs 2, rw randread |" in text
     assert text.index("\nread") < text.index("\nwrite")
+
+
+@pytest.mark.parametrize("name", ["my drive.json", "+x.json", "..json", "caf\udce9.json", "\u202egnp.json", "a\nb.json", "-.json", "x" * 200 + ".json"])
+def test_a_file_of_any_name_is_imported_and_kept(tmp_path, name):
+    (tmp_path / "in").mkdir()
+    for file in (name, "other.json"):
+        (tmp_path / "in" / file).write_bytes(VALID["fio"])
+    trials, faults = read_files("fio", sorted((tmp_path / "in").iterdir()), ImportOptions())
+    run = write_imported(tmp_path / "runs", "x", trials, command=(), now=NOW)
+    assert not faults
+    assert all((run.path / "trials" / f"{r.trial:04d}" / raw).read_bytes() == VALID["fio"] for r in run.records() for raw in r.raw)

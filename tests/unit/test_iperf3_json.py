@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -174,3 +175,15 @@ def test_no_cut_of_a_report_raises_anything_else(cut):
 def test_no_garbage_raises_anything_else(output):
     with pytest.raises(UnreadableError):
         parse(output)
+
+
+@pytest.mark.parametrize("endless", ['\\"', '"', ":nan(", '"a', '{"', "[", "-", "\\"])
+def test_a_text_that_never_closes_is_looked_through_once(endless):
+    """A second look from each of its places would take a day."""
+    for read in (json_text.read_object, json_text.read_cut_object):
+        with contextlib.suppress(UnreadableError):
+            read(b'{"a": ' + endless.encode() * (2**21 // len(endless)))
+
+
+def test_a_string_with_escapes_is_one_string_to_the_repair_of_numbers():
+    assert json_text.read_object(rb'{"a": "\": nan,", "b": -nan(0x8), "c": [inf]}')[0] == {"a": '": nan,', "b": None, "c": [None]}

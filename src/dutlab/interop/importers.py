@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import Bed, Imported, ImportOptions, imported_cell
 from dutlab.methods.ports import Measured
+from dutlab.store.replace import file_name
 
 Importer = Callable[[str, bytes, ImportOptions], list[Imported]]
 """(name of the file, its bytes, what the user said) → its trials. Raises InputError."""
@@ -47,17 +49,18 @@ KINDS: Mapping[str, Kind] = {
 def read_files(kind: str, paths: Sequence[Path], options: ImportOptions) -> tuple[list[Imported], list[str]]:
     """The trials of all files, and what is wrong with files that hold no result: each of those is kept too, as a failed trial.
 
-    A file is kept with the first of its trials. Raises InputError when none holds a result, KeyError for an unknown kind, OSError.
+    A file is kept with the first of its trials, under its name as far as a run folder takes it. Raises InputError when none holds a result, KeyError for an unknown kind, OSError.
     """
     read, trials, faults = KINDS[kind].importer, list[Imported](), list[str]()
     for path in paths:
+        name = os.fsencode(path).decode(errors="replace")  # a name may be any bytes, a record holds text
         try:
-            found = read(str(path), path.read_bytes(), options)
+            found = read(name, path.read_bytes(), options)
         except InputError as error:
             faults.append(str(error))
-            cell = imported_cell(path.stem, workload=KINDS[kind].workload, tool=kind, params={"frame_size": "not told"})
+            cell = imported_cell(Path(name).stem, workload=KINDS[kind].workload, tool=kind, params={"frame_size": "not told"})
             found = [Imported(cell, Measured({}), why=error.what)]
-        trials += [replace(found[0], raw={**found[0].raw, path.name: path}), *found[1:]]
+        trials += [replace(found[0], raw={**found[0].raw, file_name(path.name): path}), *found[1:]]
     if len(faults) == len(paths):
         raise InputError("; ".join(faults))
     return trials, faults

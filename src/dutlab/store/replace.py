@@ -24,7 +24,7 @@ _MODE = 0o666
 
 def file_name(text: str) -> str:
     """`text` as one part of a path: what cannot be in a name becomes `-`, `..` and an empty text included."""
-    return re.sub(r"[^A-Za-z0-9_.+-]+", "-", text).strip("-.")[:_LONGEST].rstrip("-.") or "unnamed"
+    return re.sub(r"[^A-Za-z0-9_.+-]+", "-", text).strip("-.+")[:_LONGEST].rstrip("-.") or "unnamed"
 
 
 def file_names(texts: Iterable[str]) -> list[str]:

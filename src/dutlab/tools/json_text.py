@@ -14,11 +14,12 @@ LONGEST_OUTPUT = 64 * 2**20
 """Bytes; an hour of 32 streams of iperf3 stays below it. More is no report that should be taken apart in memory."""
 _LARGEST = 1e30
 """No program counts beyond it; sums and units of more could leave what a float holds."""
-_NOT_JSON_NUMBER = re.compile(r"(?P<before>[:\[,]\s*)[-+]?(?:nan|inf(?:inity)?)(?:\([^)]*\))?(?=\s*[,}\]])", re.IGNORECASE)
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_NOT_JSON_NUMBER = re.compile(r"(?P<before>[:\[,]\s*)[-+]?(?:nan|inf(?:inity)?)(?:\([^)\n]{0,40}\))?(?=\s*[,}\]])", re.IGNORECASE)
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+"""One that is never closed reaches to the end of the text, which is therefore looked through once."""
 _TOKEN = re.compile(
-    r'\s*(?:(?P<open>[\[{])|(?P<close>[\]}])|(?P<comma>,)|(?P<key>"(?:[^"\\]|\\.)*"\s*:)'
-    r'|(?P<value>"(?:[^"\\]|\\.)*"|(?:true|false|null|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)(?=[\s,}\]])))',
+    r'\s*(?:(?P<open>[\[{])|(?P<close>[\]}])|(?P<comma>,)|(?P<key>"(?:[^"\\]++|\\.)*+"\s*:)'
+    r'|(?P<value>"(?:[^"\\]++|\\.)*+"|(?:true|false|null|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)(?=[\s,}\]])))',
     re.DOTALL,
 )
 _CLOSER = {"{": "}", "[": "]"}
@@ -103,17 +104,19 @@ def _decode(text: str) -> tuple[dict[str, Any], int]:
 
 def _whole_part(text: str) -> tuple[dict[str, Any], int]:
     """Of an object that breaks off: all up to its last whole value, closed; and the line, from 1, where it breaks off."""
-    at, open_, whole, closers = 0, list[str](), 0, ""
+    at, open_, whole = 0, list[str](), 0
     while token := _TOKEN.match(text, at):
-        at = token.end()
-        if opened := token["open"]:
+        if closed := token["close"]:
+            if not open_ or open_[-1] != closed:
+                break
+            open_.pop()
+        elif opened := token["open"]:
             open_.append(_CLOSER[opened])
-        elif (closed := token["close"]) and (not open_ or open_.pop() != closed):
-            break
+        at = token.end()
         if token["open"] or token["close"] or token["value"]:
-            whole, closers = at, "".join(reversed(open_))
+            whole = at  # commas and keys open and close nothing, so `open_` is what was open here
     try:
-        document, _ = _decode(text[:whole] + closers)
+        document, _ = _decode(text[:whole] + "".join(reversed(open_)))
     except ValueError:
         raise UnreadableError(_why_not_json(text)) from None
     return document, text.count("\n", 0, at) + 1
