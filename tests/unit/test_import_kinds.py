@@ -258,7 +258,9 @@ def test_the_report_of_storage_has_a_table_a_direction_and_says_what_was_asked_o
     assert text.index("\nread") < text.index("\nwrite")
 
 
-@pytest.mark.parametrize("name", ["my drive.json", "+x.json", "..json", "caf\udce9.json", "\u202egnp.json", "a\nb.json", "-.json", "x" * 200 + ".json"])
+@pytest.mark.parametrize(
+    "name", ["my drive.json", "+x.json", "..json", "caf\udce9.json", "\u202egnp.json", "a\nb.json", "-.json", "x" * 200 + ".json"]
+)
 def test_a_file_of_any_name_is_imported_and_kept(tmp_path, name):
     (tmp_path / "in").mkdir()
     for file in (name, "other.json"):

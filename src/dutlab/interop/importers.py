@@ -49,7 +49,8 @@ KINDS: Mapping[str, Kind] = {
 def read_files(kind: str, paths: Sequence[Path], options: ImportOptions) -> tuple[list[Imported], list[str]]:
     """The trials of all files, and what is wrong with files that hold no result: each of those is kept too, as a failed trial.
 
-    A file is kept with the first of its trials, under its name as far as a run folder takes it. Raises InputError when none holds a result, KeyError for an unknown kind, OSError.
+    A file is kept with the first of its trials, under its name as far as a run folder takes it. Raises InputError when none holds a result,
+    KeyError for an unknown kind, OSError.
     """
     read, trials, faults = KINDS[kind].importer, list[Imported](), list[str]()
     for path in paths:
