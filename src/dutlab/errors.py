@@ -15,6 +15,7 @@ DutlabError                 a sentence for the user: what happened, where, what 
 │   ├── ToolsMissing        several are, each with its host
 │   └── PortRefused         a port that must not be loaded (RFC 6815)
 ├── MeasurementError        a trial yielded no result; the run goes on         exit 1
+│   ├── MachineTooBusy      other work disturbed every attempt
 │   └── ToolFailed          a program that measures failed or printed garbage
 └── StoreError              a run folder cannot be written or read             exit 1
 """
@@ -125,6 +126,10 @@ class MeasurementError(DutlabError):
     def __init__(self, what: str, *, remedy: str = "", raw: Mapping[str, bytes] | None = None) -> None:
         super().__init__(what, remedy=remedy)
         self.raw = dict(raw or {})
+
+
+class MachineTooBusy(MeasurementError):
+    """Other work on the testbed's machines disturbed every attempt, so there is nothing to conclude from."""
 
 
 class ToolFailed(MeasurementError):

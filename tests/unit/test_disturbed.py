@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from disturbance import NOW, interference, record
 from dutlab.analysis.disturbed import disturbed, disturbed_alone, explains_loss, machine_too_busy
-from dutlab.analysis.interference import Interference
 from dutlab.errors import StoreError
-from dutlab.plan.cell import Cell
+from dutlab.methods.ports import OfferCount
 from dutlab.report import write_report
 from dutlab.report.gather import gather
 from dutlab.runner.attempts import Attempts
@@ -21,24 +20,8 @@ from dutlab.runner.journal import Journal, read_journal
 from dutlab.store.attempts import AttemptReason
 from dutlab.store.index import Wanted, list_runs, opened
 from dutlab.store.judged import judged
-from dutlab.store.record import OfferCount, TrialRecord
+from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
-
-NOW = datetime(2026, 11, 21, 8, 1, tzinfo=UTC)
-
-
-def interference(taken: float | None, *, wait_share: float = 0.5) -> Interference:
-    """Threads that ran for 1 s; `taken` is the share of their time that others took, None where it is not known."""
-    taken_s = None if taken is None else taken / (1 - taken)
-    return Interference(2.0, 2, 1.0, wait_share / (1 - wait_share), taken_s, None, None, 0.0, None)
-
-
-def record(trial: int, taken: float | None = 0.0, *, wait_share: float = 0.5, mode: str = "router", repeat: int = 1) -> TrialRecord:
-    cell = Cell(mode=mode, factors={"mode": mode}, workload="iperf3", tool="iperf3", links=("a",), params={"streams": 4}, repeat=repeat)
-    return TrialRecord(
-        trial=trial, status="measured", cell=cell, started=NOW, ended=NOW + timedelta(seconds=3),
-        figures={"a": {"goodput_bps": 9e9 * (1 - (taken or 0))}}, interference={"this-machine": interference(taken, wait_share=wait_share)},
-    )  # fmt: skip
 
 
 def new_run(tmp_path: Path, trials: int = 3, modes: tuple[str, ...] = ("router",)) -> RunFolder:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
 from typing import Protocol
 
+from dutlab.analysis.interference import CpuAccount
 from dutlab.doubts import Doubt
 from dutlab.methods.dut_tables import RouteTable, StateTable
 from dutlab.plan.cell import Cell
@@ -95,6 +96,9 @@ class Offer:
     """So many frames to the hardware broadcast address are sent beside each of these, evenly. Nobody counts them; full speed has none."""
     begun: Callable[[], None] | None = field(default=None, compare=False)
     """Called when frames that count are being sent, within some tenths of a second after the first: for who does something meanwhile."""
+
+    once: bool = field(default=False, compare=False)
+    """Something happens to the DUT meanwhile, so the load cannot be offered again."""
 
     def __post_init__(self) -> None:
         """Raises ValueError when rate and profile are both given."""
@@ -248,6 +252,17 @@ class Outcome:
     """The trial was stopped because of `Offer.stop_after_lost`, so long after its first frame; `asked_frames` is of that time."""
     began_s: float | None = None
     """Wall clock of the first frame, in seconds since the epoch, where the generator tells."""
+    disturbed: str = ""
+    """What other work on the testbed took from it, where that was too much; empty where it was not, or nobody looked."""
+    thrown_away: tuple[Outcome, ...] = ()
+    """Outcomes of the same offer before this one, each of which was disturbed."""
+
+
+class CpuAccounts(Protocol):
+    """Reads what our threads and other work use of the CPUs of the testbed's machines."""
+
+    async def read(self) -> Mapping[str, CpuAccount]:
+        """Host → account as it is now; a host that cannot tell is not there."""
 
 
 class Generator(Protocol):
@@ -260,6 +275,17 @@ class Generator(Protocol):
 Row = Mapping[str, float | str | None]
 Table = Sequence[Row]
 """Rows with the same columns, whose names end in their unit as those of figures do."""
+
+
+@dataclass(frozen=True)
+class OfferCount:
+    """How many loads a method offered, each judged by itself."""
+
+    made: int
+    disturbed: int
+    """Of these, those that other work disturbed."""
+    kept: int = 0
+    """Of the disturbed, those that could not be offered again, so that the figures are of them. The rest moved nothing."""
 
 
 @dataclass(frozen=True)
@@ -276,6 +302,8 @@ class Measured:
     readings: Sequence[Reading] = ()
     tables: Mapping[str, Table] = field(default_factory=dict)
     """What a method found step by step: the trials of a search, the points of a curve."""
+    offers: OfferCount | None = None
+    """None: nobody judged offers, and the trial is judged as a whole."""
 
 
 class ResetKind(enum.Enum):

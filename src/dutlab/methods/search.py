@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from dutlab.errors import MeasurementError
+from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.methods.mlrsearch import Ask, Bounds, Library
 from dutlab.methods.ports import Bench, Generator, Measured
 from dutlab.methods.search_account import doubts, figures, notes, tables
@@ -80,7 +80,7 @@ async def _find(log: Log) -> Found:
         except Ended as end:
             ended = str(end)
         except MeasurementError as error:
-            if not any(t.counts for t in log.trials):
+            if isinstance(error, MachineTooBusy) or not any(t.counts for t in log.trials):
                 raise
             ended = str(error)
     results = {goal.name: result_of(goal, log.trials, search.tolerance, bounds.get(goal)) for goal in search.goals}

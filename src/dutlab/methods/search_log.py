@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from dutlab.doubts import DoubtKind
-from dutlab.errors import MeasurementError
+from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.methods.early_stop import HINTS, Matters, allowance, most_frames
 from dutlab.methods.mlrsearch import Ask
 from dutlab.methods.ports import Generator, Offer, Outcome
@@ -108,13 +108,16 @@ class Log:
         try:
             outcome = await self._generator.offer(offer)
         except MeasurementError as error:
-            if not self.trials:
+            if not self.trials or isinstance(error, MachineTooBusy):
                 raise
             self._spent += self._clock() - began
             self._add_raw(error.raw)
             nothing = trial_of(offer, Outcome(()), number=len(self.trials) + 1, role=role, tolerance=search.tolerance)
             return self._keep(replace(nothing, marks=(Mark.NO_ACCOUNT,), detail=str(error)))
         self._note(outcome)
+        for disturbed in outcome.thrown_away:
+            thrown = trial_of(offer, disturbed, number=len(self.trials) + 1, role=role, tolerance=search.tolerance)
+            self._keep(replace(thrown, marks=(Mark.DISTURBED,), detail=disturbed.disturbed))
         trial = trial_of(offer, outcome, number=len(self.trials) + 1, role=role, tolerance=search.tolerance)
         # A device without a clock takes no time: its trials count for what they would take.
         self._spent += max(self._clock() - began, search.warmup + search.drain + trial.sent_s)

@@ -34,6 +34,7 @@ class Mark(enum.Enum):
     SILENT = "next to nothing came back on a link"
     REPEATED = "offered once more because the trial before it told nothing"
     NO_ACCOUNT = "the generator gave no account"
+    DISTURBED = "other work on the testbed disturbed it, so it was offered again"
     IDLE = "the generator sent nothing on a link"
 
 
@@ -74,7 +75,7 @@ class SearchTrial:
     @property
     def tells(self) -> bool:
         """Whether its numbers can be used at all."""
-        return not {Mark.CONTRADICTORY, Mark.NO_ACCOUNT, Mark.IDLE} & set(self.marks)
+        return not {Mark.CONTRADICTORY, Mark.NO_ACCOUNT, Mark.IDLE, Mark.DISTURBED} & set(self.marks)
 
     @property
     def made_frames(self) -> int:

@@ -23,7 +23,7 @@ async def under_load(
     Raises what either raises, after ending the other; MeasurementError when the load was over before it was known to have begun.
     """
     begun = asyncio.Event()
-    offering = asyncio.ensure_future(generator.offer(replace(offer, begun=begun.set)))
+    offering = asyncio.ensure_future(generator.offer(replace(offer, begun=begun.set, once=True)))
     beginning = asyncio.ensure_future(begun.wait())
     try:
         await asyncio.wait({offering, beginning}, return_when=asyncio.FIRST_COMPLETED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from dutlab import labs
@@ -18,7 +19,8 @@ from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.hosts.programs import insist, missing_on
 from dutlab.hosts.reach import hosts_of
 from dutlab.methods.named import METHODS, method_of
-from dutlab.methods.ports import Bench, Measured
+from dutlab.methods.ports import Bench, Generator, Measured
+from dutlab.methods.undisturbed import LAB_RIG_PLACES, MOST_AGAIN, RIG_PLACES, Undisturbed
 from dutlab.plan.cell import Cell
 from dutlab.runner.device import JournaledDevice
 from dutlab.runner.journal import Journal
@@ -45,6 +47,9 @@ from dutlab.tools.steps import Steps
 DUT = "dut"
 ENDS = ("source", "sink")
 """The hosts that need the engine."""
+
+OF_ONE_OFFER = frozenset({"generators", "loadtest", "reconf", "soak", "sweep"})
+"""Workloads that offer one load: the trial itself is done again where that was disturbed."""
 
 Lease = Callable[[Mapping[str, Host]], AbstractAsyncContextManager[None]]
 """Holds the hosts for this run alone. Raises InUse."""
@@ -200,6 +205,12 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
     families = {name: testbed.hosts[name].family for name in hosts}
     accounts = accounts_of(hosts, families, ground.napi_threads)
     bench = _bench(engine, device, hosts["source"], testbed, dut_family.name)
+    undisturbed = partial(
+        Undisturbed,
+        accounts=accounts,
+        most_again=MOST_AGAIN if experiment.disturbed == "repeat" else 0,
+        rig_places=LAB_RIG_PLACES if ground.lab is not None else RIG_PLACES,
+    )
     ping = Ping(hosts, testbed)
     generators = _generators(cells, Place(hosts, testbed, ground.cpus, engine))
     checks = {"ping": ping.check, "iperf3": iperf3.check, "engine": engine.check}
@@ -220,7 +231,7 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
                 "path-mtu": ping.path_mtu,
                 "matrix": iperf3.pair,
                 "datagrams": Iperf3Lengths(hosts, testbed, ground.cpus).measure,
-                **{kind: _by_method(kind, bench, generators) for kind in METHODS},
+                **{kind: _by_method(kind, bench, generators, undisturbed) for kind in METHODS},
             },
             engine=engine,
             versions=versions,
@@ -262,11 +273,14 @@ def _generators(cells: Sequence[Cell], place: Place) -> dict[str, GeneratorTool]
     return {text: make(generator_of(text), place) for text in texts}
 
 
-def _by_method(kind: str, bench: Bench, generators: Mapping[str, GeneratorTool]) -> Driver:
-    """The method of a workload, with the generator that each cell names."""
+def _by_method(kind: str, bench: Bench, generators: Mapping[str, GeneratorTool], undisturbed: Callable[[Generator], Undisturbed]) -> Driver:
+    """The method of a workload, with the generator that each cell names; it sees outcomes that other work did not disturb."""
 
-    def carry_out(cell: Cell) -> Awaitable[Measured]:
+    async def carry_out(cell: Cell) -> Measured:
         named = cell.params.get("generator")
-        return method_of(kind)(bench if named is None else replace(bench, generator=generators[str(named)]), cell)
+        generator = undisturbed(bench.generator if named is None else generators[str(named)])
+        if kind in OF_ONE_OFFER:
+            generator = replace(generator, most_again=0)
+        return generator.counted(await method_of(kind)(replace(bench, generator=generator), cell))
 
     return carry_out

@@ -9,13 +9,14 @@ from datetime import UTC, datetime, timedelta
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut.mode import Check
-from dutlab.errors import MeasurementError
+from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.hosts.host import Done
 from dutlab.methods.ports import Measured
 from dutlab.plan.trials import Trial
 from dutlab.runner.rig import with_headroom
 from dutlab.runner.stage import DUT, Stage
 from dutlab.sensors import CARRIER_CHANGES, WATCH_COST, Sample, Sampler, cpu_watch, difference, read_counters
+from dutlab.store.judged import DISTURBED
 from dutlab.store.record import CommandRecord, DoubtRecord, TrialRecord, found_of
 
 STEAL_DOUBT_PERCENT = 1.0
@@ -73,12 +74,14 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
     if sampler:
         await sampler.start()
     cpu_before = await stage.accounts.read()
-    measured, why = Measured(figures={}), ""
+    measured, why, without = Measured(figures={}), "", "failed"
     try:
         async with stage.accounts.running():
             measured = with_headroom(await stage.drivers[trial.cell.workload](trial.cell), trial.cell, stage.calibration)
     except MeasurementError as e:
         measured, why = Measured(figures={}, raw=e.raw), str(e)
+        if isinstance(e, MachineTooBusy):
+            without, measured = DISTURBED, replace(measured, doubts=(Doubt(DoubtKind.DISTURBED, why),))
     finally:
         samples = await sampler.stop() if sampler else []
     cpu_after = await stage.accounts.read()
@@ -88,7 +91,7 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
     clock = _clock_set(datetime.now(UTC) - started, took)
     record = TrialRecord(
         trial=trial.number,
-        status="failed" if why else "measured",
+        status=without if why else "measured",
         why=why,
         cell=trial.cell,
         started=started,

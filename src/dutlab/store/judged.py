@@ -29,6 +29,7 @@ def judged(records: Sequence[TrialRecord], *, count: bool = False) -> list[Trial
     whys: dict[int, str] = {}
     for of_cell in cells.values():
         whys.update({id(r): why for r, why in zip(of_cell, disturbed([r.interference for r in of_cell]), strict=True) if why})
+    whys.update({id(r): _kept(r) for r in records if r.status == "measured" and _kept(r)})
     marked = doubted if count else as_disturbed
     return [marked(r, whys[id(r)]) if id(r) in whys else r for r in records]
 
@@ -43,6 +44,14 @@ def doubted(record: TrialRecord, why: str) -> TrialRecord:
     if any(d.kind == DoubtKind.DISTURBED.name for d in record.doubts):
         return record
     return record.model_copy(update={"doubts": [*record.doubts, DoubtRecord.of(Doubt(DoubtKind.DISTURBED, why))]})
+
+
+def _kept(record: TrialRecord) -> str:
+    """That figures are of disturbed offers, in words."""
+    if record.offers is None or not record.offers.kept:
+        return ""
+    said = [d.detail for d in record.doubts if d.kind == DoubtKind.DISTURBED.name and d.detail]
+    return said[0] if said else f"other work disturbed {record.offers.kept} of {record.offers.made} offers, which could not be made again"
 
 
 def _is_judged_here(record: TrialRecord) -> bool:

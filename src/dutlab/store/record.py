@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from dutlab.analysis.interference import Interference
 from dutlab.doubts import Doubt
-from dutlab.methods.ports import Flow, Measured
+from dutlab.methods.ports import Flow, Measured, OfferCount
 from dutlab.plan.cell import Cell
 
 SCHEMA_VERSION = 1
@@ -62,14 +62,6 @@ class CommandRecord(_Strict):
     status: int
     started: AwareDatetime
     seconds: float
-
-
-class OfferCount(_Strict):
-    """How many loads a method offered one after the other, each judged by itself."""
-
-    made: int
-    disturbed: int
-    """Of these, those that other work disturbed: they moved nothing, and were offered again."""
 
 
 class TrialRecord(_Strict):
@@ -121,6 +113,7 @@ def found_of(measured: Measured) -> dict[str, Any]:
         "flows": [FlowRecord.of(f) for f in measured.flows],
         "tool_facts": dict(measured.facts),
         "notes": list(measured.notes),
+        "offers": measured.offers,
         "tables": {name: [{k: _finite(v) for k, v in row.items()} for row in table] for name, table in measured.tables.items()},
     }
 

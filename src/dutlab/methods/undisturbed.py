@@ -1,0 +1,100 @@
+"""A generator whose outcomes other work on the testbed did not disturb: it offers a disturbed load again, a bounded number of times.
+
+It wraps any generator, so that every method has this for nothing. What is thrown away travels with the outcome that counts
+(`Outcome.thrown_away`), and its raw output too. analysis.disturbed tells which offers are disturbed: those of which other work took too
+much, and lossy ones whose loss is explained by the time that the testbed's threads waited. Loss at full speed needs no explanation: it is
+no verdict.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from dutlab.analysis.disturbed import disturbed_alone, explains_loss, machine_too_busy
+from dutlab.analysis.interference import Interference
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.errors import MachineTooBusy
+from dutlab.methods.ledger import failed_frames, made_frames
+from dutlab.methods.ports import CpuAccounts, Generator, Measured, Offer, OfferCount, Outcome
+
+MOST_AGAIN = 5
+"""So often is a load offered again at most. Loads of searches are short, and a search asks for dozens: each must have good odds."""
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 4.0
+"""The pauses before a load is offered again double, since what disturbs may last."""
+RIG_PLACES = frozenset({"sender's card", "sink"})
+"""Where frames get lost in the testbed, not in the DUT (tools.path_counters)."""
+LAB_RIG_PLACES = RIG_PLACES | {"DUT out", "sink's card"}
+"""In a lab the next port of the DUT is a veth of ours: its ring is full when the thread that empties it waits for a CPU."""
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+@dataclass
+class Undisturbed:
+    """A methods.ports.Generator around another. With `most_again` 0 nothing is offered again: a disturbed outcome is marked and counted."""
+
+    generator: Generator
+    accounts: CpuAccounts
+    most_again: int = MOST_AGAIN
+    rig_places: frozenset[str] = RIG_PLACES
+    sleep: Sleep = asyncio.sleep
+    _made: int = field(default=0, init=False)
+    _disturbed: int = field(default=0, init=False)
+    _kept: int = field(default=0, init=False)
+
+    async def offer(self, offer: Offer) -> Outcome:
+        """As the port asks. Raises MachineTooBusy, and what the generator raises."""
+        thrown_away: list[Outcome] = []
+        while True:
+            outcome = await self._judged(offer)
+            if not outcome.disturbed:
+                return _with(outcome, thrown_away)
+            if self.most_again == 0 or offer.once:
+                self._kept += 1
+                return _with(replace(outcome, doubts=(*outcome.doubts, Doubt(DoubtKind.DISTURBED, outcome.disturbed))), thrown_away)
+            busy = machine_too_busy(attempts=self._made, disturbed=self._disturbed)
+            if busy or len(thrown_away) == self.most_again:
+                what = busy or f"machine too busy: other work disturbed the same load {len(thrown_away) + 1} times"
+                raise MachineTooBusy(f"{what}; the last time: {outcome.disturbed}", raw=dict(_with(outcome, thrown_away).raw))
+            thrown_away.append(outcome)
+            await self.sleep(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (len(thrown_away) - 1)))
+
+    def counted(self, measured: Measured) -> Measured:
+        """What a method found, with how many of its offers were disturbed."""
+        again = self._disturbed - self._kept
+        said = f"other work disturbed {again} of {self._made} offers; they moved nothing, and were offered again"
+        offers = OfferCount(self._made, self._disturbed, self._kept)
+        return replace(measured, offers=offers, notes=[*measured.notes, *([said] if again else [])])
+
+    async def _judged(self, offer: Offer) -> Outcome:
+        before = await self.accounts.read()
+        outcome = await self.generator.offer(offer)
+        after = await self.accounts.read()
+        found = {host: after[host].since(before[host]) for host in after.keys() & before.keys()}
+        why = self._why(offer, outcome, found)
+        self._made += 1
+        self._disturbed += bool(why)
+        return replace(outcome, disturbed=why)
+
+    def _why(self, offer: Offer, outcome: Outcome, found: Mapping[str, Interference]) -> str:
+        if (why := disturbed_alone(found)) or (offer.rate is None and not offer.profile):
+            return why
+        flows = outcome.flows
+        seconds = max((f.sent_seconds for f in flows), default=0.0)
+        lost, refused = sum(max(0, f.lost_frames) for f in flows), sum(f.refused_by_peer_frames for f in flows)
+        by_rig = sum(n for f in flows for place, n in f.places.items() if place in self.rig_places)
+        return explains_loss(
+            found,
+            failed_frames=max(0, sum(map(failed_frames, flows))),
+            made_pps=sum(map(made_frames, flows)) / seconds if seconds else 0.0,
+            by_rig=lost > 0 and by_rig >= lost and not refused,
+        )
+
+
+def _with(outcome: Outcome, thrown_away: Sequence[Outcome]) -> Outcome:
+    """The outcome and what was thrown away before it, the raw output of which is kept under names of its own."""
+    raw = {f"disturbed-{n}-{name}": said for n, earlier in enumerate(thrown_away, 1) for name, said in earlier.raw.items()}
+    return replace(outcome, thrown_away=tuple(thrown_away), raw={**raw, **outcome.raw})
