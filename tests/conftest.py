@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,12 +30,20 @@ def pytest_sessionfinish() -> None:
     gc.unfreeze()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The key that seals runs is one of these tests alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(folder := tmp_path_factory.mktemp("state")))
+        yield folder
+
+
 @pytest.fixture(scope="session")
-def python_env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def python_env(tmp_path_factory: pytest.TempPathFactory, own_state: Path) -> dict[str, str]:
     """The environment in which a child Python finds this package, and calibrations of these tests alone: each rig is measured once."""
     src = str(Path(__file__).parents[1] / "src")
     path = os.pathsep.join([src, *(p for p in [os.environ.get("PYTHONPATH", "")] if p)])
-    return {**os.environ, "PYTHONPATH": path, "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))}
+    return {**os.environ, "PYTHONPATH": path, "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache")), "XDG_STATE_HOME": str(own_state)}
 
 
 @pytest.fixture(scope="session")

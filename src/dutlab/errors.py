@@ -2,6 +2,7 @@
 
 DutlabError                 a sentence for the user: what happened, where, what to do
 ├── InputError              a file or argument is wrong                        exit 2
+│   ├── NotOurs             a run folder from elsewhere names commands (runner/trust.py)
 │   └── SpecRefused         every fault of the files, each file:line:column    exit 2
 ├── TestbedError            the testbed cannot be used as it is                exit 3
 │   ├── HostError           a host cannot be reached, or vanished

@@ -6,6 +6,7 @@ Elsewhere: host keys, keys, refusals, sudo and lost connections (test_ssh.py), a
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -21,6 +22,7 @@ from capability import need
 from dutlab.errors import HostError
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.local import LocalHost
+from dutlab.hosts.private_folder import new_private_folder
 from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
 from dutlab.tools.engine_copy import EngineFile, engine_on
@@ -124,11 +126,25 @@ touch {tmp_path}/hung; trap '' TERM; sleep {marker} & while :; do sleep {marker}
 async def test_an_engine_that_does_not_fit_on_the_disk_over_there_says_so_and_leaves_nothing(ssh_login: Login) -> None:
     engine, host = await EngineFile.read(Path(find_engine())), SshHost(ssh_login)
     await host.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", "/var/tmp"])  # in the mount namespace of this sshd alone
-    with pytest.raises(HostError, match=r"box: cannot write /var/tmp/dutlab-engine-\w+: No space left on device; free space there"):
-        async with engine_on(host, engine):
+    with pytest.raises(HostError, match=r"box: cannot write /var/tmp/dutlab-\w+/dutlab-engine: No space left on device; free space there"):
+        async with engine_on(host, engine, new_private_folder()):
             pass
     assert (await host.run(["ls", "-A", "/var/tmp"])).text == ""
     await host.run(["umount", "/var/tmp"])
+    await host.close()
+
+
+@pytest.mark.parametrize("noise", [r"\036\n", r"\036", r"\0361\n", r"\036-\n", r"\0360\n\036127\n"])
+async def test_a_login_that_prints_what_looks_like_our_marks_changes_no_output(ssh_login: Login, noise: str) -> None:
+    assert ssh_login.config
+    keys = ssh_login.config[0].parent / "authorized_keys"
+    keys.write_text(f"command=\"printf '{noise}'; printf '{noise}' >&2; eval \\\"$SSH_ORIGINAL_COMMAND\\\"\" {keys.read_text()}")
+    plain = subprocess.run(["ssh", "-F", ssh_login.config[0], "box", "true"], capture_output=True, check=True)
+    assert plain.stdout.startswith(b"\x1e") and plain.stderr.startswith(b"\x1e")
+    host = SshHost(ssh_login)
+    async with asyncio.timeout(20):
+        done = await host.run(["sh", "-c", "printf 'out\\036\\0365\\n'; printf '\\0369\\n' >&2; exit 7"], check=False)
+    assert (done.stdout, done.stderr, done.status) == (b"out\x1e\x1e5\n", b"\x1e9\n", 7)
     await host.close()
 
 

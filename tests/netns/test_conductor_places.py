@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from capability import have_sshd, need
-from dutlab.hosts.lease import PLACE
+from dutlab.hosts.lease import lease_files
 from dutlab.labs.state import StateFolder
 from processes import eventually
 
@@ -49,7 +49,7 @@ def namespace(label: str, role: str) -> str:
 
 def lease(label: str, role: str) -> Path:
     """Where the lease of a machine lies while somebody has it."""
-    return Path(f"{PLACE}{''.join(filter(str.isdigit, namespace(label, role)))}")
+    return lease_files("".join(filter(str.isdigit, namespace(label, role))))[0]
 
 
 def test_hosts_over_ssh_of_a_testbed_file_and_here_run_one_test_together(dutlab: Command, lab: str, tmp_path: Path) -> None:

@@ -210,3 +210,33 @@ def test_an_iperf3_that_prints_garbage_or_ends_early_costs_its_trials_and_no_oth
     by_tool = {tool: [r for r in records(only_run(tmp_path)) if r["cell"]["tool"] == tool] for tool in ("iperf3", "engine")}
     assert {r["status"] for r in by_tool["iperf3"]} == {"failed"} and all("iperf3" in r["why"] for r in by_tool["iperf3"])
     assert {r["status"] for r in by_tool["engine"]} == {"measured"}
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["own lab", "standing lab"])
+def test_undo_of_a_copy_of_a_run_that_measures_takes_nothing_from_it(start, dutlab, experiment, standing_lab, tmp_path, own):
+    running = start("run", experiment(ONCE), *([] if own else ["--lab", standing_lab]))
+    wait_for(lambda: list((tmp_path / "runs").glob("*/trials/0001/record.json")))
+    shutil.copytree(only_run(tmp_path), tmp_path / "copy")
+    os.kill(running.pid, signal.SIGSTOP)  # it measures for as long as this takes
+    for word in ("undo", "resume"):
+        refused = dutlab(word, str(tmp_path / "copy"))
+        assert (refused.returncode, f"process {running.pid}" in refused.stderr) == (3, True), refused.stderr
+    os.kill(running.pid, signal.SIGCONT)
+    assert running.wait(120) in {0, 1}, running.stderr.read()
+    assert len(records(only_run(tmp_path))) == TRIALS / 2
+
+
+def test_a_run_that_was_killed_is_undone_and_resumed_where_its_folder_was_moved_to(start, dutlab, experiment, standing_lab, tmp_path):
+    found_at_first = dut_state(standing_lab)
+    running = start("run", experiment(ONCE), "--lab", standing_lab)
+    wait_for(lambda: list((tmp_path / "runs").glob("*/trials/0001/record.json")) and dut_state(standing_lab) != found_at_first)
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait()
+    shutil.move(tmp_path / "runs", tmp_path / "archive")
+    (moved,) = (tmp_path / "archive").iterdir()
+    wait_for(lambda: not processes_in(standing_lab))
+    done = dutlab("undo", str(moved))
+    assert (done.returncode, dut_state(standing_lab)) == (0, found_at_first), done.stderr
+    done = dutlab("resume", str(moved))
+    assert done.returncode == 0, done.stderr
+    assert len(records(moved)) == TRIALS / 2

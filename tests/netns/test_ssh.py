@@ -13,8 +13,9 @@ import asyncssh
 import pytest
 
 from capability import need
-from dutlab.errors import CommandFailed, HostError, ToolMissing
+from dutlab.errors import CommandFailed, HostError, InputError, ToolMissing
 from dutlab.hosts.host import Host
+from dutlab.hosts.private_folder import new_private_folder, private_folder, remove_private_folder
 from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
 from dutlab.tools.engine_copy import EngineFile, engine_on
@@ -222,21 +223,69 @@ async def test_nothing_is_left_over_there_after_close(ssh_login: Login, namespac
 
 async def test_the_engine_is_copied_checked_and_removed(ssh_login: Login, tmp_path: Path) -> None:
     engine, host = await EngineFile.read(find_engine()), SshHost(ssh_login)
-    async with engine_on(host, engine) as path:
+    async with engine_on(host, engine, new_private_folder()) as path:
         assert Path(path).read_bytes() == engine.data
         assert "dutlab-engine" in (await host.run([path, "--version"])).text
-        Path(path).write_bytes(b"torn")
-        async with engine_on(host, engine) as again:  # another version of it, or half of one, is replaced
+        async with engine_on(host, engine, new_private_folder()) as again:
             assert Path(again).read_bytes() == engine.data
-    assert not Path(path).exists()
+            assert again != path
+    assert not Path(path).parent.exists()
+    await host.close()
+
+
+async def test_no_other_user_can_reach_the_engine_that_is_run(ssh_login: Login) -> None:
+    """An ordinary user of the host who knows our version puts a genuine engine where ours would lie, to rename it after it was checked."""
+    engine, host = await EngineFile.read(find_engine()), SshHost(ssh_login)
+    planted = Path("/var/tmp") / f"dutlab-engine-{engine.sha256[:16]}"
+    planted.write_bytes(engine.data)
+    planted.chmod(0o755)
+    os.chown(planted, NOBODY, NOBODY)
+    try:
+        async with engine_on(host, engine, new_private_folder()) as path:
+            for place in (Path(path), Path(path).parent):
+                assert (place.stat().st_uid, place.stat().st_mode & 0o077) == (os.getuid(), 0)
+            tries = [
+                ["mv", path, f"{path}-2"],
+                ["mv", str(Path(path).parent), "/var/tmp/away"],
+                ["cat", path],
+                ["ls", str(Path(path).parent)],
+            ]
+            for argv in tries:
+                assert subprocess.run(argv, user=NOBODY, group=NOBODY, extra_groups=[], capture_output=True, check=False).returncode != 0
+    finally:
+        planted.unlink()
+    await host.close()
+
+
+@pytest.mark.parametrize("kind", ["link", "folder", "pipe"])
+async def test_a_private_folder_is_made_by_us_or_not_at_all(ssh_login: Login, tmp_path: Path, kind: str) -> None:
+    host, path = SshHost(ssh_login), Path(new_private_folder())
+    if kind == "link":
+        path.symlink_to(tmp_path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        os.mkfifo(path)
+    with pytest.raises(HostError, match="cannot make the folder"):
+        async with private_folder(host, str(path)):
+            pytest.fail("it is somebody else's")
+    path.rmdir() if kind == "folder" else path.unlink()
+    await host.close()
+
+
+async def test_only_a_folder_of_ours_is_ever_removed(ssh_login: Login, tmp_path: Path) -> None:
+    host = SshHost(ssh_login)
+    for path in (str(tmp_path), "/", "/var/tmp", "/var/tmp/dutlab-../../../etc", f"{new_private_folder()}/..", f"{new_private_folder()}\n"):
+        with pytest.raises(InputError, match="not a folder of dutlab's"):
+            await remove_private_folder(host, path)
     await host.close()
 
 
 async def test_an_engine_that_cannot_run_there_says_so(ssh_login: Login, tmp_path: Path) -> None:
     (tmp_path / "broken").write_bytes(b"#!/no/such/interpreter\n")
-    host = SshHost(ssh_login)
+    host, path = SshHost(ssh_login), new_private_folder()
     with pytest.raises(ToolMissing, match=r"box: the copied engine does not run: .*install the engine there by hand"):
-        async with engine_on(host, await EngineFile.read(tmp_path / "broken")):
+        async with engine_on(host, await EngineFile.read(tmp_path / "broken"), path):
             pass
-    assert list(Path("/var/tmp").glob("dutlab-engine-*")) == []
+    assert not Path(path).exists()
     await host.close()

@@ -1,10 +1,13 @@
 import json
+import os
+import resource
+import signal
 from datetime import UTC, datetime
 
 import pytest
 
 from dutlab.dut.mode import UndoStep
-from dutlab.errors import InputError
+from dutlab.errors import InputError, StoreError
 from dutlab.hosts.host import Done
 from dutlab.hosts.lease import InUse
 from dutlab.runner.journal import Journal, leased_hosts, left_engines, pending_undo, read_journal, standing_lab, undo_to_json
@@ -97,6 +100,35 @@ def test_hosts_are_a_runs_until_it_has_given_them_back():
     taken, given_back = {"event": "leasing", "hosts": ["dut", "sink"]}, {"event": "lease-ended"}
     assert leased_hosts([]) == leased_hosts([taken, given_back]) == ()
     assert leased_hosts([taken]) == leased_hosts([taken, given_back, taken]) == ("dut", "sink")
+
+
+def test_a_link_or_a_pipe_in_the_place_of_a_journal_is_not_written_to(tmp_path):
+    (theirs := tmp_path / "theirs").write_text("no newline at the end")
+    (tmp_path / "journal.jsonl").symlink_to(theirs)
+    with pytest.raises(StoreError):
+        Journal(tmp_path / "journal.jsonl")
+    assert theirs.read_text() == "no newline at the end"
+    (tmp_path / "journal.jsonl").unlink()
+    os.mkfifo(tmp_path / "journal.jsonl")
+    with pytest.raises(StoreError):
+        Journal(tmp_path / "journal.jsonl")
+
+
+def test_a_line_that_a_full_disk_cut_is_ended_before_the_next(tmp_path):
+    path, size = tmp_path / "journal.jsonl", resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    journal = Journal(path)
+    journal.write("run-started")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 30, size[1]))
+    try:
+        with pytest.raises(StoreError, match="make room"):
+            journal.write("mode-applying", application="1", undo=[])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, size)
+        signal.signal(signal.SIGXFSZ, before)
+    journal.write("mode-restored", application="1")
+    journal.close()
+    assert [e["event"] for e in read_journal(path)] == ["run-started", "mode-restored"]
 
 
 class Refusing:

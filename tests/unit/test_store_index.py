@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -211,6 +212,16 @@ def test_a_trial_with_damaged_samples_is_left_out_and_named(folder: Path, cut: i
     assert f"note: {note[:40]}" in said(query, "SELECT avg(value) FROM samples", "--runs", folder).stderr
     report = json.loads(write_report([folder / FIRST], formats=["json"], out=folder / "r.json")[0].read_text())
     assert any(f"{path}: its samples cannot be read" in fault for run in report["runs"] for fault in run["faults"])
+
+
+def test_a_link_in_the_place_of_the_index_is_not_followed(folder: Path, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "theirs.sqlite") as theirs:
+        theirs.execute("CREATE TABLE runs (mine TEXT)")
+    theirs.close()
+    before = (tmp_path / "theirs.sqlite").read_bytes()
+    (folder / INDEX).symlink_to(tmp_path / "theirs.sqlite")
+    assert answer(folder, "SELECT count(*) FROM runs") == [(2,)]
+    assert (tmp_path / "theirs.sqlite").read_bytes() == before
 
 
 def test_folders_with_quotes_and_brackets_in_their_names_are_read(folder: Path) -> None:

@@ -66,7 +66,7 @@ def test_a_name_that_could_leave_the_folder_is_refused(name: str) -> None:
 def test_a_new_run_holds_what_was_given_and_no_temporary_files(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     assert run.name == "2026-11-21T0801Z-firewall-modes-3f2a"
-    assert files(run.path) == {"experiment.yaml", "resolved.json", "plan.json"}
+    assert files(run.path) == {"experiment.yaml", "resolved.json", "plan.json", "seal.json"}
     assert RunFolder.open(run.path).plan == {"seed": 7, "trials": []}
     assert [p.name for p in tmp_path.iterdir()] == [run.name]
 

@@ -13,6 +13,7 @@ from dutlab import labs
 from dutlab.cli.loop import run_in_order
 from dutlab.cli.quantities import DURATION
 from dutlab.cli.text_table import table
+from dutlab.cli.told import say
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError
 from dutlab.methods.calibrate import Rig, RigPoint
@@ -73,11 +74,11 @@ def calibrate(
             raise click.UsageError("in a loop only the engine can send: the others look for the DUT; give --alone")
         found, where = run_in_order(_of_testbed(whole, Rig(rig or _ask_for_loop(whole)), loads, Seconds(duration)))
     if as_json:
-        click.echo(json.dumps({"file": str(where) if where else None, **found.model_dump(mode="json")}, indent=2))
+        say(json.dumps({"file": str(where) if where else None, **found.model_dump(mode="json")}, indent=2))
         return
     for line in table(_HEAD, [_row(p) for p in found.points], right=range(4, len(_HEAD))):
-        click.echo(line)
-    click.echo(f"kept in {where}" if where else "not kept: the cache cannot be written")
+        say(line)
+    say(f"kept in {where}" if where else "not kept: the cache cannot be written")
 
 
 def _refuse_unfit(loads: Sequence[Load]) -> None:
@@ -98,7 +99,7 @@ def _ask_for_loop(testbed: Testbed) -> str:
     if not sys.stdin.isatty():
         raise click.UsageError("nobody is here to cable the loop: give --loop when it is there, or --alone for the generator alone")
     cables = "; ".join(f"{link.source} to {link.sink}" for link in testbed.links.values())
-    click.echo(f"Cable source and sink to one another, without the DUT: {cables}.", err=True)
+    say(f"Cable source and sink to one another, without the DUT: {cables}.", err=True)
     click.prompt("Press Enter when it is done", default="", show_default=False, err=True)
     return Rig.LOOPED.value
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from dutlab.cli.text_table import printable
+from dutlab.cli.told import say
 from dutlab.errors import StoreError
+from dutlab.printable import printable
 from dutlab.report.claims import ClaimCard, ClaimedCell, as_text, cards, manifest_hash, read_card, same, summary_of
 from dutlab.store.manifest import DERIVED
 from dutlab.store.names import checked_relative, trial_folder
@@ -33,7 +34,7 @@ def claims(*, run: Path, out: Path | None) -> None:
     for name, card in cards(run, folder).items():
         stem, suffix = name.rsplit(".", 1)
         path = (out or folder_in(run, DERIVED)) / f"{file_name(stem)}.{suffix}"
-        click.echo(replace_file(path, as_text(card).encode()))
+        say(replace_file(path, as_text(card).encode()))
 
 
 @click.command("verify-claim")
@@ -52,12 +53,12 @@ def verify_claim(ctx: click.Context, *, card: Path, run: Path | None) -> None:
     claim = read_card(card)
     folder = RunFolder.open(run or card.parent / claim.folder)
     found = list(_differences(claim, folder))
-    click.echo(printable(claim.claim))
+    say(printable(claim.claim))
     for line in found:
-        click.echo(f"differs: {printable(line)}")
+        say(f"differs: {printable(line)}")
     trials = sorted({t for c in claim.cells for t in c.trials})
     if not found:
-        click.echo(f"holds: {len(claim.cells)} figures worked out again from the raw files of {len(trials)} trials")
+        say(f"holds: {len(claim.cells)} figures worked out again from the raw files of {len(trials)} trials")
     ctx.exit(1 if found else 0)
 
 

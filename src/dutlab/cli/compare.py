@@ -17,8 +17,10 @@ from dutlab.analysis.rank import p_words, repeats_needed
 from dutlab.analysis.together import Together, together_can
 from dutlab.analysis.verdict import Verdict, less_is_better
 from dutlab.cli.quantities import SHARE
-from dutlab.cli.text_table import printable, table
+from dutlab.cli.text_table import table
+from dutlab.cli.told import say
 from dutlab.errors import InputError
+from dutlab.printable import printable
 from dutlab.report import write_image
 from dutlab.report.compared import Asked, ComparedPair, ComparedRun, compare_modes, compare_runs, open_run
 from dutlab.report.per import divided, per_of
@@ -85,7 +87,7 @@ def compare(
     if plot is not None:
         write_image(compared_plot(found, _one_margin(margins)), plot)
     if as_json:
-        click.echo(
+        say(
             json.dumps(
                 {"schema_version": 1, "margin": list(margins), "per": by and asdict(by), "compared": [_plain(p) for p in found]}, indent=1
             )
@@ -93,10 +95,10 @@ def compare(
         return
     if by is not None:
         said = ", ".join(f"{run.name} {amount:g}" for run, amount in zip(opened, by.amounts, strict=True))
-        click.echo(f"rates are per {printable(by.word)} ({printable(said)})")
+        say(f"rates are per {printable(by.word)} ({printable(said)})")
     for pair in found:
         for line in _lines(pair):
-            click.echo(line)
+            say(line)
 
 
 @click.command()
@@ -152,12 +154,12 @@ def check(
             "failed": bool(worse or pair.only_first or all_worse),
             **_plain(pair),
         }
-        click.echo(json.dumps(said, indent=1))
+        say(json.dumps(said, indent=1))
     else:
         for line in _lines(pair):
-            click.echo(line)
+            say(line)
         overall = "; all cells together are worse" if all_worse else ""
-        click.echo(f"{len(worse)} of {len(pair.comparisons)} comparisons are worse, {len(pair.only_first)} cells are missing{overall}")
+        say(f"{len(worse)} of {len(pair.comparisons)} comparisons are worse, {len(pair.only_first)} cells are missing{overall}")
     ctx.exit(1 if worse or pair.only_first or all_worse else 0)
 
 

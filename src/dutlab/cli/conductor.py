@@ -16,6 +16,7 @@ from dutlab.cli.console import Console
 from dutlab.cli.loop import run_in_order
 from dutlab.cli.places import PLACES, Place, hosts_at, read_place
 from dutlab.cli.run import RUNS, finish
+from dutlab.cli.told import say
 from dutlab.cli.userns import become_root
 from dutlab.errors import Fault, InputError, SpecRefused
 from dutlab.interop.conductor import Reading, Test, plain_name, read_test
@@ -94,7 +95,7 @@ def run(
     if form or test.report.get("format") == "json":
         target = output or Path(test.report.get("output", "conductor.json"))
         target.write_text(json.dumps(conductor_report(list(places), [_rows(d) for d in done]), indent=2) + "\n", encoding="utf-8")
-        click.echo(f"Conductor's own report: {target}")
+        say(f"Conductor's own report: {target}")
     finish(result)
 
 
@@ -133,7 +134,7 @@ def convert(*, file: Path, output: Path | None, maps: tuple[str, ...], strict: b
     yaml.width = 4096
     yaml.dump(experiment, out)
     if output is None:
-        click.echo(out.getvalue(), nl=False)
+        say(out.getvalue(), nl=False)
     else:
         output.write_text(out.getvalue(), encoding="utf-8")
 
@@ -187,11 +188,11 @@ async def _conduct(what: Conduct, places: Mapping[str, Place], runs: Path) -> tu
 
 def _print_plan(work: StepsWorkload, phases: Sequence[Phase], places: Mapping[str, str]) -> None:
     for phase in phases:
-        click.echo(f"{phase}:")
+        say(f"{phase}:")
         for host, steps in work.phases[phase].items():
             for step in steps:
                 how = "spawn" if step.spawn else f"at most {step.timeout:g} s" if step.timeout else "run"
-                click.echo(f"  {host} ({places.get(host, 'not mapped')})  {step.name}  [{how}]  {step.command}")
+                say(f"  {host} ({places.get(host, 'not mapped')})  {step.name}  [{how}]  {step.command}")
 
 
 def _rows(done: Conducted) -> TrialRows:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dutlab.cli.answers import answer_to
-from dutlab.cli.text_table import printable
 from dutlab.cli.told import tell
 from dutlab.dut.mode import Check
 from dutlab.errors import InputError
@@ -57,12 +56,12 @@ class Console:
         what = f"{cell.mode} {cell.workload}{size}{pair}{link}{variant}"
         text = f"[{self._done}/{self._total}] {what} #{cell.repeat}: {_headline(record)}"
         if record.status == "measured" and self._renews:
-            tell(f"\r\033[K{text[: self._width]}", end="\n" if self._done == self._total else "")
+            tell(text[: self._width], end="\n" if self._done == self._total else "", renew=True)
         else:
             self._line(text)
 
     def note(self, text: str) -> None:
-        self._line(f"note: {printable(text)}")  # it may hold what a host said of itself
+        self._line(f"note: {text}")
 
     async def ask(self, question: str) -> str:
         self._line("")
@@ -74,7 +73,7 @@ class Console:
         return answer
 
     def _line(self, text: str) -> None:
-        tell(f"\r\033[K{text}" if self._renews else text)
+        tell(text, renew=self._renews)
 
 
 def _headline(record: TrialRecord) -> str:

@@ -13,12 +13,13 @@ from dutlab import labs
 from dutlab.analysis.doctor import Finding, Step
 from dutlab.cli.facts import MOST_PORTS
 from dutlab.cli.loop import run_in_order
-from dutlab.cli.text_table import printable
+from dutlab.cli.told import say
 from dutlab.cli.userns import become_root
 from dutlab.hosts.host import Host
 from dutlab.hosts.interfaces import interfaces_of, without_loopback
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.hosts.reach import hosts_of
+from dutlab.printable import printable
 from dutlab.runner.examine import Examined, examine, examine_machine
 from dutlab.runner.ports import insist_on_ports
 from dutlab.spec.loader import load_testbed
@@ -52,10 +53,10 @@ def doctor(*, testbed: Path | None, lab: str | None, as_json: bool) -> None:
     else:
         found = run_in_order(_of_testbed(testbed) if testbed else _of_this_machine())
     if as_json:
-        click.echo(json.dumps({"findings": [f.to_json() for f in found.findings]}, indent=2))
+        say(json.dumps({"findings": [f.to_json() for f in found.findings]}, indent=2))
     else:
         for line in finding_lines(found.findings):
-            click.echo(line)
+            say(line)
     click.get_current_context().exit(SOMETHING_FOUND if found.findings else 0)
 
 

@@ -12,8 +12,10 @@ from dutlab.analysis.cost import costs
 from dutlab.analysis.factors import analyse
 from dutlab.analysis.rank import p_words
 from dutlab.cli.quantities import AMOUNT
-from dutlab.cli.text_table import printable, table
+from dutlab.cli.text_table import table
+from dutlab.cli.told import say
 from dutlab.errors import InputError
+from dutlab.printable import printable
 from dutlab.report import write_image
 from dutlab.report.cells import cells_of_run, cells_of_table, rates_by_mode
 from dutlab.report.compared import open_run
@@ -45,7 +47,7 @@ def effects(*, source: Path, figure: str, plot: Path | None, as_json: bool) -> N
     if plot is not None:
         write_image(effects_plot(found, figure), plot)
     if as_json:
-        click.echo(json.dumps({"schema_version": 1, "figure": figure, **asdict(found), "sentences": found.sentences}, indent=1))
+        say(json.dumps({"schema_version": 1, "figure": figure, **asdict(found), "sentences": found.sentences}, indent=1))
         return
     rows = []
     for e in found.effects:
@@ -54,11 +56,11 @@ def effects(*, source: Path, figure: str, plot: Path | None, as_json: bool) -> N
         known = "not tested" if of.p is None else p_words(of.p) if of.proven else f"not proven, {p_words(of.p)}"
         rows.append((e.name, change, f"{e.ratio:.3f}", interval, known, ", ".join([*e.only_at, *(f"or {m}" for m in e.mixed_with)])))
     for line in table(("factor", "change", "ratio", "95 % interval", "proven", "seen only at"), rows, right={2}):
-        click.echo(line)
-    click.echo()
+        say(line)
+    say()
     for sentence in found.sentences:
-        click.echo(printable(sentence))
-    click.echo(found.rests_on)
+        say(printable(sentence))
+    say(found.rests_on)
 
 
 @click.command()
@@ -87,7 +89,7 @@ def cost(*, run: Path, barest: str | None, hertz: float | None, as_json: bool) -
     ordered = sorted(found.items(), key=lambda item: (item[0][1], size_order(item[0][0])))
     if as_json:
         said = [{"frame_size": size, "links": links, **asdict(c)} for (size, links), of in ordered for c in of]
-        click.echo(json.dumps({"schema_version": 1, "costs": said, "left_out": notes}, indent=1))
+        say(json.dumps({"schema_version": 1, "costs": said, "left_out": notes}, indent=1))
         return
     rows = [
         (size, links, c.mode, f"{c.ns:.1f}", f"{c.added_ns:+.1f}",
@@ -96,7 +98,7 @@ def cost(*, run: Path, barest: str | None, hertz: float | None, as_json: bool) -
         for (size, links), of in ordered for c in of
     ]  # fmt: skip
     for line in table(("frame size", "link", "mode", "ns a packet", "added ns", "95 % interval", "cycles"), rows, right={3, 4, 6}):
-        click.echo(line)
+        say(line)
     for note in notes:
-        click.echo(printable(note))
-    click.echo("Of the whole box, at the rate that came through: where a link or the generator was the limit, a mode costs less than this.")
+        say(printable(note))
+    say("Of the whole box, at the rate that came through: where a link or the generator was the limit, a mode costs less than this.")

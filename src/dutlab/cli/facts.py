@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from dutlab.cli.loop import run_in_order
+from dutlab.cli.told import say
 from dutlab.errors import InputError
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.host import Host
@@ -45,7 +46,7 @@ def facts(*, wanted: tuple[str, ...], testbed: Path | None, ports: tuple[str, ..
     hosts, links = hosts_named(wanted, testbed)
     found = run_in_order(collect(hosts, ports, links))
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        say(json.dumps(found, indent=2))
         return
     for row in fact_rows(found):
         values = dict.fromkeys(row.by_host.values())
@@ -54,7 +55,7 @@ def facts(*, wanted: tuple[str, ...], testbed: Path | None, ports: tuple[str, ..
             if len(values) == 1 and len(row.by_host) == len(found)
             else "; ".join(f"{h}: {v}" for h, v in row.by_host.items())
         )
-        click.echo(f"{row.name}: {said}")
+        say(f"{row.name}: {said}")
 
 
 def hosts_named(wanted: Sequence[str], testbed: Path | None) -> tuple[dict[str, Host], Mapping[str, list[str]]]:

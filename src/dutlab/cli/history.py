@@ -9,8 +9,10 @@ from pathlib import Path
 import click
 
 from dutlab.cli.runs import FOLDER
-from dutlab.cli.text_table import printable, table
+from dutlab.cli.text_table import table
+from dutlab.cli.told import say
 from dutlab.errors import InputError
+from dutlab.printable import printable
 from dutlab.report import write_images
 from dutlab.report.histories import CellHistory, histories, history_plot, level_words
 from dutlab.store.index import Wanted, figures_of, list_runs, opened
@@ -39,16 +41,16 @@ def history(*, experiment: str, folder: Path, figures: tuple[str, ...], plot: Pa
     found = histories(rows, figures)
     written = write_images([p for n, h in enumerate(found, 1) if (p := history_plot(h, n)) is not None], plot) if plot else []
     if as_json:
-        click.echo(json.dumps({"schema_version": 1, "experiment": experiment, "histories": [_plain(h) for h in found]}, indent=1))
+        say(json.dumps({"schema_version": 1, "experiment": experiment, "histories": [_plain(h) for h in found]}, indent=1))
         return
     lines = [(h.label, h.figure, str(len(h.found.points)), str(len(h.found.levels)), level_words(h)) for h in found]
     for line in table(("cell", "figure", "runs", "levels", "newest level"), lines, right={2, 3, 4}):
-        click.echo(line)
+        say(line)
     for h in found:
         for sentence in h.sentences:
-            click.echo(printable(f"{h.label}, {h.figure}: {sentence}"))
+            say(printable(f"{h.label}, {h.figure}: {sentence}"))
     for path in written:
-        click.echo(path)
+        say(path)
 
 
 def _plain(h: CellHistory) -> dict[str, object]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from dutlab.cli.run import RUNS
+from dutlab.cli.told import say
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import Imported, ImportOptions, write_imported
 from dutlab.interop.importers import KINDS, read_files
@@ -53,8 +54,8 @@ def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], 
     _say(_notes(trials))
     _say(faults)
     count = len(trials) - len(faults)
-    click.echo(f"{count} imported{f', {len(faults)} without a result' if faults else ''}: {run.path}")
-    click.echo(f"report: {next(p for p in written if p.suffix == '.html')}")
+    say(f"{count} imported{f', {len(faults)} without a result' if faults else ''}: {run.path}")
+    say(f"report: {next(p for p in written if p.suffix == '.html')}")
     if faults:
         context.exit(1)
 
@@ -70,9 +71,9 @@ def _notes(trials: Sequence[Imported]) -> list[str]:
 
 def _say(sentences: Sequence[str]) -> None:
     for sentence in sentences[:MOST_WORDS]:
-        click.echo(sentence)
+        say(sentence)
     if (more := len(sentences) - MOST_WORDS) > 0:
-        click.echo(f"and {more} more, in the report")
+        say(f"and {more} more, in the report")
 
 
 def _safe(name: str) -> str:

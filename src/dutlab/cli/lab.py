@@ -11,6 +11,7 @@ import click
 
 from dutlab import labs
 from dutlab.cli.loop import run_in_order
+from dutlab.cli.told import say
 from dutlab.errors import InputError, TestbedError
 
 
@@ -44,8 +45,8 @@ def up(*, name: str, label: str | None) -> None:
     _insist_on_root()
     built = run_in_order(labs.up(name, label=label))
     for note in built.notes:
-        click.echo(f"note: {note}", err=True)
-    click.echo(built.label)
+        say(f"note: {note}", err=True)
+    say(built.label)
 
 
 @lab.command("list")
@@ -59,13 +60,13 @@ def list_(*, as_json: bool) -> None:
     """  # noqa: D301
     standing = labs.standing()
     if as_json:
-        click.echo(json.dumps([asdict(s) for s in standing], indent=2))
+        say(json.dumps([asdict(s) for s in standing], indent=2))
         return
     if not standing:
-        click.echo("no lab stands" if os.geteuid() == 0 else "no lab of yours stands; root's are shown by `sudo dutlab lab list`")
+        say("no lab stands" if os.geteuid() == 0 else "no lab of yours stands; root's are shown by `sudo dutlab lab list`")
     for s in standing:
         state = "stands" if s.complete else "being built" if s.owner_alive else "left half built: take it down"
-        click.echo(f"{s.label}  {s.lab}  {state}  {' '.join(dict.fromkeys(s.namespaces.values()))}")
+        say(f"{s.label}  {s.lab}  {state}  {' '.join(dict.fromkeys(s.namespaces.values()))}")
 
 
 @lab.command(context_settings={"allow_interspersed_args": False})

@@ -16,6 +16,7 @@ from dutlab.analysis.ceilings.storage import CABLES, Array, Drive, disk_ceilings
 from dutlab.analysis.ceilings.tunnel import TUNNELS, Esp, Tunnel, tunnel_ceilings
 from dutlab.cli.quantities import AMOUNT, BIT_RATE, BYTE_RATE, DURATION, SHARE
 from dutlab.cli.text_table import table
+from dutlab.cli.told import say
 from dutlab.errors import InputError
 from dutlab.spec.mixes import Mix
 from dutlab.units import RFC2544_FRAME_SIZES, BpsL1, Seconds, si
@@ -226,7 +227,7 @@ def _computed(make: Callable[[], Sequence[Ceiling]]) -> Sequence[Ceiling]:
 
 def _say(found: Sequence[Ceiling], *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({"schema_version": 1, "ceilings": [asdict(c) for c in found]}, indent=1, ensure_ascii=False))
+        say(json.dumps({"schema_version": 1, "ceilings": [asdict(c) for c in found]}, indent=1, ensure_ascii=False))
         return
     sources = list(dict.fromkeys(c.source for c in found))
     before = ["", *(c.about for c in found)]
@@ -235,10 +236,10 @@ def _say(found: Sequence[Ceiling], *, as_json: bool) -> None:
         for c, last in zip(found, before, strict=False)
     ]
     for line in table(("of", "at most", "", "", ""), rows, right={2}):
-        click.echo(line)
-    click.echo()
+        say(line)
+    say()
     for number, source in enumerate(sources, 1):
-        click.echo(f"[{number}] {source}")
+        say(f"[{number}] {source}")
 
 
 def _value(ceiling: Ceiling) -> str:

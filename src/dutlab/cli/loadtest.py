@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from dutlab.cli.one_workload import measure_workload, testbed_options
+from dutlab.cli.told import say
 from dutlab.errors import InputError
 from dutlab.spec.generators import GENERATORS
 
@@ -117,4 +118,4 @@ def _write(run: Path, output: Path | None) -> None:
     for record in RunFolder.open(run).records():
         if record.status == "measured":
             write_once(output, to_bytes(file_of(record)))
-            click.echo(f"trex-loadtest: {output}")
+            say(f"trex-loadtest: {output}")

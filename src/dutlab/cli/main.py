@@ -10,6 +10,7 @@ import sys
 
 import click
 
+from dutlab.cli.told import say
 from dutlab.errors import DutlabError
 
 SECTIONS = {
@@ -95,7 +96,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
     if value and not ctx.resilient_parsing:
         from importlib.metadata import version  # noqa: PLC0415 -- only this option needs it
 
-        click.echo(f"dutlab {version('dutlab')}")
+        say(f"dutlab {version('dutlab')}")
         ctx.exit()
 
 
@@ -137,14 +138,14 @@ def main() -> None:
         e.show()
         status = e.exit_code
     except DutlabError as e:
-        click.echo(f"dutlab: {e}", err=True)
+        say(f"dutlab: {e}", err=True)
         status = e.exit_status
     except KeyboardInterrupt:
         status = INTERRUPTED
     except MemoryError:
-        click.echo("dutlab: not enough memory; see `ulimit -v` and what else runs here", err=True)
+        say("dutlab: not enough memory; see `ulimit -v` and what else runs here", err=True)
         status = 1
     except OSError as e:
-        click.echo(f"dutlab: {e}", err=True)
+        say(f"dutlab: {e}", err=True)
         status = 1
     sys.exit(status if isinstance(status, int) else 0)

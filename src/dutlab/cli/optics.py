@@ -15,6 +15,7 @@ from dutlab.cli.answers import answer_to
 from dutlab.cli.facts import collect, hosts_named
 from dutlab.cli.loop import run_in_order
 from dutlab.cli.text_table import table
+from dutlab.cli.told import say
 from dutlab.errors import InputError
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.host import Host
@@ -57,13 +58,13 @@ def optics(
     if csv_file is not None:
         _write_csv(csv_file, rows)
     if as_json:
-        click.echo(json.dumps({"schema_version": 1, "optics": [asdict(row) for row in rows]}, indent=2))
+        say(json.dumps({"schema_version": 1, "optics": [asdict(row) for row in rows]}, indent=2))
         return
     if not rows:
-        click.echo("no port tells of a module")
+        say("no port tells of a module")
         return
     for line in table([head(name) for name in ("host", *_NARROW)], [[row.words()[name] for name in ("host", *_NARROW)] for row in rows]):
-        click.echo(line)
+        say(line)
 
 
 async def _one_after_the_other(name: str, host: Host, port: str) -> list[OpticRow]:
@@ -72,7 +73,7 @@ async def _one_after_the_other(name: str, host: Host, port: str) -> list[OpticRo
     try:
         while await _next_is_in(len(rows) + 1, name, port):
             row = await _when_linked(name, host, port)
-            click.echo(f"  {'; '.join(row.words()[w] or '-' for w in _NARROW[1:])}", err=True)
+            say(f"  {'; '.join(row.words()[w] or '-' for w in _NARROW[1:])}", err=True)
             rows.append(row)
     finally:
         await host.close()

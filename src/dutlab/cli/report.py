@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from dutlab.cli.told import say
 from dutlab.report import FORMATS, write_plots, write_publication, write_report
 from dutlab.report.publication import STYLES
 
@@ -31,7 +32,7 @@ def report(*, runs: tuple[Path, ...], formats: tuple[str, ...], style: str | Non
         write_report(runs, formats=wanted, out=out) if style is None else write_publication(runs, style=style, formats=wanted, out=out)
     )
     for path in written:
-        click.echo(path)
+        say(path)
 
 
 @click.command()
@@ -46,4 +47,4 @@ def plot(*, runs: tuple[Path, ...], image: str, out: Path | None) -> None:
       dutlab plot runs/2026-11-21T0801Z-firewall-modes-3f2a --format png
     """  # noqa: D301
     for path in write_plots(runs, format=image, out=out):
-        click.echo(path)
+        say(path)

@@ -11,6 +11,7 @@ import click
 
 from dutlab.analysis.rescore import Answer, Saturation
 from dutlab.cli.text_table import table
+from dutlab.cli.told import say
 from dutlab.report.rescored import Ramp, Rescored, ramps, rescored_run
 from dutlab.report.words import KPPS, numbers_words, plural
 
@@ -27,12 +28,12 @@ def rescore(*, run_folder: Path, as_json: bool) -> None:
     """  # noqa: D301
     found, risen = rescored_run(run_folder), ramps(run_folder)
     if as_json:
-        click.echo(json.dumps({"rescored": [asdict(r) for r in found], "ramps": [asdict(r) for r in risen]}, indent=2))
+        say(json.dumps({"rescored": [asdict(r) for r in found], "ramps": [asdict(r) for r in risen]}, indent=2))
         return
     if not found and not risen:
-        click.echo("no search, sweep or ramp of this run has a result")
+        say("no search, sweep or ramp of this run has a result")
     for line in _lines(found, risen):
-        click.echo(line)
+        say(line)
 
 
 def _lines(found: Sequence[Rescored], risen: Sequence[Ramp]) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -12,7 +13,7 @@ import click
 from dutlab.cli.console import Console
 from dutlab.cli.examples import example
 from dutlab.cli.loop import run_in_order
-from dutlab.cli.told import answer
+from dutlab.cli.told import answer, say
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError
 from dutlab.plan.trials import make_plan
@@ -20,6 +21,7 @@ from dutlab.report import write_report
 from dutlab.report.words import plural
 from dutlab.runner import cut
 from dutlab.runner import run as runner
+from dutlab.runner.trust import NotOurs, as_lines
 from dutlab.spec.loader import experiment_of, load_experiment
 from dutlab.spec.yaml_source import read_file
 from dutlab.tools.engine import find_engine
@@ -29,6 +31,7 @@ RUNS = click.option("--runs", type=click.Path(path_type=Path, file_okay=False), 
 _SET = click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the file, as in factors.mode=router,nat."
 )
+_TRUST = click.option("--trust", is_flag=True, help="Carry it out although this user did not make this run on this machine.")
 
 
 @click.command()
@@ -81,7 +84,8 @@ def _run(
 
 @click.command()
 @click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
-def resume(*, run_folder: Path) -> None:
+@_TRUST
+def resume(*, run_folder: Path, trust: bool) -> None:
     """Go on with a run that was cut: undo first, then every trial that has no record.
 
     \b
@@ -91,23 +95,41 @@ def resume(*, run_folder: Path) -> None:
     if cut.builds_its_lab(run_folder):  # and refuses a run that has no testbed to go on with
         become_root()
     standing = cut.standing_lab_of(run_folder)
-    options = runner.RunOptions(runs=run_folder.parent, engine_binary=find_engine(), command=_COMMAND, standing_lab=standing)
-    finish(run_in_order(runner.resume(run_folder, options, Console())))
+    options = runner.RunOptions(runs=run_folder.parent, engine_binary=find_engine(), command=_COMMAND, standing_lab=standing, trusted=trust)
+    try:
+        result = run_in_order(runner.resume(run_folder, options, Console()))
+    except NotOurs as error:
+        _ask_trust(error)
+        result = run_in_order(runner.resume(run_folder, replace(options, trusted=True), Console()))
+    finish(result)
 
 
 @click.command()
 @click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
-def undo(*, run_folder: Path) -> None:
+@_TRUST
+def undo(*, run_folder: Path, trust: bool) -> None:
     """Put the DUT and the ports of a cut run back, free its hosts, and measure nothing.
 
     \b
     Example:
       dutlab undo runs/2026-11-21T0801Z-firewall-modes-3f2a
     """  # noqa: D301
-    done = run_in_order(cut.undo(run_folder))
+    try:
+        done = run_in_order(cut.undo(run_folder, trusted=trust))
+    except NotOurs as error:
+        _ask_trust(error)
+        done = run_in_order(cut.undo(run_folder, trusted=True))
     said = [f"{plural(done.changes, 'change')} undone"] if done.changes else []
     said += [f"freed: {', '.join(done.freed)}"] if done.freed else []
-    click.echo("; ".join(said) or "nothing to undo")
+    say("; ".join(said) or "nothing to undo")
+
+
+def _ask_trust(error: NotOurs) -> None:
+    """Shows what would be carried out, and returns if a person wants it. Raises NotOurs where nobody can be asked, or says no."""
+    for line in as_lines(error):
+        say(line, err=True)
+    if not sys.stdin.isatty() or not click.confirm(f"{error.what}. Carry all of this out?", err=True):
+        raise error
 
 
 @click.command()
@@ -127,10 +149,10 @@ def plan(*, experiment: Path, overrides: tuple[str, ...], as_json: bool) -> None
     testbed = runner.testbed_of(loaded, experiment.parent)
     made = make_plan(loaded, testbed)
     if as_json:
-        click.echo(json.dumps(made.to_json(), indent=2))
+        say(json.dumps(made.to_json(), indent=2))
     else:
         for line in plan_lines(made, testbed):
-            click.echo(line)
+            say(line)
 
 
 def finish(result: runner.RunResult) -> None:

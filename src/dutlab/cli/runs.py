@@ -10,8 +10,9 @@ from pathlib import Path
 
 import click
 
-from dutlab.cli.text_table import printable, table
-from dutlab.cli.told import tell
+from dutlab.cli.text_table import table
+from dutlab.cli.told import say, tell
+from dutlab.printable import printable
 from dutlab.store.ask import ask
 from dutlab.store.index import RunLine, Wanted, list_runs, opened
 
@@ -45,18 +46,18 @@ def runs(
         found = list_runs(index, Wanted(experiment, testbed, mode, status, since), limit=limit + 1)
     shown = found[:limit]
     if as_json:
-        click.echo(json.dumps({"schema_version": 1, "more": len(found) > limit, "runs": [asdict(r) for r in shown]}, indent=1))
+        say(json.dumps({"schema_version": 1, "more": len(found) > limit, "runs": [asdict(r) for r in shown]}, indent=1))
         return
     if not shown:
-        click.echo(f"no such run in {folder}")
+        say(f"no such run in {folder}")
         return
     for line in table(("run", "experiment", "testbed", "trials", "status", "doubts", "modes"), [_row(r) for r in shown], right={3}):
-        click.echo(line)
+        say(line)
     for r in shown:
         if r.fault:
-            click.echo(f"note: {printable(r.name)}: {printable(r.fault)}")
+            say(f"note: {printable(r.name)}: {printable(r.fault)}")
     if len(found) > limit:
-        click.echo(f"and older ones; --limit {limit * 10} shows more")
+        say(f"and older ones; --limit {limit * 10} shows more")
 
 
 @click.command()
@@ -77,7 +78,7 @@ def query(*, question: str, folder: Path, rebuild: bool, form: str) -> None:
     for note in answer.notes:
         tell(f"note: {note}")
     if form == "json":
-        click.echo(json.dumps([dict(zip(answer.columns, row, strict=True)) for row in answer.rows], indent=1, default=str))
+        say(json.dumps([dict(zip(answer.columns, row, strict=True)) for row in answer.rows], indent=1, default=str))
     elif form == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(answer.columns)
@@ -85,7 +86,7 @@ def query(*, question: str, folder: Path, rebuild: bool, form: str) -> None:
     else:
         numbers = {n for n, _ in enumerate(answer.columns) if all(isinstance(row[n], (int, float)) for row in answer.rows)}
         for line in table(answer.columns, [[_text(v) for v in row] for row in answer.rows], right=numbers):
-            click.echo(line)
+            say(line)
 
 
 def _row(r: RunLine) -> tuple[str, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Collection, Iterator, Sequence
+
+from dutlab.printable import printable
 
 GAP = "  "
 
@@ -18,8 +19,3 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collecti
     for row in shown:
         cells = (cell.rjust(widths[n]) if n in right else cell.ljust(widths[n]) for n, cell in enumerate(row))
         yield GAP.join(cells).rstrip()
-
-
-def printable(text: str) -> str:
-    """`text` without control and format characters."""
-    return "".join("?" if unicodedata.category(c) in {"Cc", "Cf", "Cs", "Zl", "Zp"} else c for c in text)

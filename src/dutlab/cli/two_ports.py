@@ -18,6 +18,7 @@ from dutlab.cli.console import Console
 from dutlab.cli.loop import run_in_order
 from dutlab.cli.one_workload import as_yaml
 from dutlab.cli.run import RUNS, finish
+from dutlab.cli.told import say
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError, TestbedError
 from dutlab.hosts.local import LocalHost
@@ -136,7 +137,7 @@ def _run(folder: Path, found: Found, runs: Path, typed: Sequence[str]) -> runner
 
 def _tell(run: Path) -> None:
     for line in sentences(RunFolder.open(run)):
-        click.echo(line)
+        say(line)
 
 
 async def _in_lab(name: str) -> int:

@@ -7,8 +7,7 @@ import shutil
 import subprocess
 import sys
 
-import click
-
+from dutlab.cli.told import say
 from dutlab.errors import TestbedError
 
 _INSIDE = "DUTLAB_IN_USERNS"
@@ -28,7 +27,7 @@ def become_root() -> None:
     trial = subprocess.run([*_UNSHARE, "true"], capture_output=True, text=True, check=False)
     if trial.returncode:
         raise TestbedError(f"not root, and this system allows no user namespace: {trial.stderr.strip()}", remedy=_REFUSED_REMEDY)
-    click.echo(
+    say(
         "not root: the lab is built in a user namespace. As root the DUT's packet threads would get a CPU core of their own, "
         "and labs would outlive the command.",
         err=True,

@@ -11,6 +11,7 @@ import click
 from dutlab import labs
 from dutlab.cli.loop import run_in_order
 from dutlab.cli.text_table import table
+from dutlab.cli.told import say
 from dutlab.cli.userns import become_root
 from dutlab.methods.known import CASES, METHODS, Case, Known
 from dutlab.runner.verify import verify as verify_in
@@ -40,10 +41,10 @@ def verify(*, methods: tuple[str, ...], quick: bool, as_json: bool) -> None:
     tell: Callable[[Known], None] = (lambda _: None) if as_json else _tell
     found = run_in_order(_verify(cases, tell))
     if as_json:
-        click.echo(json.dumps([{**asdict(k), "error": k.error, "holds": k.holds} for k in found], indent=2))
+        say(json.dumps([{**asdict(k), "error": k.error, "holds": k.holds} for k in found], indent=2))
     else:
         for line in table(_HEAD, [_row(k) for k in found], right=range(3, 7)):
-            click.echo(line)
+            say(line)
     click.get_current_context().exit(0 if all(k.holds for k in found) else 1)
 
 
@@ -56,7 +57,7 @@ async def _verify(cases: Sequence[Case], tell: Callable[[Known], None]) -> list[
 
 
 def _tell(k: Known) -> None:
-    click.echo(f"… {k.method} {k.figure}: {k.device}", err=True)
+    say(f"… {k.method} {k.figure}: {k.device}", err=True)
 
 
 def _row(k: Known) -> list[str]:

@@ -6,7 +6,8 @@ One conformance suite (tests/netns/test_host_conformance.py) runs on every imple
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -116,9 +117,29 @@ class Host(Protocol):
 class OverConnection(Protocol):
     """A host over something that can be lost and made anew."""
 
+    renewals: list[Renewal]
+
     @property
     def connections(self) -> int:
         """How many there have been. One more than before: it was lost meanwhile, perhaps since the host rebooted."""
+
+
+Spawn = Callable[[Sequence[str]], Awaitable[Process]]
+Renewal = Callable[[Spawn], Awaitable[None]]
+"""Makes anew what ended with a connection, by commands that it spawns over the next one. What it raises ends that one too."""
+
+
+@contextmanager
+def renewed_by(host: Host, renewal: Renewal) -> Iterator[None]:
+    """Whenever the connection to `host` is made anew, `renewal` is carried out before anything else. Nothing for a host that needs none."""
+    if not isinstance(host, OverConnection):
+        yield
+        return
+    host.renewals.append(renewal)
+    try:
+        yield
+    finally:
+        host.renewals.remove(renewal)
 
 
 def connections_of(host: Host) -> int:

@@ -2,16 +2,19 @@
 
 A file on the host itself, where other controllers see it too, linked into its place since that is atomic on every system. It holds the
 number of a process there that lives as long as the holder's connection, and who holds it, for which run and since when: so the next one
-can tell a holder that measures from one that died.
+can tell a holder that measures from one that died. Where a connection was lost and is made anew, the lease is taken anew before anything
+else runs over it: whoever took the machine over meanwhile keeps it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import getpass
 import json
 import os
 import platform
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
@@ -20,39 +23,88 @@ from pathlib import Path
 from typing import Self
 
 from dutlab.errors import HostError, TestbedError
-from dutlab.hosts.host import Host, Process
+from dutlab.hosts.host import Host, Process, Spawn, renewed_by
+from dutlab.printable import printable
 
-PLACE = "/var/tmp/dutlab-lease-"  # noqa: S108 who may write there may also end our processes or is shown as holder, nothing more
+ROOTS, SHARED = "/var/run", "/var/tmp"  # noqa: S108 what others can put there is looked at, never followed
+"""Where the lease lies: in root's folder where the login may write there, else in the one that all users share. Both are looked at."""
+LEAF = "dutlab-lease-"
 """Followed by the number of the host's network namespace: two that share a file system are two machines. Empty without /proc."""
-_ENDS_S = 10.0
+_ENDS_S, _ANSWERS_S, _LOOK_S = 10.0, 30.0, 0.1
+_LONGEST = 200
+_BLOCK = 32768
+# A lease is a regular file, no link to one; `dd` reads a block of it, however long it is. What others may have put into the shared folder
+# (a link, a pipe, a folder) is neither opened nor replaced. mktemp(1) makes its file exclusively and under a name nobody can foresee; and
+# `ln` would put the file into a folder that came into its place, so what is there is compared afterwards.
 _HOLD = rf"""
-at={PLACE}$(readlink /proc/self/ns/net 2>/dev/null | tr -dc 0-9); mine=$at.$$
-printf '%s\n%s\n' $$ "$1" >"$mine" || exit 1
-[ "$2" != over ] || rm -f "$at"
-if ln "$mine" "$at" 2>/dev/null; then
-  rm -f "$mine"; printf 'ours\n\n'
+leaf={LEAF}$(readlink /proc/self/ns/net 2>/dev/null | tr -dc 0-9); roots={ROOTS}/$leaf shared={SHARED}/$leaf
+at=$shared
+case $(ls -ldn -- {ROOTS}/) in d????-??-*) [ ! -w {ROOTS} ] || at=$roots ;; esac
+look() {{
+  there= pid= who=
+  [ -h "$1" ] || [ -e "$1" ] || return
+  if [ -h "$1" ] || [ ! -f "$1" ]; then there=odd; return; fi
+  text=$(dd if="$1" bs={_BLOCK} count=1 2>/dev/null)
+  pid=$(printf '%s\n' "$text" | sed -n 1p) who=$(printf '%s\n' "$text" | sed -n 2p)
+  case $pid in ''|*[!0-9]*) there=left; return ;; esac
+  case $(ps -ww -o args= -p "$pid" 2>/dev/null) in *dutlab-lease*) there=held ;; *) there=left ;; esac
+}}
+for other in "$roots" "$shared"; do
+  [ "$other" != "$at" ] || continue
+  look "$other"
+  [ "$there" != held ] || {{ printf 'held\n%s\n' "$who"; exit 0; }}
+done
+look "$at"
+[ "$there" != odd ] || {{ printf 'odd\n%s\n' "$at"; exit 0; }}
+[ "$2" != over ] || [ "$there" = held ] || rm -f "$at"
+mine=$(mktemp "$at.XXXXXXXXXX") || exit 1
+printf '%s\n%s\n' $$ "$1" >"$mine" && chmod 644 "$mine" || {{ rm -f "$mine"; exit 1; }}
+ln "$mine" "$at" 2>/dev/null
+rm -f "$mine"
+look "$at"
+if [ "$pid" = $$ ] && [ "$who" = "$1" ]; then
+  printf 'ours\n\n'
   cat >/dev/null
-  [ "$(sed -n 1p "$at")" != $$ ] || rm -f "$at"
+  look "$at"
+  [ "$pid" != $$ ] || rm -f "$at"
   exit 0
 fi
-rm -f "$mine"; pid=$(sed -n 1p "$at")
-case $(ps -ww -o args= -p "$pid" 2>/dev/null) in *dutlab-lease*) echo held ;; *) echo left ;; esac
-sed -n 2p "$at"
+printf '%s\n%s\n' "${{there:-odd}}" "${{who:-$at}}"
 """
+
+
+def lease_files(network_namespace: str) -> list[Path]:
+    """Where a lease of this machine may lie; the namespace is named by its number, as readlink(2) of /proc/self/ns/net has it."""
+    return [Path(folder, f"{LEAF}{network_namespace}") for folder in (ROOTS, SHARED)]
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who has a machine. `run` is the folder of the run, as the holder's controller names it."""
+    """Who has a machine. `run` is the folder of the run, as the holder's controller names it; `token` is the run's, wherever it lies."""
 
     who: str
     run: str
     since: str
+    token: str = ""
 
     @classmethod
-    def this_process(cls, run: Path, now: datetime) -> Self:
+    def this_process(cls, run: Path, now: datetime, token: str = "") -> Self:
         """For the run in the folder `run`."""
-        return cls(f"{getpass.getuser()}@{platform.node()} (process {os.getpid()})", str(run.resolve()), now.isoformat(timespec="seconds"))
+        who = f"{getpass.getuser()}@{platform.node()} (process {os.getpid()})"
+        return cls(who, str(run.resolve()), now.isoformat(timespec="seconds"), token)
+
+    def is_of_same_run(self, other: Holder) -> bool:
+        """Whether both are processes on one run, be its folder moved or not."""
+        return self.token == other.token if self.token and other.token else self.run == other.run
+
+    @classmethod
+    def read(cls, text: bytes) -> Self | None:
+        """What a lease file says, which anybody may have written: shortened, and without characters that a terminal obeys."""
+        try:
+            found = json.loads(text)
+            return cls(**{str(name): printable(str(said)[:_LONGEST]) for name, said in found.items()})
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            return None
 
 
 class InUse(TestbedError):
@@ -71,46 +123,97 @@ class InUse(TestbedError):
         self.host, self.holder, self.alive = host, holder, alive
 
 
+class _Lease:
+    """Of one host. Taken by take(), again by renew() over a new connection, given back by give_back()."""
+
+    def __init__(self, host: Host, holder: Holder, *, take_over: bool) -> None:
+        self.host, self._holder, self._take_over = host, holder, take_over
+        self._words = json.dumps(asdict(holder)).encode()
+        self._process: Process | None = None
+
+    async def take(self) -> bool:
+        """False: the holder has the machine already, under the name of another role. Raises InUse, HostError."""
+        self._process = await self._taken(self.host.spawn, take_over=self._take_over)
+        return self._process is not None
+
+    async def renew(self, spawn: Spawn) -> None:
+        """Over a connection that was made anew, by `spawn`, before anything else runs on it. Raises InUse, HostError."""
+        deadline = time.monotonic() + _ENDS_S
+        while (process := await self._taken(spawn, take_over=False)) is None:  # the one before was killed, and has not ended yet
+            if time.monotonic() > deadline:
+                raise HostError("its lease of before does not end", host=self.host.name, remedy="end `sh -c … dutlab-lease` there")
+            await asyncio.sleep(_LOOK_S)
+        self._process = process
+
+    async def give_back(self) -> bool:
+        """False: it is still there, since the host cannot be reached."""
+        try:
+            if self._process is not None and not await _end(self._process):
+                # Its process was killed, so nobody removed the file. With the connection comes a lease (renew), or it is taken here.
+                self._process = await self._taken(self.host.spawn, take_over=False) or self._process
+                return await _end(self._process)
+        except InUse:
+            return True  # taken over by another run, and no more ours to give back
+        except HostError:
+            return False
+        return True
+
+    async def _taken(self, spawn: Spawn, *, take_over: bool) -> Process | None:
+        process, state, said = await self._try(spawn, "")
+        other = Holder.read(said)
+        if state == "left" and (take_over or (other is not None and other.is_of_same_run(self._holder))):
+            await process.end()
+            process, state, said = await self._try(spawn, "over")
+            other = Holder.read(said)
+        if state == "ours":
+            return process
+        done = await process.end()
+        if state == "held" and said.strip() == self._words:
+            return None
+        if state in {"held", "left"}:
+            raise InUse(self.host.name, other, alive=state == "held")
+        if state == "odd":
+            what = f"no lease can be made: {printable(said.decode(errors='replace').strip())[:_LONGEST]} is not a file"
+            raise HostError(what, host=self.host.name, remedy="somebody else put it there; look at it, and remove it")
+        remedy = f"see that {SHARED} can be written"
+        raise HostError(f"no lease can be made: {printable(done.complaint)}", host=self.host.name, remedy=remedy)
+
+    async def _try(self, spawn: Spawn, over: str) -> tuple[Process, str, bytes]:
+        process = await spawn(["sh", "-c", _HOLD, "dutlab-lease", self._words.decode(), over])
+        try:
+            async with asyncio.timeout(_ANSWERS_S):
+                state, said = (await process.readline()).decode(errors="replace").strip(), await process.readline()
+        except TimeoutError:
+            await process.end()
+            what = f"no lease can be made: no answer within {_ANSWERS_S:g} s"
+            raise HostError(what, host=self.host.name, remedy=f"look at {SHARED}/{LEAF}*") from None
+        return process, state, said
+
+
+async def _end(process: Process) -> bool:
+    """Whether it ended by itself, and thus removed its file."""
+    try:
+        await process.close_stdin()
+        return (await process.wait(_ENDS_S)).status == 0
+    except HostError:
+        return False
+
+
 @asynccontextmanager
-async def leased(hosts: Mapping[str, Host], holder: Holder, *, take_over: bool = False) -> AsyncIterator[None]:
+async def leased(hosts: Mapping[str, Host], holder: Holder, *, take_over: bool = False) -> AsyncIterator[list[str]]:
     """Holds a lease on every host. One whose holder has died is taken if it was for the same run, or if `take_over`.
 
-    Raises InUse, HostError.
+    Yields a list that holds, once the context has ended, the hosts whose leases could not be given back. Raises InUse, HostError.
     """
-    held: list[Process] = []
-    try:
-        for name in sorted(hosts):  # in one order, so that of two runs that start together one gets all
-            if (process := await _take(hosts[name], holder, take_over=take_over)) is not None:
-                held.append(process)  # noqa: PERF401 -- those before are given back when one is refused
-        yield
-    finally:
-        for process in reversed(held):
-            with contextlib.suppress(HostError):  # the connection was lost: the lease stays, and shows that its holder is gone
-                await process.close_stdin()
-                await process.wait(_ENDS_S)
-
-
-async def _take(host: Host, holder: Holder, *, take_over: bool) -> Process | None:
-    """None: the holder has the machine already, under the name of another role."""
-    words = json.dumps(asdict(holder))
-    process, state, other = await _try(host, words, "")
-    if state == "left" and (take_over or (other is not None and other.run == holder.run)):
-        process, state, other = await _try(host, words, "over")
-    if state == "ours":
-        return process
-    done = await process.end()
-    if state == "held" and other == holder:
-        return None
-    if state:
-        raise InUse(host.name, other, alive=state == "held")
-    said = done.complaint
-    raise HostError(f"no lease can be made: {said}", host=host.name, remedy=f"see that {Path(PLACE).parent} can be written")
-
-
-async def _try(host: Host, words: str, over: str) -> tuple[Process, str, Holder | None]:
-    process = await host.spawn(["sh", "-c", _HOLD, "dutlab-lease", words, over])
-    state, said = (await process.readline()).decode().strip(), await process.readline()
-    try:
-        return process, state, Holder(**json.loads(said))
-    except (ValueError, TypeError):
-        return process, state, None
+    held: list[_Lease] = []
+    left: list[str] = []
+    async with contextlib.AsyncExitStack() as renewing:
+        try:
+            for name in sorted(hosts):  # in one order, so that of two runs that start together one gets all
+                lease = _Lease(hosts[name], holder, take_over=take_over)
+                if await lease.take():
+                    held.append(lease)
+                    renewing.enter_context(renewed_by(hosts[name], lease.renew))
+            yield left
+        finally:
+            left += [lease.host.name for lease in reversed(held) if not await lease.give_back()]

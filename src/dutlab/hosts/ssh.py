@@ -6,10 +6,10 @@ One connection a host, opened at the first command and again after it was lost; 
 from __future__ import annotations
 
 import asyncio
-import time
+import secrets
 from collections.abc import Sequence
 
-from dutlab.hosts.host import CommandLog, Done, Process, cannot_write, command_failed, no_such_program
+from dutlab.hosts.host import CommandLog, Done, Process, Renewal, cannot_write, command_failed, no_such_program
 from dutlab.hosts.running import Running
 from dutlab.hosts.ssh_link import Link
 from dutlab.hosts.ssh_login import Login
@@ -37,6 +37,7 @@ class SshHost:
         self._connections = 0
         self._connecting = asyncio.Lock()
         self._left_running: set[Running] = set()
+        self.renewals: list[Renewal] = []
 
     @property
     def name(self) -> str:
@@ -61,7 +62,10 @@ class SshHost:
 
     async def spawn(self, argv: Sequence[str]) -> Process:
         """Raises HostError."""
-        process = await self._start(argv)
+        return self._left_behind(await self._start(argv))
+
+    def _left_behind(self, process: Running | Done) -> Process:
+        """Raises CommandFailed."""
         if isinstance(process, Done):
             self._note(process)
             raise command_failed(process)
@@ -71,7 +75,7 @@ class SshHost:
     async def put(self, data: bytes, path: str, *, mode: int = 0o600) -> None:
         """Raises HostError: the file is then as it was before."""
         folder, _, leaf = path.rpartition("/")
-        part = f"{folder}/.{leaf}.{time.time_ns():x}.part" if folder or path.startswith("/") else f".{leaf}.{time.time_ns():x}.part"
+        part = f"{folder}/.{leaf}.{secrets.token_hex(8)}.part" if folder or path.startswith("/") else f".{leaf}.{secrets.token_hex(8)}.part"
         argv = ["sh", "-c", _PUT, "put", part, path, f"{mode:o}", str(len(data))]
         done = await self.run(argv, stdin=data, timeout_s=PUT_S, check=False)
         if done.status != 0:
@@ -92,16 +96,33 @@ class SshHost:
         """The connection, opened anew when it was lost. Raises HostError."""
         async with self._connecting:
             if self._link is None or not self._link.alive:
-                lost = self._link
-                self._link = await Link.open(self.login, lost)
+                lost, self._link = self._link, None
+                link = await Link.open(self.login, lost)
                 self._connections += 1
                 if lost is not None:
                     await lost.close()
+                await self._renew(link)
+                self._link = link
             return self._link
+
+    async def _renew(self, link: Link) -> None:
+        """What the connection before had and this one needs, before anything else runs over it. Raises InUse, HostError."""
+
+        async def spawn(argv: Sequence[str]) -> Process:
+            return self._left_behind(await self._start_over(link, argv))
+
+        try:
+            for renewal in self.renewals if self._connections > 1 else ():
+                await renewal(spawn)
+        except BaseException:
+            await link.close()
+            raise
 
     async def _start(self, argv: Sequence[str]) -> Running | Done:
         """A command that runs, or how it ended since there is no such program."""
-        link = await self._connected()
+        return await self._start_over(await self._connected(), argv)
+
+    async def _start_over(self, link: Link, argv: Sequence[str]) -> Running | Done:
         carrier = await link.start(argv)
         if carrier is None:
             return no_such_program(self.name, argv)

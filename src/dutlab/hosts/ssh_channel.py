@@ -24,7 +24,8 @@ KILL_S = 10.0
 class ChannelCarrier(asyncssh.SSHClientSession[bytes]):
     """Implements dutlab.hosts.running.Carrier. Signals go another way, `signaller`: sshd delivers none to a process group."""
 
-    def __init__(self, signaller: Signaller) -> None:
+    def __init__(self, signaller: Signaller, mark: bytes) -> None:
+        """`mark` is that of the command line (ssh_command)."""
         self._signaller = signaller
         self.began = Began.now()
         self.stdout = asyncio.StreamReader(limit=LONGEST_LINE_BYTES)
@@ -34,7 +35,7 @@ class ChannelCarrier(asyncssh.SSHClientSession[bytes]):
         self.group = 0
         """Number of the remote process group; 0 until `begun`."""
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
-        self._out_head, self._err_head, self._err_tail = Head(), Head(), Tail(self._told_status)
+        self._out_head, self._err_head, self._err_tail = Head(mark), Head(mark), Tail(mark, self._told_status)
         self._begun, self._ended, self._writable = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._writable.set()
         self._giving_up: asyncio.TimerHandle | None = None

@@ -18,7 +18,7 @@ from dutlab.errors import HostError
 from dutlab.hosts.keeper import SCRIPT
 from dutlab.hosts.running import Began
 from dutlab.hosts.ssh_channel import ChannelCarrier
-from dutlab.hosts.ssh_command import command_line
+from dutlab.hosts.ssh_command import command_line, new_mark
 from dutlab.hosts.ssh_login import Login, connect
 
 START_S = 30.0
@@ -85,8 +85,8 @@ class Link:
             self._connection.abort()
 
     async def _open(self, argv: Sequence[str]) -> ChannelCarrier:
-        carrier = ChannelCarrier(self._signal)
-        opening = asyncio.ensure_future(self._begin(carrier, command_line(argv)))
+        carrier = ChannelCarrier(self._signal, mark := new_mark())
+        opening = asyncio.ensure_future(self._begin(carrier, command_line(argv, mark)))
         try:
             await asyncio.shield(opening)
         except asyncio.CancelledError:

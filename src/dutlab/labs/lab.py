@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from dutlab.errors import HostError, LabError
 from dutlab.hosts.host import CommandLog, Host
-from dutlab.hosts.lease import PLACE
+from dutlab.hosts.lease import lease_files
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.hosts.netns import NAMESPACES, NetnsHost
 from dutlab.hosts.programs import ETHTOOL, IP, SSHD, TASKSET, TC, Program, insist, missing_on
@@ -131,7 +132,9 @@ async def down(label: str) -> bool:
         # The name without its mount is a plain file of another file system: it has no processes, only a name to remove.
         if (identity := inside.namespace_id(path)) is None:
             continue
-        await asyncio.to_thread(Path(f"{PLACE}{identity[1]}").unlink, missing_ok=True)  # the number will be another namespace's
+        for lease in lease_files(str(identity[1])):  # the number will be another namespace's
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(lease.unlink, missing_ok=True)
         if left := await asyncio.to_thread(inside.kill_all, identity):
             raise LabError(f"processes {left} in {namespace} do not end", remedy=f"end them, then `dutlab lab down {label}` again")
         done = await machine.run(["ip", "netns", "del", namespace], check=False)

@@ -76,7 +76,8 @@ async def conduct(
     out: list[Conducted] = []
     with begun(folder) as journal:
         journal.write("run-started", experiment=what.name, trials=len(plan.trials))
-        async with leased_by({name: hosts[name] for name in what.shared}, folder, journal, take_over=what.take_over):
+        shared = {name: hosts[name] for name in what.shared}
+        async with leased_by(shared, folder, journal, take_over=what.take_over, note=progress.note):
             for trial in plan.trials:
                 account, started = Account(), datetime.now(UTC)
                 try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,11 +10,15 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from dutlab import labs
-from dutlab.errors import InputError
+from dutlab.errors import InputError, LabError
 from dutlab.hosts.host import Host
+from dutlab.hosts.local import LocalHost
+from dutlab.hosts.private_folder import remove_private_folder
 from dutlab.hosts.reach import host_at, hosts_of
+from dutlab.labs.state import Owner, StateFolder
 from dutlab.runner.journal import Entry, Journal, leased_hosts, left_engines, pending_undo, read_journal, standing_lab
 from dutlab.runner.leasing import leased_by
+from dutlab.runner.trust import insist_on_undo
 from dutlab.runner.undo import carry_out
 from dutlab.spec.testbed import Testbed
 from dutlab.store.read import reading
@@ -35,12 +38,15 @@ class Undone:
     freed: tuple[str, ...] = ()
 
 
-async def undo(path: Path) -> Undone:
+async def undo(path: Path, *, trusted: bool = False) -> Undone:
     """Puts the DUT of a cut run back and frees its hosts, measures nothing.
 
-    Raises InputError when another process has the run, InUse, TestbedError, HostError, StoreError.
+    Raises NotOurs for the commands of somebody else unless `trusted`, InputError when another process has the run, InUse, TestbedError,
+    HostError, StoreError.
     """
     folder = RunFolder.open(path)
+    if not trusted:
+        insist_on_undo(folder, read_journal(folder.journal))
     journal = Journal(folder.journal)
     try:
         return await put_back(folder, journal)
@@ -65,6 +71,7 @@ async def put_back(folder: RunFolder, journal: Journal) -> Undone:
         entries = read_journal(folder.journal)
         pending, engines, held, own = pending_undo(entries), left_engines(entries), leased_hosts(entries), standing_lab(entries)
     if own is not None:  # the lab was the run's own: with it goes everything that was changed in it
+        _insist_on_dead_owner(own)
         await labs.down(own)
         await _remove_copies(engines)
         journal.write("lab-down", label=own)
@@ -83,7 +90,7 @@ async def put_back(folder: RunFolder, journal: Journal) -> Undone:
                 await carry_out(steps, hosts)
                 journal.write("mode-restored", application=application)
             for name, path in engines:
-                await hosts[name].run(["rm", "-f", "--", path])
+                await remove_private_folder(hosts[name], path)
                 journal.write("engine-removed", host=name)
     finally:
         for host in hosts.values():
@@ -91,10 +98,20 @@ async def put_back(folder: RunFolder, journal: Journal) -> Undone:
     return Undone(len(pending), held)
 
 
+def _insist_on_dead_owner(label: str) -> None:
+    """Raises LabError for a lab of a process that lives: the run folder is a copy of one that is measuring."""
+    state = StateFolder().read(label)
+    if state is not None and state.owner.alive and state.owner != Owner.this_process():
+        raise LabError(
+            f"lab {label} is in use by process {state.owner.pid}, which carries out the run that this folder is a copy of",
+            remedy="wait for it, or end it with Ctrl-C, which takes its lab down",
+        )
+
+
 async def _remove_copies(engines: Sequence[tuple[str, str]]) -> None:
     """Of a lab's hosts, which share this machine's disk."""
     for _, path in engines:
-        await asyncio.to_thread(Path(path).unlink, missing_ok=True)
+        await remove_private_folder(LocalHost("here"), path)
 
 
 async def _hosts_of(folder: RunFolder, entries: Sequence[Entry]) -> Mapping[str, Host]:

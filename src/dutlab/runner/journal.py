@@ -1,6 +1,6 @@
 """The run's journal: one JSON object a line, on the disk before the step that it announces is taken.
 
-Resume and undo go by it. A line that a crash cut short is ignored: what it announced had not begun.
+Resume and undo go by it. A line that a crash cut short is ignored: what it announced had not begun. Each line is sealed (store/seal.py).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 from dutlab.dut.mode import UndoStep
 from dutlab.errors import InputError, StoreError
 from dutlab.store.read import read_plain
+from dutlab.store.seal import LineSeal
 
 Entry = Mapping[str, Any]
 
@@ -25,6 +26,12 @@ _LAB_ENDS = {"lab-down", "lab-gone"}
 """The lab was taken down, or somebody removed it: everything that was changed in it is gone with it."""
 
 
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""A link or a pipe in its place, in a run folder that came from elsewhere, is not written to."""
+_LEASES = {"leasing", "lease-left"}
+"""The second names those that could not be given back."""
+
+
 class Journal:
     """Appends to `journal.jsonl` of one run; holds a lock on it, so that two processes never carry out one run."""
 
@@ -32,8 +39,7 @@ class Journal:
         """Raises InputError when another process has the run, StoreError when the file cannot be opened."""
         self._path = path
         try:
-            handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)  # waits for no pipe
-            self._file = open(handle, "ab")  # noqa: PTH123, SIM115 - a descriptor; close() closes it
+            self._file = os.fdopen(os.open(path, _APPEND, 0o666), "ab", buffering=0)
         except OSError as e:
             raise StoreError(f"{path}: {e.strerror}", remedy="see that the run folder exists and can be written") from e
         try:
@@ -41,18 +47,31 @@ class Journal:
         except OSError:
             self._file.close()
             raise InputError(f"{path.parent}: another dutlab is carrying this run out", remedy="wait for it, or end it first") from None
-        if self._file.tell() and not read_plain(path).endswith(b"\n"):
-            self._file.write(b"\n")  # ends the line that a crash cut, so that the next one stands by itself
+        self._seal = self._new_line()
+        self._is_torn = False
 
     def write(self, event: str, **facts: object) -> None:
         """Appends one entry and waits for the disk. Raises StoreError."""
-        line = json.dumps({"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **facts}, ensure_ascii=False)
+        if self._is_torn:
+            self._seal = self._new_line()
+        line = self._seal.sealed({"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **facts})
+        self._is_torn, rest = True, line
         try:
-            self._file.write(line.encode(errors="backslashreplace") + b"\n")
-            self._file.flush()
+            while rest:
+                rest = rest[self._file.write(rest) :]  # part of it where the disk is full, which the next write says
             os.fsync(self._file.fileno())
         except OSError as e:
             raise StoreError(f"{self._path}: {e.strerror}", remedy="make room on the disk, then `dutlab resume` the run") from e
+        self._seal.wrote(line)
+        self._is_torn = False
+
+    def _new_line(self) -> LineSeal:
+        """Ends the line that a crash or a full disk cut, so that the next one stands by itself."""
+        before = read_plain(self._path)
+        if before and not before.endswith(b"\n"):
+            self._file.write(b"\n")
+            before += b"\n"
+        return LineSeal(self._path.parent, before)
 
     def close(self) -> None:
         """Lets go of the lock."""
@@ -124,7 +143,7 @@ def leased_hosts(entries: Iterable[Entry]) -> tuple[str, ...]:
     """The hosts whose leases the run has taken and not given back."""
     held: tuple[str, ...] = ()
     for entry in entries:
-        if entry["event"] == "leasing":
+        if entry["event"] in _LEASES:
             held = tuple(str(name) for name in entry["hosts"])
         elif entry["event"] == "lease-ended" or entry["event"] in _LAB_ENDS:
             held = ()

@@ -26,7 +26,7 @@ from dutlab.runner.attempts import Attempts
 from dutlab.runner.cut import STANDING_LAB, put_back, testbed_in
 from dutlab.runner.examine import doubts_of, examine, streams_of
 from dutlab.runner.into_mode import into_mode, stayed_in_mode
-from dutlab.runner.journal import Journal, undo_to_json
+from dutlab.runner.journal import Journal, read_journal, undo_to_json
 from dutlab.runner.leasing import begun, leased_by
 from dutlab.runner.ports import insist_on_ports, prepared
 from dutlab.runner.progress import Progress
@@ -34,6 +34,7 @@ from dutlab.runner.real_rig import RealRig, of_machines
 from dutlab.runner.rig import Load, calibrated, loads_of
 from dutlab.runner.stage import ENDS, Stage, open_stage
 from dutlab.runner.trial import Carried, CommandBook, carry_out, refused
+from dutlab.runner.trust import insist_on_resume
 from dutlab.runner.undo import carry_out as carry_out_undo
 from dutlab.spec.experiment import Experiment, LabRef
 from dutlab.spec.loader import load_testbed
@@ -66,6 +67,8 @@ class RunOptions:
     """Label of a lab that stands already; None builds one for the run."""
     take_over: bool = False
     """Use hosts that a run which has died left in use, as they are."""
+    trusted: bool = False
+    """Resume also a run that this user did not make on this machine."""
     unknown: tuple[str, ...] = ()
     """What could not be found out before, in sentences for the report."""
 
@@ -124,13 +127,16 @@ async def run(experiment: Experiment, experiment_yaml: bytes, options: RunOption
 async def resume(path: Path, options: RunOptions, progress: Progress) -> RunResult:
     """Goes on with a run that was cut: first the undo of the DUT, then every trial that has no record.
 
-    Raises as run() does, and InputError when another process has the run, or it ended and its files were changed since.
+    Raises as run() does, NotOurs for a run of somebody else unless it is trusted, and InputError when another process has the run, or it
+    ended and its files were changed since.
     """
     folder = RunFolder.open(path)
     if folder.is_closed and not (changed := folder.verify_manifest()).none:
         what = f"{path}: has ended, and its files were changed since: {changed}"
         raise InputError(what, remedy="restore them from a copy, or start a new run")
     with reading(path):
+        if not options.trusted:
+            insist_on_resume(folder, read_journal(folder.journal))
         experiment, testbed = Experiment.model_validate(folder.resolved["experiment"]), testbed_in(folder)
         plan = Plan.from_json(folder.plan)
     journal = Journal(folder.journal)
@@ -194,7 +200,7 @@ class _Execution:
             journal=self.journal,
             log=self.book.note,
             engine_binary=options.engine_binary,
-            lease=lambda hosts: leased_by(hosts, self.folder, self.journal, take_over=options.take_over),
+            lease=lambda hosts: leased_by(hosts, self.folder, self.journal, take_over=options.take_over, note=self.progress.note),
         ) as bare:
             for text in bare.notes:
                 self.progress.note(text)

@@ -16,6 +16,7 @@ from dutlab.dut.mode import Mode
 from dutlab.hosts.black_box import BlackBox
 from dutlab.hosts.host import CommandLog, Host
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
+from dutlab.hosts.private_folder import new_private_folder
 from dutlab.hosts.programs import insist, missing_on
 from dutlab.hosts.reach import hosts_of
 from dutlab.methods.named import METHODS, method_of
@@ -188,9 +189,9 @@ async def _engines(undo: AsyncExitStack, hosts: Mapping[str, Host], binary: Path
     """Role → where the engine lies on that host; one host after the other, since they may share a disk."""
     engine, found = await EngineFile.read(binary), dict[str, str]()
     for role in ENDS:
-        journal.write("engine-copying", host=role, path=engine.copy_path)
+        journal.write("engine-copying", host=role, path=(folder := new_private_folder()))
         undo.callback(journal.write, "engine-removed", host=role)
-        found[role] = await undo.enter_async_context(engine_on(hosts[role], engine))
+        found[role] = await undo.enter_async_context(engine_on(hosts[role], engine, folder))
     return found
 
 

@@ -140,7 +140,8 @@ def _line(row: sqlite3.Row) -> RunLine:
 
 
 def _connect(path: Path, *, rebuild: bool) -> sqlite3.Connection:
-    for _ in range(2):
+    in_its_place = path.is_symlink() or (path.exists() and not path.is_file())  # of somebody else: neither followed nor removed
+    for _ in range(0 if in_its_place else 2):
         try:
             connection = sqlite3.connect(path, timeout=10)
             connection.execute("PRAGMA journal_mode = WAL")

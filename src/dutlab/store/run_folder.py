@@ -2,6 +2,7 @@
 
     experiment.yaml testbed.yaml      as given; resolved.json as understood
     plan.json                         trials in order, seed, estimate
+    seal.json                         the run's token, and proof of who made it: undo and resume go by it
     hosts/NAME.json                   facts; NAME~2.json is what a resumed run found
     doctor.json                       what spoils measurements on the testbed; doctor~2.json of a resumed run
     journal.jsonl                     the runner's
@@ -35,6 +36,7 @@ from dutlab.store.names import checked_component, checked_relative, run_name, tr
 from dutlab.store.read import CHANGED, read_json, read_plain, reading
 from dutlab.store.record import SCHEMA_VERSION, TrialRecord
 from dutlab.store.samples import SampleRow, columns, write_samples
+from dutlab.store.seal import SEAL, new_seal, token_of
 from dutlab.store.write import Sync, as_json, as_store_error, locked_folder, sweep, sync_directory, write_once
 
 
@@ -84,6 +86,7 @@ class RunFolder:
                     write_once(part / "testbed.yaml", testbed_yaml)
                 write_once(part / "resolved.json", as_json(resolved))
                 write_once(part / "plan.json", as_json(plan))
+                write_once(part / SEAL, as_json(new_seal(part)))
                 part.rename(runs / name)
             sync_directory(runs)
         except OSError as error:
@@ -115,6 +118,11 @@ class RunFolder:
     def journal(self) -> Path:
         """Where the runner keeps its journal."""
         return self.path / JOURNAL
+
+    @property
+    def token(self) -> str:
+        """What this run is known by, wherever its folder lies; empty for one that was made without."""
+        return token_of(self.path)
 
     @property
     def plan(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The engine on a host that has none: copied there, checked by its hash, removed afterwards."""
+"""The engine on a host that has none: copied into a folder that is nobody else's, checked there by its hash, removed afterwards."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Self
 
 from dutlab.errors import CommandFailed, ToolMissing
 from dutlab.hosts.host import Host
+from dutlab.hosts.private_folder import PLACE, private_folder
 from dutlab.tools.agent import TOOL
 
-FOLDER = "/var/tmp"  # noqa: S108 the name holds the hash, and what lies under it is checked by it before it is run
-_EXECUTABLE = 0o755
+_EXECUTABLE = 0o700
 _RUNS_S = 20.0
 
 
@@ -33,32 +33,26 @@ class EngineFile:
         data = await asyncio.to_thread(binary.read_bytes)
         return cls(data, await asyncio.to_thread(lambda: hashlib.sha256(data).hexdigest()))
 
-    @property
-    def copy_path(self) -> str:
-        """Where a copy lies on a host that needs one; a run that was cut may have left it there."""
-        return f"{FOLDER}/{TOOL}-{self.sha256[:16]}"
-
 
 @asynccontextmanager
-async def engine_on(host: Host, engine: EngineFile) -> AsyncIterator[str]:
-    """Where on `host` a file with exactly the bytes of `engine` can be run: on its PATH, or a copy that is removed at the end.
+async def engine_on(host: Host, engine: EngineFile, folder: str) -> AsyncIterator[str]:
+    """Where on `host` a file with exactly the bytes of `engine` can be run: on its PATH, or a copy in a private folder that is removed.
 
+    `folder` is of new_private_folder(), and in the journal of whoever has one.
     Raises ToolMissing when the host cannot run it, HostError.
     """
-    digest, path = engine.sha256, engine.copy_path
+    digest = engine.sha256
     if (there := await _on_path(host)) and await _hash(host, there) == digest:
         yield there
         return
     await _insist_on_same_system(host)
-    try:
-        if await _hash(host, path) != digest:
-            await host.put(engine.data, path, mode=_EXECUTABLE)
+    async with private_folder(host, folder):
+        path = f"{folder}/{TOOL}"
+        await host.put(engine.data, path, mode=_EXECUTABLE)
         if (found := await _hash(host, path)) != digest:
             raise ToolMissing(f"{path} arrived with SHA-256 {found}, not {digest}", tool=TOOL, host=host.name, remedy="see to its disk")
         await _insist_that_it_runs(host, path)
         yield path
-    finally:
-        await host.run(["rm", "-f", "--", path])
 
 
 async def _on_path(host: Host) -> str:
@@ -81,7 +75,7 @@ async def _insist_that_it_runs(host: Host, path: str) -> None:
     try:
         await host.run([path, "--version"], timeout_s=_RUNS_S)
     except CommandFailed as e:
-        remedy = f"see that {FOLDER} is not mounted noexec and that its C library is as new as here, or install the engine there by hand"
+        remedy = f"see that {PLACE} is not mounted noexec and that its C library is as new as here, or install the engine there by hand"
         raise ToolMissing(
             f"the copied engine does not run: {e.stderr_tail.strip()[-200:]}", tool=TOOL, host=host.name, remedy=remedy
         ) from e

@@ -164,7 +164,7 @@ class Trex:
             raise ToolMissing(what, tool=TOOL, host=host.name, remedy="unpack a release there, or name its folder with `path`")
         if self._model.config is None and self._model.server == "own":
             await both_ends(self._place, tool=TOOL)
-        self._folder = (await host.run(["mktemp", "-d"])).text.strip()
+        self._folder = (await host.run(["mktemp", "-d"])).text.strip()  # 0700, under a name that nobody can foresee
         script = f"{self._folder}/trex_client.py"
         await host.put(_SCRIPT.read_bytes(), script)
         if self._model.server == "own":

@@ -1,0 +1,54 @@
+"""A folder on a host that nobody but the login user can enter: where every file that dutlab brings to a host lies.
+
+Other users of a host may write to /var/tmp too. In a file of theirs, or under a name that they can rename, nothing that was checked stays
+as it was checked. So a folder is made anew for each use, by one mkdir(2) with mode 0700 that fails if the name is there in any form, under
+a name that nobody can foresee, and in a place where the system keeps others from renaming it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from dutlab.errors import HostError, InputError
+from dutlab.hosts.host import Host
+
+PLACE = "/var/tmp"  # noqa: S108 what this module is about
+_NAME = re.compile(re.escape(PLACE) + r"/dutlab-[0-9a-f]{32}")
+_REMEDY = f"see that {PLACE} can be written, and that it is root's with the sticky bit (chmod 1777 {PLACE})"
+# The sticky bit, or that only the owner can write, keeps others from renaming what is ours (POSIX, XBD 4.3). `$2/` follows a link.
+_MAKE = """
+case $(ls -ldn -- "$2/") in d????????[tT]*|d????-??-*) ;; *) echo "$2: anybody may rename what others keep there" >&2; exit 1 ;; esac
+umask 077
+mkdir -m 700 -- "$1"
+"""
+
+
+def new_private_folder() -> str:
+    """A path for private_folder(). The caller puts it into the journal before the folder is made."""
+    return f"{PLACE}/dutlab-{secrets.token_hex(16)}"
+
+
+@asynccontextmanager
+async def private_folder(host: Host, path: str) -> AsyncIterator[str]:
+    """The folder `path`, of new_private_folder(), made on `host`, and removed at the end with all that is in it. Raises HostError."""
+    done = await host.run(["sh", "-c", _MAKE, "dutlab", path, PLACE], check=False)
+    if done.status != 0:
+        raise HostError(f"cannot make the folder {path}: {done.complaint}", host=host.name, remedy=_REMEDY)
+    try:
+        yield path
+    finally:
+        with contextlib.suppress(HostError):  # a host that has gone keeps it until `dutlab undo`
+            await remove_private_folder(host, path)
+
+
+async def remove_private_folder(host: Host, path: str) -> None:
+    """Also of a run that was cut. Raises InputError for a path that new_private_folder() never gave, HostError."""
+    if not _NAME.fullmatch(path):
+        raise InputError(
+            f"{path}: not a folder of dutlab's; nothing is removed", remedy="the journal was changed; remove what it names by hand"
+        )
+    await host.run(["rm", "-rf", "--", path])

@@ -1,0 +1,68 @@
+"""What of a run folder may be carried out without asking: only what this machine's user wrote (store/seal.py)."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from dutlab.errors import InputError
+from dutlab.printable import printable
+from dutlab.runner.journal import Entry, leased_hosts, left_engines, pending_undo, standing_lab
+from dutlab.store.run_folder import RunFolder
+from dutlab.store.seal import is_ours
+
+
+class NotOurs(InputError):
+    """A run folder from elsewhere, or one that was changed, names commands. `commands` are those, as lines for a person to read."""
+
+    def __init__(self, folder: RunFolder, commands: tuple[str, ...]) -> None:
+        super().__init__(
+            f"{folder.path}: this user did not make this run on this machine, or its files were changed since; it names commands",
+            remedy="read them, and give --trust if they shall be carried out",
+        )
+        self.commands = commands
+
+
+def insist_on_undo(folder: RunFolder, entries: Iterable[Entry]) -> None:
+    """Raises NotOurs when an undo would carry out what is not this user's."""
+    if (commands := tuple(_undo_commands(list(entries)))) and not is_ours(folder.path):
+        raise NotOurs(folder, commands)
+
+
+def insist_on_resume(folder: RunFolder, entries: Iterable[Entry]) -> None:
+    """The same of a resume, which also carries out the experiment."""
+    if not is_ours(folder.path):
+        raise NotOurs(folder, (*_undo_commands(list(entries)), *_experiment_commands(folder.resolved)))
+
+
+def _undo_commands(entries: list[Entry]) -> Iterator[str]:
+    if (label := standing_lab(entries)) is not None:
+        yield f"here: dutlab lab down {label}"
+    for _, steps in pending_undo(entries):
+        for step in steps:
+            yield f"{step.host}: {shlex.join(step.argv)}{' <<< ' + shlex.quote(step.stdin) if step.stdin else ''}"
+    yield from (f"{host}: rm -rf {path}" for host, path in left_engines(entries))
+    yield from (f"{host}: free it" for host in leased_hosts(entries))
+
+
+def _experiment_commands(resolved: Mapping[str, Any]) -> Iterator[str]:
+    """Everything in the resolved experiment and testbed, a line a value: which of it becomes part of a command, no list can tell."""
+    for part in ("testbed", "experiment"):
+        yield from (f"{part} {line}" for line in _values(resolved.get(part)))
+
+
+def _values(value: Any, at: str = "") -> Iterator[str]:  # noqa: ANN401 -- JSON
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _values(inner, f"{at}.{name}".lstrip("."))
+    elif isinstance(value, list):
+        for n, inner in enumerate(value):
+            yield from _values(inner, f"{at}.{n}".lstrip("."))
+    elif value not in (None, "", False):
+        yield f"{at}: {value}"
+
+
+def as_lines(error: NotOurs) -> list[str]:
+    """For a terminal."""
+    return [f"  {printable(command)}" for command in error.commands]

@@ -1,0 +1,154 @@
+"""What shows that this machine's user made a run: a key of the user's own, which seals the run's beginning and each line of its journal.
+
+`dutlab undo` and `dutlab resume` carry out commands that a run folder names, often as root. A folder may have come by mail. So what they
+carry out counts only under a seal (HMAC-SHA-256, RFC 2104) by the key, which never leaves this machine. A run keeps its seal wherever its
+folder is moved to, since nothing of the path is in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import json
+import os
+import pwd
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dutlab.errors import StoreError
+from dutlab.store.read import read_plain
+
+SEAL = "seal.json"
+SEALED = ("resolved.json", "plan.json")
+"""What resume and undo go by, beside the journal."""
+MAC = "mac"
+_KEY_BYTES = 32
+
+
+def own_key() -> bytes | None:
+    """The user's key, made at its first use; None where no file can be kept: such a run is sealed by nobody."""
+    path = _state_folder() / "dutlab" / "journal.key"
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+        try:
+            with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as f:  # noqa: PTH123 - a descriptor
+                f.write(secrets.token_bytes(_KEY_BYTES))
+                f.flush()
+                os.fsync(f.fileno())
+            with contextlib.suppress(FileExistsError):
+                os.link(part, path)  # of two processes that make it at once, one key counts
+        finally:
+            part.unlink(missing_ok=True)
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as f:  # noqa: PTH123 - as above
+            about = os.fstat(f.fileno())
+            key = f.read(_KEY_BYTES + 1)
+    except OSError:
+        return None
+    return key if about.st_uid == os.geteuid() and not about.st_mode & 0o077 and len(key) == _KEY_BYTES else None
+
+
+def new_seal(folder: Path) -> dict[str, Any]:
+    """For the run that is made in `folder`, whose SEALED files are written. The token names the run, wherever it lies."""
+    token = secrets.token_hex(16)
+    return {"schema_version": 1, "token": token, MAC: _mac(own_key(), _beginning(folder, token))}
+
+
+def token_of(folder: Path) -> str:
+    """Empty for a run that has none."""
+    found = _read(folder)
+    token = found.get("token")
+    return token if isinstance(token, str) and token.isascii() and token.isalnum() else ""
+
+
+class LineSeal:
+    """Seals the lines of one journal: each with all that lies before it, so that none can be changed, moved or left out."""
+
+    def __init__(self, folder: Path, before: bytes) -> None:
+        """`before` is what the journal holds already."""
+        self._key = own_key()
+        self._before = hashlib.sha256(b"journal " + token_of(folder).encode() + b"\n" + before)
+
+    def sealed(self, entry: Mapping[str, object]) -> bytes:
+        """`entry` as a line with its seal; nothing is kept of it until wrote()."""
+        entry = json.loads(json.dumps(entry))  # as its reader will have it
+        body = _body(entry)
+        return json.dumps({**entry, MAC: self._mac(body)}, ensure_ascii=False).encode(errors="backslashreplace") + b"\n"
+
+    def wrote(self, data: bytes) -> None:
+        """`data` is in the journal now."""
+        self._before.update(data)
+
+    def holds(self, entry: Mapping[str, Any]) -> bool:
+        """Whether `entry` was sealed by our key after what the journal held so far."""
+        said = str(entry.get(MAC, ""))
+        body = _body({name: value for name, value in entry.items() if name != MAC})
+        return self._key is not None and hmac.compare_digest(said.encode(), self._mac(body).encode())
+
+    def _mac(self, body: bytes) -> str:
+        return _mac(self._key, self._before.copy().digest() + body)
+
+
+def is_ours(folder: Path) -> bool:
+    """Whether this user, here, made the run and wrote each line of its journal."""
+    found, key = _read(folder), own_key()
+    said = str(found.get(MAC, ""))
+    try:
+        begun = key is not None and hmac.compare_digest(said.encode(), _mac(key, _beginning(folder, token_of(folder))).encode())
+        journal = folder / "journal.jsonl"
+        lines = read_plain(journal).split(b"\n") if journal.exists() else []
+    except (OSError, StoreError):
+        return False
+    seal = LineSeal(folder, b"")
+    for line in lines if begun else ():
+        entry = _entry(line)
+        if entry is not None and not seal.holds(entry):
+            return False
+        seal.wrote(line + b"\n")
+    return begun
+
+
+def _entry(line: bytes) -> Mapping[str, Any] | None:
+    """None for a line that a crash cut, which announces nothing."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and "event" in found else None
+
+
+def _beginning(folder: Path, token: str) -> bytes:
+    digests = [hashlib.sha256(read_plain(folder / name)).digest() for name in SEALED]
+    return b"".join([b"run ", token.encode(), b"\n", *digests])
+
+
+def _body(entry: Mapping[str, object]) -> bytes:
+    return json.dumps(entry, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _mac(key: bytes | None, message: bytes) -> str:
+    """Empty without a key."""
+    return "" if key is None else hmac.new(key, message, hashlib.sha256).hexdigest()
+
+
+def _read(folder: Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads(read_plain(folder / SEAL))
+    except (OSError, StoreError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _state_folder() -> Path:
+    """XDG_STATE_HOME, or ~/.local/state (XDG base directory specification 0.8) of the user that the process acts as: sudo may keep HOME."""
+    if (named := os.environ.get("XDG_STATE_HOME", "")).startswith("/"):
+        return Path(named)
+    home = Path(os.environ.get("HOME", "/nonexistent"))
+    with contextlib.suppress(OSError, KeyError):
+        if home.stat().st_uid != os.geteuid():
+            home = Path(pwd.getpwuid(os.geteuid()).pw_dir)
+    return home / ".local" / "state"

@@ -1,0 +1,69 @@
+"""Whatever comes from files, hosts and other people's runs, no terminal obeys it."""
+
+from __future__ import annotations
+
+import subprocess
+import unicodedata
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dutlab.cli.run import plan
+from dutlab.cli.told import answer, say, tell
+from dutlab.printable import printable, printable_lines
+
+CLI = Path(__file__).parents[2] / "src" / "dutlab" / "cli"
+HOSTILE = "a\x1b[2Jb\x07\u202ec\u2066d\x9be\u200bf\r"
+PLAIN = "a?[2Jb??c?d?e?f?"
+EXPERIMENT = """
+experiment: x
+testbed: {lab: three-node}
+factors: {mode: [router], cable: ["\\u202eevil", "good\\u2066"]}
+workloads: [{iperf3: {duration: 1s}}]
+"""
+
+
+def obeyed(text: str) -> set[str]:
+    return {c for c in text if unicodedata.category(c) in {"Cc", "Cf", "Zl", "Zp"} and c not in "\n\t"}
+
+
+def test_everything_is_printed_by_one_function() -> None:
+    for path in CLI.glob("*.py"):
+        if path.name != "told.py":
+            assert "click.echo(" not in path.read_text(), f"{path.name}: say() takes out what a terminal would obey"
+
+
+def test_what_a_terminal_would_obey_is_shown_as_a_question_mark(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printable(HOSTILE) == PLAIN
+    assert printable_lines(f"{HOSTILE}\n\tö €") == f"{PLAIN}\n\tö €"
+    say(HOSTILE)
+    answer(HOSTILE)
+    tell(HOSTILE)
+    tell(HOSTILE, renew=True)
+    said = capsys.readouterr()
+    assert said.out == f"{PLAIN}\n{PLAIN}\n"
+    assert said.err == f"{PLAIN}\n\r{PLAIN}\n", "a line of ours that renews itself may; click keeps the rest for terminals"
+
+
+def test_a_plan_turns_no_direction_of_writing(tmp_path: Path) -> None:
+    (tmp_path / "e.yaml").write_text(EXPERIMENT)
+    done = CliRunner().invoke(plan, [str(tmp_path / "e.yaml")])
+    assert done.exit_code == 0
+    assert "cable=?evil" in done.output
+    assert not obeyed(done.output)
+
+
+def test_an_error_that_names_a_hostile_file_is_printed_without_escapes(python: str, python_env: dict[str, str], tmp_path: Path) -> None:
+    argv = [python, "-m", "dutlab", "report", "--format", "json", str(tmp_path)]
+    (tmp_path / "plan.json").write_text('{"\x1b[2J": ')
+    (tmp_path / "resolved.json").write_text("{}")
+    (tmp_path / "trials").mkdir()
+    odd = tmp_path / "x\x1b[31m\u202e"
+    odd.mkdir()
+    for path in (tmp_path, odd):
+        argv[-1] = str(path)
+        done = subprocess.run(argv, env=python_env, capture_output=True, text=True, check=False)
+        assert done.returncode != 0
+        assert done.stderr
+        assert not obeyed(done.stderr)
