@@ -15,10 +15,23 @@ from dutlab.tools.find_engine import find_engine
 
 
 def need(capability: str, have: bool) -> None:
-    """Skips a test whose capability is missing, unless DUTLAB_PROMISED lists it: then it fails."""
+    """Skips a test whose capability is missing, unless DUTLAB_PROMISED lists it, or is `all`: then it fails."""
     if not have:
         promised = os.environ.get("DUTLAB_PROMISED", "").split(",")
-        (pytest.fail if capability in promised else pytest.skip)(f"no {capability}")
+        (pytest.fail if {capability, "all"} & set(promised) else pytest.skip)(f"no {capability}")
+
+
+def need_program(name: str) -> str:
+    """Where the program is, also for a user whose PATH ends before sbin; the capability is its name."""
+    found = shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"]))
+    need(name, found is not None)
+    return str(found)
+
+
+def need_engine() -> Path:
+    """The engine, built."""
+    need("engine", have_engine())
+    return Path(find_engine())
 
 
 def have_root() -> bool:
@@ -54,6 +67,14 @@ def have_strongswan() -> bool:
     """The IKE daemon, its plugin for AES-GCM and curves, and the program that tells it what to do are there, to be started by a test."""
     programs = all(shutil.which(name, path="/usr/sbin:/sbin") for name in ("swanctl", "charon-systemd"))
     return have_netns() and programs and any(Path("/usr/lib").glob("*/plugins/libstrongswan-openssl.so"))
+
+
+@cache
+def have_mount() -> bool:
+    """File systems can be mounted in a namespace of their own."""
+    return (
+        bool(shutil.which("unshare")) and subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode == 0
+    )
 
 
 @cache

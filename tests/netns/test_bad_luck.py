@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from capability import need
+from capability import need_program
 from dutlab.errors import HostError
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.local import LocalHost
@@ -67,8 +66,8 @@ def begun(tmp_path: Path) -> bool:
 def test_a_wall_clock_that_is_set_back_in_mid_trial_is_a_doubt_and_no_end(
     python: str, python_env: dict[str, str], lab: str, tmp_path: Path
 ) -> None:
-    need("cc", shutil.which("cc") is not None)
-    need("iperf3", shutil.which("iperf3") is not None)
+    need_program("cc")
+    need_program("iperf3")
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", tmp_path / "clock.so", CLOCK, "-ldl"], check=True)
     (tmp_path / "seconds").write_text("0")
     (tmp_path / "e.yaml").write_text(EXPERIMENT)
@@ -98,8 +97,7 @@ def test_a_wall_clock_that_is_set_back_in_mid_trial_is_a_doubt_and_no_end(
 def test_a_tool_that_hangs_is_ended_with_all_it_started_and_costs_its_own_trials_only(
     python: str, python_env: dict[str, str], lab: str, marker: str, tmp_path: Path
 ) -> None:
-    real = shutil.which("iperf3")
-    need("iperf3", real is not None)
+    real = need_program("iperf3")
     program = tmp_path / "bin" / "iperf3"
     program.parent.mkdir()
     # It hangs once, deaf to SIGTERM and with a child; the second time it works.

@@ -15,16 +15,15 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from capability import need_engine
 from dutlab import labs
 from dutlab.cli.console import Console
-from dutlab.errors import ToolMissing
 from dutlab.hosts.host import CommandLog, Done, Host
 from dutlab.hosts.netns import NetnsHost
 from dutlab.runner import stage
 from dutlab.runner.run import RunOptions, run
 from dutlab.spec.loader import load_experiment
 from dutlab.spec.testbed import Testbed
-from dutlab.tools.find_engine import find_engine
 
 PROGRAMS = {
     "uname": 'for o; do case $o in -sm) echo "FreeBSD amd64" ;; -s) echo FreeBSD ;; -r) echo 14.1-RELEASE ;; *) echo amd64 ;; esac; done',
@@ -97,10 +96,7 @@ async def test_a_run_goes_its_whole_way_and_what_pf_only_says_is_not_believed(
         return {**hosts, "dut": dut}
 
     monkeypatch.setattr(stage, "hosts_of", hosts_of)
-    try:
-        engine = find_engine()
-    except ToolMissing as e:
-        pytest.skip(str(e))
+    engine = need_engine()
     links = lab.testbed.links["a"]
     (tmp_path / "bed.yaml").write_text(
         "testbed: t\nhosts: {source: {ssh: root@s}, dut: {ssh: root@d, family: freebsd-pf}, sink: {ssh: root@k}}\n"

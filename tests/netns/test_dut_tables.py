@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from ipaddress import ip_interface, ip_network
 
 import pytest
 
-from capability import have_netns, need
+from capability import have_netns, need, need_program
 from dutlab.dut import family
 from dutlab.errors import MeasurementError
 from dutlab.methods.dut_tables import End
@@ -23,7 +22,7 @@ SIX = tuple(ip_interface(f"2001:2:0:{n}/64") for n in ("1::2", "1::1", "2::1", "
 @pytest.fixture(autouse=True)
 def _machine(no_leak):
     need("netns", have_netns())
-    need("nft", shutil.which("nft") is not None)
+    need_program("nft")
 
 
 @pytest.fixture
@@ -78,7 +77,7 @@ async def test_addresses_that_another_route_takes_are_found_and_the_testbeds_own
 
 
 async def test_what_is_set_of_the_state_table_is_put_back_and_what_cannot_be_is_refused(lab, device):
-    need("conntrack", shutil.which("conntrack") is not None)
+    need_program("conntrack")
     dut, flows = device.dut, LinuxFlows(device.dut, device.announce)
     mode = family("linux").modes["nat"]
     with pytest.raises(MeasurementError, match="does not translate"):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from capability import need
+from capability import need_program
 
 ROOT = Path(__file__).parents[2]
 HEAD = "testbed: {lab: three-node}\nfactors: {mode: [router]}\nrepeats: 1\norder: as-written\n"
@@ -45,7 +44,7 @@ def kinds(record):
 
 
 def test_trafgen_keeps_a_rate_and_goes_as_fast_as_it_can(records):
-    need("trafgen", shutil.which("trafgen") is not None)
+    need_program("trafgen")
     slow, fast = records(
         "  - sweep: {generator: trafgen, frame_sizes: [128], rates: [1kpps, max], duration: 1s, warmup: 0s, links: [[a]]}\n"
     )
@@ -63,7 +62,7 @@ def test_trafgen_keeps_a_rate_and_goes_as_fast_as_it_can(records):
 
 
 def test_iperf3_sends_one_datagram_a_frame_from_either_host(records):
-    need("iperf3", shutil.which("iperf3") is not None)
+    need_program("iperf3")
     there, back = records(
         "  - sweep: {generator: iperf3-udp, frame_sizes: [512], rates: [2kpps], duration: 1s, links: [[a]]}\n"
         "  - generators: {generators: [{iperf3-udp: {cores: [0]}}], streams: [2], senders: [sink], frame_sizes: [64], duration: 1s, links: [[a]]}\n"
@@ -80,7 +79,7 @@ def test_iperf3_sends_one_datagram_a_frame_from_either_host(records):
 
 
 def test_xdp_trafficgen_sends_in_the_rig_or_says_why_this_kernel_does_not_take_it(dutlab):
-    need("xdp-trafficgen", shutil.which("xdp-trafficgen") is not None)
+    need_program("xdp-trafficgen")
     done = dutlab("calibrate", "--generator", "xdp-trafficgen", "--sizes", "68", "--json")
     if done.returncode == 3:
         assert "xdp-trafficgen" in done.stderr and "does not work with this kernel" in done.stderr and "Traceback" not in done.stderr
@@ -104,7 +103,7 @@ def test_a_calibration_that_no_generator_can_make_is_refused_before_a_lab_is_bui
 
 
 def test_a_ramp_by_trafgen_is_made_of_seconds_and_says_so(dutlab, tmp_path):
-    need("trafgen", shutil.which("trafgen") is not None)
+    need_program("trafgen")
     ramp = ["-p", "64b", "-wm", "100pps", "-wd", "1", "-rt", "0.1", "-rd", "3", "-hd", "1", "--line-rate", "1G", "--unidirectional"]
     done = dutlab("loadtest", "-s", "trafgen", *ramp)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -117,7 +116,7 @@ def test_a_ramp_by_trafgen_is_made_of_seconds_and_says_so(dutlab, tmp_path):
 
 
 def test_datagrams_step_where_the_path_mtu_says(records):
-    need("iperf3", shutil.which("iperf3") is not None)
+    need_program("iperf3")
     (record,) = records("  - datagrams: {lengths: [16, 1472, 1473], rate: 1kpps, duration: 1s, links: [[a]]}\n")
     rows = record["tables"]["lengths"]
     assert [(r["length_bytes"], r["packets_per_datagram"]) for r in rows] == [(16, 1), (1472, 1), (1473, 2)]
@@ -129,7 +128,7 @@ def test_datagrams_step_where_the_path_mtu_says(records):
 
 
 def test_the_example_compares_generators_with_and_without_the_router(dutlab, tmp_path):
-    need("trafgen", shutil.which("trafgen") is not None)
+    need_program("trafgen")
     short = ["generators=[engine, trafgen]", "frame_sizes=[64]", "duration=1s", "warmup=0s"]
     sets = [word for s in short for word in ("--set", f"workloads.0.generators.{s}")]
     sets += ["--set", "workloads.1.generators.frame_sizes=[64]", "--set", "workloads.1.generators.duration=1s"]

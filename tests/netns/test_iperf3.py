@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 
 import pytest
 
-from capability import need
+from capability import need_program
 from dutlab import labs
 from dutlab.dut import family
 from dutlab.errors import HostError, ToolFailed
@@ -31,7 +30,7 @@ async def _routes(hosts, lab, log):
 
 @pytest.fixture
 def tcp(lab, hosts):
-    need("iperf3", shutil.which("iperf3") is not None)
+    need_program("iperf3")
     return Iperf3(hosts, lab.testbed, lab.cpus)
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from capability import have_netns, need
+from capability import have_netns, need, need_program
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -17,7 +16,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 @pytest.fixture(autouse=True)
 def _machine(no_leak):
     need("netns", have_netns())
-    need("nft", shutil.which("nft") is not None)
+    need_program("nft")
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from capability import have_netns, need
+from capability import have_netns, need, need_program
 from dutlab.tools.find_engine import find_engine
 from main_job import BOTH_TOOLS, EXPERIMENT, ONCE, events, only_run, records
 
@@ -20,8 +19,8 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(autouse=True)
 def _machine(no_leak):
     need("netns", have_netns())
-    need("iperf3", shutil.which("iperf3") is not None)
-    need("nft", shutil.which("nft") is not None)
+    need_program("iperf3")
+    need_program("nft")
 
 
 def test_the_quick_demo_leaves_a_whole_run_of_every_mode_a_report_that_can_be_made_again_and_no_lab(dutlab, tmp_path):

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from capability import need
+from capability import need_program
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "matrix" / "experiment.yaml"
 
 
 def test_the_example_measures_every_ordered_pair_once_and_the_report_has_them(tmp_path):
-    need("iperf3", shutil.which("iperf3") is not None)
+    need_program("iperf3")
     sets = [word for one in ("matrix.duration=1s", "matrix.omit=0s") for word in ("--set", f"workloads.{one}")]
     command = [sys.executable, "-c", "from dutlab.cli.main import main; main()", "run", str(EXAMPLE), *sets]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
@@ -40,7 +39,7 @@ def test_the_example_measures_every_ordered_pair_once_and_the_report_has_them(tm
 
 
 def test_datagrams_between_every_pair_are_told_with_what_was_lost(python, python_env, tmp_path):
-    need("iperf3", shutil.which("iperf3") is not None)
+    need_program("iperf3")
     command = [python, "-m", "dutlab", "matrix", "--udp", "-b", "2kpps", "-l", "1000", "-t", "1s", "--link", "a"]
     done = subprocess.run(command, cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

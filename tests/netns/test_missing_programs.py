@@ -1,13 +1,12 @@
 """A machine without some of the programs that a run calls: each is named before the first trial, or the run does without it."""
 
 import os
-import shutil
 import subprocess
 import sys
 
 import pytest
 
-from capability import have_netns, need
+from capability import have_netns, need, need_program
 from main_job import BOTH_TOOLS, events, only_run, records
 
 HIDE = 'while [ "$1" != -- ]; do mount --bind /dev/null "$1" || exit 1; shift; done; shift; exec "$@"'
@@ -19,7 +18,7 @@ SWEEPS = BOTH_TOOLS.replace("  - iperf3: {streams: 2, omit: 0s, duration: 1s, li
 def _machine(no_leak):
     need("netns", have_netns())
     for program in (*PACKAGE, "conntrack"):
-        need(program, shutil.which(program, path="/usr/bin:/usr/sbin") is not None)
+        need_program(program)
 
 
 @pytest.fixture
@@ -27,7 +26,7 @@ def without(python_env, tmp_path):
     """Runs the command on a machine on which some programs are not there: in a mount namespace whose files of theirs cannot be run."""
 
     def run(programs, *args):
-        files = [os.path.realpath(shutil.which(program, path="/usr/bin:/usr/sbin")) for program in programs]
+        files = [os.path.realpath(need_program(program)) for program in programs]
         argv = ["unshare", "--mount", "sh", "-c", HIDE, "sh", *files, "--", sys.executable, "-m", "dutlab", *args]
         return subprocess.run(argv, cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=180, check=False)
 

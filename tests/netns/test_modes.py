@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from ipaddress import IPv4Interface, IPv6Interface, ip_address
 
 import pytest
 
-from capability import have_netns, need
+from capability import have_netns, need, need_program
 from dutlab.dut import family, linux_tracking, nft_rules
 from dutlab.dut.custom import custom_mode
 from dutlab.errors import HostError
@@ -45,7 +44,7 @@ table bridge layers {
 @pytest.fixture(autouse=True)
 def _needs():
     need("netns", have_netns())
-    need("nft", shutil.which("nft") is not None)
+    need_program("nft")
 
 
 @pytest.fixture
@@ -202,7 +201,7 @@ class WithPrograms:
     def __init__(self, host, folder, *programs):
         self._host, self._folder = host, folder
         for program in ("sh", "cat", *programs):
-            (folder / program).symlink_to(shutil.which(program, path="/usr/bin:/usr/sbin"))
+            (folder / program).symlink_to(need_program(program))
 
     async def run(self, argv, *, check=True):
         return await self._host.run(["/usr/bin/env", f"PATH={self._folder}", *argv], check=check)
@@ -210,7 +209,7 @@ class WithPrograms:
 
 @pytest.mark.parametrize("program", linux_tracking.ASKS_KERNEL.names)
 async def test_any_of_three_programs_asks_a_kernel_that_shows_no_list(lab, dut, engine, program, tmp_path, monkeypatch):
-    need(program, shutil.which(program, path="/usr/bin:/usr/sbin") is not None)
+    need_program(program)
     monkeypatch.setattr(linux_tracking, "_LIST", ("cat", "/proc/net/no-such-list"))
     limited = WithPrograms(dut, tmp_path, program)
     await MODES["filter-empty"].apply(dut, lab.testbed)

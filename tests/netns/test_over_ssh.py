@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from capability import have_sshd, need
+from capability import have_sshd, need, need_program
 from dutlab.dut import family
 from dutlab.hosts.netns import NetnsHost
 from dutlab.labs import description, inside
@@ -41,8 +41,8 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 @pytest.fixture(autouse=True)
 def _machine() -> None:
     need("sshd", have_sshd())
-    need("iperf3", shutil.which("iperf3") is not None)
-    need("nft", shutil.which("nft") is not None)
+    need_program("iperf3")
+    need_program("nft")
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from capability import have_netns, need
+from capability import have_netns, need, need_program
 
 pytestmark = pytest.mark.timing
 
@@ -36,7 +35,7 @@ watch: []
 @pytest.fixture(autouse=True)
 def _machine(no_leak):
     need("netns", have_netns())
-    need("nft", shutil.which("nft") is not None)
+    need_program("nft")
 
 
 def records(tmp_path):

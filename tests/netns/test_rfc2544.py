@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from dataclasses import replace
 
 import pytest
 
-from capability import have_netns, need
+from capability import have_netns, need, need_program
 from dutlab import labs
 from dutlab.dut import family
 from dutlab.errors import CommandFailed
@@ -27,7 +26,7 @@ from dutlab.units import Pps, Seconds
 @pytest.fixture(autouse=True)
 def _machine(no_leak):
     need("netns", have_netns())
-    need("nft", shutil.which("nft") is not None)
+    need_program("nft")
 
 
 def test_tests_of_the_suite_have_their_tables_and_their_place_in_the_report(python, python_env, tmp_path):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import shutil
 
 import pytest
 
-from capability import have_netns, need
+from capability import have_netns, need, need_program
 from dutlab import labs
 from dutlab.dut import family
 from dutlab.methods.carrying import Carrying
@@ -35,7 +34,7 @@ SEEN = """table inet seen {
 @pytest.fixture(autouse=True)
 def _machine(no_leak):
     need("netns", have_netns())
-    need("nft", shutil.which("nft") is not None)
+    need_program("nft")
 
 
 async def test_frames_go_both_ways_over_256_networks_and_the_routes_to_them_are_taken_back(label, tmp_path):

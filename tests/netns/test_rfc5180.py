@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
-from capability import have_netns, need
+from capability import have_netns, need, need_program
 from dutlab import labs
 from dutlab.dut import nft_rules
 from dutlab.methods.mixes import frame_mix
@@ -30,7 +28,7 @@ SEEN = """table ip6 seen {
 @pytest.fixture(autouse=True)
 def _machine(no_leak):
     need("netns", have_netns())
-    need("nft", shutil.which("nft") is not None)
+    need_program("nft")
 
 
 async def test_a_router_with_25_filters_forwards_every_set_of_headers_and_the_tester_takes_them_in(label):

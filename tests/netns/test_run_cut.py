@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from capability import have_netns, need
+from capability import have_netns, need, need_program
 from main_job import BOTH_TOOLS, EXPERIMENT, ONCE, TRIALS, dut_state, events, only_run, processes_in, records
 from processes import eventually
 
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.timing
 @pytest.fixture(autouse=True)
 def _machine(no_leak):
     need("netns", have_netns())
-    need("iperf3", shutil.which("iperf3") is not None)
-    need("nft", shutil.which("nft") is not None)
+    need_program("iperf3")
+    need_program("nft")
 
 
 def test_a_run_killed_again_and_again_ends_with_every_trial_once_and_the_dut_as_it_was(dutlab, start, experiment, standing_lab, tmp_path):

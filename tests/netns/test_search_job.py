@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from capability import have_netns, need
+from capability import have_netns, need, need_program
 from dutlab.analysis.rescore import points_of
 
 pytestmark = pytest.mark.timing
@@ -88,7 +87,7 @@ def test_the_limit_of_the_labs_router_is_found_and_every_trial_is_kept(run):
 )
 def test_a_router_without_a_limit_is_given_none(run, rule, kind, why):
     # A quota of 1.9 MB is 400 ms of 10 000 frames a second: the first trial comes through, and nothing after the next warm-up.
-    need("nft", shutil.which("nft") is not None)
+    need_program("nft")
     done, record, _ = run(with_rule(rule))
     assert done.returncode == 0, done.stderr
     assert record["status"] == "measured", record["why"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from capability import need
+from capability import need_program
 from dutlab.errors import CommandFailed, HostError, InputError, ToolMissing
 from dutlab.hosts.host import Host
 from dutlab.hosts.private_folder import new_private_folder, private_folder, remove_private_folder
@@ -169,7 +168,7 @@ async def test_more_commands_at_once_than_sshd_allows_wait_for_each_other(ssh_lo
 
 
 async def test_sudo_that_asks_fails_at_once_with_what_to_do(ssh_login: Login) -> None:
-    need("sudo", shutil.which("sudo") is not None)
+    need_program("sudo")
     host = SshHost(ssh_login)
     with pytest.raises(CommandFailed, match="NOPASSWD in sudoers"):
         await host.run(["setpriv", f"--reuid={NOBODY}", "--clear-groups", "sudo", "true"], timeout_s=10)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 from keyrings.alt.file import PlaintextKeyring
 
-from capability import have_sshd, need
+from capability import have_sshd, need, need_program
 from dutlab.hosts.host import Done
 from dutlab.hosts.local import LocalHost
 from dutlab.hosts.netns import NetnsHost
@@ -32,7 +31,7 @@ LOOK = "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\
 def door(request: pytest.FixtureRequest, namespace: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The ssh_config of a server that asks for SECRET, by the method that is the parameter."""
     need("sshd", have_sshd())
-    need("openssl", shutil.which("openssl") is not None)
+    need_program("openssl")
     asks = getattr(request, "param", "password")
     need("pam", asks == "password" or Path("/etc/pam.d/sshd").exists())
     subprocess.run(["ip", "-n", namespace, "link", "set", "dev", "lo", "up"], check=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from capability import need
+from capability import need_program
 from dutlab.errors import InputError
 from dutlab.hosts.local import LocalHost
 from dutlab.hosts.netns import NetnsMachine
@@ -145,7 +144,7 @@ def dutlab(*argv, cwd):
 
 
 def test_the_example_runs_in_a_lab_and_leaves_a_run_and_the_originals_report(tmp_path):
-    need("iperf3", shutil.which("iperf3") is not None)
+    need_program("iperf3")
     before = time.time()
     done = dutlab("conductor", "run", EXAMPLE / "conductor.cfg", "--translate", "-t", 1, *MAPS, "-f", "json", "-o", "c.json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import subprocess
 import time
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from capability import have_netns, need
+from capability import have_netns, need, need_program
 
 ROOT = Path(__file__).parents[2]
 ROUTES = """
@@ -38,7 +37,7 @@ order: as-written
 @pytest.fixture(autouse=True)
 def _machine(no_leak):
     need("netns", have_netns())
-    need("nft", shutil.which("nft") is not None)
+    need_program("nft")
 
 
 def records(folder):
@@ -94,7 +93,7 @@ def test_routes_of_a_run_that_was_killed_are_taken_out_by_undo(dutlab, label, py
 
 
 def test_the_ready_experiment_of_state_runs(dutlab, tmp_path):
-    need("conntrack", shutil.which("conntrack") is not None)
+    need_program("conntrack")
     done = dutlab(*example("state", tests="[concurrent]", fill_rate="2kpps", most_flows="1024"), "--set", "factors.mode=filter-default")
     assert done.returncode == 0, done.stderr
     (folder,) = (tmp_path / "runs").iterdir()
@@ -103,7 +102,7 @@ def test_the_ready_experiment_of_state_runs(dutlab, tmp_path):
 
 
 def test_the_ports_of_a_translator_end_where_they_were_made_to(dutlab, tmp_path):
-    need("conntrack", shutil.which("conntrack") is not None)
+    need_program("conntrack")
     (tmp_path / "e.yaml").write_text(PORTS)
     done = dutlab("run", "e.yaml")
     assert done.returncode == 0, done.stderr

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from capability import have_esp, have_strongswan, need
+from capability import have_esp, have_strongswan, need, need_engine
 from dutlab import labs
 from dutlab.cli.console import Console
 from dutlab.dut import family
@@ -19,13 +19,13 @@ from dutlab.dut.linux_ipsec import XfrmEnd, away, held
 from dutlab.dut.strongswan import StrongswanEnd
 from dutlab.dut.vyos_ipsec import VyosEnd
 from dutlab.dut.vyos_ipsec import words as vyos_words
-from dutlab.errors import CommandFailed, HostError, ToolMissing
+from dutlab.errors import CommandFailed, HostError
 from dutlab.hosts.host import Host, Process
 from dutlab.hosts.netns import NetnsHost
 from dutlab.runner.run import RunOptions, run
 from dutlab.runner.undo import carry_out
 from dutlab.spec.loader import load_experiment
-from dutlab.tools.engine import Engine, find_engine
+from dutlab.tools.engine import Engine
 
 NOTHING = Held({}, 0)
 
@@ -43,7 +43,7 @@ async def test_a_kernel_without_esp_is_refused_with_words_before_anything_change
     (tmp_path / "e.yaml").write_text(
         f"experiment: e\ntestbed: {{lab: three-node}}\nfactors: {{mode: [{mode}]}}\nrepeats: 1\nworkloads: [{{iperf3: {{duration: 1s, omit: 0s}}}}]\n"
     )
-    options = RunOptions(runs=tmp_path / "runs", engine_binary=engine(), command=("dutlab", "run"))
+    options = RunOptions(runs=tmp_path / "runs", engine_binary=need_engine(), command=("dutlab", "run"))
     with pytest.raises(HostError, match=said):
         await run(load_experiment(tmp_path / "e.yaml"), b"", options, Console(), beside=tmp_path)
 
@@ -52,7 +52,7 @@ async def test_a_kernel_without_esp_is_refused_with_words_before_anything_change
 async def test_a_router_of_tunnels_is_verified_by_packets_and_put_back(lab: labs.Lab, hosts: dict[str, Host], mode: str) -> None:
     need("ESP", have_esp())
     made = family("linux").modes_among(hosts)[mode]
-    prober = Engine(hosts, lab.testbed, lab.cpus, str(engine()), backend="af_packet")
+    prober = Engine(hosts, lab.testbed, lab.cpus, str(need_engine()), backend="af_packet")
     before = await of_dut(hosts["dut"])
     steps = await made.undo(hosts["dut"], lab.testbed)
     await made.apply(hosts["dut"], lab.testbed)
@@ -66,7 +66,7 @@ async def test_a_router_of_tunnels_is_verified_by_packets_and_put_back(lab: labs
 async def test_policies_drop_what_is_not_encrypted_and_leave_nothing_behind(lab: labs.Lab, hosts: dict[str, Host]) -> None:
     dut, end = hosts["dut"], XfrmEnd(AES_GCM, "router")
     router = family("linux").modes["router"]
-    prober = Engine(hosts, lab.testbed, lab.cpus, str(engine()), backend="af_packet")
+    prober = Engine(hosts, lab.testbed, lab.cpus, str(need_engine()), backend="af_packet")
     steps = [away(dut), *await router.undo(dut, lab.testbed)]
     before = await of_dut(dut)
     await router.apply(dut, lab.testbed)
@@ -193,14 +193,6 @@ def as_vyos_writes(lines: Sequence[str]) -> str:
         known = "".join(f' id-{n} = "{who}"\n' for n, who in enumerate(values("authentication", "psk", peer, "id")))
         secrets += f'ike-{peer} {{\n{known} secret = "{values("authentication", "psk", peer, "secret")[0]}" }}\n'
     return f"connections {{ {connections} }}\nsecrets {{ {secrets} }}\n"
-
-
-def engine() -> Path:
-    """The program that makes frames."""
-    try:
-        return Path(find_engine())
-    except ToolMissing as e:
-        pytest.skip(str(e))
 
 
 async def of_dut(dut: Host) -> tuple[Held, str]:

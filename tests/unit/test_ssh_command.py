@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from capability import need_program
 from dutlab.hosts.ssh_command import Head, Tail, command_line, new_mark
 
 MARK = b"\x1e0123456789abcdef:"
@@ -20,8 +20,7 @@ ARGV = ["printf", "%s|", "a b", "", "*", "$HOME", "'", '"', "\\", "ä", "-n", "n
 
 @pytest.mark.parametrize("shell", ["sh", "bash", "csh", "tcsh", "fish", "zsh", "busybox"])
 def test_any_login_shell_hands_the_arguments_on_untouched(shell: str) -> None:
-    if not shutil.which(shell):
-        pytest.skip(f"no {shell}")
+    need_program(shell)
     argv = [shell, "sh"] if shell == "busybox" else [shell]
     # As sshd does it: a session of its own, since the script ends with the end of its whole process group.
     done = subprocess.run([*argv, "-c", command_line(ARGV, MARK)], capture_output=True, start_new_session=True)

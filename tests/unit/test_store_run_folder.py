@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from capability import have_mount, need
 from dutlab.errors import InputError, StoreError
 from dutlab.plan.cell import Cell
 from dutlab.sensors import Sample
@@ -264,8 +265,7 @@ def test_a_full_disk_is_said_with_what_is_needed_and_leaves_no_half_trial(tmp_pa
         "run.write_trial(record(2), {'small.txt': b'x'})\n"
     )
     script = f"mount -t tmpfs -o size=400k none '{tmp_path}' && exec '{sys.executable}' -c \"$CODE\" '{SRC}' '{Path(__file__).parent}' '{tmp_path}'"
-    if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode:
-        (pytest.fail if "mount" in os.environ.get("DUTLAB_PROMISED", "").split(",") else pytest.skip)("no mount namespaces here")
+    need("mount", have_mount())
     done = subprocess.run(
         ["unshare", "--mount", "sh", "-c", script], env={**os.environ, "CODE": code}, capture_output=True, text=True, check=False
     )

@@ -10,12 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import dutlab
-from capability import have_netns, have_strongswan, need
-from dutlab.errors import ToolMissing
-from dutlab.tools.find_engine import find_engine
+from capability import have_netns, have_strongswan, need, need_engine
 
 ROOT = Path(__file__).parents[2]
 MODULES = Path("/usr/lib/uml/modules")
@@ -40,10 +36,7 @@ def test_a_linux_router_ends_tunnels_and_two_daemons_agree_on_keys(tmp_path: Pat
     need("netns", have_netns())
     need("strongswan", have_strongswan())
     need("uml", all(map(shutil.which, ("linux.uml", "modprobe"))) and MODULES.is_dir())
-    try:
-        engine = find_engine()
-    except ToolMissing as e:
-        pytest.skip(str(e))
+    engine = need_engine()
     (tmp_path / "modules/lib").mkdir(parents=True)
     (tmp_path / "modules/lib/modules").symlink_to(MODULES)
     environment = {

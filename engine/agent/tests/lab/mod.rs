@@ -21,13 +21,24 @@ pub fn netns_or_skip() -> bool {
     let name = unique("try");
     let have = run(&["ip", "netns", "add", &name]);
     run(&["ip", "netns", "del", &name]);
+    have_or_skip("netns", have)
+}
+
+/// Says whether the program is in PATH; panics if it is not although it was promised.
+#[must_use]
+pub fn program_or_skip(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    have_or_skip(name, std::env::split_paths(&path).any(|folder| folder.join(name).is_file()))
+}
+
+fn have_or_skip(capability: &str, have: bool) -> bool {
     if !have {
         let promised = std::env::var("DUTLAB_PROMISED").unwrap_or_default();
         assert!(
-            !promised.split(',').any(|c| c == "netns"),
-            "netns was promised and cannot be made: root and iproute2?"
+            !promised.split(',').any(|c| c == capability || c == "all"),
+            "{capability} was promised and is not here"
         );
-        eprintln!("SKIPPED: no netns (needs root and iproute2)");
+        eprintln!("SKIPPED: no {capability}");
     }
     have
 }
