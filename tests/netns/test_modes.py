@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from ipaddress import IPv4Interface, IPv6Interface, ip_address
 
@@ -201,7 +202,7 @@ class WithPrograms:
     def __init__(self, host, folder, *programs):
         self._host, self._folder = host, folder
         for program in ("sh", "cat", *programs):
-            (folder / program).symlink_to(need_program(program))
+            (folder / program).symlink_to(shutil.which(program, path="/usr/bin:/usr/sbin"))  # no wrapper of a tool for versions
 
     async def run(self, argv, *, check=True):
         return await self._host.run(["/usr/bin/env", f"PATH={self._folder}", *argv], check=check)
