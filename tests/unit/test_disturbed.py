@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from disturbance import NOW, interference, record
 from dutlab.analysis.disturbed import disturbed, disturbed_alone, explains_loss, machine_too_busy
 from dutlab.errors import StoreError
-from dutlab.methods.ports import OfferCount
+from dutlab.methods.ports import Measured, OfferCount
 from dutlab.report import write_report
 from dutlab.report.gather import gather
 from dutlab.runner.attempts import Attempts
 from dutlab.runner.journal import Journal, read_journal
+from dutlab.runner.per_cpu_second import with_rate_per_cpu_second
+from dutlab.sensors.cpu_account import THIS_MACHINE
 from dutlab.store.attempts import AttemptReason
 from dutlab.store.index import Wanted, list_runs, opened
 from dutlab.store.judged import judged
@@ -270,3 +272,31 @@ def test_interference_survives_the_record_and_back(run: RunFolder) -> None:
     kept = replace(interference(0.25), threads={})
     run.write_trial(record(1).model_copy(update={"interference": {"sink": kept}}), {})
     assert run.record(1).interference == {"sink": kept}
+
+
+def test_the_rate_per_cpu_second_is_of_the_time_that_the_load_was_on() -> None:
+    cell = record(1).cell.model_copy(update={"params": {"streams": 4, "duration_s": 4.0, "omit_s": 1.0}})
+    found = {THIS_MACHINE: replace(interference(0.5), run_s=2.0)}
+    measured = with_rate_per_cpu_second(Measured({"a": {"goodput_bps": 8e9}}), cell, found)
+    assert measured.figures["a"] == {"goodput_bps": 8e9, "goodput_bits_per_cpu_s": 8e9 * 5 / 2}
+    for unknown in ({}, {"source": found[THIS_MACHINE]}, {THIS_MACHINE: replace(found[THIS_MACHINE], run_s=0.0)}):
+        assert "goodput_bits_per_cpu_s" not in with_rate_per_cpu_second(Measured({"a": {"goodput_bps": 8e9}}), cell, unknown).figures["a"]
+
+
+def test_a_report_gives_rates_per_cpu_second_only_where_trials_were_disturbed(run: RunFolder) -> None:
+    def costly(n: int, taken: float) -> TrialRecord:
+        found = record(n, taken, repeat=n)
+        return found.model_copy(update={"figures": {"a": {**found.figures["a"], "goodput_bits_per_cpu_s": n * 1e9}}})
+
+    for n in (1, 2):
+        run.write_trial(costly(n, 0.0), {})
+    assert gather(run.path, run.path).per_cpu == ()
+    run.write_trial(costly(3, 0.5), {})
+    (said,) = gather(run.path, run.path).per_cpu
+    assert said.startswith("router, iperf3 (") and said.endswith("2 Gbit per CPU second of the testbed's threads, median of 3 attempts")
+
+
+def test_an_engine_that_somebody_suspended_makes_a_trial_disturbed() -> None:
+    assert disturbed_alone({"this-machine": replace(interference(0.0), stopped_s=1.25)}) == (
+        "this-machine: a program that sends or receives was suspended for 1.2 s"
+    )

@@ -20,7 +20,7 @@ from dutlab.sensors.cpu_account_script import SCRIPT, parse_account
 def account(
     at_s: float, *, busy: float, own: float | None, run: float = 0.0, wait: float = 0.0, programs: frozenset[int] | None = None
 ) -> CpuAccount:
-    return CpuAccount(at_s, 2, busy, 0.0, None, own, {"iperf3": ThreadTime(run, wait)}, programs)
+    return CpuAccount(at_s, 2, busy, 0.0, None, own, {"iperf3": ThreadTime(run, wait)}, programs=programs)
 
 
 def write_proc(proc: Path, processes: dict[int, tuple[str, str, dict[int, tuple[int, int]]]], *, ticks: int) -> None:
@@ -137,3 +137,29 @@ async def test_reading_goes_on_while_a_trial_runs(tmp_path: Path) -> None:
             await asyncio.sleep(0.01)
         (tmp_path / str(me) / "task" / str(me + 2) / "schedstat").unlink()
     assert (await reader.read())[THIS_MACHINE].since(before).run_s == pytest.approx(3.0)
+
+
+async def test_a_program_that_is_suspended_is_seen(tmp_path: Path) -> None:
+    me, now = os.getpid(), [10.0]
+    write_proc(tmp_path, {me: ("iperf3", "", {me: (10**9, 0)})}, ticks=0)
+    reader = LocalAccount(proc=tmp_path, clock=lambda: now[0])
+    before = (await reader.read())[THIS_MACHINE]
+    stat = tmp_path / str(me) / "stat"
+    stat.write_text(stat.read_text().replace(") S ", ") T "))
+    now[0] = 10.25
+    assert (await reader.read())[THIS_MACHINE].since(before).stopped_s == 0.25
+
+
+async def test_what_others_use_in_our_pauses_takes_nothing(tmp_path: Path) -> None:
+    """Ours ran and waited first, others worked afterwards: the lesser of both in each interval is nothing."""
+    me = os.getpid()
+    write_proc(tmp_path, {me: ("iperf3", "", {me: (0, 0)})}, ticks=0)
+    reader = LocalAccount(proc=tmp_path)
+    before = (await reader.read())[THIS_MACHINE]
+    write_proc(tmp_path, {me: ("iperf3", "", {me: (10**9, 10**9)})}, ticks=50)  # two cores: 1 s, ours
+    await reader.read()
+    write_proc(tmp_path, {me: ("iperf3", "", {me: (10**9, 10**9)})}, ticks=100)
+    found = (await reader.read())[THIS_MACHINE].since(before)
+    assert (found.wait_s, found.others_cpu_s, found.taken_s) == (1.0, 1.0, 0.0)
+    write_proc(tmp_path, {me: ("iperf3", "", {me: (10**9, 2 * 10**9)})}, ticks=125)
+    assert (await reader.read())[THIS_MACHINE].since(before).taken_s == pytest.approx(0.5)

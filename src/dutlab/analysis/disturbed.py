@@ -69,6 +69,8 @@ def machine_too_busy(*, attempts: int, disturbed: int) -> str:
 
 
 def _of_host(host: str, found: Interference, least_wait_share: float) -> str:
+    if found.stopped_s > 0:
+        return f"{host}: a program that sends or receives was suspended for {found.stopped_s:.1f} s"
     if found.taken_share is not None:
         if found.taken_share <= MOST_TAKEN:
             return ""

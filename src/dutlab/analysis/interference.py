@@ -43,6 +43,8 @@ class CpuAccount:
     taken_s: float | None = None
     """Sum over short intervals of what others can have taken from our threads in each: the lesser of what ours waited and what others used.
     None where there is one interval only, between two accounts."""
+    stopped_s: float = 0.0
+    """Time in which a program that sends or receives was suspended (SIGSTOP), as far as readings saw it."""
     programs: frozenset[int] | None = None
     """Process numbers of our programs, where a program takes its account with it when it ends; None where nothing is forgotten."""
 
@@ -67,6 +69,7 @@ class CpuAccount:
             own_cpu_s=None if own_s is None else round(own_s, 6),
             steal_s=round(max(0.0, self.steal_s - before.steal_s), 6),
             pressure_s=None if self.pressure_s is None or before.pressure_s is None else round(self.pressure_s - before.pressure_s, 6),
+            stopped_s=round(self.stopped_s - before.stopped_s, 6),
             threads={name: t for name, t in sorted(threads.items()) if t.run_s or t.wait_s},
         )
 
@@ -90,6 +93,8 @@ class Interference:
     steal_s: float
     pressure_s: float | None
     threads: Mapping[str, ThreadTime] = field(default_factory=dict)
+    stopped_s: float = 0.0
+    """One of our programs was suspended so long; it did not wait for a CPU meanwhile."""
 
     @property
     def wait_share(self) -> float:

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from dutlab.analysis.doctor import Finding, by_price
 from dutlab.errors import StoreError
 from dutlab.plan.cell import Cell
-from dutlab.report.disturbed import nearly_nothing_left, repeated, too_busy
+from dutlab.report.disturbed import nearly_nothing_left, per_cpu, repeated, too_busy
 from dutlab.report.facts import fact_rows, tools
 from dutlab.report.groups import Group, group, labels_of
 from dutlab.report.headline import headlines, spread_sentence
@@ -137,6 +137,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         deviations=(*_deviations(cells, experiment), *(d for s in found_sections for d in s.deviations)),
         busy=too_busy(records, aside),
         repeated=repeated(records, aside),
+        per_cpu=per_cpu(groups, aside),
         spread=spread_sentence(found_matrices, found_sweeps) if records else "",
         faults=tuple(faults),
     )

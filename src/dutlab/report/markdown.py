@@ -63,6 +63,7 @@ def _parts(r: RunReport) -> Iterable[str]:
     )
     yield "\n".join(f"- {text(words)}" for s in r.sections for words in (*s.words, *(f"Not known: {what}." for what in s.unknown)))
     yield text(r.repeated)
+    yield "\n".join(f"- {text(words)}" for words in r.per_cpu)
     yield text(r.spread)
     for section in r.sections:
         yield from _section(r, section)

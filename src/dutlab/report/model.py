@@ -320,6 +320,8 @@ class RunReport:
     """That other work left nearly nothing to be measured, in a sentence; it comes before every answer."""
     repeated: str = ""
     """How many trials other work disturbed, in a sentence."""
+    per_cpu: tuple[str, ...] = ()
+    """Then, of each cell in a sentence, its rate per CPU second of the testbed's own threads."""
     spread: str = ""
     """How well repeats agree, in a sentence."""
     faults: tuple[str, ...] = field(default=())

@@ -13,6 +13,7 @@ from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.hosts.host import Done
 from dutlab.methods.ports import Measured
 from dutlab.plan.trials import Trial
+from dutlab.runner.per_cpu_second import with_rate_per_cpu_second
 from dutlab.runner.rig import with_headroom
 from dutlab.runner.stage import DUT, Stage
 from dutlab.sensors import CARRIER_CHANGES, WATCH_COST, Sample, Sampler, cpu_watch, difference, read_counters
@@ -85,6 +86,8 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
     finally:
         samples = await sampler.stop() if sampler else []
     cpu_after = await stage.accounts.read()
+    interference = {name: cpu_after[name].since(cpu_before[name]) for name in sorted(cpu_after.keys() & cpu_before.keys())}
+    measured = with_rate_per_cpu_second(measured, trial.cell, interference)
     after = {name: await read_counters(host, families[name]) for name, host in stage.hosts.items()}
     counters = {name: difference(before[name], after[name]) for name in stage.hosts}
     took = timedelta(seconds=time.monotonic() - began)
@@ -104,7 +107,7 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
         checks=[asdict(c) for c in checks],
         commands=book.take(),
         counters=counters,
-        interference={name: cpu_after[name].since(cpu_before[name]) for name in sorted(cpu_after.keys() & cpu_before.keys())},
+        interference=interference,
         **found_of(replace(measured, facts={**stage.versions, **measured.facts})),
     )
     return Carried(record, dict(measured.raw), [*samples, *_of_tool(measured, trial, started)])

@@ -70,7 +70,7 @@ class LocalAccount:
         self._ticks = os.sysconf("SC_CLK_TCK")
         self._own = os.getpid()
         self._last: CpuAccount | None = None
-        self._taken_s = 0.0
+        self._taken_s = self._stopped_s = 0.0
 
     async def read(self) -> Mapping[str, CpuAccount]:
         try:
@@ -94,13 +94,14 @@ class LocalAccount:
 
     def account(self) -> CpuAccount:
         """Raises OSError, ValueError where /proc does not tell."""
-        at_s, own_s, threads = self._clock(), 0.0, list[tuple[int, str, ThreadTime]]()
+        at_s, own_s, threads, stopped = self._clock(), 0.0, list[tuple[int, str, ThreadTime]](), False
         for pid in self._tree():
             with contextlib.suppress(OSError):  # ended meanwhile
                 stat = self._text(f"{pid}/stat")
                 name, _, rest = stat.partition("(")[2].rpartition(")")
                 own_s += sum(map(int, rest.split()[11:15])) / self._ticks  # utime, stime, cutime, cstime
                 if name in PROGRAMS:
+                    stopped |= rest.split()[0] == "T"
                     threads += self._threads(pid, name)
         for pid, name in self._kernel.items():
             with contextlib.suppress(OSError):
@@ -111,9 +112,10 @@ class LocalAccount:
         account = machine_account(at_s, self._text("stat"), self._pressure(), self._ticks, own_s=own_s, threads=self._ledger.total)
         if self._last is not None:
             since = account.since(self._last)
+            self._stopped_s += since.seconds if stopped else 0.0
             self._taken_s += (since.taken_s or 0.0) if (since.others_cpu_s or 0.0) >= LEAST_OF_OTHERS_S else 0.0
         self._last = account
-        return replace(account, taken_s=self._taken_s)
+        return replace(account, taken_s=self._taken_s, stopped_s=self._stopped_s)
 
     def _pressure(self) -> str:
         try:
