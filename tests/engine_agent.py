@@ -62,7 +62,7 @@ def answer(op, q):
         n = s["frames"]
         latency = dict(count=n, negative=0, min_ns=1, p50_ns=2, p90_ns=3, p99_ns=4, p999_ns=5, max_ns=6, mean_ns=2.5, histogram=[[6, n]])
         return dict(port=q["port"], foreign=0, stale=0, kernel_dropped=0, streams=[dict(stream=s["stream"], sent=n, received=n + 2, received_bytes=64 * (n + 2),
-            lost=0, duplicated=2, reordered=1, reorder_extent_max=1, guessed=0, corrupted=0, balances=True, latency=latency,
+            lost=0, duplicated=2, reordered=1, reorder_extent_max=1, reorder_extents_unknown=0, guessed=0, corrupted=0, balances=True, latency=latency,
             sources=[dict(address="172.16.10.1", port=1)])])
     return dict()
 plans, waiting, born, ahead = dict(), [], time.monotonic(), {ahead}

@@ -113,7 +113,10 @@ struct refusals {
 /* Sequence state of a stream: shared by all CPUs that receive it. */
 #define WINDOW_WORDS 4096		  /* a power of two; each word remembers 32 sequence numbers */
 #define WINDOW_WORD_LOG2 5
-#define WINDOW_LOG2 17			  /* 131 072 frames: further back, late and duplicate cannot be told apart */
+#define WINDOW_LOG2 17			  /* the window has room for 131 072 numbers */
+/* Numbers below `next` of which it is known whether they came: further back, late and duplicate cannot be told apart. A word is
+ * reused whole, so one word less than the window. engine/measure/src/ledger.rs has the same rule. */
+#define REMEMBERED ((WINDOW_WORDS - 1) << WINDOW_WORD_LOG2)
 #define JUMPS 64			  /* gaps whose place of arrival is remembered, for the extent of a reordering */
 
 struct jump {

@@ -86,6 +86,8 @@ static __always_inline enum verdict mark(struct ledger *l, __u64 sequence)
 	__u64 round = sequence >> WINDOW_LOG2, bit = 1ULL << (sequence & 31), then = 0, was;
 	enum verdict v;
 
+	if (unlikely(l->next > sequence + REMEMBERED))
+		return TOO_OLD;
 	if (!shared) {
 		v = look_up(*word, round, bit, &then);
 		if (v == UNIQUE)

@@ -3,6 +3,7 @@
 #ifndef DUTLAB_PACE_H
 #define DUTLAB_PACE_H
 
+#include "due.h"
 #include "tables.h"
 
 #define SPIN_NS 20000 /* softirqs of this CPU wait meanwhile */
@@ -53,7 +54,7 @@ static __always_inline __u64 due_of(const struct mode m, const struct lane *l)
 		return ~0ULL;
 	if (!m.paced || (m.bursts && l->burst_left))
 		return l->last_ns;
-	return l->last_ns + ((l->gap_q24 + l->last_frac) >> 24);
+	return next_due(l);
 }
 
 /* Moves the lane past the frame that is sent now. What is later than max_lag_ns is skipped and counted as missed. */
@@ -69,15 +70,7 @@ static __always_inline void advance(const struct mode m, struct lane *l, __u64 d
 	} else {
 		if (now - due > l->late_max_ns)
 			l->late_max_ns = now - due;
-		if (unlikely(now - due > max_lag_ns)) {
-			__u64 gap = (l->gap_q24 >> 24) ?: 1;
-			__u64 skipped = (now - due) / gap;
-
-			l->missed += skipped * l->burst;
-			due += skipped * gap;
-		}
-		l->last_frac = (__u32)(l->gap_q24 + l->last_frac) & 0xffffff;
-		l->last_ns = due;
+		move_on(l, due, now, max_lag_ns);
 		if (m.bursts)
 			l->burst_left = l->burst - 1;
 	}

@@ -19,8 +19,8 @@ class DoubtKind(enum.Enum):
 
     LEDGER_OPEN = (
         Grade.SEVERE,
-        "frames are not conserved: sent + duplicated differs from received + lost",
-        "distrust the trial; repeat it, and report it as a fault of the engine if it stays",
+        "frames are not conserved: sent + duplicated differs from received + lost, or frames arrived that were not sent",
+        "see that no other generator sends on the link; repeat the trial, and report it as a fault of the engine if it stays",
     )
     TX_STARVED = (
         Grade.WARNING,
@@ -79,8 +79,23 @@ class DoubtKind(enum.Enum):
     )
     LEDGER_GUESSED = (
         Grade.WARNING,
-        "frames arrived so late that the receiver had to guess whether they came twice",
+        "frames arrived so late that nobody knows whether they came twice; they count as duplicates",
         "lower the rate, or see what holds frames back",
+    )
+    REORDERING_PARTLY_KNOWN = (
+        Grade.NOTE,
+        "the extent of some reordered frames is not known: the greatest may be larger than shown",
+        "use the af_xdp or af_packet back end at the receiver, which keep every extent",
+    )
+    RX_DROPS_UNKNOWN = (
+        Grade.WARNING,
+        "the receiver cannot tell how many frames it dropped for want of room: any loss may be the tester's",
+        "use another back end at the receiver",
+    )
+    REFUSALS_UNKNOWN = (
+        Grade.WARNING,
+        "the sender's kernel does not report which frames a port refused: such frames count as sent and seem lost by the DUT",
+        "use a kernel with BTF (CONFIG_DEBUG_INFO_BTF), or the af_packet back end",
     )
     NEGATIVE_LOSS = (
         Grade.SEVERE,

@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 
 from dutlab.doubts import DoubtKind
+from dutlab.methods import ledger
 from engine_agent import SCHEMA, NeighbourlyHost, asked, offer
 
 pytestmark = pytest.mark.timing
@@ -104,6 +105,13 @@ async def test_on_one_machine_latency_has_no_error(engine):
     ("twist", "kind", "detail"),
     [
         ("if op == 'settle': ok['kernel_dropped'] = 3", DoubtKind.RX_DROPPED, "3 frames"),
+        ("if op == 'settle': del ok['kernel_dropped']", DoubtKind.RX_DROPS_UNKNOWN, ""),
+        ("if op == 'wait': del ok['streams'][0]['refused_by_peer']", DoubtKind.REFUSALS_UNKNOWN, ""),
+        (
+            "if op == 'settle': ok['streams'][0]['reorder_extents_unknown'] = 1",
+            DoubtKind.REORDERING_PARTLY_KNOWN,
+            "1 of 1 reordered frames",
+        ),
         ("if op == 'settle': ok['streams'][0]['guessed'] = 4", DoubtKind.LEDGER_GUESSED, "4 frames"),
         ("if op == 'settle': ok['streams'][0]['corrupted'] = 5", DoubtKind.CORRUPTED_FRAMES, "5 frames"),
         (
@@ -116,6 +124,14 @@ async def test_on_one_machine_latency_has_no_error(engine):
 async def test_what_only_the_engine_knows_becomes_a_doubt_on_the_link(engine, twist, kind, detail):
     outcome = await engine(twist).offer(offer())
     assert [(d.kind, d.detail, d.about) for d in outcome.doubts] == [(kind, detail, "a")]
+
+
+async def test_frames_beyond_what_was_sent_open_the_ledger_although_the_counts_alone_balance(engine):
+    outcome = await engine("if op == 'settle': ok['streams'][0]['balances'] = False").offer(offer())
+    flow = outcome.flows[0]
+    assert flow.sent_frames + flow.duplicated_frames == flow.received_frames + flow.lost_frames and not flow.balances
+    assert [(d.kind, d.about) for d in ledger.doubts_of(offer(), flow)] == [(DoubtKind.LEDGER_OPEN, "a")]
+    assert "frames arrived that were not sent" in ledger.doubts_of(offer(), flow)[0].detail
 
 
 async def test_frames_that_never_came_have_no_latency_and_no_source(engine):

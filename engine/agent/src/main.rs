@@ -12,6 +12,8 @@
 
 mod agent;
 mod cli;
+mod guard;
+mod handed;
 mod held;
 mod kernel_speed;
 mod live;

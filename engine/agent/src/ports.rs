@@ -1,9 +1,10 @@
 //! Opening ports: facts, guard, back end.
 
+use crate::guard::Reach;
 use crate::kernel_speed;
 use crate::report::{fault, guard_fault, port_fault};
 use dutlab_port::af_packet::{Bursts, Ring};
-use dutlab_port::iface::{Interface, Network};
+use dutlab_port::iface::{Interface, LeadsOut, Network};
 use dutlab_port::memory::{Sink, pipe};
 use dutlab_port::{PortError, Receiver, Sender, af_xdp, clock, cpu, pcap};
 use dutlab_protocol::reply::{BackendAbility, Opened, Probed};
@@ -27,6 +28,8 @@ pub struct OpenPort {
     pub receiver: Option<Receiver>,
     /// Whether another back end may send a plan that this one cannot.
     pub auto: bool,
+    /// Where it may send.
+    pub reach: Reach,
     /// CPUs of the sending threads.
     pub send_cpus: Vec<u32>,
     /// CPUs of the receiving threads.
@@ -43,6 +46,7 @@ pub fn open(ask: &Open) -> Result<(OpenPort, Opened), Fault> {
         return pcap(ask).map_err(|e| port_fault(&e));
     }
     let iface = Interface::read(&ask.iface).map_err(|e| port_fault(&e))?;
+    let mut reach = Reach::Isolated;
     if !ask.guard.isolated {
         let allow: Vec<Network> = ask
             .guard
@@ -55,6 +59,7 @@ pub fn open(ask: &Open) -> Result<(OpenPort, Opened), Fault> {
             })
             .collect::<Result<_, _>>()?;
         iface.not_in_use(&allow).map_err(|e| guard_fault(&e))?;
+        reach = Reach::Networks(allow);
     }
     if !iface.up {
         return Err(port_fault(&PortError::Down { iface: iface.name }));
@@ -63,7 +68,7 @@ pub fn open(ask: &Open) -> Result<(OpenPort, Opened), Fault> {
     let taken = take(ask.backend, &iface, threads).map_err(|e| port_fault(&e))?;
     let mut opened = opened(&ask.port, &iface, taken.backend);
     opened.notes = taken.notes;
-    Ok((port(ask, iface, taken.sender, taken.receiver), opened))
+    Ok((OpenPort { reach, ..port(ask, iface, taken.sender, taken.receiver) }, opened))
 }
 
 /// How many threads may serve each half of a port: as many as CPUs were asked for, and one without that.
@@ -155,6 +160,7 @@ fn port(ask: &Open, iface: Interface, sender: Option<Sender>, receiver: Option<R
         sender,
         receiver,
         auto: ask.backend == Backend::Auto,
+        reach: Reach::Isolated,
         send_cpus: ask.cpu.list().to_vec(),
         receive_cpus: receive_cpus(ask).to_vec(),
     }
@@ -204,7 +210,7 @@ fn no_interface(name: &str) -> Interface {
         up: true,
         carrier: true,
         addresses: Vec::new(),
-        default_route: false,
+        leads_out: LeadsOut::No,
     }
 }
 

@@ -95,8 +95,8 @@ pub struct Done {
     pub receiver: Receiver,
     /// What was received.
     pub tally: Tally,
-    /// Frames dropped by the kernel for want of room.
-    pub dropped: u64,
+    /// Frames dropped by the kernel for want of room; `None`: nobody knows.
+    pub dropped: Option<u64>,
     /// Frames without a probe that the back end left to the host.
     pub passed: u64,
     /// Why it ended, if the port failed.
@@ -109,17 +109,19 @@ pub fn run(mut receiver: Receiver, job: &Job) -> Done {
         Receiver::Burst(queues) => {
             let mut account =
                 Account::new(job.watch.begin, &job.watch.streams).with_sender_clock_ahead(job.watch.clock_offset);
-            let error = frames::receive(queues, job, &mut account).err();
-            let dropped = queues.iter_mut().map(|rx| rx.dropped().unwrap_or(0)).sum();
-            let passed = queues.iter_mut().map(|rx| rx.passed().unwrap_or(0)).sum();
-            (Tally::Here(Box::new(account)), (dropped, passed), error)
+            let outcome = frames::receive(queues, job, &mut account);
+            // A counter that cannot be read is not 0: what failed is reported, and the count stays unknown.
+            let dropped = queues.iter_mut().map(|rx| rx.dropped()).sum::<Result<u64, _>>();
+            let passed = queues.iter_mut().map(|rx| rx.passed()).sum::<Result<u64, _>>();
+            let counts = (dropped.as_ref().ok().copied(), passed.as_ref().map_or(0, |n| *n));
+            (Tally::Here(Box::new(account)), counts, outcome.err().or(dropped.err()).or(passed.err()))
         }
         Receiver::Counting(rx) => match counts(rx.as_mut(), job) {
             Ok((counted, before_late)) => {
                 let dropped = counted.dropped;
                 (Tally::Kernel { counted, before_late }, (dropped, 0), None)
             }
-            Err(e) => (Tally::Kernel { counted: Counted::default(), before_late: None }, (0, 0), Some(e)),
+            Err(e) => (Tally::Kernel { counted: Counted::default(), before_late: None }, (None, 0), Some(e)),
         },
     };
     Done { receiver, tally, dropped, passed, error }
@@ -164,7 +166,7 @@ fn counts(rx: &mut dyn CountingReceiver, job: &Job) -> Result<(Counted, Option<C
 }
 
 fn publish_counted(live: &Live, now: Nanos, c: &Counted) {
-    live.kernel_dropped.set(c.dropped);
+    live.kernel_dropped.set(c.dropped.unwrap_or(0));
     let streams = c.streams.iter().map(|s| StreamArrivals {
         received: s.received,
         bytes: s.bytes,

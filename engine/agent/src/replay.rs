@@ -52,15 +52,17 @@ pub fn run(tx: &mut dyn BurstSender, replay: &Replay, job: &Job) -> (StreamTotal
             totals.last = now;
             totals.late_max = totals.late_max.max(now.since(due));
             totals.sent += handed.sent as u64;
-            totals.numbered = totals.sent;
+            totals.numbered += handed.sent as u64;
             let frames = next..next + handed.sent as u64;
             totals.bytes += frames.map(|n| replay.frame(n).len() as u64 + u64::from(FCS)).sum::<u64>();
         } else if handed.refused == 0 {
             std::thread::yield_now();
         }
         next += (handed.sent + handed.refused) as u64;
+        take_unsent(tx, &mut totals);
     };
     let error = error.or_else(|| tx.flush().err());
+    take_unsent(tx, &mut totals);
     // What was due by now and was not tried was refused too.
     let now = clock::monotonic().min(end);
     while next < replay.count() && start + replay.when(next) < now && !job.stop.load(Ordering::Relaxed) {
@@ -68,6 +70,18 @@ pub fn run(tx: &mut dyn BurstSender, replay: &Replay, job: &Job) -> (StreamTotal
     }
     totals.asked = next;
     totals.refused = next - totals.sent;
+    totals.refused_by_peer = totals.numbered - totals.sent;
     job.live.sent(clock::monotonic(), job.share, &[totals]);
     (totals, error)
+}
+
+/// Takes frames of this replay that the port threw away after all off what was sent.
+fn take_unsent(tx: &mut dyn BurstSender, totals: &mut StreamTotals) {
+    let numbered = totals.numbered;
+    tx.take_unsent(&mut |frame| {
+        if frame.ago < numbered {
+            totals.sent -= 1;
+            totals.bytes -= u64::from(frame.length) + u64::from(FCS);
+        }
+    });
 }

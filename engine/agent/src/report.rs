@@ -2,7 +2,7 @@
 
 use crate::receive::{self, Tally};
 use crate::send;
-use dutlab_measure::{Histogram, StreamAccount};
+use dutlab_measure::{Histogram, Settlement, StreamAccount};
 use dutlab_port::iface::InUse;
 use dutlab_port::xdp::Why;
 use dutlab_port::{CountedStream, PortError, Variation};
@@ -69,7 +69,7 @@ pub fn sent(port: &str, plan: &crate::lower::Lowered, done: &send::Done) -> Sent
                     sent: t.sent,
                     numbered: (t.numbered > t.sent).then_some(t.numbered),
                     refused: t.refused,
-                    refused_by_peer: t.refused_by_peer,
+                    refused_by_peer: (!t.refusals_unknown).then_some(t.refused_by_peer),
                     sent_bytes: t.bytes,
                     first_monotonic_ns: (t.sent > 0).then_some(t.first.0),
                     last_monotonic_ns: (t.sent > 0).then_some(t.last.0),
@@ -148,15 +148,11 @@ fn from_first_to_last(t: &dutlab_port::StreamTotals) -> f64 {
 /// What a receiving thread left, settled against what was sent.
 #[must_use]
 pub fn received(port: &str, streams: &[u16], sent: &[StreamSent], done: &receive::Done) -> Received {
-    let told = |stream: u16| sent.iter().find(|s| s.stream == stream);
-    let sent_of = |stream: u16| told(stream).map_or(0, |s| s.frames);
-    let numbered = |stream: u16| told(stream).and_then(|s| s.numbered).unwrap_or_else(|| sent_of(stream));
+    let sent_of = |stream: u16| sent.iter().find(|s| s.stream == stream);
     let (streams, foreign, stale) = match &done.tally {
-        Tally::Here(account) => (
-            account.streams().iter().map(|s| here(s, sent_of(s.stream), numbered(s.stream))).collect(),
-            account.foreign(),
-            account.stale(),
-        ),
+        Tally::Here(account) => {
+            (account.streams().iter().map(|s| here(s, sent_of(s.stream))).collect(), account.foreign(), account.stale())
+        }
         Tally::Kernel { counted, before_late } => (
             streams
                 .iter()
@@ -178,26 +174,34 @@ pub fn received(port: &str, streams: &[u16], sent: &[StreamSent], done: &receive
     }
 }
 
-fn here(s: &StreamAccount, sent: u64, numbered: u64) -> ReceivedStream {
+/// Frames that were sent of a stream, and the number below which all of theirs are.
+fn sent_and_numbered(sent: Option<&StreamSent>) -> (u64, u64) {
+    sent.map_or((0, 0), |s| (s.frames, s.numbered.unwrap_or(s.frames)))
+}
+
+fn here(s: &StreamAccount, sent: Option<&StreamSent>) -> ReceivedStream {
+    let (sent, numbered) = sent_and_numbered(sent);
     let settled = s.ledger.settle_numbered(sent, numbered);
+    let frames = settled.frames;
     let l = &s.latency;
     ReceivedStream {
         stream: s.stream,
         sent,
-        received: settled.received,
+        received: frames.received,
         received_bytes: s.bytes,
-        lost: settled.lost,
-        duplicated: settled.duplicated,
+        lost: frames.lost(),
+        duplicated: frames.duplicated,
         reordered: settled.reordered,
         reorder_extent_max: settled.extent_max,
-        reordered_ratio: ratio(settled.reordered, settled.received - settled.duplicated),
+        reordered_ratio: ratio(settled.reordered, frames.unique()),
+        reorder_extents_unknown: 0,
         reorder_extent_mean: ratio(settled.extent_sum, settled.reordered),
         reordered_by_three: Some(settled.by_three),
         late: Some(s.late),
         next_sequence: Some(s.ledger.next()),
         guessed: settled.guessed,
         corrupted: s.corrupted,
-        balances: settled.balances(),
+        balances: frames.balances(),
         first_monotonic_ns: s.span.map(|(first, _)| first.0),
         last_monotonic_ns: s.span.map(|(_, last)| last.0),
         latency: (l.count() + l.negative() > 0).then(|| Latency {
@@ -219,8 +223,14 @@ fn here(s: &StreamAccount, sent: u64, numbered: u64) -> ReceivedStream {
     }
 }
 
-fn in_kernel(stream: u16, s: &CountedStream, before_late: Option<&CountedStream>, sent: u64) -> ReceivedStream {
-    let unique = s.received - s.duplicated;
+fn in_kernel(
+    stream: u16,
+    s: &CountedStream,
+    before_late: Option<&CountedStream>,
+    sent: Option<&StreamSent>,
+) -> ReceivedStream {
+    let (sent, numbered) = sent_and_numbered(sent);
+    let frames = Settlement { sent, numbered, received: s.received, duplicated: s.duplicated, next: s.next };
     let count: u64 = s.latency.iter().map(|(_, n)| n).sum();
     let quantile = |share| quantile(&s.latency, count, s.latency_max, share);
     ReceivedStream {
@@ -228,18 +238,19 @@ fn in_kernel(stream: u16, s: &CountedStream, before_late: Option<&CountedStream>
         sent,
         received: s.received,
         received_bytes: s.bytes,
-        lost: sent.saturating_sub(unique),
+        lost: frames.lost(),
         duplicated: s.duplicated,
         reordered: s.reordered,
         reorder_extent_max: s.reorder_extent_max,
-        reordered_ratio: ratio(s.reordered, unique),
+        reordered_ratio: ratio(s.reordered, frames.unique()),
+        reorder_extents_unknown: s.reordered.saturating_sub(s.reorder_extents),
         reorder_extent_mean: ratio(s.reorder_extent_sum, s.reorder_extents),
         reordered_by_three: s.reordered_by_three,
         late: before_late.map(|b| s.received - b.received),
         next_sequence: Some(s.next),
         guessed: s.guessed,
         corrupted: s.corrupted,
-        balances: unique <= sent,
+        balances: frames.balances(),
         first_monotonic_ns: (s.received > 0).then_some(s.first.0),
         last_monotonic_ns: (s.received > 0).then_some(s.last.0),
         latency: (count + s.negative > 0).then(|| Latency {
@@ -258,5 +269,63 @@ fn in_kernel(stream: u16, s: &CountedStream, before_late: Option<&CountedStream>
             histogram: s.latency.clone(),
         }),
         sources: s.sources.iter().map(|(address, port)| Source { address: *address, port: *port }).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The same counts, as a ledger of ours has them and as the kernel has them.
+    fn both(arrivals: &[u64]) -> (StreamAccount, CountedStream) {
+        let mut account = dutlab_measure::Account::new(Nanos::ZERO, &[7]).streams()[0].clone();
+        for sequence in arrivals {
+            account.ledger.arrive(*sequence);
+        }
+        let frames = account.ledger.settle(0).frames;
+        let counted = CountedStream {
+            received: frames.received,
+            duplicated: frames.duplicated,
+            next: frames.next,
+            ..CountedStream::default()
+        };
+        (account, counted)
+    }
+
+    #[test]
+    fn frames_are_settled_by_one_rule_wherever_they_were_counted() {
+        let ten: Vec<u64> = (0..10).collect();
+        let stray: Vec<u64> = (0..9).chain([5000]).collect();
+        for (arrivals, sent, numbered, lost, balances) in [
+            (&ten, 10, None, 0, true),
+            (&ten, 12, None, 2, true),
+            (&ten, 9, None, 0, false),
+            (&ten, 8, Some(10), 0, false),
+            (&stray, 10, None, 0, false),
+            (&stray, 10, Some(5001), 0, true),
+        ] {
+            let (account, counted) = both(arrivals);
+            let told = StreamSent { stream: 7, frames: sent, numbered };
+            for r in [here(&account, Some(&told)), in_kernel(7, &counted, None, Some(&told))] {
+                assert_eq!((r.lost, r.balances), (lost, balances), "{arrivals:?}, sent {sent}, numbered {numbered:?}");
+            }
+            assert_eq!(here(&account, None).balances, arrivals.is_empty(), "nothing was reported as sent");
+            assert_eq!(in_kernel(7, &counted, None, None).balances, arrivals.is_empty());
+        }
+    }
+
+    #[test]
+    fn extents_that_the_kernel_did_not_keep_are_reported_as_unknown() {
+        let counted = CountedStream {
+            received: 100,
+            reordered: 9,
+            reorder_extents: 6,
+            reorder_extent_max: 4,
+            reorder_extent_sum: 12,
+            next: 100,
+            ..CountedStream::default()
+        };
+        let r = in_kernel(7, &counted, None, Some(&StreamSent { stream: 7, frames: 100, numbered: None }));
+        assert_eq!((r.reorder_extents_unknown, r.reorder_extent_max, r.reorder_extent_mean), (3, 4, Some(2.0)));
     }
 }

@@ -4,6 +4,7 @@ mod threads;
 
 pub use threads::Share;
 
+use crate::handed::Handed;
 use crate::held::Held;
 use crate::live::Live;
 use crate::lower::{self, Lowered};
@@ -14,7 +15,7 @@ use dutlab_port::af_packet::Bursts;
 use dutlab_port::iface::Interface;
 use dutlab_port::{BurstSender, Gaps, PlanControl, PlanSender, PortError, Sender, StreamTotals, clock, cpu};
 use dutlab_traffic::{Next, Pacer, Profile, Schedule};
-use dutlab_units::Nanos;
+use dutlab_units::{FCS, Nanos};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -168,6 +169,9 @@ struct Loop {
     totals: Vec<StreamTotals>,
     gaps: Vec<Histogram>,
     held: Held,
+    handed: Handed,
+    /// Of each stream: frames that were handed over and did not leave, and their bytes with FCS.
+    unsent: Vec<(u64, u64)>,
     end: Nanos,
     looked: Nanos,
     job: Job,
@@ -185,6 +189,8 @@ impl Loop {
             totals: vec![StreamTotals::default(); plan.streams.len()],
             gaps: vec![Histogram::default(); plan.streams.len()],
             held: Held::new(plan.streams.len()),
+            handed: Handed::default(),
+            unsent: vec![(0, 0); plan.streams.len()],
             end: plan.end,
             looked: Nanos::ZERO,
             job,
@@ -210,6 +216,7 @@ impl Loop {
             }
         };
         let error = error.or_else(|| tx.flush().err());
+        self.take_unsent(tx);
         self.settle(clock::monotonic());
         let gaps = self.gaps.iter().map(|h| h.min().map(|min| gaps(h, min))).collect();
         (self.totals, gaps, error)
@@ -241,14 +248,37 @@ impl Loop {
             totals.last = now;
             totals.late_max = totals.late_max.max(late);
             writer.accept(handed.sent);
-            totals.sent = writer.frames();
-            totals.numbered = totals.sent;
-            totals.bytes = writer.bytes();
+            totals.numbered = writer.frames();
+            self.handed.note(index, handed.sent as u64);
+            self.count_sent(index);
+            self.take_unsent(tx);
         } else if handed.refused == 0 {
             // No room: let whoever makes room have the CPU.
             std::thread::yield_now();
         }
         Ok(())
+    }
+
+    fn count_sent(&mut self, index: usize) {
+        let ((unsent, bytes), writer) = (self.unsent[index], &self.writers[index]);
+        self.totals[index].sent = writer.frames() - unsent;
+        self.totals[index].bytes = writer.bytes() - bytes;
+    }
+
+    /// Takes frames that the port threw away after all off what was sent.
+    fn take_unsent(&mut self, tx: &mut dyn BurstSender) {
+        let (handed, unsent) = (&self.handed, &mut self.unsent);
+        let mut any = false;
+        tx.take_unsent(&mut |frame| {
+            if let Some(stream) = handed.stream(frame.ago) {
+                unsent[stream].0 += 1;
+                unsent[stream].1 += u64::from(frame.length) + u64::from(FCS);
+                any = true;
+            }
+        });
+        if any {
+            (0..self.totals.len()).for_each(|i| self.count_sent(i));
+        }
     }
 
     /// Publishes counters and hears commands; says whether to stop.
@@ -265,10 +295,11 @@ impl Loop {
     /// Closes the books: what was asked for by now and not sent was refused.
     fn settle(&mut self, now: Nanos) {
         let held = self.held.until(self.schedule.pacers(), now);
-        for ((pacer, totals), held) in self.schedule.pacers().iter().zip(&mut self.totals).zip(held) {
+        let streams = self.schedule.pacers().iter().zip(&mut self.totals).zip(held.iter().zip(&self.unsent));
+        for ((pacer, totals), (held, (unsent, _))) in streams {
             totals.asked = pacer.asked_by(now).unwrap_or(0).max(pacer.taken());
             totals.refused = totals.asked - totals.sent;
-            totals.refused_by_peer = totals.refused.min(held);
+            totals.refused_by_peer = totals.refused.min(held + unsent);
         }
         self.job.live.sent(now, self.job.share, &self.totals);
     }
@@ -276,9 +307,15 @@ impl Loop {
     /// What was sent; and refused, if it does not catch up any more.
     fn so_far(&mut self, now: Nanos) -> Vec<StreamTotals> {
         let held = self.held.until(self.schedule.pacers(), now);
-        let streams = self.totals.iter().zip(self.schedule.pacers()).zip(held);
+        let streams = self.totals.iter().zip(self.schedule.pacers()).zip(held.iter().zip(&self.unsent));
         let overdue = |p: &Pacer| p.asked_by(Nanos(now.0.saturating_sub(LAG.0))).unwrap_or(0).saturating_sub(p.taken());
-        streams.map(|((t, p), held)| StreamTotals { refused_by_peer: overdue(p).min(held), ..*t }).collect()
+        let refused_by_peer = |p: &Pacer, held: u64, unsent: u64| overdue(p).min(held) + unsent;
+        streams
+            .map(|((t, p), (held, (unsent, _)))| StreamTotals {
+                refused_by_peer: refused_by_peer(p, *held, *unsent),
+                ..*t
+            })
+            .collect()
     }
 }
 

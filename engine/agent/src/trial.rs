@@ -17,11 +17,14 @@ use dutlab_protocol::status::Status;
 use dutlab_protocol::totals::{Received, Sent};
 use dutlab_protocol::{ErrorKind, Fault};
 use dutlab_units::Nanos;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
+/// Streams that a port accounts for at most: each takes half a megabyte for its ledger and its histograms.
+const MOST_STREAMS: usize = 1024;
 /// Time to load a plan into the kernel, and for the kernel to fill a pool of pages. A sender that takes longer begins later.
 const KERNEL_LEAD: Nanos = Nanos(60_000_000);
 /// The same where several are to begin at one instant, however long one of them takes.
@@ -90,6 +93,19 @@ impl Receiving {
         if plan.streams.is_empty() {
             return Err(fault(ErrorKind::BadPlan, "receive.streams: give at least one stream", None));
         }
+        if plan.streams.len() > MOST_STREAMS {
+            let what =
+                format!("receive.streams: {} streams; a port accounts for {MOST_STREAMS} at most", plan.streams.len());
+            return Err(fault(
+                ErrorKind::BadPlan,
+                what,
+                Some("give the traffic fewer streams, each with several flows"),
+            ));
+        }
+        let mut once = HashSet::new();
+        if let Some(twice) = plan.streams.iter().find(|s| !once.insert(**s)) {
+            return Err(fault(ErrorKind::BadPlan, format!("receive.streams: duplicate stream {twice}"), None));
+        }
         let absorb = (!plan.absorb_udp_ports.is_empty() && port.iface.index != 0)
             .then(|| Absorb::open(&port.iface.name, &plan.absorb_udp_ports))
             .transpose()
@@ -131,6 +147,7 @@ impl Port {
                 "open it with a back end that `probe` says can send",
             ));
         }
+        send.map_or(Ok(()), |plan| self.open.reach.check(plan))?;
         let send = send
             .map(|plan| lower::lower(plan, &self.open.iface).map_err(|what| fault(ErrorKind::BadPlan, what, None)))
             .transpose()?

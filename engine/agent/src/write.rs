@@ -131,7 +131,7 @@ mod tests {
             up: true,
             carrier: true,
             addresses: Vec::new(),
-            default_route: false,
+            leads_out: dutlab_port::iface::LeadsOut::No,
         }
     }
 

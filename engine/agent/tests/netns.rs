@@ -129,7 +129,58 @@ fn a_port_with_the_default_route_or_a_foreign_address_is_refused_unless_isolated
     let default = source.ask("open", open("0.0.0.0/0", false));
     assert!(default["err"]["message"].as_str().unwrap().contains("default route"), "{default}");
     assert!(default["err"]["remedy"].as_str().unwrap().contains("isolated"), "{default}");
+    lab.at_source(&["route", "del", "default"]);
+    for route in [
+        &["0.0.0.0/1", "via", "172.16.0.3"][..],
+        &["128.0.0.0/1", "via", "172.16.0.3"],
+        &["default", "via", "172.16.0.3", "table", "100"],
+    ] {
+        lab.at_source(&[&["route", "add"], route].concat());
+        let wide = source.ask("open", open("0.0.0.0/0", false));
+        assert_eq!(wide["err"]["kind"], "guard_refused", "{route:?}: {wide}");
+        lab.at_source(&[&["route", "del"], route].concat());
+    }
     source.must("open", open("10.0.0.0/8", true));
+}
+
+#[test]
+fn frames_for_an_address_outside_of_the_testbed_are_refused_unless_the_link_is_isolated() {
+    if !netns_or_skip() {
+        return;
+    }
+    let lab = Lab::direct();
+    let mut source = lab.source();
+    let mut stream = lab.stream(1, &json!({"fixed_bytes": 64}), &json!({"pps": 100.0}));
+    stream["destination"] = json!("8.8.8.8");
+    let arm = json!({"port": "p", "send": {"duration_ns": 10_000_000, "streams": [stream]}});
+    for (isolated, refused) in [(false, true), (true, false)] {
+        let guard = json!({"allow": ["172.16.0.0/12"], "isolated": isolated});
+        source.must("open", json!({"port": "p", "iface": "eth-a", "guard": guard}));
+        let said = source.ask("arm", arm.clone());
+        assert_eq!(said["err"]["kind"] == "guard_refused", refused, "{said}");
+        source.must("close", json!({"port": "p"}));
+    }
+    let to = ["--to", "8.8.8.8", "--gateway", "172.16.0.3", "--rate", "100pps", "--frames", "1"];
+    let out = lab.engine(&[], &[&["send", "eth-a"][..], &to].concat()).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(!out.status.success() && said.contains("8.8.8.8") && said.contains("RFC 6815"), "{said}");
+}
+
+#[test]
+fn more_streams_than_a_port_can_account_for_are_refused_in_words() {
+    if !netns_or_skip() {
+        return;
+    }
+    let lab = Lab::direct();
+    let mut sink = lab.sink();
+    sink.open();
+    let all: Vec<u16> = (0..=u16::MAX).collect();
+    let refused = sink.ask("arm", json!({"port": "p", "receive": {"streams": all}}));
+    assert_eq!(refused["err"]["kind"], "bad_plan", "{refused}");
+    assert!(refused["err"]["message"].as_str().unwrap().contains("65536 streams"), "{refused}");
+    let refused = sink.ask("arm", json!({"port": "p", "receive": {"streams": [1, 2, 1]}}));
+    assert!(refused["err"]["message"].as_str().unwrap().contains("duplicate stream 1"), "{refused}");
+    sink.must("arm", json!({"port": "p", "receive": {"streams": [1, 2]}}));
 }
 
 #[test]

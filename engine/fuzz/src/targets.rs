@@ -97,9 +97,9 @@ pub fn ledger(bytes: &[u8]) {
         highest = highest.max(at + 1);
     }
     let settled = ledger.settle(highest);
-    assert!(settled.balances(), "{settled:?}");
-    assert_eq!(settled.received, bytes.len() as u64 / 3);
-    assert!(settled.reordered <= settled.received - settled.duplicated, "{settled:?}");
+    assert!(settled.frames.balances(), "{settled:?}");
+    assert_eq!(settled.frames.received, bytes.len() as u64 / 3);
+    assert!(settled.reordered <= settled.frames.unique(), "{settled:?}");
     assert!(settled.by_three <= settled.reordered, "{settled:?}");
 }
 

@@ -2,14 +2,18 @@
 //!
 //! Reordering is that of RFC 4737: a frame is reordered when its number is smaller than the next one expected
 //! (section 3.3), and its extent is the distance, in arrivals, to the first arrival with a larger number (section 4.2.1).
-//! Duplicates are left out of both. Whether a number arrived before is kept for the last [`WINDOW`] numbers.
+//! Duplicates are left out of both. Whether a number arrived before is remembered for the last [`REMEMBERED`] numbers. An
+//! arrival from further back may be late or a duplicate: it counts as a duplicate, because to count it as new could hide a
+//! loss, and it is `guessed`. The back end `xdp` keeps the same rule (`engine/bpf/ledger.h`).
 
+use crate::settlement::Settlement;
 use std::collections::VecDeque;
 
-/// Numbers for which arrivals are remembered one by one.
-pub const WINDOW: u64 = 1 << 17;
-/// Interruptions of the order that are remembered for the reordering extent.
-const RUNS: usize = 4096;
+/// Numbers below the next one expected for which arrivals are remembered one by one: 131 040. The kernel's window is made of
+/// words for 32 numbers each and may reuse the oldest word early, so this is one word less than the window.
+pub const REMEMBERED: u64 = WINDOW - 32;
+/// Places of the window, a power of two.
+const WINDOW: u64 = 1 << 17;
 
 /// What arrived of one stream.
 #[derive(Debug, Clone)]
@@ -18,8 +22,6 @@ pub struct Ledger {
     seen: Box<[u64]>,
     /// One above the largest number that arrived: `NextExp` of RFC 4737.
     next: u64,
-    /// Numbers that had not arrived when they left the window.
-    missing: u64,
     received: u64,
     duplicated: u64,
     reordered: u64,
@@ -29,7 +31,8 @@ pub struct Ledger {
     /// The last three first arrivals.
     recent: [u64; 3],
     guessed: u64,
-    /// The arrivals with the largest number so far, in runs without interruption.
+    /// The arrivals with the largest number so far, in runs without interruption; those that end before the numbers which are
+    /// remembered are forgotten, since no extent needs them. At most one run for every second number.
     runs: VecDeque<Run>,
 }
 
@@ -44,17 +47,11 @@ struct Run {
     arrivals_before: u64,
 }
 
-/// The end of a trial: `sent` + `duplicated` = `received` + `lost`, or [`balances`](Self::balances) says no.
+/// The end of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settled {
-    /// Frames that the sender says it sent.
-    pub sent: u64,
-    /// Arrivals, duplicates included.
-    pub received: u64,
-    /// Frames that never arrived.
-    pub lost: u64,
-    /// Arrivals of a frame that had arrived before.
-    pub duplicated: u64,
+    /// How many were sent, arrived and were lost.
+    pub frames: Settlement,
     /// Frames that arrived after one with a larger number.
     pub reordered: u64,
     /// The largest reordering extent, in arrivals.
@@ -64,18 +61,8 @@ pub struct Settled {
     /// Frames that are 3-reordered (RFC 4737 section 5): the three arrivals before all have a larger number. A TCP
     /// with the usual threshold would take such a frame for lost.
     pub by_three: u64,
-    /// Arrivals from before the window, of which it is a guess whether they came twice.
+    /// Arrivals from further back than [`REMEMBERED`] numbers; they are among `duplicated`, and nobody knows whether they are.
     pub guessed: u64,
-    /// Whether a number arrived that the sender did not send.
-    pub beyond: bool,
-}
-
-impl Settled {
-    /// Whether the frames are conserved.
-    #[must_use]
-    pub const fn balances(&self) -> bool {
-        !self.beyond && self.sent + self.duplicated == self.received + self.lost
-    }
 }
 
 impl Default for Ledger {
@@ -91,7 +78,6 @@ impl Ledger {
         Self {
             seen: vec![0; (WINDOW / 64) as usize].into_boxed_slice(),
             next: 0,
-            missing: 0,
             received: 0,
             duplicated: 0,
             reordered: 0,
@@ -135,7 +121,9 @@ impl Ledger {
     }
 
     fn new_run(&mut self, sequence: u64, first_arrivals: u64) {
-        if self.runs.len() == RUNS {
+        let remembered_from = sequence.saturating_sub(REMEMBERED);
+        // Of the runs that end at or below a number that may still arrive, only the last one's place matters.
+        while self.runs.front().is_some_and(|run| run.end <= remembered_from) {
             self.runs.pop_front();
         }
         self.runs.push_back(Run { start: sequence, end: sequence + 1, arrivals_before: first_arrivals });
@@ -145,19 +133,10 @@ impl Ledger {
     #[inline]
     fn advance(&mut self, sequence: u64) {
         if sequence - self.next >= WINDOW {
-            // All that was in the window leaves it, and so does the beginning of the jump.
-            let held = self.next.min(WINDOW);
-            let arrived: u64 = self.seen.iter().map(|w| u64::from(w.count_ones())).sum();
-            self.missing += held - arrived + (sequence + 1 - WINDOW - self.next);
             self.seen.fill(0);
         } else {
-            for s in self.next..=sequence {
-                // Number s - WINDOW had this place until now.
-                if s >= WINDOW && !self.bit(s) {
-                    self.missing += 1;
-                }
-                self.set(s, false);
-            }
+            // Number s - WINDOW had the place of s until now.
+            (self.next..sequence).for_each(|s| self.set(s, false));
         }
         self.set(sequence, true);
         self.next = sequence + 1;
@@ -165,16 +144,13 @@ impl Ledger {
 
     /// Whether `sequence`, below `next`, had not arrived before; marks it.
     fn first_of_the_past(&mut self, sequence: u64) -> bool {
-        if self.next - sequence <= WINDOW {
+        if self.next - sequence <= REMEMBERED {
             let first = !self.bit(sequence);
             self.set(sequence, true);
             return first;
         }
         self.guessed += 1;
-        // As long as numbers are missing from before the window, this is taken to be one of them.
-        let first = self.missing > 0;
-        self.missing -= u64::from(first);
-        first
+        false
     }
 
     /// How many first arrivals came before the first one with a number above `sequence`, which is below `next`.
@@ -230,17 +206,14 @@ impl Ledger {
     /// The same where frames that were refused used up numbers as well: all numbers used are below `numbered`.
     #[must_use]
     pub const fn settle_numbered(&self, sent: u64, numbered: u64) -> Settled {
+        let Self { received, duplicated, next, .. } = *self;
         Settled {
-            sent,
-            received: self.received,
-            lost: sent.saturating_sub(self.received - self.duplicated),
-            duplicated: self.duplicated,
+            frames: Settlement { sent, numbered, received, duplicated, next },
             reordered: self.reordered,
             extent_max: self.extent_max,
             extent_sum: self.extent_sum,
             by_three: self.by_three,
             guessed: self.guessed,
-            beyond: self.next > numbered || self.received - self.duplicated > sent,
         }
     }
 }
@@ -263,11 +236,11 @@ mod tests {
     fn numbers_that_refused_frames_used_up_are_no_imbalance_and_numbers_beyond_them_are() {
         let l = ledger(&[0, 2, 5]); // 1, 3 and 4 were refused, 6 was sent and lost
         let settled = l.settle_numbered(4, 7);
-        assert_eq!((settled.received, settled.lost), (3, 1));
-        assert!(settled.balances());
-        assert!(!l.settle(4).balances(), "five was never sent if numbers have no gap");
-        assert!(!l.settle_numbered(4, 5).balances());
-        assert!(!l.settle_numbered(2, 7).balances(), "more arrived than was sent");
+        assert_eq!((settled.frames.received, settled.frames.lost()), (3, 1));
+        assert!(settled.frames.balances());
+        assert!(!l.settle(4).frames.balances(), "five was never sent if numbers have no gap");
+        assert!(!l.settle_numbered(4, 5).frames.balances());
+        assert!(!l.settle_numbered(2, 7).frames.balances(), "more arrived than was sent");
     }
 
     /// RFC 4737 word by word: all arrivals are kept.
@@ -289,17 +262,14 @@ mod tests {
             }
             firsts.push(*s);
         }
+        let (received, duplicated) = (arrivals.len() as u64, (arrivals.len() - seen.len()) as u64);
         Settled {
-            sent,
-            received: arrivals.len() as u64,
-            lost: sent - seen.len() as u64,
-            duplicated: (arrivals.len() - seen.len()) as u64,
+            frames: Settlement { sent, numbered: sent, received, duplicated, next },
             reordered,
             extent_max,
             extent_sum,
             by_three,
             guessed: 0,
-            beyond: false,
         }
     }
 
@@ -313,38 +283,58 @@ mod tests {
     #[test]
     fn a_swap_of_neighbours_has_extent_one() {
         let s = ledger(&[1, 0, 3, 2, 5, 4]).settle(6);
-        assert_eq!((s.reordered, s.extent_max, s.lost, s.balances()), (3, 1, 0, true));
+        assert_eq!((s.reordered, s.extent_max, s.frames.lost(), s.frames.balances()), (3, 1, 0, true));
     }
 
     #[test]
     fn a_lost_tail_is_lost_although_no_later_frame_tells() {
-        assert_eq!(ledger(&[0, 1]).settle(5).lost, 3);
+        assert_eq!(ledger(&[0, 1]).settle(5).frames.lost(), 3);
     }
 
     #[test]
     fn a_number_that_was_never_sent_does_not_balance() {
-        assert!(!ledger(&[0, 1, 7]).settle(7).balances());
+        assert!(!ledger(&[0, 1, 7]).settle(7).frames.balances());
     }
 
     #[test]
-    fn one_arrival_from_before_the_window_is_a_guess_and_still_balances() {
-        let mut l = Ledger::new();
-        for s in 1..=2 * WINDOW {
-            l.arrive(s);
+    fn what_is_further_back_than_the_memory_is_a_guess_and_counts_as_a_duplicate() {
+        for (behind, first, guessed, lost) in
+            [(REMEMBERED - 1, true, 0, 0), (REMEMBERED, false, 1, 1), (REMEMBERED + 32, false, 1, 1)]
+        {
+            let mut l = Ledger::new();
+            (1..=behind).for_each(|s| assert!(l.arrive(s)));
+            assert_eq!(l.arrive(0), first, "{behind} numbers behind the largest");
+            let s = l.settle(behind + 1);
+            assert_eq!((s.guessed, s.frames.duplicated, s.frames.lost()), (guessed, guessed, lost), "{behind}");
+            assert!(s.frames.balances());
         }
-        assert!(l.arrive(0), "0 is the only one missing");
-        assert!(!l.arrive(0), "nothing is missing now");
-        let s = l.settle(2 * WINDOW + 1);
-        assert_eq!((s.guessed, s.lost, s.duplicated, s.balances()), (2, 0, 1, true));
     }
 
     #[test]
-    fn a_jump_over_the_whole_window_counts_what_it_skips() {
+    fn after_a_jump_the_ledger_remembers_exactly_the_last_numbers() {
         let mut l = ledger(&[0, 1, 5 * WINDOW]);
-        assert!(l.arrive(2), "skipped, so missing");
+        assert!(!l.arrive(2), "far behind: nobody knows");
+        assert!(l.arrive(5 * WINDOW + 1 - REMEMBERED), "the furthest that is remembered");
         let s = l.settle(5 * WINDOW + 1);
-        assert_eq!((s.lost, s.reordered, s.balances()), (5 * WINDOW + 1 - 4, 1, true));
-        assert_eq!(l.missing, 5 * WINDOW + 1 - WINDOW - 3);
+        assert_eq!((s.guessed, s.reordered, s.frames.balances()), (1, 1, true));
+        assert_eq!(s.frames.lost(), 5 * WINDOW + 1 - 4);
+    }
+
+    #[test]
+    fn the_extent_is_right_however_many_gaps_opened_since() {
+        // Every second number is missing, 20 000 times; then number 1 arrives. RFC 4737 section 4.2.1: the first arrival
+        // with a larger number was the second one, and 20 000 had arrived before this one, so the extent is 19 999.
+        let mut l = Ledger::new();
+        (0..20_000).for_each(|i| assert!(l.arrive(2 * i)));
+        assert!(l.arrive(1));
+        assert_eq!(l.settle(40_000).extent_max, 19_999);
+    }
+
+    #[test]
+    fn gaps_for_ever_take_no_more_memory_than_the_numbers_that_are_remembered() {
+        let mut l = Ledger::new();
+        (0..300_000).for_each(|i| assert!(l.arrive(2 * i)));
+        assert!(l.runs.len() as u64 <= REMEMBERED / 2 + 1, "{}", l.runs.len());
     }
 
     fn arrivals() -> impl Strategy<Value = (u64, Vec<u64>)> {
@@ -376,7 +366,7 @@ mod tests {
         #[test]
         fn the_ledger_counts_as_the_naive_model_does((sent, arrivals) in arrivals()) {
             let settled = ledger(&arrivals).settle(sent);
-            prop_assert!(settled.balances());
+            prop_assert!(settled.frames.balances());
             prop_assert_eq!(settled, naive(&arrivals, sent));
         }
 
@@ -388,7 +378,7 @@ mod tests {
             for a in &arrivals {
                 l.arrive(a.index(usize::try_from(sent).unwrap()) as u64);
             }
-            prop_assert!(l.settle(sent).balances());
+            prop_assert!(l.settle(sent).frames.balances());
         }
 
         #[test]

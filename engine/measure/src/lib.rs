@@ -1,6 +1,7 @@
 //! What became of the frames: who arrived, how often, in which order, and how late. Never sees a socket or a clock.
 //!
 //! - [`ledger`]: the sequence numbers of one stream
+//! - [`settlement`]: what was lost, and whether the frames are conserved
 //! - [`latency`]: their one-way latency
 //! - [`ipdv`]: how it changes from a frame to the next
 //! - [`histogram`]: a log-linear histogram
@@ -14,6 +15,7 @@ pub mod in_order;
 pub mod ipdv;
 pub mod latency;
 pub mod ledger;
+pub mod settlement;
 
 pub use account::{Account, Arrival, StreamAccount};
 pub use histogram::Histogram;
@@ -21,3 +23,4 @@ pub use in_order::InOrder;
 pub use ipdv::Ipdv;
 pub use latency::Latency;
 pub use ledger::{Ledger, Settled};
+pub use settlement::Settlement;

@@ -1,12 +1,16 @@
 //! Facts of an interface, and the check that it is not part of a network in use (RFC 6815).
 
 use crate::error::PortError;
+use crate::routes::{WideRoute, wide_route};
 use crate::sys;
 use std::ffi::{CStr, CString};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::str::FromStr;
+
+/// The routing table that is used unless rules say otherwise (`RT_TABLE_MAIN`).
+const MAIN_TABLE: u32 = 254;
 
 /// A network interface of this namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,8 +29,20 @@ pub struct Interface {
     pub carrier: bool,
     /// Its addresses.
     pub addresses: Vec<Network>,
-    /// Whether a default route, IPv4 or IPv6, leads out of it, or nobody knows because there is no `/proc`.
-    pub default_route: bool,
+    /// Which route leads out of it to more than a testbed.
+    pub leads_out: LeadsOut,
+}
+
+/// Whether a route leads out of an interface to more than a testbed: a default route of IPv4 or IPv6, or a part of one, in any
+/// routing table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeadsOut {
+    /// None does.
+    No,
+    /// This one does.
+    By(WideRoute),
+    /// The kernel does not say. The guard must not let everything pass then.
+    Unknown,
 }
 
 /// An address with the length of its network's prefix.
@@ -84,10 +100,12 @@ impl Network {
 /// Why test traffic must not leave an interface (RFC 6815).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InUse {
-    /// It carries the default route.
-    DefaultRoute {
+    /// A route to the Internet, or to a large part of it, leads out of it.
+    LeadsOut {
         /// The interface.
         iface: String,
+        /// The route, or that nobody knows.
+        by: LeadsOut,
     },
     /// It has an address outside of the testbed's networks.
     ForeignAddress {
@@ -101,8 +119,18 @@ pub enum InUse {
 impl fmt::Display for InUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::DefaultRoute { iface } => {
-                write!(f, "{iface} carries the default route: test traffic must stay off networks in use (RFC 6815)")
+            Self::LeadsOut { iface, by } => {
+                match by {
+                    LeadsOut::By(route) if route.to.prefix == 0 => write!(f, "{iface} carries the default route"),
+                    LeadsOut::By(route) => write!(f, "{iface} carries a route to {}", route.to),
+                    _ => write!(f, "the kernel does not say which routes lead out of {iface}"),
+                }?;
+                if let LeadsOut::By(WideRoute { table, .. }) = by
+                    && *table != MAIN_TABLE
+                {
+                    write!(f, " of routing table {table}")?;
+                }
+                write!(f, ": test traffic must stay off networks in use (RFC 6815)")
             }
             Self::ForeignAddress { iface, address } => write!(
                 f,
@@ -120,7 +148,7 @@ impl InUse {
     #[must_use]
     pub fn remedy(&self) -> String {
         let other = match self {
-            Self::DefaultRoute { .. } => "name another interface",
+            Self::LeadsOut { .. } => "name another interface",
             Self::ForeignAddress { .. } => "allow the address's network in the testbed",
         };
         format!("{other}, or set `isolated: true` for this link if nothing else is on it")
@@ -164,14 +192,18 @@ impl Interface {
             up: i32::from(flags) & libc::IFF_UP != 0,
             carrier: link(&fd, &c_name).unwrap_or(i32::from(flags) & libc::IFF_RUNNING != 0),
             addresses: addresses(name),
-            default_route: has_default_route(name),
+            leads_out: match wide_route(index, name) {
+                Ok(None) => LeadsOut::No,
+                Ok(Some(route)) => LeadsOut::By(route),
+                Err(_) => LeadsOut::Unknown,
+            },
         })
     }
 
     /// Says why test traffic must not leave here, if so. Link-local addresses are always allowed.
     pub fn not_in_use(&self, allow: &[Network]) -> Result<(), InUse> {
-        if self.default_route {
-            return Err(InUse::DefaultRoute { iface: self.name.clone() });
+        if self.leads_out != LeadsOut::No {
+            return Err(InUse::LeadsOut { iface: self.name.clone(), by: self.leads_out.clone() });
         }
         match self.addresses.iter().find(|a| !link_local(a.address) && !allow.iter().any(|n| n.contains(a.address))) {
             Some(address) => Err(InUse::ForeignAddress { iface: self.name.clone(), address: *address }),
@@ -257,35 +289,11 @@ unsafe fn ip(address: *const libc::sockaddr) -> Option<IpAddr> {
     }
 }
 
-fn has_default_route(name: &str) -> bool {
-    // Not to know counts as yes: without /proc, the guard must not let everything pass. A kernel without IPv6 has no
-    // table for it.
-    let Ok(v4) = std::fs::read_to_string("/proc/net/route") else { return true };
-    let v6 = std::fs::read_to_string("/proc/net/ipv6_route").unwrap_or_default();
-    default_in_v4(&v4, name) || default_in_v6(&v6, name)
-}
-
-/// Whether `/proc/net/route` has a route to 0.0.0.0/0 through `name`.
-fn default_in_v4(table: &str, name: &str) -> bool {
-    table.lines().skip(1).any(|line| {
-        let field: Vec<_> = line.split_ascii_whitespace().collect();
-        field.len() > 7 && field[0] == name && field[1] == "00000000" && field[7] == "00000000"
-    })
-}
-
-/// Whether `/proc/net/ipv6_route` has a route to `::/0` through `name`.
-fn default_in_v6(table: &str, name: &str) -> bool {
-    table.lines().any(|line| {
-        let field: Vec<_> = line.split_ascii_whitespace().collect();
-        field.len() > 9 && field[9] == name && field[1] == "00" && field[0].bytes().all(|b| b == b'0')
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn interface(addresses: &[&str], default_route: bool) -> Interface {
+    fn interface(addresses: &[&str], leads_out: LeadsOut) -> Interface {
         Interface {
             name: "eth-a".into(),
             index: 2,
@@ -294,24 +302,30 @@ mod tests {
             up: true,
             carrier: true,
             addresses: addresses.iter().map(|a| a.parse().unwrap()).collect(),
-            default_route,
+            leads_out,
         }
     }
 
     #[test]
     fn a_port_with_the_default_route_is_in_use_whatever_is_allowed() {
         let all = ["0.0.0.0/0".parse().unwrap()];
-        assert_eq!(
-            interface(&["10.0.0.1/24"], true).not_in_use(&all),
-            Err(InUse::DefaultRoute { iface: "eth-a".into() })
-        );
+        let route = |to: &str, table| LeadsOut::By(WideRoute { to: to.parse().unwrap(), table });
+        for (by, words) in [
+            (route("0.0.0.0/0", 254), "eth-a carries the default route: test"),
+            (route("128.0.0.0/1", 254), "eth-a carries a route to 128.0.0.0/1: test"),
+            (route("::/0", 100), "eth-a carries the default route of routing table 100: test"),
+            (LeadsOut::Unknown, "the kernel does not say which routes lead out of eth-a: test"),
+        ] {
+            let refused = interface(&["10.0.0.1/24"], by).not_in_use(&all).unwrap_err();
+            assert!(refused.to_string().starts_with(words), "{refused}");
+        }
     }
 
     #[test]
     fn an_address_outside_the_testbed_is_named() {
         let allow = ["172.16.0.0/24".parse().unwrap()];
-        assert_eq!(interface(&["172.16.0.2/24", "fe80::1/64"], false).not_in_use(&allow), Ok(()));
-        let err = interface(&["172.16.0.2/24", "192.0.2.7/24"], false).not_in_use(&allow).unwrap_err();
+        assert_eq!(interface(&["172.16.0.2/24", "fe80::1/64"], LeadsOut::No).not_in_use(&allow), Ok(()));
+        let err = interface(&["172.16.0.2/24", "192.0.2.7/24"], LeadsOut::No).not_in_use(&allow).unwrap_err();
         assert!(err.to_string().contains("192.0.2.7/24") && err.remedy().contains("isolated"), "{err}");
     }
 
@@ -324,21 +338,6 @@ mod tests {
         for bad in ["", "10.0.0.0", "10.0.0.0/33", "::/129", "x/8", "10.0.0.0/-1"] {
             assert!(bad.parse::<Network>().is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn default_routes_are_found_in_the_kernels_tables() {
-        // Header and rows as in Documentation/filesystems/proc of the kernel: destination and mask in hex.
-        let v4 = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n\
-                  eth0\t00000000\t010011AC\t0003\t0\t0\t0\t00000000\t0\t0\t0\n\
-                  eth1\t000011AC\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n";
-        assert!(default_in_v4(v4, "eth0") && !default_in_v4(v4, "eth1"));
-        let zero = "0".repeat(32);
-        let v6 = format!(
-            "{zero} 00 {zero} 00 fe800000000000000000000000000001 00000400 00000001 00000000 00000003 eth0\n\
-                          20010db8000000000000000000000000 40 {zero} 00 {zero} 00000100 00000001 00000000 00000001 eth1\n"
-        );
-        assert!(default_in_v6(&v6, "eth0") && !default_in_v6(&v6, "eth1"));
     }
 
     #[test]

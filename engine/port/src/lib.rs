@@ -26,6 +26,7 @@ pub mod neighbour;
 pub mod pcap;
 pub mod plan;
 pub mod port;
+pub mod routes;
 pub mod signal;
 pub mod speed;
 mod stall;
@@ -37,5 +38,5 @@ pub use error::PortError;
 pub use plan::{Counter, Field, FlowSet, Pace, PlanStream, SendPlan, Template};
 pub use port::{
     Arrived, BurstReceiver, BurstSender, Counted, CountedStream, CountingReceiver, Gaps, Handed, PlanControl,
-    PlanSender, Receiver, Sender, StreamTotals, Variation, Watch,
+    PlanSender, Receiver, Sender, StreamTotals, Unsent, Variation, Watch,
 };

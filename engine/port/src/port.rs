@@ -36,6 +36,15 @@ pub struct Handed {
     pub refused: usize,
 }
 
+/// A frame that was handed over and did not leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unsent {
+    /// How many frames were handed over after it.
+    pub ago: u64,
+    /// Its length without FCS.
+    pub length: u32,
+}
+
 /// Sends bursts of frames.
 pub trait BurstSender: Send {
     /// The most frames that one call takes.
@@ -45,9 +54,15 @@ pub trait BurstSender: Send {
     /// none, nothing is sent.
     fn send(&mut self, want: usize, fill: &mut dyn Fill) -> Result<Handed, PortError>;
 
-    /// Waits, for a moment at most, until what was handed over has left.
+    /// Waits until what was handed over has left, as long as it still moves and no longer than a second.
     fn flush(&mut self) -> Result<(), PortError> {
         Ok(())
+    }
+
+    /// Gives `each`, once and oldest first, the frames that calls had counted as `sent` and that did not leave after all: the
+    /// driver threw them away, or [`flush`](Self::flush) gave them up. Their numbers are used up.
+    fn take_unsent(&mut self, each: &mut dyn FnMut(Unsent)) {
+        let _ = each;
     }
 }
 
@@ -125,6 +140,8 @@ pub struct StreamTotals {
     /// Of these, frames that could have been sent and were not taken: the device's queue was full, or, where two devices share a
     /// memory (veth), the peer's ring. Below `asked` only by these, and the sender was fast enough.
     pub refused_by_peer: u64,
+    /// Nobody knows which frames the device did not take: they are among `sent`, and `refused_by_peer` is 0.
+    pub refusals_unknown: bool,
     /// Numbers used up: by the frames that left, and by those that were refused after they had got one.
     pub numbered: u64,
     /// Bytes that left, with FCS.
@@ -184,8 +201,8 @@ pub struct Counted {
     pub foreign: u64,
     /// Probes from before the trial.
     pub stale: u64,
-    /// Frames that were dropped for want of room before they could be counted.
-    pub dropped: u64,
+    /// Frames that were dropped for want of room before they could be counted; `None`: nobody knows.
+    pub dropped: Option<u64>,
 }
 
 /// Inter-packet delay variation (RFC 5481 section 4.1), as absolute values.
@@ -210,7 +227,7 @@ pub struct CountedStream {
     pub duplicated: u64,
     /// Arrivals after a frame with a higher number (RFC 4737 section 3).
     pub reordered: u64,
-    /// The largest reordering extent (RFC 4737 section 4.2.1).
+    /// The largest reordering extent (RFC 4737 section 4.2.1) that is known.
     pub reorder_extent_max: u64,
     /// The sum of all extents that are known.
     pub reorder_extent_sum: u64,
@@ -222,7 +239,7 @@ pub struct CountedStream {
     pub ipdv: Variation,
     /// One above the highest number that arrived.
     pub next: u64,
-    /// Arrivals so late that it was guessed whether they were duplicates.
+    /// Arrivals so late that nobody knows whether they were duplicates; they are among `duplicated`.
     pub guessed: u64,
     /// Frames with a wrong checksum; not among `received`.
     pub corrupted: u64,

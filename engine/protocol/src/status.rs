@@ -43,7 +43,8 @@ pub struct StreamSendingSoFar {
     /// Below this are all sequence numbers that were used; the frames of `numbered` - `sent` of them were refused.
     pub numbered: u64,
     /// See [`crate::totals::SentStream::refused_by_peer`].
-    pub refused_by_peer: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_by_peer: Option<u64>,
 }
 
 /// What was received so far.

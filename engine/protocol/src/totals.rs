@@ -52,8 +52,9 @@ pub struct SentStream {
     pub refused: u64,
     /// Of these, frames that the generator could have sent and that were not taken: a veth's peer had no room in its ring, a
     /// card none in its queue, because what comes behind it is slower. The rest of `refused` was not made in time.
-    #[serde(default)]
-    pub refused_by_peer: u64,
+    /// Absent: the kernel does not report what a driver refused; such frames are among `sent`, and will seem lost on the way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_by_peer: Option<u64>,
     /// Bytes sent, with FCS. Where a driver refused frames of a mix, nobody knows which: theirs are taken off at the mean.
     pub sent_bytes: u64,
     /// Send time of the first frame; absent when none was sent.
@@ -112,8 +113,9 @@ pub struct Received {
     /// Probes sent before this trial began.
     pub stale: u64,
     /// Frames that reached the host and were dropped there for want of room, before they could be counted. They are
-    /// among `lost`, but it was not the DUT that lost them.
-    pub kernel_dropped: u64,
+    /// among `lost`, but it was not the DUT that lost them. Absent: nobody knows; then any loss may be the receiver's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_dropped: Option<u64>,
     /// Present when the port failed during the trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub err: Option<Fault>,
@@ -137,12 +139,16 @@ pub struct ReceivedStream {
     pub duplicated: u64,
     /// Arrivals after a frame with a higher number (RFC 4737 section 3: Type-P-Reordered).
     pub reordered: u64,
-    /// The largest reordering extent (RFC 4737 section 4.2.1): frames between the first later one and this one.
+    /// The largest reordering extent (RFC 4737 section 4.2.1) that is known: frames between the first later one and this one.
     pub reorder_extent_max: u64,
     /// Reordered frames in all first arrivals (RFC 4737 section 4.1), from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reordered_ratio: Option<f64>,
-    /// Mean reordering extent of the reordered frames; absent where there are none, or the back end does not keep it.
+    /// Reordered frames whose extent is not known, because more gaps opened since theirs than the back end remembers (`xdp`: 64).
+    /// The extents of the others are exact; above 0, the largest of all may be larger than `reorder_extent_max`.
+    #[serde(default)]
+    pub reorder_extents_unknown: u64,
+    /// Mean of the reordering extents that are known; absent where there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reorder_extent_mean: Option<f64>,
     /// Frames that are 3-reordered (RFC 4737 section 5): TCP would take them for lost. Absent where the back end does
@@ -156,11 +162,13 @@ pub struct ReceivedStream {
     /// One above the highest number that arrived; absent where the back end does not keep it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_sequence: Option<u64>,
-    /// Arrivals so late that the ledger had to guess whether they came twice; 0 means every count is exact.
+    /// Arrivals more than 131,040 numbers behind the highest: nobody knows whether they came twice. They count as duplicates, so
+    /// that no loss is hidden; 0 means every count is exact.
     pub guessed: u64,
     /// Frames of this stream whose checksum is wrong; they are not among `received`.
     pub corrupted: u64,
-    /// Whether the frames are conserved.
+    /// Whether the frames are conserved, and nothing arrived that was not sent: no number at or above `numbered`, and no more
+    /// different frames than `sent`.
     pub balances: bool,
     /// Arrival of the first frame; absent when none came.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -28,6 +28,7 @@ def doubts_of(offer: Offer, flow: Flow) -> list[Doubt]:
         numbers = (
             f"asked {flow.asked_frames} = sent {flow.sent_frames} + refused {flow.refused_frames}? "
             f"sent {flow.sent_frames} + duplicated {flow.duplicated_frames} = received {flow.received_frames} + lost {flow.lost_frames}?"
+            f"{' frames arrived that were not sent' if flow.arrived_beyond_sent else ''}"
         )
         doubts.append(Doubt(DoubtKind.LEDGER_OPEN, numbers, flow.link))
     if offer.rate is not None and flow.sent_seconds > 0:

@@ -20,7 +20,7 @@ def flow_of(link: str, sent: Mapping[str, Any], received: Mapping[str, Any], por
         asked_frames=int(sent["asked"]),
         sent_frames=frames,
         refused_frames=int(sent["refused"]),
-        refused_by_peer_frames=int(sent["refused_by_peer"]),
+        refused_by_peer_frames=_known(sent.get("refused_by_peer")),
         received_frames=int(received["received"]),
         lost_frames=int(received["lost"]),
         duplicated_frames=int(received["duplicated"]),
@@ -35,16 +35,23 @@ def flow_of(link: str, sent: Mapping[str, Any], received: Mapping[str, Any], por
         stale_frames=int(port["stale"]),
         corrupted_frames=int(received["corrupted"]),
         reorder_extent_max=int(received["reorder_extent_max"]),
+        arrived_beyond_sent=not received["balances"],
         sources=tuple(dict.fromkeys(str(source["address"]) for source in received["sources"])),
     )
 
 
-def doubts_of(link: str, received: Mapping[str, Any], port: Mapping[str, Any]) -> Iterator[Doubt]:
+def doubts_of(link: str, sent: Mapping[str, Any], received: Mapping[str, Any], port: Mapping[str, Any]) -> Iterator[Doubt]:
     """What only the engine can know; what every ledger shows is left to methods.ledger."""
-    if dropped := int(port["kernel_dropped"]):
-        yield Doubt(DoubtKind.RX_DROPPED, f"{dropped} frames", link)
+    if sent.get("refused_by_peer") is None:
+        yield Doubt(DoubtKind.REFUSALS_UNKNOWN, about=link)
+    if (dropped := port.get("kernel_dropped")) is None:
+        yield Doubt(DoubtKind.RX_DROPS_UNKNOWN, about=link)
+    elif int(dropped):
+        yield Doubt(DoubtKind.RX_DROPPED, f"{int(dropped)} frames", link)
     if guessed := int(received["guessed"]):
         yield Doubt(DoubtKind.LEDGER_GUESSED, f"{guessed} frames", link)
+    if unknown := int(received.get("reorder_extents_unknown", 0)):
+        yield Doubt(DoubtKind.REORDERING_PARTLY_KNOWN, f"{unknown} of {int(received['reordered'])} reordered frames", link)
     if corrupted := int(received["corrupted"]):
         yield Doubt(DoubtKind.CORRUPTED_FRAMES, f"{corrupted} frames", link)
     if negative := int((received.get("latency") or {}).get("negative", 0)):
@@ -62,7 +69,9 @@ def of_stream(reply: Mapping[str, Any], stream: int) -> Mapping[str, Any]:
 def sent_so_far(sending: Mapping[str, Any], stream: int, *, since_s: float, until_s: float) -> SentSoFar:
     """A `status` reply's `sending`, for which was asked and which came at these instants. Raises KeyError, TypeError, ValueError."""
     part, since_s = of_stream(sending, stream), since_s - int(sending["age_ns"]) / _NS
-    return SentSoFar(since_s, until_s, int(sending["monotonic_ns"]), int(part["sent"]), int(part["numbered"]), int(part["refused_by_peer"]))
+    return SentSoFar(
+        since_s, until_s, int(sending["monotonic_ns"]), int(part["sent"]), int(part["numbered"]), _known(part.get("refused_by_peer"))
+    )
 
 
 def arrived_so_far(receiving: Mapping[str, Any], stream: int, *, since_s: float, until_s: float) -> ArrivedSoFar:
@@ -78,6 +87,11 @@ def arrived_so_far(receiving: Mapping[str, Any], stream: int, *, since_s: float,
         latency_count=int(part["latency_count"]),
         latency_sum_ns=int(part["latency_sum_ns"]),
     )
+
+
+def _known(count: int | None) -> int:
+    """A count that may be unknown, where it is subtracted from: then nothing is. The doubt says that it is unknown."""
+    return 0 if count is None else int(count)
 
 
 def _latency(latency: Mapping[str, Any] | None) -> Latency | None:

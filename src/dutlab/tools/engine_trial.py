@@ -187,7 +187,7 @@ class Part:
             return Heard(
                 way,
                 flow_of(way.name, of_sender, of_receiver, received),
-                tuple(doubts_of(way.name, of_receiver, received)),
+                tuple(doubts_of(way.name, of_sender, of_receiver, received)),
                 float(of_sender["seconds"]) if sent["ended"] == "stopped" else None,
                 None if (first := of_sender.get("first_monotonic_ns")) is None else int(first),
             )

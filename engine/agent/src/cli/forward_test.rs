@@ -46,8 +46,8 @@ struct Ledger {
     received: u64,
     duplicated: u64,
     lost: u64,
-    /// Of the lost: reached this host, and had no room there.
-    lost_here: u64,
+    /// Of the lost: reached this host, and had no room there; `None`: nobody knows.
+    lost_here: Option<u64>,
     balances: bool,
 }
 
@@ -150,7 +150,11 @@ fn receive_plan(plan: &SendPlan, sink: &Opened) -> ReceivePlan {
 fn in_words(r: &Report) -> String {
     let streams: Vec<_> = r.received.streams.iter().collect();
     let l = &r.ledger;
-    let here = if l.lost_here > 0 { format!(", {} of them here for want of room", l.lost_here) } else { String::new() };
+    let here = match l.lost_here {
+        Some(0) => String::new(),
+        Some(n) => format!(", {n} of them here for want of room"),
+        None => ", how many of them here nobody knows".into(),
+    };
     format!(
         "{} → {} by {} → {}, {}/{}\n{}\n{}\n{}\n{} asked = {} sent + {} refused; {} sent + {} duplicated = {} received + {} lost{here}\nloss {:.4} %\n{}",
         r.source.iface,

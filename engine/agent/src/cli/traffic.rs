@@ -4,6 +4,7 @@ use super::args::{self, Given, Traffic};
 use super::exit::Refused;
 use super::quantity::same_family;
 use super::rate::Asked;
+use crate::guard::TESTBEDS;
 use dutlab_port::iface::{Interface, Network};
 use dutlab_port::neighbour;
 use dutlab_protocol::plan::{Flows, RawFrame, RawStream, Replay, SendPlan, Stream, Vlan};
@@ -17,27 +18,10 @@ use std::time::Duration;
 const RESOLVE: Duration = Duration::from_secs(1);
 /// Sending ends after this when nothing else is said.
 const USUAL_NS: u64 = 10_000_000_000;
-/// What nobody routes on the Internet: RFC 1918, RFC 6598, benchmarking (RFC 2544, 5180), documentation (RFC 5737,
-/// 3849), unique local (RFC 4193).
-const TESTBEDS: [&str; 10] = [
-    "10.0.0.0/8",
-    "172.16.0.0/12",
-    "192.168.0.0/16",
-    "100.64.0.0/10",
-    "198.18.0.0/15",
-    "192.0.2.0/24",
-    "198.51.100.0/24",
-    "203.0.113.0/24",
-    "2001:db8::/32",
-    "fc00::/7",
-];
-/// RFC 5180 section 8 (with its erratum): `2001:2::/48` is for benchmarking.
-const BENCHMARKING_V6: &str = "2001:2::/48";
-
 /// The request that opens a port.
 pub fn open(name: &str, iface: &str, port: &args::Port, backend: args::BackendName, cpus: &[u32]) -> Open {
     let allow = if port.allow.is_empty() {
-        TESTBEDS.iter().chain([&BENCHMARKING_V6]).map(ToString::to_string).collect()
+        TESTBEDS.iter().map(ToString::to_string).collect()
     } else {
         port.allow.iter().map(ToString::to_string).collect()
     };

@@ -77,6 +77,13 @@ pub fn of_sender(sent: &Sent, at_maximum: bool) -> Vec<Doubt> {
             format!("the generator did not reach its rate: {refused} of {asked} frames were due and not sent; lower --rate, or try another --backend or --cpu"),
         ));
     }
+    if sent.streams.iter().any(|s| s.refused_by_peer.is_none()) {
+        doubts.push(doubt(
+            "refusals_unknown",
+            "this kernel does not report which frames a port refused: such frames count as sent, and seem lost on the way"
+                .into(),
+        ));
+    }
     if let (Ended::Failed, Some(err)) = (sent.ended, &sent.err) {
         doubts.push(doubt("port_failed", err.message.clone()));
     }
@@ -87,18 +94,33 @@ pub fn of_sender(sent: &Sent, at_maximum: bool) -> Vec<Doubt> {
 pub fn of_receiver(received: &Received, one_clock: bool) -> Vec<Doubt> {
     let mut doubts = Vec::new();
     let sum = |of: fn(&dutlab_protocol::totals::ReceivedStream) -> u64| received.streams.iter().map(of).sum::<u64>();
-    if received.kernel_dropped > 0 {
-        let text = format!(
-            "{} frames reached this host and were dropped for want of room: it was not the DUT that lost them",
-            received.kernel_dropped
-        );
-        doubts.push(doubt("receiver_dropped", text));
+    match received.kernel_dropped {
+        Some(0) => {}
+        Some(n) => doubts.push(doubt(
+            "receiver_dropped",
+            format!(
+                "{n} frames reached this host and were dropped for want of room: it was not the DUT that lost them"
+            ),
+        )),
+        None => doubts.push(doubt(
+            "receiver_drops_unknown",
+            "the receiver cannot tell how many frames it dropped for want of room: any loss may be its own".into(),
+        )),
     }
     let guessed = sum(|s| s.guessed);
     if guessed > 0 {
         doubts.push(doubt(
             "ledger_guessed",
-            format!("{guessed} frames came so late that it was guessed whether they came twice"),
+            format!(
+                "{guessed} frames came so late that nobody knows whether they came twice; they count as duplicates"
+            ),
+        ));
+    }
+    let unknown = sum(|s| s.reorder_extents_unknown);
+    if unknown > 0 {
+        doubts.push(doubt(
+            "reordering_partly_known",
+            format!("the reordering extent of {unknown} frames is not known; the greatest may be larger than shown"),
         ));
     }
     let corrupted = sum(|s| s.corrupted);

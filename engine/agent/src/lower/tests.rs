@@ -19,7 +19,7 @@ fn iface() -> Interface {
         up: true,
         carrier: true,
         addresses: Vec::new(),
-        default_route: false,
+        leads_out: dutlab_port::iface::LeadsOut::No,
     }
 }
 

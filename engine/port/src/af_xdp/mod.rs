@@ -81,11 +81,13 @@ pub fn open(iface: &Interface, senders: usize) -> Result<Opened, PortError> {
         let umem = Umem::map(&iface.name, chunk, RECEIVE_FRAMES + sends)?;
         sockets.push(Socket::open(iface, queue, Arc::new(umem), sends)?);
     }
-    let zero_copy = sockets.iter().all(|s| s.zero_copy);
-    notes.push(if zero_copy {
-        "AF_XDP without a copy: the driver reads and writes our memory".into()
-    } else {
-        "AF_XDP with a copy of each frame: this driver cannot do without".into()
+    let copies = (0..).zip(&sockets).find_map(|(queue, s): (u32, _)| Some((queue, s.copies_because.as_ref()?)));
+    let zero_copy = copies.is_none();
+    notes.push(match copies {
+        None => "AF_XDP without a copy: the driver reads and writes our memory".into(),
+        Some((queue, why)) => {
+            format!("AF_XDP with a copy of each frame: zero-copy on queue {queue} was refused (bind: {why})")
+        }
     });
     let mut senders = Vec::new();
     let mut queues = Vec::new();

@@ -98,6 +98,16 @@ impl<T: Entry> Producer<T> {
         self.next.wrapping_sub(self.ring.consumer().load(Ordering::Acquire))
     }
 
+    /// Entries that the kernel has read and said so, counted on for ever.
+    pub fn consumed(&self) -> u32 {
+        self.ring.consumer().load(Ordering::Acquire)
+    }
+
+    /// Entries that were put in, counted likewise.
+    pub const fn put_so_far(&self) -> u32 {
+        self.next
+    }
+
     /// Entries that can be put in.
     pub fn room(&self) -> u32 {
         self.ring.size - self.waiting().min(self.ring.size)

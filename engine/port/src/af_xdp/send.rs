@@ -6,7 +6,7 @@ use crate::batch::{Batch, Fill, Slot};
 use crate::clock;
 use crate::error::PortError;
 use crate::iface::Interface;
-use crate::port::{BurstSender, Handed};
+use crate::port::{BurstSender, Handed, Unsent};
 use crate::stall::Stall;
 use dutlab_units::Nanos;
 use std::io;
@@ -16,8 +16,9 @@ use std::os::fd::AsRawFd;
 const BURST: usize = 64;
 /// Calls without any progress after which the rest is left for the next burst.
 const TRIES: u32 = 16;
-/// How long the last frames are waited for.
-const FLUSH: Nanos = Nanos(50_000_000);
+/// How long the last frames are waited for at most, and how long while none of them moves.
+const FLUSH: Nanos = Nanos(1_000_000_000);
+const FLUSH_STILL: Nanos = Nanos(50_000_000);
 
 /// The sending half of an `AF_XDP` port.
 pub struct Tx {
@@ -30,6 +31,14 @@ pub struct Tx {
     free: Vec<u32>,
     /// Bytes of the memory that lie in front of our buffers.
     before: usize,
+    /// Entries of the ring that the kernel has taken, by what its calls said: it shows its own count only when a frame left.
+    taken: u32,
+    /// Entries up to here were given up by `flush`; what becomes of them belongs to no trial.
+    given_up: u32,
+    /// The length of the frame in each entry of the ring.
+    lengths: Box<[u32]>,
+    /// Frames that were thrown away, as entry and length.
+    unsent: Vec<(u32, u32)>,
 }
 
 impl Tx {
@@ -41,6 +50,10 @@ impl Tx {
             slots: Slot::every(chunk, frames),
             free: (0..frames).collect(),
             before: chunk as usize * RECEIVE_FRAMES as usize,
+            taken: half.tx.put_so_far(),
+            given_up: half.tx.put_so_far(),
+            unsent: Vec::new(),
+            lengths: vec![0; frames as usize].into_boxed_slice(),
             half,
         }
     }
@@ -59,32 +72,75 @@ impl Tx {
         self.half.completion.release();
     }
 
+    /// Frames that the kernel has not taken yet.
+    fn waiting(&self) -> u32 {
+        self.half.tx.put_so_far().wrapping_sub(self.taken)
+    }
+
     /// Has the kernel take what waits. With a copy it works only while it is called, on a few frames at a time.
     fn wake(&mut self) -> Result<(), PortError> {
-        let (mut left, mut tries) = (self.half.tx.waiting(), 0);
-        while left > 0 && tries < TRIES && (!self.half.zero_copy || self.half.tx.needs_wakeup()) {
+        self.see_taken();
+        let mut tries = 0;
+        while self.waiting() > 0 && tries < TRIES && (!self.half.zero_copy || self.half.tx.needs_wakeup()) {
+            let before = self.taken;
             // SAFETY: no data and no address: the call only wakes the kernel up.
             let status = unsafe {
                 libc::sendto(self.half.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0)
             };
-            if status < 0 {
-                let error = io::Error::last_os_error();
+            let error = (status < 0).then(io::Error::last_os_error);
+            self.see_taken();
+            let mut left = self.taken.wrapping_sub(before);
+            if let Some(error) = error {
                 match error.raw_os_error() {
                     // More to do than one call does, or no room for a moment.
                     Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => {}
-                    // The driver threw a frame away: for want of a carrier, or the frame is missed where it should arrive.
-                    Some(libc::EBUSY) => self.stall.carrier(&self.iface, "sendto", error)?,
+                    Some(libc::EBUSY) => {
+                        if !self.half.zero_copy {
+                            left = self.note_thrown_away(left);
+                        }
+                        if left == 0 {
+                            self.stall.refused(&self.iface, "sendto", error)?;
+                        }
+                    }
                     _ => return Err(PortError::from_call("sendto", &self.iface, error)),
                 }
+            }
+            if left > 0 {
+                self.stall.moved();
             }
             if self.half.zero_copy {
                 break;
             }
-            let now_left = self.half.tx.waiting();
-            tries = if now_left < left { 0 } else { tries + 1 };
-            left = now_left;
+            tries = if self.taken == before { tries + 1 } else { 0 };
         }
         Ok(())
+    }
+
+    /// Takes over the kernel's own count of what it has taken, where that is ahead.
+    fn see_taken(&mut self) {
+        let shown = self.half.tx.consumed();
+        // Both are at most a ring's size behind what was put in.
+        if shown.wrapping_sub(self.taken) <= self.waiting() {
+            self.taken = shown;
+        }
+    }
+
+    /// Enters that the driver threw a frame away, and returns how many of `taken_now` left. The kernel (`__xsk_generic_xmit` of
+    /// net/xdp/xsk.c) ends its call with EBUSY at such a frame, so it is the last that was taken; it shows its count only if
+    /// another frame of the call left before it.
+    fn note_thrown_away(&mut self, taken_now: u32) -> u32 {
+        if taken_now == 0 {
+            self.taken = self.taken.wrapping_add(1);
+        }
+        let entry = self.taken.wrapping_sub(1);
+        self.note_unsent(entry);
+        taken_now.saturating_sub(1)
+    }
+
+    fn note_unsent(&mut self, entry: u32) {
+        if entry.wrapping_sub(self.given_up) < 1 << 31 {
+            self.unsent.push((entry, self.lengths[entry as usize % self.lengths.len()]));
+        }
     }
 }
 
@@ -115,23 +171,39 @@ impl BurstSender for Tx {
             let slot = self.slots[*index as usize];
             assert!(slot.length <= room(chunk), "a frame longer than its buffer");
             let addr = self.before as u64 + u64::from(slot.start);
+            let entry = self.half.tx.put_so_far() as usize;
+            self.lengths[entry % self.lengths.len()] = slot.length;
             self.half.tx.put(libc::xdp_desc { addr, len: slot.length, options: 0 });
         }
         self.free.truncate(kept);
         self.half.tx.publish();
         self.wake()?;
-        if self.half.tx.waiting() == 0 {
-            self.stall.moved();
-        }
         Ok(Handed { sent: want, refused: 0 })
     }
 
     fn flush(&mut self) -> Result<(), PortError> {
-        let end = clock::monotonic() + FLUSH;
-        while self.half.tx.waiting() > 0 && clock::monotonic() < end {
+        let mut now = clock::monotonic();
+        let (end, mut moved, mut left) = (now + FLUSH, now, self.waiting());
+        while left > 0 && now < end && now.since(moved) < FLUSH_STILL {
             self.wake()?;
             std::thread::yield_now();
+            now = clock::monotonic();
+            if self.waiting() != left {
+                (left, moved) = (self.waiting(), now);
+            }
         }
+        for ago in (0..left).rev() {
+            let entry = self.half.tx.put_so_far().wrapping_sub(1 + ago);
+            self.note_unsent(entry);
+        }
+        self.given_up = self.half.tx.put_so_far();
         Ok(())
+    }
+
+    fn take_unsent(&mut self, each: &mut dyn FnMut(Unsent)) {
+        let put = self.half.tx.put_so_far();
+        for (entry, length) in self.unsent.drain(..) {
+            each(Unsent { ago: u64::from(put.wrapping_sub(entry) - 1), length });
+        }
     }
 }

@@ -24,8 +24,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub struct Socket {
     fd: Arc<OwnedFd>,
     umem: Arc<Umem>,
-    /// Whether the driver works without a copy.
-    pub zero_copy: bool,
+    /// Why each frame is copied; `None`: the driver works without a copy.
+    pub copies_because: Option<io::Error>,
     rx: Consumer<libc::xdp_desc>,
     fill: Producer<u64>,
     tx: Option<(Producer<libc::xdp_desc>, Consumer<u64>, u32)>,
@@ -99,17 +99,17 @@ impl Socket {
             fill.put(u64::from(i) * u64::from(umem.chunk));
         }
         fill.publish();
-        let zero_copy = bind(&fd, iface, queue)?;
-        Ok(Self { fd: Arc::new(fd), umem, zero_copy, rx, fill, tx })
+        let copies_because = bind(&fd, iface, queue)?;
+        Ok(Self { fd: Arc::new(fd), umem, copies_because, rx, fill, tx })
     }
 
     /// Parts the socket into what sends, if it does, and what receives.
     pub fn halves(self) -> (Option<SendHalf>, Queue) {
-        let Self { fd, umem, zero_copy, rx, fill, tx } = self;
+        let Self { fd, umem, copies_because, rx, fill, tx } = self;
         let send = tx.map(|(tx, completion, frames)| SendHalf {
             fd: Arc::clone(&fd),
             umem: Arc::clone(&umem),
-            zero_copy,
+            zero_copy: copies_because.is_none(),
             tx,
             completion,
             frames,
@@ -126,29 +126,26 @@ fn offsets(fd: &OwnedFd, name: &str) -> Result<libc::xdp_mmap_offsets, PortError
     Ok(offsets)
 }
 
-/// Binds to a queue, without a copy if the driver can; says whether it can. A socket that was just closed lets go of its
+/// Binds to a queue, without a copy if the driver can; returns why not, if it cannot. A socket that was just closed lets go of its
 /// queue a moment later, so a queue that is held is tried again for a while.
-fn bind(fd: &OwnedFd, iface: &Interface, queue: u32) -> Result<bool, PortError> {
+fn bind(fd: &OwnedFd, iface: &Interface, queue: u32) -> Result<Option<io::Error>, PortError> {
     for _ in 0..TRIES {
         match bind_once(fd, iface, queue) {
             Err(e) if e.raw_os_error() == Some(libc::EBUSY) => std::thread::sleep(PAUSE),
             Err(e) => return Err(bind_error(iface, queue, e)),
-            Ok(zero_copy) => return Ok(zero_copy),
+            Ok(copies_because) => return Ok(copies_because),
         }
     }
     bind_once(fd, iface, queue).map_err(|e| bind_error(iface, queue, e))
 }
 
-fn bind_once(fd: &OwnedFd, iface: &Interface, queue: u32) -> io::Result<bool> {
+fn bind_once(fd: &OwnedFd, iface: &Interface, queue: u32) -> io::Result<Option<io::Error>> {
     match bind_as(fd, iface, queue, libc::XDP_ZEROCOPY) {
-        Ok(()) => return Ok(true),
+        Ok(()) => Ok(None),
         // The queue is taken, or we may not: a copy would not change that.
-        Err(e) if matches!(e.raw_os_error(), Some(libc::EBUSY | libc::EPERM)) => {
-            return Err(e);
-        }
-        Err(_) => {}
+        Err(e) if matches!(e.raw_os_error(), Some(libc::EBUSY | libc::EPERM)) => Err(e),
+        Err(why) => bind_as(fd, iface, queue, libc::XDP_COPY).map(|()| Some(why)),
     }
-    bind_as(fd, iface, queue, libc::XDP_COPY).map(|()| false)
 }
 
 fn bind_as(fd: &OwnedFd, iface: &Interface, queue: u32, how: libc::__u16) -> io::Result<()> {
@@ -175,7 +172,7 @@ fn bind_error(iface: &Interface, queue: u32, e: io::Error) -> PortError {
         },
         Some(libc::EOPNOTSUPP | libc::EINVAL) => PortError::Unsupported {
             iface: name,
-            what: format!("the driver takes no AF_XDP socket on queue {queue} (bind: {e})"),
+            what: format!("an AF_XDP socket on queue {queue} was refused (bind: {e})"),
             remedy: "use the af_packet back end".into(),
         },
         _ => PortError::from_call("bind", &iface.name, e),

@@ -62,7 +62,7 @@ fn counted(receiver: &XdpReceiver) -> Counted {
         foreign: report.passed + report.unknown,
         stale: report.streams.iter().map(|s| s.stale).sum(),
         // What does not fit the device's queue is the device's loss; the program sees every frame behind it.
-        dropped: 0,
+        dropped: Some(0),
         streams: report.streams.iter().map(stream).collect(),
     }
 }

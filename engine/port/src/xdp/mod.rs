@@ -16,6 +16,8 @@ mod live;
 mod netlink;
 mod objects;
 mod offer;
+#[cfg(test)]
+mod pacing;
 mod plan;
 mod probe;
 mod receiver;

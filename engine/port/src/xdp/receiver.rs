@@ -63,7 +63,7 @@ pub struct ReceivedStream {
     pub unique: u64,
     /// Arrivals of a frame that had arrived before.
     pub duplicates: u64,
-    /// Arrivals more than 131 072 numbers behind: late or duplicate, nobody knows.
+    /// Arrivals more than 131 040 numbers behind: late or duplicate, nobody knows.
     pub too_old: u64,
     /// Unique frames that arrived after one with a higher number (RFC 4737 section 3).
     pub reordered: u64,

@@ -29,8 +29,8 @@ pub struct SendReport {
     pub streams: Vec<SentStream>,
     /// Each lane, in the order of the plan.
     pub lanes: Vec<SentLane>,
-    /// Whether `refused` is told from the kernel's own record of what the driver took (needs kernel BTF). Where it is
-    /// false, `refused` is 0 and frames that a driver drops count as lost on the way.
+    /// Whether `refused` comes from the kernel's own record of what the driver took (needs kernel BTF). Where it is
+    /// false, `refused` is 0, and frames that a driver does not take count as offered.
     pub refusals_known: bool,
     /// The errno of the last refusal; 0: none, or the driver's queue was full.
     pub last_refusal_errno: i32,

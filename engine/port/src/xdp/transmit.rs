@@ -149,6 +149,7 @@ fn totals(report: &SendReport, index: usize, asked: Option<u64>, most: u64) -> S
         sent,
         refused: asked - sent,
         refused_by_peer: stream.refused.min(asked - sent),
+        refusals_unknown: !report.refusals_known,
         numbered: stream.offered,
         bytes: bytes + sent * u64::from(FCS),
         first: Nanos(report.begun_ns.unwrap_or(0)),

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When a lane's frames are due, in whole arithmetic: no fraction of a nanosecond gets lost, however long the lane runs and
+ * however often it stalls. Knows nothing of BPF, so that a test can compile it for the machine it runs on. */
+#ifndef DUTLAB_DUE_H
+#define DUTLAB_DUE_H
+
+#include "contract.h"
+
+#define FRACTION ((1ULL << 24) - 1)
+/* A lane skips at most this much at once (18 minutes), so that nothing below overflows; the next frame skips the rest. */
+#define SKIP_MOST_NS ((1ULL << 40) - 1)
+
+/* The due time of the next frame, or burst, in whole nanoseconds. */
+static inline __attribute__((always_inline)) __u64 next_due(const struct lane *l)
+{
+	return l->last_ns + ((l->gap_q24 + l->last_frac) >> 24);
+}
+
+/* Moves the lane past the frame, or burst, that is due at `due` and is sent now. If that is more than `max_lag_ns` late, all
+ * later ones that are due by now are skipped, and count as missed. */
+static inline __attribute__((always_inline)) void move_on(struct lane *l, __u64 due, __u64 now, __u64 max_lag_ns)
+{
+	__u64 gap = *(volatile __u64 *)&l->gap_q24; /* user space may change it meanwhile */
+	__u64 late = now - due, fraction = (gap + l->last_frac) & FRACTION;
+
+	if (__builtin_expect(late > max_lag_ns, 0)) {
+		__u64 skipped = ((late < SKIP_MOST_NS ? late : SKIP_MOST_NS) << 24) / gap;
+		__u64 beyond = skipped * gap; /* no more than was divided */
+
+		l->missed += skipped * l->burst;
+		fraction += beyond & FRACTION;
+		due += (beyond >> 24) + (fraction >> 24);
+		fraction &= FRACTION;
+	}
+	l->last_frac = fraction;
+	l->last_ns = due;
+}
+
+#endif

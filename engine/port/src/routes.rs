@@ -1,0 +1,227 @@
+//! Routes that lead out of an interface to more than a testbed (rtnetlink(7), `linux/rtnetlink.h`), in every routing table.
+
+use crate::error::PortError;
+use crate::iface::Network;
+use crate::sys;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::AsRawFd;
+
+const NLMSG_HEADER: usize = 16;
+/// `struct rtmsg`: family, lengths of destination and source, TOS, table, protocol, scope, type, flags.
+const RTMSG: usize = 12;
+/// `struct rtnexthop`: length, flags, hops, index of the interface; attributes follow.
+const NEXT_HOP: usize = 8;
+/// Types of route that send a packet to one host (`RTN_UNICAST`).
+const UNICAST: u8 = 1;
+/// Attributes: destination, interface, several next hops, table.
+const RTA_DST: u16 = 1;
+const RTA_OIF: u16 = 4;
+const RTA_MULTIPATH: u16 = 9;
+const RTA_TABLE: u16 = 15;
+/// A prefix shorter than this is no network of a testbed, but a part of the Internet: halves (0/1, 128/1) do what a default
+/// route does. The shortest that nobody routes there are 10.0.0.0/8 (RFC 1918) and `fc00::/7` (RFC 4193).
+const SHORTEST: (u8, u8) = (8, 7);
+
+/// A route that leads out of a testbed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WideRoute {
+    /// Where it leads.
+    pub to: Network,
+    /// The number of its routing table; 254 is the usual one.
+    pub table: u32,
+}
+
+/// The first route out of the interface with this index that leads to more than a testbed: a default route, or a part of one.
+pub fn wide_route(index: u32, iface: &str) -> Result<Option<WideRoute>, PortError> {
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        if let Some(route) = dump(family, index, iface)? {
+            return Ok(Some(route));
+        }
+    }
+    Ok(None)
+}
+
+fn dump(family: i32, index: u32, iface: &str) -> Result<Option<WideRoute>, PortError> {
+    let fd = sys::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE, iface)?;
+    let mut ask = Vec::with_capacity(NLMSG_HEADER + RTMSG);
+    #[expect(clippy::cast_possible_truncation, reason = "28")]
+    ask.extend(((NLMSG_HEADER + RTMSG) as u32).to_ne_bytes());
+    ask.extend(libc::RTM_GETROUTE.to_ne_bytes());
+    #[expect(clippy::cast_possible_truncation, reason = "small positive constants")]
+    ask.extend(((libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16).to_ne_bytes());
+    ask.extend([0; 8]);
+    #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "2 or 10")]
+    ask.push(family as u8);
+    ask.extend([0; RTMSG - 1]);
+    // SAFETY: the kernel reads the buffer, whose length is given.
+    if unsafe { libc::send(fd.as_raw_fd(), ask.as_ptr().cast(), ask.len(), 0) } < 0 {
+        return Err(PortError::last("send(netlink)", iface));
+    }
+    let mut found = None;
+    let mut buffer = vec![0_u8; 1 << 16];
+    loop {
+        // SAFETY: the kernel writes at most the length given.
+        let n = unsafe { libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+        let Ok(n) = usize::try_from(n) else {
+            let error = io::Error::last_os_error();
+            if error.kind() == io::ErrorKind::Interrupted {
+                continue;
+            }
+            return Err(PortError::from_call("recv(netlink)", iface, error));
+        };
+        match read(&buffer[..n], index) {
+            Part::More(route) => found = found.or(route),
+            Part::Done => return Ok(found),
+            // A kernel without IPv6 has no routes of it.
+            Part::Refused(libc::EOPNOTSUPP | libc::EAFNOSUPPORT) => return Ok(None),
+            Part::Refused(errno) => {
+                return Err(PortError::from_call("RTM_GETROUTE", iface, io::Error::from_raw_os_error(errno)));
+            }
+        }
+    }
+}
+
+/// What a datagram of the kernel's answer says.
+#[derive(Debug, PartialEq, Eq)]
+enum Part {
+    More(Option<WideRoute>),
+    Done,
+    Refused(i32),
+}
+
+fn read(mut b: &[u8], index: u32) -> Part {
+    let mut found = None;
+    while b.len() >= NLMSG_HEADER {
+        let length = (u32_at(b, 0) as usize).clamp(NLMSG_HEADER, b.len());
+        let body = &b[NLMSG_HEADER..length];
+        match i32::from(u16_at(b, 4)) {
+            libc::NLMSG_DONE => return Part::Done,
+            libc::NLMSG_ERROR => {
+                return Part::Refused(body.first_chunk().map_or(libc::EPROTO, |n| -i32::from_ne_bytes(*n)));
+            }
+            _ => found = found.or_else(|| wide(body, index)),
+        }
+        b = &b[length.next_multiple_of(4).min(b.len())..];
+    }
+    Part::More(found)
+}
+
+/// The route of a message, if it leads out of the interface and to more than a testbed.
+fn wide(b: &[u8], index: u32) -> Option<WideRoute> {
+    if b.len() < RTMSG || b[7] != UNICAST {
+        return None;
+    }
+    let (v4, prefix) = (i32::from(b[0]) == libc::AF_INET, b[1]);
+    if prefix >= if v4 { SHORTEST.0 } else { SHORTEST.1 } {
+        return None;
+    }
+    let mut address = if v4 { IpAddr::from(Ipv4Addr::UNSPECIFIED) } else { Ipv6Addr::UNSPECIFIED.into() };
+    let (mut table, mut leads_out) = (u32::from(b[4]), false);
+    for (kind, value) in attributes(&b[RTMSG..]) {
+        match kind {
+            RTA_DST if v4 => address = value.first_chunk::<4>().map_or(address, |a| IpAddr::from(*a)),
+            RTA_DST => address = value.first_chunk::<16>().map_or(address, |a| IpAddr::from(*a)),
+            RTA_OIF => leads_out |= value.first_chunk().is_some_and(|n| u32::from_ne_bytes(*n) == index),
+            RTA_TABLE => table = value.first_chunk().map_or(table, |n| u32::from_ne_bytes(*n)),
+            RTA_MULTIPATH => leads_out |= next_hops(value).any(|hop| hop == index),
+            _ => {}
+        }
+    }
+    // Frames to a group do not leave the link.
+    (leads_out && !address.is_multicast()).then_some(WideRoute { to: Network { address, prefix }, table })
+}
+
+fn attributes(mut b: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        if b.len() < 4 {
+            return None;
+        }
+        let length = usize::from(u16_at(b, 0)).clamp(4, b.len());
+        // The highest bits say how the value is nested.
+        let attribute = (u16_at(b, 2) & 0x3fff, &b[4..length]);
+        b = &b[length.next_multiple_of(4).min(b.len())..];
+        Some(attribute)
+    })
+}
+
+/// The interfaces of several next hops.
+fn next_hops(mut b: &[u8]) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        if b.len() < NEXT_HOP {
+            return None;
+        }
+        let (length, index) = (usize::from(u16_at(b, 0)).max(NEXT_HOP), u32_at(b, 4));
+        b = &b[length.next_multiple_of(4).min(b.len())..];
+        Some(index)
+    })
+}
+
+fn u16_at(b: &[u8], at: usize) -> u16 {
+    u16::from_ne_bytes([b[at], b[at + 1]])
+}
+
+fn u32_at(b: &[u8], at: usize) -> u32 {
+    u32::from_ne_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+        let mut a = u16::try_from(value.len() + 4).unwrap().to_ne_bytes().to_vec();
+        a.extend(kind.to_ne_bytes());
+        a.extend(value);
+        a.resize(a.len().next_multiple_of(4), 0);
+        a
+    }
+
+    /// A message of the kernel about a unicast route.
+    fn route(family: i32, prefix: u8, table: u8, attributes: &[Vec<u8>]) -> Vec<u8> {
+        let mut b = vec![u8::try_from(family).unwrap(), prefix, 0, 0, table, 3, 0, UNICAST, 0, 0, 0, 0];
+        b.extend(attributes.concat());
+        b
+    }
+
+    fn out_of(index: u32) -> Vec<u8> {
+        attribute(RTA_OIF, &index.to_ne_bytes())
+    }
+
+    #[test]
+    fn default_routes_and_parts_of_them_are_found_in_any_table_and_networks_of_testbeds_are_not() {
+        let half = attribute(RTA_DST, &[128, 0, 0, 0]);
+        let far = attribute(RTA_TABLE, &1000_u32.to_ne_bytes());
+        let other_hops = [[8, 0, 0, 0].as_slice(), &7_u32.to_ne_bytes(), &[8, 0, 0, 0], &2_u32.to_ne_bytes()].concat();
+        for (body, found) in [
+            (route(libc::AF_INET, 0, 254, &[out_of(2)]), Some(("0.0.0.0/0", 254))),
+            (route(libc::AF_INET, 1, 254, &[half.clone(), out_of(2)]), Some(("128.0.0.0/1", 254))),
+            (route(libc::AF_INET, 1, 252, &[half, out_of(2), far]), Some(("128.0.0.0/1", 1000))),
+            (route(libc::AF_INET, 0, 254, &[attribute(RTA_MULTIPATH, &other_hops)]), Some(("0.0.0.0/0", 254))),
+            (
+                route(libc::AF_INET6, 3, 254, &[attribute(RTA_DST, &[0x20; 16]), out_of(2)]),
+                Some(("2020:2020:2020:2020:2020:2020:2020:2020/3", 254)),
+            ),
+            (route(libc::AF_INET, 0, 254, &[out_of(3)]), None),
+            (route(libc::AF_INET, 8, 254, &[attribute(RTA_DST, &[10, 0, 0, 0]), out_of(2)]), None),
+            (route(libc::AF_INET, 4, 254, &[attribute(RTA_DST, &[224, 0, 0, 0]), out_of(2)]), None),
+            (route(libc::AF_INET6, 7, 254, &[attribute(RTA_DST, &[0xfc; 16]), out_of(2)]), None),
+        ] {
+            let said = wide(&body, 2).map(|w| (w.to.to_string(), w.table));
+            assert_eq!(said.as_ref().map(|(to, table)| (to.as_str(), *table)), found);
+        }
+    }
+
+    #[test]
+    fn an_answer_cut_anywhere_is_read_without_harm() {
+        let body = route(libc::AF_INET, 0, 254, &[out_of(2), attribute(RTA_MULTIPATH, &[16, 0, 0, 0, 2, 0, 0, 0])]);
+        let mut b = u32::try_from(NLMSG_HEADER + body.len()).unwrap().to_ne_bytes().to_vec();
+        b.extend(libc::RTM_NEWROUTE.to_ne_bytes());
+        b.extend([0; 10]);
+        b.extend(&body);
+        assert!(matches!(read(&b, 2), Part::More(Some(_))));
+        for n in 0..b.len() {
+            read(&b[..n], 2);
+        }
+    }
+}
