@@ -35,6 +35,8 @@ pub struct Tx {
     taken: u32,
     /// Entries up to here were given up by `flush`; what becomes of them belongs to no trial.
     given_up: u32,
+    /// Entries before this were counted as sent; those of a call that failed are not.
+    handed: u32,
     /// The length of the frame in each entry of the ring.
     lengths: Box<[u32]>,
     /// Frames that were thrown away, as entry and length.
@@ -52,6 +54,7 @@ impl Tx {
             before: chunk as usize * RECEIVE_FRAMES as usize,
             taken: half.tx.put_so_far(),
             given_up: half.tx.put_so_far(),
+            handed: half.tx.put_so_far(),
             unsent: Vec::new(),
             lengths: vec![0; frames as usize].into_boxed_slice(),
             half,
@@ -178,6 +181,7 @@ impl BurstSender for Tx {
         self.free.truncate(kept);
         self.half.tx.publish();
         self.wake()?;
+        self.handed = self.half.tx.put_so_far();
         Ok(Handed { sent: want, refused: 0 })
     }
 
@@ -201,9 +205,11 @@ impl BurstSender for Tx {
     }
 
     fn take_unsent(&mut self, each: &mut dyn FnMut(Unsent)) {
-        let put = self.half.tx.put_so_far();
         for (entry, length) in self.unsent.drain(..) {
-            each(Unsent { ago: u64::from(put.wrapping_sub(entry) - 1), length });
+            let ago = self.handed.wrapping_sub(entry).wrapping_sub(1);
+            if ago < 1 << 31 {
+                each(Unsent { ago: u64::from(ago), length });
+            }
         }
     }
 }
