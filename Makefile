@@ -4,11 +4,12 @@
 VENV   := .venv
 PY     := $(VENV)/bin/python
 SECONDS := 60
+MINUTES := 10
 PART := timing
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 ENGINE := $(shell find engine -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 
-.PHONY: help build demo test test-busy vm check fresh bench fuzz static docs format lock clean
+.PHONY: help build demo test test-busy vm check fresh bench fuzz faults static docs format lock clean
 
 help: ## This list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -52,6 +53,10 @@ bench: ## Ratios against peers, each pair measured in one run
 
 fuzz: ## Mutated input for frames, protocol and ledger, SECONDS=60 a target; the seed is printed
 	SECONDS_EACH=$(SECONDS) scripts/fuzz
+
+faults: ## Kills, tamperings, mutated imports, SQL for MINUTES=10, as root; the seed is printed, SEED repeats it
+	$(MAKE) --no-print-directory $(VENV)/.installed-dev
+	nice -n 10 scripts/isolated $(PY) tests/faults/faults.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 static: ## dist/dutlab-engine: one static file for x86-64 Linux, proven to run with nothing installed
 	scripts/static

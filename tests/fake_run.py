@@ -22,6 +22,7 @@ from dutlab.plan.cell import Cell
 from dutlab.sensors import Sample
 from dutlab.store.record import DoubtRecord, FlowRecord, TrialRecord
 from dutlab.store.run_folder import RunFolder
+from dutlab.store.write import Sync
 from dutlab.units import BpsL1
 
 PUBLISHED = Path(__file__).parent / "data" / "e302-9d-iperf3.csv"
@@ -51,6 +52,7 @@ class Wanted:
     cut_after: int | None = None
     """The run was killed after so many trials."""
     experiment: str = "firewall-modes"
+    sync: Sync = Sync.EACH
     hostile: str = ""
     """A text put wherever a text may stand."""
 
@@ -92,6 +94,7 @@ def build(runs: Path, wanted: Wanted | None = None) -> Path:
         plan=plan,
         now=NOW,
         token="3f2a",
+        sync=w.sync,
     )
     for host in ("source", "dut", "sink"):
         run.write_host(host, _facts(host, w))

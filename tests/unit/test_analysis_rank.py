@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from dutlab.analysis.power import _deviations
 from dutlab.analysis.rank import holm, least_p, mann_whitney, repeats_needed, u_quantile
 from dutlab.analysis.ratio import ratio_of
 
@@ -146,3 +147,17 @@ def test_equivalence_needs_the_whole_interval_within_the_margin() -> None:
     assert ratio_of(base, near).within(0.02)
     assert not ratio_of(base, near).within(0.005)
     assert not ratio_of(base[:3], base[:3]).within(0.5)  # no interval, no proof
+
+
+def test_of_many_repeats_the_rules_go_on_where_the_exact_ones_end():
+    exact, of_many = u_quantile(44, 45, 0.025), u_quantile(45, 45, 0.025)
+    assert abs(of_many[0] / (45 * 45) - exact[0] / (44 * 45)) < 0.01
+    assert abs(_deviations(45, 45, 0.05) / _deviations(44, 45, 0.05) - 1) < 0.05
+    assert 0.2 < _deviations(455, 455, 0.05) < _deviations(45, 45, 0.05)
+    assert u_quantile(10_000, 10_000, 0.025)[0] > 0
+
+
+def test_u_counts_every_pair_and_a_tie_as_a_half():
+    dice = random.Random(5)
+    first, second = ([dice.randint(0, 9) for _ in range(n)] for n in (13, 17))
+    assert mann_whitney(first, second).u == sum((b > a) + (b == a) / 2 for a in first for b in second)

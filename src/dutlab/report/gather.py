@@ -179,8 +179,8 @@ def _findings(run: RunFolder, faults: list[str]) -> tuple[Finding, ...]:
 
 
 def _line(record: TrialRecord, of: Group, run: RunFolder, base: Path, book: NoteBook) -> TrialLine:
-    folder = run.path / "trials" / f"{record.trial:04d}"
-    files = ["record.json", *record.raw, *(["samples.parquet"] if (folder / "samples.parquet").exists() else [])]
+    folder, link = f"{run.path}/trials/{record.trial:04d}", f"{_link(run.path, base)}/trials/{record.trial:04d}"
+    files = ["record.json", *record.raw, "samples.parquet"]
     return TrialLine(
         number=record.trial,
         group=of.planned[0],
@@ -194,7 +194,7 @@ def _line(record: TrialRecord, of: Group, run: RunFolder, base: Path, book: Note
         started=_moment(record.started),
         seconds=(record.ended - record.started).total_seconds(),
         marks=book.of_trial(record.trial),
-        files=tuple((name.removeprefix("raw/"), _link(folder / name, base)) for name in files if _inside(folder, name)),
+        files=tuple((name.removeprefix("raw/"), f"{link}/{quote(os.fsencode(name))}") for name in files if _inside(folder, name)),
     )
 
 
@@ -262,9 +262,9 @@ def _mapping(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 - JSON is anythin
     return value if isinstance(value, Mapping) else {}
 
 
-def _inside(folder: Path, name: str) -> bool:
+def _inside(folder: str, name: str) -> bool:
     """A record's paths are data: one that leads out of its folder is not linked."""
-    return not Path(name).is_absolute() and ".." not in Path(name).parts and (folder / name).is_file()
+    return not name.startswith("/") and ".." not in name.split("/") and os.path.isfile(f"{folder}/{name}")  # noqa: PTH113 - for every file of a run
 
 
 def _link(path: Path, base: Path) -> str:
