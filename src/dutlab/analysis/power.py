@@ -62,8 +62,8 @@ def _deviations(n: int, m: int, level: float) -> float | None:
 def _deviations_of_many(n: int, m: int, level: float) -> float:
     """The same of large samples, by the asymptotic spread of what the verdict looks at.
 
-    The rank test's estimate of a shift has a variance of pi/3 (1/n + 1/m), a difference of medians one of pi/2 (1/n + 1/m), of normal values
-    with a standard deviation of 1 (E. L. Lehmann, Nonparametrics, sections 2.4 and 2.5).
+    The rank test's estimate of a shift has a variance of pi/3 (1/n + 1/m), a difference of medians one of pi/2 (1/n + 1/m), for normal
+    values with a standard deviation of 1 (E. L. Lehmann, Nonparametrics, sections 2.4 and 2.5).
     """
     z = NormalDist().inv_cdf
     of_rank = (z(1 - level / 2) + z(POWER)) * sqrt(pi / 3)
