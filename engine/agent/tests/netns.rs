@@ -2,7 +2,7 @@
 
 mod lab;
 
-use lab::{Lab, netns_or_skip, trial};
+use lab::{Lab, n, netns_or_skip, trial};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -264,5 +264,35 @@ fn a_plan_is_refused_with_every_fault_at_once() {
         "nothing ends this stream",
     ] {
         assert!(message.contains(part), "{part:?} is missing in:\n{message}");
+    }
+}
+
+#[test]
+fn an_engine_that_is_suspended_in_mid_trial_on_one_cpu_still_accounts_for_every_frame() {
+    if !netns_or_skip() {
+        return;
+    }
+    let _alone = lab::alone();
+    let lab = Lab::looped();
+    lab.napi();
+    let mac = lab.mac("source", "eth-b");
+    for backend in ["xdp", "af_xdp", "af_packet"] {
+        let arguments = ["forward-test", "eth-a", "eth-b", "--backend", backend, "--rate", "5kpps", "--duration", "1s"];
+        let more = ["--to", "172.16.1.2", "--mac", &mac, "--json", "--quiet"];
+        let mut engine = lab.engine(&["taskset", "-c", "0"], &[&arguments[..], &more].concat());
+        let engine = engine.stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let signal = |name: &str| {
+            let pid = engine.id().to_string();
+            assert!(std::process::Command::new("kill").args([name, &pid]).status().unwrap().success());
+        };
+        std::thread::sleep(Duration::from_millis(700));
+        signal("-STOP");
+        std::thread::sleep(Duration::from_secs(1));
+        signal("-CONT");
+        let out = engine.wait_with_output().unwrap();
+        let ledger = serde_json::from_slice::<Value>(&out.stdout).unwrap()["ledger"].clone();
+        assert_eq!((&ledger["asked"], &ledger["balances"]), (&json!(5000), &json!(true)), "{backend}: {ledger}");
+        assert_eq!(n(&ledger["asked"]), n(&ledger["sent"]) + n(&ledger["refused"]), "{backend}: {ledger}");
+        assert_eq!(ledger["lost"], ledger["lost_here"], "{backend}: {ledger}");
     }
 }
