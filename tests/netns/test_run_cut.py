@@ -216,8 +216,8 @@ def test_an_iperf3_that_prints_garbage_or_ends_early_costs_its_trials_and_no_oth
 def test_undo_of_a_copy_of_a_run_that_measures_takes_nothing_from_it(start, dutlab, experiment, standing_lab, tmp_path, own):
     running = start("run", experiment(ONCE), *([] if own else ["--lab", standing_lab]))
     wait_for(lambda: list((tmp_path / "runs").glob("*/trials/0001/record.json")))
-    shutil.copytree(only_run(tmp_path), tmp_path / "copy")
     os.kill(running.pid, signal.SIGSTOP)  # it measures for as long as this takes
+    shutil.copytree(only_run(tmp_path), tmp_path / "copy")
     for word in ("undo", "resume"):
         refused = dutlab(word, str(tmp_path / "copy"))
         assert (refused.returncode, f"process {running.pid}" in refused.stderr) == (3, True), refused.stderr
