@@ -80,6 +80,16 @@ async def test_this_machines_account_knows_our_own_tree_and_the_threads_that_for
     assert (found.cores, found.busy_s, found.own_s, found.steal_s, found.pressure_s) == (2, 20.0, 3.0, 0.03, None)
 
 
+async def test_a_copy_of_the_engine_is_an_engine_and_without_a_lab_every_port_is_ours(tmp_path: Path) -> None:
+    """A copy has its digest behind its name, of which the kernel keeps fifteen characters; the box of a person has ports of unknown names."""
+    me = os.getpid()
+    ours = {me: ("python", "700", {me: (0, 0)}), 700: ("dutlab-engine-3", "", {700: (10**9, 0)})}
+    write_proc(tmp_path, {**ours, 80: ("napi/lan-5", "", {80: (10**9, 0)})}, ticks=1000)
+    found = (await LocalAccount(proc=tmp_path).read())[THIS_MACHINE]
+    assert found.threads == {"dutlab-engine-3": ThreadTime(1.0, 0.0), "napi/lan-5": ThreadTime(1.0, 0.0)}
+    assert found.own_s == 2.0
+
+
 async def test_a_machine_that_hides_proc_has_no_account(tmp_path: Path) -> None:
     reader = LocalAccount(proc=tmp_path)
     assert await reader.read() == {}
@@ -108,7 +118,7 @@ async def test_the_script_reads_this_kernel_as_python_does() -> None:
 def test_the_script_finds_a_running_program_and_its_threads() -> None:
     with subprocess.Popen(["sleep", "20"], stdout=subprocess.DEVNULL) as process:
         try:
-            done = subprocess.run(["sh", "-c", SCRIPT, "account", "sleep"], capture_output=True, text=True, check=True)
+            done = subprocess.run(["sh", "-c", SCRIPT, "account", "slee"], capture_output=True, text=True, check=True)
         finally:
             process.kill()
     found = parse_account(done.stdout)

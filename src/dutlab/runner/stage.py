@@ -204,7 +204,7 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
     modes = _modes(experiment, testbed, hosts)
     device = JournaledDevice(_dut_among(hosts), testbed, modes, dut_family.resets, engine, journal)
     families = {name: testbed.hosts[name].family for name in hosts}
-    accounts = accounts_of(hosts, families, ground.napi_threads)
+    accounts = accounts_of(hosts, families, ground.napi_threads or None)
     bench = _bench(engine, device, hosts["source"], testbed, dut_family.name)
     undisturbed = partial(
         Undisturbed,

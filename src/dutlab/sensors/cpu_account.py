@@ -25,8 +25,8 @@ from dutlab.sensors.cpu_account_script import SCRIPT, parse_account
 
 THIS_MACHINE = "this-machine"
 PROGRAMS = ("dutlab-engine", "iperf3", "trafgen", "xdp-trafficgen", "pkt-gen", "ipgen", "_t-rex-64", "ping")
-"""What sends and receives, by the first 15 characters of the program's name (proc_pid_comm(5)). Only their threads' waiting counts; the
-CPU time of everything that we started counts as ours."""
+"""What sends and receives, by the beginning of the program's name (proc_pid_comm(5)): a copy of the engine has more behind it. Only their
+threads' waiting counts; the CPU time of everything that we started counts as ours."""
 READ_EVERY_S = 0.25
 LEAST_OF_OTHERS_S = 0.02
 """What others used between two readings is taken for nothing below this: /proc/stat counts in ticks of 10 ms."""
@@ -61,12 +61,16 @@ class ThreadLedger:
 
 
 class LocalAccount:
-    """This machine's account. `forwarding` are the kernel threads that forward, by process number."""
+    """This machine's account. `forwarding` are the kernel threads that forward, by process number; None: all that serve a port."""
 
-    def __init__(self, forwarding: Iterable[int] = (), *, proc: Path = Path("/proc"), clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, forwarding: Iterable[int] | None = None, *, proc: Path = Path("/proc"), clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._proc, self._clock, self._ledger = proc, clock, ThreadLedger()
-        self._kernel = {pid: name for pid, name in self._kernel_threads() if name.startswith("ksoftirqd/") or pid in set(forwarding)}
-        self._forwarding = frozenset(forwarding)
+        self._wanted = None if forwarding is None else frozenset(forwarding)
+        self._kernel: dict[int, str] = {}
+        self._forwarding = frozenset[int]()
+        self._find_kernel_threads()
         self._ticks = os.sysconf("SC_CLK_TCK")
         self._own = os.getpid()
         self._last: CpuAccount | None = None
@@ -80,6 +84,7 @@ class LocalAccount:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
+        self._find_kernel_threads()
         reader = asyncio.ensure_future(self._keep_reading())
         try:
             yield
@@ -100,7 +105,7 @@ class LocalAccount:
                 stat = self._text(f"{pid}/stat")
                 name, _, rest = stat.partition("(")[2].rpartition(")")
                 own_s += sum(map(int, rest.split()[11:15])) / self._ticks  # utime, stime, cutime, cstime
-                if name in PROGRAMS:
+                if name.startswith(PROGRAMS):
                     stopped |= rest.split()[0] == "T"
                     threads += self._threads(pid, name)
         for pid, name in self._kernel.items():
@@ -116,6 +121,14 @@ class LocalAccount:
             self._taken_s += (since.taken_s or 0.0) if (since.others_cpu_s or 0.0) >= LEAST_OF_OTHERS_S else 0.0
         self._last = account
         return replace(account, taken_s=self._taken_s, stopped_s=self._stopped_s)
+
+    def _find_kernel_threads(self) -> None:
+        """They may come and go with ports, so they are looked for before each trial."""
+        named = dict(self._kernel_threads())
+        self._forwarding = frozenset(
+            pid for pid, n in named.items() if (n.startswith("napi/") if self._wanted is None else pid in self._wanted)
+        )
+        self._kernel = {pid: name for pid, name in named.items() if name.startswith("ksoftirqd/") or pid in self._forwarding}
 
     def _pressure(self) -> str:
         try:
@@ -184,8 +197,8 @@ class Accounts:
             yield
 
 
-def accounts_of(hosts: Mapping[str, Host], families: Mapping[str, str], forwarding: Iterable[int] = ()) -> Accounts:
-    """The readers for a testbed's machines; those that are no Linux have none. Namespaces of this machine share one."""
+def accounts_of(hosts: Mapping[str, Host], families: Mapping[str, str], forwarding: Iterable[int] | None = None) -> Accounts:
+    """The readers for a testbed's machines; those that are no Linux have none. Namespaces of this machine share one, see LocalAccount."""
     here = [LocalAccount(forwarding)] if any(isinstance(host, LocalHost) for host in hosts.values()) else []
     far = [RemoteAccount(h) for name, h in hosts.items() if not isinstance(h, LocalHost) and families.get(name) in LINUX_FAMILIES]
     return Accounts([*here, *far])

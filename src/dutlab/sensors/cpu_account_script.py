@@ -16,7 +16,7 @@ part programs
 for p in /proc/[0-9]*; do
   read -r name 2>/dev/null <"$p/comm" || continue
   wanted=
-  case $name in napi/*|ksoftirqd/*) wanted=kernel;; *) for w; do [ "$name" = "$w" ] && wanted=program; done;; esac
+  case $name in napi/*|ksoftirqd/*) wanted=kernel;; *) for w; do case $name in "$w"*) wanted=program;; esac; done;; esac
   [ "$wanted" ] || continue
   IFS= read -r stat 2>/dev/null <"$p/stat" || continue
   printf '%s|%s|%s|%s\n' "$wanted" "${p#/proc/}" "$name" "${stat##*) }"
@@ -24,7 +24,7 @@ for p in /proc/[0-9]*; do
 done
 exit 0
 """
-"""Its arguments are the names of the programs that send and receive. A line of a process has four fields, one of a thread has three."""
+"""Its arguments: how the names of programs that send and receive begin. A process has a line of four fields, a thread one of three."""
 
 _NS = 1e9
 _UTIME, _STIME = 11, 12
