@@ -173,6 +173,8 @@ def main() -> None:
     given = arguments.parse_args()
     kinds = given.only or [k for k in KINDS if k not in NEED_NAMESPACES or have_netns()]
     print(f"seed {given.seed}; {', '.join(kinds)}", flush=True)
+    if set(kinds) & set(NEED_NAMESPACES):
+        killing.private_tmp()
     began, faults = time.monotonic(), 0
     for place, kind in enumerate(kinds):
         left = given.minutes * 60 - (time.monotonic() - began)

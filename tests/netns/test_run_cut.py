@@ -1,5 +1,7 @@
 """Every way in which the main job can be cut, and what is kept and restored then."""
 
+import contextlib
+import json
 import os
 import random
 import re
@@ -7,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -240,3 +243,33 @@ def test_a_run_that_was_killed_is_undone_and_resumed_where_its_folder_was_moved_
     done = dutlab("resume", str(moved))
     assert done.returncode == 0, done.stderr
     assert len(records(moved)) == TRIALS / 2
+
+
+@pytest.mark.parametrize(("program", "links"), [("iperf3", "iperf3"), ("dutlab-engine", "engine")])
+def test_a_trial_whose_program_was_killed_is_done_once_more_and_both_records_are_kept(
+    start, experiment, standing_lab, tmp_path, program, links
+):
+    longer = BOTH_TOOLS.replace("duration: 1s", "duration: 4s").replace("duration: 300ms", "duration: 4s")
+    running = start("run", experiment(longer + "repeat_disturbed: 0\n"), "--lab", standing_lab)
+    pids = set()
+
+    def at_work():
+        if not list((tmp_path / "runs").glob("2*/journal.jsonl")):
+            return False
+        trial = json.loads((only_run(tmp_path) / "plan.json").read_text())
+        begun = [e["trial"] for e in events(only_run(tmp_path)) if e["event"] == "trial-started"]
+        if not begun or trial["trials"][begun[-1] - 1]["cell"]["tool"] != links:
+            return False
+        pids.update(p for p in processes_in(standing_lab) if program in Path(f"/proc/{p}/cmdline").read_bytes().decode())
+        return bool(pids)
+
+    wait_for(at_work)
+    time.sleep(1.5)
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
+    running.wait(120)
+    aside = [json.loads(p.read_text()) for p in only_run(tmp_path).glob("trials/*.tool-ended-1/record.json")]
+    assert [r["status"] for r in aside] == ["failed"], running.stderr.read()
+    (again,) = [r for r in records(only_run(tmp_path)) if r["trial"] == aside[0]["trial"]]
+    assert again["attempt"] == 2 and again["status"] in {"measured", "disturbed"}

@@ -25,6 +25,10 @@ _WANTS_PASSWORD = (
 )  # fmt: skip
 
 
+_KILLED = (-9, 137)
+"""SIGKILL, as Python and as a shell or an ssh server report it (128 + 9)."""
+
+
 @dataclass(frozen=True)
 class Done:
     """A command that has ended. Times are of the controller's wall clock, in seconds since the epoch."""
@@ -36,6 +40,13 @@ class Done:
     stderr: bytes
     started_s: float
     seconds: float
+    killed_by_us: bool = False
+    """It did not end in its time, and this process killed it."""
+
+    @property
+    def was_killed(self) -> bool:
+        """By SIGKILL, and not by us: somebody, or the kernel for want of memory, ended it."""
+        return not self.killed_by_us and self.status in _KILLED
 
     @property
     def text(self) -> str:

@@ -75,6 +75,7 @@ class Running:
         self._stderr = asyncio.ensure_future(_drain(carrier.stderr, self._err))
         self._done: Done | None = None
         self._reading, self._ending = asyncio.Lock(), asyncio.Lock()
+        self._killed_by_us = False
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -163,6 +164,7 @@ class Running:
             if self._done is not None:
                 rest.cancel()
                 return self._done
+            self._killed_by_us |= self._carrier.status is None
             self._carrier.signal(signal.SIGKILL)
             await self._carrier.exited()
             seconds = time.monotonic() - self._began.clock_s
@@ -172,7 +174,7 @@ class Running:
             status = -1 if self._carrier.status is None else self._carrier.status
             if self._carrier.lost:
                 stderr += f"dutlab: {self._carrier.lost}\n".encode()
-            self._done = Done(self._host, self._argv, status, stdout, stderr, self._began.wall_s, seconds)
+            self._done = Done(self._host, self._argv, status, stdout, stderr, self._began.wall_s, seconds, self._killed_by_us)
         self._on_end(self, self._done)
         return self._done
 

@@ -320,12 +320,14 @@ class _Execution:
             self.journal.write("mode-restored", application=application)
 
     def _once_more(self, carried: Carried) -> bool:
-        """Keeps a trial; whether it was disturbed, and is set aside to be done again."""
+        """Keeps a trial; whether it was disturbed, or its tool was killed, and is set aside to be done again."""
         record = self._attempts.verdict(carried.record)
         self.folder.write_trial(record, carried.raw, carried.samples)
         self.journal.write("trial-finished", trial=record.trial, status=record.status)
         self._attempts.written(record)
         if record.status == DISTURBED and self._attempts.once_more(record.trial, AttemptReason.DISTURBED, record.why):
+            return True
+        if carried.killed and self._attempts.once_more(record.trial, AttemptReason.TOOL_ENDED, f"killed: {', '.join(carried.killed)}"):
             return True
         if self._repeats is not None:
             self._repeats.add(record)

@@ -38,6 +38,11 @@ class CommandBook:
         """To be given to hosts as their CommandLog."""
         self._done.append(done)
 
+    @property
+    def killed(self) -> tuple[str, ...]:
+        """Programs that somebody killed since the last take(), as `source: iperf3`."""
+        return tuple(dict.fromkeys(f"{d.host}: {d.argv[0]}" for d in self._done if d.was_killed))
+
     def take(self) -> list[CommandRecord]:
         """What has come in since the last call."""
         done, self._done = self._done, []
@@ -60,6 +65,8 @@ class Carried:
     record: TrialRecord
     raw: dict[str, bytes]
     samples: list[Sample]
+    killed: tuple[str, ...] = ()
+    """Programs that somebody killed meanwhile, of a trial that failed."""
 
 
 async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: CommandBook, *, watch: Sequence[str]) -> Carried:
@@ -90,7 +97,7 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
     measured = with_rate_per_cpu_second(measured, trial.cell, interference)
     after = {name: await read_counters(host, families[name]) for name, host in stage.hosts.items()}
     counters = {name: difference(before[name], after[name]) for name in stage.hosts}
-    took = timedelta(seconds=time.monotonic() - began)
+    took, killed = timedelta(seconds=time.monotonic() - began), book.killed
     clock = _clock_set(datetime.now(UTC) - started, took)
     record = TrialRecord(
         trial=trial.number,
@@ -110,7 +117,8 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
         interference=interference,
         **found_of(replace(measured, facts={**stage.versions, **measured.facts})),
     )
-    return Carried(record, dict(measured.raw), [*samples, *_of_tool(measured, trial, started)])
+    samples = [*samples, *_of_tool(measured, trial, started)]
+    return Carried(record, dict(measured.raw), samples, killed if record.status == "failed" else ())
 
 
 def _unplugged(stage: Stage, counters: Mapping[str, Mapping[str, float]]) -> Iterator[Doubt]:
