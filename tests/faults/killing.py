@@ -34,9 +34,9 @@ WORKLOADS = {
     "path-mtu": "path-mtu: {links: [[a]]}",
     "latency": "latency: {frame_sizes: [64], rate: 2kpps, duration: 300ms, links: [[a]]}",
     "matrix": "matrix: {duration: 1s, omit: 0s}",
-    "datagrams": "datagrams: {lengths: [64], rate: 5Mbit/s, duration: 1s, links: [[a]]}",
-    "steps": 'steps: {run: [{host: source, command: ["true"]}]}',
-    "soak": "soak: {frame_size: 64, rate: 2kpps, duration: 1s, links: [[a]]}",
+    "datagrams": "datagrams: {lengths: [64], rate: 1kpps, duration: 1s, links: [[a]]}",
+    "steps": 'steps: {run: {source: ["true"]}}',
+    "soak": "soak: {frame_sizes: [64], rate: 2kpps, duration: 3s, links: [[a]]}",
 }
 LABS_OF_RUNS = ("three-node", "three-node-rfc2544", "three-node-ssh")
 

@@ -39,6 +39,19 @@ async def stayed_in_mode(stage: Stage, mode: Mode, connections: int) -> None:
         raise HostError(what, host=stage.dut.name, remedy="`dutlab resume` does the trial again")
 
 
+async def lost_mode(stage: Stage, mode: Mode) -> str:
+    """Why the mode does not hold any more now that its trials are over, as when somebody flushed its rules; empty when it does.
+
+    Raises HostError when a host is gone.
+    """
+    try:
+        return _failing(mode, await mode.verify(stage.dut, stage.testbed, stage.engine))
+    except HostError:
+        raise
+    except DutlabError as e:
+        return f"mode {mode.name}: {e}"
+
+
 def _failing(mode: Mode, checks: Sequence[Check]) -> str:
     failed = "; ".join(f"{c.what}: {c.found}" for c in checks if not c.passed)
     return f"mode {mode.name} does not hold: {failed}" if failed else ""

@@ -18,14 +18,14 @@ from pathlib import Path
 from dutlab import labs
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut.manual import question
-from dutlab.dut.mode import UndoStep
+from dutlab.dut.mode import Check, UndoStep
 from dutlab.errors import InputError, LabError, MeasurementError
 from dutlab.hosts.host import connections_of
 from dutlab.plan.trials import Plan, Trial, make_plan, needs_hand
 from dutlab.runner.attempts import Attempts
 from dutlab.runner.cut import STANDING_LAB, put_back, testbed_in
 from dutlab.runner.examine import doubts_of, examine, streams_of
-from dutlab.runner.into_mode import into_mode, stayed_in_mode
+from dutlab.runner.into_mode import into_mode, lost_mode, stayed_in_mode
 from dutlab.runner.journal import Journal, read_journal, undo_to_json
 from dutlab.runner.leasing import begun, leased_by
 from dutlab.runner.ports import insist_on_ports, prepared
@@ -297,7 +297,7 @@ class _Execution:
             checks, why = await into_mode(stage, mode)
             self.journal.write("mode-refused" if why else "mode-verified", application=application, why=why)
             self.progress.mode(mode.name, checks)
-            left = deque(trials)
+            left, unproven = deque(trials), list[Trial]()
             while left:
                 trial = left[0]
                 self.folder.discard_incomplete(trial.number)
@@ -309,8 +309,13 @@ class _Execution:
                     carried = await carry_out(stage, trial, checks, self.book, watch=self.experiment.watch)
                     await stayed_in_mode(stage, mode, connections)
                 if not self._once_more(carried):
-                    left.popleft()
-                if await stage.device.put_back() and left:
+                    unproven.append(left.popleft())
+                changed = await stage.device.put_back()
+                if not why and not left and (lost := await lost_mode(stage, mode)):
+                    left.extend(self._void(stage, unproven, checks, lost))
+                    unproven.clear()
+                    changed = True
+                if changed and left:
                     checks, why = await into_mode(stage, mode)
         finally:
             try:
@@ -318,6 +323,17 @@ class _Execution:
             finally:
                 await carry_out_undo(steps, stage.hosts)
             self.journal.write("mode-restored", application=application)
+
+    def _void(self, stage: Stage, trials: Sequence[Trial], checks: Sequence[Check], lost: str) -> list[Trial]:
+        """Sets aside trials whose mode nobody can vouch for; returns those to be done again. The others have no result."""
+        again = []
+        for trial in trials:
+            if self._attempts.once_more(trial.number, AttemptReason.MODE_LOST, lost):
+                again.append(trial)
+            else:
+                self.folder.set_aside(trial.number, AttemptReason.MODE_LOST)
+                self._once_more(refused(stage, trial, checks, self.book, f"{lost}, and so after it was done again"))
+        return again
 
     def _once_more(self, carried: Carried) -> bool:
         """Keeps a trial; whether it was disturbed, or its tool was killed, and is set aside to be done again."""
