@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -173,3 +174,12 @@ async def test_what_others_use_in_our_pauses_takes_nothing(tmp_path: Path) -> No
     assert (found.wait_s, found.others_cpu_s, found.taken_s) == (1.0, 1.0, 0.0)
     write_proc(tmp_path, {me: ("iperf3", "", {me: (10**9, 2 * 10**9)})}, ticks=125)
     assert (await reader.read())[THIS_MACHINE].since(before).taken_s == pytest.approx(0.5)
+
+
+def test_ticks_that_add_up_over_intervals_are_no_work_of_others() -> None:
+    before, after = (
+        CpuAccount(at, 2, busy, 0.0, None, 0.0, {"iperf3": ThreadTime(at, at)}, taken_s=taken)
+        for at, busy, taken in ((0.0, 0.0, 0.0), (6.0, 0.1, 0.4))
+    )
+    assert after.since(before).taken_s == 0.1
+    assert replace(after, busy_s=0.02).since(before).taken_s == 0.0

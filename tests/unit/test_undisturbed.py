@@ -110,7 +110,7 @@ async def test_what_a_dut_loses_at_an_overload_stays_its_loss_on_a_machine_that_
 
 async def test_a_full_ring_of_the_sink_in_a_lab_is_the_rigs_however_short_the_wait():
     def stalled(place):
-        return machine(lambda n: 0.001 if n == 0 else 0.0, stall_s=lambda n: 0.0005 if n == 0 else 0.0, place=place)
+        return machine(lambda n: 0.035 if n == 0 else 0.0, stall_s=lambda n: 0.0005 if n == 0 else 0.0, place=place)
 
     for place, offers in (("DUT out", 2), ("DUT stack", 1)):
         busy = stalled(place)

@@ -18,7 +18,7 @@ MOST_TAKEN = 0.10
 """Of the CPU time of our threads, above which a trial is disturbed."""
 MOST_ABOVE_CALMEST = 0.10
 """Of the share of their time that our threads waited, above the least of the cell's trials, where it is not known what others used."""
-LEAST_TAKEN_FOR_LOSS = 0.02
+LEAST_TAKEN_FOR_LOSS = 0.04
 """So much has to be taken before a loss of frames may be put down to it, where no counter says that the rig lost them."""
 FEW = 5
 """Attempts before anything is said of the whole machine."""
@@ -48,7 +48,7 @@ def explains_loss(found: Interferences, *, failed_frames: int, made_pps: float, 
     """Whether other work can have caused all of a trial's loss, in words; empty if not.
 
     It can have if no more frames failed than came in the time that our threads were kept waiting. `by_rig`: counters say that the testbed
-    lost them, not the DUT; then the least wait will do.
+    lost them, not the DUT; then whatever was taken will do.
     """
     if failed_frames <= 0:
         return ""

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+LEAST_OF_OTHERS_S = 0.03
+"""What others used between two readings is taken for nothing below this: /proc counts in ticks of 10 ms, for each core and process."""
+
 
 @dataclass(frozen=True)
 class ThreadTime:
@@ -59,6 +62,8 @@ class CpuAccount:
         taken_s = None if others_s is None else min(wait_s, others_s)
         if self.taken_s is not None and before.taken_s is not None:
             taken_s = self.taken_s - before.taken_s
+        if taken_s is not None and others_s is not None:  # over many intervals the ticks of each add up; over all of them they do not
+            taken_s = min(taken_s, others_s) if others_s >= LEAST_OF_OTHERS_S else 0.0
         return Interference(
             seconds=round(self.at_s - before.at_s, 6),
             cores=self.cores,

@@ -28,8 +28,6 @@ PROGRAMS = ("dutlab-engine", "iperf3", "trafgen", "xdp-trafficgen", "pkt-gen", "
 """What sends and receives, by the beginning of the program's name (proc_pid_comm(5)): a copy of the engine has more behind it. Only their
 threads' waiting counts; the CPU time of everything that we started counts as ours."""
 READ_EVERY_S = 0.25
-LEAST_OF_OTHERS_S = 0.02
-"""What others used between two readings is taken for nothing below this: /proc/stat counts in ticks of 10 ms."""
 _NS = 1e9
 
 
@@ -118,7 +116,7 @@ class LocalAccount:
         if self._last is not None:
             since = account.since(self._last)
             self._stopped_s += since.seconds if stopped else 0.0
-            self._taken_s += (since.taken_s or 0.0) if (since.others_cpu_s or 0.0) >= LEAST_OF_OTHERS_S else 0.0
+            self._taken_s += since.taken_s or 0.0
         self._last = account
         return replace(account, taken_s=self._taken_s, stopped_s=self._stopped_s)
 
