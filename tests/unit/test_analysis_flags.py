@@ -67,11 +67,11 @@ RULE = RepeatRule(0.02, 20)
     ("values", "stop", "reached", "why"),
     [
         ([], False, False, "0 repeats have no"),
-        ([100.0] * 5, False, False, "5 repeats have no 95% interval"),
-        ([100.0, 100.5, 101.0, 99.5, 99.0, 100.2], True, True, "within ±2.0%"),
-        ([100.0, 110.0, 90.0, 100.0, 100.0, 100.0], False, False, "reaches ±10.0% of the median"),
+        ([100.0] * 8, False, False, "8 repeats have no 99.6% interval"),
+        ([100.0, 100.5, 101.0, 99.5, 99.0, 100.2, 99.9, 100.1, 100.3], True, True, "within ±2.0%"),
+        ([100.0, 110.0, 90.0, *[100.0] * 6], False, False, "reaches ±10.0% of the median"),
         ([90.0, 110.0] * 10, True, False, "the most allowed"),
-        ([0.0] * 5 + [1.0], False, False, "around a median of 0"),
+        ([0.0] * 8 + [1.0], False, False, "around a median of 0"),
     ],
 )
 def test_repeating_ends_when_the_interval_is_narrow_or_at_the_most(values: list[float], stop: bool, reached: bool, why: str) -> None:
@@ -80,8 +80,22 @@ def test_repeating_ends_when_the_interval_is_narrow_or_at_the_most(values: list[
     assert why in found.why
 
 
-def test_the_rule_is_printed_with_what_it_costs() -> None:
-    assert RULE.words.startswith("repeated until the 95% interval of the median was within ±2.0% of it, at most 20 times;")
+def test_the_rule_is_printed_with_its_looks() -> None:
+    each = "95% interval of the median, 99.6% at each of 12 looks,"
+    assert RULE.words == f"repeated until the {each} was within ±2.0% of it, at least 9 and at most 20 times"
+    assert RepeatRule(0.02, 6).words.startswith("repeated until the 95% interval of the median was within")
+
+
+@pytest.mark.parametrize("spread", [0.01, 0.02, 0.05])
+def test_looking_after_each_repeat_does_not_make_a_narrow_interval_a_promise_too_much(spread: float) -> None:
+    dice, rule, rounds = random.Random(20261122), RepeatRule(0.02, 12), 1000
+    broken = 0
+    for _ in range(rounds):
+        values: list[float] = []
+        while not (found := decide(values, rule)).stop:
+            values.append(dice.gauss(100, 100 * spread))
+        broken += found.reached and not 98 <= sorted(values)[len(values) // 2] <= 102
+    assert broken / rounds <= 0.01, "1.5 % at a spread of 5 %, when each look had an interval of 95 %"
 
 
 def test_a_rule_that_can_never_be_met_is_refused() -> None:

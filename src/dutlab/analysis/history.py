@@ -1,8 +1,11 @@
 """The same figure over many runs: where its level changed, and how sure that is.
 
 Each run counts once, by the median of its repeats: repeats share a run's set-up, so they say nothing of what changes from run to run.
-Levels are found by PELT (R. Killick, P. Fearnhead, I. A. Eckley, J. Am. Stat. Assoc. 107, 2012; library ruptures) on squared error, with
-the noise estimated from neighbouring runs and a penalty of 4 ln n a change; then each change is tested by ranks over both sides' runs.
+Nights are seldom independent either, and where each resembles the one before, any method that takes them for independent finds changes
+every few weeks. So the autocorrelation is estimated first, from how much further runs lie apart that are two nights apart than neighbours
+do (S. Chakar, E. Lebarbier, C. Lévy-Leduc, S. Robin, Bernoulli 23, 2017: steps of the level hardly touch it), and raised by its standard
+error. Then each place is tested for a step by generalised least squares; p is that of Student's t times the number of places
+(Bonferroni), so looking for the best place is in it. Where a step is proven, both sides are searched in the same way.
 """
 
 from __future__ import annotations
@@ -10,22 +13,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import ceil, isfinite, log, sqrt
+from math import ceil, isfinite, sqrt
 from statistics import NormalDist, fmean
 
 from dutlab.analysis.compare import LEVEL
-from dutlab.analysis.rank import holm, mann_whitney
 from dutlab.analysis.statistics import median
 
-FEWEST = 4
-"""Runs: two on each side of a change."""
+FEWEST = 6
+"""Runs, below which the spread of single runs is not known well enough."""
 _SHORTEST = 2
-_PENALTY = 4.0
-"""Of twenty runs of mere normal noise one in twenty then shows a change, of ten one in ten; steps of four deviations are hardly missed."""
 _KEPT = 0.7
-"""Share of the steps between neighbours, the smaller ones, that noise is estimated from: the others may be changes."""
+"""Share of the steps between runs, the smaller ones, that noise and autocorrelation are estimated from: the others may be changes."""
+_MOST = 0.95
+"""Autocorrelation, at most: beyond that there is no level that could change."""
 _APART = 6.0
-"""Standard deviations of single runs; neighbours differ by √2 of them as it is."""
+"""Standard deviations of the steps between neighbours, over √2."""
 _RESOLUTION = 1e-6
 """Relative to the figure; where runs agree better than this, that is taken for their noise."""
 
@@ -63,12 +65,7 @@ class Change:
     ratio: float | None
     """Level after ÷ level before; None where that is none, around 0."""
     p: float
-    """Two-sided, Mann-Whitney over runs, corrected for all changes of this history (Holm)."""
-
-    @property
-    def proven(self) -> bool:
-        """Chance alone would show it in fewer than one of twenty."""
-        return self.p <= LEVEL
+    """Two-sided, corrected for every place at which the level might have changed; at most 0.05."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +78,8 @@ class History:
     apart: tuple[str, ...] = ()
     """Runs that differ from those before and after them alike, by more than noise: no level of their own. If the newest is among them, one
     more run will tell whether that is a change."""
+    autocorrelation: float = 0.0
+    """Of one run with the next, as it was allowed for."""
     why: str = ""
     """Why nothing was looked for."""
 
@@ -92,29 +91,62 @@ def history(points: Sequence[Point]) -> History:
         level = (Level(0, len(kept) - 1, median([p.median for p in kept])),) if kept else ()
         return History(kept, level, (), why=f"{len(kept)} of at least {FEWEST} runs that a change of level needs")
     medians = [p.median for p in kept]
-    noise = max(_noise([b - a for a, b in pairwise(medians)]), _RESOLUTION * max(abs(m) for m in medians))
-    apart = _apart(medians, noise)
-    levels = tuple(Level(a, b - 1, median(medians[a:b])) for a, b in pairwise([0, *_ends(medians, noise, apart)]))
-    sides = [(medians[a.first : a.last + 1], medians[b.first : b.last + 1]) for a, b in pairwise(levels)]
-    adjusted = holm([mann_whitney(a, b).p for a, b in sides])
+    least = _RESOLUTION * max(abs(m) for m in medians)
+    apart = _apart(medians, max(_spread(_steps(medians, 1)) / sqrt(2), least))
+    smooth = [fmean(_beside(medians, n)) if n in apart else m for n, m in enumerate(medians)]
+    phi = _autocorrelation(smooth)
+    steps = sorted(_changes(smooth, phi, least, places=len(smooth) - 2 * _SHORTEST + 1))
+    ends = [0, *(at for at, _ in steps), len(kept)]
+    levels = tuple(Level(a, b - 1, median(medians[a:b])) for a, b in pairwise(ends))
     changes = tuple(
         Change(kept[a.last].run, kept[b.first].run, b.value / a.value if a.value else None, p)
-        for (a, b), p in zip(pairwise(levels), adjusted, strict=True)
+        for (a, b), (_, p) in zip(pairwise(levels), steps, strict=True)
     )
-    return History(kept, levels, changes, tuple(kept[n].run for n in apart))
+    return History(kept, levels, changes, tuple(kept[n].run for n in apart), phi)
 
 
-def _ends(medians: Sequence[float], noise: float, apart: Sequence[int]) -> list[int]:
-    """Where each level ends, the last at the number of runs. What lies apart counts as its neighbours do."""
-    import numpy as np  # noqa: PLC0415 -- with ruptures a second that only this needs
-    import ruptures  # noqa: PLC0415 -- as above
+def _changes(values: Sequence[float], phi: float, least: float, *, places: int, offset: int = 0) -> list[tuple[int, float]]:
+    """Where a level begins that differs from the one before, and p of that."""
+    if len(values) < 2 * _SHORTEST + 1 or not least:  # too few, or all are 0
+        return []
+    at, p = _step(values, phi, least)
+    if (p := min(p * places, 1.0)) > LEVEL:
+        return []
+    return [
+        *_changes(values[:at], phi, least, places=places, offset=offset),
+        (offset + at, p),
+        *_changes(values[at:], phi, least, places=places, offset=offset + at),
+    ]
 
-    if not noise:
-        return [len(medians)]  # all are 0
-    smooth = [fmean(_beside(medians, n)) if n in apart else m for n, m in enumerate(medians)]
-    signal = (np.array(smooth) - median(smooth)) / noise
-    found: list[int] = ruptures.Pelt(model="l2", min_size=_SHORTEST, jump=1).fit(signal).predict(pen=_PENALTY * log(len(medians)))
-    return found
+
+def _step(values: Sequence[float], phi: float, least: float) -> tuple[int, float]:
+    """The place at which a step explains most, by generalised least squares under an autocorrelation of `phi`, and its two-sided p."""
+    import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
+    from scipy.stats import t  # noqa: PLC0415 - 1 s, as above
+
+    y, n = np.asarray(values, dtype=float), len(values)
+    y = y - median(values)
+    first, rest = sqrt(1 - phi**2), 1 - phi  # what is left of a constant after its part that neighbours share is taken out
+    z = np.concatenate([[first * y[0]], y[1:] - phi * y[:-1]])
+    places = np.arange(_SHORTEST, n - _SHORTEST + 1)
+    after = n - 1 - places
+    sums = np.concatenate([np.cumsum(z[::-1])[::-1], [0.0]])
+    cc, cz = first**2 + (n - 1) * rest**2, first * z[0] + rest * float(z[1:].sum())
+    xx, cx, xz = 1 + after * rest**2, rest + after * rest**2, z[places] + rest * sums[places + 1]
+    own = xx - cx**2 / cc
+    effect = (xz - cx * cz / cc) / own
+    left = np.maximum(float(z @ z) - cz**2 / cc - effect**2 * own, n * least**2)
+    freedom = n - 3
+    size = np.abs(effect) * np.sqrt(own / (left / freedom))
+    best = int(size.argmax())
+    return int(places[best]), float(2 * t.sf(size[best], freedom))
+
+
+def _autocorrelation(values: Sequence[float]) -> float:
+    """Of neighbours, by AR1seg's robust estimate, raised by one standard error and at most 0.95."""
+    one, two = _spread(_steps(values, 1)), _spread(_steps(values, 2))
+    found = min(max((two / one) ** 2 - 1, 0.0), _MOST) if one > 0 else 0.0
+    return min(found + sqrt((1 - found**2) / len(values)), _MOST) if one > 0 else 0.0
 
 
 def _apart(medians: Sequence[float], noise: float) -> list[int]:
@@ -131,8 +163,13 @@ def _beside(medians: Sequence[float], n: int) -> list[float]:
     return [medians[i] for i in (n - 1, n + 1) if 0 <= i < len(medians)]
 
 
-def _noise(steps: Sequence[float]) -> float:
-    """Standard deviation of single runs: root mean square of the smaller steps, over what it would be of normal ones, cut alike."""
+def _steps(values: Sequence[float], apart: int) -> list[float]:
+    """Differences of values so many places apart."""
+    return [b - a for a, b in zip(values, values[apart:], strict=False)]
+
+
+def _spread(steps: Sequence[float]) -> float:
+    """Standard deviation of normal steps: root mean square of the smaller ones, over what it would be of normal ones, cut alike."""
     kept = sorted(abs(s) for s in steps)[: min(ceil(_KEPT * len(steps)), len(steps) - 1)]
     cut = NormalDist().inv_cdf((1 + len(kept) / len(steps)) / 2)
-    return sqrt(fmean(s * s for s in kept) / 2 / (1 - 2 * cut * NormalDist().pdf(cut) * len(steps) / len(kept)))
+    return sqrt(fmean(s * s for s in kept) / (1 - 2 * cut * NormalDist().pdf(cut) * len(steps) / len(kept)))

@@ -1,16 +1,24 @@
-"""When to stop repeating: a rule that is fixed before the first trial, so that a quiet spell cannot end it early."""
+"""When to stop repeating: a rule that is fixed before the first trial, so that a quiet spell cannot end it early.
+
+Whoever looks after each repeat and stops at the first narrow interval is wrong more often than one interval is. So the 5 % are shared out
+over all looks that the rule can make (Bonferroni; of the group-sequential designs the one that assumes nothing), and the first look is the
+first number of repeats whose whole range reaches such a confidence.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dutlab.analysis.statistics import CONFIDENCE, order_interval, summarise
+from dutlab.analysis.statistics import CONFIDENCE, median, order_interval
 
 
 @dataclass(frozen=True)
 class RepeatRule:
-    """Repeat until the 95 % interval of the median is at most `half_width` to either side of it, or `most` repeats are done."""
+    """Repeat until an interval of the median is at most `half_width` to either side of it, or `most` repeats are done.
+
+    Over all looks together, 95 % of such intervals hold the median.
+    """
 
     half_width: float
     """Relative to the median: 0.02 is ±2 %."""
@@ -23,11 +31,23 @@ class RepeatRule:
             raise ValueError(f"at most {self.most} repeats never have a {CONFIDENCE:.0%} interval; allow at least 6")
 
     @property
+    def first_look(self) -> int:
+        """The fewest repeats that can end it."""
+        return next(n for n in range(1, self.most + 1) if order_interval([0.0] * n, _each(self.most - n + 1)) is not None)
+
+    @property
+    def confidence(self) -> float:
+        """Of the interval at each look, so that over all looks it is 95 %."""
+        return _each(self.most - self.first_look + 1)
+
+    @property
     def words(self) -> str:
         """For the report."""
+        looks = self.most - self.first_look + 1
+        each = f", {self.confidence:.1%} at each of {looks} looks," if looks > 1 else ""
         return (
-            f"repeated until the {CONFIDENCE:.0%} interval of the median was within ±{self.half_width:.1%} of it, at most {self.most} "
-            "times; looking after each repeat makes such intervals a little too narrow"
+            f"repeated until the {CONFIDENCE:.0%} interval of the median{each} was within ±{self.half_width:.1%} of it, at least "
+            f"{self.first_look} and at most {self.most} times"
         )
 
 
@@ -44,13 +64,18 @@ class Decision:
 def decide(values: Sequence[float], rule: RepeatRule) -> Decision:
     """What the rule says after these repeats."""
     n = len(values)
-    found = summarise(values) if values else None
-    if found is None or found.interval is None:
-        return Decision(stop=False, reached=False, why=f"{n} repeats have no {CONFIDENCE:.0%} interval")
-    wide = max(found.interval.high - found.median, found.median - found.interval.low)
-    if wide <= rule.half_width * abs(found.median):
+    found = order_interval(values, rule.confidence) if n >= rule.first_look else None
+    if found is None:
+        return Decision(stop=False, reached=False, why=f"{n} repeats have no {rule.confidence:.1%} interval")
+    middle = median(values)
+    wide = max(found.high - middle, middle - found.low)
+    if wide <= rule.half_width * abs(middle):
         return Decision(stop=True, reached=True, why=f"the interval of {n} repeats is within ±{rule.half_width:.1%}")
-    relative = f"±{wide / abs(found.median):.1%} of the median" if found.median else f"±{wide:g} around a median of 0"
+    relative = f"±{wide / abs(middle):.1%} of the median" if middle else f"±{wide:g} around a median of 0"
     if n >= rule.most:
         return Decision(stop=True, reached=False, why=f"{n} repeats, the most allowed, and the interval still reaches {relative}")
     return Decision(stop=False, reached=False, why=f"the interval of {n} repeats reaches {relative}")
+
+
+def _each(looks: int) -> float:
+    return 1 - (1 - CONFIDENCE) / looks

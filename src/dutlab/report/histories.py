@@ -60,10 +60,7 @@ def history_plot(of: CellHistory, place: int) -> Plot | None:
     points = of.found.points
     runs = Line("median of a run", tuple((float(n), p.median) for n, p in enumerate(points, 1)))
     levels = [Line(f"level {n}", ((a.first + 1.0, a.value), (a.last + 1.0, a.value)), "asked") for n, a in enumerate(of.found.levels, 1)]
-    moments = [
-        Moment(before.last + 1.5, _ratio(change) + ("" if change.proven else ", not proven"))
-        for before, change in zip(of.found.levels, of.found.changes, strict=False)
-    ]
+    moments = [Moment(before.last + 1.5, _ratio(change)) for before, change in zip(of.found.levels, of.found.changes, strict=False)]
     curve = Curve(
         slug=f"history-{place}", title=f"{of.label}: {of.figure}", x_title="run, oldest first", x="runs", y_title=_axis(of), y=of.figure,
         lines=(runs, *levels), moments=tuple(moments),
@@ -88,8 +85,7 @@ def _change(change: Change, figure: str) -> str:
     if change.ratio is not None and change.ratio != 1:
         better = (change.ratio > 1) != less_is_better(figure)
         way = ", for the better" if better else ", for the worse"
-    sure = p_words(change.p) if change.proven else f"not proven: {p_words(change.p)}, more runs on both sides would tell"
-    return f"{_ratio(change)}{way}, between {change.before} and {change.after} ({sure})"
+    return f"{_ratio(change)}{way}, between {change.before} and {change.after} ({p_words(change.p)})"
 
 
 def _ratio(change: Change) -> str:
