@@ -24,10 +24,8 @@ from dutlab.analysis.statistics import CONFIDENCE, Interval, median
 _NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,15})?")
 LEVEL = 0.05
 FEWEST_BLOCKS = 3
-_MEDIAN = {3: 1.160, 4: 1.092, 5: 1.198, 6: 1.135, 7: 1.214, 8: 1.160, 9: 1.223, 10: 1.176}
-"""Standard error of the median of so many normal values over that of their mean (H. A. David, Order Statistics, section 2)."""
-_MEDIAN_OF_MORE = 1.2533
-"""Of very many: the root of half π."""
+_MEDIAN = 1.2533
+"""Standard error of the median of very many normal values over that of their mean, the root of half π; of few it is up to a tenth less."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +207,7 @@ class _Data:
         whole = [of for of in self.by_block.values() if all(n in of for n in weights.used)]
         if len(whole) >= FEWEST_BLOCKS:
             found = [sum(weights.of[n] * of[n] for n in weights.used) for of in whole]
-            return stdev(found) / sqrt(len(found)) * _MEDIAN.get(len(found), _MEDIAN_OF_MORE), len(found) - 1
+            return stdev(found) / sqrt(len(found)) * _MEDIAN, len(found) - 1
         variance, freedom, _ = self.residual
         return sqrt(variance * sum(w * w for w in weights.of)), freedom
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dutlab.plan.proof import proof_words
 from dutlab.plan.trials import Plan
 from dutlab.spec.testbed import Testbed
 from dutlab.units import RFC2544_FRAME_SIZES, line_rate, si
@@ -15,6 +16,7 @@ def plan_lines(plan: Plan, testbed: Testbed) -> Iterator[str]:
     yield f"{len(plan.trials)} trials in {groups} applications of a mode, about {plan.estimate_s / 60:.1f} min; order seed {plan.seed}"
     if plan.repeat_rule is not None:
         yield f"at most: each cell is {plan.repeat_rule.rule.words}"
+    yield proof_words(plan)
     if plan.repeat_disturbed:
         longest = plan.estimate_s + plan.repeat_disturbed * sum(t.estimate_s for t in plan.trials)
         again = f"{plan.repeat_disturbed} times" if plan.repeat_disturbed > 1 else "once"

@@ -162,7 +162,8 @@ class Experiment(SpecModel):
     workloads: tuple[Workload, ...]
     generator: Generator | None = None
     """What drives the workloads that send frames of their own and name none; None is that of the testbed."""
-    repeats: Repeats = 3
+    repeats: Repeats = 6
+    """6 give each figure a 95 % interval, and prove a difference among twenty comparisons."""
     repeat_disturbed: Annotated[int, Strict(), Field(ge=0, le=LARGEST_DISTURBED_REPEATS)] = 2
     """A trial that other work on the machine disturbed is done again, so often at most."""
     disturbed: Literal["repeat", "count"] = "repeat"

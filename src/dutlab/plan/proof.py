@@ -1,0 +1,56 @@
+"""What a plan can prove about its modes, before it is carried out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dutlab.analysis.compare import LEVEL
+from dutlab.analysis.design import Design
+from dutlab.analysis.power import provable
+from dutlab.analysis.rank import repeats_needed
+from dutlab.plan.trials import Plan
+
+SPREAD = 0.01
+"""From repeat to repeat, relative: what is assumed where nothing was measured yet."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The comparisons of a plan, and what its repeats are worth in them."""
+
+    repeats: int
+    comparisons: int
+    """Cells × (modes - 1), each direction of a link and their sum by itself."""
+    least: float | None
+    """The smallest relative difference between two modes that one cell proves four times in five, at a spread of 1 %; None for none."""
+    together: float | None
+    """The same of all cells of two modes together, as if all of them shared what they spread by."""
+
+
+def proof_of(plan: Plan) -> Proof:
+    """Of a plan with a rule for repeats: of the most that the rule allows."""
+    repeats = max((t.cell.repeat for t in plan.trials), default=0)
+    cells = [t.cell for t in plan.trials if t.cell.repeat == 1]
+    modes = len({c.mode for c in cells})
+    base = [c for c in cells if cells and c.mode == cells[0].mode]
+    flows = [len(c.links) * (2 if c.params.get("directions") == "both" else 1) for c in base]
+    comparisons = sum(n if n == 1 else n + 1 for n in flows) * (modes - 1)
+    least = Design.IN_TURN.least
+    one, all_of = (provable(repeats, repeats, sd=SPREAD, comparisons=of, least=least) if modes > 1 else None for of in (comparisons, 1))
+    return Proof(repeats, comparisons, one, all_of if len(base) > 1 else None)
+
+
+def proof_words(plan: Plan) -> str:
+    """One line for the plan."""
+    found = proof_of(plan)
+    if not found.comparisons:
+        return "proves: nothing by itself, since it has one mode; compare several runs of it (dutlab compare --against, dutlab check)"
+    among = f"{found.comparisons} comparison{'' if found.comparisons == 1 else 's'}"
+    given = f"where repeats spread by {SPREAD * 100:g} %, four times in five"
+    if found.least is not None:
+        return f"proves: differences between two modes from {found.least * 100:.2g} % on in one cell ({among}; {given})"
+    enough = repeats_needed(LEVEL / found.comparisons)
+    text = f"proves: no difference in one cell, {found.repeats} repeats cannot among {among} ({enough} could)"
+    return (
+        text if found.together is None else f"{text}; over all cells together, differences from {found.together * 100:.2g} % on ({given})"
+    )
