@@ -299,7 +299,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=300)
     rounds = parser.parse_args().rounds
-    for part in (intervals(rounds), stopping(rounds), histories(rounds), effects(rounds), plans(), comparisons(rounds)):
+    for part in (intervals(rounds), stopping(rounds // 3), histories(rounds // 3), effects(rounds), plans(), comparisons(rounds // 3)):
         for line in part:
             print(line, flush=True)
 

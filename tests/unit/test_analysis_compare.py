@@ -7,7 +7,7 @@ from math import inf, nan
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dutlab.analysis.compare import Comparison, Pair, Verdict, compare, could_prove
@@ -95,6 +95,16 @@ def test_equivalent_needs_a_margin_given_beforehand() -> None:
     assert one(LOW, shifted, margin=0.005).verdict is Verdict.NO_DIFFERENCE  # the interval reaches further
 
 
+def test_many_cells_are_called_equivalent_only_where_all_of_them_may_be() -> None:
+    dice = random.Random(20261122)
+    false = 0
+    for _ in range(60):
+        sides = [[tuple(level * dice.gauss(1, 0.01) for _ in range(6)) for level in (100, 97.9)] for _ in range(16)]
+        found = compare([Pair(str(n), "received_pps", *of) for n, of in enumerate(sides)], margin=0.02)
+        false += any(c.verdict is Verdict.EQUIVALENT for c in found)
+    assert false <= 3, "one in six, when each cell had an interval of 95 % of its own"
+
+
 def test_a_margin_may_be_another_for_each_cell() -> None:
     pairs = [Pair(name, "received_pps", LOW, LOW) for name in ("nat", "router")]
     found = compare(pairs, margin=lambda pair: 0.1 if pair.label == "nat" else None)
@@ -170,6 +180,7 @@ def test_a_margin_that_is_none_is_refused(margin: float) -> None:
         one(LOW, HIGH, least=-1.0)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.lists(st.floats(0, 1e9), max_size=8), st.lists(st.floats(0, 1e9), max_size=8)), max_size=6))
 def test_any_repeats_have_a_verdict_and_turned_round_the_opposite_one(cells: list[tuple[list[float], list[float]]]) -> None:
     there = compare([Pair("c", "received_pps", tuple(a), tuple(b)) for a, b in cells], least=0.0)

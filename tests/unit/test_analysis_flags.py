@@ -86,7 +86,7 @@ def test_the_rule_is_printed_with_its_looks() -> None:
     assert RepeatRule(0.02, 6).words.startswith("repeated until the 95% interval of the median was within")
 
 
-@pytest.mark.parametrize("spread", [0.01, 0.02, 0.05])
+@pytest.mark.parametrize("spread", [0.01, 0.03, 0.05])
 def test_looking_after_each_repeat_does_not_make_a_narrow_interval_a_promise_too_much(spread: float) -> None:
     dice, rule, rounds = random.Random(20261122), RepeatRule(0.02, 12), 1000
     broken = 0
@@ -95,7 +95,7 @@ def test_looking_after_each_repeat_does_not_make_a_narrow_interval_a_promise_too
         while not (found := decide(values, rule)).stop:
             values.append(dice.gauss(100, 100 * spread))
         broken += found.reached and not 98 <= sorted(values)[len(values) // 2] <= 102
-    assert broken / rounds <= 0.01, "1.5 % at a spread of 5 %, when each look had an interval of 95 %"
+    assert broken / rounds <= 0.004, "1.3 % at a spread of 3 %, when each look had an interval of 95 %"
 
 
 def test_a_rule_that_can_never_be_met_is_refused() -> None:

@@ -85,7 +85,7 @@ def test_what_is_left_out_has_its_documented_default(tmp_path):
     assert (sweep.rates, sweep.duration, sweep.warmup, sweep.drain, sweep.links) == ((None,), 30.0, 1.0, 0.5, None)
     assert sweep.link_sets(["a", "b"]) == (("a",), ("b",))
     assert (experiment.repeats, experiment.order, experiment.seed, experiment.watch, experiment.modes) == (
-        3,
+        6,
         "shuffled",
         None,
         ("cpu", "nic"),

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import exp, isfinite
+from statistics import NormalDist
 
 from dutlab.analysis.design import Design
 from dutlab.analysis.flags import Flags, flags_of
@@ -100,7 +101,8 @@ def compare(pairs: Sequence[Pair], *, margin: float | Margin | None = None, leas
     adjusted = iter(holm([m.p for m in found if m.p is not None]))
     tests = sum(m.p is not None for m in found)
     return tuple(
-        _missing(m) if m.p is None else _compared(m, next(adjusted), of_pair, tests) for m, of_pair in zip(found, margins, strict=True)
+        _missing(m) if m.p is None else _compared(m, next(adjusted), of_pair, tests, sum(of is not None for of in margins))
+        for m, of_pair in zip(found, margins, strict=True)
     )
 
 
@@ -168,8 +170,8 @@ def _level(values: Sequence[float]) -> Level:
     return Level(found.median, found.n, found.low, found.high)
 
 
-def _compared(m: _Measured, p: float, margin: float | None, tests: int) -> Comparison:
-    verdict, words = _verdict(m, p, margin)
+def _compared(m: _Measured, p: float, margin: float | None, tests: int, margins: int) -> Comparison:
+    verdict, words = _verdict(m, p, margin, margins)
     would = _provable(m, tests)
     flags = tuple(f"{side}: {word}" for side, of in _flags(m.pair) for word in of.words)
     if m.left_out:
@@ -182,8 +184,8 @@ def _compared(m: _Measured, p: float, margin: float | None, tests: int) -> Compa
     )
 
 
-def _verdict(m: _Measured, p: float, margin: float | None) -> tuple[Verdict, str]:
-    if margin is not None and m.ratio is not None and _widened(m).within(margin):
+def _verdict(m: _Measured, p: float, margin: float | None, margins: int) -> tuple[Verdict, str]:
+    if margin is not None and m.ratio is not None and _widened(m, margins).within(margin):
         return Verdict.EQUIVALENT, f"equivalent within ±{margin * 100:g} %"
     if p > LEVEL or (m.ratio is not None and not _apart(m.ratio)):
         return Verdict.NO_DIFFERENCE, Verdict.NO_DIFFERENCE.value
@@ -196,20 +198,30 @@ def _apart(ratio: Ratio) -> bool:
     return ratio.interval is not None and (ratio.interval.low > 1 or ratio.interval.high < 1)
 
 
-def _widened(m: _Measured) -> Ratio:
-    """The ratio with an interval that also holds what the set-up of either side may have done."""
+def _widened(m: _Measured, margins: int) -> Ratio:
+    """The ratio with an interval that holds it in all of so many cells at once, and what the set-up of either side may have done.
+
+    Equivalence is two one-sided tests at 5 %, shared out over the cells (Bonferroni); an interval of 95 % does that for two of them.
+    """
     assert m.ratio is not None  # noqa: S101 -- the caller looked
     interval = m.ratio.interval
-    if interval is None or not m.pair.design.one_setup_a_side:
+    if interval is None:
         return m.ratio
-    by = 1 + m.least
-    return Ratio(m.ratio.ratio, Interval(interval.low / by, interval.high * by, interval.confidence), m.ratio.method)
+    normal = NormalDist()
+    if m.runs is not None:
+        away = exp(max(m.runs.reach(LEVEL / margins), m.runs.reach(LEVEL / 2)))
+        return Ratio(m.ratio.ratio, Interval(m.ratio.ratio / away, m.ratio.ratio * away, interval.confidence), m.ratio.method)
+    wider = max(normal.inv_cdf(1 - LEVEL / margins) / normal.inv_cdf((1 + interval.confidence) / 2), 1.0)
+    by = 1 + m.least if m.pair.design.one_setup_a_side else 1.0
+    low = m.ratio.ratio * (interval.low / m.ratio.ratio) ** wider / by
+    high = m.ratio.ratio * (interval.high / m.ratio.ratio) ** wider * by
+    return Ratio(m.ratio.ratio, Interval(low, high, interval.confidence), m.ratio.method)
 
 
 def _why(m: _Measured, verdict: Verdict, p: float, tests: int, would: float | None, margin: float | None) -> str:  # noqa: PLR0917 - all of one verdict
     among = f" among {tests} comparisons" if tests > 1 else ""
     if verdict is Verdict.EQUIVALENT:
-        return f"the whole 95 % interval of the ratio{_allowed(m)} lies inside the margin"
+        return f"the whole interval of the ratio{_allowed(m)} lies inside the margin"
     if verdict is not Verdict.NO_DIFFERENCE:
         return f"{p_words(p)}{among} for a change beyond {m.least * 100:g} % ({_method(m)})"
     if not _can(m.pair, m.test, tests):

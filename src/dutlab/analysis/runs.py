@@ -54,6 +54,12 @@ class RunLevels:
             return 1.0
         return max(float(2 * t.sf(beyond / se, df)) if se > 0 else 0.0 for se, df in self.errors)
 
+    def reach(self, level: float) -> float:
+        """How far the one-sided interval at `level` reaches from the logarithm of the ratio, to either side."""
+        from scipy.stats import t  # noqa: PLC0415 - as above
+
+        return min(max(float(t.isf(level, df)) * se for se, df in self.errors), _FARTHEST)
+
     def provable(self, least: float, level: float) -> float:
         """The smallest relative change that such runs would have proven at `level`, four times in five."""
         from scipy.stats import t  # noqa: PLC0415 - as above

@@ -1,0 +1,57 @@
+"""What a plan says that it can prove: the rule of the verdicts, before anything is measured."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from dutlab import labs
+from dutlab.analysis.compare import Pair, Verdict, compare
+from dutlab.plan.proof import Proof, proof_of, proof_words
+from dutlab.plan.trials import Plan, make_plan
+from dutlab.spec.loader import load_experiment
+
+TEXT = """\
+experiment: proof
+testbed: {{lab: three-node}}
+factors: {{mode: [{modes}]}}
+workloads:
+  - sweep: {{frame_sizes: [64, 512, 1518], duration: 1s, links: [[a]]}}
+{repeats}
+"""
+
+
+def planned(tmp_path: Path, modes: str = "router, nat", repeats: str = "") -> Plan:
+    path = tmp_path / "e.yaml"
+    path.write_text(TEXT.format(modes=modes, repeats=repeats))
+    return make_plan(load_experiment(path), labs.description("three-node").testbed, seed=1)
+
+
+def test_three_repeats_prove_nothing_in_one_cell_and_the_plan_says_so(tmp_path: Path) -> None:
+    plan = planned(tmp_path, repeats="repeats: 3")
+    assert proof_of(plan) == Proof(3, 3, None, None)
+    assert proof_words(plan) == "proves: no difference in one cell, 3 repeats cannot among 3 comparisons (5 could)"
+
+
+def test_the_default_proves_differences_and_the_plan_says_from_what_on(tmp_path: Path) -> None:
+    found = proof_of(planned(tmp_path))
+    assert (found.repeats, found.comparisons) == (6, 3)
+    assert found.least is not None and 0.02 < found.least < 0.06
+    assert f"from {found.least * 100:.2g} % on in one cell (3 comparisons" in proof_words(planned(tmp_path))
+
+
+def test_what_it_says_is_what_the_verdicts_do(tmp_path: Path) -> None:
+    least, dice, proven = proof_of(planned(tmp_path)).least, random.Random(20261122), 0
+    assert least is not None
+    for _ in range(200):
+        sides = [tuple(level * dice.gauss(1, 0.01) for _ in range(6)) for level in (100, 100 * (1 + least))]
+        still = tuple(dice.gauss(100, 1) for _ in range(6))
+        same = [Pair(name, "received_pps", still, still) for name in "ab"]
+        proven += compare([Pair("cell", "received_pps", *sides), *same])[0].verdict is Verdict.BETTER
+    assert proven / 200 == pytest.approx(0.8, abs=0.1)
+
+
+def test_one_mode_is_compared_with_nothing(tmp_path: Path) -> None:
+    assert "several runs" in proof_words(planned(tmp_path, modes="router"))
