@@ -22,8 +22,9 @@ from dutlab.analysis.statistics import median
 FEWEST = 6
 """Runs, below which the spread of single runs is not known well enough."""
 _SHORTEST = 2
-_KEPT = 0.7
-"""Share of the steps between runs, the smaller ones, that noise and autocorrelation are estimated from: the others may be changes."""
+_KEPT, _KEPT_OF_SMOOTH = 0.7, 0.85
+"""Share of the steps between runs, the smaller ones, that noise is estimated from, since the others may be changes; and autocorrelation,
+after what lies apart was taken out."""
 _MOST = 0.95
 """Autocorrelation, at most: beyond that there is no level that could change."""
 _APART = 6.0
@@ -92,7 +93,7 @@ def history(points: Sequence[Point]) -> History:
         return History(kept, level, (), why=f"{len(kept)} of at least {FEWEST} runs that a change of level needs")
     medians = [p.median for p in kept]
     least = _RESOLUTION * max(abs(m) for m in medians)
-    apart = _apart(medians, max(_spread(_steps(medians, 1)) / sqrt(2), least))
+    apart = _apart(medians, max(_spread(_steps(medians, 1), _KEPT) / sqrt(2), least))
     smooth = [fmean(_beside(medians, n)) if n in apart else m for n, m in enumerate(medians)]
     phi = _autocorrelation(smooth)
     steps = sorted(_changes(smooth, phi, least, places=len(smooth) - 2 * _SHORTEST + 1))
@@ -144,7 +145,7 @@ def _step(values: Sequence[float], phi: float, least: float) -> tuple[int, float
 
 def _autocorrelation(values: Sequence[float]) -> float:
     """Of neighbours, by AR1seg's robust estimate, raised by one standard error and at most 0.95."""
-    one, two = _spread(_steps(values, 1)), _spread(_steps(values, 2))
+    one, two = (_spread(_steps(values, apart), _KEPT_OF_SMOOTH) for apart in (1, 2))
     found = min(max((two / one) ** 2 - 1, 0.0), _MOST) if one > 0 else 0.0
     return min(found + sqrt((1 - found**2) / len(values)), _MOST) if one > 0 else 0.0
 
@@ -168,8 +169,8 @@ def _steps(values: Sequence[float], apart: int) -> list[float]:
     return [b - a for a, b in zip(values, values[apart:], strict=False)]
 
 
-def _spread(steps: Sequence[float]) -> float:
+def _spread(steps: Sequence[float], share: float) -> float:
     """Standard deviation of normal steps: root mean square of the smaller ones, over what it would be of normal ones, cut alike."""
-    kept = sorted(abs(s) for s in steps)[: min(ceil(_KEPT * len(steps)), len(steps) - 1)]
+    kept = sorted(abs(s) for s in steps)[: min(ceil(share * len(steps)), len(steps) - 1)]
     cut = NormalDist().inv_cdf((1 + len(kept) / len(steps)) / 2)
     return sqrt(fmean(s * s for s in kept) / (1 - 2 * cut * NormalDist().pdf(cut) * len(steps) / len(kept)))
