@@ -275,15 +275,20 @@ def test_a_trial_whose_program_was_killed_is_done_once_more_and_both_records_are
     assert again["attempt"] == 2 and again["status"] in {"measured", "disturbed"}
 
 
-def test_trials_during_which_the_mode_was_lost_are_done_again(start, experiment, standing_lab, tmp_path):
+@pytest.mark.parametrize(
+    "harm",
+    [["nft", "flush", "ruleset"], ["sysctl", "-qw", "net.ipv4.ip_forward=0"], ["ip", "link", "set", "dev", "in-a", "mtu", "600"]],
+)
+def test_trials_during_which_the_mode_was_lost_are_done_again(start, experiment, standing_lab, tmp_path, harm):
     text = ONCE.replace("[router, nat]", "[nat]") + "repeat_disturbed: 0\n"
     running = start("run", experiment(text), "--lab", standing_lab)
     wait_for(lambda: list((tmp_path / "runs").glob("2*/trials/0001/record.json")))
-    subprocess.run(["ip", "netns", "exec", f"dutlab-{standing_lab}-dut", "nft", "flush", "ruleset"], check=True)
+    subprocess.run(["ip", "netns", "exec", f"dutlab-{standing_lab}-dut", *harm], check=True)
     running.wait(150)
     said = running.stderr.read()
     aside = [json.loads(p.read_text()) for p in only_run(tmp_path).glob("trials/*.mode-lost-1/record.json")]
     assert {r["trial"] for r in aside} == {1, 2, 3}, said
+    assert {r["attempt"] for r in aside} == {1}
     again = records(only_run(tmp_path))
     assert [(r["trial"], r["attempt"]) for r in again] == [(1, 2), (2, 2), (3, 2)]
     assert {r["status"] for r in again} <= {"measured", "disturbed"}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dutlab.dut.mode import Check, Mode
 from dutlab.errors import DutlabError, HostError
 from dutlab.hosts.host import connections_of
-from dutlab.runner.stage import Stage
+from dutlab.runner.stage import DUT, Stage
 
 
 async def into_mode(stage: Stage, mode: Mode) -> tuple[Sequence[Check], str]:
@@ -39,11 +39,23 @@ async def stayed_in_mode(stage: Stage, mode: Mode, connections: int) -> None:
         raise HostError(what, host=stage.dut.name, remedy="`dutlab resume` does the trial again")
 
 
-async def lost_mode(stage: Stage, mode: Mode) -> str:
+async def mtus(stage: Stage) -> Mapping[str, str]:
+    """Port of the DUT → its MTU, which no short frame shows; of a Linux DUT, none of others. Raises HostError."""
+    ports = [port.interface for link in stage.testbed.links.values() for port in link.path if port.host == DUT]
+    if DUT not in stage.hosts or stage.testbed.hosts[DUT].family != "linux" or not ports:
+        return {}
+    said = await stage.dut.run(["cat", *(f"/sys/class/net/{port}/mtu" for port in ports)], check=False)
+    return dict(zip(ports, said.text.split(), strict=False))
+
+
+async def lost_mode(stage: Stage, mode: Mode, before: Mapping[str, str]) -> str:
     """Why the mode does not hold any more now that its trials are over, as when somebody flushed its rules; empty when it does.
 
-    Raises HostError when a host is gone.
+    `before` is what mtus() said when it was applied. Raises HostError when a host is gone.
     """
+    now = await mtus(stage)
+    if changed := [f"{port} from {mtu} to {now.get(port, 'none')}" for port, mtu in before.items() if now.get(port) != mtu]:
+        return f"mode {mode.name} does not hold: the MTU was changed: {', '.join(changed)}"
     try:
         return _failing(mode, await mode.verify(stage.dut, stage.testbed, stage.engine))
     except HostError:

@@ -25,7 +25,7 @@ from dutlab.plan.trials import Plan, Trial, make_plan, needs_hand
 from dutlab.runner.attempts import Attempts
 from dutlab.runner.cut import STANDING_LAB, put_back, testbed_in
 from dutlab.runner.examine import doubts_of, examine, streams_of
-from dutlab.runner.into_mode import into_mode, lost_mode, stayed_in_mode
+from dutlab.runner.into_mode import into_mode, lost_mode, mtus, stayed_in_mode
 from dutlab.runner.journal import Journal, read_journal, undo_to_json
 from dutlab.runner.leasing import begun, leased_by
 from dutlab.runner.ports import insist_on_ports, prepared
@@ -297,7 +297,7 @@ class _Execution:
             checks, why = await into_mode(stage, mode)
             self.journal.write("mode-refused" if why else "mode-verified", application=application, why=why)
             self.progress.mode(mode.name, checks)
-            left, unproven = deque(trials), list[Trial]()
+            left, unproven, as_applied = deque(trials), list[Trial](), await mtus(stage)
             while left:
                 trial = left[0]
                 self.folder.discard_incomplete(trial.number)
@@ -311,10 +311,10 @@ class _Execution:
                 if not self._once_more(carried):
                     unproven.append(left.popleft())
                 changed = await stage.device.put_back()
-                if not why and not left and (lost := await lost_mode(stage, mode)):
+                if not why and not left and (lost := await lost_mode(stage, mode, as_applied)):
                     left.extend(self._void(stage, unproven, checks, lost))
                     unproven.clear()
-                    changed = True
+                    as_applied, changed = await mtus(stage), True
                 if changed and left:
                     checks, why = await into_mode(stage, mode)
         finally:
