@@ -6,6 +6,7 @@ documented, no namespace, lab or process left, and nothing written beside the ru
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import random
@@ -24,6 +25,8 @@ SOURCE = Path(__file__).parents[2] / "src"
 NAMESPACES = Path("/run/netns")
 LABS = Path("/run/dutlab")
 _MOST_KILLS = 3
+_CLONE_NEWNS = 0x20000
+"""unshare(2), linux/sched.h."""
 _ENDS_S = 180.0
 _SHARED = Path("/var/tmp")
 
@@ -174,9 +177,11 @@ def _whole(folder: Path, runs: Path) -> list[str]:
 
 
 def private_tmp() -> None:
-    """Gives this process a /var/tmp of its own, if it has mounts of its own: there engines are copied to, and others put things."""
-    if Path("/proc/self/ns/mnt").readlink() != Path("/proc/1/ns/mnt").readlink():
-        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(_SHARED)], check=True)
+    """Gives this process mounts and a /var/tmp of its own: there engines are copied to, and others put things."""
+    if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNS):
+        raise OSError(ctypes.get_errno(), "unshare")
+    for words in (["--make-rprivate", "/"], ["-t", "tmpfs", "tmpfs", str(_SHARED)]):
+        subprocess.run(["mount", *words], check=True)
 
 
 def _shared() -> set[str]:
