@@ -13,7 +13,10 @@
 #define PROBE_MAGIC 0xd17a
 #define PROBE_LEN 18
 #define PROBE_SEQUENCE_AT 4
-#define PROBE_TIME_AT 10
+#define PROBE_STAMP_AT 10
+/* The stamp: the trial's number, and below it the send time in nanoseconds, as many of its low bits as fit: 78 hours. */
+#define TIME_BITS 48
+#define TIME_MASK ((1ULL << TIME_BITS) - 1)
 
 /* A histogram of 2^steps_log2 steps an octave, so a value is known to 1 / 2^steps_log2; 2^36 ns (68 s) and more share
  * the last bucket. */
@@ -154,14 +157,14 @@ struct tally {
 	__u64 last_arrival_ns;
 	__u64 first_arrival_ns;
 	__u64 last_sequence;	/* plus one; 0: none yet */
-	__u64 last_latency_ns;
-	__u64 ipdv_breaks;	/* latencies without one of the frame before */
+	__s64 last_latency_ns;	/* negative where the clocks differ */
+	__u64 ipdv_breaks;	/* unique ones without a latency of the frame before */
 	__u64 ipdv_sum_ns, ipdv_max_ns; /* RFC 5481: |difference| of latency of frames n and n+1, arriving so */
 	__u64 duplicates;
 	__u64 reordered;	/* unique ones that came after a higher one (RFC 4737) */
 	__u64 too_old;		/* so far behind that the window has forgotten whether they came before */
 	__u64 extent_sum, extent_max, extent_unknown; /* RFC 4737 4.2.1: arrivals since the first overtaker */
-	__u64 stale;		/* sent before this trial began; not among the arrivals */
+	__u64 stale;		/* of another trial, or sent before this one began; not among the arrivals */
 	__u64 corrupted;	/* checksum wrong; not among the arrivals */
 	__u64 negative;		/* arrived before they were sent, by the clocks */
 	__u64 by_three;		/* RFC 4737 5.3: reordered, and the three arrivals before have higher numbers; one CPU only */
@@ -174,8 +177,9 @@ struct tally {
 /* Frames that belong to no stream, on one CPU. */
 struct others {
 	__u64 passed;  /* not ours: went on to the kernel */
-	__u64 unknown; /* our probe, but a stream this trial does not have; dropped */
-	__u64 unused[6];
+	__u64 unknown; /* a probe of this trial, but a stream that it does not have; dropped */
+	__u64 misplaced; /* in the first row only: came on a CPU that has no row */
+	__u64 unused[5];
 };
 
 /* The time as this CPU last read it, within one poll of a queue. */

@@ -7,6 +7,7 @@
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
+#include "contract.h"
 
 #define DROPS 1	     /* every n-th frame */
 #define DUPLICATES 2 /* every n-th frame, the copy right behind it */
@@ -19,7 +20,7 @@ const volatile __u32 kind, out_ifindex, depth = 1;
 const volatile __u64 n = 1;
 
 #define FRAME_MAX 1514
-#define PROBE_TIME_AT (42 + 10)
+#define STAMP_AT (42 + PROBE_STAMP_AT)
 #define SPIN_STEPS (1 << 20)
 
 struct state {
@@ -103,7 +104,7 @@ int device(struct __sk_buff *skb)
 {
 	__u32 zero = 0;
 	struct state *s = bpf_map_lookup_elem(&device_state, &zero);
-	__u64 place, due = 0;
+	__u64 place, now, due = 0;
 	__u8 protocol = 0, last;
 
 	if (!s || skb->protocol != bpf_htons(0x0800) || bpf_skb_load_bytes(skb, 23, &protocol, 1) || protocol != 17)
@@ -115,9 +116,10 @@ int device(struct __sk_buff *skb)
 			return TC_ACT_SHOT;
 		}
 	} else if (kind == HOLDS) {
-		if (bpf_skb_load_bytes(skb, PROBE_TIME_AT, &due, 8))
+		if (bpf_skb_load_bytes(skb, STAMP_AT, &due, 8))
 			return TC_ACT_SHOT;
-		due = bpf_be64_to_cpu(due) + n;
+		now = bpf_ktime_get_ns();
+		due = now - ((__s64)((now - bpf_be64_to_cpu(due)) << (64 - TIME_BITS)) >> (64 - TIME_BITS)) + n;
 		bpf_loop(SPIN_STEPS, until, &due, 0);
 	} else if (n) {
 		place %= n;

@@ -16,7 +16,8 @@ struct {
 
 /* Reading the clock costs about as much as accounting for a frame. Within one poll of the queue, frames are handled at
  * most some hundred nanoseconds apart, so a few of them share a reading; the first of each poll makes a new one, and so
- * does a frame that was sent after it. */
+ * does a frame that was sent after it. Where frames come otherwise than by polls (TAP, generic XDP) each is read for:
+ * `clock_uses` is 1. */
 SEC("tp_btf/napi_poll")
 int end_of_poll(void *ctx)
 {
@@ -26,6 +27,12 @@ int end_of_poll(void *ctx)
 	if (r)
 		r->uses_left = 0;
 	return 0;
+}
+
+/* From one time to another in ns, of which the low TIME_BITS count: at most 39 hours forward or back. */
+static __always_inline __s64 elapsed(__u64 from_ns, __u64 to_ns)
+{
+	return (__s64)((to_ns - from_ns) << (64 - TIME_BITS)) >> (64 - TIME_BITS);
 }
 
 static __always_inline __u64 read_clock(__u64 sent_ns)
@@ -38,7 +45,7 @@ static __always_inline __u64 read_clock(__u64 sent_ns)
 	r = bpf_map_lookup_elem(&readings, &zero);
 	if (!r)
 		return bpf_ktime_get_ns();
-	if (r->uses_left == 0 || (__s64)(r->now_ns - sent_ns) < 0) {
+	if (r->uses_left == 0 || elapsed(sent_ns, r->now_ns) < 0) {
 		r->now_ns = bpf_ktime_get_ns();
 		r->uses_left = clock_uses;
 	}

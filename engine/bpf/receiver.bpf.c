@@ -2,9 +2,11 @@
 // Accounts for every frame of ours: counts it, finds out whether it is new, late or a duplicate, bins its latency, and
 // drops it. Everything else goes on to the kernel, so ARP, neighbour discovery and SSH work on the same interface.
 //
-// A frame is ours by its probe, wherever translation moved its addresses: the magic number, a stream of this trial, and a
-// send time that lies in the last day and not in the future. The time is what makes a mistake impossible in practice:
-// the magic number alone would swallow each 65536th segment of somebody's encrypted connection, again at each resend.
+// A frame is ours by its probe, wherever translation moved its addresses and whatever clock its sender has: the magic
+// number, a stream of this trial, and the trial's own number. The last one is what makes a mistake impossible in
+// practice: magic number and stream alone would swallow somebody's encrypted segment now and then, again at each resend.
+// So a frame that has all but the trial's number, such as one of a generator that somebody left running, is counted as
+// stale and goes on to the kernel.
 //
 // Several CPUs: totals are kept for each CPU and added up in user space; the ledger of a stream is one for all, changed
 // by compare-and-swap where several queues exist (`shared`), and by plain stores where one queue exists, which NAPI never
@@ -24,10 +26,9 @@ const volatile __u32 steps_log2 = 10;
 volatile struct {
 	__s64 clock_offset_ns; /* the sender's clock minus ours */
 	__u64 first_id;	       /* the least number of a stream, where they are contiguous */
+	__u64 trial;	       /* the number that probes of this trial carry */
 } asked;
 
-#define DAY_NS (86400ULL * 1000 * 1000 * 1000)
-#define FUTURE_NS (1000ULL * 1000 * 1000)
 #define NO_STREAM 0xffffffff
 
 struct {
@@ -78,9 +79,19 @@ static __always_inline void note_latency(struct tally *t, __u32 row, __u64 seque
 	__u32 key;
 	__u64 *n;
 
+	/* From frame to frame the difference of two clocks falls out (RFC 5481 section 4.1). */
+	if (sequence && t->last_sequence == sequence) {
+		difference = latency > t->last_latency_ns ? latency - t->last_latency_ns : t->last_latency_ns - latency;
+		t->ipdv_sum_ns += difference;
+		if (difference > t->ipdv_max_ns)
+			t->ipdv_max_ns = difference;
+	} else {
+		t->ipdv_breaks++;
+	}
+	t->last_sequence = sequence + 1;
+	t->last_latency_ns = latency;
 	if (unlikely(latency < 0)) {
 		t->negative++;
-		t->last_sequence = 0;
 		return;
 	}
 	key = row * BUCKETS(steps_log2) + bucket_of(ns, steps_log2);
@@ -92,22 +103,22 @@ static __always_inline void note_latency(struct tally *t, __u32 row, __u64 seque
 		t->latency_max_ns = ns;
 	if (~ns > t->latency_floor)
 		t->latency_floor = ~ns;
-	if (sequence && t->last_sequence == sequence) {
-		difference = ns > t->last_latency_ns ? ns - t->last_latency_ns : t->last_latency_ns - ns;
-		t->ipdv_sum_ns += difference;
-		if (difference > t->ipdv_max_ns)
-			t->ipdv_max_ns = difference;
-	} else {
-		t->ipdv_breaks++;
-	}
-	t->last_sequence = sequence + 1;
-	t->last_latency_ns = ns;
 }
 
-static __always_inline int pass(void)
+/* A CPU that has no row: nothing can be counted for it, which user space reports as a fault. */
+static __always_inline int misplaced(void)
 {
-	__u32 row = shared ? bpf_get_smp_processor_id() : 0;
-	struct others *o = bpf_map_lookup_elem(&others, &row);
+	__u32 zero = 0;
+	struct others *o = bpf_map_lookup_elem(&others, &zero);
+
+	if (o)
+		__sync_fetch_and_add(&o->misplaced, 1);
+	return XDP_PASS;
+}
+
+static __always_inline int pass(__u32 cpu)
+{
+	struct others *o = bpf_map_lookup_elem(&others, &cpu);
 
 	if (o)
 		o->passed++;
@@ -122,11 +133,17 @@ int account(struct xdp_md *ctx)
 	__u32 stream, row, cpu = 0;
 	__u32 probe_at = 42;
 	int usual = 1;
-	__u64 now, head, sequence, sent, arrival;
+	__u64 now, head, sequence, stamp, sent, arrival;
+	__s64 age;
 	struct ledger *l;
 	struct tally *t;
 	enum verdict v;
 
+	if (shared) {
+		cpu = bpf_get_smp_processor_id();
+		if (unlikely(cpu >= cpus))
+			return misplaced();
+	}
 	/* The usual frame: no tags, no options, UDP; not a fragment. */
 	if (!(data + SHORTEST <= data_end && *(__u16 *)(data + 12) == bpf_htons(ETH_IPV4) && *(__u8 *)(data + 14) == 0x45 &&
 	      *(__u8 *)(data + 23) == PROTO_UDP && !(*(__u16 *)(data + 20) & bpf_htons(0x3fff)))) {
@@ -135,21 +152,15 @@ int account(struct xdp_md *ctx)
 		usual = 0;
 		probe_at = find(ctx, &f);
 		if (!probe_at)
-			return pass();
+			return pass(cpu);
 	}
 	probe = data + (probe_at & 0xff);
 	if (probe + PROBE_LEN > data_end || *(__u16 *)probe != bpf_htons(PROBE_MAGIC))
-		return pass();
+		return pass(cpu);
 	head = bpf_be64_to_cpu(*(__u64 *)(probe + 2));
 	sequence = head & 0xffffffffffffULL;
-	sent = bpf_be64_to_cpu(*(__u64 *)(probe + PROBE_TIME_AT)) - asked.clock_offset_ns;
-	now = read_clock(sent);
-	/* From a day ago until a moment ahead. */
-	if (now + FUTURE_NS - sent > DAY_NS)
-		return pass();
+	stamp = bpf_be64_to_cpu(*(__u64 *)(probe + PROBE_STAMP_AT));
 
-	if (shared)
-		cpu = bpf_get_smp_processor_id();
 	stream = head >> 48;
 	if (use_ids) {
 		__u32 *known = bpf_map_lookup_elem(&ids, &stream);
@@ -161,6 +172,8 @@ int account(struct xdp_md *ctx)
 	if (unlikely(stream >= stream_count)) {
 		struct others *o = bpf_map_lookup_elem(&others, &cpu);
 
+		if (stamp >> TIME_BITS != asked.trial)
+			return pass(cpu);
 		if (o)
 			o->unknown++;
 		return XDP_DROP;
@@ -170,7 +183,16 @@ int account(struct xdp_md *ctx)
 	l = bpf_map_lookup_elem(&ledgers, &stream);
 	if (!t || !l)
 		return XDP_ABORTED;
-	if (unlikely(sent < t->begin_ns)) {
+	if (unlikely(stamp >> TIME_BITS != asked.trial)) {
+		t->stale++;
+		forget_clock();
+		return XDP_PASS;
+	}
+	/* On our clock; the time in a probe begins again every 78 hours. */
+	sent = stamp - asked.clock_offset_ns;
+	now = read_clock(sent);
+	age = elapsed(sent, now);
+	if (unlikely(now - age < t->begin_ns)) {
 		t->stale++;
 		return XDP_DROP;
 	}
@@ -205,7 +227,7 @@ int account(struct xdp_md *ctx)
 	}
 	if (!shared)
 		t->recent[arrival & (RECENT - 1)] = sequence;
-	note_latency(t, row, sequence, now - sent);
+	note_latency(t, row, sequence, age);
 	return XDP_DROP;
 }
 

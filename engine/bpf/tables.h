@@ -17,6 +17,7 @@ const volatile __u8 keep_log;	    /* remember the stream of each frame, for the 
 const volatile __u8 rewrite_payload; /* the receiver of a page may write to it: veth */
 const volatile __u8 keep_gaps;	    /* fill the gap histogram */
 const volatile __u32 clock_every = 1; /* unpaced: read the clock for each n-th frame */
+const volatile __u64 trial;	    /* the number that each probe carries, below 2^16 */
 const volatile __u64 max_lag_ns = 100 * 1000 * 1000;
 
 struct {

@@ -81,7 +81,7 @@ static __always_inline int write_frame(const struct mode m, struct xdp_md *ctx, 
 				       __u64 now)
 {
 	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
-	__u64 sequence = bpf_cpu_to_be64(s->sequence << 16), time = bpf_cpu_to_be64(now);
+	__u64 sequence = bpf_cpu_to_be64(s->sequence << 16), stamp = bpf_cpu_to_be64((now & TIME_MASK) | trial << TIME_BITS);
 	__u32 len = head_len;
 	__u64 sum = sh->base;
 	__u16 value;
@@ -100,8 +100,8 @@ static __always_inline int write_frame(const struct mode m, struct xdp_md *ctx, 
 		return -1;
 	/* The second store overwrites the two bytes that the first one has too many. */
 	*(__u64 *)(probe + PROBE_SEQUENCE_AT) = sequence;
-	*(__u64 *)(probe + PROBE_TIME_AT) = time;
-	value = ~fold(sum + halves(sequence) + halves(time));
+	*(__u64 *)(probe + PROBE_STAMP_AT) = stamp;
+	value = ~fold(sum + halves(sequence) + halves(stamp));
 	if (!value && (sh->flags & SHAPE_UDP))
 		value = 0xffff;
 	*at = value;

@@ -1,7 +1,7 @@
 //! Whether the `xdp` back end works on an interface, and its halves.
 
-use dutlab_port::iface::Interface;
-use dutlab_port::xdp::{self, Why, XdpCounter, XdpTransmitter};
+use dutlab_port::iface::{Interface, tags_note};
+use dutlab_port::xdp::{self, AttachMode, Why, XdpCounter, XdpTransmitter};
 use dutlab_port::{PortError, Receiver, Sender};
 use dutlab_protocol::reply::BackendAbility;
 use dutlab_protocol::request::Backend;
@@ -17,7 +17,15 @@ pub struct Halves {
     pub notes: Vec<String>,
 }
 
-const GENERIC: &str = "the driver has no XDP: receiving goes through the kernel's generic XDP, several times slower";
+/// How frames are received, for those who read the record.
+const fn mode(mode: AttachMode) -> &'static str {
+    match mode {
+        AttachMode::Native => "receives by native XDP, in the driver",
+        AttachMode::Generic => {
+            "the driver has no XDP: receiving goes through the kernel's generic XDP, several times slower"
+        }
+    }
+}
 
 /// Both halves, or the receiving one alone where the driver can never send. What the user can mend (a veth's peer without
 /// NAPI, a permission) is an error. Nothing is attached before a trial begins.
@@ -32,9 +40,9 @@ pub fn open(iface: &Interface) -> Result<Halves, PortError> {
         }
         Err(e) => return Err(e.into()),
     };
-    if !can.receive? {
-        notes.push(GENERIC.into());
-    }
+    let attached = can.receive?;
+    notes.push(mode(attached).into());
+    notes.extend(tags_note(&iface.name, attached == AttachMode::Generic));
     if !can.refusals_known {
         notes.push("this kernel tells no BTF: frames that the driver refuses count as lost on the way".into());
     }
@@ -64,12 +72,13 @@ pub fn ability(iface: &Interface) -> BackendAbility {
         Ok(can) => {
             let (send, receive) = (can.send.map_err(PortError::from), can.receive.map_err(PortError::from));
             let able = (send.is_ok(), receive.is_ok());
-            let generic = matches!(receive, Ok(false));
+            let generic = matches!(receive, Ok(AttachMode::Generic));
             [send.err(), receive.err()].into_iter().flatten().for_each(&mut refuse);
             (ability.can_send, ability.can_receive) = able;
             ability.max_frame_bytes = u32::try_from(can.longest_frame).ok().map(|n| n + u32::from(FCS));
             if generic {
-                ability.reason = Some(ability.reason.map_or(GENERIC.into(), |why| format!("{why}; {GENERIC}")));
+                let generic = mode(AttachMode::Generic);
+                ability.reason = Some(ability.reason.map_or(generic.into(), |why| format!("{why}; {generic}")));
             }
         }
     }

@@ -103,7 +103,7 @@ impl Lowered {
 pub fn lower(plan: &SendPlan, iface: &Interface) -> Result<Lowered, String> {
     let mut faults = Vec::new();
     let mut lowered = Lowered {
-        plan: port::SendPlan { streams: Vec::new(), start: Nanos::ZERO, end: Nanos::NEVER },
+        plan: port::SendPlan { trial: plan.trial, streams: Vec::new(), start: Nanos::ZERO, end: Nanos::NEVER },
         profiles: Vec::new(),
         means: Vec::new(),
         sizes: Vec::new(),
@@ -285,11 +285,11 @@ fn template(
     size: FrameSize,
 ) -> Result<port::Template, dutlab_wire::frame::FrameError> {
     let mut bytes = vec![0; size.without_fcs()];
-    let layout = repr.emit(&Probe { stream, sequence: 0, sent: Nanos::ZERO }, &mut bytes)?;
+    let layout = repr.emit(&Probe { stream, sequence: 0, trial: 0, sent: Nanos::ZERO }, &mut bytes)?;
     Ok(port::Template {
         bytes,
         sequence_at: (layout.probe_at + probe::SEQUENCE_AT) as u16,
-        time_at: (layout.probe_at + probe::TIME_AT) as u16,
+        stamp_at: (layout.probe_at + probe::STAMP_AT) as u16,
         ip_checksum_at: layout.ip_checksum_at.map(|at| at as u16),
         checksum_at: layout.checksum_at as u16,
         zero_is_ffff: repr.transport == Transport::Udp,

@@ -4,6 +4,7 @@ mod frames;
 
 use crate::live::{Live, StreamArrivals};
 use dutlab_measure::Account;
+use dutlab_port::missed::Missed;
 use dutlab_port::{Counted, CountingReceiver, PortError, Receiver, Watch, clock, cpu};
 use dutlab_units::Nanos;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,6 +23,8 @@ pub struct Job {
     pub watch: Watch,
     /// CPUs to run on: the thread of each queue on one of them, in turn. Empty: on any.
     pub cpus: Vec<u32>,
+    /// What the port's hardware drops meanwhile; `None` where there is no device.
+    pub missed: Option<Missed>,
     /// When to end.
     pub end: Arc<End>,
     /// Counters for live views.
@@ -95,7 +98,7 @@ pub struct Done {
     pub receiver: Receiver,
     /// What was received.
     pub tally: Tally,
-    /// Frames dropped by the kernel for want of room; `None`: nobody knows.
+    /// Frames dropped for want of room by the kernel, or by the port's hardware before it; `None`: nobody knows.
     pub dropped: Option<u64>,
     /// Frames without a probe that the back end left to the host.
     pub passed: u64,
@@ -107,8 +110,9 @@ pub struct Done {
 pub fn run(mut receiver: Receiver, job: &Job) -> Done {
     let (tally, (dropped, passed), error) = match &mut receiver {
         Receiver::Burst(queues) => {
-            let mut account =
-                Account::new(job.watch.begin, &job.watch.streams).with_sender_clock_ahead(job.watch.clock_offset);
+            let mut account = Account::new(job.watch.begin, &job.watch.streams)
+                .of_trial(job.watch.trial)
+                .with_sender_clock_ahead(job.watch.clock_offset);
             let outcome = frames::receive(queues, job, &mut account);
             // A counter that cannot be read is not 0: what failed is reported, and the count stays unknown.
             let dropped = queues.iter_mut().map(|rx| rx.dropped()).sum::<Result<u64, _>>();
@@ -124,7 +128,9 @@ pub fn run(mut receiver: Receiver, job: &Job) -> Done {
             Err(e) => (Tally::Kernel { counted: Counted::default(), before_late: None }, (None, 0), Some(e)),
         },
     };
-    Done { receiver, tally, dropped, passed, error }
+    let missed = job.missed.as_ref().map_or(Ok(0), Missed::count);
+    let dropped = dropped.zip(missed.as_ref().ok()).map(|(kernel, hardware)| kernel + hardware);
+    Done { receiver, tally, dropped, passed, error: error.or(missed.err()) }
 }
 
 fn publish(live: &Live, now: Nanos, account: &mut Account, dropped: u64) {

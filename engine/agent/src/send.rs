@@ -185,7 +185,7 @@ impl Loop {
             schedule: Schedule::new(
                 pacers.map(|(s, p)| Pacer::new(p.clone(), plan.start, plan.end, s.frames)).collect(),
             ),
-            writers: plan.streams.iter().map(Writer::new).collect(),
+            writers: plan.streams.iter().map(|s| Writer::new(plan.trial, s)).collect(),
             totals: vec![StreamTotals::default(); plan.streams.len()],
             gaps: vec![Histogram::default(); plan.streams.len()],
             held: Held::new(plan.streams.len()),

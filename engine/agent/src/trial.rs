@@ -8,6 +8,7 @@ use crate::ports::OpenPort;
 use crate::report::{self, fault, port_fault};
 use crate::{receive, send};
 use dutlab_port::af_packet::Absorb;
+use dutlab_port::missed::Missed;
 use dutlab_port::{Receiver, Sender, Watch, clock};
 use dutlab_protocol::event::Second;
 use dutlab_protocol::plan::{Rate, ReceivePlan, SendPlan, SenderClock};
@@ -65,6 +66,8 @@ struct Sending {
 struct Receiving {
     begun: bool,
     plan: ReceivePlan,
+    /// What the port's hardware drops; `None` where there is no device.
+    missed: Option<Missed>,
     end: Arc<receive::End>,
     thread: Option<JoinHandle<receive::Done>>,
     _absorb: Option<Absorb>,
@@ -110,7 +113,7 @@ impl Receiving {
             .then(|| Absorb::open(&port.iface.name, &plan.absorb_udp_ports))
             .transpose()
             .map_err(|e| port_fault(&e))?;
-        Ok(Self { begun: false, plan: plan.clone(), end: Arc::default(), thread: None, _absorb: absorb })
+        Ok(Self { begun: false, plan: plan.clone(), missed: None, end: Arc::default(), thread: None, _absorb: absorb })
     }
 
     fn watch(&self, begin: Nanos) -> Watch {
@@ -119,7 +122,8 @@ impl Receiving {
             SenderClock::AheadNs(offset) => (Nanos::ZERO, offset),
             SenderClock::Unknown => (Nanos::ZERO, 0),
         };
-        Watch { streams: self.plan.streams.clone(), begin, unverified: self.plan.unverified, clock_offset }
+        let (streams, trial) = (self.plan.streams.clone(), self.plan.trial);
+        Watch { streams, trial, begin, unverified: self.plan.unverified, clock_offset }
     }
 }
 
@@ -193,7 +197,14 @@ impl Port {
             Some(Receiver::Counting(rx)) => rx.begin(&receiving.watch(begin)),
             None => return Err(wrong_state(format!("{} cannot receive", self.open.name), "open it again")),
         }
-        .map_err(|e| port_fault(&e))
+        .map_err(|e| port_fault(&e))?;
+        let iface = &self.open.iface;
+        let missed = (iface.index != 0).then(|| Missed::begin(&iface.name, iface.index)).transpose();
+        let missed = missed.map_err(|e| port_fault(&e))?;
+        if let Some(receiving) = self.trial.as_mut().and_then(|t| t.receive.as_mut()) {
+            receiving.missed = missed;
+        }
+        Ok(())
     }
 
     /// Undoes [`begin_receiver`](Self::begin_receiver) when another port of the same start failed.
@@ -221,6 +232,7 @@ impl Port {
             let job = receive::Job {
                 watch: receiving.watch(at),
                 cpus: self.open.receive_cpus.clone(),
+                missed: receiving.missed.clone(),
                 end: Arc::clone(&receiving.end),
                 live: Arc::clone(&trial.live),
             };

@@ -8,11 +8,14 @@ mod rows;
 
 use dutlab_port::{Batch, Fill, PlanStream};
 use dutlab_units::{FCS, Nanos};
+use dutlab_wire::probe::stamp;
 use prepared::Prepared;
 use rows::Rows;
 
 /// Writes frame after frame of one stream. Nothing moves on before [`accept`](Self::accept) says that frames left.
 pub struct Writer {
+    /// The number that its probes carry.
+    trial: u16,
     templates: Vec<Prepared>,
     order: Vec<u16>,
     /// Bytes, with FCS, of the first n frames of a round through `order`, for n from 0 to its length.
@@ -31,19 +34,19 @@ pub struct Writer {
 /// The next frames of a stream, all with one send time.
 pub struct Burst<'a> {
     writer: &'a Writer,
-    sent: Nanos,
+    stamp: u64,
 }
 
 impl Fill for Burst<'_> {
     fn fill(&mut self, first: usize, batch: &mut Batch<'_>) {
-        self.writer.write(first, self.sent, batch);
+        self.writer.write(first, self.stamp, batch);
     }
 }
 
 impl Writer {
-    /// A stream from its first frame.
+    /// A stream of a trial from its first frame.
     #[must_use]
-    pub fn new(stream: &PlanStream) -> Self {
+    pub fn new(trial: u16, stream: &PlanStream) -> Self {
         let templates: Vec<_> = stream.templates.iter().map(|t| Prepared::new(t, stream)).collect();
         let mut bytes_before = vec![0];
         for place in &stream.order {
@@ -51,6 +54,7 @@ impl Writer {
             bytes_before.push(before + templates[usize::from(*place)].length() as u64 + u64::from(FCS));
         }
         Self {
+            trial,
             templates,
             order: stream.order.clone(),
             bytes_before,
@@ -65,20 +69,20 @@ impl Writer {
     /// The next frames, sent at `sent`.
     #[must_use]
     pub const fn burst(&self, sent: Nanos) -> Burst<'_> {
-        Burst { writer: self, sent }
+        Burst { writer: self, stamp: stamp(self.trial, sent) }
     }
 
-    fn write(&self, ahead: usize, sent: Nanos, batch: &mut Batch<'_>) {
+    fn write(&self, ahead: usize, stamp: u64, batch: &mut Batch<'_>) {
         let first = self.sequence + ahead as u64;
         let mut place = (self.place + ahead) % self.order.len();
         let mut flow = (self.flow + ahead) % self.rows.len();
         if let [one] = self.templates.as_slice() {
-            one.write_all(first, sent, &self.rows, flow, batch);
+            one.write_all(first, stamp, &self.rows, flow, batch);
             return;
         }
         for (i, sequence) in (0..batch.len()).zip(first..) {
             let template = &self.templates[usize::from(self.order[place])];
-            template.write(sequence, sent, template.base(sent), &self.rows, flow, &mut batch.buffer(i));
+            template.write(sequence, stamp, template.base(stamp), &self.rows, flow, &mut batch.buffer(i));
             place = next(place, self.order.len());
             flow = next(flow, self.rows.len());
         }
@@ -158,10 +162,10 @@ mod tests {
         fn whatever_the_buffers_held_every_frame_is_whole_and_its_checksums_are_right(
             v6: bool, transport in prop::sample::select(vec!["udp", "tcp", "tcp_syn", "icmp_echo"]),
             sizes in proptest::collection::vec(110_u32..300, 1..4), flows in 1_u32..40,
-            bursts in proptest::collection::vec((1_usize..20, 0_usize..20), 1..8), time in any::<u64>(),
+            bursts in proptest::collection::vec((1_usize..20, 0_usize..20), 1..8), time in 0_u64..1 << 47, trial: u16,
         ) {
             let stream = stream(v6, transport, &sizes, flows);
-            let mut writer = Writer::new(&stream);
+            let mut writer = Writer::new(trial, &stream);
             let (mut memory, mut slots) = (vec![0xa5; 20 * 512], Slot::every(512, 20));
             let (mut number, mut bytes) = (0_u64, 0);
             for (turn, (want, accepted)) in bursts.into_iter().enumerate() {
@@ -173,8 +177,9 @@ mod tests {
                     let frame = &memory[slot.start as usize..][..slot.length as usize];
                     let Seen::Probe(found) = Seen::parse(frame) else { panic!("no probe in {frame:x?}") };
                     prop_assert!(found.intact);
-                    prop_assert_eq!((found.probe.stream, found.probe.sequence, found.probe.sent), (7, number + i as u64, at));
-                    prop_assert_eq!(frame, slow(&stream, number + i as u64, at));
+                    prop_assert_eq!((found.probe.stream, found.probe.sequence), (7, number + i as u64));
+                    prop_assert_eq!((found.probe.trial, found.probe.sent), (trial, at));
+                    prop_assert_eq!(frame, slow(&stream, number + i as u64, stamp(trial, at)));
                 }
                 let accepted = accepted.min(want);
                 bytes += (number..number + accepted as u64)
@@ -187,7 +192,7 @@ mod tests {
     }
 
     /// The same frame by the shortest way to say it: fill in, then sum everything anew.
-    fn slow(stream: &PlanStream, sequence: u64, sent: Nanos) -> Vec<u8> {
+    fn slow(stream: &PlanStream, sequence: u64, stamp: u64) -> Vec<u8> {
         use dutlab_wire::checksum::Sum;
         let n = usize::try_from(sequence).unwrap();
         let t = &stream.templates[usize::from(stream.order[n % stream.order.len()])];
@@ -208,7 +213,7 @@ mod tests {
             b[at..at + new.len()].copy_from_slice(new);
         };
         change(&mut b, t.sequence_at, &sequence.to_be_bytes()[2..], &[t.checksum_at]);
-        change(&mut b, t.time_at, &sent.0.to_be_bytes(), &[t.checksum_at]);
+        change(&mut b, t.stamp_at, &stamp.to_be_bytes(), &[t.checksum_at]);
         for counter in &stream.counters {
             let value = &counter.value(sequence).to_be_bytes()[4 - usize::from(counter.length)..];
             let sums = if counter.in_checksum { vec![t.checksum_at] } else { Vec::new() };

@@ -39,7 +39,7 @@ pub fn frames() -> Vec<Vec<u8>> {
                     extensions: if source.is_ipv6() { &CHAIN } else { &[] },
                 };
                 let mut b = vec![0; 172];
-                let probe = Probe { stream: 7, sequence: 3, sent: Nanos(0x0102_0304_0506_0708) };
+                let probe = Probe { stream: 7, sequence: 3, trial: 0x0102, sent: Nanos(0x0304_0506_0708) };
                 repr.emit(&probe, &mut b).expect("room for all headers");
                 all.push(b);
             }

@@ -4,6 +4,7 @@ use crate::ipdv::Ipdv;
 use crate::latency::Latency;
 use crate::ledger::Ledger;
 use dutlab_units::{FCS, Nanos};
+use dutlab_wire::probe::sent_at;
 use dutlab_wire::{Found, Seen};
 use std::net::IpAddr;
 
@@ -11,8 +12,6 @@ use std::net::IpAddr;
 const LOOKED_AT: u64 = 1024;
 /// Senders that are remembered, in each stream.
 const SENDERS: usize = 16;
-/// A probe from further in the future than this is not ours: no two clocks of a testbed differ that much.
-const FUTURE: Nanos = Nanos(3_600_000_000_000);
 
 /// What there is to know of a frame that arrived.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +46,7 @@ impl Arrival {
 /// What a port received in a trial.
 #[derive(Debug, Clone)]
 pub struct Account {
+    trial: u16,
     begin: Nanos,
     sender_ahead: i64,
     late_from: Nanos,
@@ -115,11 +115,18 @@ impl StreamAccount {
 }
 
 impl Account {
-    /// A trial that begins at `begin`, with these streams. With a `begin` of zero, probes of any clock count.
+    /// Trial 0, which begins at `begin`, with these streams. With a `begin` of zero, probes of any clock count.
     #[must_use]
     pub fn new(begin: Nanos, streams: &[u16]) -> Self {
         let streams = streams.iter().map(|s| StreamAccount::new(*s)).collect();
-        Self { begin, sender_ahead: 0, late_from: Nanos::NEVER, streams, foreign: 0, stale: 0 }
+        Self { trial: 0, begin, sender_ahead: 0, late_from: Nanos::NEVER, streams, foreign: 0, stale: 0 }
+    }
+
+    /// Probes carry this number; those with another are stale.
+    #[must_use]
+    pub const fn of_trial(mut self, trial: u16) -> Self {
+        self.trial = trial;
+        self
     }
 
     /// The senders' clock shows so many nanoseconds more than ours.
@@ -136,19 +143,17 @@ impl Account {
             self.foreign += 1;
             return;
         };
-        found.probe.sent.0 = found.probe.sent.0.wrapping_sub_signed(self.sender_ahead);
         let Some(stream) = self.streams.iter_mut().find(|s| s.stream == found.probe.stream) else {
             self.foreign += 1;
             return;
         };
-        if !found.intact {
-            stream.corrupted += 1;
-        } else if found.probe.sent > at + FUTURE && self.begin > Nanos::ZERO {
-            self.foreign += 1;
-        } else if found.probe.sent < self.begin {
+        // The same order as in `engine/bpf/receiver.bpf.c`: what is of another trial is not looked at further.
+        let ahead = Nanos(at.0.wrapping_add_signed(self.sender_ahead));
+        found.probe.sent.0 = sent_at(found.probe.sent, ahead).0.wrapping_sub_signed(self.sender_ahead);
+        if found.probe.trial != self.trial || found.probe.sent < self.begin {
             self.stale += 1;
         } else {
-            stream.late += u64::from(at >= self.late_from);
+            stream.late += u64::from(found.intact && at >= self.late_from);
             stream.arrive(&found, length, at);
         }
     }
@@ -176,7 +181,7 @@ impl Account {
         self.foreign
     }
 
-    /// Probes sent before the trial began.
+    /// Probes of another trial, or sent before this one began.
     #[must_use]
     pub const fn stale(&self) -> u64 {
         self.stale
@@ -202,7 +207,7 @@ mod tests {
             extensions: &[],
         };
         let mut b = vec![0; 60];
-        repr.emit(&Probe { stream, sequence, sent: Nanos(sent) }, &mut b).unwrap();
+        repr.emit(&Probe { stream, sequence, trial: 0, sent: Nanos(sent) }, &mut b).unwrap();
         b
     }
 

@@ -36,14 +36,14 @@ impl Latency {
         Self { histogram, negative: 0, min: u64::MAX, max: 0, recent_max: 0, sum: 0 }
     }
 
-    /// Enters a frame that was sent and arrived at these instants of one clock.
+    /// Enters a frame that was sent and arrived at these instants of one clock, which may have begun between them.
     #[inline]
     pub fn record(&mut self, sent: Nanos, arrived: Nanos) {
-        if arrived < sent {
+        let ns = arrived.0.wrapping_sub(sent.0);
+        if ns.cast_signed() < 0 {
             self.negative += 1;
             return;
         }
-        let ns = arrived.since(sent).0;
         self.min = self.min.min(ns);
         self.recent_max = self.recent_max.max(ns);
         self.max = self.max.max(self.recent_max);

@@ -212,6 +212,32 @@ impl Interface {
     }
 }
 
+/// Whether a port takes the outer VLAN tag off a frame and hands it on apart (`rx-vlan-offload` of ethtool(8)), out of sight of
+/// an XDP program.
+#[must_use]
+pub fn takes_tags_off(name: &str) -> bool {
+    const GET_FLAGS: u32 = 0x25; // ETHTOOL_GFLAGS of linux/ethtool.h
+    const RX_VLAN: u32 = 1 << 8; // ETH_FLAG_RXVLAN
+    let (Ok(fd), Ok(name)) = (sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0, name), CString::new(name)) else {
+        return false;
+    };
+    let mut value = [GET_FLAGS, 0];
+    // SAFETY: `value` is a whole struct ethtool_value: command, data.
+    unsafe { sys::ethtool(&fd, &name, value.as_mut_ptr().cast()) }.is_ok() && value[1] & RX_VLAN != 0
+}
+
+/// What users of XDP should know of the bytes that are counted on a port; `generic`: programs run in the kernel's stack, which
+/// may have taken a tag off before.
+#[must_use]
+pub fn tags_note(name: &str, generic: bool) -> Option<String> {
+    (generic || takes_tags_off(name)).then(|| {
+        format!(
+            "a VLAN tag that {name} takes off a frame before XDP sees it is not among received_bytes: 4 bytes short for each such frame \
+             (af_packet counts them)"
+        )
+    })
+}
+
 /// Whether the driver has a link. The flag `IFF_RUNNING` may be a second late.
 fn link(fd: &OwnedFd, name: &CStr) -> Option<bool> {
     const GET_LINK: u32 = 0x0a; // ETHTOOL_GLINK of linux/ethtool.h

@@ -8,7 +8,8 @@
 //! - [`af_packet`], [`af_xdp`], [`memory`], [`pcap`]: back ends
 //! - [`lossy`]: a wrapper of a port is a port
 //! - [`neighbour`]: the MAC of the next hop
-//! - [`iface`]: facts of an interface, and the check that it is not part of a network in use; [`speed`]: its link's speed
+//! - [`iface`]: facts of an interface, and the check that it is not part of a network in use; [`speed`]: its link's speed;
+//!   [`missed`]: what its hardware dropped
 //!
 //! This crate knows nothing of headers and probes: frames are bytes.
 
@@ -22,7 +23,9 @@ pub mod iface;
 pub mod lossy;
 mod mapping;
 pub mod memory;
+pub mod missed;
 pub mod neighbour;
+mod netlink;
 pub mod pcap;
 pub mod plan;
 pub mod port;

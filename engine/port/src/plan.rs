@@ -5,6 +5,8 @@ use dutlab_units::Nanos;
 /// What is to be sent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SendPlan {
+    /// The number that the probes of this trial carry.
+    pub trial: u16,
     /// The streams.
     pub streams: Vec<PlanStream>,
     /// When the first frame is due, on `CLOCK_MONOTONIC`.
@@ -33,15 +35,16 @@ pub struct PlanStream {
     pub frames: u64,
 }
 
-/// A frame with probe, sequence 0, send time 0 and right checksums; and where in it the changing things stand.
+/// A frame with probe, sequence 0, stamp 0 (no trial, no send time) and right checksums; and where in it the changing things stand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     /// The frame without FCS.
     pub bytes: Vec<u8>,
     /// Big-endian 48-bit sequence number. At an even place.
     pub sequence_at: u16,
-    /// Big-endian 64-bit send time in nanoseconds. At an even place.
-    pub time_at: u16,
+    /// Big-endian 64-bit stamp: the trial's number and the send time, as `dutlab_wire::probe::stamp` makes it. At an even
+    /// place.
+    pub stamp_at: u16,
     /// Header checksum that covers the addresses only (IPv4), if there is one.
     pub ip_checksum_at: Option<u16>,
     /// Checksum that covers sequence number and send time, and what `flows` changes where `field.in_checksum`.

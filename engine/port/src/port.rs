@@ -172,6 +172,8 @@ pub struct Gaps {
 pub struct Watch {
     /// The streams; probes of others are foreign.
     pub streams: Vec<u16>,
+    /// The number that probes of this trial carry; others are stale.
+    pub trial: u16,
     /// Probes sent before this are stale.
     pub begin: Nanos,
     /// Checksums are not looked at.

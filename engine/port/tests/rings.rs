@@ -40,7 +40,7 @@ fn frame(n: u16, probe: bool, b: &mut [u8]) -> usize {
         ttl: 64,
         extensions: &[],
     };
-    repr.emit(&Probe { stream: 1, sequence: n.into(), sent: Nanos(1) }, &mut b[..60]).unwrap();
+    repr.emit(&Probe { stream: 1, sequence: n.into(), trial: 0, sent: Nanos(1) }, &mut b[..60]).unwrap();
     if !probe {
         b[42..60].fill(0);
     }

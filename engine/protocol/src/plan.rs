@@ -9,6 +9,10 @@ use std::net::IpAddr;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SendPlan {
+    /// The number that probes of this trial carry, the same as at the receiver: it tells them from those of any other
+    /// sender, whatever its clock. Each trial should have another.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub trial: u16,
     /// The streams, each with its own rate. Their numbers differ.
     #[serde(default)]
     pub streams: Vec<Stream>,
@@ -38,6 +42,11 @@ pub struct Replay {
     /// How often the capture is sent, one round after another.
     #[serde(default = "one_round")]
     pub rounds: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+const fn is_zero(number: &u16) -> bool {
+    *number == 0
 }
 
 const fn one_round() -> u32 {
@@ -382,6 +391,9 @@ pub struct BurstsAt {
 pub struct ReceivePlan {
     /// The streams that are accounted for; probes of others are foreign.
     pub streams: Vec<u16>,
+    /// The number that probes of this trial carry; those with another one are stale.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub trial: u16,
     /// UDP ports on which the receiving host's own stack shall take our frames silently, so that it does not answer
     /// them with ICMP "port unreachable". Needed where frames are addressed to the host itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -394,7 +406,8 @@ pub struct ReceivePlan {
     pub sender_clock: SenderClock,
 }
 
-/// How a sender's `CLOCK_MONOTONIC` is to the receiver's. Unless it is the same, no probe is stale by its send time.
+/// How a sender's `CLOCK_MONOTONIC` is to the receiver's. Unless it is the same, no probe is stale by its send
+/// time, but by the number of its trial alone.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SenderClock {

@@ -152,7 +152,7 @@ mod tests {
     use dutlab_units::Nanos;
     use proptest::prelude::*;
 
-    const PROBE: Probe = Probe { stream: 9, sequence: 5, sent: Nanos(77) };
+    const PROBE: Probe = Probe { stream: 9, sequence: 5, trial: 4, sent: Nanos(77) };
 
     fn made(transport: Transport, v6: bool, tags: &[vlan::Repr], length: usize) -> (Vec<u8>, usize) {
         let ip = |last: u8| if v6 { IpAddr::from([last; 16]) } else { IpAddr::from([10, 0, 0, last]) };
@@ -169,7 +169,7 @@ mod tests {
             extensions: if v6 { &[Extension::DestinationOptions] } else { &[] },
         };
         let mut b = vec![0; length];
-        let other = Probe { stream: 1, sequence: 2, sent: Nanos(3) };
+        let other = Probe { stream: 1, sequence: 2, trial: 3, sent: Nanos(3) };
         let layout = repr.emit(&other, &mut b).unwrap();
         b[layout.checksum_at..layout.checksum_at + 2].fill(0xee);
         (b, layout.probe_at)

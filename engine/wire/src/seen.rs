@@ -96,7 +96,7 @@ mod tests {
     use dutlab_units::Nanos;
     use proptest::prelude::*;
 
-    const PROBE: Probe = Probe { stream: 7, sequence: 3, sent: Nanos(0x0102_0304_0506_0708) };
+    const PROBE: Probe = Probe { stream: 7, sequence: 3, trial: 0x0102, sent: Nanos(0x0304_0506_0708) };
 
     fn repr() -> FrameRepr<'static> {
         FrameRepr {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -73,6 +74,8 @@ class Part:
     """None: both agents read one clock."""
     broadcasts: Mapping[str, int] = field(default_factory=dict)
     """Likewise of the frames to everybody that are sent beside them; nobody counts those."""
+    trial: int = field(default_factory=lambda: 1 + secrets.randbelow(2**16 - 1))
+    """The number that its probes carry: frames of any other sender are stale, whatever its clock."""
 
     async def carry_out(
         self, *, watches: Sequence[WayWatch] = (), stop_after_lost: int | None = None, begun: Callable[[], None] | None = None
@@ -92,9 +95,10 @@ class Part:
         plans: dict[tuple[str, str], dict[str, Any]] = {}
         for way in self.ways:
             stream = self.streams[way.name]
-            receive = {"streams": [stream], "absorb_udp_ports": [DESTINATION_PORT]} | self._sender_clock(way)
+            receive = {"streams": [stream], "trial": self.trial, "absorb_udp_ports": [DESTINATION_PORT]} | self._sender_clock(way)
             plans.setdefault((way.receiver, str(way.receives_on)), {})["receive"] = receive
-            plans.setdefault((way.sender, str(way.sends_on)), {})["send"] = self.load.send_plan(way, stream, self.broadcasts.get(way.name))
+            sent = self.load.send_plan(way, stream, self.broadcasts.get(way.name))
+            plans.setdefault((way.sender, str(way.sends_on)), {})["send"] = {"trial": self.trial} | sent
         for (role, port), plan in plans.items():
             await self.agents[role].ask("arm", port=port, **plan)
 

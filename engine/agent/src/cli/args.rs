@@ -62,6 +62,9 @@ pub struct Send {
     pub given: Given,
     #[command(flatten)]
     pub traffic: Traffic,
+    /// The number that probes carry, 0 to 65535: tells them from those of a sender that somebody left running
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub trial: u16,
     #[command(flatten)]
     pub port: Port,
     #[command(flatten)]
@@ -82,6 +85,9 @@ pub struct Receive {
     /// The sender runs on this machine (in any network namespace): show one-way latency
     #[arg(long)]
     pub one_clock: bool,
+    /// Count probes of this trial only, as the sender was given it; others are stale
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub trial: u16,
     /// Take UDP datagrams for this port from the host's own stack, so that it does not answer them
     #[arg(long, value_name = "PORT")]
     pub absorb: Vec<u16>,

@@ -125,7 +125,7 @@ fn receiving(time: Nanos) -> Vec<Row> {
         .map(|sequence| {
             let mut b = vec![0; 60];
             // 60 bytes hold these headers and a probe, so this cannot fail.
-            let _ = repr.emit(&Probe { stream: 1, sequence, sent: Nanos(1000 + sequence) }, &mut b);
+            let _ = repr.emit(&Probe { stream: 1, sequence, trial: 0, sent: Nanos(1000 + sequence) }, &mut b);
             b
         })
         .collect();

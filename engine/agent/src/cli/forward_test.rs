@@ -92,6 +92,7 @@ pub fn run(a: &args::ForwardTest) -> Result<Exit, Refused> {
         Refused::input(format!("{} has no address that frames could go to", a.output_port), "give --to")
     })?;
     let (plan, next_hop) = traffic::plan(&a.traffic, &opened, to, Some(&sink_opened))?;
+    let plan = SendPlan { trial: any_trial(), ..plan };
     let (mut source, mut sink) = (Port::new(source), Port::new(sink));
     source.arm(Some(&plan), None, false)?;
     sink.arm(None, Some(&receive_plan(&plan, &sink_opened)), false)?;
@@ -139,12 +140,19 @@ pub fn run(a: &args::ForwardTest) -> Result<Exit, Refused> {
 }
 
 /// The same streams, kept from the host's own stack where they are for its address.
+/// A number that no other trial is likely to have: nobody else needs to know it.
+fn any_trial() -> u16 {
+    let [.., high, low] = (clock::realtime().0 / 1000).to_be_bytes();
+    u16::from_be_bytes([high, low]).max(1)
+}
+
 fn receive_plan(plan: &SendPlan, sink: &Opened) -> ReceivePlan {
     let first = &plan.streams[0];
     let own = sink.addresses.iter().any(|a| a.split('/').next() == Some(&first.destination.to_string()));
     let absorb_udp_ports =
         if own && first.transport == Transport::Udp { vec![first.destination_port] } else { Vec::new() };
-    ReceivePlan { streams: plan.streams.iter().map(|s| s.stream).collect(), absorb_udp_ports, ..ReceivePlan::default() }
+    let streams = plan.streams.iter().map(|s| s.stream).collect();
+    ReceivePlan { streams, trial: plan.trial, absorb_udp_ports, ..ReceivePlan::default() }
 }
 
 fn in_words(r: &Report) -> String {

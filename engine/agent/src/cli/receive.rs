@@ -47,7 +47,7 @@ pub fn run(a: &args::Receive) -> Result<Exit, Refused> {
     let mut drive = Drive::new(&a.output, clocks)?;
     let (open, opened) = ports::open(&traffic::open("sink", &a.iface, &a.port, a.port.backend, &a.port.cpu))?;
     let mut port = Port::new(open);
-    let plan = ReceivePlan { streams, absorb_udp_ports: a.absorb.clone(), ..ReceivePlan::default() };
+    let plan = ReceivePlan { streams, trial: a.trial, absorb_udp_ports: a.absorb.clone(), ..ReceivePlan::default() };
     port.arm(None, Some(&plan), false)?;
     // From any clock: the sender may have been started long after this machine, or before.
     port.begin_receiver(None, Nanos::ZERO)?;

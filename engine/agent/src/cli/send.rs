@@ -43,6 +43,7 @@ pub fn run(a: &args::Send) -> Result<Exit, Refused> {
         (None, Some(to)) => traffic::plan(&a.traffic, &opened, to, None).map(|(plan, hop)| (plan, Some(hop)))?,
         (None, None) => return Err(Refused::input("where to? --to is missing", "give --to, --raw or --replay")),
     };
+    let plan = SendPlan { trial: a.trial, ..plan };
     let mut port = Port::new(open);
     port.arm(Some(&plan), None, false)?;
     let at = clock::monotonic() + LEAD.max(lead([&port], None));

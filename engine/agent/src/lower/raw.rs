@@ -50,7 +50,7 @@ fn template(
         ));
     }
     let at = usize::from(frame.probe_at);
-    let sums = raw::put_probe(&mut bytes, at, &Probe { stream, sequence: 0, sent: Nanos::ZERO })
+    let sums = raw::put_probe(&mut bytes, at, &Probe { stream, sequence: 0, trial: 0, sent: Nanos::ZERO })
         .map_err(|e| format!("probe_at: {e}"))?;
     let armed = ArmedSize {
         with_fcs_bytes: with_fcs,
@@ -61,7 +61,7 @@ fn template(
     let template = port::Template {
         bytes,
         sequence_at: (at + probe::SEQUENCE_AT) as u16,
-        time_at: (at + probe::TIME_AT) as u16,
+        stamp_at: (at + probe::STAMP_AT) as u16,
         ip_checksum_at: None,
         checksum_at: sums.checksum_at as u16,
         zero_is_ffff: sums.udp,

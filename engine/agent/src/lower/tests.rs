@@ -40,7 +40,7 @@ fn lowered(more: Value) -> Result<Lowered, String> {
 /// The first `n` frames, written in bursts of three.
 fn frames(more: Value, n: usize) -> Vec<Vec<u8>> {
     let lowered = lowered(more).unwrap();
-    let mut writer = Writer::new(&lowered.plan.streams[0]);
+    let mut writer = Writer::new(lowered.plan.trial, &lowered.plan.streams[0]);
     let mut all = Vec::new();
     while all.len() < n {
         for ahead in 0..3 {
@@ -269,7 +269,7 @@ fn a_frame_given_byte_by_byte_leaves_with_number_time_and_right_checksum() {
     let given = &frames(json!({"stream": 1, "destination": "198.19.0.77"}), 1)[0];
     let hex = given.iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(" ");
     let lowered = raw(json!([{"hex": hex, "probe_at": 42}])).unwrap();
-    let mut writer = Writer::new(&lowered.plan.streams[0]);
+    let mut writer = Writer::new(lowered.plan.trial, &lowered.plan.streams[0]);
     for n in 0..5 {
         let mut b = vec![0; 200];
         let length = fill_one(&mut writer.burst(Nanos(7)), 0, &mut b);

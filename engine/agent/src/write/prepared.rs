@@ -4,7 +4,6 @@ use super::next;
 use super::rows::{Rows, put};
 use dutlab_port::batch::Buffer;
 use dutlab_port::{Batch, Counter, PlanStream, Template};
-use dutlab_units::Nanos;
 use dutlab_wire::checksum::Sum;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,7 +16,7 @@ pub struct Prepared {
     /// No other template of this process has it.
     number: u64,
     sequence_at: usize,
-    time_at: usize,
+    stamp_at: usize,
     checksum_at: usize,
     ip_checksum_at: Option<usize>,
     zero_is_ffff: bool,
@@ -54,7 +53,7 @@ impl Prepared {
             bytes: b.clone().into_boxed_slice(),
             number: NUMBER.fetch_add(1, Ordering::Relaxed),
             sequence_at: template.sequence_at.into(),
-            time_at: template.time_at.into(),
+            stamp_at: template.stamp_at.into(),
             checksum_at: template.checksum_at.into(),
             ip_checksum_at: template.ip_checksum_at.map(Into::into),
             zero_is_ffff: template.zero_is_ffff,
@@ -72,24 +71,24 @@ impl Prepared {
 
     /// Fills a whole batch with frames of this template.
     #[inline]
-    pub fn write_all(&self, sequence: u64, sent: Nanos, rows: &Rows, mut flow: usize, batch: &mut Batch<'_>) {
-        let base = self.base(sent);
+    pub fn write_all(&self, sequence: u64, stamp: u64, rows: &Rows, mut flow: usize, batch: &mut Batch<'_>) {
+        let base = self.base(stamp);
         for (i, sequence) in (0..batch.len()).zip(sequence..) {
-            self.write(sequence, sent, base, rows, flow, &mut batch.buffer(i));
+            self.write(sequence, stamp, base, rows, flow, &mut batch.buffer(i));
             flow = next(flow, rows.len());
         }
     }
 
-    /// The transport's sum of all that is the same in every frame sent at `sent`.
+    /// The transport's sum of all that is the same in every frame with this stamp.
     #[inline]
     #[must_use]
-    pub const fn base(&self, sent: Nanos) -> Sum {
-        Sum::ZERO.word(self.transport.number(sent.0).folded())
+    pub const fn base(&self, stamp: u64) -> Sum {
+        Sum::ZERO.word(self.transport.number(stamp).folded())
     }
 
-    /// Writes one frame; `base` is [`base`](Self::base) of `sent`. Of a buffer that holds this template already, only what changes is touched.
+    /// Writes one frame; `base` is [`base`](Self::base) of `stamp`. Of a buffer that holds this template already, only what changes is touched.
     #[inline]
-    pub fn write(&self, sequence: u64, sent: Nanos, base: Sum, rows: &Rows, flow: usize, buffer: &mut Buffer<'_>) {
+    pub fn write(&self, sequence: u64, stamp: u64, base: Sum, rows: &Rows, flow: usize, buffer: &mut Buffer<'_>) {
         let b = &mut buffer.bytes[..self.bytes.len()];
         if *buffer.holds != self.number {
             b.copy_from_slice(&self.bytes);
@@ -101,7 +100,7 @@ impl Prepared {
         let row = rows.put(flow, b);
         let [_, _, s @ ..] = sequence.to_be_bytes();
         put(b, self.sequence_at, s);
-        put(b, self.time_at, sent.0.to_be_bytes());
+        put(b, self.stamp_at, stamp.to_be_bytes());
         if let (Some(at), true) = (self.ip_checksum_at, rows.change()) {
             put(b, at, self.ip.word(row.ip).checksum().to_be_bytes());
         }

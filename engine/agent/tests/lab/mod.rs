@@ -3,9 +3,11 @@
 
 mod agent;
 mod device;
+mod tap;
 
 pub use agent::Agent;
 pub use device::Device;
+pub use tap::Tap;
 
 use serde_json::{Value, json};
 use std::process::{Child, Command, Stdio};

@@ -217,7 +217,7 @@ mod tests {
             extensions: if v6 { extensions } else { &[] },
         };
         let mut b = vec![0; repr.layout().unwrap().probe_at + probe::LEN + more];
-        repr.emit(&Probe { stream: 7, sequence: 3, sent: Nanos(9) }, &mut b).unwrap();
+        repr.emit(&Probe { stream: 7, sequence: 3, trial: 0, sent: Nanos(9) }, &mut b).unwrap();
         b
     }
 

@@ -97,7 +97,7 @@ pub fn open(iface: &Interface, senders: usize) -> Result<Opened, PortError> {
         queues.push(rx);
     }
     let receivers = Program::attach(iface, queues.iter().map(receive::Queue::descriptor)).map(|program| {
-        notes.extend(program.note());
+        notes.extend(program.notes());
         let program = Arc::new(program);
         let numbered = (0..).zip(queues);
         numbered.map(|(number, queue)| Rx::new(&iface.name, number, queue, Arc::clone(&program))).collect()

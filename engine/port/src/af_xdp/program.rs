@@ -1,7 +1,7 @@
 //! The XDP program that hands our frames to our sockets.
 
 use crate::error::PortError;
-use crate::iface::Interface;
+use crate::iface::{Interface, tags_note};
 use aya::maps::{PerCpuArray, XskMap};
 use aya::programs::links::FdLink;
 use aya::programs::{Xdp, XdpMode};
@@ -60,9 +60,9 @@ impl Program {
     }
 
     /// What the user should know.
-    pub fn note(&self) -> Option<String> {
-        self.generic
-            .then(|| "the driver has no XDP: frames are taken in the kernel's stack, several times slower".into())
+    pub fn notes(&self) -> impl Iterator<Item = String> {
+        let slow = "the driver has no XDP: frames are taken in the kernel's stack, several times slower";
+        self.generic.then(|| slow.into()).into_iter().chain(tags_note(&self.iface, self.generic))
     }
 }
 

@@ -56,6 +56,17 @@ impl Shape {
     }
 }
 
+/// What differs from trial to trial of one shape.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Trial<'a> {
+    /// The number that its probes carry.
+    pub(super) number: u16,
+    /// Its streams.
+    pub(super) streams: &'a [u16],
+    /// The sender's clock minus ours.
+    pub(super) clock_offset_ns: i64,
+}
+
 /// A loaded program and its maps.
 pub(super) struct Accounting {
     pub(super) shape: Shape,
@@ -71,20 +82,23 @@ pub(super) struct Accounting {
 }
 
 impl Accounting {
-    /// One that can be attached to account for `streams`; until a trial begins their frames are stale.
+    /// One that can be attached to account for a trial; until that begins all its frames are stale.
     ///
     /// # Errors
     /// What the kernel refuses; `iface` is for the message.
-    pub(super) fn take(iface: &str, shape: Shape, streams: &[u16], clock_offset_ns: i64) -> Result<OnLoan, XdpError> {
+    pub(super) fn take(iface: &str, shape: Shape, trial: &Trial<'_>) -> Result<OnLoan, XdpError> {
         let kept = {
             let mut all = shelf();
             all.iter().position(|a| a.shape == shape).map(|i| all.remove(i))
         };
-        let mut accounting = OnLoan(Some(match kept {
-            Some(accounting) => accounting,
-            None => Self::load(shape).map_err(|e| XdpError { iface: iface.into(), ..e })?,
-        }));
-        accounting.prepare(streams, clock_offset_ns).map_err(|e| XdpError { iface: iface.into(), ..e })?;
+        let mut accounting = OnLoan {
+            retired: false,
+            held: Some(match kept {
+                Some(accounting) => accounting,
+                None => Self::load(shape).map_err(|e| XdpError { iface: iface.into(), ..e })?,
+            }),
+        };
+        accounting.prepare(trial).map_err(|e| XdpError { iface: iface.into(), ..e })?;
         Ok(accounting)
     }
 
@@ -133,7 +147,8 @@ impl Accounting {
     }
 
     /// The values of a trial.
-    fn prepare(&mut self, streams: &[u16], clock_offset_ns: i64) -> Result<(), XdpError> {
+    fn prepare(&mut self, trial: &Trial<'_>) -> Result<(), XdpError> {
+        let streams = trial.streams;
         self.ignore_all();
         if let Some(ids) = &self.ids {
             (0..ids.len()).for_each(|i| ids.set(i, NO_STREAM));
@@ -141,10 +156,11 @@ impl Accounting {
                 ids.set(usize::from(*id), number);
             }
         }
-        let asked = [clock_offset_ns.cast_unsigned(), streams.first().map_or(0, |id| u64::from(*id))];
+        let first = streams.first().map_or(0, |id| u64::from(*id));
+        let asked = [trial.clock_offset_ns.cast_unsigned(), first, u64::from(trial.number)];
         let missing = || XdpError::new("", "map", Why::Other("the object has no map .bss".into()));
         let failed = |e| XdpError::load("", "bpf(BPF_MAP_UPDATE_ELEM)", &e);
-        let mut map = Array::<_, [u64; 2]>::try_from(self.bpf.map_mut(".bss").ok_or_else(missing)?).map_err(failed)?;
+        let mut map = Array::<_, [u64; 3]>::try_from(self.bpf.map_mut(".bss").ok_or_else(missing)?).map_err(failed)?;
         map.set(0, asked, 0).map_err(failed)?;
         if self.observes {
             let observer = program::<BtfTracePoint>(&mut self.bpf, OBSERVER)?;
@@ -181,27 +197,41 @@ where
     bpf.program_mut(name).and_then(|p| p.try_into().ok()).ok_or_else(missing)
 }
 
-/// A program in use; it goes back to the shelf when dropped, and must be on no interface then.
-pub(super) struct OnLoan(Option<Accounting>);
+/// A program in use; it goes back to the shelf when dropped, and must be on no interface and run nowhere then.
+pub(super) struct OnLoan {
+    held: Option<Accounting>,
+    /// Serves nobody else any more.
+    retired: bool,
+}
+
+impl OnLoan {
+    /// Keeps it off the shelf.
+    pub(super) fn retire(&mut self) {
+        self.retired = true;
+    }
+}
 
 impl Deref for OnLoan {
     type Target = Accounting;
 
     fn deref(&self) -> &Accounting {
-        self.0.as_ref().expect("it is given back by drop only")
+        self.held.as_ref().expect("it is given back by drop only")
     }
 }
 
 impl DerefMut for OnLoan {
     fn deref_mut(&mut self) -> &mut Accounting {
-        self.0.as_mut().expect("it is given back by drop only")
+        self.held.as_mut().expect("it is given back by drop only")
     }
 }
 
 impl Drop for OnLoan {
     fn drop(&mut self) {
-        let Some(mut accounting) = self.0.take() else { return };
+        let Some(mut accounting) = self.held.take() else { return };
         accounting.observing = None;
+        if self.retired {
+            return;
+        }
         let mut all = shelf();
         all.push(accounting);
         while all.iter().map(Accounting::bytes).sum::<usize>() > SHELF_BYTES {

@@ -186,7 +186,8 @@ pub(super) struct Tally {
 pub(super) struct Others {
     pub(super) passed: u64,
     pub(super) unknown: u64,
-    pub(super) unused: [u64; 6],
+    pub(super) misplaced: u64,
+    pub(super) unused: [u64; 5],
 }
 
 impl Tally {
@@ -197,6 +198,7 @@ impl Tally {
 
 // SAFETY (all): `repr(C)` structures of unsigned integers whose fields fill them without padding, as the sizes below say.
 unsafe impl Words for u64 {}
+unsafe impl Words for Lane {}
 unsafe impl Words for Control {}
 unsafe impl Words for Stream {}
 unsafe impl Words for Shape {}

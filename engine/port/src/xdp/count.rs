@@ -32,12 +32,13 @@ impl CountingReceiver for XdpCounter {
         self.receiver = None;
         let plan = XdpReceivePlan {
             streams: watch.streams.clone(),
+            trial: watch.trial,
             verify_checksums: !watch.unverified,
             clock_offset_ns: watch.clock_offset,
             ..XdpReceivePlan::default()
         };
         let receiver = XdpReceiver::attach(&self.iface, &plan)?;
-        receiver.begin(Some(watch.begin.0));
+        receiver.begin(Some(watch.begin.0))?;
         self.receiver = Some(receiver);
         Ok(())
     }
@@ -50,8 +51,8 @@ impl CountingReceiver for XdpCounter {
 
     fn end(&mut self) -> Result<Counted, PortError> {
         let Some(mut receiver) = self.receiver.take() else { return self.attached().map(counted) };
+        receiver.detach()?;
         receiver.check()?;
-        receiver.detach();
         Ok(counted(&receiver))
     }
 }

@@ -46,6 +46,11 @@ pub enum Why {
         /// The interface's MTU.
         mtu: u32,
     },
+    /// The driver runs no programs on frames as long as the MTU allows.
+    MtuTooLarge {
+        /// The interface's MTU.
+        mtu: u32,
+    },
     /// The frame does not fit the page that a live frame is.
     FrameTooLong {
         /// Bytes without FCS.
@@ -84,6 +89,9 @@ impl Why {
             Self::MtuTooSmall { frame, .. } => {
                 format!("raise the MTU to {} (ip link set dev IFACE mtu), or send shorter frames", frame.saturating_sub(14))
             }
+            Self::MtuTooLarge { .. } => {
+                "lower the MTU, for a veth that of its peer too (to 3498 or less: ip link set dev IFACE mtu 3498), or use the af_packet back end".into()
+            }
             Self::FrameTooLong { .. } => "use the af_packet back end for jumbo frames".into(),
             Self::PeerWithoutNapi => {
                 "turn GRO on at the peer (ethtool -K PEER gro on) or attach an XDP program there; or use the af_packet back end".into()
@@ -107,6 +115,9 @@ impl fmt::Display for Why {
             Self::Occupied { program_id } => write!(f, "the XDP program with id {program_id} is attached already"),
             Self::MtuTooSmall { frame, mtu } => {
                 write!(f, "a frame of {frame} bytes (without FCS) does not fit the MTU of {mtu}")
+            }
+            Self::MtuTooLarge { mtu } => {
+                write!(f, "the MTU of {mtu}, or of a veth's peer, is too large for native XDP")
             }
             Self::FrameTooLong { frame, most } => {
                 write!(f, "a frame of {frame} bytes (without FCS) does not fit a page; the longest is {most}")

@@ -7,19 +7,20 @@
 
 mod accounting;
 mod attach;
+mod call;
 mod contract;
 mod count;
 mod drive;
 mod error;
 mod histogram;
 mod live;
-mod netlink;
 mod objects;
 mod offer;
 #[cfg(test)]
 mod pacing;
 mod plan;
 mod probe;
+mod quiescence;
 mod receiver;
 pub mod reference;
 mod sender;

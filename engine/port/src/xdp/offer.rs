@@ -18,6 +18,7 @@ pub(super) fn offer(plan: &SendPlan) -> Result<XdpPlan, Why> {
         return Err(Why::Plan(format!("{} streams; the xdp back end paces at most {MAX_LANES}", plan.streams.len())));
     }
     Ok(XdpPlan {
+        trial: plan.trial,
         lanes: plan.streams.iter().map(lane).collect::<Result<_, _>>()?,
         start_ns: Some(plan.start.0),
         duration_ns: (plan.end != Nanos::NEVER).then(|| plan.end.since(plan.start).0),

@@ -8,6 +8,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// Everything that one sender sends in one trial.
 #[derive(Debug, Clone, Default)]
 pub struct XdpPlan {
+    /// The number that the probes of this trial carry.
+    pub trial: u16,
     /// Groups of streams, each with its own pace; at most 32.
     pub lanes: Vec<LanePlan>,
     /// When the first frame is due, in ns of `CLOCK_MONOTONIC`; `None`: 50 ms after the start of the call. Setting up the

@@ -1,8 +1,9 @@
 //! What the xdp back end can do on an interface, and why not.
 
+use super::attach::{AttachMode, Attached};
 use super::error::{Why, XdpError};
 use super::system::{self, Interface};
-use super::{netlink, objects, template};
+use super::{objects, template};
 use aya::EbpfLoader;
 use aya::programs::{ProgramError, Xdp};
 use std::sync::OnceLock;
@@ -22,11 +23,11 @@ pub struct XdpProbe {
     pub longest_frame: usize,
     /// Whether refused frames can be told (kernel BTF).
     pub refusals_known: bool,
-    /// Whether a program can be attached; `Ok(true)`: natively, `Ok(false)`: generically, several times slower.
-    pub receive: Result<bool, XdpError>,
+    /// How a program is attached, which was tried with one that leaves every frame to the kernel.
+    pub receive: Result<AttachMode, XdpError>,
 }
 
-/// Looks at an interface of the calling thread's network namespace. Nothing is attached and nothing sent.
+/// Looks at an interface of the calling thread's network namespace. Nothing is sent, and nothing stays attached.
 ///
 /// # Errors
 /// When there is no such interface.
@@ -35,10 +36,7 @@ pub fn probe(iface: &str) -> Result<XdpProbe, XdpError> {
     let loaded = load(iface, facts.index);
     // The error has no copy: the second question gets its own answer.
     let send = loaded.and_then(|()| facts.can_send(60)).and_then(|()| live_frames(iface));
-    let receive = load(iface, facts.index).and_then(|()| match netlink::attached(facts.index) {
-        Ok(Some((_, program_id))) => Err(XdpError::new(iface, "netlink(RTM_GETLINK)", Why::Occupied { program_id })),
-        _ => Ok(facts.has_native_xdp()),
-    });
+    let receive = load(iface, facts.index).and_then(|()| Attached::reserve(&facts)).map(|held| held.mode);
     Ok(XdpProbe {
         mtu: facts.mtu,
         rx_queues: facts.rx_queues(),

@@ -1,33 +1,29 @@
 //! The receiver: a program on the interface that accounts for our frames, read through shared memory.
 
-use super::accounting::{Accounting, OnLoan, Shape};
+use super::accounting::{Accounting, OnLoan, Shape, Trial};
 pub use super::attach::AttachMode;
-use super::attach::attach;
+use super::attach::Attached;
 use super::contract::{self, Tally};
 use super::error::{Why, XdpError};
 use super::histogram::Histogram;
 use super::shared::{load64, store64};
-use super::system;
-use aya::programs::links::FdLink;
+use super::{quiescence, system};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ptr::addr_of_mut;
-use std::thread;
-use std::time::Duration;
-
-/// No program runs longer than this, so after it none works by what it read before.
-const GRACE: Duration = Duration::from_millis(2);
 
 /// What to account for.
 #[derive(Debug, Clone, Default)]
 pub struct XdpReceivePlan {
     /// Numbers of the streams.
     pub streams: Vec<u16>,
+    /// The number that probes of this trial carry.
+    pub trial: u16,
     /// Check the transport checksum of each frame of ours (slower, the more so the longer the frames).
     pub verify_checksums: bool,
     /// The sender's clock minus this host's, in ns; 0 on one host.
     pub clock_offset_ns: i64,
     /// Read the clock for each frame, not for each eighth of a full poll: timing of back-to-back frames to some 20 ns
-    /// instead of 1 µs, at about seven eighths of the speed.
+    /// instead of 1 µs, at about seven eighths of the speed. So it is in any case where frames do not come by polls.
     pub clock_for_each_frame: bool,
 }
 
@@ -78,7 +74,7 @@ pub struct ReceivedStream {
     pub by_three: Option<u64>,
     /// Reordered frames whose extent is unknown, because more than 64 gaps opened since theirs.
     pub extent_unknown: u64,
-    /// Frames sent before the trial began; not in `frames`.
+    /// Frames of another trial, or sent before this one began; not in `frames`.
     pub stale: u64,
     /// Frames with a wrong transport checksum; not in `frames`. 0 unless checksums are verified.
     pub corrupted: u64,
@@ -122,8 +118,8 @@ pub struct XdpReceiver {
     iface: String,
     plan: XdpReceivePlan,
     mode: AttachMode,
-    /// Before `accounting`, which may serve another receiver as soon as it is dropped.
-    link: Option<FdLink>,
+    attached: Option<Attached>,
+    /// Serves another receiver when this one is dropped, so its program must run nowhere then: see `detach`.
     accounting: OnLoan,
 }
 
@@ -138,9 +134,12 @@ impl XdpReceiver {
             return Err(XdpError::new(iface, "plan", Why::Plan("no streams to receive".into())));
         }
         let facts = system::Interface::find(iface)?;
+        // The mode first, as the kernel says it: what the program may rely on follows from it.
+        let attached = Attached::reserve(&facts)?;
+        let polled = attached.mode == AttachMode::Native && facts.polls();
         // One queue is polled by one CPU at a time, so nothing is shared; a generic program may run on several CPUs.
-        let one_queue = facts.rx_queues() == Some(1) && facts.has_native_xdp();
-        let cpus = if one_queue { 1 } else { system::possible_cpus() };
+        let one_queue = polled && facts.rx_queues() == Some(1);
+        let cpus = if one_queue { 1 } else { system::possible_cpus()? };
         let contiguous = plan.streams.iter().zip(plan.streams[0]..).all(|(a, b)| *a == b);
         let shape = Shape {
             streams,
@@ -148,11 +147,14 @@ impl XdpReceiver {
             cpus,
             shared: !one_queue,
             verify: plan.verify_checksums,
-            clock_for_each_frame: plan.clock_for_each_frame,
+            clock_for_each_frame: plan.clock_for_each_frame || !polled,
         };
-        let mut accounting = Accounting::take(iface, shape, &plan.streams, plan.clock_offset_ns)?;
-        let (link, mode) = attach(iface, accounting.program()?)?;
-        Ok(Self { iface: iface.into(), plan: plan.clone(), mode, link: Some(link), accounting })
+        let trial = Trial { number: plan.trial, streams: &plan.streams, clock_offset_ns: plan.clock_offset_ns };
+        let mut accounting = Accounting::take(iface, shape, &trial)?;
+        let program = accounting.program()?.fd().map_err(|e| XdpError::load(iface, "bpf(BPF_PROG_LOAD)", &e))?;
+        attached.replace(program)?;
+        let mode = attached.mode;
+        Ok(Self { iface: iface.into(), plan: plan.clone(), mode, attached: Some(attached), accounting })
     }
 
     /// How the program is attached.
@@ -163,19 +165,31 @@ impl XdpReceiver {
 
     /// Forgets everything and begins a trial: frames sent before `begin_ns` (of the sender's clock, brought to ours) are
     /// stale. `None`: now.
-    pub fn begin(&self, begin_ns: Option<u64>) {
-        self.pause();
+    ///
+    /// # Errors
+    /// When the kernel does not say that no program works by what it read before.
+    pub fn begin(&self, begin_ns: Option<u64>) -> Result<(), XdpError> {
+        self.pause()?;
         self.accounting.ignore_all();
         self.accounting.ledgers.clear();
         self.accounting.latencies.clear();
         self.accounting.others.clear();
         self.set_begin(begin_ns.unwrap_or_else(system::monotonic_ns));
+        Ok(())
     }
 
-    /// Stops accounting; our frames that still come are dropped and counted as stale.
-    pub fn pause(&self) {
+    /// Stops accounting; our frames that still come are dropped and counted as stale. When this returns, no count changes
+    /// but theirs.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    pub fn pause(&self) -> Result<(), XdpError> {
         self.set_begin(u64::MAX);
-        thread::sleep(GRACE);
+        self.wait_for_programs()
+    }
+
+    fn wait_for_programs(&self) -> Result<(), XdpError> {
+        quiescence::wait_for_programs().map_err(|e| XdpError { iface: self.iface.clone(), ..e })
     }
 
     fn set_begin(&self, begin_ns: u64) {
@@ -206,20 +220,38 @@ impl XdpReceiver {
         ReceiveReport { streams, passed: others.0, unknown: others.1 }
     }
 
-    /// Whether the interface is still there.
+    /// Whether the interface is still there, and every frame could be counted.
     ///
     /// # Errors
-    /// `PortVanished`.
+    /// `PortVanished`; frames that came on a CPU which the kernel did not say it could have.
     pub fn check(&self) -> Result<(), XdpError> {
-        match system::index_of(&self.iface) {
-            Some(_) => Ok(()),
-            None => Err(XdpError::new(&self.iface, "if_nametoindex", Why::PortVanished)),
+        if system::index_of(&self.iface).is_none() {
+            return Err(XdpError::new(&self.iface, "if_nametoindex", Why::PortVanished));
+        }
+        match self.accounting.others.get(0).misplaced {
+            0 => Ok(()),
+            n => {
+                let cpus = self.accounting.shape.cpus;
+                let what = format!("{n} frames came on CPUs from number {cpus} on and could not be counted");
+                Err(XdpError::new(&self.iface, "xdp", Why::Other(what)))
+            }
         }
     }
 
-    /// Takes the program off the interface. What was counted can still be read.
-    pub fn detach(&mut self) {
-        self.link = None;
+    /// Takes the program off the interface, and waits for what still runs of it. What was counted is final then.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    pub fn detach(&mut self) -> Result<(), XdpError> {
+        if self.attached.take().is_none() {
+            return Ok(());
+        }
+        let done = self.wait_for_programs();
+        if done.is_err() {
+            // Another trial must not get what this one's program may still write to.
+            self.accounting.retire();
+        }
+        done
     }
 
     fn stream(&self, number: usize, id: u16) -> ReceivedStream {
@@ -267,13 +299,20 @@ impl XdpReceiver {
             latency_min_ns: (floor != 0).then_some(!floor),
             latency_max_ns: max(|t| t.latency_max_ns),
             latency_sum_ns: sum(|t| t.latency_sum_ns),
-            ipdv_count: sum(|t| (t.unique - t.negative).saturating_sub(t.ipdv_breaks)),
+            ipdv_count: sum(|t| t.unique.saturating_sub(t.ipdv_breaks)),
             ipdv_sum_ns: sum(|t| t.ipdv_sum_ns),
             ipdv_max_ns: max(|t| t.ipdv_max_ns),
             first_arrival_ns: rows.iter().map(|t| t.first_arrival_ns).filter(|n| *n != 0).min(),
             last_arrival_ns: rows.iter().map(|t| t.last_arrival_ns).filter(|n| *n != 0).max(),
             sources,
         }
+    }
+}
+
+impl Drop for XdpReceiver {
+    fn drop(&mut self) {
+        // Whoever wants the error detaches it; the program goes off the interface either way.
+        let _ = self.detach();
     }
 }
 

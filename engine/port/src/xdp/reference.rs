@@ -1,10 +1,9 @@
 //! Yardsticks for benches, and devices with known answers for tests. Not part of a measurement.
 
-use super::attach::attach;
+use super::attach::Attached;
 use super::error::{Why, XdpError};
 use super::system;
 use aya::maps::{Map, PerCpuArray};
-use aya::programs::links::FdLink;
 use aya::programs::tc::TcAttachOptions;
 use aya::programs::{LinkOrder, SchedClassifier, TcAttachType, TestRun as _, Xdp};
 use aya::util::KernelVersion;
@@ -36,7 +35,7 @@ pub fn bare_send(iface: &str, frame: &[u8], frames: u32, batch: u32) -> Result<(
 /// A bare drop counter on an interface.
 pub struct BareDrop {
     bpf: Ebpf,
-    _link: FdLink,
+    _attached: Attached,
 }
 
 impl BareDrop {
@@ -48,14 +47,16 @@ impl BareDrop {
     /// # Panics
     /// When the object that was built in lacks its program or map.
     pub fn attach(iface: &str) -> Result<Self, XdpError> {
+        let facts = system::Interface::find(iface)?;
         let mut bpf = EbpfLoader::new()
             .load(super::objects::REFERENCE)
             .map_err(|e| XdpError::load(iface, "bpf(BPF_MAP_CREATE)", &e))?;
         let program: &mut Xdp =
             bpf.program_mut("bare_drop").and_then(|p| p.try_into().ok()).expect("the object has it");
-        program.load().map_err(|e| XdpError::load(iface, "bpf(BPF_PROG_LOAD)", &e))?;
-        let (link, _) = attach(iface, program)?;
-        Ok(Self { bpf, _link: link })
+        let failed = |e| XdpError::load(iface, "bpf(BPF_PROG_LOAD)", &e);
+        program.load().map_err(failed)?;
+        let attached = Attached::new(&facts, program.fd().map_err(failed)?)?;
+        Ok(Self { bpf, _attached: attached })
     }
 
     /// Frames dropped so far.

@@ -1,7 +1,7 @@
 //! The sender: a thread inside one long live-frame call, steered and read through shared memory.
 
 use super::contract::{
-    self, Control, GAP_STEPS_LOG2, HALT_ALL_SENT, HALT_ASKED, HALT_NO, HALT_TIME_UP, Refusals, Stream,
+    self, Control, GAP_STEPS_LOG2, HALT_ALL_SENT, HALT_ASKED, HALT_NO, HALT_TIME_UP, Lane, Refusals, Stream,
 };
 use super::error::{Why, XdpError};
 use super::histogram::Histogram;
@@ -9,9 +9,9 @@ use super::live::{Call, Words};
 use super::plan::{Pace, XdpPlan};
 use super::sent::{SendEnd, SendReport, SentLane, SentStream, backlog};
 use super::setup::{
-    Facts, batch, control_of, copied_head, fill, fill_payload, load, observe, program_for, small, tables,
+    self, Facts, batch, control_of, copied_head, fill, fill_payload, observe, program_for, small, tables,
 };
-use super::shared::{SharedArray, load32, store32, store64};
+use super::shared::{SharedArray, load, load32, load64, store32, store64};
 use super::system;
 use aya::programs::Xdp;
 use std::io;
@@ -76,7 +76,7 @@ impl XdpSender {
         // A card only reads the page. Behind a veth the DUT has the page itself, and may leave it altered.
         let rewrite = facts.driver == "veth" || facts.driver == "unknown";
         let told = Facts { ifindex: facts.index, log: keeps_log, rewrite, data_len: small(data_len) };
-        let mut bpf = load(iface, plan, &t, &told)?;
+        let mut bpf = setup::load(iface, plan, &t, &told)?;
         let maps = |e: XdpError| XdpError { iface: iface.into(), ..e };
         let control = SharedArray::<Control>::map(&bpf, "control", 1).map_err(maps)?;
         let streams = SharedArray::<Stream>::map(&bpf, "streams", t.streams.len()).map_err(maps)?;
@@ -152,7 +152,7 @@ impl XdpSender {
     /// Where a lane stands.
     #[must_use]
     pub fn standing(&self, lane: usize) -> Standing {
-        let l = self.control.get(0).lanes[lane];
+        let l = self.lane(lane);
         let first = l.stream_first as usize;
         let offered: u64 = self.streams.range(first, l.streams as usize).map(|s| s.sequence).sum();
         Standing { taken: offered + l.missed, last_due_ns: l.last_ns }
@@ -185,7 +185,7 @@ impl XdpSender {
             return refuse(format!("lane {lane} of {}", self.lanes));
         }
         let (gap, burst) = pace.gap_and_burst().map_err(|why| XdpError::new(&self.iface, "set_pace", why))?;
-        let now = self.control.get(0).lanes[lane];
+        let now = self.lane(lane);
         if gap == 0 || now.gap_q24 == 0 || burst != now.burst {
             return refuse("only the distance of a paced lane's frames or bursts can change".into());
         }
@@ -240,11 +240,39 @@ impl XdpSender {
 
     /// Whether the device takes no frames at all any more: it is down, or a veth whose peer is.
     fn cut_off(&self) -> Option<XdpError> {
-        let errno = self.refusals.get(0).last_error.cast_signed();
+        let errno = self.refusals().last_error.cast_signed();
         matches!(errno, libc::ENETDOWN | libc::ENXIO | libc::ENODEV).then(|| XdpError {
             source: Some(io::Error::from_raw_os_error(errno)),
             ..XdpError::new(&self.iface, "bpf_redirect", Why::PortVanished)
         })
+    }
+
+    fn lane(&self, lane: usize) -> Lane {
+        // SAFETY: the index is checked, and the lane is the mapping's; this process writes whole words of it only.
+        unsafe { load(&raw const (*self.control.pointer(0)).lanes[lane]) }
+    }
+
+    /// The program's state. The thread writes `halt`, half of a word, so it cannot be copied as a whole.
+    fn state(&self) -> Control {
+        let c = self.control.pointer(0);
+        // SAFETY: fields of the mapped value.
+        let (halt, [end_ns, begun_ns, ended_ns, now_ns]) = unsafe {
+            let (end, begun) = (&raw const (*c).end_ns, &raw const (*c).begun_ns);
+            let (ended, now) = (&raw const (*c).ended_ns, &raw const (*c).now_ns);
+            (load32(&raw const (*c).halt), [end, begun, ended, now].map(|at| load64(at)))
+        };
+        let lanes = std::array::from_fn(|lane| self.lane(lane));
+        Control { halt, end_ns, begun_ns, ended_ns, now_ns, lanes, ..Control::default() }
+    }
+
+    /// What was refused. The thread writes `tid`, likewise.
+    fn refusals(&self) -> Refusals {
+        let r = self.refusals.pointer(0);
+        // SAFETY: fields of the mapped value.
+        unsafe {
+            let (by_driver, before) = (load64(&raw const (*r).by_driver), load64(&raw const (*r).before));
+            Refusals { by_driver, before, last_error: load32(&raw const (*r).last_error), tid: 0 }
+        }
     }
 
     fn end(&self) -> SendEnd {
@@ -275,8 +303,8 @@ impl XdpSender {
     /// What has been sent so far; final once sending has ended.
     #[must_use]
     pub fn report(&self) -> SendReport {
-        let control = self.control.get(0);
-        let refusals = self.refusals.get(0);
+        let control = self.state();
+        let refusals = self.refusals();
         let nonzero = |n: u64| (n != 0).then_some(n);
         let mut streams: Vec<_> = self
             .streams

@@ -82,6 +82,7 @@ struct Constants {
     words: Vec<(&'static str, u32)>,
     flags: Vec<(&'static str, u8)>,
     max_lag_ns: u64,
+    trial: u64,
 }
 
 fn constants(plan: &XdpPlan, t: &Tables, facts: &Facts, netns: u32) -> Constants {
@@ -109,6 +110,7 @@ fn constants(plan: &XdpPlan, t: &Tables, facts: &Facts, netns: u32) -> Constants
             ("keep_gaps", u8::from(paced || plan.gaps_at_full_speed)),
         ],
         max_lag_ns: plan.max_lag_ns.unwrap_or(100_000_000),
+        trial: u64::from(plan.trial),
     }
 }
 
@@ -154,6 +156,7 @@ pub(super) fn load(iface: &str, plan: &XdpPlan, t: &Tables, facts: &Facts) -> Re
         loader.override_global(name, value, true);
     }
     loader.override_global("max_lag_ns", &c.max_lag_ns, true);
+    loader.override_global("trial", &c.trial, true);
     loader.override_global("pidns_device", &pidns.0, true);
     loader.override_global("pidns_inode", &pidns.1, true);
     for (name, len) in [

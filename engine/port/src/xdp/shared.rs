@@ -5,12 +5,13 @@ use aya::Ebpf;
 use aya::maps::Map;
 use std::io;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// A type made of unsigned integers only, laid out as C does, whose size is a multiple of eight: the kernel rounds the
-/// values of an array map up to that.
+/// A type made of unsigned integers only, laid out as C does, whose size is a multiple of eight, or four: the kernel
+/// rounds the values of an array map up to a multiple of eight.
 ///
 /// # Safety
 /// Every bit pattern is a value, and there is no padding.
@@ -18,17 +19,20 @@ pub(super) unsafe trait Words: Copy {}
 // SAFETY: an integer is made of integers. Its size is four: `SharedArray` rounds the stride up.
 unsafe impl Words for u32 {}
 
+/// Bytes of a word that programs and this process read and write whole.
+const WORD: usize = size_of::<u64>();
+
 /// An array map, mapped into this process. It stays valid after the programs and the map's descriptor are gone.
 pub(super) struct SharedArray<T> {
-    at: NonNull<u8>,
+    at: NonNull<u64>,
     bytes: usize,
     len: usize,
     of: PhantomData<T>,
 }
 
-// SAFETY: the memory belongs to the map, not to a thread; all accesses are volatile or atomic.
+// SAFETY: the memory belongs to the map, not to a thread; all accesses are atomic.
 unsafe impl<T> Send for SharedArray<T> {}
-// SAFETY: as above; values of many words may be seen half written, which the contract allows for.
+// SAFETY: as above. Each word is whole; a value of many words may be seen half written, which the contract allows for.
 unsafe impl<T> Sync for SharedArray<T> {}
 
 impl<T: Words> SharedArray<T> {
@@ -37,6 +41,7 @@ impl<T: Words> SharedArray<T> {
 
     /// Maps the array map `name`, which has `len` entries and was made with `BPF_F_MMAPABLE` (Linux 5.5).
     pub(super) fn map(bpf: &Ebpf, name: &'static str, len: usize) -> Result<Self, XdpError> {
+        const { assert!(size_of::<T>() == size_of::<u32>() || size_of::<T>().is_multiple_of(WORD)) };
         let Some(Map::Array(map)) = bpf.map(name) else {
             return Err(XdpError::new("", "map", Why::Other(format!("the object has no array map {name}"))));
         };
@@ -75,18 +80,28 @@ impl<T: Words> SharedArray<T> {
     pub(super) fn pointer(&self, i: usize) -> *mut T {
         assert!(i < self.len, "entry {i} of {}", self.len);
         // SAFETY: `i < len`, and `map` mapped `len` strides.
-        unsafe { self.at.as_ptr().add(i * Self::STRIDE).cast() }
+        unsafe { self.at.as_ptr().add(i * Self::STRIDE / WORD).cast() }
     }
 
     /// A copy of value `i`; each word of it is whole.
     pub(super) fn get(&self, i: usize) -> T {
-        // SAFETY: in bounds and aligned (strides are multiples of 8, mappings begin on a page); `Words` has no invalid values.
-        unsafe { self.pointer(i).read_volatile() }
+        // SAFETY: in bounds and aligned: strides are multiples of 8, and mappings begin on a page.
+        unsafe { load(self.pointer(i)) }
     }
 
+    /// Writes value `i`, word by word.
     pub(super) fn set(&self, i: usize, value: T) {
-        // SAFETY: in bounds and aligned, as above.
-        unsafe { self.pointer(i).write_volatile(value) }
+        let from = (&raw const value).cast::<u64>();
+        if size_of::<T>() == size_of::<u32>() {
+            // SAFETY: in bounds and aligned, as above; `value` is four bytes.
+            unsafe { store32(self.pointer(i).cast(), from.cast::<u32>().read_unaligned()) };
+        } else {
+            let to = self.pointer(i).cast::<u64>();
+            for word in 0..size_of::<T>() / WORD {
+                // SAFETY: in bounds and aligned, as above; `value` has as many words.
+                unsafe { store64(to.add(word), from.add(word).read_unaligned()) };
+            }
+        }
     }
 
     /// All values from `first` on, `n` of them.
@@ -94,10 +109,12 @@ impl<T: Words> SharedArray<T> {
         (first..first + n).map(|i| self.get(i))
     }
 
-    /// Sets everything to zero.
+    /// Sets everything to zero, word by word.
     pub(super) fn clear(&self) {
-        // SAFETY: exactly the mapping; zero is a value of every `Words`.
-        unsafe { ptr::write_bytes(self.at.as_ptr(), 0, self.bytes) }
+        for word in 0..self.bytes / WORD {
+            // SAFETY: inside of the mapping, whose length is a multiple of 8; all other accesses are atomic too.
+            unsafe { store64(self.at.as_ptr().add(word), 0) };
+        }
     }
 }
 
@@ -106,6 +123,27 @@ impl<T> Drop for SharedArray<T> {
         // SAFETY: exactly what `map` mapped, once.
         unsafe { libc::munmap(self.at.as_ptr().cast(), self.bytes) };
     }
+}
+
+/// Copies a value that programs may be writing; each word of it is whole.
+///
+/// # Safety
+/// `from` is valid, and aligned to 8 bytes if it is longer than four. No other thread of this process accesses parts of its
+/// words.
+pub(super) unsafe fn load<T: Words>(from: *const T) -> T {
+    let mut copy = MaybeUninit::<T>::uninit();
+    let to = copy.as_mut_ptr().cast::<u64>();
+    if size_of::<T>() == size_of::<u32>() {
+        // SAFETY: the caller's; `copy` is four bytes.
+        unsafe { to.cast::<u32>().write_unaligned(load32(from.cast())) };
+    } else {
+        for word in 0..size_of::<T>() / WORD {
+            // SAFETY: the caller's; `copy` has as many words, which its own alignment need not fit.
+            unsafe { to.add(word).write_unaligned(load64(from.cast::<u64>().add(word))) };
+        }
+    }
+    // SAFETY: all its bytes were written, and every bit pattern is a value.
+    unsafe { copy.assume_init() }
 }
 
 /// Reads a word that a program may be writing.

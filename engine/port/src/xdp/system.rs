@@ -61,10 +61,27 @@ pub(super) fn pin(cpu: usize) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// CPUs that may ever run, so that their numbers are below this.
-pub(super) fn possible_cpus() -> usize {
-    // SAFETY: no memory involved.
-    usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }).unwrap_or(1).max(1)
+/// One above the highest number of a CPU that may ever run.
+///
+/// As the kernel says it: a C library may answer the same question with the CPUs that this process is allowed to use (musl
+/// does), and programs in the kernel run on the others too.
+pub(super) fn possible_cpus() -> Result<usize, XdpError> {
+    const FILE: &str = "/sys/devices/system/cpu/possible";
+    let text = std::fs::read_to_string(FILE).map_err(|e| XdpError {
+        why: Why::Other(format!(
+            "{FILE} cannot be read (mount -t sysfs sysfs /sys): how many CPUs may count is unknown"
+        )),
+        ..XdpError::system("", "open", e)
+    })?;
+    cpus_in(&text)
+        .ok_or_else(|| XdpError::new("", "read", Why::Other(format!("{FILE} holds {text:?}, no list of CPUs"))))
+}
+
+/// One above the highest number in a list of CPUs such as `0-3,8` (Documentation/admin-guide/cputopology.rst of the
+/// kernel).
+fn cpus_in(list: &str) -> Option<usize> {
+    let highest = |range: &str| range.rsplit('-').next()?.parse::<usize>().ok();
+    list.trim().split(',').map(highest).collect::<Option<Vec<_>>>()?.into_iter().max().map(|cpu| cpu + 1)
 }
 
 /// The signal that interrupts a live-frame call. Its handler does nothing; the interruption is all.
@@ -133,7 +150,7 @@ impl Interface {
             index,
             mtu,
             driver,
-            xdp_features: super::netlink::xdp_features(index).ok().flatten(),
+            xdp_features: crate::netlink::xdp_features(index).ok().flatten(),
         })
     }
 
@@ -142,9 +159,10 @@ impl Interface {
         Control::open().and_then(|c| c.rx_queues(&self.name)).ok()
     }
 
-    /// Whether the driver runs XDP programs (`NETDEV_XDP_ACT_BASIC`); kernels that do not say are not trusted.
-    pub(super) fn has_native_xdp(&self) -> bool {
-        self.xdp_features.is_some_and(|f| f & 1 != 0)
+    /// Whether the driver runs native programs inside of a poll of a queue (NAPI), as all do but one: TUN and TAP run
+    /// them in the system call of whoever writes a frame (`tun_build_skb` of drivers/net/tun.c).
+    pub(super) fn polls(&self) -> bool {
+        self.driver != "tun"
     }
 
     /// Whether a frame of `longest` bytes (without FCS) can leave by redirection.
@@ -234,5 +252,35 @@ impl Control {
         self.ioctl(SIOCETHTOOL, &mut request)?;
         let name: Vec<u8> = info[4..36].iter().copied().take_while(|b| *b != 0).collect();
         Ok(String::from_utf8_lossy(&name).into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus_are_read_as_the_kernel_writes_them() {
+        for (list, cpus) in [("0\n", 1), ("0-1\n", 2), ("0-3,8\n", 9), ("0,2-5,7-63\n", 64), ("5-7,0-1", 8)] {
+            assert_eq!(cpus_in(list), Some(cpus), "{list}");
+        }
+        for bad in ["", "\n", "0-", "x", "0-1,,2", "-"] {
+            assert_eq!(cpus_in(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_thread_that_may_use_one_cpu_still_counts_those_of_the_kernel() {
+        let before = possible_cpus().unwrap();
+        let highest = std::fs::read_dir("/sys/devices/system/cpu")
+            .unwrap()
+            .filter_map(|entry| entry.unwrap().file_name().to_str()?.strip_prefix("cpu")?.parse::<usize>().ok());
+        assert!(before > highest.max().unwrap());
+        std::thread::spawn(move || {
+            pin(0).unwrap();
+            assert_eq!(possible_cpus().unwrap(), before);
+        })
+        .join()
+        .unwrap();
     }
 }

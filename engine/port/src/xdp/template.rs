@@ -291,7 +291,7 @@ mod tests {
             extensions: if v6 { extensions } else { &[] },
         };
         let mut bytes = vec![0; length];
-        repr.emit(&Probe { stream: 5, sequence: 0, sent: Nanos::ZERO }, &mut bytes).unwrap();
+        repr.emit(&Probe { stream: 5, sequence: 0, trial: 0, sent: Nanos::ZERO }, &mut bytes).unwrap();
         bytes
     }
 

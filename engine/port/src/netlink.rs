@@ -1,4 +1,4 @@
-//! Netlink: what an interface can do with XDP, and which program is attached to it.
+//! Netlink: what an interface can do with XDP, which program is attached to it, what its hardware dropped.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
@@ -14,12 +14,13 @@ const CTRL_ATTR_FAMILY_NAME: u16 = 2;
 const NETDEV_CMD_DEV_GET: u8 = 1;
 const NETDEV_A_DEV_IFINDEX: u16 = 1;
 const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
+const IFLA_STATS64: u16 = 23;
 const IFLA_XDP: u16 = 43;
 const IFLA_XDP_ATTACHED: u16 = 2;
 const IFLA_XDP_PROG_ID: u16 = 4;
 
 /// Bits of `enum netdev_xdp_act` of an interface; `None` where the kernel has no such question (before 6.3).
-pub(super) fn xdp_features(ifindex: u32) -> io::Result<Option<u64>> {
+pub(crate) fn xdp_features(ifindex: u32) -> io::Result<Option<u64>> {
     let socket = Socket::open(libc::NETLINK_GENERIC)?;
     let name = attribute(CTRL_ATTR_FAMILY_NAME, b"netdev\0");
     let Ok(answer) = socket.ask(GENL_ID_CTRL, &[&[CTRL_CMD_GETFAMILY, 1, 0, 0], &name[..]].concat()) else {
@@ -36,16 +37,39 @@ pub(super) fn xdp_features(ifindex: u32) -> io::Result<Option<u64>> {
 }
 
 /// The XDP program that is attached to an interface: its mode (1 native, 2 generic, 3 offloaded, 4 several) and id.
-pub(super) fn attached(ifindex: u32) -> io::Result<Option<(u8, u32)>> {
-    let socket = Socket::open(libc::NETLINK_ROUTE)?;
-    // struct ifinfomsg: family, padding, type, index, flags, change.
-    let mut body = [0_u8; 16];
-    body[4..8].copy_from_slice(&ifindex.to_ne_bytes());
-    let answer = socket.ask(libc::RTM_GETLINK, &body)?;
+pub(crate) fn attached(ifindex: u32) -> io::Result<Option<(u8, u32)>> {
+    let answer = link(ifindex)?;
     let Some(xdp) = find(answer.get(16..).unwrap_or(&[]), IFLA_XDP) else { return Ok(None) };
     let mode = find(xdp, IFLA_XDP_ATTACHED).and_then(|v| v.first().copied()).unwrap_or(0);
     let id = find(xdp, IFLA_XDP_PROG_ID).and_then(|v| v.first_chunk()).map_or(0, |v| u32::from_ne_bytes(*v));
     Ok((mode != 0).then_some((mode, id)))
+}
+
+/// What the kernel says of an interface: struct ifinfomsg (16 bytes), then attributes.
+fn link(ifindex: u32) -> io::Result<Vec<u8>> {
+    // struct ifinfomsg: family, padding, type, index, flags, change.
+    let mut body = [0_u8; 16];
+    body[4..8].copy_from_slice(&ifindex.to_ne_bytes());
+    Socket::open(libc::NETLINK_ROUTE)?.ask(libc::RTM_GETLINK, &body)
+}
+
+/// A counter of an interface since it is there, by its place in `struct rtnl_link_stats64` (`linux/if_link.h`).
+pub(crate) fn counter(ifindex: u32, place: Counter) -> io::Result<u64> {
+    let answer = link(ifindex)?;
+    find(answer.get(16..).unwrap_or(&[]), IFLA_STATS64)
+        .and_then(|all| all.get(place as usize * 8..)?.first_chunk())
+        .map(|word| u64::from_ne_bytes(*word))
+        .ok_or_else(|| io::Error::other("the kernel's answer has no such counter"))
+}
+
+/// Places of the counters that are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counter {
+    /// Frames that were received.
+    #[cfg(test)]
+    RxPackets = 0,
+    /// Frames that the device dropped for lack of buffer space: the host was slower than the link.
+    RxMissed = 15,
 }
 
 fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
@@ -109,5 +133,25 @@ impl Socket {
             return Err(io::Error::from_raw_os_error(-errno));
         }
         Ok(answer.split_off(16))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_those_that_sysfs_shows() {
+        // Loopback is silent in a namespace of its own, and elsewhere never counts down.
+        let shown = |name: &str| {
+            let text = std::fs::read_to_string(format!("/sys/class/net/lo/statistics/{name}")).unwrap();
+            text.trim().parse::<u64>().unwrap()
+        };
+        for (place, name) in [(Counter::RxPackets, "rx_packets"), (Counter::RxMissed, "rx_missed_errors")] {
+            let before = shown(name);
+            let read = counter(1, place).unwrap();
+            assert!((before..=shown(name)).contains(&read), "{name}: {read}");
+        }
+        assert_eq!(counter(u32::MAX >> 1, Counter::RxMissed).unwrap_err().raw_os_error(), Some(libc::ENODEV));
     }
 }

@@ -1,0 +1,396 @@
+//! The same frames give the same account, whatever receives them: each back end, native and generic, on one queue and on
+//! several, on a veth, a TAP and a bridge. What must come out is said by the arrivals alone ([`expected`]), in the words of
+//! RFC 4737; what a back end cannot do it says in words.
+
+mod lab;
+
+use dutlab_port::clock;
+use dutlab_units::Nanos;
+use dutlab_wire::frame::{FrameRepr, Transport};
+use dutlab_wire::{Mac, Probe, probe, vlan};
+use lab::{Agent, Lab, Tap, n, netns_or_skip};
+use serde_json::{Value, json};
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+const BACKENDS: [&str; 3] = ["xdp", "af_xdp", "af_packet"];
+const TRIAL: u16 = 0x5eed;
+const STREAM: u16 = 7;
+const HOUR: i64 = 3_600_000_000_000;
+
+/// Where frames arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Link {
+    Veth,
+    /// A veth with four queues; its frames come on the one of the last CPU.
+    Queues,
+    Tap,
+    /// A bridge over a veth: it has no native XDP, and the kernel takes tags off before it.
+    Bridge,
+}
+
+/// A frame that arrives.
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    sequence: u64,
+    trial: u16,
+    /// The sender's clock minus ours.
+    ahead_ns: i64,
+    /// How long before the trial's begin it was sent; 0: after it.
+    before_ns: u64,
+    tags: usize,
+    corrupted: bool,
+    /// With FCS.
+    bytes: usize,
+}
+
+impl Frame {
+    const fn number(sequence: u64) -> Self {
+        Self { sequence, trial: TRIAL, ahead_ns: 0, before_ns: 0, tags: 0, corrupted: false, bytes: 100 }
+    }
+
+    fn emit(&self, destination: Mac, now: Nanos) -> Vec<u8> {
+        let tag = |id| vlan::Repr { tpid: vlan::CUSTOMER, id, priority: 0 };
+        let tags = [tag(100), tag(200)];
+        let repr = FrameRepr {
+            source_mac: Mac([2, 0, 0, 0, 0, 1]),
+            destination_mac: destination,
+            vlans: &tags[..self.tags],
+            source: [172, 16, 0, 2].into(),
+            destination: [172, 16, 0, 3].into(),
+            transport: Transport::Udp,
+            source_port: 40_000,
+            destination_port: 5001,
+            ttl: 64,
+            extensions: &[],
+        };
+        let sent = Nanos((now.0 - self.before_ns).wrapping_add_signed(self.ahead_ns));
+        let mut b = vec![0; self.bytes - 4];
+        let layout =
+            repr.emit(&Probe { stream: STREAM, sequence: self.sequence, trial: self.trial, sent }, &mut b).unwrap();
+        if self.corrupted {
+            b[layout.probe_at + probe::LEN] ^= 1;
+        }
+        b
+    }
+}
+
+fn numbers(all: impl IntoIterator<Item = u64>) -> Vec<Frame> {
+    all.into_iter().map(Frame::number).collect()
+}
+
+/// What each back end must say. `clock` is the plan's `sender_clock`.
+struct Case {
+    name: &'static str,
+    frames: Vec<Frame>,
+    sent: u64,
+    clock: Value,
+}
+
+fn cases() -> Vec<Case> {
+    let all = |change: fn(&mut Frame)| {
+        let mut frames = numbers(0..40);
+        frames.iter_mut().for_each(change);
+        frames
+    };
+    // Of 60: 3 and 50 to 59 are lost, 7 comes twice, 10 after 14, 20 and 21 change places, 30 is damaged.
+    let mut disturbed = numbers((0..50).filter(|s| ![3, 10].contains(s)));
+    let at = |frames: &[Frame], s: u64| frames.iter().position(|f| f.sequence == s).unwrap();
+    disturbed.insert(at(&disturbed, 9), Frame::number(7));
+    disturbed.insert(at(&disturbed, 15), Frame::number(10));
+    let swapped = at(&disturbed, 20);
+    disturbed.swap(swapped, swapped + 1);
+    let damaged = at(&disturbed, 30);
+    disturbed[damaged].corrupted = true;
+    // Two generators that somebody left running, and frames of this trial's number from before it. 5 to 7 are lost.
+    let mut stale = Vec::new();
+    for frame in numbers((0..40).filter(|s| !(5..8).contains(s))) {
+        stale.push(frame);
+        stale.push(Frame { trial: TRIAL - 1, ..Frame::number(frame.sequence + 3) });
+        stale.push(Frame { trial: 0, ahead_ns: HOUR, ..Frame::number(frame.sequence) });
+    }
+    let mut early = numbers(0..40);
+    early.extend(numbers(40..43).into_iter().map(|f| Frame { before_ns: 2_000_000_000, ..f }));
+    let same = json!("same");
+    let case = |name, frames, sent, clock: &Value| Case { name, frames, sent, clock: clock.clone() };
+    vec![
+        case("in order", numbers(0..40), 40, &same),
+        case("nothing", Vec::new(), 5, &same),
+        case("lost, doubled, overtaken, damaged", disturbed, 60, &same),
+        case("a clock 2 h ahead, known", all(|f| f.ahead_ns = 2 * HOUR), 40, &json!({"ahead_ns": 2 * HOUR})),
+        case("a clock 30 h ahead, unknown", all(|f| f.ahead_ns = 30 * HOUR), 40, &json!("unknown")),
+        case("a clock 30 h ahead, known", all(|f| f.ahead_ns = 30 * HOUR), 40, &json!({"ahead_ns": 30 * HOUR})),
+        case("a clock 300 days ahead, known", all(|f| f.ahead_ns = 7200 * HOUR), 40, &json!({"ahead_ns": 7200 * HOUR})),
+        case("two stale generators", stale.clone(), 40, &same),
+        case("two stale generators, another clock", stale, 40, &json!("unknown")),
+        case("sent before the trial", early, 43, &same),
+        case("one tag", all(|f| f.tags = 1), 40, &same),
+        case("two tags", all(|f| f.tags = 2), 40, &same),
+        case("full frames", all(|f| f.bytes = 1514), 40, &same),
+    ]
+}
+
+/// What the arrivals alone say.
+fn expected(case: &Case, tags_missing: usize) -> Value {
+    let (mut seen, mut order, mut next, mut last) = (HashSet::new(), Vec::new(), 0, None);
+    let (mut received, mut bytes, mut duplicated, mut corrupted, mut stale) = (0_u64, 0, 0_u64, 0, 0);
+    let (mut reordered, mut extent_max, mut ipdv) = (0, 0, 0);
+    for f in &case.frames {
+        if f.trial != TRIAL || f.before_ns > 0 {
+            stale += 1;
+            continue;
+        }
+        if f.corrupted {
+            corrupted += 1;
+            continue;
+        }
+        received += 1;
+        bytes += f.bytes - 4 * tags_missing.min(f.tags);
+        if !seen.insert(f.sequence) {
+            duplicated += 1;
+            continue;
+        }
+        if f.sequence < next {
+            reordered += 1;
+            let overtaker = order.iter().position(|s| *s > f.sequence).unwrap();
+            extent_max = extent_max.max(order.len() - overtaker);
+        } else {
+            next = f.sequence + 1;
+        }
+        ipdv += u64::from(f.sequence > 0 && last == Some(f.sequence - 1));
+        last = Some(f.sequence);
+        order.push(f.sequence);
+    }
+    let lost = case.sent - (received - duplicated);
+    json!({"sent": case.sent, "received": received, "received_bytes": bytes, "lost": lost, "duplicated": duplicated,
+           "reordered": reordered, "reorder_extent_max": extent_max, "corrupted": corrupted, "guessed": 0,
+           "balances": true, "stale": stale, "kernel_dropped": 0, "ipdv": ipdv})
+}
+
+/// The same words of what an agent said.
+fn account(received: &Value) -> Value {
+    let r = &received["streams"][0];
+    let mut a = json!({"stale": received["stale"], "kernel_dropped": received["kernel_dropped"]});
+    a["ipdv"] = json!(r["latency"]["ipdv"]["count"].as_u64().unwrap_or(0));
+    for key in
+        ["sent", "received", "received_bytes", "lost", "duplicated", "reordered", "reorder_extent_max", "corrupted"]
+    {
+        a[key] = r[key].clone();
+    }
+    for key in ["guessed", "balances"] {
+        a[key] = r[key].clone();
+    }
+    a
+}
+
+/// A port that receives, and what brings frames to it.
+struct Rig {
+    lab: Lab,
+    link: Link,
+    iface: &'static str,
+    tap: Option<Tap>,
+    source: Agent,
+    capture: PathBuf,
+}
+
+impl Rig {
+    fn new(link: Link) -> Self {
+        let lab = if link == Link::Queues { Lab::direct_with_queues(4) } else { Lab::direct() };
+        lab.napi();
+        let tap = (link == Link::Tap).then(|| Tap::at_sink(&lab));
+        if link == Link::Bridge {
+            lab.at_sink(&["link", "add", "name", "br0", "type", "bridge"]);
+            lab.at_sink(&["link", "set", "dev", "eth-a", "master", "br0"]);
+            lab.at_sink(&["link", "set", "dev", "br0", "up"]);
+        }
+        let mut source = lab.source();
+        let cpu = std::thread::available_parallelism().unwrap().get().min(4) - 1;
+        source.must(
+            "open",
+            json!({"port": "s", "iface": "eth-a", "backend": "af_packet", "cpu": cpu, "guard": {"isolated": true}}),
+        );
+        let iface = match link {
+            Link::Veth | Link::Queues => "eth-a",
+            Link::Tap => "tap0",
+            Link::Bridge => "br0",
+        };
+        let capture = std::env::temp_dir().join(format!("dutlab-conformance-{}-{link:?}.pcap", std::process::id()));
+        Self { lab, link, iface, tap, source, capture }
+    }
+
+    fn open(&self, sink: &mut Agent, backend: &str) -> Value {
+        sink.ask("open", json!({"port": "p", "iface": self.iface, "backend": backend, "guard": {"isolated": true}}))
+    }
+
+    /// Brings frames to the port; says whether all of them got onto the link.
+    fn bring(&mut self, frames: &[Vec<u8>]) -> bool {
+        if frames.is_empty() {
+            return true;
+        }
+        if let Some(tap) = &mut self.tap {
+            tap.write(frames);
+            return true;
+        }
+        let dropped = || {
+            n(&json!(
+                self.lab
+                    .exec("source", &["cat", "/sys/class/net/eth-a/statistics/tx_dropped"])
+                    .trim()
+                    .parse::<u64>()
+                    .unwrap()
+            ))
+        };
+        let before = dropped();
+        std::fs::write(&self.capture, pcap(frames)).unwrap();
+        let plan = json!({"replay": {"path": self.capture, "timing": {"speed": 1.0}}});
+        self.source.must("arm", json!({"port": "s", "send": plan}));
+        self.source.must("start", json!({}));
+        let sent = self.source.must("wait", json!({"port": "s"}));
+        n(&sent["streams"][0]["sent"]) == frames.len() as u64 && dropped() == before
+    }
+
+    fn measure(&mut self, sink: &mut Agent, case: &Case) -> Value {
+        for _ in 0..8 {
+            let receive =
+                json!({"streams": [STREAM], "trial": TRIAL, "sender_clock": case.clock, "absorb_udp_ports": [5001]});
+            sink.must("arm", json!({"port": "p", "receive": receive}));
+            sink.must("start", json!({}));
+            let (mac, now) = (self.lab.mac("sink", self.iface).parse().unwrap(), clock::monotonic());
+            let frames: Vec<_> = case.frames.iter().map(|f| f.emit(mac, now)).collect();
+            let whole = self.bring(&frames);
+            let sent = json!([{"stream": STREAM, "frames": case.sent}]);
+            let received = sink.must("settle", json!({"port": "p", "sent": sent, "drain_ns": 60_000_000}));
+            if whole {
+                return received;
+            }
+        }
+        panic!("{:?}, {}: the link never took all frames", self.link, case.name);
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.capture);
+    }
+}
+
+/// A capture of these frames, 100 µs apart (pcap with microseconds, Ethernet).
+fn pcap(frames: &[Vec<u8>]) -> Vec<u8> {
+    let mut b = Vec::new();
+    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {
+        b.extend(word.to_le_bytes());
+    }
+    for (micros, frame) in (0_u32..).step_by(100).zip(frames) {
+        let length = u32::try_from(frame.len()).unwrap();
+        for word in [micros / 1_000_000, micros % 1_000_000, length, length] {
+            b.extend(word.to_le_bytes());
+        }
+        b.extend(frame);
+    }
+    b
+}
+
+/// Every case on every back end of a link.
+fn conforms(link: Link) {
+    if !netns_or_skip() {
+        return;
+    }
+    let mut rig = Rig::new(link);
+    for backend in BACKENDS {
+        let mut sink = rig.lab.sink();
+        let opened = rig.open(&mut sink, backend);
+        let notes = opened["ok"]["notes"].to_string();
+        assert_eq!(opened["ok"]["backend"], backend, "{link:?}: {opened}");
+        assert_eq!(notes.contains("the driver has no XDP"), link == Link::Bridge && backend != "af_packet", "{notes}");
+        if backend == "xdp" && link != Link::Bridge {
+            assert!(notes.contains("native XDP"), "{notes}");
+        }
+        // A tag that is taken off in front of XDP cannot be counted there, and the back end says so.
+        let tags_missing = usize::from(link == Link::Bridge && backend != "af_packet");
+        assert!(tags_missing == 0 || notes.contains("4 bytes short"), "{notes}");
+        for case in cases() {
+            let received = rig.measure(&mut sink, &case);
+            let what = format!("{link:?}, {backend}, {}: {received}", case.name);
+            assert_eq!(account(&received), expected(&case, tags_missing), "{what}");
+            let latency = &received["streams"][0]["latency"];
+            if case.clock != "unknown" && latency.is_object() {
+                assert_eq!(latency["negative"], 0, "{what}");
+                assert!(n(&latency["max_ns"]) < 30_000_000_000, "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_back_end_gives_the_same_account_on_a_veth() {
+    conforms(Link::Veth);
+}
+
+#[test]
+fn every_back_end_gives_the_same_account_on_several_queues() {
+    conforms(Link::Queues);
+}
+
+#[test]
+fn every_back_end_gives_the_same_account_on_a_tap() {
+    conforms(Link::Tap);
+}
+
+#[test]
+fn every_back_end_gives_the_same_account_on_a_bridge_where_xdp_is_generic() {
+    conforms(Link::Bridge);
+}
+
+#[test]
+fn a_receiver_that_gets_no_cpu_loses_frames_by_count_and_calls_them_its_own() {
+    if !netns_or_skip() {
+        return;
+    }
+    let mut rig = Rig::new(Link::Veth);
+    for backend in BACKENDS {
+        let mut sink = rig.lab.sink();
+        assert!(rig.open(&mut sink, backend).get("ok").is_some());
+        let receive = json!({"streams": [STREAM], "trial": TRIAL, "absorb_udp_ports": [5001]});
+        sink.must("arm", json!({"port": "p", "receive": receive}));
+        sink.must("start", json!({}));
+        sink.halt();
+        let (mac, now) = (rig.lab.mac("sink", "eth-a").parse().unwrap(), clock::monotonic());
+        let frames: Vec<_> = (0..6000).map(|s| Frame::number(s).emit(mac, now)).collect();
+        let whole = rig.bring(&frames);
+        sink.go_on();
+        let sent = json!([{"stream": STREAM, "frames": 6000}]);
+        let received = sink.must("settle", json!({"port": "p", "sent": sent, "drain_ns": 200_000_000}));
+        let r = &received["streams"][0];
+        assert_eq!((n(&r["received"]) + n(&r["lost"]), &r["balances"]), (6000, &json!(true)), "{backend}: {received}");
+        if whole {
+            assert_eq!(r["lost"], received["kernel_dropped"], "{backend}: {received}");
+        }
+    }
+}
+
+#[test]
+fn frames_longer_than_a_page_are_refused_in_words_or_received_whole() {
+    if !netns_or_skip() {
+        return;
+    }
+    let mut rig = Rig::new(Link::Veth);
+    rig.lab.at_source(&["link", "set", "dev", "eth-a", "mtu", "9000"]);
+    rig.lab.at_sink(&["link", "set", "dev", "eth-a", "mtu", "9000"]);
+    let jumbo = Case {
+        name: "jumbo",
+        frames: numbers(0..40).into_iter().map(|f| Frame { bytes: 9018, ..f }).collect(),
+        sent: 40,
+        clock: json!("same"),
+    };
+    for backend in BACKENDS {
+        let mut sink = rig.lab.sink();
+        let opened = rig.open(&mut sink, backend);
+        if backend == "af_packet" {
+            assert_eq!(account(&rig.measure(&mut sink, &jumbo)), expected(&jumbo, 0));
+        } else {
+            let err = &opened["err"];
+            assert!(err["message"].as_str().unwrap().contains("MTU of 9000"), "{backend}: {opened}");
+            assert!(err["remedy"].as_str().unwrap().contains("af_packet"), "{backend}: {opened}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! A TAP device in the sink, and whoever writes frames into it.
+
+use super::Lab;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// Makes the device `tap0`, says so, and writes each line, a frame in hexadecimal, into it.
+const HOLDER: &str = r#"
+import fcntl, os, struct, sys
+fd = os.open("/dev/net/tun", os.O_RDWR)
+fcntl.ioctl(fd, 0x400454CA, struct.pack("16sH22x", b"tap0", 0x1002))  # TUNSETIFF: IFF_TAP | IFF_NO_PI
+print("ready", flush=True)
+for line in sys.stdin:
+    if line.strip():
+        os.write(fd, bytes.fromhex(line))
+    else:
+        print("written", flush=True)
+"#;
+
+/// The device's other end. Both are gone when dropped.
+pub struct Tap {
+    child: Child,
+    frames: Option<ChildStdin>,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Tap {
+    /// Makes `tap0` and brings it up.
+    #[must_use]
+    pub fn at_sink(lab: &Lab) -> Self {
+        let mut child = Command::new("ip")
+            .args(["netns", "exec", &lab.sink, "python3", "-c", HOLDER])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (frames, lines) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
+        let mut tap = Self { child, frames, lines };
+        tap.expect("ready");
+        lab.at_sink(&["link", "set", "dev", "tap0", "up"]);
+        tap
+    }
+
+    /// Writes frames into it, and returns when the kernel has taken them.
+    pub fn write(&mut self, frames: &[Vec<u8>]) {
+        let to = self.frames.as_mut().unwrap();
+        for frame in frames {
+            let hex: String = frame.iter().map(|b| format!("{b:02x}")).collect();
+            writeln!(to, "{hex}").unwrap();
+        }
+        writeln!(to).unwrap();
+        self.expect("written");
+    }
+
+    fn expect(&mut self, word: &str) {
+        let mut line = String::new();
+        assert!(self.lines.read_line(&mut line).unwrap() > 0, "the device's holder ended");
+        assert_eq!(line.trim(), word);
+    }
+}
+
+impl Drop for Tap {
+    fn drop(&mut self) {
+        self.frames = None;
+        let _ = self.child.wait();
+    }
+}
