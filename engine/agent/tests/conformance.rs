@@ -12,6 +12,7 @@ use lab::{Agent, Lab, Tap, n, netns_or_skip};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::time::Duration;
 
 const BACKENDS: [&str; 3] = ["xdp", "af_xdp", "af_packet"];
 const TRIAL: u16 = 0x5eed;
@@ -132,7 +133,7 @@ fn cases() -> Vec<Case> {
 
 /// What the arrivals alone say.
 fn expected(case: &Case, tags_missing: usize) -> Value {
-    let (mut seen, mut order, mut next, mut last) = (HashSet::new(), Vec::new(), 0, None);
+    let (mut seen, mut order, mut next, mut before) = (HashSet::new(), Vec::new(), 0, None);
     let (mut received, mut bytes, mut duplicated, mut corrupted, mut stale) = (0_u64, 0, 0_u64, 0, 0);
     let (mut reordered, mut extent_max, mut ipdv) = (0, 0, 0);
     for f in &case.frames {
@@ -157,8 +158,8 @@ fn expected(case: &Case, tags_missing: usize) -> Value {
         } else {
             next = f.sequence + 1;
         }
-        ipdv += u64::from(f.sequence > 0 && last == Some(f.sequence - 1));
-        last = Some(f.sequence);
+        ipdv += u64::from(f.sequence > 0 && before == Some(f.sequence - 1));
+        before = Some(f.sequence);
         order.push(f.sequence);
     }
     let lost = case.sent - (received - duplicated);
@@ -183,6 +184,14 @@ fn account(received: &Value) -> Value {
     a
 }
 
+/// Starts a trial, and waits until what is sent belongs to it.
+fn begin(sink: &mut Agent) {
+    let at = Nanos(n(&sink.must("start", json!({}))["at_monotonic_ns"]));
+    while clock::monotonic() <= at {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// A port that receives, and what brings frames to it.
 struct Rig {
     lab: Lab,
@@ -194,10 +203,12 @@ struct Rig {
 }
 
 impl Rig {
-    fn new(link: Link) -> Self {
+    fn new(link: Link, mtu: &str) -> Self {
         let lab = if link == Link::Queues { Lab::direct_with_queues(4) } else { Lab::direct() };
         lab.napi();
-        let tap = (link == Link::Tap).then(|| Tap::at_sink(&lab));
+        lab.at_source(&["link", "set", "dev", "eth-a", "mtu", mtu]);
+        lab.at_sink(&["link", "set", "dev", "eth-a", "mtu", mtu]);
+        let tap = (link == Link::Tap).then(|| lab.tap());
         if link == Link::Bridge {
             lab.at_sink(&["link", "add", "name", "br0", "type", "bridge"]);
             lab.at_sink(&["link", "set", "dev", "eth-a", "master", "br0"]);
@@ -254,7 +265,7 @@ impl Rig {
             let receive =
                 json!({"streams": [STREAM], "trial": TRIAL, "sender_clock": case.clock, "absorb_udp_ports": [5001]});
             sink.must("arm", json!({"port": "p", "receive": receive}));
-            sink.must("start", json!({}));
+            begin(sink);
             let (mac, now) = (self.lab.mac("sink", self.iface).parse().unwrap(), clock::monotonic());
             let frames: Vec<_> = case.frames.iter().map(|f| f.emit(mac, now)).collect();
             let whole = self.bring(&frames);
@@ -295,7 +306,7 @@ fn conforms(link: Link) {
     if !netns_or_skip() {
         return;
     }
-    let mut rig = Rig::new(link);
+    let mut rig = Rig::new(link, "1500");
     for backend in BACKENDS {
         let mut sink = rig.lab.sink();
         let opened = rig.open(&mut sink, backend);
@@ -346,13 +357,13 @@ fn a_receiver_that_gets_no_cpu_loses_frames_by_count_and_calls_them_its_own() {
     if !netns_or_skip() {
         return;
     }
-    let mut rig = Rig::new(Link::Veth);
+    let mut rig = Rig::new(Link::Veth, "1500");
     for backend in BACKENDS {
         let mut sink = rig.lab.sink();
         assert!(rig.open(&mut sink, backend).get("ok").is_some());
         let receive = json!({"streams": [STREAM], "trial": TRIAL, "absorb_udp_ports": [5001]});
         sink.must("arm", json!({"port": "p", "receive": receive}));
-        sink.must("start", json!({}));
+        begin(&mut sink);
         sink.halt();
         let (mac, now) = (rig.lab.mac("sink", "eth-a").parse().unwrap(), clock::monotonic());
         let frames: Vec<_> = (0..6000).map(|s| Frame::number(s).emit(mac, now)).collect();
@@ -373,9 +384,7 @@ fn frames_longer_than_a_page_are_refused_in_words_or_received_whole() {
     if !netns_or_skip() {
         return;
     }
-    let mut rig = Rig::new(Link::Veth);
-    rig.lab.at_source(&["link", "set", "dev", "eth-a", "mtu", "9000"]);
-    rig.lab.at_sink(&["link", "set", "dev", "eth-a", "mtu", "9000"]);
+    let mut rig = Rig::new(Link::Veth, "9000");
     let jumbo = Case {
         name: "jumbo",
         frames: numbers(0..40).into_iter().map(|f| Frame { bytes: 9018, ..f }).collect(),

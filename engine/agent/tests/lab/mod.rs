@@ -230,6 +230,12 @@ impl Lab {
         panic!("two seconds after its process, the program {:?} is still attached", self.xdp_at_source());
     }
 
+    /// Makes a TAP device `tap0` in the sink and brings it up, until it is dropped.
+    #[must_use]
+    pub fn tap(&self) -> Tap {
+        Tap::at_sink(self)
+    }
+
     /// Attaches a program that drops everything to the source's port, until it is dropped.
     #[must_use]
     pub fn drops_at_source(&self) -> Device {

@@ -1,7 +1,7 @@
 //! A TAP device in the sink, and whoever writes frames into it.
 
 use super::Lab;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// Makes the device `tap0`, says so, and writes each line, a frame in hexadecimal, into it.
@@ -20,21 +20,19 @@ for line in sys.stdin:
 /// The device's other end. Both are gone when dropped.
 pub struct Tap {
     child: Child,
-    frames: Option<ChildStdin>,
+    frames: Option<BufWriter<ChildStdin>>,
     lines: BufReader<ChildStdout>,
 }
 
 impl Tap {
-    /// Makes `tap0` and brings it up.
-    #[must_use]
-    pub fn at_sink(lab: &Lab) -> Self {
+    pub(super) fn at_sink(lab: &Lab) -> Self {
         let mut child = Command::new("ip")
             .args(["netns", "exec", &lab.sink, "python3", "-c", HOLDER])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let (frames, lines) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
+        let (frames, lines) = (child.stdin.take().map(BufWriter::new), BufReader::new(child.stdout.take().unwrap()));
         let mut tap = Self { child, frames, lines };
         tap.expect("ready");
         lab.at_sink(&["link", "set", "dev", "tap0", "up"]);
@@ -45,10 +43,13 @@ impl Tap {
     pub fn write(&mut self, frames: &[Vec<u8>]) {
         let to = self.frames.as_mut().unwrap();
         for frame in frames {
-            let hex: String = frame.iter().map(|b| format!("{b:02x}")).collect();
-            writeln!(to, "{hex}").unwrap();
+            for byte in frame {
+                write!(to, "{byte:02x}").unwrap();
+            }
+            writeln!(to).unwrap();
         }
         writeln!(to).unwrap();
+        to.flush().unwrap();
         self.expect("written");
     }
 

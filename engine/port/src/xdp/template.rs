@@ -296,7 +296,7 @@ mod tests {
     }
 
     /// What the program in the kernel does with a shape (`write_frame` in `sender.bpf.c`).
-    fn write(template: &Template, flow: Option<Flow>, sequence: u64, time: u64) -> Vec<u8> {
+    fn write(template: &Template, flow: Option<Flow>, sequence: u64, stamp: u64) -> Vec<u8> {
         let shape = template.shape(flow.is_some());
         let mut b = template.bytes().to_vec();
         let head = template.head_len();
@@ -327,11 +327,11 @@ mod tests {
             }
             None => {}
         }
-        let (sequence, time) = ((sequence << 16).to_be_bytes(), time.to_be_bytes());
+        let (sequence, stamp) = ((sequence << 16).to_be_bytes(), stamp.to_be_bytes());
         let probe = usize::from(shape.probe_at);
         b[probe + 4..probe + 10].copy_from_slice(&sequence[..6]);
-        b[probe + 10..probe + 18].copy_from_slice(&time);
-        let mut checksum = !fold(sum + sum_of(&sequence) + sum_of(&time));
+        b[probe + 10..probe + 18].copy_from_slice(&stamp);
+        let mut checksum = !fold(sum + sum_of(&sequence) + sum_of(&stamp));
         if checksum == 0 && shape.flags & SHAPE_UDP != 0 {
             checksum = 0xffff;
         }
@@ -343,7 +343,7 @@ mod tests {
         #[test]
         fn what_the_kernel_writes_is_a_sound_frame_with_the_probe_that_was_meant(
             v6: bool, kind in 0..4_usize, tags in 0..3_usize, length in 130..1500_usize, flows: bool,
-            addresses: [u8; 2], ports: [u16; 2], sequence in 0..1_u64 << 48, time: u64, extension in 0..4_usize,
+            addresses: [u8; 2], ports: [u16; 2], sequence in 0..1_u64 << 48, trial: u16, time in 0..1_u64 << 48, extension in 0..4_usize,
         ) {
             const HEADERS: [Extension; 3] = [Extension::HopByHop, Extension::Fragment, Extension::DestinationOptions];
             let transport = [Transport::Udp, Transport::Tcp(tcp::ACK), Transport::Tcp(tcp::SYN), Transport::IcmpEcho][kind];
@@ -360,10 +360,11 @@ mod tests {
                     source_port: ports[0], destination_port: ports[1],
                 },
             });
-            let b = write(&template, flow, sequence, time);
+            let b = write(&template, flow, sequence, dutlab_wire::probe::stamp(trial, Nanos(time)));
             let Seen::Probe(found) = Seen::parse(&b) else { panic!("no probe in {b:02x?}") };
             prop_assert!(found.intact, "wrong checksum in {b:02x?}");
-            prop_assert_eq!((found.probe.stream, found.probe.sequence, found.probe.sent), (5, sequence, Nanos(time)));
+            prop_assert_eq!((found.probe.stream, found.probe.sequence), (5, sequence));
+            prop_assert_eq!((found.probe.trial, found.probe.sent), (trial, Nanos(time)));
             let l3 = 14 + 4 * tags;
             if !v6 {
                 // RFC 1071: a header with its checksum sums to all ones.
