@@ -56,7 +56,7 @@ fn frame(sequence: u64, b: &mut [u8]) -> usize {
         ttl: 64,
         extensions: &[],
     };
-    repr.emit(&Probe { stream: 1, sequence, sent: Nanos(1) }, &mut b[..60]).unwrap();
+    repr.emit(&Probe { stream: 1, sequence, trial: 0, sent: Nanos(1) }, &mut b[..60]).unwrap();
     60
 }
 
