@@ -5,7 +5,7 @@ waited for a CPU says little by itself: they wait for one another too, a third t
 So what was taken is at most what others used, interval by interval (`Interference.taken_s`). Where that is not known, a trial is compared
 with its cell: one whose threads waited for 10 percentage points more of their time than in the calmest repeat is disturbed.
 
-The data, and what else was tried: docs/decisions/0008-disturbed-trials.md.
+The data, and what else was tried: docs/decisions/0011-disturbed-trials.md.
 """
 
 from __future__ import annotations
