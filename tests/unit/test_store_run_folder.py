@@ -134,7 +134,7 @@ def test_a_finished_trial_cannot_be_discarded(tmp_path: Path) -> None:
 def test_killed_while_writing_a_trial_leaves_either_a_whole_record_or_none(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     code = (
-        "import sys, os, signal; sys.path[:0] = sys.argv[1:3]\n"
+        "import sys, os, signal; sys.path[:0] = [*sys.argv[1:3], sys.argv[2] + '/..']\n"
         "from pathlib import Path; import dutlab.store.run_folder as rf; from test_store_run_folder import record\n"
         "writes = 0\n"
         "real = rf.write_once\n"
@@ -249,7 +249,7 @@ def test_no_samples_leave_no_file(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_said_with_what_is_needed_and_leaves_no_half_trial(tmp_path: Path) -> None:
     code = (
-        "import sys; sys.path[:0] = sys.argv[1:3]\n"
+        "import sys; sys.path[:0] = [*sys.argv[1:3], sys.argv[2] + '/..']\n"
         "import random; from dutlab.store.write import DiskFull; from test_store_run_folder import *\n"
         "run = new_run(Path(sys.argv[3]))\n"
         "run.write_trial(record(1), {'small.txt': b'x'})\n"

@@ -90,7 +90,7 @@ class Holder:
     @classmethod
     def this_process(cls, run: Path, now: datetime, token: str = "") -> Self:
         """For the run in the folder `run`."""
-        who = f"{getpass.getuser()}@{platform.node()} (process {os.getpid()})"
+        who = f"{_user()}@{platform.node()} (process {os.getpid()})"
         return cls(who, str(run.resolve()), now.isoformat(timespec="seconds"), token)
 
     def is_of_same_run(self, other: Holder) -> bool:
@@ -217,3 +217,11 @@ async def leased(hosts: Mapping[str, Host], holder: Holder, *, take_over: bool =
             yield left
         finally:
             left += [lease.host.name for lease in reversed(held) if not await lease.give_back()]
+
+
+def _user() -> str:
+    """The name of who runs this process; the number of a user who has none (a container's)."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"
