@@ -22,7 +22,7 @@ from dutlab.hosts.host import Done, Host
 from dutlab.hosts.local import LocalHost
 from dutlab.hosts.netns import NetnsHost
 from dutlab.hosts.ssh import SshHost
-from processes import eventually, running_with
+from processes import children, eventually, running_with
 
 pytestmark = pytest.mark.timing
 
@@ -123,6 +123,20 @@ async def test_a_cancelled_command_is_ended(host: Host, marker: str) -> None:
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+    assert eventually(lambda: running_with(marker) == [])
+
+
+async def test_a_command_that_is_cancelled_while_it_starts_is_ended_too(log: list[Done], marker: str) -> None:
+    running = asyncio.ensure_future(LocalHost("box", log.append).run(["sh", "-c", f"sleep {marker} & sleep {marker}"]))
+    while len(running_with(marker)) < 2:
+        await asyncio.sleep(0)  # the process is made in one turn of the loop, its pipes are connected in later ones
+        if children():
+            while len(running_with(marker)) < 2:
+                time.sleep(0.01)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        async with asyncio.timeout(30):
+            await running
     assert eventually(lambda: running_with(marker) == [])
 
 

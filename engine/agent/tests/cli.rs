@@ -39,6 +39,20 @@ fn for_a_while(begun: impl Fn() -> bool) {
     std::thread::sleep(Duration::from_millis(700));
 }
 
+/// Until a program has been attached for two seconds: the receiver attaches one to see its mode, then the one that counts.
+fn unchanged_for_seconds(attached: impl Fn() -> Option<u64>) {
+    let (mut last, mut same) = (None, 0);
+    for _ in 0..1000 {
+        let now = attached();
+        same = if now.is_some() && now == last { same + 1 } else { 0 };
+        if same == 100 {
+            return;
+        }
+        last = now;
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 #[test]
 fn every_command_has_help_with_an_example() {
     for command in ["send", "receive", "forward-test", "bench", "probe", "agent", "schema"] {
@@ -199,14 +213,14 @@ fn frames_from_before_the_receiver_began_are_missing_and_ctrl_c_is_its_usual_end
     }
     let lab = Lab::direct();
     let mut tx = lab
-        .engine(&[], &["send", "eth-a", "--to", "172.16.0.3", "--rate", "1kpps", "--duration", "20s", "--json"])
+        .engine(&[], &["send", "eth-a", "--to", "172.16.0.3", "--rate", "1kpps", "--duration", "60s", "--json"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     for_a_while(|| lab.xdp_at_source().is_some());
     let rx = lab.engine_at_sink(&["receive", "eth-a", "--json", "--one-clock"]).stdout(Stdio::piped()).spawn().unwrap();
-    for_a_while(|| lab.xdp_at_sink().is_some());
+    unchanged_for_seconds(|| lab.xdp_at_sink());
     let interrupt = |pid: u32| run(Command::new("kill").args(["-INT", &pid.to_string()]));
     interrupt(rx.id());
     let rx = rx.wait_with_output().unwrap();

@@ -26,7 +26,10 @@ fn own_tap() -> Option<(File, Interface)> {
     // SAFETY: no pointers; other threads stay where they are.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
         let promised = std::env::var("DUTLAB_PROMISED").unwrap_or_default();
-        assert!(!promised.split(',').any(|c| c == "netns" || c == "all"), "netns was promised and cannot be made: root?");
+        assert!(
+            !promised.split(',').any(|c| c == "netns" || c == "all"),
+            "netns was promised and cannot be made: root?"
+        );
         eprintln!("SKIPPED: no netns (needs root)");
         return None;
     }

@@ -3,7 +3,7 @@
 Each median has its exact interval of order statistics; both are put together by the method of variance estimates recovery (G. Y. Zou,
 A. Donner, Stat. Med. 27, 2008, equation 4) on the logarithm, the distances scaled from the confidence that each interval really has to
 95 %. From four values a side on it holds the ratio with 95 to 99 % for normal, skewed, heavy-tailed and bimodal values alike
-(tests/bench/statistics.py measures it). The same holds of differences.
+(tests/bench/verdict_rates.py measures it). The same holds of differences.
 """
 
 from __future__ import annotations

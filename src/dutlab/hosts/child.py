@@ -58,16 +58,27 @@ class ChildCarrier:
 
 
 async def start_child(argv: Sequence[str], *, command: Sequence[str], host: str, env: Mapping[str, str], on_end: EndNote) -> Running:
-    """Starts `command`, which is `argv` with all that carries it to `host`. Raises OSError."""
-    began = Began.now()
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=dict(env),
-        start_new_session=True,  # a group of its own, and no terminal that could send it Ctrl-C before we restored the DUT
-        limit=LONGEST_LINE_BYTES,
-    )
-    KEEPER.watch(process.pid)
-    return Running(ChildCarrier(process), host=host, argv=argv, began=began, on_end=on_end)
+    """Starts `command`, which is `argv` with all that carries it to `host`; one who is cancelled leaves nothing. Raises OSError."""
+
+    async def start() -> Running:
+        began = Began.now()
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=dict(env),
+            start_new_session=True,  # a group of its own, and no terminal that could send it Ctrl-C before we restored the DUT
+            limit=LONGEST_LINE_BYTES,
+        )
+        KEEPER.watch(process.pid)
+        return Running(ChildCarrier(process), host=host, argv=argv, began=began, on_end=on_end)
+
+    starting = asyncio.ensure_future(start())
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        # Cancelled itself, asyncio would end the process alone, not its group, and wait for pipes that the others of the group hold.
+        with contextlib.suppress(OSError):
+            await (await asyncio.shield(starting)).end()
+        raise

@@ -279,8 +279,9 @@ def mode_order(run: ComparedRun, mode: str) -> int:
     """Modes in the order of the experiment file; one that it does not name comes last."""
     experiment = run.facts.get("experiment")
     factors = experiment.get("factors") if isinstance(experiment, Mapping) else None
-    named = factors.get("mode", []) if isinstance(factors, Mapping) else []
-    return list(named).index(mode) if mode in named else len(named)
+    named = factors.get("mode") if isinstance(factors, Mapping) else None
+    modes = named if isinstance(named, list) else []
+    return modes.index(mode) if mode in modes else len(modes)
 
 
 def _size_first(cell: Cell) -> tuple[str, str, tuple[str, ...], float, str]:
