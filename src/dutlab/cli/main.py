@@ -81,8 +81,14 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python fails once more when it ends
+            _drop_output()
             return 0
+        except OSError:
+            try:
+                sys.stdout.flush()
+            except OSError:
+                _drop_output()
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """By what they are for."""
@@ -90,6 +96,11 @@ class LazyGroup(click.Group):
             found = [(name, command.get_short_help_str(300)) for name in commands if (command := self.get_command(ctx, name))]
             with formatter.section(section):
                 formatter.write_dl(found)
+
+
+def _drop_output() -> None:
+    """What standard output did not take is lost; otherwise Python fails once more with it when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001 -- click's signature
