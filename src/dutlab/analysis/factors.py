@@ -277,7 +277,7 @@ def _only_at(design: Design, group: int, weights: Weights) -> tuple[str, ...]:
 
 
 def _unseparated(design: Design, group: int) -> str:
-    """Why there is no effect: what else changes wherever this does."""
+    """Why no effect can be given: what else changes wherever this factor does."""
     changed = [
         {" + ".join(design.groups[g]) for g in range(len(design.groups)) if g != group and a[g] != b[g]}
         for a, b in combinations(design.cells, 2)

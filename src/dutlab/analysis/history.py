@@ -26,7 +26,7 @@ _KEPT, _KEPT_OF_SMOOTH = 0.7, 0.85
 """Share of the steps between runs, the smaller ones, that noise is estimated from, since the others may be changes; and autocorrelation,
 after what lies apart was taken out."""
 _MOST = 0.95
-"""Autocorrelation, at most: beyond that there is no level that could change."""
+"""Largest autocorrelation of the model: with more, a series has no level that a change could move."""
 _APART = 6.0
 """Standard deviations of the steps between neighbours, over √2."""
 _RESOLUTION = 1e-6

@@ -16,7 +16,7 @@ POWER = 0.8
 _DRAWS = 4000
 _SEED = 20261122
 _FARTHEST = 300.0
-"""As a logarithm; what lies further off is no figure."""
+"""Largest logarithm that is searched; a larger difference is not reported."""
 
 
 def provable(n: int, m: int, *, sd: float, comparisons: int, least: float, level: float = 0.05) -> float | None:

@@ -268,5 +268,5 @@ def _inside(folder: str, name: str) -> bool:
 
 
 def _link(path: Path, base: Path) -> str:
-    """Relative, and quoted, so that no name can become a scheme or an attribute; bytes that are no UTF-8 stay what they are."""
+    """Relative, and quoted, so that no name can become a scheme or an attribute; bytes that are not UTF-8 are kept."""
     return quote(os.fsencode(os.path.relpath(path, base).replace(os.sep, "/")))
