@@ -7,6 +7,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from processes import command_lines
+
 EXPERIMENT = """
 experiment: cut-me
 testbed: {lab: three-node}
@@ -34,12 +36,9 @@ def dut_state(label: str) -> tuple[str, str]:
     return sysctls.stdout, rules.stdout
 
 
-def processes_in(label: str) -> list[str]:
-    """Numbers of those that run in a lab's namespaces."""
-    pids = []
-    for host in ("source", "dut", "sink"):
-        pids += subprocess.run(["ip", "netns", "pids", f"dutlab-{label}-{host}"], capture_output=True, text=True, check=True).stdout.split()
-    return pids
+def processes_in(label: str) -> dict[int, bytes]:
+    """Command lines of those that run in a lab's namespaces."""
+    return {pid: line for host in ("source", "dut", "sink") for pid, line in command_lines(f"dutlab-{label}-{host}").items()}
 
 
 def only_run(tmp_path: Path) -> Path:

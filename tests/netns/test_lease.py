@@ -19,7 +19,7 @@ from dutlab.hosts.lease import Holder, InUse, lease_files, leased
 from dutlab.hosts.netns import NetnsHost
 from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
-from processes import eventually, running_with
+from processes import command_lines, eventually, running_with
 
 pytestmark = pytest.mark.timing
 
@@ -144,10 +144,10 @@ async def test_what_a_lease_of_somebody_says_obeys_no_terminal(namespace: str) -
 
 async def kill_sessions(host: SshHost, namespace: str) -> None:
     """Ends every ssh session of the host's, as `pkill sshd` there or a firewall that forgot its states does."""
-    for pid in subprocess.run(["ip", "netns", "pids", namespace], capture_output=True, text=True, check=True).stdout.split():
-        with contextlib.suppress(OSError):
-            if Path(f"/proc/{pid}/cmdline").read_bytes().startswith((b"sshd: root", b"sshd-session: root")):
-                os.kill(int(pid), signal.SIGKILL)
+    for pid, line in command_lines(namespace).items():
+        if line.startswith((b"sshd: root", b"sshd-session: root")):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
     await asyncio.sleep(0.2)
 
 

@@ -24,6 +24,7 @@ from dutlab.hosts.netns import NetnsHost
 from dutlab.labs import description, inside
 from dutlab.labs.state import StateFolder
 from dutlab.runner.journal import read_journal
+from main_job import processes_in
 from processes import eventually
 
 pytestmark = pytest.mark.timing
@@ -154,21 +155,14 @@ def connections_in(label: str) -> str:
 
 def no_commands_in(label: str) -> bool:
     """Whether the lab's machines run nothing but their ssh servers."""
-    pids = [
-        pid
-        for role in ("source", "dut", "sink")
-        for pid in subprocess.run(
-            ["ip", "netns", "pids", f"dutlab-{label}-{role}"], capture_output=True, text=True, check=True
-        ).stdout.split()
-    ]
-    return all(_name(pid) in {"sshd", ""} for pid in pids)
+    return all(_is_sshd(pid) for pid in processes_in(label))
 
 
-def _name(pid: str) -> str:
+def _is_sshd(pid: int) -> bool:
     try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""
+        return Path(f"/proc/{pid}/comm").read_text() == "sshd\n"
+    except OSError:  # it has ended
+        return True
 
 
 def test_a_host_that_cannot_be_reached_ends_the_run_with_what_to_do(dutlab: Command, machines: Path, tmp_path: Path) -> None:

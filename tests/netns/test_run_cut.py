@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
@@ -260,15 +259,14 @@ def test_a_trial_whose_program_was_killed_is_done_once_more_and_both_records_are
         begun = [e["trial"] for e in events(only_run(tmp_path)) if e["event"] == "trial-started"]
         if not begun or trial["trials"][begun[-1] - 1]["cell"]["tool"] != links:
             return False
-        with contextlib.suppress(FileNotFoundError):  # one of them has ended
-            pids.update(p for p in processes_in(standing_lab) if program in Path(f"/proc/{p}/cmdline").read_bytes().decode())
+        pids.update(pid for pid, line in processes_in(standing_lab).items() if program.encode() in line)
         return bool(pids)
 
     wait_for(at_work)
     time.sleep(1.5)
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(int(pid), signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
     running.wait(120)
     aside = [json.loads(p.read_text()) for p in only_run(tmp_path).glob("trials/*.tool-ended-1/record.json")]
     assert [r["status"] for r in aside] == ["failed"], running.stderr.read()

@@ -19,7 +19,7 @@ from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
 from dutlab.tools.engine_copy import EngineFile, engine_on
 from dutlab.tools.find_engine import find_engine
-from processes import eventually, running_with
+from processes import command_lines, eventually, running_with
 from refusal import refused
 
 pytestmark = pytest.mark.timing
@@ -44,8 +44,7 @@ def folder(login: Login) -> Path:
 
 def sshd_processes(namespace: str, title: str) -> list[int]:
     """Numbers of the servers inside `namespace` whose title (setproctitle of sshd) begins so."""
-    inside = subprocess.run(["ip", "netns", "pids", namespace], capture_output=True, text=True, check=True).stdout.split()
-    return [int(pid) for pid in inside if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(title.encode())]
+    return [pid for pid, line in command_lines(namespace).items() if line.startswith(title.encode())]
 
 
 async def test_an_unknown_host_key_is_named_and_refused(ssh_login: Login) -> None:
