@@ -100,7 +100,7 @@ def _through(folder: Path, workload: str, lab: str, what: Killed, instants: list
         if "Traceback" in said:
             what.faults.append(f"{command[0]}: traceback: {said.strip().splitlines()[-1]}")
         if status in (0, 1):
-            what.faults += _whole(folder, runs)
+            what.faults += [f"{fault}; {command[0]} had ended with {status}: {said.strip()[-300:]}" for fault in _whole(folder, runs)]
             break
         what.faults.append(f"{command[0]} ended with {status}: {said.strip()[-300:]}")
         break
@@ -169,6 +169,8 @@ def _whole(folder: Path, runs: Path) -> list[str]:
     done = _dutlab(folder, ["undo", str(run)])
     if done.returncode != 0:
         faults.append(f"undo of a whole run ended with {done.returncode}: {done.stderr}")
+    if not (run / "MANIFEST.sha256").is_file():
+        return [*faults, "no manifest"]
     for line in (run / "MANIFEST.sha256").read_text().splitlines():
         digest, name = line.split("  ", 1)
         if not (run / name).is_file() or hashlib.sha256((run / name).read_bytes()).hexdigest() != digest:
