@@ -17,8 +17,14 @@ EXAMPLES = Path(__file__).parent.parent / "examples" / "testbeds"
 E302 = load_testbed(EXAMPLES / "e302-9d.yaml")
 MODES = ("router", "filter-empty", "filter-default", "nat")
 """That every family brings along."""
-WAYS = [*permutations(MODES, 2), *((mode,) for mode in MODES)]
-"""Every mode, and every ordered pair of modes."""
+
+
+def ways_of(modes: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Every mode, and every ordered pair of modes."""
+    return [*permutations(modes, 2), *((mode,) for mode in modes)]
+
+
+WAYS = ways_of(MODES)
 
 
 @dataclass

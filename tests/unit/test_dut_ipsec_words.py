@@ -92,8 +92,9 @@ async def test_vpp_is_told_by_a_file_of_its_own_words() -> None:
 @pytest.mark.parametrize(("mode", "encryption"), [("ipsec", "aes128gcm128"), ("ipsec-cbc", "aes128")])
 async def test_vyos_and_strongswan_agree_on_who_they_are_and_what_they_propose(mode: str, encryption: str) -> None:
     said = await told("vyos", mode)
-    words = [line.removesuffix(" || refused=1").removeprefix("set vpn ipsec ") for line in said["dut"] if line.startswith("set")]
-    assert said["dut"][1:3] == ["configure", "delete vpn ipsec"]
+    set_ = "/opt/vyatta/sbin/my_set vpn ipsec "
+    words = [line.removesuffix(" || refused=1").removeprefix(set_) for line in said["dut"] if line.startswith(set_)]
+    assert (said["dut"][1], said["dut"][3]) == ("configure", "/opt/vyatta/sbin/my_delete vpn ipsec")
     peer = "site-to-site peer dutlab-a"
     for line in (
         "ike-group dutlab key-exchange ikev2", "ike-group dutlab proposal 1 dh-group 19", "ike-group dutlab proposal 1 encryption aes128",

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from pathlib import Path
+
 import pytest
 
-from dut_families import EXAMPLES, MODES, WAYS, failed, there_and_back
+from dut_families import EXAMPLES, failed, there_and_back, ways_of
 from dutlab.dut import family, vyos_rules
+from dutlab.dut.vyos_config import COMMIT, back, script
 from dutlab.errors import CommandFailed, HostError
 from dutlab.hosts.plain import plain
 from dutlab.spec.loader import load_testbed
@@ -13,6 +18,8 @@ from dutlab.spec.testbed import Testbed
 from transcript import TranscriptHost
 
 BED = load_testbed(EXAMPLES / "vyos.yaml")
+MODES = ("router", "filter-empty", "filter-1", "filter-25", "filter-default", "nat")
+WAYS = ways_of(MODES)
 
 
 async def applied(mode: str, **changes: str) -> TranscriptHost:
@@ -25,7 +32,8 @@ async def applied(mode: str, **changes: str) -> TranscriptHost:
 async def test_every_mode_holds_once_it_was_committed(mode: str) -> None:
     dut = await applied(mode)
     assert dut.state["config"] == mode
-    assert len(dut.ran) == 1, "one commit, so there is no moment with half of the rules"
+    committed = [given for _, given in dut.ran if "my_commit" in given]
+    assert len(committed) == 1, "one commit, so there is no moment with half of the rules"
     assert await failed("vyos", mode, dut, testbed=BED) == {}
 
 
@@ -55,6 +63,90 @@ async def test_a_configuration_that_vyos_refuses_is_told_in_its_words_and_commit
     with pytest.raises(CommandFailed, match=r"Configuration path: \[firewall ipv4\] is not valid"):
         await family("vyos").modes["filter-default"].apply(dut, BED)
     assert dut.state["config"] == "found"
+
+
+async def test_a_configuration_that_is_not_the_one_that_was_committed_is_a_failure() -> None:
+    dut = TranscriptHost.of("vyos")
+    commit = next(e for e in dut.exchanges if "my_commit" in e.stdin and e.sets.get("config") == "nat")
+    commit.sets["config"] = "filter-default"
+    with pytest.raises(
+        HostError, match=r"not the one that was committed: 3 lines missing, 0 too many; `set nat source rule 100 outbound-inter"
+    ):
+        await family("vyos").modes["nat"].apply(dut, BED)
+
+
+_WRAPPERS = r"""
+configure() { cp "$D/active" "$D/session"; }
+for verb in set delete commit; do eval "$verb() { \"$D/opt/vyatta/sbin/my_$verb\" \"\$@\"; echo; }"; done
+run() { cat "$D/active"; }
+exit() { :; }
+"""
+"""What VyOS's own functions do, by vyatta-cfg-run: they print, and end with 0 whatever happened."""
+_PROGRAMS = {
+    "opt/vyatta/sbin/my_delete": 'grep -v "^set $*" "$D/session" >"$D/kept"; mv "$D/kept" "$D/session"',
+    "opt/vyatta/sbin/my_set": 'case "$*" in *invalid*) echo "Set failed" ; exit 1 ;; esac; echo "set $*" >>"$D/session"',
+    "opt/vyatta/sbin/my_commit": 'echo commit >>"$D/commits"; [ ! -e "$D/broken" ] || { echo "Commit failed"; exit 1; }; cp "$D/session" "$D/active"',
+    "bin/cli-shell-api": '[ "$1" = sessionChanged ] && ! cmp -s "$D/active" "$D/session"',
+    "bin/sg": 'shift; exec sh "$@"',
+    "bin/vbash": 'exec bash "$@"',
+}
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """A folder with a shell, and programs that end as those of VyOS's sources do."""
+    for name, text in _PROGRAMS.items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"#!/bin/sh\n{text}\n")
+        file.chmod(0o755)
+    (tmp_path / "opt/vyatta/etc/functions").mkdir(parents=True)
+    (tmp_path / "opt/vyatta/etc/functions/script-template").write_text(_WRAPPERS)
+    (tmp_path / "active").write_text("set firewall a '1'\nset system x\n")
+    return tmp_path
+
+
+def carried_out(machine: Path, argv: tuple[str, ...], given: str) -> int:
+    env = {"PATH": f"{machine}/bin:{os.environ['PATH']}", "D": str(machine)}
+    here = [word.replace("/opt/vyatta", f"{machine}/opt/vyatta") for word in argv]
+    return subprocess.run(here, input=given.replace("/opt/vyatta", f"{machine}/opt/vyatta"), text=True, env=env, check=False).returncode
+
+
+@pytest.mark.parametrize(
+    ("lines", "broken", "status", "commits", "active"),
+    [
+        (["set firewall b"], False, 0, 1, "set system x\nset firewall b\n"),
+        (["set firewall b", "set firewall invalid", "set nat c"], False, 1, 0, "set firewall a '1'\nset system x\n"),
+        (["set firewall b"], True, 1, 1, "set firewall a '1'\nset system x\n"),
+    ],
+    ids=["committed", "a set is refused", "the commit fails"],
+)
+def test_how_set_and_commit_ended_is_asked_of_the_programs_below_the_wrappers_that_always_end_with_0(
+    machine: Path, lines: list[str], broken: bool, status: int, commits: int, active: str
+) -> None:
+    if broken:
+        (machine / "broken").touch()
+    assert carried_out(machine, COMMIT, script(["firewall", "nat"], lines)) == status
+    assert (machine / "active").read_text() == active
+    assert (machine / "commits").read_text().count("commit") == commits if commits else not (machine / "commits").exists()
+
+
+def test_a_commit_with_nothing_to_change_is_none_and_no_failure(machine: Path) -> None:
+    assert carried_out(machine, COMMIT, script(["nat"], [])) == 0
+    assert not (machine / "commits").exists()
+
+
+def test_the_way_back_fails_unless_the_configuration_is_as_it_was_found(machine: Path) -> None:
+    dut = TranscriptHost("dut", "")
+    commit, same = back(dut, ["firewall", "nat"], ["set firewall a '1'"], "as it was found")
+    assert carried_out(machine, same.argv, same.stdin) == 0
+    (machine / "active").write_text("\x1b[1mset firewall a '1'\x1b[0m\nset nat theirs\n")
+    assert carried_out(machine, same.argv, same.stdin) == 1
+    (machine / "active").write_text("\x1b[1mset firewall a '1'\x1b[0m\n")
+    assert carried_out(machine, same.argv, same.stdin) == 0
+    (machine / "opt/vyatta/etc/functions/script-template").write_text("run() { :; }\nexec false\n")
+    assert carried_out(machine, back(dut, ["nat"], [], "")[1].argv, "") == 1, "nothing was listed because nothing can be listed"
+    assert "my_commit" in commit.stdin
 
 
 async def test_a_dut_that_does_not_tell_its_configuration_is_not_touched() -> None:

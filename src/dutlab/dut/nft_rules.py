@@ -7,15 +7,15 @@ the change from any other ruleset is atomic, and there is no moment with half of
 from __future__ import annotations
 
 from collections.abc import Iterable
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Network, IPv6Network
 
-from dutlab.dut.pairs import network_pairs
+from dutlab.dut.pairs import ELSEWHERE, network_pairs, permitted_networks
 from dutlab.errors import InputError
 from dutlab.spec.testbed import Testbed
 
 TABLE = "dutlab"
-_ELSEWHERE = {4: ("ip", IPv4Address("203.0.113.0")), 6: ("ip6", IPv6Address("2001:db8:ffff:ffff::"))}
-"""Version of IP → nft's word for it, and an address for documentation (RFC 5737, RFC 3849), so never on a test link."""
+_FAMILY = {4: "ip", 6: "ip6"}
+"""Version of IP → nft's word for it."""
 _STATE = "ct state vmap { established : accept, related : accept, invalid : drop }"
 
 
@@ -41,8 +41,8 @@ def filters(testbed: Testbed, count: int) -> str:
     """
     versions = sorted({address.version for link in testbed.links.values() for address in link.addresses})
     unmatched = [
-        f"{family} saddr {elsewhere + i} {family} daddr {elsewhere} accept"
-        for family, elsewhere in (_ELSEWHERE[version] for version in versions)
+        f"{_FAMILY[version]} saddr {ELSEWHERE[version] + i} {_FAMILY[version]} daddr {ELSEWHERE[version]} accept"
+        for version in versions
         for i in range(1, count)
     ]
     return _ruleset(_forward("drop", [*unmatched, *_permitted_networks(testbed)]))
@@ -92,17 +92,10 @@ def _pass_rules(testbed: Testbed) -> list[str]:
 
 def _permitted_networks(testbed: Testbed) -> list[str]:
     """One rule over a set of pairs a version of IP, so that every packet meets the same number of rules."""
-    pairs = [
-        (near.version, f"{near} . {far}")
-        for inner, outer in network_pairs(testbed)
-        for near, far in (
-            (inner.dut_in_address.network, outer.dut_out_address.network),
-            (outer.dut_out_address.network, inner.dut_in_address.network),
-        )
-    ]
+    pairs = permitted_networks(testbed)
     rules = []
-    for version, (family, _) in _ELSEWHERE.items():
-        if of_version := list(dict.fromkeys(pair for v, pair in pairs if v == version)):
+    for version, family in _FAMILY.items():
+        if of_version := [f"{near} . {far}" for near, far in pairs if near.version == version]:
             rules.append(f"{family} saddr . {family} daddr {{ {', '.join(of_version)} }} accept")
     return rules
 

@@ -2,7 +2,7 @@
 
 A mode replaces the trees `firewall`, `nat` and `nat66` in one commit; what puts the DUT back are the lines that were read before.
 
-Tried against transcripts of documented outputs only, never on a machine.
+Read in the sources of VyOS 1.4 and 1.5 (vyatta-cfg, vyos-1x), tried against transcripts that follow them; never run on a machine.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dutlab.dut.linux_tracking import is_tracked
 from dutlab.dut.mode import Check, Family, Prober, UdpFlow, UndoStep
 from dutlab.dut.privilege import Root
 from dutlab.dut.strongswan import StrongswanEnd
-from dutlab.dut.vyos_config import COMMIT, COMMIT_S, configured, script, words
+from dutlab.dut.vyos_config import back, configured, replace, words
 from dutlab.dut.vyos_ipsec import VyosEnd
 from dutlab.hosts.host import Host
 from dutlab.spec.testbed import Testbed
@@ -37,11 +37,11 @@ class VyosMode:
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
         """The trees as they were found. Raises HostError when the DUT is no VyOS."""
         del testbed
-        return [UndoStep(dut.name, COMMIT, script(_TREES, await configured(dut, _TREES)), "firewall and NAT as they were found")]
+        return back(dut, _TREES, await configured(dut, _TREES), "firewall and NAT as they were found")
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
-        """Raises CommandFailed with what VyOS said."""
-        await dut.run(COMMIT, stdin=script(_TREES, self.lines(testbed)).encode(), timeout_s=COMMIT_S)
+        """Raises CommandFailed with what VyOS said, HostError when it then lists another configuration."""
+        await replace(dut, _TREES, self.lines(testbed))
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
         """checks_of_state(), what frames show, and what connection tracking holds."""
@@ -66,6 +66,8 @@ class VyosMode:
 _MODES = (
     VyosMode("router", vyos_rules.nothing, ROUTES),
     VyosMode("filter-empty", vyos_rules.filter_empty, TRACKS),
+    VyosMode("filter-1", lambda testbed: vyos_rules.filters(testbed, 1), ROUTES),
+    VyosMode("filter-25", lambda testbed: vyos_rules.filters(testbed, 25), ROUTES),
     VyosMode("filter-default", vyos_rules.filter_default, GUARDS),
     VyosMode("nat", vyos_rules.nat, TRANSLATES),
 )

@@ -1,7 +1,13 @@
 """VyOS's configuration mode: trees of it read as `set` lines, and replaced in one commit, which is atomic and never saved.
 
-A DUT that lost its way comes back with a reboot. `commit-confirm` asks a question on the standard input that the script itself comes by, so
-it is not used.
+A DUT that lost its connection comes back with a reboot. `commit-confirm` asks a question on the standard input that the script itself comes
+by, so it is not used.
+
+The commands `set`, `delete` and `commit` of VyOS are shell functions that end with 0 whatever happened (vyatta-cfg of VyOS 1.4,
+functions/interpreter/vyatta-cfg-run: vyatta_cfg_cmd_run prints what the program said and returns the status of printing, and
+vyatta_config_commit ends with `unset`). So the script calls the programs below them, `my_set`, `my_delete` and `my_commit`, whose status
+tells how they ended, and asks whether anything is left uncommitted; then the configuration is read back. `my_commit` is not called when
+nothing changed.
 """
 
 from __future__ import annotations
@@ -10,13 +16,18 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from dutlab.dut.mode import UndoStep
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.plain import plain
 
 _TEMPLATE = "source /opt/vyatta/etc/functions/script-template"
+_PROGRAM = "/opt/vyatta/sbin/my_"
+_CHANGED = "cli-shell-api sessionChanged"
 _READ_WHOLE = "dutlab: read"
 _COMMITTED = "dutlab: committed"
+# The later, experimental back end has programs of its own, which nobody has read here; this file says that it is in use (same source).
+_OTHER_BACK_END = "[ ! -f /var/run/vyconf_backend ] || { echo 'dutlab: VyOS with the vyconf back end is not known'; refused=1; }"
 # Configuration commands need the group vyattacfg (docs.vyos.io, Command Scripting). vbash ends with 0 whatever they said, so a script says
 # at its end that it came through.
 _SHELL = ("sg", "vyattacfg", "-c", "vbash -s")
@@ -28,21 +39,76 @@ COMMIT = (
 """The command that takes a script()."""
 COMMIT_S = 120.0
 """How long it may take."""
+_SAME = (
+    rf"""said=$(printf '%s\n' '{_TEMPLATE}' 'run show configuration commands' "echo '{_READ_WHOLE}'" exit | sg vyattacfg -c 'vbash -s'); """
+    rf"""case $said in *'{_READ_WHOLE}'*) ;; *) echo 'the configuration cannot be read back' >&2; exit 1 ;; esac; """
+    r"""esc=$(printf '\033'); found=$(printf '%s\n' "$said" | sed "s/$esc\[[0-9;]*m//g" | grep -E "^set ($1)( |$)" | sort); """
+    """[ "$found" = "$(sort)" ] || { echo 'the configuration is not as it was found' >&2; exit 1; }"""
+)
+"""For `sh`, with trees as its argument and their lines as its standard input: fails unless these lines are what VyOS lists."""
 
 
 async def configured(dut: Host, trees: Sequence[str]) -> list[str]:
     """The `set` lines of `trees`. Raises HostError when the DUT does not tell them all."""
     any_of = "|".join(trees)
-    return [line for line in await _told(dut, f"grep -E 'set ({any_of})( |$)'") if re.match(rf"set (?:{any_of})(?: |$)", line)]
+    return [line for line in await _told(dut, _listing(trees)) if re.match(rf"set (?:{any_of})(?: |$)", line)]
 
 
 async def holds(dut: Host, tree: str) -> bool:
     """Whether there is anything of a tree whose secrets must not be read. Raises HostError."""
-    return any(line.strip().isdigit() and int(line) > 0 for line in await _told(dut, f"grep -cE 'set {tree}( |$)'"))
+    count = _reading(f"grep -cE 'set {tree}( |$)'")
+    return any(line.strip().isdigit() and int(line) > 0 for line in await _told(dut, count))
 
 
-async def _told(dut: Host, filter_: str) -> list[str]:
-    read = f"{_TEMPLATE}\nrun show configuration commands | {filter_}\necho '{_READ_WHOLE}'\nexit\n"
+async def replace(dut: Host, trees: Sequence[str], lines: Sequence[str]) -> None:
+    """`trees` away, `lines` in, in one commit that is read back. Raises CommandFailed with what VyOS said, HostError."""
+    await dut.run(COMMIT, stdin=script(trees, lines).encode(), timeout_s=COMMIT_S)
+    wanted, found = words(lines), words(await configured(dut, trees))
+    if wanted != found:
+        missing, more = sorted(wanted - found), sorted(found - wanted)
+        first = f"`{' '.join((missing or more)[0])}` is {'missing' if missing else 'still there'}"
+        raise HostError(
+            f"its configuration is not the one that was committed: {len(missing)} lines missing, {len(more)} too many; {first}",
+            host=dut.name,
+            remedy="look at what VyOS said (`show log`), then `dutlab undo RUN`",
+        )
+
+
+def back(dut: Host, trees: Sequence[str], found: Sequence[str], why: str) -> list[UndoStep]:
+    """Steps that put `found`, the lines of `trees`, back, and fail unless VyOS then lists the same lines."""
+    same = ("sh", "-c", _SAME, "same", "|".join(trees))
+    return [
+        UndoStep(dut.name, COMMIT, script(trees, found), why),
+        UndoStep(dut.name, same, "".join(f"{line}\n" for line in found), "the configuration read back"),
+    ]
+
+
+def script(trees: Sequence[str], lines: Sequence[str]) -> str:
+    """For vbash: `trees` away, `lines` in, all of it in one commit or none of it."""
+    # What is deleted may not be there, which is no fault; a `set` that failed must not be committed without.
+    deletes = [f"{_PROGRAM}delete {tree}" for tree in trees]
+    sets = [f"{_PROGRAM}{line} || refused=1" for line in lines]
+    commit = [
+        f'if [ -z "$refused" ] && {_CHANGED}; then {_PROGRAM}commit </dev/null || refused=1; fi',
+        f"if [ -z \"$refused\" ] && ! {_CHANGED}; then echo '{_COMMITTED}'; fi",
+    ]
+    return "\n".join([_TEMPLATE, "configure", _OTHER_BACK_END, *deletes, *sets, *commit, "exit discard", "exit", ""])
+
+
+def words(lines: Sequence[str]) -> set[tuple[str, ...]]:
+    """Lines without the quotes that VyOS puts around values."""
+    return {tuple(shlex.split(line)) for line in lines}
+
+
+def _listing(trees: Sequence[str]) -> str:
+    return _reading(f"grep -E 'set ({'|'.join(trees)})( |$)'")
+
+
+def _reading(filter_: str) -> str:
+    return f"{_TEMPLATE}\nrun show configuration commands | {filter_}\necho '{_READ_WHOLE}'\nexit\n"
+
+
+async def _told(dut: Host, read: str) -> list[str]:
     done = await dut.run(_SHELL, stdin=read.encode(), check=False)
     if _READ_WHOLE not in done.text:
         said = done.complaint or f"`sg` ended with {done.status}"
@@ -50,17 +116,3 @@ async def _told(dut: Host, filter_: str) -> list[str]:
             f"its configuration cannot be read: {said}", host=dut.name, remedy="log in as a user of VyOS 1.4 or later that may configure it"
         )
     return plain(done.text).splitlines()
-
-
-def script(trees: Sequence[str], lines: Sequence[str]) -> str:
-    """For vbash: `trees` away, `lines` in, all of it in one commit or none of it."""
-    # What is deleted may not be there, which is no fault; a `set` that failed must not be committed without.
-    deletes = [f"delete {tree}" for tree in trees]
-    sets = [f"{line} || refused=1" for line in lines]
-    end = [f"[ -z \"$refused\" ] && commit && echo '{_COMMITTED}'", "exit discard", "exit"]
-    return "\n".join([_TEMPLATE, "configure", *deletes, *sets, *end, ""])
-
-
-def words(lines: Sequence[str]) -> set[tuple[str, ...]]:
-    """Lines without the quotes that VyOS puts around values."""
-    return {tuple(shlex.split(line)) for line in lines}

@@ -4,8 +4,8 @@ VyOS sets no keys by hand: its configuration knows IKE alone, by a pre-shared se
 VPN), and what `ip xfrm` could set beside it would be no configuration of VyOS. So both ends agree on keys by IKEv2 before anything is
 measured, and again each hour, and the source needs strongSwan.
 
-Tried against transcripts of documented outputs only, never on a machine with VyOS. What they make of strongSwan (peer.j2 of vyos-1x) was
-tried against a source, on a kernel with ESP.
+Read in the sources of VyOS 1.4, tried against transcripts that follow them; never run on a machine with VyOS. What they make of strongSwan
+(peer.j2 of vyos-1x) was tried against a source, on a kernel with ESP.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dutlab.dut.mode import UndoStep
 from dutlab.dut.pairs import network_pairs
 from dutlab.dut.privilege import Root
 from dutlab.dut.strongswan import IKE_PROPOSAL, called
-from dutlab.dut.vyos_config import COMMIT, COMMIT_S, holds, script
+from dutlab.dut.vyos_config import COMMIT, COMMIT_S, back, holds, script
 from dutlab.errors import CommandFailed
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import Program
@@ -48,7 +48,7 @@ class VyosEnd:
         if await holds(host, _TREES[0]):
             raise own_ipsec(host, "`delete vpn ipsec`")
         refuse_own(host, await self.held(host), "`reset vpn ipsec site-to-site all`")
-        return [UndoStep(host.name, COMMIT, script(_TREES, []), "no tunnel, as it was found")]
+        return back(host, _TREES, [], "no tunnel, as it was found")
 
     async def apply(self, host: Host, tunnels: Sequence[Tunnel]) -> None:
         """Raises CommandFailed with what VyOS said, HostError."""

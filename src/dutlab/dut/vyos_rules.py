@@ -8,16 +8,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import IPv4Interface, IPv6Interface
 
-from dutlab.dut.pairs import network_pairs
+from dutlab.dut.pairs import ELSEWHERE, network_pairs, permitted_networks
 from dutlab.spec.testbed import Testbed
 
 _ESTABLISHED, _INVALID, _FIRST_PAIR = 10, 20, 100
 
 
 def nothing(testbed: Testbed) -> list[str]:
-    """No firewall and no translation, so the kernel unhooks connection tracking."""
+    """No firewall and no translation: nothing is tracked, though VyOS keeps the chains of its raw table and marks every packet there."""
     del testbed
     return []
+
+
+def filters(testbed: Testbed, count: int) -> list[str]:
+    """`count` address filters before each packet that passes, stateless (RFC 2544 section 11.4: 1 and 25).
+
+    All but the last are about an address that no test frame has. The last ones permit the pairs of networks, one rule a direction, so with
+    several links a packet may meet more than `count`.
+    """
+    lines = [_default(version, "drop") for version in _versions(testbed)]
+    for version in _versions(testbed):
+        for i in range(1, count):
+            from_, to = ELSEWHERE[version] + i, ELSEWHERE[version]
+            lines += _rule(version, i, "action accept", f"source address {from_}", f"destination address {to}")
+    for number, (near, far) in enumerate(permitted_networks(testbed), start=_FIRST_PAIR):
+        lines += _rule(near.version, number, "action accept", f"source address {near}", f"destination address {far}")
+    return lines
 
 
 def filter_empty(testbed: Testbed) -> list[str]:

@@ -20,6 +20,8 @@ WITHOUT_A_WAY_IN = frozenset({BLACK_BOX, MANUAL})
 """Families that no command reaches."""
 
 _FIREWALL = ("router", "filter-empty", "filter-default", "nat")
+_FIREWALL_AND_FILTERS = ("router", "filter-empty", "filter-1", "filter-25", "filter-default", "nat")
+"""With the filters of RFC 2544 section 11.4."""
 
 IPSEC = ("ipsec", "ipsec-cbc")
 """Modes in which only what a host's own kernel sends is encrypted, and nothing else passes."""
@@ -27,11 +29,11 @@ IPSEC = ("ipsec", "ipsec-cbc")
 FAMILY_MODES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         BLACK_BOX: ("as-found",),
-        "linux": ("router", "filter-empty", "filter-1", "filter-25", "filter-default", "nat", *IPSEC),
+        "linux": (*_FIREWALL_AND_FILTERS, *IPSEC),
         "freebsd-pf": (*_FIREWALL, *IPSEC),
         "pfsense": (*_FIREWALL, *IPSEC),
         "openbsd-pf": (*_FIREWALL, "ipsec-cbc"),  # ipsecctl(8) takes no fixed keys for AES-GCM
-        "vyos": (*_FIREWALL, *IPSEC),
+        "vyos": (*_FIREWALL_AND_FILTERS, *IPSEC),
         "vpp": (*_FIREWALL, *IPSEC),
         MANUAL: _FIREWALL,
         # Can be described; every mode has to be written out in the experiment.
