@@ -8,13 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from dut_families import EXAMPLES, MODES, WAYS, failed, there_and_back
+from dut_families import EXAMPLES, ProberOf, failed, there_and_back, ways_of
 from dutlab.dut import family
+from dutlab.dut.mode import SizedForFlows
 from dutlab.errors import CommandFailed, HostError
+from dutlab.plan.cell import Cell
 from dutlab.spec.loader import load_testbed
 from transcript import TranscriptHost
 
 BED = load_testbed(EXAMPLES / "vpp.yaml")
+MODES = ("router", "filter-empty", "filter-1", "filter-25", "filter-default", "nat")
+WAYS = ways_of(MODES)
 
 
 async def applied(mode: str, **changes: str) -> TranscriptHost:
@@ -42,7 +46,7 @@ async def test_a_filter_takes_off_what_was_applied_and_applies_its_own_lists() -
         "set acl-plugin interface TenGigabitEthernet3/0/1 input acl 2",
         "set acl-plugin acl permit+reflect src 0.0.0.0/0 dst 0.0.0.0/0 , permit+reflect src ::/0 dst ::/0 tag dutlab-out",
         "set acl-plugin interface TenGigabitEthernet3/0/1 output acl 3",
-        "nat44 plugin enable",
+        "nat44 plugin enable sessions 64512",
         "set interface nat44 in TenGigabitEthernet3/0/0 out TenGigabitEthernet3/0/1",
         "nat44 add interface address TenGigabitEthernet3/0/1",
         "clear acl-plugin sessions",
@@ -65,7 +69,7 @@ async def test_what_somebody_changed_meanwhile_is_noticed(mode: str, tampered: d
     dut = await applied(mode)
     if tampered == {"nat": "off"}:
         summary = next(e for e in dut.exchanges if e.argv == ("vppctl", "show", "nat44", "summary"))
-        summary.needs, summary.stdout = {}, "total sessions: 0\n"
+        summary.needs, summary.stdout = {}, "max translations per thread: 64512 fib 0\ntotal sessions: 0\n"
     dut.state.update(tampered)
     assert set(await failed("vpp", mode, dut, testbed=BED)) == noticed
 
@@ -74,8 +78,41 @@ async def test_what_vpp_refuses_is_a_failure_although_vppctl_ends_with_0() -> No
     dut = TranscriptHost.of("vpp")
     refusing = next(e for e in dut.exchanges if e.argv[:3] == ("vppctl", "nat44", "plugin"))
     refusing.stdout = "\x1b[0;31mnat44 plugin: enable failed\x1b[0m\n"
-    with pytest.raises(CommandFailed, match=r"`vppctl nat44 plugin enable` ended with 0: nat44 plugin: enable failed"):
+    with pytest.raises(CommandFailed, match=r"`vppctl nat44 plugin enable sessions 64512` ended with 0: nat44 plugin: enable failed"):
         await family("vpp").modes["nat"].apply(dut, BED)
+
+
+async def test_a_list_that_is_deleted_says_so_in_words_of_its_own() -> None:
+    dut = await applied("filter-default")
+    await family("vpp").modes["router"].apply(dut, BED)
+    assert dut.state["lists"] == "theirs"
+    for deleting in (e for e in dut.exchanges if e.argv[1:2] == ("delete",)):
+        deleting.stdout = "acl_del_list: failed\n"
+    await family("vpp").modes["filter-default"].apply(dut, BED)
+    with pytest.raises(CommandFailed, match="acl_del_list: failed"):
+        await family("vpp").modes["router"].apply(dut, BED)
+
+
+async def test_translation_holds_the_flows_of_the_experiment_and_the_limit_is_in_the_record() -> None:
+    nat = family("vpp").modes["nat"]
+    assert isinstance(nat, SizedForFlows)
+    dut = TranscriptHost.of("vpp")
+    enable = next(e for e in dut.exchanges if "sessions" in e.argv and "enable" in e.argv)
+    enable.argv = (*enable.argv[:-1], "2000000")
+    await nat.sized_for(1_000_000).apply(dut, BED)
+    checks = {c.what: c for c in await nat.sized_for(1_000_000).verify(dut, BED, ProberOf("nat", BED))}
+    assert checks["nat44 takes 2000000 sessions a thread"].found == "64512", "as the transcript's VPP says of itself"
+    assert not checks["nat44 takes 2000000 sessions a thread"].passed
+    assert {c.what: c.passed for c in await nat.verify(dut, BED, ProberOf("nat", BED))}["nat44 takes 64512 sessions a thread"]
+
+
+@pytest.mark.parametrize(
+    ("params", "links", "flows"),
+    [({}, ("a",), 1), ({"streams": 4}, ("a", "b"), 8), ({"most_flows": 70000}, ("a",), 70000), ({"traffic": '{"flows":{"count":512,"source_ports":512}}', "directions": "both"}, ("a",), 1024)],
+)  # fmt: skip
+def test_a_cell_says_how_many_flows_it_has_at_once(params: dict[str, str | int], links: tuple[str, ...], flows: int) -> None:
+    cell = Cell(mode="nat", factors={}, workload="sweep", tool="engine", links=links, params=params, repeat=1)
+    assert cell.flows == flows
 
 
 async def test_a_translation_of_somebodys_is_never_taken_away() -> None:

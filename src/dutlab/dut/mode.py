@@ -89,6 +89,14 @@ class NeedsPrograms(Protocol):
         """Role → programs."""
 
 
+@runtime_checkable
+class SizedForFlows(Protocol):
+    """A mode whose table of states is made for a number of flows."""
+
+    def sized_for(self, flows: int) -> Mode:
+        """The same mode with a table that holds `flows` at once."""
+
+
 class Reset(Protocol):
     """A restart of the DUT, or of a part of it, in two halves: everything away, everything back as it was."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv6Interface
 
-from dutlab.dut.pairs import network_pairs
+from dutlab.dut.pairs import ELSEWHERE, network_pairs, permitted_networks
 from dutlab.spec.testbed import Link, Testbed
 
 TAG = "dutlab"
@@ -43,6 +43,25 @@ def filter_empty(testbed: Testbed) -> list[AccessList]:
     """Every flow gets a session, and everything passes."""
     ports = [port for link in testbed.links.values() for port in _ports(link)]
     return [_open("empty", tuple((port, INPUT) for port in ports))]
+
+
+def filters(testbed: Testbed, count: int) -> list[AccessList]:
+    """`count` address filters before each packet that passes, stateless (RFC 2544 section 11.4: 1 and 25), on every test port's input.
+
+    All but the last are about an address that no test frame has; the last ones permit the pairs of networks, one rule a direction.
+    """
+    versions = sorted({address.version for link in testbed.links.values() for address in link.addresses})
+    unmatched = [
+        f"permit src {ELSEWHERE[v] + i}/{ELSEWHERE[v].max_prefixlen} dst {ELSEWHERE[v]}/{ELSEWHERE[v].max_prefixlen}"
+        for v in versions
+        for i in range(1, count)
+    ]
+    permitted = [f"permit src {near} dst {far}" for near, far in permitted_networks(testbed)]
+    itself = [rule for link in testbed.links.values() for address in link.addresses[1:3] for rule in _to_itself(address)]
+    ports = [port for link in testbed.links.values() for port in _ports(link)]
+    return [
+        AccessList(f"{TAG}-filters", (*unmatched, *permitted, *dict.fromkeys(itself)), tuple((port, INPUT) for port in ports)),
+    ]
 
 
 def filter_default(testbed: Testbed) -> list[AccessList]:

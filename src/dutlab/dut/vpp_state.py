@@ -16,6 +16,9 @@ _INTERFACE = re.compile(r"^(\S+)\s+(\d+)\s+(up|down)\b", re.MULTILINE)
 _OF_INTERFACE = re.compile(r"^sw_if_index (\d+):$", re.MULTILINE)
 _APPLIED = re.compile(r"^\s*(input|output) acl\(s\): ([\d, ]+)$", re.MULTILINE)
 _TRANSLATES = re.compile(r"^\s+(\S+) (in|out)\b", re.MULTILINE)
+_NUMBERED = re.compile(r"(?:Deleted )?ACL index:\d+")
+"""What `set acl-plugin acl` and `delete acl-plugin acl` answer (acl.c of VPP 23.02 to 26.06)."""
+_LIMIT = re.compile(r"^max translations per thread: (\d+)", re.MULTILINE)
 _SESSIONS = re.compile(r"^(?:Sessions total: .*= |total sessions: )(\d+)", re.MULTILINE)
 
 
@@ -43,7 +46,7 @@ async def change(root: Root, *words: str) -> str:
     """
     done = await root.run(["vppctl", *words])
     said = plain(done.text).strip()
-    if said and not said.startswith("ACL index:"):
+    if said and not _NUMBERED.fullmatch(said):
         raise CommandFailed(host=root.dut.name, argv=done.argv, status=done.status, stderr_tail=said)
     return said
 
@@ -66,6 +69,12 @@ async def sessions(root: Root, *words: str) -> int | None:
     """How many there are, of `show acl-plugin sessions` or `show nat44 summary`."""
     found = _SESSIONS.findall(await show(root, *words))
     return int(found[0]) if found else None
+
+
+async def session_limit(root: Root) -> int | None:
+    """How many sessions nat44 takes a thread."""
+    found = _LIMIT.search(await show(root, "nat44", "summary"))
+    return int(found[1]) if found else None
 
 
 def _applied(text: str, names: Mapping[str, str]) -> dict[Place, tuple[int, ...]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
+from dutlab.spec.traffic import Traffic
+
 
 class Cell(BaseModel):
     """What is varied. `params` are of the workload, with units in their names: frame_size, rate_pps, duration_s, streams."""
@@ -20,6 +22,14 @@ class Cell(BaseModel):
     params: dict[str, str | float | int | None]
     repeat: int
     """From 1."""
+
+    @property
+    def flows(self) -> int:
+        """How many flows cross the DUT at once at most, which its table of states must hold."""
+        text = self.params.get("traffic")
+        of_frames = Traffic.parse(None if text is None else str(text)).flows.count
+        said = [int(self.params.get(name) or 0) for name in ("most_flows", "table_flows", "streams")]
+        return max(of_frames, *said) * len(self.links) * (2 if self.params.get("directions") == "both" else 1)
 
     @property
     def link_label(self) -> str:

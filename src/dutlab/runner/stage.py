@@ -12,7 +12,7 @@ from dutlab import labs
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut import family
 from dutlab.dut.custom import custom_mode
-from dutlab.dut.mode import Mode
+from dutlab.dut.mode import Mode, SizedForFlows
 from dutlab.hosts.black_box import BlackBox
 from dutlab.hosts.host import CommandLog, Host
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
@@ -151,14 +151,16 @@ async def _insist_on_programs(experiment: Experiment, lab: str, cells: Sequence[
     Raises ToolMissing, ToolsMissing.
     """
     testbed = labs.description(lab).testbed
-    needs = needs_of(testbed, cells, _modes(experiment, testbed, {}), {})
+    needs = needs_of(testbed, cells, _modes(experiment, testbed, {}, cells), {})
     insist(await missing_on(LocalHost(THIS_MACHINE), [*labs.programs(lab), *(p for of_role in needs.values() for p in of_role)]))
 
 
-def _modes(experiment: Experiment, testbed: Testbed, hosts: Mapping[str, Host]) -> dict[str, Mode]:
-    """The modes of the DUT's family and those of the experiment file."""
+def _modes(experiment: Experiment, testbed: Testbed, hosts: Mapping[str, Host], cells: Sequence[Cell]) -> dict[str, Mode]:
+    """The modes of the DUT's family, made for the flows of these cells, and those of the experiment file."""
+    flows = max((cell.flows for cell in cells), default=1)
     of_family = family(testbed.hosts[DUT].family).modes_among(hosts)
-    return {**of_family, **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}}
+    sized = {name: mode.sized_for(flows) if isinstance(mode, SizedForFlows) else mode for name, mode in of_family.items()}
+    return {**sized, **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}}
 
 
 def _dut_among(hosts: Mapping[str, Host]) -> Host:
@@ -201,7 +203,7 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
     engine = Engine(hosts, testbed, ground.cpus, ground.engine)
     iperf3 = Iperf3(hosts, testbed, ground.cpus)
     dut_family = family(testbed.hosts["dut"].family)
-    modes = _modes(experiment, testbed, hosts)
+    modes = _modes(experiment, testbed, hosts, cells)
     device = JournaledDevice(_dut_among(hosts), testbed, modes, dut_family.resets, engine, journal)
     families = {name: testbed.hosts[name].family for name in hosts}
     accounts = accounts_of(hosts, families, ground.napi_threads or None)

@@ -34,7 +34,7 @@ FAMILY_MODES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "pfsense": (*_FIREWALL, *IPSEC),
         "openbsd-pf": (*_FIREWALL, "ipsec-cbc"),  # ipsecctl(8) takes no fixed keys for AES-GCM
         "vyos": (*_FIREWALL_AND_FILTERS, *IPSEC),
-        "vpp": (*_FIREWALL, *IPSEC),
+        "vpp": (*_FIREWALL_AND_FILTERS, *IPSEC),
         MANUAL: _FIREWALL,
         # Can be described; every mode has to be written out in the experiment.
         "freebsd": (),
