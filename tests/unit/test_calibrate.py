@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
+from disturbance import BusyMachine, no_sleep
 from dutlab.doubts import DoubtKind
 from dutlab.errors import MeasurementError
 from dutlab.labs.direct import direct_testbed
@@ -16,9 +18,12 @@ from dutlab.methods.calibrate import HEADROOM, LOADS, LOADS_ALONE, Rig, calibrat
 from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import FrameMix, Measured
 from dutlab.methods.rfc2544.deviations import BENCHMARK_NETWORKS
+from dutlab.methods.undisturbed import Undisturbed
 from dutlab.plan.cell import Cell
+from dutlab.runner import rig
 from dutlab.runner.rig import loads_of, with_headroom
 from dutlab.store.calibration import LASTS, Calibration, cache_file, cache_folder, cached, keep, superseded
+from dutlab.tools.generator_tool import Place
 from simulated import Dut, Simulation
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -219,3 +224,44 @@ def test_the_rig_has_the_links_of_the_lab_but_ports_and_networks_of_its_own(name
     for network in networks:
         assert not any(network.version == other.version and network.overlaps(other) for other in [*of_others, *BENCHMARK_NETWORKS])
     assert {link.sink.interface for link in rig.links.values()}.isdisjoint({link.sink.interface for link in lab.links.values()})
+
+
+BED = description("three-node").testbed
+
+
+async def measured_beside(taken, monkeypatch, disturbed="repeat"):
+    """What with_loads() makes of two mixes on a machine of which others take a share of each offer, what it tells of, and the offers."""
+    busy = BusyMachine(Simulation(Dut(1e6), reach_pps=2e6), taken)
+    monkeypatch.setattr(rig, "make", lambda *_: busy)
+    monkeypatch.setattr(rig, "accounts_of", lambda *_: busy)
+    monkeypatch.setattr(BusyMachine, "check", lambda _: asyncio.sleep(0, "0.9"), raising=False)
+    monkeypatch.setattr(BusyMachine, "close", lambda _: asyncio.sleep(0), raising=False)
+    monkeypatch.setattr(rig, "Undisturbed", partial(Undisturbed, sleep=no_sleep))
+    failed = []
+    found = await rig.with_loads(
+        calibration([]), [rig.Load(("a",), frame_mix(size)) for size in (64, 512)], Place({}, BED, {}, None),
+        failed=lambda load, why: failed.append((load.mix.name, str(why))), disturbed=disturbed,
+    )  # fmt: skip
+    return found, failed, busy.offers
+
+
+async def test_a_load_of_the_rig_that_other_work_disturbs_is_offered_again(monkeypatch):
+    found, failed, offers = await measured_beside(lambda n: 0.4 if n == 2 else 0.0, monkeypatch)
+    assert (len(offers), failed) == (2 * len(LOADS) + 1, [])
+    assert not any(p.disturbed for p in found.points)
+
+
+async def test_a_mix_that_other_work_disturbs_every_time_is_not_in_the_calibration_and_the_user_is_told(monkeypatch):
+    found, failed, _ = await measured_beside(lambda n: 0.4 if n <= 2 else 0.0, monkeypatch)
+    assert {p.mix for p in found.points} == {"512"}
+    ((mix, why),) = failed
+    assert mix == "64" and "machine too busy: other work disturbed the same load 3 times" in why
+
+
+async def test_where_disturbed_loads_count_they_are_marked_and_the_cache_has_them_for_such_runs_alone(monkeypatch, tmp_path):
+    found, failed, offers = await measured_beside(lambda n: 0.4 if n == 2 else 0.0, monkeypatch, disturbed="count")
+    assert (len(offers), failed) == (2 * len(LOADS), [])
+    assert [bool(p.disturbed) for p in found.points] == [False, False, True, *5 * [False]]
+    keep(found, tmp_path)
+    assert cached(found.facts, tmp_path, now=NOW, disturbed="count") == found
+    assert {p.mix for p in cached(found.facts, tmp_path, now=NOW).points} == {"512"}

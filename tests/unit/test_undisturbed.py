@@ -12,15 +12,19 @@ from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.methods import latency, search, soak, sweep
 from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Bench, Measured, Offer
+from dutlab.methods.rfc2544 import suite
 from dutlab.methods.search import find
 from dutlab.methods.search_asked import Search
 from dutlab.methods.search_trial import Mark
+from dutlab.methods.state.suite import measure as measure_state
 from dutlab.methods.undisturbed import LAB_RIG_PLACES, Undisturbed
 from dutlab.plan.cell import Cell
 from dutlab.spec.goals import PRESETS
+from dutlab.spec.workloads.state import StateWorkload
 from dutlab.store.judged import judged
-from dutlab.units import Pps, Seconds
+from dutlab.units import BpsL1, Pps, Seconds
 from simulated import LINE_PPS, Dut, Simulation
+from simulated_tables import StatefulDut, States
 
 MIX = frame_mix(64)
 
@@ -160,6 +164,35 @@ async def test_a_search_that_gets_no_undisturbed_trial_has_no_bound():
         asked = cell("search", frame_size="64", preset="quick", highest_pps=2e6, drain_s=0.1)
         with pytest.raises(MachineTooBusy):
             await search.measure(Bench(on(busy)), asked)
+
+
+async def test_a_machine_that_gets_too_busy_leaves_the_raw_output_of_every_load():
+    busy = machine(lambda n: 0.4 if n >= 6 else 0.0)
+    with pytest.raises(MachineTooBusy) as caught:
+        await search.measure(Bench(on(busy)), cell("search", frame_size="64", preset="quick", highest_pps=2e6, drain_s=0.1))
+    kept = b"".join(caught.value.raw.values()).decode().split()
+    assert {int(n) for n in kept if n != "offer"} == set(range(len(busy.offers))) and len(busy.offers) > 10
+
+
+SUITE = {
+    "frame_size": 64, "scale": 0.05, "directions": "forward", "width_ratio": 0.005, "latency_repeats": 20, "burst_repeats": 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("tests", ["throughput", "frame-loss", "throughput,frame-loss"])
+async def test_a_machine_that_is_too_busy_ends_an_rfc2544_suite_and_is_no_test_that_failed(tests):
+    busy = machine(lambda n: 0.4 if n >= 3 else 0.0)
+    with pytest.raises(MachineTooBusy, match="machine too busy"):
+        await suite.measure(Bench(on(busy), {"a": BpsL1(1e9)}), cell("rfc2544", **SUITE, tests=tests), sleep=no_sleep)
+
+
+@pytest.mark.parametrize("test", ["rate", "concurrent"])
+@pytest.mark.parametrize("quiet", [0, 2])
+async def test_a_machine_that_is_too_busy_ends_the_tests_of_a_state_table_and_is_no_test_that_failed(test, quiet):
+    busy = BusyMachine(StatefulDut(States(most=9000), Simulation(Dut(capacity_pps=4e4))), lambda n: 0.4 if n >= quiet else 0.0)
+    (setting,) = StateWorkload.model_validate({"links": [["a"]], "trial": 0.1, "tests": [test], "fill_rate": 2e4}).settings(["a"])
+    with pytest.raises(MachineTooBusy, match="machine too busy"):
+        await measure_state(Bench(on(busy), states=busy.generator.states), cell("state", **setting.params))
 
 
 async def test_a_search_says_how_often_it_was_disturbed():

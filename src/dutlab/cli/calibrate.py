@@ -19,7 +19,7 @@ from dutlab.errors import InputError
 from dutlab.methods.calibrate import Rig, RigPoint
 from dutlab.methods.mixes import frame_mix
 from dutlab.runner.real_rig import real_rig
-from dutlab.runner.rig import Load, calibrated
+from dutlab.runner.rig import Load, calibrated, disturbed_by_environment
 from dutlab.spec.generators import ENGINE, Ask, generator_of, unfit
 from dutlab.spec.loader import load_testbed
 from dutlab.spec.testbed import Testbed
@@ -108,13 +108,13 @@ async def _of_lab(name: str, loads: Sequence[Load], duration: Seconds) -> tuple[
     label = labs.new_label()
     try:
         lab = await labs.up(name, label=label)
-        return await calibrated(lab, str(find_engine()), loads, cache_folder(), anew=duration)
+        return await calibrated(lab, str(find_engine()), loads, cache_folder(), anew=duration, disturbed=disturbed_by_environment())
     finally:
         await labs.down(label)
 
 
 async def _of_testbed(testbed: Testbed, rig: Rig, loads: Sequence[Load], duration: Seconds) -> tuple[Calibration, Path | None]:
-    async with real_rig(testbed, rig, find_engine(), Path.cwd()) as real:
+    async with real_rig(testbed, rig, find_engine(), Path.cwd(), disturbed=disturbed_by_environment()) as real:
         if rig is Rig.LOOPED:
             await real.insist_on_loop()
         return await real.measure(rig, loads, cache_folder(), anew=duration)

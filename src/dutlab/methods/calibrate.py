@@ -68,6 +68,8 @@ class RigPoint:
     """As a cell's params say it."""
     version: str = ""
     """Of the generator."""
+    disturbed: str = ""
+    """What other work did to this load, where disturbed loads count; empty for one that nothing disturbed."""
 
     @property
     def carried_pps(self) -> float:
@@ -111,7 +113,8 @@ async def calibrate(
         outcome = await generator.offer(offer)
         if silent := [f.link for f in outcome.flows if f.sent_seconds <= 0 or (rig is Rig.LOOPED and f.received_frames == 0)]:
             raise MeasurementError(f"of the frames on link {' and '.join(silent)} of the rig without the DUT, none came back")
-        whole = [replace(_point(offer.flow_names, mix, rate, flow), generator=name, version=version) for flow in outcome.flows]
+        bare = [_point(offer.flow_names, mix, rate, flow) for flow in outcome.flows]
+        whole = [replace(point, generator=name, version=version, disturbed=outcome.disturbed) for point in bare]
         found = whole if rig is Rig.LOOPED else [_alone(p, flow) for p, flow in zip(whole, outcome.flows, strict=True)]
         if rate is None:
             carried = min(p.carried_pps for p in found)

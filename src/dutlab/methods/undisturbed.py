@@ -1,9 +1,9 @@
 """A generator whose outcomes other work on the testbed did not disturb: it offers a disturbed load again, a bounded number of times.
 
 It wraps any generator, so that every method has this for nothing. What is thrown away travels with the outcome that counts
-(`Outcome.thrown_away`), and its raw output too. analysis.disturbed tells which offers are disturbed: those of which other work took too
-much, and lossy ones whose loss is explained by the time that the testbed's threads waited. Loss at full speed needs no explanation: it is
-no verdict.
+(`Outcome.thrown_away`), and its raw output too; MachineTooBusy has the raw output of every load. analysis.disturbed tells which offers are
+disturbed: those of which other work took too much, and lossy ones whose loss is explained by the time that the testbed's threads waited.
+Loss at full speed needs no explanation: it is no verdict.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ class Undisturbed:
     _made: int = field(default=0, init=False)
     _disturbed: int = field(default=0, init=False)
     _kept: int = field(default=0, init=False)
+    _raw: dict[str, bytes] = field(default_factory=dict, init=False)
+    """Of all loads so far: what a method that ends with MachineTooBusy has no result to keep with."""
 
     async def offer(self, offer: Offer) -> Outcome:
         """As the port asks. Raises MachineTooBusy, and what the generator raises."""
@@ -51,14 +53,16 @@ class Undisturbed:
         while True:
             outcome = await self._judged(offer)
             if not outcome.disturbed:
-                return _with(outcome, thrown_away)
+                return self._noted(_with(outcome, thrown_away))
             if self.most_again == 0 or offer.once:
                 self._kept += 1
-                return _with(replace(outcome, doubts=(*outcome.doubts, Doubt(DoubtKind.DISTURBED, outcome.disturbed))), thrown_away)
+                marked = replace(outcome, doubts=(*outcome.doubts, Doubt(DoubtKind.DISTURBED, outcome.disturbed)))
+                return self._noted(_with(marked, thrown_away))
             busy = machine_too_busy(attempts=self._made, disturbed=self._disturbed)
             if busy or len(thrown_away) == self.most_again:
                 what = busy or f"machine too busy: other work disturbed the same load {len(thrown_away) + 1} times"
-                raise MachineTooBusy(f"{what}; the last time: {outcome.disturbed}", raw=dict(_with(outcome, thrown_away).raw))
+                self._noted(_with(outcome, thrown_away))
+                raise MachineTooBusy(f"{what}; the last time: {outcome.disturbed}", raw=self._raw)
             thrown_away.append(outcome)
             await self.sleep(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (len(thrown_away) - 1)))
 
@@ -68,6 +72,11 @@ class Undisturbed:
         said = f"other work disturbed {again} of {self._made} offers; they moved nothing, and were offered again"
         offers = OfferCount(self._made, self._disturbed, self._kept)
         return replace(measured, offers=offers, notes=[*measured.notes, *([said] if again else [])])
+
+    def _noted(self, outcome: Outcome) -> Outcome:
+        for name, said in outcome.raw.items():
+            self._raw[name] = self._raw.get(name, b"") + said
+        return outcome
 
     async def _judged(self, offer: Offer) -> Outcome:
         before = await self.accounts.read()

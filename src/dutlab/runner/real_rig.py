@@ -21,7 +21,7 @@ from dutlab.hosts.lease import Holder, leased
 from dutlab.hosts.private_folder import new_private_folder
 from dutlab.hosts.reach import hosts_of
 from dutlab.methods.calibrate import Rig
-from dutlab.runner.rig import FACTS, Failed, Load, with_loads
+from dutlab.runner.rig import FACTS, Disturbed, Failed, Load, with_loads
 from dutlab.spec.generators import ENGINE
 from dutlab.spec.testbed import Port, Testbed
 from dutlab.store.calibration import Calibration, cached, keep, superseded
@@ -45,6 +45,8 @@ class RealRig:
     engine: Engine
     versions: Mapping[str, str] | None = None
     """Generator → its version now, as far as that is known."""
+    disturbed: Disturbed = "repeat"
+    """What becomes of a load that other work disturbed."""
 
     async def facts(self, rig: Rig) -> dict[str, Any]:
         """All that a calibration depends on. Raises HostError, ToolMissing."""
@@ -64,7 +66,7 @@ class RealRig:
 
     async def known(self, rig: Rig, cache: Path) -> Calibration | None:
         """What the cache has of it, if that is still true. Raises as facts()."""
-        return cached(await self.facts(rig), cache, now=datetime.now(UTC), versions=self.versions)
+        return cached(await self.facts(rig), cache, now=datetime.now(UTC), versions=self.versions, disturbed=self.disturbed)
 
     async def measure(
         self,
@@ -81,11 +83,12 @@ class RealRig:
         and the others are; without it, that is raised. Raises HostError, ToolMissing, MeasurementError.
         """
         facts = await self.facts(rig)
-        known = cached(facts, cache, now=datetime.now(UTC), versions=self.versions)
+        known = cached(facts, cache, now=datetime.now(UTC), versions=self.versions, disturbed=self.disturbed)
         found = known or Calibration(measured=datetime.now(UTC), facts=facts, points=[])
         cpus = {role: spec.cpus for role, spec in self.testbed.hosts.items() if spec.cpus}
         able = loads if rig is Rig.GENERATOR else [load for load in loads if load.generator == ENGINE.kind]
-        found = await with_loads(found, able, Place(self.hosts, self.testbed, cpus, self.engine), anew=anew, failed=failed, rig=rig)
+        place = Place(self.hosts, self.testbed, cpus, self.engine)
+        found = await with_loads(found, able, place, anew=anew, failed=failed, rig=rig, disturbed=self.disturbed)
         return found, keep(found, cache)
 
     async def insist_on_loop(self) -> None:
@@ -126,7 +129,7 @@ def _why_alone(looped: Calibration | None, before: tuple[datetime, list[str]] | 
 
 
 @asynccontextmanager
-async def real_rig(testbed: Testbed, rig: Rig, binary: Path, run: Path) -> AsyncIterator[RealRig]:
+async def real_rig(testbed: Testbed, rig: Rig, binary: Path, run: Path, *, disturbed: Disturbed = "repeat") -> AsyncIterator[RealRig]:
     """The hosts of source and sink, leased for whatever goes on in the folder `run`, with an engine that knows how they are cabled.
 
     Raises InUse, ToolMissing, HostError.
@@ -144,7 +147,7 @@ async def real_rig(testbed: Testbed, rig: Rig, binary: Path, run: Path) -> Async
         next_hop = _other_end(hosts, testbed) if rig is Rig.LOOPED else next_hop_mac
         engine = Engine(hosts, testbed, cpus, binaries, next_hop=next_hop)
         undo.push_async_callback(engine.close)
-        yield RealRig(hosts, testbed, engine)
+        yield RealRig(hosts, testbed, engine, disturbed=disturbed)
 
 
 def _other_end(hosts: Mapping[str, Host], testbed: Testbed) -> NextHop:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from dutlab import labs
 from dutlab.errors import InputError, MeasurementError
@@ -26,8 +28,10 @@ from dutlab.methods.calibrate import (
     mix_key,
 )
 from dutlab.methods.mixes import mix_of
-from dutlab.methods.ports import Directions, FrameMix, Measured, flow_names
+from dutlab.methods.ports import Directions, FrameMix, Generator, Measured, flow_names
+from dutlab.methods.undisturbed import Undisturbed
 from dutlab.plan.cell import Cell
+from dutlab.sensors.cpu_account import accounts_of
 from dutlab.spec.generators import ENGINE, Ask, generator_of
 from dutlab.store.calibration import Calibration, cached, keep
 from dutlab.tools.engine import Engine
@@ -37,6 +41,8 @@ from dutlab.units import Seconds
 
 FACTS = ("kernel", "cpu", "machine", "mitigations", "virtual", "memory_bytes", "clocksource")
 GENERATORS = "generators"
+MOST_AGAIN = 2
+"""So often is a load of the rig offered again that other work disturbed: without headroom a result is still a result."""
 _SUMMED = "rfc2544"
 """Its figures are of all ways together, under the name of the links alone."""
 _WITH_HEADROOM = frozenset({"sweep", "search", "quick-test", "loadtest", "latency", "soak", _SUMMED, GENERATORS})
@@ -73,8 +79,18 @@ class Load:
         return flow_names(self.links, self.directions)
 
 
+Disturbed = Literal["repeat", "count"]
+"""What becomes of a load that other work disturbed, as the experiment file has it."""
+DISTURBED_VARIABLE = "DUTLAB_DISTURBED"
+"""Environment variable: `count` is as `disturbed: count` in the experiment, for test suites on machines that are never quiet."""
+
 Failed = Callable[[Load, MeasurementError], None]
 """Told of a load that could not be measured."""
+
+
+def disturbed_by_environment() -> Disturbed:
+    """What DISTURBED_VARIABLE says; without it, disturbed loads are repeated."""
+    return "count" if os.environ.get(DISTURBED_VARIABLE) == "count" else "repeat"
 
 
 def loads_of(cells: Iterable[Cell]) -> list[Load]:
@@ -107,21 +123,25 @@ async def calibrated(
     anew: Seconds | None = None,
     versions: Mapping[str, str] | None = None,
     failed: Failed | None = None,
+    disturbed: Disturbed = "repeat",
 ) -> tuple[Calibration, Path | None]:
     """The lab's rig for `loads`, from the cache as far as it has them; and where in the cache it is now.
 
     `versions` is generator → its version now. With `anew` every load is measured, for so long. Where one cannot be, `failed` is told and
-    the others are; without it, that is raised. Raises LabError, ToolMissing, MeasurementError, HostError.
+    the others are; without it, that is raised. A load that other work disturbed each time is such a load, and is not cached.
+
+    Raises LabError, ToolMissing, MeasurementError, HostError.
     """
     hosts = lab.hosts()
     async with labs.direct_links(lab) as testbed:
         engine = Engine(hosts, testbed, lab.cpus, engine_binary)
         try:
             facts = await _facts(lab, engine, testbed.links[next(iter(testbed.links))].source.interface)
-            known = cached(facts, cache, now=datetime.now(UTC), versions=versions) or Calibration(
+            known = cached(facts, cache, now=datetime.now(UTC), versions=versions, disturbed=disturbed) or Calibration(
                 measured=datetime.now(UTC), facts=facts, points=[]
             )
-            known = await with_loads(known, loads, Place(hosts, testbed, lab.cpus, engine), anew=anew, failed=failed)
+            place = Place(hosts, testbed, lab.cpus, engine)
+            known = await with_loads(known, loads, place, anew=anew, failed=failed, disturbed=disturbed)
         finally:
             await engine.close()
             for host in hosts.values():
@@ -137,13 +157,16 @@ async def with_loads(
     anew: Seconds | None = None,
     failed: Failed | None = None,
     rig: Rig = Rig.LOOPED,
+    disturbed: Disturbed = "repeat",
 ) -> Calibration:
     """The same with those of `loads` that it lacks, or with all of them measured for `anew` each. Raises as calibrated()."""
+    accounts = accounts_of(place.hosts, {role: place.testbed.hosts[role].family for role in place.hosts})
+    undisturbed = partial(Undisturbed, accounts=accounts, most_again=MOST_AGAIN if disturbed == "repeat" else 0)
     for load in loads:
         if anew is None and load.known_to(known, rig):
             continue
         try:
-            points = await _points(load, place, anew or DURATION, rig)
+            points = await _points(load, place, anew or DURATION, rig, undisturbed)
         except MeasurementError as e:
             if failed is None:
                 raise
@@ -153,14 +176,14 @@ async def with_loads(
     return known
 
 
-async def _points(load: Load, place: Place, duration: Seconds, rig: Rig) -> list[RigPoint]:
-    """Each load that the generator can be asked for."""
+async def _points(load: Load, place: Place, duration: Seconds, rig: Rig, undisturbed: Callable[[Generator], Generator]) -> list[RigPoint]:
+    """Each load that the generator can be asked for, offered again where other work disturbed it. Raises MachineTooBusy too."""
     generator = make(generator_of(load.generator), place)
     shares, name = load.under(rig), load.generator
     try:
         version = await generator.check()
         return await calibrate(
-            generator,
+            undisturbed(generator),
             load.links,
             load.mix,
             duration=duration,

@@ -6,7 +6,6 @@ Per application of a mode: undo steps into the journal → apply → verify → 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,7 +30,7 @@ from dutlab.runner.leasing import begun, leased_by
 from dutlab.runner.ports import insist_on_ports, prepared
 from dutlab.runner.progress import Progress
 from dutlab.runner.real_rig import RealRig, of_machines
-from dutlab.runner.rig import Load, calibrated, loads_of
+from dutlab.runner.rig import Load, calibrated, disturbed_by_environment, loads_of
 from dutlab.runner.stage import ENDS, Stage, open_stage
 from dutlab.runner.trial import Carried, CommandBook, carry_out, refused
 from dutlab.runner.trust import insist_on_resume
@@ -46,8 +45,6 @@ from dutlab.store.needed import Repeats
 from dutlab.store.read import reading
 from dutlab.store.run_folder import RunFolder
 
-DISTURBED_VARIABLE = "DUTLAB_DISTURBED"
-"""Environment variable: `count` is as `disturbed: count` in the experiment, for test suites on machines that are never quiet."""
 VIRTUAL = "veth"
 """The kind of port that namespaces and containers have."""
 HERE = Path()
@@ -96,7 +93,7 @@ async def run(experiment: Experiment, experiment_yaml: bytes, options: RunOption
     A run that is refused since others have its hosts (InUse) leaves no folder. Raises InputError, TestbedError, StoreError; a trial that
     fails is no exception but a record.
     """
-    if os.environ.get(DISTURBED_VARIABLE) == "count":
+    if disturbed_by_environment() == "count":
         experiment = experiment.model_copy(update={"disturbed": "count"})
     testbed = testbed_of(experiment, beside)
     plan = make_plan(experiment, testbed)
@@ -264,7 +261,7 @@ class _Execution:
             if stage.lab is not None:
                 calibration = await self._of_lab(stage, stage.lab, loads, options)
             else:
-                rig = RealRig(stage.hosts, stage.testbed, stage.engine, stage.versions)
+                rig = RealRig(stage.hosts, stage.testbed, stage.engine, stage.versions, self.experiment.disturbed)
                 calibration = await of_machines(rig, loads, cache_folder(), self.progress.note, self._no_headroom)
         except (LabError, MeasurementError) as e:
             self.progress.note(f"no headroom: the rig could not be measured without the DUT: {e}")
@@ -278,7 +275,15 @@ class _Execution:
         self.journal.write("rig-cabling", application="rig", undo=undo_to_json(steps))
         engine, cache = str(options.engine_binary), cache_folder()
         try:
-            found, _ = await calibrated(lab, engine, loads, cache, versions=stage.versions, failed=self._no_headroom)
+            found, _ = await calibrated(
+                lab,
+                engine,
+                loads,
+                cache,
+                versions=stage.versions,
+                failed=self._no_headroom,
+                disturbed=self.experiment.disturbed,
+            )
         finally:
             self.journal.write("rig-removed", application="rig")
         return found

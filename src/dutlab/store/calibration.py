@@ -1,7 +1,8 @@
 """Calibrations of rigs: kept under XDG_CACHE_HOME/dutlab/calibrations, one file for each set of facts that a rig is told by.
 
 A rig of which a fact has changed (kernel, CPU, driver, engine, …) has another file name, so that an old calibration is never taken for it.
-One that is older than LASTS is not taken either, nor is a point that another version of its generator made.
+One that is older than LASTS is not taken either, nor is a point that another version of its generator made, or that other work disturbed
+(unless disturbed trials count).
 """
 
 from __future__ import annotations
@@ -47,6 +48,11 @@ class Calibration(BaseModel):
         now = {p.generator: versions.get(generator_of(p.generator).kind) for p in self.points}
         return self.model_copy(update={"points": [p for p in self.points if now[p.generator] in {None, p.version}]})
 
+    def undisturbed(self) -> Self:
+        """The same without mixes of which other work disturbed a load."""
+        bad = {(p.links, p.mix, p.generator) for p in self.points if p.disturbed}
+        return self.model_copy(update={"points": [p for p in self.points if (p.links, p.mix, p.generator) not in bad]})
+
     def with_points(self, points: list[RigPoint], now: datetime) -> Calibration:
         """The same with newer points; those they replace are dropped."""
         new = {(p.links, p.mix, p.generator) for p in points}
@@ -69,16 +75,27 @@ def cache_file(facts: Mapping[str, Any], folder: Path) -> Path:
     return folder / f"{hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]}.json"
 
 
-def cached(facts: Mapping[str, Any], folder: Path, *, now: datetime, versions: Mapping[str, str] | None = None) -> Calibration | None:
+def cached(
+    facts: Mapping[str, Any],
+    folder: Path,
+    *,
+    now: datetime,
+    versions: Mapping[str, str] | None = None,
+    disturbed: Literal["repeat", "count"] = "repeat",
+) -> Calibration | None:
     """The calibration for these facts; None when there is none, none that can be read, or one that is too old: it is measured again.
 
-    `versions` is generator → its version now, without its options: what another version of it made is left out.
+    `versions` is generator → its version now, without its options: what another version of it made is left out. `disturbed` is what the
+    experiment says: only where disturbed trials count does a disturbed calibration.
     """
     try:
         found = Calibration.model_validate_json(cache_file(facts, folder).read_bytes())
     except (OSError, ValidationError):
         return None
-    return found.still_of(versions or {}) if found.facts == dict(facts) and now - found.measured <= LASTS else None
+    if found.facts != dict(facts) or now - found.measured > LASTS:
+        return None
+    found = found.still_of(versions or {})
+    return found if disturbed == "count" else found.undisturbed()
 
 
 def superseded(facts: Mapping[str, Any], folder: Path) -> tuple[datetime, list[str]] | None:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Iterator
 from dataclasses import replace
 
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.errors import MeasurementError
+from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.methods.carrying import Carrying
 from dutlab.methods.ledger import RFC2544_TRIAL_S
 from dutlab.methods.ports import Bench, Measured, Table
@@ -73,6 +73,8 @@ async def _in_order(stand: Stand) -> tuple[dict[Benchmark, Result], list[str]]:
             continue
         try:
             results[test] = await work
+        except MachineTooBusy:
+            raise  # of the machine, not of the one test
         except MeasurementError as e:
             notes.append(f"{test.value}: {e}")
             continue

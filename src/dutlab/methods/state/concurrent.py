@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.errors import MeasurementError
+from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.methods.bracket import Bracket, bracket
 from dutlab.methods.dut_tables import FlowCounts, StateTable
 from dutlab.methods.ledger import doubts_of, made_frames, negative_loss
@@ -150,6 +150,8 @@ async def measure(generator: Generator, states: StateTable, asked: Asked, fill: 
     try:
         found = await bracket(filling.holds, first=FIRST_FLOWS, most=asked.most, resolution=asked.width, said=limits.most)
         notes, doubts = _words(found, filling, limits)
+    except MachineTooBusy:
+        raise
     except (_Cut, _Nothing, MeasurementError) as end:
         if not filling.rows:
             raise

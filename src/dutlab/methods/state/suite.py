@@ -10,8 +10,11 @@ The record's tables have every trial with the DUT's own counters: `setup_trials`
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+from typing import TypeVar
+
 from dutlab.doubts import Doubt
-from dutlab.errors import MeasurementError
+from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.methods.dut_tables import StateTable
 from dutlab.methods.ports import Bench, Measured, Table
 from dutlab.methods.state import concurrent, rate
@@ -19,12 +22,14 @@ from dutlab.methods.state.asked import Asked, StateTest, asked_of
 from dutlab.plan.cell import Cell
 from dutlab.units import Pps, line_rate
 
+T = TypeVar("T")
+
 FILL_SHARE = 0.5
 """Of the rate at which the DUT takes flows."""
 
 
 async def measure(bench: Bench, cell: Cell) -> Measured:
-    """Raises InputError, HostError, ToolMissing, and MeasurementError when no test found anything."""
+    """Raises InputError, HostError, ToolMissing, MachineTooBusy, and MeasurementError when no test found anything."""
     asked = asked_of(cell)
     if (states := bench.states) is None:
         raise MeasurementError("nothing is known of this DUT's state table", remedy="take a DUT of family linux")
@@ -32,11 +37,8 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
     figures, tables, notes, doubts = dict[str, float](), dict[str, Table](), list[str](), list[Doubt]()
     fill, failed = asked.fill, list[str]()
     if StateTest.RATE in asked.tests:
-        try:
-            found = await rate.measure(bench.generator, states, asked, line_pps=_line(bench, asked), room=await _room(states, asked))
-        except MeasurementError as e:
-            failed.append(f"new flows a second: {e}")
-        else:
+        found = await _or_why("new flows a second", _rate(bench, states, asked), failed)
+        if found is not None:
             figures |= found.figures
             tables["setup_trials"] = found.rows
             notes += found.notes
@@ -44,11 +46,8 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
             if fill is None and found.lower_pps is not None:
                 fill = Pps(found.lower_pps * FILL_SHARE)
     if StateTest.CONCURRENT in asked.tests:
-        try:
-            held = await _concurrent(bench, states, asked, fill)
-        except MeasurementError as e:
-            failed.append(f"concurrent flows: {e}")
-        else:
+        held = await _or_why("concurrent flows", _concurrent(bench, states, asked, fill), failed)
+        if held is not None:
             figures |= held.figures
             tables["concurrent_trials"] = held.rows
             notes += held.notes
@@ -56,6 +55,21 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
     if not tables:
         raise MeasurementError("; ".join(failed))
     return Measured(figures={asked.link: figures}, notes=[*notes, *failed], doubts=tuple(doubts), tables=tables)
+
+
+async def _or_why(what: str, test: Awaitable[T], failed: list[str]) -> T | None:
+    """What a test found; where it found nothing, the reason goes into `failed`. Raises MachineTooBusy, which is no matter of one test."""
+    try:
+        return await test
+    except MachineTooBusy:
+        raise
+    except MeasurementError as e:
+        failed.append(f"{what}: {e}")
+        return None
+
+
+async def _rate(bench: Bench, states: StateTable, asked: Asked) -> rate.Rate:
+    return await rate.measure(bench.generator, states, asked, line_pps=_line(bench, asked), room=await _room(states, asked))
 
 
 async def _concurrent(bench: Bench, states: StateTable, asked: Asked, fill: Pps | None) -> concurrent.Concurrent:
