@@ -15,7 +15,7 @@ from dutlab.errors import CommandFailed, HostError, InputError
 from dutlab.hosts.black_box import BlackBox
 from dutlab.hosts.host import Done
 from dutlab.labs import description
-from dutlab.spec.known import FAMILY_MODES
+from dutlab.spec.known import FAMILY_MODES, INSIDE_ONLY
 
 LAB = description("three-node").testbed
 ALL, NONE = (10, 10), (10, 0)
@@ -74,6 +74,13 @@ async def failed(mode, prober, *, forwards="1", flows="", legacy=""):
 def test_the_family_has_the_modes_that_files_may_name():
     assert set(family("linux").modes_among({})) == set(FAMILY_MODES["linux"])
     assert all(name == mode.name for name, mode in family("linux").modes.items())
+
+
+@pytest.mark.parametrize("name", [name for name, modes in FAMILY_MODES.items() if modes])
+def test_files_know_the_modes_that_admit_no_flow_from_outside(name):
+    modes = family(name).modes_among({})
+    closed = {mode for mode, of in modes.items() if (behaviour := getattr(of, "behaviour", None)) and not behaviour.admits_unsolicited}
+    assert closed == set(INSIDE_ONLY) & set(modes)
 
 
 def test_an_unknown_family_is_refused_with_the_known_ones():

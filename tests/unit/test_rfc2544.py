@@ -17,8 +17,10 @@ from dutlab.methods.rfc2544.asked import Asked, Benchmark, asked_of
 from dutlab.methods.rfc2544.deviations import deviations
 from dutlab.methods.rfc2544.stand import Paced, Stand
 from dutlab.plan.cell import Cell
+from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
 from dutlab.units import BpsL1, Pps, Seconds
 from simulated import Dut, Simulation
+from simulated_memory import Remembering
 
 MIX = FrameMix("64", ((64, 1),))
 MAX = Pps(1_000_000.0)
@@ -36,7 +38,9 @@ class Sleeper:
 
 
 def stand(generator, *, maximum=MAX, device=None, sleep=None, **asked):
-    wanted = Asked(SIMULATED, MIX, tuple(Benchmark), **{"burst_repeats": 3, "latency_repeats": 4, **asked})
+    wanted = Asked(
+        SIMULATED, MIX, tuple(Benchmark), **{"burst_repeats": 3, "latency_repeats": 4, "recovery_repeats": 1, "reset_repeats": 1, **asked}
+    )
     return Stand(wanted, Paced(generator, wanted.seconds(5.0), sleep or Sleeper()), maximum, throughput.LINE_RATE, device=device)
 
 
@@ -102,13 +106,78 @@ async def test_bursts_are_not_preceded_by_load():
 async def test_back_to_back_is_left_out_at_line_rate():
     found = await back_to_back.measure(stand(Simulation(Dut(2e6))), MAX)
     assert not found.rows
-    assert "RFC 9004 section 5.2" in found.notes[0]
+    assert "RFC 9004 section 6.1" in found.notes[0]
 
 
 async def test_a_buffer_larger_than_the_longest_burst_is_a_lower_limit():
     found = await back_to_back.measure(stand(Simulation(Dut(500_000, buffer_frames=1e9)), scale=0.01), Pps(500_000))
-    assert found.rows[0] == {"repeat": 1, "burst_frames": 300_000, "lost_from_frames": None}
-    assert "the buffer is larger than found" in found.notes[0]
+    assert found.rows[0] == {"repeat": 1, "burst_frames": 1_200_000, "lost_from_frames": None}
+    assert found.notes == [
+        "bursts of 0.3 s came through, so the limit was raised to 1.2 s",
+        "bursts of 1.2 s came through: the buffer is larger than found",
+    ]
+
+
+@pytest.mark.parametrize("seconds", [0.5, 2.0, 4.0, 40.0])
+async def test_a_buffer_is_found_however_long_it_takes_to_empty(seconds):
+    """Corrected time is that of the buffer at the highest rate; half of that rate empties it, in twice as long as that."""
+    generator = Remembering(Dut(MAX / 2, buffer_frames=seconds * MAX))
+    found = await back_to_back.measure(stand(generator, burst_repeats=1), Pps(MAX / 2))
+    assert found.figures["buffer_corrected_ns"] == pytest.approx(seconds * 1e9, rel=2 * back_to_back.RESOLUTION)
+    assert bool(found.notes) == (seconds > 15.0), "a burst of 30 s fills a buffer of 15 s; larger ones need the higher limit"
+
+
+async def test_bursts_of_several_frame_sizes_have_no_back_to_back_test():
+    of = stand(Simulation(Dut(400_000)))
+    found = await back_to_back.measure(replace(of, asked=replace(of.asked, mix=FrameMix("imix", ((64, 7), (1518, 1))))), Pps(400_000))
+    assert not found.rows and not found.figures
+    assert "frames of one size" in found.notes[0]
+
+
+@pytest.mark.parametrize("made", [0.8, 0.51, 0.49])
+async def test_a_burst_that_was_not_made_is_no_whole_burst(made):
+    """Half of the frames are forwarded, so bursts of a thousand are whole; slower ones never fill the buffer."""
+    generator = Simulation(Dut(MAX / 2, buffer_frames=500), reach_pps=MAX * made)
+    with pytest.raises(MeasurementError, match="the generator made"):
+        await back_to_back.measure(stand(generator), Pps(MAX / 2))
+
+
+async def test_a_burst_that_the_generator_missed_once_is_offered_again():
+    def short(number, flow):
+        less = flow.sent_frames // 2
+        return (
+            replace(flow, sent_frames=less, received_frames=less, refused_frames=less) if number % 5 == 3 and not flow.lost_frames else flow
+        )
+
+    generator = Simulation(Dut(MAX / 2, buffer_frames=500), change=short)
+    found = await back_to_back.measure(stand(generator), Pps(MAX / 2))
+    assert found.figures["burst_mean_frames"] == pytest.approx(1000, rel=0.02)
+
+
+async def test_a_rate_that_was_not_made_has_no_loss():
+    found = await frame_loss.measure(stand(Simulation(Dut(500_000), reach_pps=600_000)))
+    assert not found.figures, "of a million frames a second half are lost, and of the 600 000 that were made a sixth"
+    assert [row["loss_ratio"] for row in found.rows[:4]] == [None] * 4
+    assert found.rows[4]["loss_ratio"] == pytest.approx(1 / 6, abs=1e-6)
+    assert "no loss is known at 100% of the highest rate, which the generator did not make" in found.notes[0]
+
+
+async def test_rates_without_loss_that_were_not_made_do_not_end_the_frame_loss_test():
+    found = await frame_loss.measure(stand(Simulation(Dut(1e9), reach_pps=300_000)))
+    assert [row["loss_ratio"] for row in found.rows] == [None] * 7 + [0.0, 0.0]
+
+
+async def test_no_test_of_the_suite_has_a_figure_of_a_rate_that_was_not_made():
+    generator = Simulation(Dut(1e9), reach_pps=MAX * 0.5)
+    of = stand(generator)
+    assert not (await recovery.measure(of, Pps(900_000))).figures
+    with pytest.raises(MeasurementError, match="did not make the throughput"):
+        await latency.measure(of, Pps(900_000))
+    lab = Resetting(process=0.125, software=2.5)
+    lab.reach_pps = 4000
+    found = await reset.measure(stand(lab, device=lab), Pps(10_000))
+    assert not found.figures
+    assert "a load that the generator did not make" in found.notes[0]
 
 
 async def test_a_dut_without_buffer_has_no_burst():
@@ -194,6 +263,7 @@ class Resetting:
     """A device that is out of service for `out_s` when it is reset, and a generator that sees it."""
 
     resets = (ResetKind.PROCESS, ResetKind.SOFTWARE)
+    reach_pps = 1e12
 
     def __init__(self, **out_s):
         self.out_s, self.kinds, self.was_reset = out_s, [], asyncio.Event()
@@ -207,7 +277,7 @@ class Resetting:
         self.was_reset.clear()
         offer.begun()
         await self.was_reset.wait()
-        outcome = await Simulation(Dut(1e9)).offer(offer)
+        outcome = await Simulation(Dut(1e9), reach_pps=self.reach_pps).offer(offer)
         lost = round(offer.rate * min(self.out_s[self.kinds[-1].value], offer.duration - 15))
         return Outcome(tuple(replace(f, lost_frames=lost, received_frames=f.sent_frames - lost) for f in outcome.flows))
 
@@ -218,6 +288,23 @@ async def test_reset_time_is_lost_frames_over_offered_rate():
     assert found.figures == {"reset_process_ns": 125e6, "reset_software_ns": 2.5e9}
     assert [row["lost_frames"] for row in found.rows] == [1250, 25_000]
     assert not found.notes
+
+
+async def test_resets_and_recoveries_are_repeated_and_their_mean_is_the_answer():
+    lab = Resetting(process=0.125, software=2.5)
+
+    async def slower(kind, reset=lab.reset):
+        lab.out_s["process"] += 0.1
+        return await reset(kind)
+
+    lab.reset = slower
+    found = await reset.measure(stand(lab, device=lab, reset_repeats=3), Pps(10_000))
+    assert [row["kind"] for row in found.rows] == ["process"] * 3 + ["software"] * 3
+    assert found.figures == {"reset_process_ns": pytest.approx(325e6), "reset_software_ns": 2.5e9}
+    generator = Simulation(Dut(500_000))
+    found = await recovery.measure(stand(generator, recovery_repeats=3), Pps(500_000))
+    assert len(generator.offers) == len(found.rows) == 3
+    assert found.figures["recovery_ns"] == pytest.approx(sum(row["recovery_ns"] for row in found.rows) / 3)
 
 
 async def test_a_dut_that_stays_away_has_no_reset_time():
@@ -386,3 +473,11 @@ def test_what_departs_from_rfc_5180_is_said_over_ipv6_only():
 
 def test_seconds_are_scaled():
     assert Asked(("a",), MIX, (), scale=0.05).seconds(60.0) == Seconds(3.0)
+
+
+def test_only_the_shortest_frames_have_the_reset_test():
+    """RFC 2544 section 26.6: the throughput for the minimum sized frames."""
+    asked = Rfc2544Workload.model_validate({"frame_sizes": [128, 64, 1518], "links": [["a"]]})
+    tests = {setting.params["frame_size"]: str(setting.params["tests"]) for setting in asked.settings(["a"])}
+    assert {size: "reset" in of for size, of in tests.items()} == {128: False, 64: True, 1518: False}
+    assert all("recovery" in of for of in tests.values())

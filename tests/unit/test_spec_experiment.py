@@ -243,3 +243,28 @@ def test_what_a_kernel_routes_itself_is_refused_where_source_and_sink_are_one_ma
         path.write_text(head + f"  - {kind}:\n")
         with pytest.raises(SpecRefused, match="are one machine, whose kernel hands such packets over itself"):
             load_experiment(path)
+
+
+@pytest.mark.parametrize("mode", ["nat", "filter-default"])
+@pytest.mark.parametrize("body", ["loadtest: {links: [[a]]}", "sweep: {directions: both}", "rfc2544: {directions: both}"])
+def test_frames_from_the_sink_are_refused_in_modes_whose_rule_drops_them(tmp_path, mode, body):
+    text = MINIMAL.replace("[router]", f"[router, {mode}]").replace("sweep:", body)
+    (refused,) = faults(tmp_path, text)
+    assert f"mode {mode} admits no flow from outside" in refused
+    forward = text.replace("directions: both", "directions: forward").replace("{links: [[a]]}", "{links: [[a]], directions: forward}")
+    assert load(tmp_path, forward)
+    assert load(tmp_path, text.replace(f"[router, {mode}]", "[router, filter-empty]"))
+
+
+def test_a_mode_of_ones_own_may_admit_whatever_it_likes(tmp_path):
+    own = TESTBED.replace("family: freebsd-pf", "family: freebsd")
+    (tmp_path / "testbed.yaml").write_text(own)
+    text = MINIMAL.replace("{lab: three-node}", "testbed.yaml").replace("[router]", "[nat]").replace("sweep:", "sweep: {directions: both}")
+    assert load(tmp_path, text + "modes: {nat: {apply: [pfctl -f /etc/nat.conf], restore: [pfctl -f /etc/pf.conf]}}\n")
+
+
+def test_ipv6_has_no_broadcast_frames(tmp_path):
+    """RFC 5180 section 6."""
+    body = "rfc2544: {modifiers: [broadcast], frame_sizes: [128]}"
+    assert load(tmp_path, MINIMAL.replace("sweep:", body))
+    assert "IPv6 has no broadcast" in "".join(faults(tmp_path, MINIMAL.replace("three-node", "three-node-rfc5180").replace("sweep:", body)))

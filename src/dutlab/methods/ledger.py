@@ -21,6 +21,20 @@ def failed_frames(flow: Flow) -> int:
     return flow.lost_frames + flow.refused_by_peer_frames
 
 
+def starved(offer: Offer, flow: Flow) -> str:
+    """What was asked of the generator and what it made, in words, where it made less than RATE_TOLERANCE allows; empty otherwise.
+
+    Such a trial is one at another rate, or with a shorter burst, than was asked for: no figure of the asked one may rest on it.
+    """
+    made = made_frames(flow)
+    if offer.rate is not None and flow.sent_seconds > 0:
+        reached = made / flow.sent_seconds
+        return f"asked {si(offer.rate, 'pps')}, made {si(reached, 'pps')}" if reached < offer.rate * (1 - RATE_TOLERANCE) else ""
+    if offer.profile and made < flow.asked_frames * (1 - RATE_TOLERANCE):
+        return f"asked {flow.asked_frames} frames, made {made}"
+    return ""
+
+
 def doubts_of(offer: Offer, flow: Flow) -> list[Doubt]:
     """Doubts about one link's flow: an open ledger, a rate that was not reached, frames of strangers."""
     doubts = []
@@ -31,12 +45,8 @@ def doubts_of(offer: Offer, flow: Flow) -> list[Doubt]:
             f"{' frames arrived that were not sent' if flow.arrived_beyond_sent else ''}"
         )
         doubts.append(Doubt(DoubtKind.LEDGER_OPEN, numbers, flow.link))
-    if offer.rate is not None and flow.sent_seconds > 0:
-        reached = made_frames(flow) / flow.sent_seconds
-        if reached < offer.rate * (1 - RATE_TOLERANCE):
-            doubts.append(Doubt(DoubtKind.TX_STARVED, f"asked {si(offer.rate, 'pps')}, made {si(reached, 'pps')}", flow.link))
-    elif offer.profile and made_frames(flow) < flow.asked_frames * (1 - RATE_TOLERANCE):
-        doubts.append(Doubt(DoubtKind.TX_STARVED, f"asked {flow.asked_frames} frames, made {made_frames(flow)}", flow.link))
+    if short := starved(offer, flow):
+        doubts.append(Doubt(DoubtKind.TX_STARVED, short, flow.link))
     if flow.foreign_frames:
         doubts.append(Doubt(DoubtKind.FOREIGN_FRAMES, f"{flow.foreign_frames} frames", flow.link))
     return doubts

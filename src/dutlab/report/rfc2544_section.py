@@ -169,11 +169,12 @@ def _how(group: Group, table: str) -> str:
     first = rows[0]
     if "trial_s" in first:
         return f"{float(first['trial_s'] or 0):g} s"
-    if "repeat" in first:
-        return plural(len(rows), "repeat")
     if "resolution_ns" in first:
-        return f"{float(first['overload_s'] or 0):g} s of overload, read every {float(first['resolution_ns'] or 0) / 1e9:.1f} s"
-    return ""
+        apart = max((float(row["resolution_ns"] or 0) for row in rows), default=0.0) / 1e9
+        return f"{plural(len(rows), 'repeat')}, {float(first['overload_s'] or 0):g} s of overload, read every {apart:.1f} s"
+    if "kind" in first:
+        return f"{plural(len(rows), 'reset')}"
+    return plural(len(rows), "repeat") if "repeat" in first else ""
 
 
 def _losses(groups: Sequence[Group], test: str, caption: str) -> Grid:

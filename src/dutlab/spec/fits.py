@@ -9,7 +9,7 @@ from typing import Any, Self
 from pydantic import TypeAdapter, ValidationError
 
 from dutlab.spec.generators import ENGINE, Generator, GeneratorModel
-from dutlab.spec.known import FAMILY_MODES, IPSEC, LABS, ROLES, WITHOUT_A_WAY_IN
+from dutlab.spec.known import FAMILY_MODES, INSIDE_ONLY, IPSEC, LABS, ROLES, WITHOUT_A_WAY_IN
 from dutlab.spec.model import FILE_CONTEXT, Loc, did_you_mean
 from dutlab.spec.testbed import IPV6, Testbed
 from dutlab.spec.workloads import Wire, Workload, WorkloadModel
@@ -98,6 +98,12 @@ def _out_of_reach(workload: WorkloadModel, factors: object, bed: Bed) -> Iterato
         yield f"changes the mode within a trial, but no command reaches the DUT of {bed.title}"
     levels = factors.get("mode") if isinstance(factors, Mapping) else None
     modes = {str(mode) for mode in (*(levels if isinstance(levels, list) else ()), *changed)}
+    closed = sorted(modes & set(INSIDE_ONLY) & set(FAMILY_MODES.get(bed.family, ())))
+    if getattr(workload, "directions", "forward") == "both" and closed:
+        yield (
+            f"sends both ways at once, and mode {', '.join(closed)} admits no flow from outside: its rule would drop every frame from the "
+            "sink; write directions: forward, or drive these modes in an experiment of their own"
+        )
     if isinstance(workload, FrameWorkload) and (encrypting := sorted(modes & set(IPSEC))):
         yield f"its frames pass no kernel that encrypts them, so none would pass in mode {', '.join(encrypting)}"
 

@@ -26,6 +26,9 @@ _FIREWALL_AND_FILTERS = ("router", "filter-empty", "filter-1", "filter-25", "fil
 IPSEC = ("ipsec", "ipsec-cbc")
 """Modes in which only what a host's own kernel sends is encrypted, and nothing else passes."""
 
+INSIDE_ONLY = ("filter-default", "nat")
+"""Modes that admit no flow from outside: frames from the sink pass as answers only, so what is generated there is dropped by rule."""
+
 FAMILY_MODES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         BLACK_BOX: ("as-found",),

@@ -43,6 +43,10 @@ class Asked:
     """Of the throughput: the bounds lie at most this share of the upper one apart."""
     latency_repeats: int = 20
     burst_repeats: int = 50
+    burst_limit_s: float = 30.0
+    """The longest burst that is tried at first; scaled as every time is."""
+    recovery_repeats: int = 3
+    reset_repeats: int = 3
     modifiers: tuple[Modifier, ...] = ()
     networks: int = 1
     """How many of them the destinations of each way lie in (section 12)."""
@@ -81,6 +85,9 @@ def asked_of(cell: Cell) -> Asked:
         width=params.one("width_ratio", float),
         latency_repeats=params.one("latency_repeats", int),
         burst_repeats=params.one("burst_repeats", int),
+        burst_limit_s=params.maybe("burst_limit_s", float) or 30.0,
+        recovery_repeats=params.maybe("recovery_repeats", int) or 1,
+        reset_repeats=params.maybe("reset_repeats", int) or 1,
         networks=params.maybe("networks", int) or 1,
         all_networks=params.each("all_networks", int) or (1,),
         headers=params.maybe("extension_headers", str) or NO_HEADERS,

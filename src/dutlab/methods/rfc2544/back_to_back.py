@@ -1,10 +1,14 @@
 """Back-to-back frames (RFC 2544 section 26.4) with the corrections of RFC 9004: the longest whole burst at the highest rate.
 
-A repeat is a search of its own: the burst doubles from a short one until frames are lost, then the gap is halved (RFC 9004 section 5.4
-asks for a binary search) until it is a hundredth of the burst. Frames that the DUT's port did not take count as lost.
+A repeat is a search of its own: the burst doubles from a short one until frames are lost, then the gap is halved (RFC 9004 section 6.2
+asks for a binary search) until it is a hundredth of the burst. Frames that the DUT's port did not take count as lost. A burst that the
+generator did not make in full and that came through tells nothing, so it ends the test.
 
-    implied   = mean burst / highest rate                    (RFC 9004 section 6)
+    implied   = mean burst / highest rate                    (RFC 9004 section 6.4)
     corrected = implied x (1 - throughput / highest rate)    the DUT forwards while the burst fills its buffer
+
+A DUT that forwards at its throughput needs burst / throughput for the whole burst, of which burst / highest rate passes while it is sent.
+The rest is waited for beside the usual wait, however deep the buffer: a frame that is still in it when the trial ends seems lost.
 """
 
 from __future__ import annotations
@@ -12,35 +16,47 @@ from __future__ import annotations
 from collections.abc import Mapping
 from statistics import fmean, pstdev
 
+from dutlab.errors import MeasurementError
 from dutlab.methods.bracket import Bracket, bracket
-from dutlab.methods.ports import Row
-from dutlab.methods.rfc2544.stand import Result, Stand, failed, made
+from dutlab.methods.ledger import RATE_TOLERANCE
+from dutlab.methods.ports import Outcome, Row
+from dutlab.methods.rfc2544.stand import STARVED_TRIES, Result, Stand, failed, made
 from dutlab.units import Pps, Seconds
 
-LONGEST_S = 30.0  # RFC 9004 section 5.4: the upper limit of a burst
 SHORTEST_FRAMES = 16
 RESOLUTION = 0.01
+RAISED = 4
+"""A burst of the time limit that came through is tried again with a limit so much higher (RFC 9004 section 6.2), once."""
 
 
 async def measure(stand: Stand, throughput: Pps) -> Result:
-    """One row a repeat. Only for a throughput below the highest rate (RFC 9004 section 5.2): else every burst comes through."""
+    """One row a repeat. Only for a throughput below the highest rate (RFC 9004 section 6.1): else every burst comes through.
+
+    Raises MeasurementError when the generator does not make the bursts, ToolFailed, HostError.
+    """
     if throughput >= stand.maximum:
-        return Result([], {}, ["back-to-back is left out: the throughput is the highest rate (RFC 9004 section 5.2)"])
-    rows = list[Row]()
+        return Result([], {}, ["back-to-back is left out: the throughput is the highest rate (RFC 9004 section 6.1)"])
+    if len(stand.asked.mix.parts) > 1:
+        return Result([], {}, ["back-to-back is left out: RFC 9004 is for frames of one size"])
+    limit, rows, notes = stand.asked.seconds(stand.asked.burst_limit_s), list[Row](), list[str]()
+    bursts = _Bursts(stand, throughput)
     for repeat in range(1, stand.asked.burst_repeats + 1):
-        longest = await _longest(stand)
+        longest = await bursts.longest(limit)
+        if longest.failed_from is None and not notes:
+            notes.append(f"bursts of {limit:g} s came through, so the limit was raised to {RAISED * limit:g} s")
+            limit = Seconds(RAISED * limit)
+            longest = await bursts.longest(limit)
         rows.append({"repeat": repeat, "burst_frames": longest.held, "lost_from_frames": longest.failed_from})
-    bursts = [float(row["burst_frames"] or 0) for row in rows]
-    notes = []
+    found = [float(row["burst_frames"] or 0) for row in rows]
     if any(row["lost_from_frames"] is None for row in rows):
-        notes.append(f"bursts of {stand.asked.seconds(LONGEST_S):g} s came through: the buffer is larger than found")
-    if not all(bursts):
-        notes.append(f"in {sum(not b for b in bursts)} of {len(bursts)} repeats frames were lost from a burst of {SHORTEST_FRAMES} already")
-    return Result(rows, {**spread(bursts), **buffer_times(fmean(bursts), throughput=throughput, maximum=stand.maximum)}, notes)
+        notes.append(f"bursts of {limit:g} s came through: the buffer is larger than found")
+    if not all(found):
+        notes.append(f"in {sum(not b for b in found)} of {len(found)} repeats frames were lost from a burst of {SHORTEST_FRAMES} already")
+    return Result(rows, {**spread(found), **buffer_times(fmean(found), throughput=throughput, maximum=stand.maximum)}, notes)
 
 
 def spread(bursts: list[float]) -> Mapping[str, float]:
-    """Mean, least, most and standard deviation, which RFC 9004 section 6 has reported."""
+    """Mean, least, most and standard deviation, which RFC 9004 section 7 has reported."""
     return {
         "burst_mean_frames": fmean(bursts),
         "burst_min_frames": min(bursts),
@@ -50,17 +66,37 @@ def spread(bursts: list[float]) -> Mapping[str, float]:
 
 
 def buffer_times(burst: float, *, throughput: Pps, maximum: Pps) -> Mapping[str, float]:
-    """Implied and corrected buffer time of a mean burst (RFC 9004 section 6)."""
+    """Implied and corrected buffer time of a mean burst (RFC 9004 section 6.4)."""
     implied = burst / maximum
     return {"buffer_implied_ns": implied * 1e9, "buffer_corrected_ns": implied * (1 - throughput / maximum) * 1e9}
 
 
-async def _longest(stand: Stand) -> Bracket:
-    most = max(int(stand.maximum * stand.asked.seconds(LONGEST_S)), SHORTEST_FRAMES)
-    return await bracket(lambda frames: _whole(stand, frames), first=SHORTEST_FRAMES, most=most, resolution=RESOLUTION)
+class _Bursts:
+    """Bursts through one DUT, whose throughput tells how long it needs for each."""
+
+    def __init__(self, stand: Stand, throughput: Pps) -> None:
+        self._stand, self._throughput = stand, throughput
+
+    async def longest(self, limit: Seconds) -> Bracket:
+        most = max(int(self._stand.maximum * limit), SHORTEST_FRAMES)
+        return await bracket(self._whole, first=SHORTEST_FRAMES, most=most, resolution=RESOLUTION)
+
+    async def _whole(self, frames: int) -> bool:
+        """Whether a burst of `frames` on each way came out whole. What is lost of a shorter or slower burst is lost of this one too."""
+        maximum = self._stand.maximum
+        sending = Seconds(frames / maximum)
+        settling = Seconds(frames / self._throughput - sending)
+        for _ in range(STARVED_TRIES):
+            outcome = await self._stand.generator.offer(
+                self._stand.load(maximum, sending, warmup=Seconds(0.0), settling=settling),
+            )
+            if failed(outcome.flows):
+                return False
+            if _was_made(outcome, frames):
+                return True
+        came = min((made([flow]) for flow in outcome.flows), default=0)
+        raise MeasurementError(f"the generator made {came} of the {frames} frames of a burst, so none can be told to be the longest")
 
 
-async def _whole(stand: Stand, frames: int) -> bool:
-    """Whether a burst of `frames` on each way came out whole. A burst that was not even made did not."""
-    outcome = await stand.offer(stand.maximum, Seconds(frames / stand.maximum), warmup=Seconds(0.0))
-    return failed(outcome.flows) == 0 and made(outcome.flows) > 0
+def _was_made(outcome: Outcome, frames: int) -> bool:
+    return bool(outcome.flows) and all(made([flow]) >= frames * (1 - RATE_TOLERANCE) for flow in outcome.flows)

@@ -16,6 +16,7 @@ from dutlab.units import RFC2544_FRAME_SIZES, SHORTEST_IPV6_FRAME
 
 LATENCY_REPEATS = 20  # RFC 2544 section 26.2
 BURST_REPEATS = 50  # RFC 2544 section 26.4
+BURST_LIMIT_S = 30.0  # RFC 9004 section 6.2
 BENCHMARK_NETWORKS = (ip_network("198.18.0.0/15"), ip_network("2001:2::/48"))
 """RFC 2544 appendix C.2.2 and RFC 5180 section 8, as RFC 6890 corrects it."""
 SECTION_12 = 256
@@ -127,12 +128,24 @@ def _of_tests(asked: Asked) -> Iterator[str]:
         if asked.latency_repeats < LATENCY_REPEATS:
             yield f"§26.2: repeats: {asked.latency_repeats}, not {LATENCY_REPEATS}"
     if Benchmark.BACK_TO_BACK in tests:
-        yield "§26.4, RFC 9004 §5.4: the search doubles the burst before it halves the gap, and ends at a hundredth of the burst"
+        yield "§26.4, RFC 9004 §6.2: the search doubles the burst before it halves the gap, and ends at a hundredth of the burst"
+        if asked.burst_limit_s != BURST_LIMIT_S:
+            yield f"RFC 9004 §6.2: the time limit of a burst is {asked.burst_limit_s:g} s at a scale of 1, not {BURST_LIMIT_S:g} s"
         if asked.burst_repeats < BURST_REPEATS:
             yield f"§26.4: repeats: {asked.burst_repeats}, not {BURST_REPEATS}"
+    yield from _of_outages(asked)
+
+
+def _of_outages(asked: Asked) -> Iterator[str]:
+    tests = asked.tests
     if Benchmark.RECOVERY in tests:
         if asked.seconds(OVERLOAD_S) < LEAST_S:
             yield f"§26.5: the overload lasts {LEAST_S:g} s, however short the scale would make it"
+        if asked.recovery_repeats == 1:
+            yield "§26.5: measured once, not repeated and averaged"
         yield "§26.5: the last lost frame is known to within one reading of the generator's counters, as stated beside the figure"
     if Benchmark.RESET in tests:
-        yield "§26.6, RFC 6201: process and software resets only; no power is cut and no hardware reset"
+        yield "§26.6, RFC 6201 §4: forwarding and network configuration are reset; the required reset of the system's software is not made"
+        yield "§26.6, RFC 6201 §4: no hardware is reset and no power is cut"
+        if asked.reset_repeats == 1:
+            yield "§26.6, RFC 6201 §4: each reset is made once, not repeated and averaged"

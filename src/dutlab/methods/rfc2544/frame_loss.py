@@ -14,27 +14,30 @@ CLEAN = 2
 
 async def measure(stand: Stand) -> Result:
     """One row a rate. Raises ToolFailed, HostError."""
-    rows, clean = list[Row](), 0
+    rows, notes, clean = list[Row](), list[str](), 0
     for step in range(STEPS, 0, -1):
-        rows.append(await at_share(stand, step / STEPS, stand.asked.seconds(TRIAL_S)))
-        clean = 0 if rows[-1]["failed_frames"] else clean + 1
+        row, note = await at_share(stand, step / STEPS, stand.asked.seconds(TRIAL_S))
+        rows.append(row)
+        notes += [note] if note else []
+        clean = clean + 1 if row["loss_ratio"] == 0.0 else 0
         if clean == CLEAN:
             break
     figures = {"loss_at_max_ratio": first} if isinstance(first := rows[0]["loss_ratio"], float) else {}
-    notes = [] if clean == CLEAN else ["down to a tenth of the highest rate no two rates in a row were without loss"]
+    notes += [] if clean == CLEAN else ["down to a tenth of the highest rate no two rates in a row were without loss"]
     return Result(rows, figures, notes)
 
 
-async def at_share(stand: Stand, share: float, duration: Seconds) -> Row:
-    """What became of frames offered at a share of the highest rate. Raises ToolFailed, HostError."""
+async def at_share(stand: Stand, share: float, duration: Seconds) -> tuple[Row, str]:
+    """What became of frames offered at a share of the highest rate; a rate that was not made has no loss, and words. Raises as measure."""
     rate = Pps(stand.maximum * share)
-    outcome = await stand.offer(rate, duration)
+    outcome, short = await stand.offer_in_full(stand.load(rate, duration))
     lost, offered = failed(outcome.flows), made(outcome.flows)
-    return {
+    row: Row = {
         "offered_share_ratio": share,
         "asked_pps": rate,
         "made_pps": made_pps(outcome.flows),
         "failed_frames": lost,
-        "loss_ratio": lost / offered if offered else None,
+        "loss_ratio": lost / offered if offered and not short else None,
         "began_s": outcome.began_s,
     }
+    return row, f"no loss is known at {share:.0%} of the highest rate, which the generator did not make: {short}" if short else ""

@@ -15,10 +15,11 @@ SHARES = (0.01, 0.1, 0.5)
 
 async def measure(stand: Stand) -> Result:
     """One row a share. Raises ToolFailed, HostError."""
-    rows: list[Row] = [await at_share(stand, share, stand.asked.seconds(TRIAL_S)) for share in SHARES]
+    found = [await at_share(stand, share, stand.asked.seconds(TRIAL_S)) for share in SHARES]
+    rows: list[Row] = [row for row, _ in found]
     figures = {
         f"loss_at_{round(share * 100)}_percent_ratio": lost
         for share, row in zip(SHARES, rows, strict=True)
         if isinstance(lost := row["loss_ratio"], float)
     }
-    return Result(rows, figures)
+    return Result(rows, figures, [note for _, note in found if note])

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.methods.ledger import doubts_of, failed_frames, made_frames
-from dutlab.methods.ports import Device, Directions, Flow, Generator, Offer, Outcome, Row, Stretch, back_of
+from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, starved
+from dutlab.methods.ports import NO_TIME, Device, Directions, Flow, Generator, Offer, Outcome, Row, Stretch, back_of
 from dutlab.methods.rfc2544.asked import Asked
 from dutlab.methods.rfc2544.modifiers import Modifiers
 from dutlab.units import Pps, Seconds
@@ -20,6 +20,9 @@ RESIDUAL_S = 2.0  # RFC 2544 section 23: for residual frames to be received
 RESTABILISE_S = 5.0  # RFC 2544 section 23: for the DUT to restabilise
 LEAST_DRAIN_S = 0.2
 """However short a scaled wait would be: what a software router holds back must be able to arrive."""
+
+STARVED_TRIES = 2
+"""So often a load is offered that the generator does not make in full; then there is no figure of it."""
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -100,15 +103,31 @@ class Stand:
         """One trial with the waits of the text."""
         return await self.generator.offer(self.load(rate, duration, profile=profile, warmup=warmup))
 
-    def load(self, rate: Pps | None, duration: Seconds, *, profile: tuple[Stretch, ...] = (), warmup: Seconds | None = None) -> Offer:
-        """What such a trial asks of the generator."""
+    async def offer_in_full(self, offer: Offer) -> tuple[Outcome, str]:
+        """The same, again where the generator did not make the load; the words say by how much if it never did. Raises as a generator."""
+        for _ in range(STARVED_TRIES):
+            outcome = await self.generator.offer(offer)
+            if not (short := starved_words(offer, outcome.flows)):
+                break
+        return outcome, short
+
+    def load(
+        self,
+        rate: Pps | None,
+        duration: Seconds,
+        *,
+        profile: tuple[Stretch, ...] = (),
+        warmup: Seconds | None = None,
+        settling: Seconds = NO_TIME,
+    ) -> Offer:
+        """What such a trial asks of the generator; `settling` is waited for beside what the text has."""
         return Offer(
             links=self.asked.ways,
             mix=self.asked.mix,
             rate=rate,
             duration=duration,
             warmup=self.asked.seconds(LEARNING_S) if warmup is None else warmup,
-            drain=Seconds(max(self.asked.seconds(RESIDUAL_S), LEAST_DRAIN_S)),
+            drain=Seconds(max(self.asked.seconds(RESIDUAL_S), LEAST_DRAIN_S) + settling),
             profile=profile,
         )
 
@@ -130,6 +149,11 @@ def failed(flows: Sequence[Flow]) -> int:
 def made(flows: Sequence[Flow]) -> int:
     """Frames of all ways that the DUT was offered in time."""
     return sum(made_frames(flow) for flow in flows)
+
+
+def starved_words(offer: Offer, flows: Sequence[Flow]) -> str:
+    """On which ways the generator did not make the load, and how far it came; empty where it did on all."""
+    return "; ".join(f"{flow.link}: {short}" for flow in flows if (short := starved(offer, flow)))
 
 
 def made_pps(flows: Sequence[Flow]) -> float:

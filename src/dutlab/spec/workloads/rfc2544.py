@@ -9,11 +9,12 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
+from dutlab.spec.fields import Duration
 from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import EXTENSION_SETS, HOP_BY_HOP, NO_HEADERS, Traffic
-from dutlab.spec.workloads.base import Params, Setting, Wire
+from dutlab.spec.workloads.base import LONGEST_TRIAL, Params, Setting, Wire
 from dutlab.spec.workloads.frames import FrameWorkload, each_once, outside
 from dutlab.units import RFC2544_FRAME_SIZES, Seconds
 
@@ -24,6 +25,7 @@ USUAL_TESTS: tuple[TestName, ...] = ("throughput", "latency", "frame-loss", "bac
 ALL_TESTS: tuple[TestName, ...] = (*USUAL_TESTS, "bursty")
 NEEDS_THROUGHPUT = frozenset(ALL_TESTS) - {"throughput", "frame-loss", "bursty"}
 SMALLEST_SCALE = 0.001
+SHORTEST_BURST_LIMIT = Seconds(0.1)
 MOST_REPEATS = 1000
 _AROUND_S = 1.5
 """What the generator takes to begin and end a trial."""
@@ -56,6 +58,10 @@ class Rfc2544Workload(FrameWorkload):
     """IPv6 extension headers of the frames (RFC 5180 section 5.3); each set has trials of its own, in this order."""
     latency_repeats: int = 20
     burst_repeats: int = 50
+    burst_limit: Duration = Seconds(30.0)
+    """The longest burst of back-to-back frames; where it comes through, one four times as long is tried (RFC 9004 section 6.2)."""
+    recovery_repeats: int = 3
+    reset_repeats: int = 3
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
@@ -74,8 +80,10 @@ class Rfc2544Workload(FrameWorkload):
             ("width", made.width, 0.0001, 0.5),
             ("latency_repeats", made.latency_repeats, 1, MOST_REPEATS),
             ("burst_repeats", made.burst_repeats, 1, MOST_REPEATS),
+            ("recovery_repeats", made.recovery_repeats, 1, MOST_REPEATS),
+            ("reset_repeats", made.reset_repeats, 1, MOST_REPEATS),
         ]
-        return [*faults, *outside(numbers, unit="")]
+        return [*faults, *outside(numbers, unit=""), *outside([("burst_limit", made.burst_limit, SHORTEST_BURST_LIMIT, LONGEST_TRIAL)])]
 
     def count(self, every_link: Iterable[str]) -> int:
         """How many settings there are."""
@@ -84,10 +92,15 @@ class Rfc2544Workload(FrameWorkload):
     def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
         """One a set of extension headers, number of networks, set of links and size; inside it tests follow one another.
 
-        All sizes come with one number of networks before the next, as section 12 has it. Frames with a hop-by-hop header have one test.
+        All sizes come with one number of networks before the next, as section 12 has it. Frames with a hop-by-hop header have one test, and
+        only the shortest frames have the test reset (RFC 2544 section 26.6).
         """
+        least = min(mix.mean for mix in self.frame_sizes)
         for headers, networks, (links, mix, sized) in product(self.extension_headers, self.networks, list(self.sized(every_link))):
-            tests: tuple[str, ...] = (HOP_BY_HOP,) if headers == HOP_BY_HOP else tuple(name for name in ALL_TESTS if name in self.tests)
+            tests: tuple[str, ...] = (HOP_BY_HOP,)
+            if headers != HOP_BY_HOP:
+                left_out = {"reset"} if mix.mean > least else set[str]()
+                tests = tuple(name for name in ALL_TESTS if name in self.tests and name not in left_out)
             params: Params = {
                 **sized,
                 "tests": ",".join(tests),
@@ -96,6 +109,9 @@ class Rfc2544Workload(FrameWorkload):
                 "width_ratio": self.width,
                 "latency_repeats": self.latency_repeats,
                 "burst_repeats": self.burst_repeats,
+                "burst_limit_s": self.burst_limit,
+                "recovery_repeats": self.recovery_repeats,
+                "reset_repeats": self.reset_repeats,
                 "networks": networks,
                 "extension_headers": headers,
                 "all_extension_headers": ",".join(self.extension_headers),
@@ -112,16 +128,21 @@ class Rfc2544Workload(FrameWorkload):
             "latency": self.latency_repeats * (_LATENCY_S * self.scale + around),
             "frame-loss": _LOSS_S * self.scale + _LOSS_TRIALS * around,
             "back-to-back": self.burst_repeats * _BURST_TRIALS * around,
-            "recovery": _RECOVERY_S * self.scale + around,
-            "reset": _RESETS_S * self.scale + 2 * around,
+            "recovery": self.recovery_repeats * (_RECOVERY_S * self.scale + around),
+            "reset": self.reset_repeats * (_RESETS_S * self.scale + 2 * around),
             "bursty": _BURST_LENGTHS * (_SEARCH_S * self.scale + _SEARCH_TRIALS * around),
             HOP_BY_HOP: _HOPS * (_HOP_S * self.scale + around),
         }
         return Seconds(sum(of_test[name] for name in tests))
 
     def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
-        """Frames longer than an MTU or too short for their headers, and extension headers over IPv4."""
+        """Frames longer than an MTU or too short for their headers, extension headers over IPv4, and broadcast frames over IPv6."""
         yield from super().misfits(wires)
+        if "broadcast" in self.modifiers and (sixes := [name for name in self.driven(wires) if wires[name].ipv6]):
+            said = (
+                f"link {sixes[0]} has IPv6 addresses, and IPv6 has no broadcast (RFC 5180 section 6); measure it without broadcast frames"
+            )
+            yield ("modifiers", self.modifiers.index("broadcast")), said
         for i, headers in enumerate(self.extension_headers):
             yield from self.misfits_of(Traffic(extension_headers=EXTENSION_SETS[headers]), wires, ("extension_headers", i))
 
