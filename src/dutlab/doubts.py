@@ -97,6 +97,11 @@ class DoubtKind(enum.Enum):
         "the sender's kernel does not report which frames a port refused: such frames count as sent and seem lost by the DUT",
         "use a kernel with BTF (CONFIG_DEBUG_INFO_BTF), or the af_packet back end",
     )
+    ABOVE_LINE_RATE = (
+        Grade.SEVERE,
+        "more was counted than the link can carry: its speed, the frames' size or the count is wrong",
+        "look at the speed of the link, and count where the frames arrive",
+    )
     NEGATIVE_LOSS = (
         Grade.SEVERE,
         "more frames arrived than were sent: counters were read while frames were on their way",

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutlab.analysis.ceilings import frames, tcp_goodput
+from dutlab.analysis.ceilings.assumed import other_goodputs
 from dutlab.analysis.limited import ArrayFacts, Confidence, Core, Facts, Limit, Neighbour, Subset, what_limited, what_limited_array
 from dutlab.units import BpsL1
 
@@ -229,7 +230,41 @@ def test_what_is_not_known_says_what_would_be_needed() -> None:
     found = what_limited(Facts(value=1e6, unit="pps"))
     assert found.words == "what limited it is not known"
     assert found.next_experiment == "measure load of the DUT's cores"
-    assert found.evidence[:2] == ("no load of the DUT's cores", "no speed of the link")
+    assert found.missing[:2] == ("load of the DUT's cores", "speed of the link")
+
+
+@pytest.mark.parametrize(
+    "veto", [{"void": ("other work disturbed the trial",)}, {"rig": "limited by the rig"}, {"untested": "no upper bound"}]
+)
+def test_a_doubt_that_forbids_it_leaves_nothing_to_blame_on_the_dut(veto: dict[str, Any]) -> None:
+    blamed = replace(TENTH, dut_cores=(COOL, HOT), loss_ratio=0.3, other_modes={"router": 2e6})
+    assert "DUT" in what_limited(blamed).words
+    found = what_limited(replace(blamed, **veto))
+    assert "DUT's" not in found.words and not any("DUT's" in o for o in found.others)
+    assert next(iter(veto.values()))[0] in found.evidence or next(iter(veto.values())) in found.evidence
+
+
+def test_a_rig_at_line_rate_leaves_the_line_as_the_limit() -> None:
+    assert what_limited(replace(TENTH, value=9.9e6, rig="headroom 1.01")).limit is Limit.LINE
+
+
+def test_above_its_ceiling_the_assumption_is_at_fault_and_named() -> None:
+    line = tcp_goodput(TEN_G)
+    fast = Facts(value=9.84e9, unit="bit/s", line=line, assumed="1500 bytes assumed", other_lines=other_goodputs(line, mtu=None))
+    found = what_limited(fast)
+    assert (found.limit, found.confidence) == (Limit.LINE, Confidence.LIKELY)
+    assert found.evidence[0].startswith("1500 bytes assumed, a ceiling of 9.41 Gbit/s, which is exceeded")
+    assert found.evidence[0].endswith("with MTU 9000 the ceiling is 9.9 Gbit/s")  # 1e10 * (9000 - 52) / 9038
+    slower = what_limited(replace(fast, value=9.27e9, most_seen=9.84e9))
+    assert slower.confidence is Confidence.POSSIBLE and "93.6% of the 9.9 Gbit/s" in slower.evidence[1]
+    assert "without TCP timestamps the ceiling is 9.49 Gbit/s" in what_limited(replace(fast, value=9.48e9)).evidence[0]
+
+
+def test_above_every_ceiling_there_is_no_verdict() -> None:
+    line = frames(TEN_G, 64).pps  # 1e10 / 672
+    found = what_limited(Facts(value=15.88e6, unit="pps", line=line, other_modes={"router": 20e6}))
+    assert found.limit is Limit.UNKNOWN and "106.7%" in found.evidence[0]
+    assert what_limited(Facts(value=1.01 * line, unit="pps", line=line)).limit is Limit.LINE  # a second that two clocks cut
 
 
 NUMBERS = st.none() | st.floats(0, 1e12)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -38,10 +39,64 @@ def written(runs, style, out, formats=("csv",)):
     return {p.name: p for p in write_publication(runs, style=style, formats=formats, out=out)}
 
 
-@pytest.mark.parametrize("name", ["e302-9d-iperf3.csv"])
+@pytest.mark.parametrize("name", ["e302-9d-iperf3.csv", "e302-9d-ipsec.csv"])
 def test_the_review_of_a_firewall_comes_out_as_it_was_printed(tmp_path, name):
     found = written([run_of(tmp_path, name)], "review", tmp_path)
-    assert rows(found["review-iperf3-goodput.csv"]) == published(name)
+    ours, theirs = rows(found["review-iperf3-goodput.csv"]), published(name)
+    assert [ours[0][1:], *ours[1:]] == [theirs[0][1:], *theirs[1:]]  # its first column is the mode, whatever the table calls it
+
+
+@pytest.mark.parametrize("form", ["csv", "html", "md"])
+def test_no_cipher_loses_a_digit_in_any_form(tmp_path, form):
+    page = written([run_of(tmp_path, "e302-9d-ipsec.csv")], "review", tmp_path, formats=(form,))
+    text = page["review-iperf3-goodput.csv" if form == "csv" else f"review.{form}"].read_text()
+    assert all(re.search(rf"(?<![\d.]){re.escape(cell)}(?![\d.])", text) for row in published("e302-9d-ipsec.csv")[1:] for cell in row[1:])
+
+
+def cells(tmp_path, name):
+    """Of `--style table`: (mode, each parameter…) → column → text."""
+    (path,) = [p for p in written([run_of(tmp_path, name, ImportOptions())], "table", tmp_path / "out").values() if p.suffix == ".csv"]
+    head, *body = rows(path)
+    return [dict(zip(head, row, strict=True)) for row in body]
+
+
+def test_the_factors_of_openbsd_come_out_as_they_were_printed(tmp_path):
+    ours = {(row["mode"], row["mtu"]): row["goodput_mibytes_per_s"] for row in cells(tmp_path, "apu2-openbsd.csv")}
+    printed = {
+        (f"setperf {setperf}, cpb {cpb}, pcie power {pcie}, {pf}", mtu): rate
+        for mtu, setperf, cpb, pcie, pf, rate in published("apu2-openbsd-factors.csv")[1:]
+    }
+    assert ours == printed and len(ours) == 12
+
+
+def test_watts_come_out_as_they_were_printed(tmp_path):
+    assert [[row["mode"], row["watts"]] for row in cells(tmp_path, "e302-9d-power.csv")] == published("e302-9d-power.csv")[1:]
+
+
+_ENDS = {"IOPS": "iops", "ms": "ms", "TB": "tbytes", "GB/s": "gbytes_per_s", "MB/s": "mbytes_per_s", "percent": "percent"}
+
+
+def test_the_array_of_32_drives_comes_out_as_it_was_printed(tmp_path):
+    ours = {row["mode"]: row for row in cells(tmp_path, "era-raid-comparison.csv")}
+    head, *body = published("era-raid-comparison.csv")
+    for parameter, *values, unit in body:
+        column = f"{parameter}_{_ENDS[unit]}"
+        assert [ours[engine][column] for engine in head[1:-1]] == values, parameter
+
+
+def test_what_its_drives_are_rated_for_comes_out_as_it_was_printed(tmp_path):
+    (ours,) = cells(tmp_path, "era-drive-spec.csv")
+    for name, value, unit in published("era-drive-spec.csv")[1:]:
+        assert ours[f"{name}_{_ENDS[unit]}" if unit else name] == value, name
+
+
+def test_its_workloads_come_out_as_they_were_printed(tmp_path):
+    ours = cells(tmp_path, "era-workloads.csv")
+    printed = published("era-workloads.csv")[1:]
+    assert len(ours) == len(printed)
+    for row, (rw, block, drives, raid, value, unit, latency) in zip(ours, printed, strict=True):
+        assert [row[k] for k in ("rw", "block", "drives", "mode")] == [rw, block, drives, raid]
+        assert (row[f"completed_{_ENDS[unit]}"], row["latency_ms"]) == (value, latency)
 
 
 def test_its_ciphers_stand_as_shares_of_the_baseline(tmp_path):
@@ -53,11 +108,11 @@ def test_its_ciphers_stand_as_shares_of_the_baseline(tmp_path):
 
 
 def test_the_ramps_of_the_apu6_come_out_as_they_were_printed(tmp_path):
-    found = written([run_of(tmp_path, "apu6-loadtest.csv")], "loadtest", tmp_path)
+    found = written([run_of(tmp_path, "apu6-loadtest.csv", ImportOptions())], "loadtest", tmp_path)
     ours = rows(found["loadtest-loadtest.csv"])
     assert ours[0] == ["product", "loadtest", "kpps", "mbps_l1", "percent_of_linerate_l1"]
-    numbers = {(product, load): [float(x) for x in rest] for product, load, *rest in ours[1:]}
-    assert numbers == {(product, load): [float(x) for x in rest] for product, load, *rest in published("apu6-loadtest.csv")[1:]}
+    printed = {(product, load): rest for product, load, *rest in published("apu6-loadtest.csv")[1:]}
+    assert {(product, load): rest for product, load, *rest in ours[1:]} == printed
 
 
 def test_pairs_stand_before_and_after(tmp_path):
@@ -68,6 +123,10 @@ def test_pairs_stand_before_and_after(tmp_path):
     for (client, server, *then), (*same, new, new_retries) in printed:
         assert same == [client, server]
         assert pairs[client, server] == [*then, new, new_retries, f"{float(new) / float(then[0]):.2f} ×"]
+        for when, value in (("before", then[0]), ("after", new)):
+            heat = rows(found[f"matrix-map-{when}.csv"])
+            by_server = dict(zip(heat[0], next(row for row in heat if row[0] == client), strict=True))
+            assert by_server[f"{server}_gbps"] == value
 
 
 def test_a_reader_is_told_how_fast_how_sure_and_why_not_faster(tmp_path):

@@ -25,7 +25,11 @@ MOST_WORDS = 20
 @click.command("import")
 @click.argument("kind", type=click.Choice(sorted(KINDS)))
 @click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
-@click.option("--line-rate", metavar="RATE", help="What percentages are of, where the files do not tell.  [1G]")
+@click.option(
+    "--line-rate",
+    metavar="RATE",
+    help="What percentages and ceilings are of, where the files do not tell.  [percentages: 1G; without them no ceiling]",
+)
 @RUNS
 @click.pass_context
 def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], line_rate: str | None, runs: Path) -> None:

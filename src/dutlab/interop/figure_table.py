@@ -13,29 +13,41 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from dutlab.analysis.ceilings import frames, tcp_goodput
+from dutlab.analysis.statistics import median
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import Imported, ImportOptions
+from dutlab.methods.loadtest import REFERENCE_LINE
 from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
-from dutlab.units import ETH_L1_OVERHEAD_BYTES, BpsL1
+from dutlab.store.record import PUBLISHED
+from dutlab.units import ETH_L1_OVERHEAD_BYTES, BpsL1, si
 
 _PLACE = ("mode", "workload", "tool", "links", "link")
 _ASKED = ("duration_s", "omit_s", "warmup_s", "drain_s", "rampup_s", "hold_s", "rate_pps", "rate_percent", "target_percent")
 """Parameters that end in a unit, too."""
 _PREFIX = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
+_BINARY = {"ki": 2.0**10, "mi": 2.0**20, "gi": 2.0**30, "ti": 2.0**40}
+"""IEC 80000-13: what some tools print as MB/s or MByte/s are these."""
 _RATES = {"pps": "pps", "bps_l1": "bps_l1", "bps_l2": "bps_l2", "bps": "bps"}
 _OTHERS = {
     "percent": ("ratio", 0.01), "ratio": ("ratio", 1.0), "frames": ("frames", 1.0), "watts": ("watts", 1.0),
+    "iops": ("iops", 1.0), "kiops": ("iops", 1e3), "miops": ("iops", 1e6), "gbytes": ("bytes", 1e9), "tbytes": ("bytes", 1e12),
     "ns": ("ns", 1.0), "us": ("ns", 1e3), "ms": ("ns", 1e6), "s": ("s", 1.0), "retransmits": ("retransmits", 1.0),
 }  # fmt: skip
-_SUFFIXES: Mapping[str, tuple[str, float]] = {
-    f"{prefix}{rate}": (base, scale) for prefix, scale in _PREFIX.items() for rate, base in _RATES.items()
-} | _OTHERS
+_SUFFIXES: Mapping[str, tuple[str, float]] = (
+    {f"{prefix}{rate}": (base, scale) for prefix, scale in _PREFIX.items() for rate, base in _RATES.items()}
+    | {f"{prefix}bytes_per_s": ("bytes_per_s", scale) for prefix, scale in (_PREFIX | _BINARY).items()}
+    | _OTHERS
+)
 """What a figure's name ends with, in a file → in our records, and the factor between them."""
+_SAME_LINE = 0.02
+"""Published bits and percentages have three digits."""
 Columns = Mapping[str, tuple[str, float]]
 """Column → the figure it holds and its factor."""
-_Trials = dict[str, tuple[Cell, list[dict[str, dict[str, float]]]]]
-"""Cell as JSON → it, and of each repeat: link → figures."""
+_Links = dict[str, dict[str, float]]
+_Published = list[dict[str, int | float | str | None]]
+_Trials = dict[str, tuple[Cell, list[tuple[_Links, _Published]]]]
+"""Cell as JSON → it, and of each repeat: link → figures, and what the table has of them in its own digits."""
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
@@ -57,12 +69,34 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
             faults += _add(trials, f"{name}:{number}", head, row, columns)
     if faults:
         raise InputError("; ".join(faults))
-    line = options.line_rate
+    line = _line(name, trials, options.line_rate)
     return [
-        Imported(cell, Measured(whole), ceilings={} if line is None else _ceilings(cell, whole, line))
+        Imported(cell, Measured(whole, tables={PUBLISHED: published}), ceilings={} if line is None else _ceilings(cell, whole, line))
         for cell, repeats in trials.values()
-        for whole in (_with_sum(cell, figures) for figures in repeats)
+        for figures, published in repeats
+        for whole in (_with_sum(cell, figures),)
     ]
+
+
+def _line(name: str, trials: _Trials, given: BpsL1 | None) -> BpsL1 | None:
+    """The line rate that the table's own percentages are of, else the given one, else for percentages the reference of 1 Gbit/s.
+
+    None where nothing tells it: then no figure has a ceiling. Raises InputError where the table contradicts the given one.
+    """
+    found, asked = list[float](), False
+    for _, repeats in trials.values():
+        for of in (figures for links, _ in repeats for figures in links.values()):
+            shares = {name.removesuffix("_line_ratio"): share for name, share in of.items() if name.endswith("_line_ratio") and share > 0}
+            asked = asked or bool(shares)
+            bits = [(share, of.get(f"{about}_received_bps_l1", of.get(f"{about}_bps_l1"))) for about, share in shares.items()]
+            found += [rate / share for share, rate in bits if rate]
+    told = median(found) if found else None
+    if told is not None and given is not None and abs(told / given - 1) > _SAME_LINE:
+        raise InputError(
+            f"{name}: its percentages are of {si(told, 'bit/s')}, which --line-rate {si(given, 'bit/s')} contradicts",
+            remedy="leave --line-rate out",
+        )
+    return given or (BpsL1(told) if told is not None else REFERENCE_LINE if asked else None)
 
 
 def _with_sum(cell: Cell, figures: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
@@ -74,11 +108,13 @@ def _with_sum(cell: Cell, figures: dict[str, dict[str, float]]) -> dict[str, dic
 
 
 def _ceilings(cell: Cell, figures: Mapping[str, Mapping[str, float]], line: BpsL1) -> dict[str, dict[str, float]]:
-    """Of TCP at an MTU of 1500 with timestamps, and of frames where their size is known or follows from their rates."""
+    """Of TCP with timestamps at the table's MTU, else 1500; of frames where their size is known or follows from their rates."""
+    mtu = cell.params.get("mtu")
+    goodput = float(tcp_goodput(line, mtu=mtu) if isinstance(mtu, int) else tcp_goodput(line))
     out: dict[str, dict[str, float]] = {}
     for link, of_link in figures.items():
         mean = _mean_frame(cell, of_link)
-        each = {"goodput_bps": float(tcp_goodput(line)), **({"received_pps": float(frames(line, mean).pps)} if mean else {})}
+        each = {"goodput_bps": goodput, **({"received_pps": float(frames(line, mean).pps)} if mean else {})}
         ways = link.split("+")
         out |= {way.removesuffix(".back"): each for way in ways} | {link: {name: len(ways) * most for name, most in each.items()}}
     return out
@@ -95,7 +131,13 @@ def _mean_frame(cell: Cell, figures: Mapping[str, float]) -> float | None:
 
 
 def _figure(column: str) -> tuple[str, float] | None:
-    """`goodput_gbps` → `goodput_bps` and 10⁹; None for a column that names no figure."""
+    """`goodput_gbps` → `goodput_bps` and 10⁹; None for a column that names no figure. Goodput is always kept in bits."""
+    if (found := _suffixed(column)) and found[0] == "goodput_bytes_per_s":
+        return "goodput_bps", found[1] * 8
+    return found
+
+
+def _suffixed(column: str) -> tuple[str, float] | None:
     for suffix in sorted(_SUFFIXES, key=len, reverse=True):
         base, factor = _SUFFIXES[suffix]
         if column == suffix == base:
@@ -132,11 +174,15 @@ def _add(trials: _Trials, where: str, head: Sequence[str], row: Sequence[str], c
     )
     repeats = trials.setdefault(cell.model_dump_json(), (cell, []))[1]
     link = of.get("link") or cell.link_label
-    free = next((of_links for of_links in repeats if link not in of_links), None)
+    free = next((repeat for repeat in repeats if link not in repeat[0]), None)
     if free is None:
-        repeats.append({link: figures})
-    else:
-        free[link] = figures
+        repeats.append(free := ({}, []))
+    free[0][link] = figures
+    free[1].extend(
+        {"link": link, "figure": figure, "column": column, "text": of[column], "scale": factor}
+        for column, (figure, factor) in columns.items()
+        if figure in figures and of[column]
+    )
     return faults
 
 

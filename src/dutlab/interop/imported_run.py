@@ -13,7 +13,7 @@ from typing import Literal
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
-from dutlab.store.record import DoubtRecord, TrialRecord, found_of
+from dutlab.store.record import DoubtRecord, TrialRecord, above_line_doubts, found_of
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.write import Sync
 from dutlab.units import BpsL1
@@ -139,6 +139,6 @@ def _record(number: int, cell: Cell, trial: Imported, now: datetime) -> TrialRec
         started=trial.started or now,
         ended=trial.ended or trial.started or now,
         ceilings={link: dict(of) for link, of in trial.ceilings.items()},
-        doubts=[DoubtRecord.of(d) for d in (Doubt(DoubtKind.IMPORTED), *measured.doubts)],
+        doubts=[DoubtRecord.of(d) for d in (Doubt(DoubtKind.IMPORTED), *measured.doubts, *above_line_doubts(measured, trial.ceilings))],
         **found_of(measured),
     )

@@ -9,14 +9,20 @@ from dutlab.analysis.statistics import summarise
 from dutlab.report.groups import Group
 from dutlab.report.notes import NoteBook
 from dutlab.report.value import Figure, Missing, Value
-from dutlab.store.record import TrialRecord
+from dutlab.store.record import PUBLISHED, TrialRecord
 
 
 def value_of(group: Group | None, link: str, figure: str, book: NoteBook) -> Value:
     """The median of `figure` on `link` over the group's repeats with its spread and its doubts, or why there is none."""
     if group is None:
         return Missing("not part of the plan")
-    return computed_value(group, link, figure, lambda r: r.figures.get(link, {}).get(figure), book)
+    value = computed_value(group, link, figure, lambda r: r.figures.get(link, {}).get(figure), book)
+    if not isinstance(value, Figure) or value.n != 1:
+        return value
+    rows = (row for r in group.measured if r.trial in value.trials for row in r.tables.get(PUBLISHED, ()))
+    own = next((row for row in rows if (row.get("link"), row.get("figure")) == (link, figure)), None)
+    scale = own and own.get("scale")
+    return replace(value, published=str(own["text"]), published_scale=float(scale)) if own and isinstance(scale, int | float) else value
 
 
 def computed_value(group: Group, link: str, figure: str, of: Callable[[TrialRecord], float | None], book: NoteBook) -> Value:

@@ -19,7 +19,7 @@ from dutlab.report.disturbed import nearly_nothing_left, per_cpu, repeated, too_
 from dutlab.report.facts import fact_rows, tools
 from dutlab.report.groups import Group, group, labels_of
 from dutlab.report.headline import headlines, spread_sentence
-from dutlab.report.limits import limits
+from dutlab.report.limits import Bed, limits
 from dutlab.report.losses import losses
 from dutlab.report.model import RunReport, TrialLine
 from dutlab.report.notes import NoteBook
@@ -93,7 +93,9 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
     aside = _set_aside(run, faults)
     means, facts = core_means(run, groups, faults), _hosts(run, faults)
     lab = _lab(testbed, records)
-    found_limits = limits(groups, means, facts, lab=lab is not None, one_bed=experiment.get("bed") != "unknown")
+    busy = nearly_nothing_left(records, aside)
+    one_bed = experiment.get("bed") != "unknown"
+    found_limits = limits(groups, Bed(means, facts, book, _mtus(testbed), lab=lab is not None, one=one_bed, busy=busy))
     started = min((r.started for r in records), default=None)
     ended = max((r.ended for r in records), default=None)
     of_trial = {r.trial: r for r in records}
@@ -116,7 +118,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         manifest=_manifest(run),
         labels=order,
         headlines=()
-        if nearly_nothing_left(records, aside)
+        if busy
         else (*(h for s in found_sections for h in s.headlines), *headlines(found_matrices, found_sweeps, found_limits)),
         matrices=found_matrices,
         sweeps=found_sweeps,
@@ -141,6 +143,11 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         spread=spread_sentence(found_matrices, found_sweeps) if records else "",
         faults=tuple(faults),
     )
+
+
+def _mtus(testbed: Mapping[str, Any]) -> dict[str, int]:
+    links = _mapping(testbed.get("links"))
+    return {name: mtu for name, link in links.items() if isinstance(mtu := _mapping(link).get("mtu"), int)}
 
 
 def _hosts(run: RunFolder, faults: list[str]) -> dict[str, dict[str, Any]]:

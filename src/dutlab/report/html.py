@@ -89,8 +89,12 @@ def environment() -> Environment:
 
 
 def matrix_unit(matrix: Matrix) -> Unit:
-    """One unit for the whole matrix."""
-    figures = [v.median for row in matrix.rows for v in row.values if isinstance(v, Figure)]
+    """One unit for the whole matrix: where all of it was published in one, that."""
+    found = [v for row in matrix.rows for v in row.values if isinstance(v, Figure)]
+    figures = [v.median for v in found]
+    printed = [v.published_scale for v in found if v.published]
+    if matrix.figure.endswith("_bps") and len(set(printed)) == 1 and printed[0] == MBPS.scale:
+        return MBPS
     return bit_rate_unit(figures) if matrix.figure.endswith("_bps") else unit_of(matrix.figure)
 
 

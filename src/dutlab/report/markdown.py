@@ -140,7 +140,7 @@ def _limits(r: RunReport) -> Iterable[str]:
                 text(what),
                 text(row.words),
                 row.confidence,
-                text("; ".join(row.evidence)),
+                text(row.because),
                 text(row.next_experiment),
             ]
         )

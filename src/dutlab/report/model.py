@@ -271,6 +271,13 @@ class LimitRow:
     """What else fits, less well."""
     next_experiment: str
     trials: tuple[int, ...]
+    missing: tuple[str, ...] = ()
+    """What nobody knows of it, most telling first."""
+
+    @property
+    def because(self) -> str:
+        """The evidence, and what was not available."""
+        return "; ".join((*self.evidence, *([f"not available: {', '.join(self.missing)}"] if self.missing else [])))
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ STYLES: Mapping[str, str] = {
     "review": "dutlab.report.review_style",
     "loadtest": "dutlab.report.loadtest_style",
     "matrix": "dutlab.report.matrix_style",
+    "table": "dutlab.report.table_style",
 }
 """Style → the module whose `contents` makes its tables and plots."""
 

@@ -64,7 +64,9 @@ def printed(cell: Cell, head: Head) -> str:
     """One place of a table."""
     if isinstance(cell, str):
         return cell
-    return head.unit.number(cell.median) if isinstance(cell, Figure) and head.unit else "no result"
+    if not isinstance(cell, Figure) or not head.unit:
+        return "no result"
+    return cell.published_in(head.unit.scale) or head.unit.number(cell.median)
 
 
 def spread(cell: Cell, head: Head) -> str:
@@ -78,4 +80,6 @@ def _plain(cell: Cell, head: Head) -> str:
     """A number that programs read."""
     if isinstance(cell, str):
         return cell
-    return f"{cell.median / head.unit.scale:.{head.unit.digits}f}" if isinstance(cell, Figure) and head.unit else ""
+    if not isinstance(cell, Figure) or not head.unit:
+        return ""
+    return cell.published_in(head.unit.scale) or f"{cell.median / head.unit.scale:.{head.unit.digits}f}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -19,6 +20,13 @@ class Figure:
     marks: tuple[int, ...] = ()
     """Numbers of the notes that touch it."""
     severe: bool = False
+    published: str = ""
+    """Of a figure that was imported once: its digits, as they were printed in a unit of so many base units."""
+    published_scale: float = 0.0
+
+    def published_in(self, scale: float) -> str:
+        """Its own digits in a table whose unit is `scale` base units; empty where it has none, or was printed in another unit."""
+        return self.published if self.published and math.isclose(self.published_scale, scale) else ""
 
     @property
     def relative_spread(self) -> float:

@@ -18,7 +18,7 @@ from dutlab.runner.rig import with_headroom
 from dutlab.runner.stage import DUT, Stage
 from dutlab.sensors import CARRIER_CHANGES, WATCH_COST, Sample, Sampler, cpu_watch, difference, read_counters
 from dutlab.store.judged import DISTURBED
-from dutlab.store.record import CommandRecord, DoubtRecord, TrialRecord, found_of
+from dutlab.store.record import CommandRecord, DoubtRecord, TrialRecord, above_line_doubts, found_of
 
 STEAL_DOUBT_PERCENT = 1.0
 WATCH_DOUBT_PERCENT = 1.0
@@ -99,6 +99,7 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
     counters = {name: difference(before[name], after[name]) for name in stage.hosts}
     took, killed = timedelta(seconds=time.monotonic() - began), book.killed
     clock = _clock_set(datetime.now(UTC) - started, took)
+    found_doubts = (*measured.doubts, *above_line_doubts(measured, trial.ceilings))
     record = TrialRecord(
         trial=trial.number,
         status=without if why else "measured",
@@ -109,7 +110,7 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
         ceilings=trial.ceilings,
         doubts=[
             DoubtRecord.of(d)
-            for d in (*measured.doubts, *stage.marks, *_stolen(samples), *_watched(samples), *_unplugged(stage, counters), *clock)
+            for d in (*found_doubts, *stage.marks, *_stolen(samples), *_watched(samples), *_unplugged(stage, counters), *clock)
         ],
         checks=[asdict(c) for c in checks],
         commands=book.take(),

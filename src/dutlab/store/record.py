@@ -5,19 +5,24 @@ Written once and never rewritten. `record_schema()` is the contract in contracts
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from math import isfinite
 from typing import Any, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
+from dutlab.analysis.ceilings.assumed import above_line
 from dutlab.analysis.interference import Interference
-from dutlab.doubts import Doubt
+from dutlab.doubts import Doubt, DoubtKind
 from dutlab.methods.ports import Flow, Measured, OfferCount
 from dutlab.plan.cell import Cell
 
 SCHEMA_VERSION = 1
 """Of everything in a run folder; raised when an older reader would misread."""
+
+PUBLISHED = "published"
+"""The table of an imported record that says in which digits and unit each figure was printed."""
 
 
 class _Strict(BaseModel):
@@ -120,6 +125,11 @@ def found_of(measured: Measured) -> dict[str, Any]:
 
 def _finite(value: float | str | None) -> float | str | None:
     return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def above_line_doubts(measured: Measured, ceilings: Mapping[str, Mapping[str, float]]) -> list[Doubt]:
+    """One for each link that is said to have carried more than it can."""
+    return [Doubt(DoubtKind.ABOVE_LINE_RATE, said, link) for link, said in above_line(measured.figures, ceilings)]
 
 
 def record_schema() -> dict[str, Any]:

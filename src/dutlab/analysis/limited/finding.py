@@ -12,6 +12,7 @@ class Limit(enum.Enum):
 
     LINE = "line rate"
     GENERATOR = "the generator"
+    RIG = "the rig: it does little more without the DUT"
     SINK = "the sink"
     ONE_CORE = "one core of the DUT"
     ALL_CORES = "all cores of the DUT"
@@ -61,6 +62,8 @@ class Finding:
     """Which one, in what: `core 1, softirq`."""
     others: tuple[str, ...] = ()
     """What else fits, less well."""
+    missing: tuple[str, ...] = ()
+    """What nobody knows of this result, most telling first."""
 
     @property
     def words(self) -> str:
@@ -71,11 +74,16 @@ class Finding:
 
 
 def best_of(findings: Sequence[Finding | None], missing: Sequence[str]) -> Finding:
-    """The surest; of equally sure ones the first. Without any: not known, with what was `missing` to know it."""
+    """The surest; of equally sure ones the first. Without any: not known. What was `missing` to know more stands beside either."""
     held = [f for f in findings if f is not None]
     if not held:
         next_ = f"measure {missing[0]}" if missing else "repeat it with the cores and counters of all hosts watched"
-        return Finding(Limit.UNKNOWN, Confidence.NONE, tuple(f"no {m}" for m in missing), next_)
+        return Finding(Limit.UNKNOWN, Confidence.NONE, (), next_, missing=tuple(missing))
     first = max(held, key=lambda f: f.confidence)  # max() keeps the first of equals
     others = tuple(dict.fromkeys(f"{f.limit.value} ({f.confidence.word})" for f in held if f.limit is not first.limit))
-    return replace(first, others=others)
+    return replace(first, others=others, missing=tuple(missing) if first.confidence < Confidence.SHOWN else ())
+
+
+def no_verdict(evidence: Sequence[str], next_experiment: str) -> Finding:
+    """Whatever else was measured: `evidence` forbids to name a limit."""
+    return Finding(Limit.UNKNOWN, Confidence.NONE, tuple(evidence), next_experiment)

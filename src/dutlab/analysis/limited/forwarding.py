@@ -6,9 +6,10 @@ Thresholds are of the field's practice, not of a standard; each stands in its ru
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from dutlab.analysis.limited.finding import Confidence, Finding, Limit, best_of
+from dutlab.analysis.ceilings.assumed import exceeds
+from dutlab.analysis.limited.finding import Confidence, Finding, Limit, best_of, no_verdict
 from dutlab.units import si
 
 AT_LINE, NEAR_LINE = 0.97, 0.90
@@ -51,6 +52,7 @@ class Neighbour:
     mean_bytes: float
     pps: float
     share_of_line: float | None = None
+    same_mode: bool = True
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,18 @@ class Facts:
     """`pps` or `bit/s`."""
     line: float | None = None
     """The link's ceiling for this figure, in the same unit."""
+    assumed: str = ""
+    """What `line` rests on that nobody told, in words: `1500 bytes assumed`; empty where all of it is known."""
+    other_lines: Mapping[str, float] = field(default_factory=dict)
+    """What the same link carries if that does not hold: `with MTU 9000` → ceiling."""
+    most_seen: float | None = None
+    """The most that was measured through the same link, in whatever mode."""
+    void: tuple[str, ...] = ()
+    """Why no limit may be named: doubts that say the figure is not to be relied on, or is of a busy machine."""
+    rig: str = ""
+    """That the rig does little more without the DUT, in words; empty where it does, or nobody knows."""
+    untested: str = ""
+    """That the DUT was never offered more than it took, in words."""
     pps: float | None = None
     """Packets a second of this result."""
     mean_bytes: float | None = None
@@ -113,17 +127,54 @@ class Facts:
 
 
 def what_limited(facts: Facts) -> Finding:
-    """The verdict. Rules are asked in the order of the path: what a tester must rule out first comes first."""
-    return best_of([rule(facts) for rule in RULES], _missing(facts))
+    """The verdict. Rules are asked in the order of the path: what a tester must rule out first comes first.
+
+    What says that the figure or its ceiling is wrong forbids any verdict; what says that the rig is the limit, any that blames the DUT.
+    """
+    if facts.void:
+        return no_verdict(facts.void, "repeat it without what the doubts name")
+    found, refuted = _on_a_line_that_holds(facts)
+    if found.line and exceeds(found.value, found.line, found.unit):
+        said = f"{found.text(found.value)} is {found.value / found.line:.1%} of the {found.text(found.line)} that the link carries"
+        said += f" with {facts.assumed}" if facts.assumed else ""
+        return no_verdict(
+            (f"{said}: the link's speed or the count is wrong",), "look at the speed of the link, and count at the sink's port"
+        )
+    if found.rig:
+        return best_of([_line(found, refuted), _rig(found)], ())
+    if found.untested:
+        return best_of([_line(found, refuted), no_verdict((found.untested,), "offer more")], ())
+    return best_of([_line(found, refuted), *(rule(found) for rule in RULES)], _missing(found))
 
 
-def _line(f: Facts) -> Finding | None:
+def _on_a_line_that_holds(f: Facts) -> tuple[Facts, str]:
+    """With the least ceiling that nothing measured exceeds, and why it is another than was assumed; empty where it is the same."""
+    seen = max(f.value, f.most_seen or 0.0)
+    if not f.line or not exceeds(seen, f.line, f.unit):
+        return f, ""
+    words, line = next(((w, c) for w, c in sorted(f.other_lines.items(), key=lambda of: of[1]) if not exceeds(seen, c, f.unit)), ("", None))
+    if line is None:
+        return f, ""
+    which = "" if seen == f.value else f" ({f.text(seen)} came through the same link)"
+    named = f"{f.assumed or 'the ceiling does not hold'}, a ceiling of {f.text(f.line)}, which is exceeded{which}"
+    return replace(f, line=line, assumed=""), f"{named}; {words} the ceiling is {f.text(line)}"
+
+
+def _line(f: Facts, refuted: str) -> Finding | None:
+    """A ceiling that was chosen since figures exceed the one before is never shown, at most likely."""
     if not f.line or f.value < NEAR_LINE * f.line:
         return None
     share = f.value / f.line
     sure = Confidence.SHOWN if share >= AT_LINE else Confidence.LIKELY
-    return Finding(Limit.LINE, sure, (f"{f.text(f.value)} is {share:.1%} of the {f.text(f.line)} that the link carries",),
-                   "drive more links at once, or smaller frames, to find what comes next")  # fmt: skip
+    said = f"{f.text(f.value)} is {share:.1%} of the {f.text(f.line)} that the link carries"
+    next_ = "drive more links at once, or smaller frames, to find what comes next"
+    if refuted:
+        return Finding(Limit.LINE, Confidence(sure - 1), (refuted, said), "say the MTU of the path, then compare again")
+    return Finding(Limit.LINE, sure, (f"{said}, {f.assumed}" if f.assumed else said,), next_)
+
+
+def _rig(f: Facts) -> Finding:
+    return Finding(Limit.RIG, Confidence.SHOWN, (f.rig,), "use a faster generator or sink; the DUT's own limit may lie higher")
 
 
 def _generator(f: Facts) -> Finding | None:
@@ -267,7 +318,7 @@ def _per_packet(f: Facts) -> Finding | None:
         return None
     for other in sorted(f.neighbours, key=lambda n: -n.mean_bytes):
         apart = other.mean_bytes / f.mean_bytes
-        same = 1 / SAME_PPS <= other.pps / f.pps <= SAME_PPS and not 1 / BYTES_APART < apart < BYTES_APART
+        same = other.same_mode and 1 / SAME_PPS <= other.pps / f.pps <= SAME_PPS and not 1 / BYTES_APART < apart < BYTES_APART
         at_line = apart >= BYTES_APART and other.share_of_line is not None and other.share_of_line >= NEAR_LINE
         if not same and not at_line:
             continue
@@ -290,7 +341,7 @@ def _mode(f: Facts) -> Finding | None:
 
 
 RULES: tuple[Callable[[Facts], Finding | None], ...] = (
-    _line, _generator, _sink, _table, _fragments, _heat, _pcie, _memory, _card, _cores, _tcp, _per_packet, _mode, _pressed_dut,
+    _generator, _sink, _table, _fragments, _heat, _pcie, _memory, _card, _cores, _tcp, _per_packet, _mode, _pressed_dut,
 )  # fmt: skip
 
 

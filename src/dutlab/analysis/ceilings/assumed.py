@@ -1,0 +1,63 @@
+"""What to make of figures above a ceiling: either the ceiling rests on something that was assumed, or the figure is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from dutlab.analysis.ceilings.ethernet import Ip, tcp_goodput
+from dutlab.units import BpsL1, si
+
+ABOVE_FRAMES = 1.02
+"""Frames of a second, as a ramp counts them, are cut by clocks that are a few milliseconds apart: up to here it is the line rate."""
+ABOVE_BITS = 1.005
+"""Goodput is a mean over the whole trial. TCP without timestamps exceeds its ceiling with them by 0.8 % at 1500 bytes."""
+USUAL_MTU = 1500
+JUMBO_MTU = 9000
+"""The largest that most cards and switches are set to; some take 9216, which adds 0.01 % more."""
+_COUNTED = re.compile(r"(?:max_)?(?:sent|received)_(?P<kind>pps|bps_l1|bps_l2)|goodput_bps")
+
+
+def exceeds(value: float, line: float, unit: str) -> bool:
+    """Whether a figure in `pps` or `bit/s` is more than its ceiling by more than how it was counted explains."""
+    return value > line * (ABOVE_FRAMES if unit == "pps" else ABOVE_BITS)
+
+
+def other_goodputs(line: float, *, mtu: int | None, ip: Ip = Ip.V4) -> dict[str, float]:
+    """What TCP reaches on a link where `line` is its ceiling with timestamps, if something else holds: words → bits a second.
+
+    An `mtu` that is None was assumed to be 1500: then a larger one is possible too.
+    """
+
+    def share(of: int, *, timestamps: bool) -> float:
+        return tcp_goodput(BpsL1(1.0), mtu=of, ip=ip, timestamps=timestamps)
+
+    speed = line / share(mtu or USUAL_MTU, timestamps=True)
+    out = {"without TCP timestamps": speed * share(mtu or USUAL_MTU, timestamps=False)}
+    if mtu is None:
+        out |= {f"with MTU {JUMBO_MTU}": speed * share(JUMBO_MTU, timestamps=True)}
+        out |= {f"with MTU {JUMBO_MTU} without TCP timestamps": speed * share(JUMBO_MTU, timestamps=False)}
+    return out
+
+
+def above_line(figures: Mapping[str, Mapping[str, float]], ceilings: Mapping[str, Mapping[str, float]]) -> Iterator[tuple[str, str]]:
+    """(link, what is above what it can carry, in words) for every rate of frames that was counted, and for goodput that no MTU explains."""
+    for link, of_link in figures.items():
+        for name, value in of_link.items():
+            if not (counted := _COUNTED.fullmatch(name)):
+                continue
+            like = f"received_{counted['kind']}" if counted["kind"] else name
+            line = _line_of(link, like, ceilings)
+            if line and like == name == "goodput_bps":
+                line = max(other_goodputs(line, mtu=None).values())
+            unit = "bit/s" if "bps" in like else "pps"
+            if line and exceeds(value, line, "bit/s" if like == "goodput_bps" else "pps"):
+                yield link, f"{name} {si(value, unit, 4)}, the link carries {si(line, unit, 4)}"
+
+
+def _line_of(link: str, figure: str, ceilings: Mapping[str, Mapping[str, float]]) -> float | None:
+    """Of a link that has none of its own (`a+a.back`), the sum of its ways'."""
+    if (own := ceilings.get(link, {}).get(figure)) is not None:
+        return own
+    of_ways = [ceilings.get(way.removesuffix(".back"), {}).get(figure) for way in link.split("+")]
+    return None if any(line is None for line in of_ways) else sum(line for line in of_ways if line is not None)

@@ -1,0 +1,109 @@
+"""What limited it, in reports of published tables and of records with doubts: no verdict contradicts its page."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.errors import InputError
+from dutlab.interop.figure_table import imported
+from dutlab.interop.imported_run import Imported, ImportOptions, imported_cell, write_imported
+from dutlab.methods.ports import Measured
+from dutlab.report.gather import gather
+from dutlab.report.model import RunReport
+from dutlab.units import BpsL1
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "published"
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+UNTOLD, ONE_G, TEN_G = ImportOptions(), ImportOptions(BpsL1(1e9)), ImportOptions(BpsL1(10e9))
+
+
+def report_of(runs: Path, trials: list[Imported]) -> RunReport:
+    path = write_imported(runs, "x", trials, command=("dutlab",), now=NOW).path
+    return gather(path, path)
+
+
+def table(runs: Path, name: str, options: ImportOptions) -> RunReport:
+    return report_of(runs, imported(name, (EXAMPLES / name).read_bytes(), options))
+
+
+def text(runs: Path, csv: str, options: ImportOptions = UNTOLD) -> RunReport:
+    return report_of(runs, imported("x.csv", csv.encode(), options))
+
+
+def test_pairs_above_the_ceiling_of_1500_bytes_name_that_assumption(tmp_path: Path) -> None:
+    rows = table(tmp_path, "tengig-after.csv", TEN_G).limits
+    assert len(rows) == 6
+    for row in rows:
+        assert row.words == "limited by line rate" and row.confidence in {"likely", "possible"}
+        assert "1500 bytes assumed, a ceiling of 9.41 Gbit/s" in row.because and "with MTU 9000 the ceiling is 9.9 Gbit/s" in row.because
+        assert not any(float(word.rstrip("%")) > 100.5 for word in row.because.split() if word.endswith("%"))
+
+
+def test_an_mtu_that_the_table_names_is_not_assumed(tmp_path: Path) -> None:
+    (row,) = text(tmp_path, "mode,workload,mtu,goodput_gbps\na,iperf3,9000,9.84\n", TEN_G).limits
+    assert (row.confidence, "assumed" in row.because) == ("shown", False)
+
+
+@pytest.mark.parametrize("figure", ["received_mpps", "sent_mpps"])
+def test_more_frames_than_the_line_carries_are_a_severe_doubt(tmp_path: Path, figure: str) -> None:
+    found = text(tmp_path, f"mode,workload,frame_size,{figure}\npkt-gen,sweep,64,15.88\n", TEN_G)
+    (note,) = found.severe
+    assert note.kind == "ABOVE_LINE_RATE" and "15.88 Mpps, the link carries 14.88 Mpps" in note.details[0]
+    assert all(row.words == "what limited it is not known" for row in found.limits)
+
+
+def test_goodput_that_no_mtu_explains_is_a_severe_doubt(tmp_path: Path) -> None:
+    assert [n.kind for n in text(tmp_path, "mode,workload,goodput_gbps\na,iperf3,9.99\n", TEN_G).severe] == ["ABOVE_LINE_RATE"]
+    assert not text(tmp_path, "mode,workload,goodput_gbps\na,iperf3,9.84\n", TEN_G).severe
+
+
+def test_the_apu6_has_the_same_verdicts_whether_its_line_rate_was_given_or_not(tmp_path: Path) -> None:
+    told, given = (table(tmp_path / name, "apu6-loadtest.csv", of) for name, of in (("a", ImportOptions()), ("b", ONE_G)))
+    assert [(r.label, r.size, r.words, r.because) for r in told.limits] == [(r.label, r.size, r.words, r.because) for r in given.limits]
+    with pytest.raises(InputError, match=r"its percentages are of 1 Gbit/s, which --line-rate 10 Gbit/s contradicts"):
+        table(tmp_path / "c", "apu6-loadtest.csv", TEN_G)
+
+
+def test_percentages_without_bits_are_of_1_gigabit(tmp_path: Path) -> None:
+    (row,) = text(tmp_path, "mode,workload,frame_size,received_kpps,max_line_percent\na,loadtest,64,1488.1,100\n").limits
+    assert row.words == "limited by line rate"
+
+
+def test_openbsd_with_1500_bytes_is_limited_by_the_cost_of_each_packet(tmp_path: Path) -> None:
+    rows = table(tmp_path, "apu2-openbsd.csv", ONE_G).limits
+    assert [r.words for r in rows if r.size == "MTU 1500"] == ["limited by the DUT's processor: its cost per packet"] * 8
+    assert [r.words for r in rows if r.size == "MTU 9000"] == ["limited by line rate"] * 4
+    assert {round(r.value / 1e6) for r in rows} >= {252, 931}
+
+
+def searched(*doubts: Doubt, mode: str = "nat", pps: float = 0.4e6) -> Imported:
+    cell = imported_cell(mode, workload="search", tool="engine", params={"frame_size": "64"})
+    return Imported(cell, Measured({"a": {"ndr_lower_pps": pps}}, doubts=doubts), ceilings={"a": {"received_pps": 1.488e6}})
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (DoubtKind.RIG_LIMITED, "limited by the rig: it does little more without the DUT"),
+        (DoubtKind.LIMIT_OF_GENERATOR, "limited by the rig: it does little more without the DUT"),
+        (DoubtKind.NO_UPPER_BOUND, "what limited it is not known"),
+        (DoubtKind.DISTURBED, "what limited it is not known"),
+        (DoubtKind.CPU_STOLEN, "what limited it is not known"),
+        (DoubtKind.LEDGER_OPEN, "what limited it is not known"),
+    ],
+)
+def test_a_doubt_on_the_page_forbids_the_verdict_that_it_contradicts(tmp_path: Path, kind: DoubtKind, words: str) -> None:
+    faster = searched(mode="router", pps=0.9e6)
+    plain = {r.label: r.words for r in report_of(tmp_path / "plain", [faster, searched()]).limits}
+    assert plain["nat"] == "limited by the DUT's processor: the work of this mode"
+    found = {r.label: r for r in report_of(tmp_path / "doubted", [faster, searched(Doubt(kind, "so much"))]).limits}
+    assert found["nat"].words == words and kind.text in found["nat"].because
+
+
+def test_what_nobody_measured_is_not_available(tmp_path: Path) -> None:
+    (row,) = text(tmp_path, "mode,workload,goodput_gbps\na,iperf3,5\n").limits
+    assert row.because == "not available: load of the DUT's cores, speed of the link, other packet sizes, other modes, loss"
