@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -93,16 +95,71 @@ async def test_after_a_failure_it_goes_on_or_stops_and_resets_either_way(on_fail
     assert account.failed[0].status == 7
 
 
-async def test_a_cancelled_trial_is_reset_and_keeps_what_it_did():
-    account, host = Account(), LocalHost("a")
-    steps = work(startup={"a": ["echo one"]}, run={"a": ["sleep 600"]}, reset={"a": ["echo reset"]})
+async def until(said, host):
+    """Until `host` has a file `said`."""
+    while (await host.run(["test", "-e", str(said)], check=False)).status:
+        await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("before", [[], ["true"]], ids=["as the first step", "as the second"])
+@pytest.mark.parametrize("leaves", ["", " & wait"], ids=["", "with a background"])
+async def test_an_interrupted_step_is_kept_with_what_it_had_said_and_what_it_did_is_collected_and_reset(tmp_path, before, leaves):
+    account, host, begun = Account(), LocalHost("a"), tmp_path / "begun"
+    long = f"echo half; touch {begun}; sleep 600{leaves}"
+    steps = work(startup={"a": ["echo one"]}, run={"a": [*before, long]}, collect={"a": ["echo all"]}, reset={"a": ["echo reset"]})
     task = asyncio.ensure_future(Steps({"a": host}).carry_out(steps, account))
-    await asyncio.sleep(0.5)
+    await until(begun, host)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     await host.close()
-    assert {"echo one", "echo reset"} <= set(by_command(account))
+    said = by_command(account)
+    assert {command: d.stdout for command, d in said.items() if d.phase != "run"} == {
+        "echo one": b"one\n", "echo all": b"all\n", "echo reset": b"reset\n",
+    }  # fmt: skip
+    assert (said[long].stdout, said[long].why, said[long].end) == (b"half\n", "was interrupted", "interrupted")
+    assert account.interrupted == "run"
+    assert account.measured().notes[0] == "interrupted in run"
+
+
+async def test_a_step_that_its_time_out_was_to_end_has_its_last_words_and_has_not_failed():
+    command = "trap 'echo total; exit' TERM; echo up; while :; do sleep 0.05; done"
+    steps = {"a": [{"run": command, "timeout": 1, "at_timeout": "end"}, {"run": "sleep 600", "timeout": 0, "at_timeout": "end"}]}
+    account = await done_by({"a": LocalHost("a")}, work(run=steps))
+    assert account.failed == []
+    assert [(d.stdout, d.status, d.end) for d in account.done] == [(b"up\ntotal\n", None, "time-out"), (b"", None, "time-out")]
+
+
+async def test_what_a_step_leaves_in_the_background_lives_until_the_trial_ends(tmp_path):
+    marker, alive = f"dutlab-left-{os.getpid()}", tmp_path / "alive"
+    left = f"nohup sh -c 'while :; do sleep 0.05; echo x >>{alive}; done # {marker}' >/dev/null 2>&1 &"
+    grows = f"a=$(wc -c <{alive}); while [ $(wc -c <{alive}) = $a ]; do sleep 0.05; done; echo grows"
+    script = tmp_path / "start.sh"
+    script.write_text("sleep 600 &\necho started\nexit 3\n")
+    steps = work(startup={"a": [f"touch {alive}; echo began; {left}", f"sh {script}"]}, run={"a": [grows]}, reset={"a": [grows]})
+    account = await done_by({"a": LocalHost("a")}, steps)
+    assert [(d.status, d.stdout) for d in account.done] == [(0, b"began\n"), (3, b"started\n"), (0, b"grows\n"), (0, b"grows\n")]
+    assert account.failed[0].why == "ended with 3"
+    assert eventually(lambda: not running_with(marker))
+
+
+async def test_a_step_that_is_waited_for_long_is_named_with_its_time_and_limit(monkeypatch):
+    monkeypatch.setattr("dutlab.tools.steps.FIRST_WORD_S", 0.05)
+    told, host = [], LocalHost("a")
+    steps = work(run={"a": [{"run": "sleep 2", "timeout": "90s", "name": "step3"}]})
+    await Steps({"a": host}, note=told.append).carry_out(steps, Account())
+    await host.close()
+    assert any(re.fullmatch(r"waiting for a, run, step3: `sleep 2` \(\d s; limit 90 s\)", text) for text in told), told
+
+
+async def test_steps_run_in_the_directory_that_was_asked_for(tmp_path):
+    hosts, account = {name: LocalHost(name) for name in "ab"}, Account()
+    steps = work(run={"a": ["pwd", "pwd"], "b": ["pwd"]})
+    await Steps(hosts, directories={"a": str(tmp_path), "b": f"{tmp_path}/none"}).carry_out(steps, account)
+    for host in hosts.values():
+        await host.close()
+    assert [d.stdout.decode().strip() for d in account.done if d.host != "b" and d.status == 0] == [str(tmp_path)] * 2
+    assert [d.status for d in account.failed] == [126]
 
 
 async def test_megabytes_and_binary_output_are_kept_as_they_are():
@@ -182,6 +239,106 @@ def test_without_translation_the_failed_server_is_told_and_the_exit_says_so(tmp_
     (record,) = (json.loads(p.read_text()) for p in tmp_path.glob("runs/*/trials/*/record.json"))
     assert any("cpuset" in note for note in record["notes"])
     assert record["status"] == "failed"
+
+
+def one_host(tmp_path, **phases):
+    """A test of one host, here."""
+    (tmp_path / "t.cfg").write_text("[Test]\ntrials: 1\n[Workers]\nhere: h.cfg\n")
+    sections = "".join(f"[{p.capitalize()}]\n{phases.get(p, '')}\n" for p in ("startup", "run", "collect", "reset"))
+    (tmp_path / "h.cfg").write_text("[Coordinator]\nplayer: x\n" + sections)
+    return ["conductor", "run", "t.cfg", "--map", "here=local"]
+
+
+def begun_in(tmp_path, argv):
+    """The command, once `begun` is there."""
+    command = [sys.executable, "-c", "from dutlab.cli.main import main; main()", *argv]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert eventually((tmp_path / "begun").exists, within_s=60)
+    return process
+
+
+def test_ctrl_c_leaves_the_step_the_trial_and_the_originals_report_as_interrupted(tmp_path):
+    argv = one_host(tmp_path, run="s: echo half; touch begun; sleep 600", collect="c: echo all >collected", reset="r: touch reset")
+    process = begun_in(tmp_path, [*argv, "-f", "json", "-o", "c.json"])
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    (record,) = (json.loads(p.read_text()) for p in tmp_path.glob("runs/*/trials/*/record.json"))
+    assert (record["status"], record["why"]) == ("failed", "interrupted in run")
+    assert [(r["phase"], r["ended_by"]) for r in record["tables"]["steps"]] == [("run", "interrupted"), ("collect", ""), ("reset", "")]
+    assert {"collected", "reset"} <= {p.name for p in tmp_path.iterdir()}
+    phases = json.loads((tmp_path / "c.json").read_text())["trials"][0]["phases"]
+    assert [r["message"] for r in phases["run"]["workers"]["worker_0"]["results"]][1:] == ["phases complete"]
+
+
+def test_after_a_kill_undo_names_what_was_not_reset_and_resets_when_asked(tmp_path):
+    process = begun_in(tmp_path, one_host(tmp_path, run="s: touch begun; sleep 600", reset="r: touch reset"))
+    process.kill()
+    process.communicate()
+    (run,) = tmp_path.glob("runs/*")
+    named = dutlab("undo", run, cwd=tmp_path)
+    assert named.returncode == 0, named.stderr
+    assert named.stdout == f"Startup was begun and Reset was not run:\n  here: touch reset\n`dutlab undo {run} --reset` runs it\n"
+    assert not (tmp_path / "reset").exists()
+    done = dutlab("undo", run, "--reset", cwd=tmp_path)
+    assert done.stdout == "reset: here: touch reset ended with 0\n"
+    assert (tmp_path / "reset").exists()
+    assert dutlab("undo", run, cwd=tmp_path).stdout == "nothing to undo\n"
+
+
+def test_after_a_kill_undo_takes_the_lab_down(tmp_path):
+    argv = one_host(tmp_path, run="s: touch begun; sleep 600", reset="r: true")
+    process = begun_in(tmp_path, [*argv[:3], "--map", "here=lab:three-node/source"])  # steps run where dutlab was started
+    process.kill()
+    process.communicate()
+    (run,) = tmp_path.glob("runs/*")
+    done = dutlab("undo", run, cwd=tmp_path)
+    assert re.fullmatch(r"lab \S+ taken down\n", done.stdout), done
+    assert dutlab("undo", run, cwd=tmp_path).stdout == "nothing to undo\n"
+
+
+def test_a_test_of_no_trials_runs_nothing_and_a_step_that_its_time_out_ends_is_no_failure(tmp_path):
+    argv = one_host(tmp_path, run="timeout1: sleep 600")
+    done = dutlab(*argv, "-o", "c.txt", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Code: 1, Message: Command timed out after 1 seconds\n" in (tmp_path / "c.txt").read_text()
+    (tmp_path / "t.cfg").write_text("[Test]\ntrials: 0\n[Workers]\nhere: h.cfg\n")
+    done = dutlab(*argv, "-f", "json", "-o", "c.json", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "0 trials: nothing to run\n")
+    assert json.loads((tmp_path / "c.json").read_text())["trials"] == []
+
+
+@pytest.mark.parametrize(
+    ("maps", "said"),
+    [
+        (["source=x", "sink=x"], "source and sink are all mapped to x"),
+        (["source=sink"], "source and sink are all mapped to sink"),
+        (["sauce=source"], "--map names sauce, which the file does not"),
+        (["source=dut", "source=sink"], "--map source is given twice"),
+    ],
+)
+def test_a_map_that_would_lose_steps_is_refused(tmp_path, maps, said):
+    done = dutlab("conductor", "convert", EXAMPLE / "conductor.cfg", *[w for m in maps for w in ("--map", m)], cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stdout == ""
+
+
+def test_hosts_that_the_lab_does_not_have_are_named_when_converted(tmp_path):
+    one_host(tmp_path, run="s: true")
+    done = dutlab("conductor", "convert", "t.cfg", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "has no host here: map them" in done.stderr
+
+
+def test_players_are_reached_at_the_addresses_of_their_files(tmp_path):
+    one_host(tmp_path, run="s: true")
+    (tmp_path / "h.cfg").write_text((tmp_path / "h.cfg").read_text().replace("player: x", "player: 127.0.0.1:1"))
+    done = dutlab("conductor", "run", "t.cfg", "--players", "ssh:nobody@", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "127.0.0.1" in done.stderr
+    wrong = dutlab("conductor", "run", "t.cfg", "--players", "root", cwd=tmp_path)
+    assert "give ssh: or ssh:USER@" in wrong.stderr
 
 
 def test_hosts_that_are_not_mapped_are_all_named_with_the_option_to_add(tmp_path):

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.interop.conductor import Reading, plain_name, read_host, read_test
-from dutlab.interop.conductor_report import StepRow, TrialRows, conductor_report
-from dutlab.interop.ini import parse_ini
+from dutlab.errors import InputError
+from dutlab.interop.conductor import Limit, Reading, plain_name, read_host, read_test
+from dutlab.interop.conductor_report import StepRow, TrialRows, conductor_report, conductor_text
+from dutlab.interop.ini import interpolated, parse_ini
 from dutlab.spec.workloads.steps import StepsWorkload
 
 OF_2015 = """[Master]
@@ -34,7 +35,11 @@ step3: killall iperf3
 TODAY = OF_2015.replace("[Master]", "[Coordinator]").replace("step3: awk", "step9: timeout7: awk").replace("setp4: kld", "spawnx: kld")
 
 
-def phases(text, reading=Reading()):  # noqa: B008 - it cannot change
+NO_LIMIT = Reading(Limit.NONE)
+EMPTY = "[Master]\nplayer: x\n[Startup]\n[Run]\n[Collect]\n[Reset]\n"
+
+
+def phases(text, reading=NO_LIMIT):
     host, faults = read_host(text, "host.cfg", reading)
     assert faults == []
     return {phase: [(s.name, s.command, s.spawn is not None, s.timeout) for s in steps] for phase, steps in host.phases.items()}
@@ -64,13 +69,79 @@ def test_a_time_out_outside_run_is_a_plain_step():
     assert found["reset"] == [("timeout5", "killall iperf3", False, None)]
 
 
-def test_only_strict_reading_gives_plain_steps_the_hidden_limit():
-    assert phases(OF_2015, Reading(strict=True))["startup"][0][3] == 30.0
-    assert phases(OF_2015, Reading(strict=True))["run"][0][3] is None  # spawned
+def test_plain_steps_of_2015_have_the_hidden_limit_those_of_today_when_asked_and_none_without_limits():
+    def limit(text, reading):
+        return phases(text, reading)["startup"][0][3]
+
+    assert [limit(OF_2015, Reading(how)) for how in (Limit.OF_2015, Limit.ALL, Limit.NONE)] == [30.0, 30.0, None]
+    assert [limit(TODAY, Reading(how)) for how in (Limit.OF_2015, Limit.ALL, Limit.NONE)] == [None, 30.0, None]
+    assert phases(OF_2015, Reading())["run"][0][3] is None  # spawned
+
+
+def test_a_step_that_its_time_out_is_to_end_says_so_and_one_with_the_hidden_limit_does_not():
+    host, _ = read_host(OF_2015, "h.cfg", Reading())
+    assert [s.at_timeout for s in host.phases["run"]] == ["fail", "end", "fail"]
+
+
+def test_a_time_out_of_nothing_ends_a_step_at_once():
+    assert phases(OF_2015.replace("timeout180:", "timeout0:"))["run"][1][3] == 0.0
+    assert phases(TODAY.replace("timeout7:", "timeout0:"))["run"][2][3] == 0.0
+
+
+def test_values_are_expanded_as_configparser_does_and_a_percent_sign_of_awk_stays():
+    text = EMPTY.replace("[Run]", "[Run]\naddr: echo 10.0.0.1\nstep1: %(ADDR)s 50%%\nstep2: printf '%d'")
+    theirs = configparser.ConfigParser()
+    theirs.read_string(text.replace("step2: printf '%d'", ""))
+    assert [s[1] for s in phases(text)["run"]] == ["echo 10.0.0.1", theirs["Run"]["step1"], "printf '%d'"]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [("%(nothing)s", "has no key nothing"), ("%(step1)s", "does one refer to itself?"), ("%(cut", "`%(` begins a reference")],
+)
+def test_a_reference_to_nothing_is_a_fault(value, said):
+    _, faults = read_host(EMPTY.replace("[Run]", f"[Run]\nstep1: {value}"), "h.cfg", Reading())
+    assert [said in f.what for f in faults] == [True]
+
+
+@given(st.dictionaries(st.from_regex(r"[a-c]", fullmatch=True), st.text("ab %()s", max_size=12), min_size=1, max_size=3))
+def test_what_configparser_expands_is_expanded_the_same(values):
+    text = "[S]\n" + "".join(f"{k}:{v}\n" for k, v in values.items())
+    theirs = configparser.ConfigParser()
+    theirs.read_string(text)
+    ours, faults = interpolated(parse_ini(text, "x.cfg")[0], "x.cfg")
+    try:
+        expected = dict(theirs["S"])
+    except configparser.InterpolationError:
+        return
+    assert faults == []
+    assert {e.key: e.value for e in ours["S"].entries} == expected
+
+
+def test_a_default_section_would_be_run_in_every_phase_and_is_refused():
+    _, faults = read_host("[DEFAULT]\naddr: 10.0.0.1\n" + EMPTY, "h.cfg", Reading())
+    assert "steps of every phase" in faults[0].what
+
+
+def test_what_runs_there_runs_here_a_blank_value_a_form_feed_a_line_separator_and_no_trials():
+    text = EMPTY.replace("[Run]", "[Run]\nstep1:\nstep2: printf 'a\fb\u2028c'")
+    assert [s[1] for s in phases(text)["run"]] == [":", "printf 'a\fb\u2028c'"]
+    test = read_test("[Test]\ntrials: 0\n[Workers]\na.b: f\na-b: f\nA_B: f\n", "c.cfg", lambda _: OF_2015)
+    assert test.faults == ()
+    assert test.trials == 0
+    assert dict(test.names) == {"a.b": "a-b", "a-b": "a-b-2", "a_b": "a-b-3"}
+    assert list(test.hosts) == ["a-b", "a-b-2", "a-b-3"]
+
+
+def test_a_nul_byte_and_a_test_without_steps_are_refused_in_words():
+    _, faults = read_host(EMPTY.replace("[Run]", "[Run]\nstep1: a\0b"), "h.cfg", Reading())
+    assert [str(f) for f in faults] == ["h.cfg:5:1: Run.step1: has a NUL byte, which no command can have"]
+    with pytest.raises(InputError, match="has no step in any phase"):
+        read_test("[Workers]\na: f\n", "c.cfg", lambda _: EMPTY).workload()
 
 
 def test_cpuset_becomes_taskset_only_when_asked():
-    assert phases(OF_2015, Reading(translate=True))["run"][0][1] == "taskset -c 1,2 iperf3 -s -B 172.16.10.2 -p 5201"
+    assert phases(OF_2015, Reading(Limit.NONE, translate=True))["run"][0][1] == "taskset -c 1,2 iperf3 -s -B 172.16.10.2 -p 5201"
 
 
 def test_every_fault_of_every_file_is_told_at_once():
@@ -85,16 +156,15 @@ def test_every_fault_of_every_file_is_told_at_once():
     assert [str(f) for f in sorted(test.faults)] == [
         "a.cfg:1:1: Coordinator: missing; a host's file has [Coordinator] (2015: [Master])",
         "a.cfg:1:1: Reset: missing; it may be empty",
-        "a.cfg:1:1: file: 'player: x' stands before the first [section]",
-        "a.cfg:3:1: Startup.step1: no command",
-        "conductor.cfg:2:1: Test.trials: 'many' is no number of trials from 1 to 1000",
+        "a.cfg:1:1: file: 'player: x' comes before the first [section]",
+        "conductor.cfg:2:1: Test.trials: 'many' is no number of trials from 0 to 1000",
         "conductor.cfg:5:1: c2: b.cfg cannot be read: No such file or directory",
     ]
 
 
 def test_a_file_of_another_kind_is_one_fault_not_one_a_line():
     _, faults = parse_ini("experiment: x\nfactors:\n  mode: [router]\n", "e.yaml")
-    assert [str(f) for f in faults] == ["e.yaml:1:1: file: 'experiment: x' stands before the first [section]"]
+    assert [str(f) for f in faults] == ["e.yaml:1:1: file: 'experiment: x' comes before the first [section]"]
 
 
 def test_a_coordinators_file_without_hosts_is_told():
@@ -136,18 +206,26 @@ def test_names_become_such_as_files_may_have(text, name):
     assert plain_name(text) == name
 
 
-def test_the_originals_report_has_each_phase_of_each_worker_and_its_closing_row():
-    zero = datetime(2015, 2, 19, tzinfo=UTC)
+def test_the_originals_report_has_each_phase_that_was_asked_for_in_local_time_and_rows_as_they_stand_in_the_file():
+    zero = datetime(2015, 2, 19, 12, tzinfo=UTC)
     rows = [
-        StepRow("sink", "run", zero, zero + timedelta(seconds=1), 0, "out"),
-        StepRow("sink", "run", zero, zero + timedelta(seconds=3), 1, "false"),
+        StepRow("sink", "run", 2, zero, zero + timedelta(seconds=3), 1, "false"),
+        StepRow("sink", "run", 1, zero, zero, 0, "Spawned"),
     ]
-    found = conductor_report(["source", "sink"], [TrialRows(zero, zero + timedelta(seconds=4), rows)])
+    trials = [TrialRows(zero, zero + timedelta(seconds=4), rows)]
+    found = conductor_report(["source", "sink"], trials, zero, ("run", "reset"))
+    local = zero.astimezone().replace(tzinfo=None)
     assert found["metadata"] == {
-        "start_time": "2015-02-19T00:00:00+00:00", "end_time": "2015-02-19T00:00:04+00:00", "total_trials": 1, "total_workers": 2,
+        "start_time": local.isoformat(), "end_time": (local + timedelta(seconds=4)).isoformat(), "total_trials": 1, "total_workers": 2,
     }  # fmt: skip
+    assert list(found["trials"][0]["phases"]) == ["run", "reset"]
     run = found["trials"][0]["phases"]["run"]
-    assert [r["code"] for r in run["workers"]["worker_1"]["results"]] == [0, 1, 65535]
+    assert [(r["code"], r["message"]) for r in run["workers"]["worker_1"]["results"]] == [
+        (0, "Spawned"), (1, "false"), (65535, "phases complete"),
+    ]  # fmt: skip
+    assert run["end_time"] == (local + timedelta(seconds=3)).isoformat()
+    assert found["trials"][0]["phases"]["reset"]["start_time"] == run["end_time"]
     assert [r["code"] for r in run["workers"]["worker_0"]["results"]] == [65535]
-    assert (run["start_time"], run["end_time"]) == ("2015-02-19T00:00:00+00:00", "2015-02-19T00:00:03+00:00")
-    assert list(found["trials"][0]["phases"]) == ["startup", "run", "collect", "reset"]
+    text = conductor_text(found)
+    assert "  Phase: run\n    Worker: worker_0\n      Results: 1\n        Code: 65535, Message: phases complete\n" in text
+    assert conductor_report([], [], zero)["trials"] == []

@@ -162,8 +162,8 @@ def test_a_trial_of_conductor_has_its_steps_with_their_codes_and_outputs():
 
 
 def test_what_dutlab_exports_for_conductor_it_reads_again():
-    rows = [StepRow("dut", phase, NOW, NOW, code, f"said {phase}") for phase, code in (("startup", 0), ("run", 3))]
-    exported = conductor_report(["source", "dut"], [TrialRows(NOW, NOW, rows)] * 2)
+    rows = [StepRow("dut", phase, 1, NOW, NOW, code, f"said {phase}") for phase, code in (("startup", 0), ("run", 3))]
+    exported = conductor_report(["source", "dut"], [TrialRows(NOW, NOW, rows)] * 2, NOW)
     trials = read("conductor", json.dumps(exported).encode())
     assert [[(r["host"], r["status"]) for r in t.measured.tables["steps"]] for t in trials] == [[("dut", 0), ("dut", 3)]] * 2
 

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import io
-import json
-import sys
+import os
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from dutlab.cli.console import Console
-from dutlab.cli.loop import run_in_order
-from dutlab.cli.places import PLACES, Place, hosts_at, read_place
-from dutlab.cli.run import RUNS, finish
-from dutlab.cli.told import say
-from dutlab.cli.userns import become_root
+from dutlab.cli.options import RUNS
+from dutlab.cli.told import say, tell
 from dutlab.errors import Fault, InputError, SpecRefused
-from dutlab.interop.conductor import Reading, Test, plain_name, read_test
-from dutlab.interop.conductor_report import StepRow, TrialRows, conductor_report
-from dutlab.runner.conduct import Conduct, Conducted, conduct
-from dutlab.runner.run import RunResult
-from dutlab.runner.trial import CommandBook
-from dutlab.spec.workloads.steps import PHASES, Phase, StepsWorkload
+
+if TYPE_CHECKING:
+    from dutlab.cli.places import Place
+    from dutlab.interop.conductor import Test
+    from dutlab.spec.workloads.steps import Phase, StepsWorkload
+
+PHASES: tuple[Phase, ...] = ("startup", "run", "collect", "reset")
+PLACES = "local, ssh:[user@]host[:port], TESTBED.yaml/HOST, or lab:NAME/HOST as in lab:three-node/source"
+LAB = "three-node"
+"""The testbed that a converted test names."""
+LAB_HOSTS = ("source", "dut", "sink")
 
 
 @click.group()
@@ -38,27 +37,32 @@ def conductor() -> None:
 
 
 _FILE = click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-_STRICT = click.option("--strict", is_flag=True, help="A step that names no time-out is ended after 30 s, as by the original.")
+_STRICT = click.option("--strict", is_flag=True, help="Steps without a time-out end after 30 s in every file; else in those with [Master].")
+_NO_LIMIT = click.option("--no-limit", is_flag=True, help="Steps without a time-out take as long as they take.")
 _TRANSLATE = click.option("--translate", is_flag=True, help="FreeBSD's `cpuset -l LIST` becomes `taskset -c LIST`.")
 
 
 @conductor.command()
 @_FILE
 @click.option("--map", "maps", multiple=True, metavar="NAME=HOST", help=f"Where a host of the file is: {PLACES}.")
+@click.option("--players", metavar="ssh:[USER@]", help="Reach hosts without --map over ssh at the addresses that their files give.")
+@click.option("--directory", "directories", multiple=True, metavar="[NAME=]DIR", help="Where steps run, of one host or of all.")
 @click.option("-t", "--trials", type=click.IntRange(1, 1000), help="Instead of the number in the file.")
 @click.option("-p", "--phases", multiple=True, type=click.Choice(PHASES), help="Only these; several times for several.")
 @click.option("-c", "--clients", multiple=True, help="Only these hosts; several times for several.")
 @click.option("--keep-going/--stop", default=True, help="After a step that failed: go on, or only reset.  [--keep-going]")
 @_STRICT
+@_NO_LIMIT
 @_TRANSLATE
 @click.option("--dry-run", is_flag=True, help="Print what would run where, and run nothing.")
 @click.option("--take-over", is_flag=True, help="Use hosts that a run which has died left in use, as they are.")
-@click.option("-f", "--format", "form", type=click.Choice(["json"]), help="Write the original's report too.")
+@click.option("-f", "--format", "form", type=click.Choice(["json", "text"]), help="Write the original's report too.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Where that report goes.  [conductor.json]")
 @RUNS
 def run(
-    *, file: Path, maps: tuple[str, ...], trials: int | None, phases: tuple[Phase, ...], clients: tuple[str, ...], keep_going: bool,
-    strict: bool, translate: bool, dry_run: bool, take_over: bool, form: str | None, output: Path | None, runs: Path,
+    *, file: Path, maps: tuple[str, ...], players: str | None, directories: tuple[str, ...], trials: int | None, phases: tuple[Phase, ...],
+    clients: tuple[str, ...], keep_going: bool, strict: bool, no_limit: bool, translate: bool, dry_run: bool, take_over: bool,
+    form: str | None, output: Path | None, runs: Path,
 ) -> None:  # fmt: skip
     """Carry a test out; exit 0 only when every step did what it was asked for.
 
@@ -66,37 +70,29 @@ def run(
     Example:
       dutlab conductor run conductor.cfg --map client1=local --dry-run
     """  # noqa: D301
-    test = _read(file, Reading(strict=strict, translate=translate))
+    test = _read(file, strict=strict, no_limit=no_limit, translate=translate)
     wanted = _wanted(test, clients)
+    given = _maps(maps, test)
     work = test.workload(frozenset(wanted), on_failure="keep-going" if keep_going else "stop")
     chosen = [p for p in PHASES if not phases or p in phases]
     if dry_run:
-        _print_plan(work, chosen, dict(_maps(maps)))
+        _print_plan(work, chosen, given)
         return
-    places = _places(file, wanted, maps)
-    if any(place.lab for place in places.values()):
-        become_root()
-    what = Conduct(
-        name=plain_name(file.stem),
+    from dutlab.cli import conduct  # noqa: PLC0415 -- a dry run needs none of it
+
+    places = _places(file, test, wanted, given, players)
+    asked = conduct.Asked(
+        file=file,
         work=work,
-        trials=trials or test.trials,
-        given=file.read_bytes(),
-        resolved={
-            "command": ["dutlab", *sys.argv[1:]],
-            "experiment": {"name": file.stem, "order": "as-written"},
-            "testbed": {"name": ", ".join(f"{name} is {place.said}" for name, place in places.items())},
-            "work": work.model_dump(mode="json"),
-        },
+        trials=test.trials if trials is None else trials,
         phases=chosen,
-        shared={name: place.ssh for name, place in places.items() if place.is_shared},
+        places=places,
+        directories=_directories(directories, test, places),
+        runs=runs,
         take_over=take_over,
+        report=_report(test, form, output),
     )
-    result, done = run_in_order(_conduct(what, places, runs))
-    if form or test.report.get("format") == "json":
-        target = output or Path(test.report.get("output", "conductor.json"))
-        target.write_text(json.dumps(conductor_report(list(places), [_rows(d) for d in done]), indent=2) + "\n", encoding="utf-8")
-        say(f"Conductor's own report: {target}")
-    finish(result)
+    conduct.carry_out(asked)
 
 
 @conductor.command()
@@ -104,8 +100,9 @@ def run(
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Where the experiment goes.  [standard output]")
 @click.option("--map", "maps", multiple=True, metavar="NAME=HOST", help="The host of a testbed that stands for one of the file.")
 @_STRICT
+@_NO_LIMIT
 @_TRANSLATE
-def convert(*, file: Path, output: Path | None, maps: tuple[str, ...], strict: bool, translate: bool) -> None:
+def convert(*, file: Path, output: Path | None, maps: tuple[str, ...], strict: bool, no_limit: bool, translate: bool) -> None:
     """Write an experiment that does the same, with a `steps` workload.
 
     \b
@@ -114,16 +111,20 @@ def convert(*, file: Path, output: Path | None, maps: tuple[str, ...], strict: b
     """  # noqa: D301
     from ruamel.yaml import YAML  # noqa: PLC0415 -- only this command writes YAML here
 
-    test = _read(file, Reading(strict=strict, translate=translate))
-    names = dict(_maps(maps))
+    from dutlab.interop.conductor import plain_name  # noqa: PLC0415 -- `--help` needs none of it
+
+    test = _read(file, strict=strict, no_limit=no_limit, translate=translate)
+    if test.trials == 0:
+        raise InputError(f"{file}: has no trials", remedy="write `trials: 1` or more in [Test]")
+    names = _named_hosts(test, _maps(maps, test))
     phases = {
-        phase: {names.get(host, host): [s.model_dump(mode="json", exclude_defaults=True) for s in steps] for host, steps in by_host.items()}
+        phase: {names[host]: [s.model_dump(mode="json", exclude_defaults=True) for s in steps] for host, steps in by_host.items()}
         for phase, by_host in test.workload().phases.items()
         if by_host
     }
     experiment = {
         "experiment": plain_name(file.stem),
-        "testbed": {"lab": "three-node"},
+        "testbed": {"lab": LAB},
         "factors": {"mode": ["router"]},
         "workloads": [{"steps": phases}],
         "repeats": test.trials,
@@ -139,69 +140,117 @@ def convert(*, file: Path, output: Path | None, maps: tuple[str, ...], strict: b
         output.write_text(out.getvalue(), encoding="utf-8")
 
 
-def _read(file: Path, reading: Reading) -> Test:
+def _read(file: Path, *, strict: bool, no_limit: bool, translate: bool) -> Test:
     """Raises SpecRefused with every fault of every file. Paths in it are relative to the working directory, else to the file."""
+    from dutlab.interop.conductor import Limit, Reading, read_test  # noqa: PLC0415 -- `--help` needs none of it
 
     def text_of(path: str) -> str:
         here = Path(path)
         return (here if here.exists() or here.is_absolute() else file.parent / path).read_text(encoding="utf-8")
 
-    test = read_test(file.read_text(encoding="utf-8", errors="replace"), str(file), text_of, reading)
+    if strict and no_limit:
+        raise InputError("--strict and --no-limit cannot be combined", remedy="give one of them")
+    limit = Limit.ALL if strict else Limit.NONE if no_limit else Limit.OF_2015
+    test = read_test(file.read_text(encoding="utf-8", errors="replace"), str(file), text_of, Reading(limit, translate=translate))
     if test.faults:
         raise SpecRefused(test.faults)
     return test
 
 
 def _wanted(test: Test, clients: Sequence[str]) -> list[str]:
-    if unknown := [c for c in clients if c not in test.hosts]:
-        raise InputError(f"the file has no host {', '.join(unknown)}", remedy=f"it has {', '.join(test.hosts)}")
-    return [name for name in test.hosts if not clients or name in clients]
+    chosen = [_host_of(test, c) for c in clients]
+    if unknown := [c for c, name in zip(clients, chosen, strict=True) if name is None]:
+        raise InputError(f"the file has no host {', '.join(unknown)}", remedy=f"it has {', '.join(test.names)}")
+    return [name for name in test.hosts if not clients or name in chosen]
 
 
-def _maps(maps: Sequence[str]) -> list[tuple[str, str]]:
-    out = []
+def _host_of(test: Test, said: str) -> str | None:
+    """The host that is called so in the file, or by us."""
+    return test.names.get(said.lower(), said if said in test.hosts else None)
+
+
+def _maps(maps: Sequence[str], test: Test) -> dict[str, str]:
+    """Host → place. Raises InputError for what is not NAME=HOST, a name that the file does not have, and one that is given twice."""
+    out: dict[str, str] = {}
     for said in maps:
         name, equals, place = said.partition("=")
         if not (equals and name and place):
             raise InputError(f"--map {said} is no NAME=HOST", remedy=f"a host is {PLACES}")
-        out.append((name.lower(), place))
+        host = _host_of(test, name)
+        if host is None:
+            raise InputError(f"--map names {name}, which the file does not", remedy=f"it has {', '.join(test.names)}")
+        if host in out:
+            raise InputError(f"--map {name} is given twice: {out[host]} and {place}", remedy="give one of them")
+        out[host] = place
     return out
 
 
-def _places(file: Path, wanted: Sequence[str], maps: Sequence[str]) -> dict[str, Place]:
+def _named_hosts(test: Test, maps: Mapping[str, str]) -> dict[str, str]:
+    """Host → what the experiment calls it. Raises InputError where two would be one, whose steps would be merged."""
+    names = {host: maps.get(host, host) for host in test.hosts}
+    for name in names.values():
+        if len(same := [host for host, called in names.items() if called == name]) > 1:
+            raise InputError(f"{' and '.join(same)} are all mapped to {name}", remedy="map each to a host of its own")
+    if foreign := [name for name in names.values() if name not in LAB_HOSTS]:
+        tell(
+            f"note: lab {LAB}, which the experiment names, has no host {', '.join(foreign)}: "
+            f"map them to {', '.join(LAB_HOSTS)} with --map, or name a testbed that has them"
+        )
+    return names
+
+
+def _places(file: Path, test: Test, wanted: Sequence[str], given: Mapping[str, str], players: str | None) -> dict[str, Place]:
     """Name → place. Raises InputError, or SpecRefused that names every host without a place and the option to add."""
-    given = dict(_maps(maps))
-    if unknown := sorted(set(given) - set(wanted)):
-        raise InputError(f"--map names {', '.join(unknown)}, which the file does not", remedy=f"it has {', '.join(wanted)}")
-    missing = [name for name in wanted if name not in given]
-    faults = [Fault(str(file), 1, 1, name, f"is mapped to no host; add --map {name}=HOST, where HOST is {PLACES}") for name in missing]
+    from dutlab.cli.places import read_place  # noqa: PLC0415 -- `--help` needs none of it
+
+    if players is not None and not (players.startswith("ssh:") and players[4:5] != "@" and players.endswith((":", "@"))):
+        raise InputError(f"--players {players}: no such way", remedy="give ssh: or ssh:USER@, as in ssh:root@")
+    if unwanted := sorted(set(given) - set(wanted)):
+        raise InputError(f"--map names {', '.join(unwanted)}, which -c leaves out", remedy=f"it keeps {', '.join(wanted)}")
+    said = dict(given)
+    if players is not None:
+        said = {name: f"{players}{test.hosts[name].player}" for name in wanted if test.hosts[name].player} | said
+    faults = [
+        Fault(str(file), 1, 1, name, f"is mapped to no host; add --map {name}=HOST, where HOST is {PLACES}")
+        for name in wanted
+        if name not in said
+    ]
     if faults:
         raise SpecRefused(faults)
-    return {name: read_place(given[name]) for name in wanted}
+    return {name: read_place(said[name]) for name in wanted}
 
 
-async def _conduct(what: Conduct, places: Mapping[str, Place], runs: Path) -> tuple[RunResult, list[Conducted]]:
-    book = CommandBook()
-    async with hosts_at(places, book.note) as hosts:
-        return await conduct(what, hosts, runs, book, Console())
+def _directories(said: Sequence[str], test: Test, places: Mapping[str, Place]) -> dict[str, str]:
+    """Host → where its steps run, if not where its commands run anyway: this directory here, the login's over ssh."""
+    out = {name: os.getcwd() for name, place in places.items() if place.lab}  # noqa: PTH109 -- text for a shell
+    for one in sorted(said, key=lambda one: "=" in one):  # what is said of one host goes before what is said of all
+        name, equals, directory = one.partition("=")
+        host = _host_of(test, name) if equals else None
+        if equals and host is None:
+            raise InputError(f"--directory names {name}, which the file does not", remedy=f"it has {', '.join(test.names)}")
+        out.update(dict.fromkeys(places if host is None else [host], directory if equals else one))
+    return out
 
 
-def _print_plan(work: StepsWorkload, phases: Sequence[Phase], places: Mapping[str, str]) -> None:
-    for phase in phases:
+def _report(test: Test, form: str | None, output: Path | None) -> tuple[str, Path] | None:
+    """Format and file of the original's report, if one was asked for, here or in the file."""
+    target = output or (Path(named) if (named := test.report.get("output")) else None)
+    form = form or test.report.get("format", "").lower() or None
+    if form is None and target is None:
+        return None
+    form = "json" if form == "json" else "text"
+    if target is None and form == "text":
+        return None  # it would go to the terminal, where dutlab has its own
+    return form, target or Path("conductor.json")
+
+
+def _print_plan(work: StepsWorkload, phases: Sequence[str], places: Mapping[str, str]) -> None:
+    for phase, by_host in work.phases.items():
+        if phase not in phases:
+            continue
         say(f"{phase}:")
-        for host, steps in work.phases[phase].items():
+        for host, steps in by_host.items():
             for step in steps:
-                how = "spawn" if step.spawn else f"at most {step.timeout:g} s" if step.timeout else "run"
+                limit = "" if step.timeout is None else f"at most {step.timeout:g} s"
+                how = "spawn" if step.spawn else limit.replace("at most", "for") if step.at_timeout == "end" else limit or "run"
                 say(f"  {host} ({places.get(host, 'not mapped')})  {step.name}  [{how}]  {step.command}")
-
-
-def _rows(done: Conducted) -> TrialRows:
-    rows: list[Any] = [
-        StepRow(
-            host=d.host, phase=d.phase, started=datetime.fromtimestamp(d.started_s, UTC),
-            ended=datetime.fromtimestamp(d.started_s + d.seconds, UTC), code=0 if not d.failed else d.status or 1,
-            message=d.stdout.decode("utf-8", "replace") if not d.failed else d.step.command,
-        )
-        for d in done.account.done
-    ]  # fmt: skip
-    return TrialRows(done.started, done.ended, rows)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from dutlab.cli.run import RUNS
+from dutlab.cli.options import RUNS
 from dutlab.cli.told import say
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import Imported, ImportOptions, write_imported

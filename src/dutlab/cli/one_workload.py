@@ -12,7 +12,8 @@ import click
 
 from dutlab.cli.console import Console
 from dutlab.cli.loop import run_in_order
-from dutlab.cli.run import RUNS, finish
+from dutlab.cli.options import RUNS
+from dutlab.cli.run import finish
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError, SpecRefused
 from dutlab.runner import run as runner

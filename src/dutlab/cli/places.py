@@ -63,12 +63,9 @@ def _of_testbed(said: str, file: Path, name: str) -> Place:
 
 
 @asynccontextmanager
-async def hosts_at(places: Mapping[str, Place], log: CommandLog) -> AsyncIterator[dict[str, Host]]:
-    """The hosts behind their names; a lab that one of them is in is built for it and taken down after it."""
-    names = {place.lab for place in places.values() if place.lab}
-    label, hosts = labs.new_label(), dict[str, Host]()
-    if len(names) > 1:
-        raise InputError(f"hosts of several labs: {', '.join(sorted(names))}", remedy="name one lab")
+async def hosts_at(places: Mapping[str, Place], log: CommandLog, label: str | None) -> AsyncIterator[dict[str, Host]]:
+    """The hosts behind their names; the lab that one of them is in is built as `label` for it and taken down after it."""
+    names, hosts = {place.lab for place in places.values() if place.lab}, dict[str, Host]()
     try:
         lab = await labs.up(names.pop(), label=label) if names else None
         for name, place in places.items():
@@ -77,7 +74,16 @@ async def hosts_at(places: Mapping[str, Place], log: CommandLog) -> AsyncIterato
     finally:
         for host in hosts.values():
             await host.close()
-        await labs.down(label)
+        if label is not None:
+            await labs.down(label)
+
+
+def lab_of(places: Mapping[str, Place]) -> str | None:
+    """A label for the lab that a place is in, if any is. Raises InputError when there are several."""
+    names = {place.lab for place in places.values() if place.lab}
+    if len(names) > 1:
+        raise InputError(f"hosts of several labs: {', '.join(sorted(names))}", remedy="name one lab")
+    return labs.new_label() if names else None
 
 
 async def _host(name: str, place: Place, lab: labs.Lab | None, log: CommandLog) -> Host:

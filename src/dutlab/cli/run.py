@@ -13,10 +13,12 @@ import click
 from dutlab.cli.console import Console
 from dutlab.cli.examples import example
 from dutlab.cli.loop import run_in_order
+from dutlab.cli.options import RUNS
 from dutlab.cli.told import answer, say
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError
 from dutlab.plan.trials import make_plan
+from dutlab.printable import printable
 from dutlab.report import write_report
 from dutlab.report.words import plural
 from dutlab.runner import cut
@@ -27,7 +29,6 @@ from dutlab.spec.yaml_source import read_file
 from dutlab.tools.engine import find_engine
 
 _COMMAND = ("dutlab", *sys.argv[1:])
-RUNS = click.option("--runs", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), help="Where run folders go.  [runs]")
 _SET = click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the file, as in factors.mode=router,nat."
 )
@@ -107,21 +108,35 @@ def resume(*, run_folder: Path, trust: bool) -> None:
 @click.command()
 @click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @_TRUST
-def undo(*, run_folder: Path, trust: bool) -> None:
-    """Put the DUT and the ports of a cut run back, free its hosts, and measure nothing.
+@click.option("--reset", is_flag=True, help="Run Reset of a conducted test that was killed before it.")
+def undo(*, run_folder: Path, trust: bool, reset: bool) -> None:
+    """Put the DUT and the ports of a cut run back, take its lab down, free its hosts, and measure nothing.
 
     \b
     Example:
       dutlab undo runs/2026-11-21T0801Z-firewall-modes-3f2a
     """  # noqa: D301
     try:
-        done = run_in_order(cut.undo(run_folder, trusted=trust))
+        done = run_in_order(cut.undo(run_folder, trusted=trust, run_reset=reset))
     except NotOurs as error:
         _ask_trust(error)
-        done = run_in_order(cut.undo(run_folder, trusted=True))
+        trust = True
+        done = run_in_order(cut.undo(run_folder, trusted=True, run_reset=reset))
+    if done.unreset:
+        say("Startup was begun and Reset was not run:")
+        for step in done.unreset:
+            say(f"  {step.host}: {printable(step.argv[-1])}")
+        if sys.stdin.isatty() and click.confirm("Run Reset now?", err=True):
+            done = replace(run_in_order(cut.undo(run_folder, trusted=trust, run_reset=True)), lab=done.lab, freed=done.freed)
+        else:
+            say(f"`dutlab undo {run_folder} --reset` runs it")
+    for line in done.reset:
+        say(f"reset: {printable(line)}")
     said = [f"{plural(done.changes, 'change')} undone"] if done.changes else []
+    said += [f"lab {done.lab} taken down"] if done.lab else []
     said += [f"freed: {', '.join(done.freed)}"] if done.freed else []
-    say("; ".join(said) or "nothing to undo")
+    if said or not (done.unreset or done.reset):
+        say("; ".join(said) or "nothing to undo")
 
 
 def _ask_trust(error: NotOurs) -> None:

@@ -17,7 +17,8 @@ from dutlab import labs
 from dutlab.cli.console import Console
 from dutlab.cli.loop import run_in_order
 from dutlab.cli.one_workload import as_yaml
-from dutlab.cli.run import RUNS, finish
+from dutlab.cli.options import RUNS
+from dutlab.cli.run import finish
 from dutlab.cli.told import say
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError, TestbedError

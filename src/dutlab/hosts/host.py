@@ -87,8 +87,11 @@ class Process(Protocol):
     async def readline(self) -> bytes:
         """The next line of standard output with its newline; b"" once it has ended."""
 
+    async def read(self) -> bytes:
+        """As much of standard output as there is, at least a byte; b"" once it has ended."""
+
     async def wait(self, timeout_s: float) -> Done:
-        """Until it ends. stdout holds what no readline() took. Raises CommandTimedOut after ending its whole process group."""
+        """Until it ends. stdout holds what no readline() or read() took. Raises CommandTimedOut after ending its whole process group."""
 
     async def end(self, grace_s: float = 2.0) -> Done:
         """Ends the whole process group: stdin closed, SIGTERM, after `grace_s` SIGKILL. Harmless on an ended one."""

@@ -103,6 +103,11 @@ class Running:
         except ValueError as e:
             raise HostError(f"`{self._argv[0]}` printed a line of more than {LONGEST_LINE_BYTES} bytes", host=self._host) from e
 
+    async def read(self) -> bytes:
+        """As much of standard output as there is; b"" once it has ended."""
+        async with self._reading:
+            return await self._carrier.stdout.read(_CHUNK_BYTES)
+
     async def wait(self, timeout_s: float) -> Done:
         """Raises CommandTimedOut after ending the group, HostError when the way to the host was lost meanwhile."""
         rest = asyncio.ensure_future(self._rest())

@@ -5,12 +5,13 @@ There are those of 2015, with [Clients] and [Master], and those of today, with [
 A coordinator's file names the hosts and a file for each; a host's file has the steps of four phases. What they mean here:
 
     key begins with `spawn` (2015: has it anywhere)     left running; in Startup and Run (2015: in Run)
-    key `timeoutN`, in Run                              ended after N seconds, and failed then
+    key `timeoutN`, in Run                              ended after N seconds, as asked, if it has not ended before
     value begins with `spawn:` or `timeoutN:`, in Run   the same (today's files)
-    anything else                                       run, and waited for
+    anything else                                       run, and waited for; in files of 2015 for 30 s at most
+    no value                                            does nothing, and succeeds
 
-Names of keys mean nothing else and may stand twice; steps go in the order of the file. Addresses and ports of players are read and not
-used: dutlab reaches hosts in its own ways.
+Names of keys mean nothing else and may be repeated; steps go in the order of the file. `%%` is `%` and `%(key)s` the value of `key`. Ports
+are read and not used: dutlab reaches hosts in its own ways.
 """
 
 from __future__ import annotations
@@ -21,13 +22,16 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from dutlab.errors import Fault
-from dutlab.interop.ini import Entry, Section, parse_ini
+from dutlab.errors import Fault, InputError
+from dutlab.interop.ini import DEFAULTS, Entry, Section, interpolated, parse_ini
 from dutlab.spec.workloads.steps import PHASES, Phase, Step, StepsWorkload
 from dutlab.units import Seconds
 
-STRICT_LIMIT_S = Seconds(30.0)
+ORIGINAL_LIMIT_S = Seconds(30.0)
 """What the original allows a step that names no time-out."""
+_LONGEST_S = 366 * 86400.0
+_NOTHING = ":"
+"""The shell's command that does nothing."""
 _TIMEOUT_KEY = re.compile(r"timeout(\d+)")
 _TIMEOUT_VALUE = re.compile(r"timeout(\d+):\s*(.+)", re.DOTALL)
 _SPAWN_VALUE = re.compile(r"spawn:\s*(.+)", re.DOTALL)
@@ -41,12 +45,19 @@ class Dialect(Enum):
     TODAY = "today"
 
 
+class Limit(Enum):
+    """Which plain steps have the original's limit of 30 s."""
+
+    OF_2015 = "those of files with [Master]"
+    ALL = "all"
+    NONE = "none"
+
+
 @dataclass(frozen=True)
 class Reading:
     """How files are read beyond their grammar."""
 
-    strict: bool = False
-    """Plain steps have the original's limit of 30 s."""
+    limit: Limit = Limit.OF_2015
     translate: bool = False
     """`cpuset -l LIST COMMAND` of FreeBSD becomes `taskset -c LIST COMMAND`."""
 
@@ -56,7 +67,7 @@ class HostFile:
     """A host's part of a test."""
 
     player: str
-    """Where the original finds it; kept for the reader."""
+    """The address at which the original finds it."""
     phases: Mapping[Phase, tuple[Step, ...]]
 
 
@@ -71,20 +82,24 @@ class Test:
     faults: tuple[Fault, ...] = ()
     report: Mapping[str, str] = field(default_factory=dict)
     """`format` and `output`, where the file asks for the original's report."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """A host's name in the file → in `hosts`, where it is such as a file's name may have."""
 
     def workload(self, only: frozenset[str] | None = None, *, on_failure: str = "keep-going") -> StepsWorkload:
-        """The steps of all hosts, or of those in `only`."""
+        """The steps of all hosts, or of those in `only`. Raises InputError when they have none."""
         kept = {name: host for name, host in self.hosts.items() if only is None or name in only}
         body: dict[str, Any] = {p: {name: host.phases[p] for name, host in kept.items() if host.phases[p]} for p in PHASES}
+        if not any(body.values()):
+            raise InputError(f"nothing to run: {', '.join(kept)} has no step in any phase", remedy="write steps in [Startup], [Run] …")
         return StepsWorkload.model_validate({**body, "on_failure": on_failure})
 
 
 def read_test(text: str, file: str, open_file: Callable[[str], str], reading: Reading | None = None) -> Test:
-    """The test of a coordinator's file. `open_file` gives the text of a path that stands in it, or raises OSError.
+    """The test of a coordinator's file. `open_file` gives the text of a path in it, or raises OSError.
 
-    Nothing is raised: all that is wrong, in all files, stands in `faults`.
+    Nothing is raised: all that is wrong, in all files, is in `faults`.
     """
-    sections, faults = parse_ini(text, file)
+    sections, faults = _sections(text, file)
     named = sections.get("Workers") or sections.get("Clients")
     if named is None or not named.entries:
         faults.append(
@@ -95,19 +110,32 @@ def read_test(text: str, file: str, open_file: Callable[[str], str], reading: Re
         trials = _trials(test, file, faults)
         report = {key: value for key in ("format", "output") if (value := test.value(key)) is not None}
     hosts: dict[str, HostFile] = {}
+    names: dict[str, str] = {}
     for entry in named.entries if named else ():
         try:
             said = open_file(entry.value)
-        except (OSError, UnicodeError) as error:
+        except (OSError, UnicodeError, ValueError) as error:  # ValueError: a NUL in the path
             why = getattr(error, "strerror", None) or str(error)
             faults.append(Fault(file, entry.line, 1, entry.key, f"{entry.value} cannot be read: {why}"))
             continue
         host, wrong = read_host(said, entry.value, reading or Reading())
         faults += wrong
-        if (name := plain_name(entry.key)) in hosts:
-            faults.append(Fault(file, entry.line, 1, entry.key, "stands twice; each host needs a name of its own"))
+        if entry.key in names:
+            faults.append(Fault(file, entry.line, 1, entry.key, "duplicate; each host needs a name of its own"))
+        names[entry.key] = name = _free(plain_name(entry.key), hosts)
         hosts[name] = host
-    return Test(trials, hosts, tuple(faults), report)
+    return Test(trials, hosts, tuple(faults), report, names)
+
+
+def _free(name: str, taken: Mapping[str, object]) -> str:
+    """`name`, or one with a number after it where another host has that already: `a.b` and `a-b` are two hosts."""
+    return next(n for n in (name, *(f"{name[:44]}-{i}" for i in range(2, len(taken) + 3))) if n not in taken)
+
+
+def _sections(text: str, file: str) -> tuple[dict[str, Section], list[Fault]]:
+    sections, faults = parse_ini(text, file)
+    sections, wrong = interpolated(sections, file)
+    return sections, faults + wrong
 
 
 def plain_name(text: str) -> str:
@@ -117,7 +145,10 @@ def plain_name(text: str) -> str:
 
 def read_host(text: str, file: str, reading: Reading) -> tuple[HostFile, list[Fault]]:
     """A host's file, and what is wrong with it."""
-    sections, faults = parse_ini(text, file)
+    sections, faults = _sections(text, file)
+    if DEFAULTS in sections and sections[DEFAULTS].entries:
+        what = "Conductor would run its keys as steps of every phase; write them in the phases where they are to run"
+        faults.append(Fault(file, sections[DEFAULTS].line, 1, DEFAULTS, what))
     dialect = Dialect.TODAY if "Coordinator" in sections else Dialect.OF_2015
     owner = sections.get("Coordinator") or sections.get("Master")
     if owner is None:
@@ -127,13 +158,10 @@ def read_host(text: str, file: str, reading: Reading) -> tuple[HostFile, list[Fa
         section = sections.get(phase.capitalize())
         if section is None:
             faults.append(Fault(file, 1, 1, phase.capitalize(), "missing; it may be empty"))
-        steps = [_step(e, phase, dialect, reading) for e in (section.entries if section else ()) if e.value]
-        phases[phase] = tuple(steps)
-        faults += [
-            Fault(file, e.line, 1, f"{phase.capitalize()}.{e.key}", "no command")
-            for e in (section.entries if section else ())
-            if not e.value
-        ]
+        entries = section.entries if section else ()
+        phases[phase] = tuple(_step(e, phase, dialect, reading) for e in entries)
+        what = "has a NUL byte, which no command can have"
+        faults += [Fault(file, e.line, 1, f"{phase.capitalize()}.{e.key}", what) for e in entries if "\0" in e.value]
     return HostFile((owner.value("player") if owner else None) or "", phases), faults
 
 
@@ -141,9 +169,9 @@ def _trials(test: Section, file: str, faults: list[Fault]) -> int:
     said = test.value("trials")
     if said is None:
         return 1
-    if not said.isdecimal() or not 1 <= int(said) <= 1000:  # noqa: PLR2004 -- as many repeats as an experiment may have
+    if not (said.isascii() and said.isdecimal() and len(said) <= 4 and int(said) <= 1000):  # noqa: PLR2004 -- as an experiment may have
         line = next(e.line for e in test.entries if e.key == "trials")
-        faults.append(Fault(file, line, 1, "Test.trials", f"{said!r} is no number of trials from 1 to 1000"))
+        faults.append(Fault(file, line, 1, "Test.trials", f"{said!r} is no number of trials from 0 to 1000"))
         return 1
     return int(said)
 
@@ -154,12 +182,20 @@ def _step(entry: Entry, phase: Phase, dialect: Dialect, reading: Reading) -> Ste
     if dialect is Dialect.TODAY:
         spawns = entry.key.startswith("spawn") and phase in ("startup", "run")
     limit = _TIMEOUT_KEY.fullmatch(entry.key) if phase == "run" else None
-    seconds = Seconds(float(limit[1])) if limit else None
+    seconds = _seconds(limit[1]) if limit else None
     if dialect is Dialect.TODAY and phase == "run":
         if found := _SPAWN_VALUE.match(command):
             spawns, command = True, found[1]
         elif found := _TIMEOUT_VALUE.match(command):
-            seconds, command = Seconds(float(found[1])), found[2]
+            seconds, command = _seconds(found[1]), found[2]
+    command = command.replace("\0", "") or _NOTHING
     if spawns:
         return Step(spawn=command, name=entry.key)
-    return Step(run=command, name=entry.key, timeout=seconds or (STRICT_LIMIT_S if reading.strict else None))
+    if seconds is not None:
+        return Step(run=command, name=entry.key, timeout=seconds, at_timeout="end")
+    is_limited = reading.limit is Limit.ALL or (reading.limit is Limit.OF_2015 and dialect is Dialect.OF_2015)
+    return Step(run=command, name=entry.key, timeout=ORIGINAL_LIMIT_S if is_limited else None)
+
+
+def _seconds(digits: str) -> Seconds:
+    return Seconds(min(float(digits), _LONGEST_S))

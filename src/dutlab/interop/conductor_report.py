@@ -1,16 +1,29 @@
-"""The report that Conductor itself writes with `-f json`, from what dutlab did: for scripts that read it."""
+"""The reports that Conductor itself writes with `-f json` and `-f text`, from what dutlab did: for scripts that read them.
+
+As there, times are local and name no zone; a phase that was not asked for is not in it; a step that was spawned has its row where it stands
+in the file; and each host ends a phase with a row of its own. Facts: Conductor's reporter, phase, step and retval of 2025.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from dutlab.spec.workloads.steps import PHASES, Phase
 
 PHASE_DONE = 65535
 """The code of the row with which a host says that its phase is over."""
+PHASE_DONE_WORDS = "phases complete"
+ERROR = 1
+"""The code of a step without a status of its own."""
+SPAWNED = "Spawned"
+
+
+def timed_out(seconds: float) -> str:
+    """The message of a step that its time-out ended."""
+    return f"Command timed out after {seconds:g} seconds"
 
 
 @dataclass(frozen=True)
@@ -19,27 +32,30 @@ class StepRow:
 
     host: str
     phase: Phase
+    place: int
+    """In its phase on its host, from 1."""
     started: datetime
     ended: datetime
+    """Of a spawned step, when it was started: it is not waited for."""
     code: int
     message: str
 
 
 @dataclass(frozen=True)
 class TrialRows:
-    """A trial's steps in the order of their end."""
+    """A trial's steps, in any order."""
 
     started: datetime
     ended: datetime
     rows: Sequence[StepRow]
 
 
-def conductor_report(hosts: Sequence[str], trials: Sequence[TrialRows]) -> dict[str, Any]:
+def conductor_report(hosts: Sequence[str], trials: Sequence[TrialRows], now: datetime, phases: Sequence[Phase] = PHASES) -> dict[str, Any]:
     """The whole report. Hosts are `worker_0` and so on, in their order, with their name beside it, which the original leaves out."""
     return {
         "metadata": {
-            "start_time": _time(min(t.started for t in trials)),
-            "end_time": _time(max(t.ended for t in trials)),
+            "start_time": _time(min((t.started for t in trials), default=now)),
+            "end_time": _time(max((t.ended for t in trials), default=now)),
             "total_trials": len(trials),
             "total_workers": len(hosts),
         },
@@ -48,25 +64,54 @@ def conductor_report(hosts: Sequence[str], trials: Sequence[TrialRows]) -> dict[
                 "trial_number": number,
                 "start_time": _time(trial.started),
                 "end_time": _time(trial.ended),
-                "phases": {phase: _phase(phase, hosts, trial) for phase in PHASES},
+                "phases": dict(_phases([p for p in PHASES if p in phases], hosts, trial)),
             }
             for number, trial in enumerate(trials, 1)
         ],
     }
 
 
-def _phase(phase: Phase, hosts: Sequence[str], trial: TrialRows) -> Mapping[str, Any]:
-    rows = [row for row in trial.rows if row.phase == phase]
-    began, ended = min((r.started for r in rows), default=trial.started), max((r.ended for r in rows), default=trial.started)
-    workers = {}
-    for number, host in enumerate(hosts):
-        own = [row for row in rows if row.host == host]
-        first, last = (own[0].started, own[-1].ended) if own else (began, began)
-        results = [{"timestamp": _time(r.ended), "code": r.code, "message": r.message} for r in own]
-        results.append({"timestamp": _time(last), "code": PHASE_DONE, "message": "phase done"})
-        workers[f"worker_{number}"] = {"name": host, "start_time": _time(first), "end_time": _time(last), "results": results}
-    return {"start_time": _time(began), "end_time": _time(ended), "workers": workers}
+def conductor_text(report: Mapping[str, Any]) -> str:
+    """The same as text, as `-f text -o FILE` has it."""
+    about = report["metadata"]
+    lines = ["Conductor Test Results", "=====================", ""]
+    lines += [f"{name}: {about[key]}" for name, key in _HEAD]
+    lines.append("")
+    for trial in report["trials"]:
+        lines.append(f"Trial {trial['trial_number']}:")
+        for phase, of_phase in trial["phases"].items():
+            lines.append(f"  Phase: {phase}")
+            for worker, found in of_phase["workers"].items():
+                lines += [f"    Worker: {worker}", f"      Results: {len(found['results'])}"]
+                lines += [f"        Code: {row['code']}, Message: {row['message']}" for row in found["results"]]
+    return "\n".join(lines) + "\n"
+
+
+_HEAD = (
+    ("Start Time", "start_time"),
+    ("End Time", "end_time"),
+    ("Total Trials", "total_trials"),
+    ("Total Workers", "total_workers"),
+)
+
+
+def _phases(phases: Sequence[Phase], hosts: Sequence[str], trial: TrialRows) -> Iterator[tuple[Phase, Mapping[str, Any]]]:
+    """Each begins when the one before it has ended."""
+    began = trial.started
+    for phase in phases:
+        rows = sorted((row for row in trial.rows if row.phase == phase), key=lambda row: row.place)
+        ended = max((r.ended for r in rows), default=began)
+        workers = {}
+        for number, host in enumerate(hosts):
+            own = [row for row in rows if row.host == host]
+            last = max((r.ended for r in own), default=began)
+            results = [{"timestamp": _time(r.ended), "code": r.code, "message": r.message} for r in own]
+            results.append({"timestamp": _time(last), "code": PHASE_DONE, "message": PHASE_DONE_WORDS})
+            first = min((r.started for r in own), default=began)
+            workers[f"worker_{number}"] = {"name": host, "start_time": _time(first), "end_time": _time(last), "results": results}
+        yield phase, {"start_time": _time(began), "end_time": _time(ended), "workers": workers}
+        began = ended
 
 
 def _time(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat()
+    return moment.astimezone().replace(tzinfo=None).isoformat()

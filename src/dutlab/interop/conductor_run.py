@@ -1,7 +1,7 @@
 """The report that Conductor writes with `-f json`, or that dutlab exports in its form, as trials of ours.
 
 It has a code and a message a step, and no command. A row is written when the conductor reads it, which is at the end of a phase, so times
-of single steps are not known: those of trials and phases are. Times name no zone and are taken for UTC. Rows with code 65535 end a phase.
+of single steps are not known: those of trials and phases are. Times are local, name no zone, and are taken for UTC. Rows with code 65535 end a phase.
 """
 
 from __future__ import annotations
@@ -54,7 +54,14 @@ class _Result:
             "started_s": None,
             "duration_s": None,
             "why": self.why,
+            "ended_by": "",
+            "file": self.file,
         }
+
+    @property
+    def file(self) -> str:
+        """Where its output is kept, without the ending."""
+        return f"{plain_name(self.host)}/{self.phase}/{self.place:02d}"
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
@@ -83,7 +90,7 @@ def _trial(device: str, said: Mapping[str, Any], repairs: list[str]) -> Imported
         figures={ALL_HOSTS: figures},
         doubts=mended(repairs, ALL_HOSTS),
         notes=[r.words for r in failed],
-        raw={f"{plain_name(r.host)}/{r.phase}/{r.place:02d}.out": r.message.encode("utf-8", "replace") for r in results if r.message},
+        raw={f"{r.file}.out": r.message.encode("utf-8", "replace") for r in results if r.message},
         tables={TOOL: [r.row for r in results]},
     )
     cell = imported_cell(device, workload="steps", tool="conductor", link=ALL_HOSTS, params={})

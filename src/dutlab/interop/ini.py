@@ -1,19 +1,29 @@
 """INI files as Python's configparser reads them by default, except that nothing is lost: duplicate keys stay, in order, each with its line.
 
 The grammar (configparser, CPython's documentation): the delimiter is the first `:` or `=`; keys are case-folded; `#` and `;` begin a
-comment only as the first character of a line that is not blank; an indented line continues the value above it. A `%` is a `%`.
+comment only as the first character of a line that is not blank; an indented line continues the value above it. Lines end with a newline
+only: a form feed or U+2028 is a part of its line.
+
+`interpolated` expands values as its BasicInterpolation does: `%%` is `%`, and `%(key)s` the value of `key` in the same section or in
+[DEFAULT]. Any other `%`, which configparser refuses, stays what it is.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from dutlab.errors import Fault
 
+DEFAULTS = "DEFAULT"
+"""The section whose keys every other section has too."""
 _SECTION = re.compile(r"\[(?P<name>.+)\]")
-_KEY = re.compile(r"(?P<key>.*?)\s*[:=]\s*(?P<value>.*)")
+_KEY = re.compile(r"(?P<key>.*?)\s*[:=]\s*(?P<value>.*)", re.DOTALL)
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_REFERENCE = re.compile(r"%(?:%|\((?P<key>[^)]*)\)s|(?P<cut>\())")
+_DEEPEST = 10
+"""As many values may refer to one another (configparser.MAX_INTERPOLATION_DEPTH)."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +49,13 @@ class Section:
 
 
 def parse_ini(text: str, file: str) -> tuple[dict[str, Section], list[Fault]]:
-    """Sections by name, and every line that is none of the grammar. A section that stands twice goes on where it was left."""
+    """Sections by name, and every line that is none of the grammar. A section that appears again goes on where it was left."""
     sections: dict[str, list[_Open]] = {}
     lines: dict[str, int] = {}
     faults: list[Fault] = []
     here: list[_Open] | None = None
     indent = 0
-    for number, raw in enumerate(text.splitlines(), 1):
+    for number, raw in enumerate(_LINE_END.split(text), 1):
         stripped = raw.strip()
         if stripped[:1] in ("#", ";"):
             continue
@@ -61,13 +71,50 @@ def parse_ini(text: str, file: str) -> tuple[dict[str, Section], list[Fault]]:
             indent = depth
         elif here is None:
             if not faults:  # one cause, however many lines
-                faults.append(Fault(file, number, depth + 1, "file", f"{stripped[:60]!r} stands before the first [section]"))
+                faults.append(Fault(file, number, depth + 1, "file", f"{stripped[:60]!r} comes before the first [section]"))
         elif (entry := _KEY.match(stripped)) and entry["key"]:
             here.append(_Open(entry["key"].lower(), [entry["value"]], number))
             indent = depth
         else:
             faults.append(Fault(file, number, depth + 1, "file", f"{stripped[:60]!r} is neither [section] nor `key: value`"))
     return {name: Section(name, tuple(e.closed() for e in found), lines[name]) for name, found in sections.items()}, faults
+
+
+def interpolated(sections: Mapping[str, Section], file: str) -> tuple[dict[str, Section], list[Fault]]:
+    """The same sections with their values expanded, and a fault for each value that refers to what is not there."""
+    faults: list[Fault] = []
+    common = {e.key: e.value for e in sections[DEFAULTS].entries} if DEFAULTS in sections else {}
+    out = {}
+    for name, section in sections.items():
+        known = {**common, **{e.key: e.value for e in section.entries}}
+        entries = []
+        for entry in section.entries:
+            try:
+                entries.append(replace(entry, value=_expanded(entry.value, known, 1)))
+            except ValueError as error:
+                faults.append(Fault(file, entry.line, 1, f"{name}.{entry.key}", str(error)))
+                entries.append(entry)
+        out[name] = replace(section, entries=tuple(entries))
+    return out, faults
+
+
+def _expanded(value: str, known: Mapping[str, str], depth: int) -> str:
+    """Raises ValueError in words for the user."""
+    if "%" not in value:
+        return value
+    if depth > _DEEPEST:
+        raise ValueError("values refer to one another more than ten deep; does one refer to itself?")
+
+    def meant(found: re.Match[str]) -> str:
+        if found["cut"]:
+            raise ValueError("`%(` begins a reference and has to end as in `%(key)s`; write `%%(` for the characters themselves")
+        if found["key"] is None:
+            return "%"
+        if (key := found["key"].lower()) not in known:
+            raise ValueError(f"`%({found['key']})s`: the section has no key {found['key']}; write `%%` for a percent sign")
+        return _expanded(known[key], known, depth + 1)
+
+    return _REFERENCE.sub(meant, value)
 
 
 @dataclass

@@ -8,11 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from dutlab import labs
+from dutlab.dut.mode import UndoStep
 from dutlab.hosts.host import Host
 from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
 from dutlab.plan.trials import Plan, Trial
 from dutlab.runner.cut import HOSTS
+from dutlab.runner.journal import Journal, undo_to_json
 from dutlab.runner.leasing import begun, leased_by
 from dutlab.runner.progress import Progress
 from dutlab.runner.run import RunResult
@@ -20,6 +23,7 @@ from dutlab.runner.trial import CommandBook
 from dutlab.spec.workloads.steps import PHASES, Phase, StepsWorkload
 from dutlab.store.record import DoubtRecord, TrialRecord, found_of
 from dutlab.store.run_folder import RunFolder
+from dutlab.tools.background import in_directory
 from dutlab.tools.steps import Account, StepDone, Steps
 
 AS_IT_IS = "as-it-is"
@@ -49,6 +53,21 @@ class Conduct:
     """The hosts that others may reach too, which are leased meanwhile: name → how ssh reaches it, None for this machine."""
     take_over: bool = False
     """Leases that a run which has died left are taken."""
+    reached: Mapping[str, str | None] = field(default_factory=dict)
+    """All hosts but those of a lab, as `shared`: where an undo can carry Reset out."""
+    lab: str | None = None
+    """Label of the lab that was built for the run, and that goes with it."""
+    directories: Mapping[str, str] = field(default_factory=dict)
+    """Where the steps of a host run, if not where its commands run anyway."""
+
+    def reset(self) -> list[UndoStep]:
+        """Reset, for an undo of a run that was killed before it."""
+        return [
+            UndoStep(name, ("sh", "-c", in_directory(self.directories.get(name, ""), step.command)), why="Reset")
+            for name, steps in (self.work.reset if "reset" in self.phases else {}).items()
+            for step in steps
+            if name in self.reached
+        ]
 
     def plan(self) -> Plan:
         """One trial a repeat."""
@@ -61,11 +80,11 @@ class Conduct:
 
 
 async def conduct(
-    what: Conduct, hosts: Mapping[str, Host], runs: Path, book: CommandBook, progress: Progress
-) -> tuple[RunResult, list[Conducted]]:
-    """All trials; a step that fails makes its trial `failed`. An interrupted trial keeps what it did and ends the run.
+    what: Conduct, hosts: Mapping[str, Host], book: CommandBook, progress: Progress, *, runs: Path, done: list[Conducted]
+) -> RunResult:
+    """All trials, each into `done`; a step that fails makes its trial `failed`. An interrupted trial keeps what it did and ends the run.
 
-    Raises InputError for a host that is not there, InUse, HostError for one that cannot be leased, StoreError.
+    Raises InputError for a host that is not there, InUse, HostError for one that cannot be leased, StoreError, LabError.
     """
     plan = what.plan()
     folder = RunFolder.create(
@@ -73,32 +92,56 @@ async def conduct(
         resolved={**what.resolved, HOSTS: dict(what.shared)}, plan=plan.to_json(), now=datetime.now(UTC),
     )  # fmt: skip
     progress.began(folder.path, plan, 0)
-    out: list[Conducted] = []
+    steps = Steps(hosts, directories=what.directories, note=progress.note)
     with begun(folder) as journal:
-        journal.write("run-started", experiment=what.name, trials=len(plan.trials))
+        if what.lab is not None:
+            journal.write("lab-up", label=what.lab)
         shared = {name: hosts[name] for name in what.shared}
         async with leased_by(shared, folder, journal, take_over=what.take_over, note=progress.note):
-            for trial in plan.trials:
-                account, started = Account(), datetime.now(UTC)
-                try:
-                    await Steps(hosts).carry_out(what.work, account, what.phases)
-                finally:
-                    out.append(Conducted(started, datetime.now(UTC), account))
-                    measured = account.measured()
-                    record = _record(trial, out[-1], measured, book)
-                    folder.write_trial(record, measured.raw)
-                    progress.trial(trial, record)
+            journal.write(
+                "steps-begun", experiment=what.name, trials=len(plan.trials), reset=undo_to_json(what.reset()), hosts=dict(what.reached)
+            )
+            try:
+                for trial in plan.trials:
+                    await _trial(what, trial, steps, folder=folder, book=book, progress=progress, done=done)
+            finally:
+                journal.write("steps-ended")
+                await _lab_down(what, hosts, journal)
         journal.write("run-finished")
     folder.write_manifest()
-    failed = sum(1 for o in out if o.account.failed)
-    return RunResult(folder.path, len(out) - failed, failed, 0), out
+    failed = sum(1 for o in done if o.account.failed)
+    return RunResult(folder.path, len(done) - failed, failed, 0)
+
+
+async def _trial(
+    what: Conduct, trial: Trial, steps: Steps, *, folder: RunFolder, book: CommandBook, progress: Progress, done: list[Conducted]
+) -> None:
+    account, started = Account(), datetime.now(UTC)
+    try:
+        await steps.carry_out(what.work, account, what.phases)
+    finally:
+        done.append(Conducted(started, datetime.now(UTC), account))
+        measured = account.measured()
+        record = _record(trial, done[-1], measured, book)
+        folder.write_trial(record, measured.raw)
+        progress.trial(trial, record)
+
+
+async def _lab_down(what: Conduct, hosts: Mapping[str, Host], journal: Journal) -> None:
+    if what.lab is None:
+        return
+    for name in set(hosts) - set(what.reached):
+        await hosts[name].close()
+    await labs.down(what.lab)
+    journal.write("lab-down", label=what.lab)
 
 
 def _record(trial: Trial, done: Conducted, measured: Measured, book: CommandBook) -> TrialRecord:
+    has_failed = done.account.failed or done.account.interrupted
     return TrialRecord(
         trial=trial.number,
-        status="failed" if done.account.failed else "measured",
-        why=_summary(done.account.failed),
+        status="failed" if has_failed else "measured",
+        why=_summary(done.account),
         cell=trial.cell,
         started=done.started,
         ended=done.ended,
@@ -108,8 +151,15 @@ def _record(trial: Trial, done: Conducted, measured: Measured, book: CommandBook
     )
 
 
-def _summary(failed: Sequence[StepDone]) -> str:
+def _summary(account: Account) -> str:
+    interrupted = f"interrupted in {account.interrupted}" if account.interrupted else ""
+    failed = [d for d in account.failed if d.end != "interrupted"]
     if not failed:
-        return ""
-    first = f"{failed[0].host}, {failed[0].phase}: `{failed[0].step.command}` {failed[0].why}"
-    return first if len(failed) == 1 else f"{len(failed)} steps failed, the first on {first}"
+        return interrupted
+    first = _words(failed[0])
+    said = first if len(failed) == 1 else f"{len(failed)} steps failed, the first on {first}"
+    return f"{interrupted}; {said}" if interrupted else said
+
+
+def _words(step: StepDone) -> str:
+    return f"{step.host}, {step.phase}: `{step.step.command}` {step.why}"

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from dutlab import labs
-from dutlab.errors import InputError, LabError
+from dutlab.dut.mode import UndoStep
+from dutlab.errors import HostError, InputError, LabError
 from dutlab.hosts.host import Host
 from dutlab.hosts.local import LocalHost
 from dutlab.hosts.private_folder import remove_private_folder
 from dutlab.hosts.reach import host_at, hosts_of
 from dutlab.labs.state import Owner, StateFolder
-from dutlab.runner.journal import Entry, Journal, leased_hosts, left_engines, pending_undo, read_journal, standing_lab
+from dutlab.runner.journal import Entry, Journal, leased_hosts, left_engines, pending_undo, read_journal, standing_lab, unreset
 from dutlab.runner.leasing import leased_by
 from dutlab.runner.trust import insist_on_undo
-from dutlab.runner.undo import carry_out
+from dutlab.runner.undo import STEP_S, carry_out
 from dutlab.spec.testbed import Testbed
 from dutlab.store.read import reading
 from dutlab.store.run_folder import RunFolder
@@ -36,10 +37,16 @@ class Undone:
 
     changes: int
     freed: tuple[str, ...] = ()
+    lab: str = ""
+    """Label of the lab that was left, and that is gone now."""
+    unreset: tuple[UndoStep, ...] = ()
+    """Reset of conducted steps that were begun and killed, if it was not to be run."""
+    reset: tuple[str, ...] = ()
+    """What each of its steps came to, if it was."""
 
 
-async def undo(path: Path, *, trusted: bool = False) -> Undone:
-    """Puts the DUT of a cut run back and frees its hosts, measures nothing.
+async def undo(path: Path, *, trusted: bool = False, run_reset: bool = False) -> Undone:
+    """Puts the DUT of a cut run back and frees its hosts, measures nothing; with `run_reset` conducted steps have their Reset too.
 
     Raises NotOurs for the commands of somebody else unless `trusted`, InputError when another process has the run, InUse, TestbedError,
     HostError, StoreError.
@@ -49,7 +56,11 @@ async def undo(path: Path, *, trusted: bool = False) -> Undone:
         insist_on_undo(folder, read_journal(folder.journal))
     journal = Journal(folder.journal)
     try:
-        return await put_back(folder, journal)
+        with reading(folder.journal):
+            reset, reached = unreset(read_journal(folder.journal))
+        said = await _reset(reset, reached, journal) if run_reset and reset else ()
+        done = await put_back(folder, journal)
+        return replace(done, reset=said, unreset=() if run_reset else tuple(reset))
     finally:
         journal.close()
 
@@ -72,10 +83,10 @@ async def put_back(folder: RunFolder, journal: Journal) -> Undone:
         pending, engines, held, own = pending_undo(entries), left_engines(entries), leased_hosts(entries), standing_lab(entries)
     if own is not None:  # the lab was the run's own: with it goes everything that was changed in it
         _insist_on_dead_owner(own)
-        await labs.down(own)
+        was_there = await labs.down(own)
         await _remove_copies(engines)
         journal.write("lab-down", label=own)
-        return Undone(len(pending))
+        return Undone(len(pending), lab=own if was_there else "")
     if not (pending or engines or held):
         return Undone(0)
     try:
@@ -96,6 +107,24 @@ async def put_back(folder: RunFolder, journal: Journal) -> Undone:
         for host in hosts.values():
             await host.close()
     return Undone(len(pending), held)
+
+
+async def _reset(steps: Sequence[UndoStep], reached: Mapping[str, str | None], journal: Journal) -> tuple[str, ...]:
+    """Every step of Reset in its order, and how each ended: `killall` of what has ended anyway fails, and that is no fault."""
+    hosts = {name: host_at(name, ssh) for name, ssh in reached.items()}
+    said = []
+    try:
+        for step in steps:
+            try:
+                done = await hosts[step.host].run(step.argv, timeout_s=STEP_S, check=False)
+                said.append(f"{step.host}: {step.argv[-1]} ended with {done.status}")
+            except HostError as e:
+                said.append(str(e))
+    finally:
+        for host in hosts.values():
+            await host.close()
+    journal.write("steps-reset", said=said)
+    return tuple(said)
 
 
 def _insist_on_dead_owner(label: str) -> None:

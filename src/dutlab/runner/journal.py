@@ -115,6 +115,19 @@ def pending_undo(entries: Iterable[Entry]) -> list[tuple[str, list[UndoStep]]]:
     return list(reversed(begun.items()))
 
 
+def unreset(entries: Iterable[Entry]) -> tuple[list[UndoStep], Mapping[str, str | None]]:
+    """Reset of conducted steps that began and did not end in order, and how its hosts are reached; nothing when all did."""
+    steps: list[UndoStep] = []
+    reached: Mapping[str, str | None] = {}
+    for entry in entries:
+        if entry["event"] == "steps-begun":
+            steps = [UndoStep(s["host"], tuple(s["argv"]), s["stdin"], s["why"]) for s in entry["reset"]]
+            reached = {str(name): None if ssh is None else str(ssh) for name, ssh in entry["hosts"].items()}
+        elif entry["event"] in ("steps-ended", "steps-reset"):
+            steps = []
+    return steps, reached
+
+
 def left_engines(entries: Iterable[Entry]) -> list[tuple[str, str]]:
     """(host, path) of every copy of the engine that may have been made there and was not removed."""
     left: dict[str, str] = {}

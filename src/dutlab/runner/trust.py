@@ -8,7 +8,7 @@ from typing import Any
 
 from dutlab.errors import InputError
 from dutlab.printable import printable
-from dutlab.runner.journal import Entry, leased_hosts, left_engines, pending_undo, standing_lab
+from dutlab.runner.journal import Entry, leased_hosts, left_engines, pending_undo, standing_lab, unreset
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.seal import is_ours
 
@@ -42,6 +42,7 @@ def _undo_commands(entries: list[Entry]) -> Iterator[str]:
     for _, steps in pending_undo(entries):
         for step in steps:
             yield f"{step.host}: {shlex.join(step.argv)}{' <<< ' + shlex.quote(step.stdin) if step.stdin else ''}"
+    yield from (f"{step.host}: {shlex.join(step.argv)}" for step in unreset(entries)[0])
     yield from (f"{host}: rm -rf {path}" for host, path in left_engines(entries))
     yield from (f"{host}: free it" for host in leased_hosts(entries))
 

@@ -33,7 +33,9 @@ class Step(SpecModel):
     run: Command | None = None
     spawn: Command | None = None
     timeout: Duration | None = None
-    """After it a `run` is ended, and has failed; None waits as long as it takes."""
+    """After it a `run` is ended; None waits as long as it takes."""
+    at_timeout: Literal["fail", "end"] = "fail"
+    """What a `run` that its time-out ends has done: `fail`, or, as a server or a generator that never ends, what it was asked for."""
     name: str = ""
     """What a report calls it; without one its place in the phase."""
 
@@ -49,6 +51,8 @@ class Step(SpecModel):
         faults = [] if len(given) == 1 else [fault(("run",), "write either `run: COMMAND` or `spawn: COMMAND`")]
         if made is not None and made.spawn is not None and made.timeout is not None:
             faults.append(fault(("timeout",), "a spawned command is ended with its trial; only `run` has a time-out"))
+        if made is not None and made.at_timeout == "end" and made.timeout is None:
+            faults.append(fault(("at_timeout",), "`end` needs a timeout"))
         return faults
 
     @property

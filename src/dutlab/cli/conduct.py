@@ -1,0 +1,113 @@
+"""Carries a test of `conductor run` out, and writes the original's report of it, also when it was interrupted."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from dutlab.cli.console import Console
+from dutlab.cli.loop import run_in_order
+from dutlab.cli.places import Place, hosts_at, lab_of
+from dutlab.cli.run import finish
+from dutlab.cli.told import say, tell
+from dutlab.cli.userns import become_root
+from dutlab.interop.conductor import plain_name
+from dutlab.interop.conductor_report import ERROR, SPAWNED, StepRow, TrialRows, conductor_report, conductor_text, timed_out
+from dutlab.runner.conduct import Conduct, Conducted, conduct
+from dutlab.runner.run import RunResult
+from dutlab.runner.trial import CommandBook
+from dutlab.spec.workloads.steps import Phase, StepsWorkload
+from dutlab.tools.steps import StepDone
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What `conductor run` was asked for."""
+
+    file: Path
+    work: StepsWorkload
+    trials: int
+    phases: Sequence[Phase]
+    places: Mapping[str, Place]
+    directories: Mapping[str, str]
+    runs: Path
+    take_over: bool
+    report: tuple[str, Path] | None
+    """Format and file of the original's report."""
+    done: list[Conducted] = field(default_factory=list)
+    """The trials, as they end."""
+
+
+def carry_out(asked: Asked) -> None:
+    """Ends the command with the run's exit status."""
+    if asked.trials == 0:
+        say("0 trials: nothing to run")
+        _write(asked)
+        return
+    label = lab_of(asked.places)
+    if label is not None:
+        become_root()
+    what = Conduct(
+        name=plain_name(asked.file.stem),
+        work=asked.work,
+        trials=asked.trials,
+        given=asked.file.read_bytes(),
+        resolved={
+            "command": ["dutlab", *sys.argv[1:]],
+            "experiment": {"name": asked.file.stem, "order": "as-written"},
+            "testbed": {"name": ", ".join(f"{name} is {place.said}" for name, place in asked.places.items())},
+            "work": asked.work.model_dump(mode="json"),
+            "directories": dict(asked.directories),
+        },
+        phases=asked.phases,
+        shared={name: place.ssh for name, place in asked.places.items() if place.is_shared},
+        take_over=asked.take_over,
+        reached={name: place.ssh for name, place in asked.places.items() if not place.lab},
+        lab=label,
+        directories=asked.directories,
+    )
+    try:
+        result = run_in_order(_conduct(what, asked))
+    finally:
+        _write(asked)
+    finish(result)
+
+
+async def _conduct(what: Conduct, asked: Asked) -> RunResult:
+    book = CommandBook()
+    async with hosts_at(asked.places, book.note, what.lab) as hosts:
+        return await conduct(what, hosts, book, Console(), runs=asked.runs, done=asked.done)
+
+
+def _write(asked: Asked) -> None:
+    """The original's report, if there is anything to tell."""
+    if asked.report is None or not (asked.done or asked.trials == 0):
+        return
+    form, target = asked.report
+    report = conductor_report(list(asked.places), [_rows(d) for d in asked.done], datetime.now(UTC), asked.phases)
+    text = json.dumps(report, indent=2) + "\n" if form == "json" else conductor_text(report)
+    target.write_text(text, encoding="utf-8", errors="surrogateescape")
+    tell(f"Conductor's own report: {target}")
+
+
+def _rows(done: Conducted) -> TrialRows:
+    return TrialRows(done.started, done.ended, [_row(d) for d in done.account.done])
+
+
+def _row(done: StepDone) -> StepRow:
+    """As the original has it: a step that was spawned is not waited for, one that failed is told by its command."""
+    started, ended = (datetime.fromtimestamp(s, UTC) for s in (done.started_s, done.started_s + done.seconds))
+    if done.step.spawn is not None:
+        code, message, ended = 0, SPAWNED, started
+    elif done.end == "time-out":
+        code, message = ERROR, timed_out(done.step.timeout or 0.0)
+    elif done.failed:
+        code, message = done.status or ERROR, done.step.command
+    else:
+        said = done.stdout.decode("utf-8", "replace")
+        code, message = 0, said.replace("\r\n", "\n").replace("\r", "\n")
+    return StepRow(done.host, done.phase, done.place, started, ended, code, message)

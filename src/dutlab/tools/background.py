@@ -1,0 +1,47 @@
+"""What a step leaves in the background, and the directory that it runs in: the text that a host's shell is given for a command.
+
+The end of a command's shell ends all of its process group, as every command of dutlab's does. A step that starts `nohup PROGRAM &` wants
+PROGRAM to go on. So such a command runs inside another shell, which tells its status on standard output and then stays, as leader of the
+group, until the last process that the command left has ended or the group is ended from outside. It knows by a pipe that they inherit as
+file descriptor 9. Programs that start a session of their own (`iperf3 -D`) leave the group and are nobody's.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+_STATUS = re.compile(rb"\0ended (\d{1,3})\n")
+_LONGEST_STATUS = len(b"\0ended 255\n")
+_LEAVES = re.compile(
+    r"(?<![&<>|\\])&(?![&>0-9-])"  # COMMAND &, and neither && nor a redirection
+    r"|\bnohup\b|\bdaemon\s"
+    r"|(?:^|[;&|(]\s*|\s)(?:ba|da|k|z|c|tc)?sh\s+(?!-c)\S"  # sh SCRIPT
+    r"|\S\.(?:c|ba|k)?sh\b"
+)
+
+
+def leaves_something(command: str) -> bool:
+    """Whether `command` may leave processes in the background: it has `&`, nohup or a script."""
+    return _LEAVES.search(command) is not None
+
+
+def watched(command: str) -> str:
+    """A POSIX shell's text that runs `command`, tells its status, and stays while anything of it runs."""
+    inner = f"sh -c {shlex.quote(command)} 9>&1 >&3 3>&-"
+    return f"{{ dutlab_left=$( {{ {inner}; printf '\\000ended %d\\n' \"$?\" >&3; }} ); }} 3>&1"
+
+
+def take_status(said: bytearray, since: int) -> int | None:
+    """Takes the status that `watched` tells out of the output; None while it has not been told. Before `since` it was looked for."""
+    found = _STATUS.search(said, max(0, since - _LONGEST_STATUS))
+    if found is None:
+        return None
+    status = int(found[1])
+    del said[found.start() : found.end()]
+    return status
+
+
+def in_directory(directory: str, command: str) -> str:
+    """`command` in `directory`; a host that does not have it ends with 126 and says so."""
+    return f"cd -- {shlex.quote(directory)} || exit 126\n{command}" if directory else command
