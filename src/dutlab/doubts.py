@@ -40,7 +40,7 @@ class DoubtKind(enum.Enum):
     WATCHING_COSTS = (
         Grade.WARNING,
         "watching the DUT took more than 1 % of one of its cores",
-        "compare with a run that has `watch: []`, or watch the counters alone: `watch: [nic]`",
+        "compare with a run that has `watch: []`; counters are read before and after each trial all the same",
     )
     EMBEDDED_LAB = (
         Grade.NOTE,

@@ -22,7 +22,7 @@ from dutlab.hosts.host import CommandLog, Done, Host
 from dutlab.hosts.netns import NetnsHost
 from dutlab.runner import stage
 from dutlab.runner.run import RunOptions, run
-from dutlab.spec.loader import load_experiment
+from dutlab.spec.loader import read_experiment
 from dutlab.spec.testbed import Testbed
 
 PROGRAMS = {
@@ -106,7 +106,7 @@ async def test_a_run_goes_its_whole_way_and_what_pf_only_says_is_not_believed(
     (tmp_path / "e.yaml").write_text(text + "workloads: [{sweep: {rates: [2kpps], frame_sizes: [64], duration: 1s, warmup: 100ms}}]\n")
     before = {name: (machine / name).read_text() for name in ("pf", "six")}
     options = RunOptions(runs=tmp_path / "runs", engine_binary=Path(engine), command=("dutlab", "run"))
-    done = await run(load_experiment(tmp_path / "e.yaml"), b"", options, Console(), beside=tmp_path)
+    done = await run(read_experiment(tmp_path / "e.yaml"), options, Console())
     records = [json.loads(p.read_text()) for p in sorted(done.folder.glob("trials/*/record.json"))]
     assert [r["status"] for r in records] == ["measured", "measured", "refused"], [r["why"] for r in records]
     assert "a new flow from outside is dropped: 10 of 10 probe frames arrived" in records[2]["why"]

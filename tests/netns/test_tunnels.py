@@ -24,7 +24,7 @@ from dutlab.hosts.host import Host, Process
 from dutlab.hosts.netns import NetnsHost
 from dutlab.runner.run import RunOptions, run
 from dutlab.runner.undo import carry_out
-from dutlab.spec.loader import load_experiment
+from dutlab.spec.loader import read_experiment
 from dutlab.tools.engine import Engine
 
 NOTHING = Held({}, 0)
@@ -45,7 +45,7 @@ async def test_a_kernel_without_esp_is_refused_with_words_before_anything_change
     )
     options = RunOptions(runs=tmp_path / "runs", engine_binary=need_engine(), command=("dutlab", "run"))
     with pytest.raises(HostError, match=said):
-        await run(load_experiment(tmp_path / "e.yaml"), b"", options, Console(), beside=tmp_path)
+        await run(read_experiment(tmp_path / "e.yaml"), options, Console())
 
 
 @pytest.mark.parametrize("mode", ["ipsec", "ipsec-cbc"])

@@ -19,7 +19,7 @@ from dutlab.report.plots import plots_of
 from dutlab.report.value import Figure
 from dutlab.runner.rig import loads_of, with_headroom
 from dutlab.runner.run import testbed_of as bed_of
-from dutlab.spec.loader import experiment_of
+from dutlab.spec.loader import given_experiment
 from dutlab.store.calibration import Calibration
 from dutlab.units import Pps, Seconds
 from simulated import Dut, Simulation
@@ -29,8 +29,8 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 def cells(tmp_path, body):
     text = f"experiment: g\ntestbed: {{lab: three-node}}\nfactors: {{mode: [router]}}\nworkloads:\n  - generators: {body}\n"
-    experiment = experiment_of(f"{text}repeats: 1\norder: as-written\n".encode(), tmp_path / "e.yaml")
-    return [trial.cell for trial in make_plan(experiment, bed_of(experiment, tmp_path)).trials]
+    given = given_experiment(f"{text}repeats: 1\norder: as-written\n".encode(), tmp_path / "e.yaml")
+    return [trial.cell for trial in make_plan(given.experiment, bed_of(given)).trials]
 
 
 def said(cell):

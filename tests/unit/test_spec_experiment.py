@@ -88,7 +88,7 @@ def test_what_is_left_out_has_its_documented_default(tmp_path):
         6,
         "shuffled",
         None,
-        ("cpu", "nic"),
+        ("cpu",),
         {},
     )
 
@@ -142,7 +142,8 @@ def test_what_is_left_out_has_its_documented_default(tmp_path):
         ("repeats: 2", "repeat: 2", ":9:1: repeat: unknown key (known: disturbed, experiment, factors, generator, modes, order, repeat_disturbed, repeats, seed, testbed, watch, workloads; did you mean repeats?)"),
         ("as-written", "random", ":10:1: order: must be 'shuffled' or 'as-written'"),
         ("seed: 7", "seed: -7", ":11:1: seed: must be at least 0"),
-        ("[cpu]", "[cpu, power]", ":12:14: watch.1: 'power' cannot be watched (known: cpu, nic)"),
+        ("[cpu]", "[cpu, power]", ":12:14: watch.1: 'power' cannot be watched (known: cpu)"),
+        ("[cpu]", "[cpu, nic]", ":12:14: watch.1: nic cannot be watched yet: the ports are not sampled; their counters are read before and after each trial, whatever is watched"),
         ("[cpu]", "[cpu, cpu]", ":12:14: watch.1: cpu stands twice"),
         (", restore: [sysctl -w x=0]", "", ":14:3: modes.own.restore: missing; a mode that changes the DUT says how to put it back"),
         ("[test -e /]", "['']", ":14:42: modes.own.verify.0: empty command"),

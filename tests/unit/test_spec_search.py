@@ -11,7 +11,7 @@ from dutlab.methods.search_asked import EarlyStop, search_of
 from dutlab.plan.trials import make_plan
 from dutlab.runner.run import testbed_of as bed_of
 from dutlab.spec.goals import PRESETS, Goal
-from dutlab.spec.loader import load_experiment
+from dutlab.spec.loader import read_experiment
 
 
 @pytest.fixture
@@ -19,13 +19,13 @@ def load(tmp_path):
     def of(body, testbed="{lab: three-node}"):
         path = tmp_path / "e.yaml"
         path.write_text(f"experiment: e\ntestbed: {testbed}\nfactors: {{mode: [router]}}\nrepeats: 1\nworkloads:\n  - search: {{{body}}}\n")
-        return load_experiment(path)
+        return read_experiment(path)
 
     return of
 
 
-def cells(experiment):
-    return [t.cell for t in make_plan(experiment, bed_of(experiment, Path()), seed=1).trials]
+def cells(given):
+    return [t.cell for t in make_plan(given.experiment, bed_of(given), seed=1).trials]
 
 
 def test_a_search_without_a_word_is_csit_over_the_sizes_of_rfc2544(load):
@@ -47,7 +47,8 @@ def test_goals_of_ones_own_reach_the_method_as_they_were_written(load):
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_the_plan_is_given_about_what_a_search_takes(load, preset):
-    (trial,) = make_plan(experiment := load(f"preset: {preset}, frame_sizes: [64], links: [[a]]"), bed_of(experiment, Path())).trials
+    given = load(f"preset: {preset}, frame_sizes: [64], links: [[a]]")
+    (trial,) = make_plan(given.experiment, bed_of(given)).trials
     simulated_s = {"rfc2544": 93, "csit": 39, "tst009": 115, "quick": 6}[preset]  # of sending alone; docs/method/search.md
     assert simulated_s < trial.estimate_s < 20 * simulated_s
 
@@ -92,6 +93,6 @@ def test_a_rate_above_the_line_is_refused_before_anything_is_touched(tmp_path, l
 
 
 def test_the_ready_experiment_searches_every_mode_and_size():
-    found = cells(load_experiment(Path(__file__).parents[2] / "examples" / "ndr-pdr" / "experiment.yaml"))
+    found = cells(read_experiment(Path(__file__).parents[2] / "examples" / "ndr-pdr" / "experiment.yaml"))
     assert {(c.mode, c.params["preset"]) for c in found} == {("router", "csit"), ("filter-default", "csit")}
     assert len(found) == 2 * 4 * 3

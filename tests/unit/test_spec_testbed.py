@@ -26,8 +26,6 @@ links:
       addresses: [172.16.0.2/24, 172.16.0.1/24, 172.16.10.1/24, 172.16.10.2/24]}
   six: {path: [source:ixl3, dut:ixl3, dut:ixl1, sink:ix2], mtu: 9000, isolated: true,
       addresses: ["2001:db8:0::2/64", "2001:db8:0::1/64", "2001:db8:1::1/64", "2001:db8:1::2/64"]}
-sensors:
-  wall: {shelly: "http://192.0.2.40"}
 """
 
 
@@ -54,7 +52,6 @@ def test_a_testbed_file_becomes_a_testbed(tmp_path):
     assert a.sink_address == ipaddress.ip_interface("172.16.10.2/24")
     assert (six.speed, six.mtu, six.isolated, six.dut_in_address.version) == (None, 9000, True, 6)
     assert (testbed.hosts["sink"].name, testbed.hosts["sink"].family) == ("sink", "linux")
-    assert testbed.sensors["wall"].measures == "dut"
 
 
 @pytest.mark.parametrize(
@@ -150,22 +147,19 @@ def test_a_testbed_file_becomes_a_testbed(tmp_path):
             "testbed: ../x",
             ":1:1: testbed: '../x' is no name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names",
         ),
-        ("testbed: e302-9d", "lab: three-node", ":1:1: lab: unknown key (known: generator, hosts, links, sensors, testbed)"),
-        (
-            '"http://192.0.2.40"',
-            "file:///etc/passwd",
-            ":12:10: sensors.wall.shelly: must be a URL without a password in it, as in http://192.0.2.40",
-        ),
-        (
-            '40"}',
-            '40", measures: dur}',
-            ":12:39: sensors.wall.measures: there is no host 'dur' (known: dut, sink, source; did you mean dut?)",
-        ),
+        ("testbed: e302-9d", "lab: three-node", ":1:1: lab: unknown key (known: generator, hosts, links, testbed)"),
     ],
 )
 def test_one_mistake_is_refused_where_it_stands(tmp_path, old, new, expected):
     assert old in RIGHT
     assert expected in faults(tmp_path, RIGHT.replace(old, new, 1))
+
+
+def test_instruments_that_nothing_reads_are_refused_and_left_out_of_what_older_versions_kept(tmp_path):
+    (said,) = faults(tmp_path, RIGHT + 'sensors:\n  wall: {shelly: "http://192.0.2.40"}\n')
+    assert said == ":11:1: sensors: this version reads no instruments beside the hosts; leave it out"
+    kept = {**load(tmp_path, RIGHT).model_dump(mode="json"), "sensors": {"wall": {"name": "wall", "shelly": "http://192.0.2.40"}}}
+    assert Testbed.model_validate(kept) == load(tmp_path, RIGHT)
 
 
 def test_every_fault_is_reported_at_once(tmp_path):
@@ -190,7 +184,7 @@ colour: red
         ":3:21: hosts.source.famly: unknown key (known: cpus, family, local, ssh; did you mean family?)",
         ":7:5: links.a.speed: '10 Gb' is an amount, not a rate: per what time? Write 10 Gbit/s",
         ":11:46: links.b.path.3: nosuch:eth0: there is no host 'nosuch' (known: dut, source)",
-        ":13:1: colour: unknown key (known: generator, hosts, links, sensors, testbed)",
+        ":13:1: colour: unknown key (known: generator, hosts, links, testbed)",
     ]
 
 

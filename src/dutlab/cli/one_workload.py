@@ -17,8 +17,7 @@ from dutlab.cli.run import finish
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError, SpecRefused
 from dutlab.runner import run as runner
-from dutlab.spec.experiment import Experiment
-from dutlab.spec.loader import experiment_of
+from dutlab.spec.loader import Given, given_experiment
 from dutlab.tools.engine import find_engine
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -64,19 +63,19 @@ def measure_workload(
         "repeats": repeats,
         "order": order,
     })  # fmt: skip
-    experiment = _of_options(text, Path(f"{kind}.yaml"), kind)
+    given = _of_options(text, Path(f"{kind}.yaml"), kind)
     if testbed is None:
         become_root()
     options = runner.RunOptions(runs=runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]))
-    result = run_in_order(runner.run(experiment, text, options, Console()))
+    result = run_in_order(runner.run(given, options, Console()))
     then(result.folder)
     finish(result)
 
 
-def _of_options(text: bytes, made: Path, kind: str) -> Experiment:
+def _of_options(text: bytes, made: Path, kind: str) -> Given:
     """The experiment that the options came to. A fault of theirs has no line in any file of the user's, so only its key is told."""
     try:
-        return experiment_of(text, made)
+        return given_experiment(text, made)
     except SpecRefused as refused:
         if all(fault.file != str(made) for fault in refused.faults):
             raise

@@ -24,8 +24,7 @@ from dutlab.report.words import plural
 from dutlab.runner import cut
 from dutlab.runner import run as runner
 from dutlab.runner.trust import NotOurs, as_lines
-from dutlab.spec.loader import experiment_of, load_experiment
-from dutlab.spec.yaml_source import read_file
+from dutlab.spec.loader import Given, read_experiment
 from dutlab.tools.engine import find_engine
 
 _COMMAND = ("dutlab", *sys.argv[1:])
@@ -47,7 +46,7 @@ def demo(*, quick: bool, runs: Path) -> None:
     """  # noqa: D301
     become_root()
     path = example("firewall-modes") / ("quick.yaml" if quick else "demo.yaml")
-    _run(path, read_file(path), (), runs, unattended=True, lab=None)
+    _run(read_experiment(path), runs, unattended=True, lab=None)
 
 
 @click.command()
@@ -64,23 +63,19 @@ def run(*, experiment: Path, overrides: tuple[str, ...], runs: Path, lab: str | 
     Example:
       dutlab run examples/firewall-modes/experiment.yaml --set factors.mode=router,nat
     """  # noqa: D301
-    text = read_file(experiment)  # once: it may be a pipe
-    loaded = experiment_of(text, experiment, overrides)  # a wrong file is refused before anything else happens
-    if lab is None and runner.testbed_of(loaded, experiment.parent).lab is not None:
+    given = read_experiment(experiment, overrides)  # once: it may be a pipe; a wrong file is refused before anything else happens
+    if lab is None and runner.testbed_of(given).lab is not None:
         if os.geteuid() != 0 and not experiment.is_file():
             raise InputError(f"{experiment}: a pipe is read once, and without root the command starts anew", remedy="save it in a file")
         become_root()
-    _run(experiment, text, overrides, runs, unattended=unattended, lab=lab, take_over=take_over)
+    _run(given, runs, unattended=unattended, lab=lab, take_over=take_over)
 
 
-def _run(
-    path: Path, text: bytes, overrides: tuple[str, ...], runs: Path, *, unattended: bool, lab: str | None, take_over: bool = False
-) -> None:
-    experiment = experiment_of(text, path, overrides)
+def _run(given: Given, runs: Path, *, unattended: bool, lab: str | None, take_over: bool = False) -> None:
     options = runner.RunOptions(
         runs=runs, engine_binary=find_engine(), command=_COMMAND, unattended=unattended, standing_lab=lab, take_over=take_over
     )
-    finish(run_in_order(runner.run(experiment, text, options, Console(), beside=path.parent)))
+    finish(run_in_order(runner.run(given, options, Console())))
 
 
 @click.command()
@@ -160,9 +155,9 @@ def plan(*, experiment: Path, overrides: tuple[str, ...], as_json: bool) -> None
     """  # noqa: D301
     from dutlab.cli.plan_text import plan_lines  # noqa: PLC0415 -- only this command needs it
 
-    loaded = load_experiment(experiment, overrides)
-    testbed = runner.testbed_of(loaded, experiment.parent)
-    made = make_plan(loaded, testbed)
+    given = read_experiment(experiment, overrides)
+    testbed = runner.testbed_of(given)
+    made = make_plan(given.experiment, testbed)
     if as_json:
         say(json.dumps(made.to_json(), indent=2))
     else:

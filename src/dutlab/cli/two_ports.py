@@ -26,7 +26,7 @@ from dutlab.hosts.local import LocalHost
 from dutlab.report.quick_test_section import sentences
 from dutlab.runner import run as runner
 from dutlab.runner.two_ports import EXPERIMENT_FILE, TESTBED_FILE, Ask, Found, find
-from dutlab.spec.loader import load_experiment
+from dutlab.spec.loader import read_experiment
 from dutlab.store.run_folder import RunFolder
 from dutlab.tools.find_engine import find_engine
 
@@ -130,10 +130,9 @@ def _write(folder: Path, found: Found) -> None:
 
 
 def _run(folder: Path, found: Found, runs: Path, typed: Sequence[str]) -> runner.RunResult:
-    path = folder / EXPERIMENT_FILE
-    experiment = load_experiment(path, ())
+    given = read_experiment(folder / EXPERIMENT_FILE)
     options = runner.RunOptions(runs=runs, engine_binary=find_engine(), command=("dutlab", *typed), unknown=found.unknown)
-    return run_in_order(runner.run(experiment, path.read_bytes(), options, Console(), beside=folder))
+    return run_in_order(runner.run(given, options, Console()))
 
 
 def _tell(run: Path) -> None:

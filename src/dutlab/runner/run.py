@@ -5,7 +5,6 @@ Per application of a mode: undo steps into the journal → apply → verify → 
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,7 +35,7 @@ from dutlab.runner.trial import Carried, CommandBook, carry_out, refused
 from dutlab.runner.trust import insist_on_resume
 from dutlab.runner.undo import carry_out as carry_out_undo
 from dutlab.spec.experiment import Experiment, LabRef
-from dutlab.spec.loader import load_testbed
+from dutlab.spec.loader import Given
 from dutlab.spec.testbed import Testbed
 from dutlab.store.attempts import AttemptReason
 from dutlab.store.calibration import Calibration, cache_folder
@@ -47,7 +46,6 @@ from dutlab.store.run_folder import RunFolder
 
 VIRTUAL = "veth"
 """The kind of port that namespaces and containers have."""
-HERE = Path()
 """The working directory, as the folder that a testbed's path is relative to."""
 
 
@@ -87,15 +85,16 @@ class RunResult:
         return 0 if self.failed + self.refused + self.disturbed == 0 else 1
 
 
-async def run(experiment: Experiment, experiment_yaml: bytes, options: RunOptions, progress: Progress, *, beside: Path = HERE) -> RunResult:
-    """Plans the experiment, makes its run folder and carries it out. `experiment_yaml` is the file as given, `beside` its folder.
+async def run(given: Given, options: RunOptions, progress: Progress) -> RunResult:
+    """Plans the experiment, makes its run folder with the very bytes that were read, and carries it out. No file of the user is read here.
 
     A run that is refused since others have its hosts (InUse) leaves no folder. Raises InputError, TestbedError, StoreError; a trial that
     fails is no exception but a record.
     """
+    experiment = given.experiment
     if disturbed_by_environment() == "count":
         experiment = experiment.model_copy(update={"disturbed": "count"})
-    testbed = testbed_of(experiment, beside)
+    testbed = testbed_of(given)
     plan = make_plan(experiment, testbed)
     if options.unattended and (by_hand := needs_hand(plan)):
         raise InputError(
@@ -104,8 +103,8 @@ async def run(experiment: Experiment, experiment_yaml: bytes, options: RunOption
     folder = RunFolder.create(
         options.runs,
         experiment=experiment.name,
-        experiment_yaml=experiment_yaml,
-        testbed_yaml=None if testbed.lab else await asyncio.to_thread(_testbed_file(experiment, beside).read_bytes),
+        experiment_yaml=given.text,
+        testbed_yaml=given.testbed_text,
         resolved={
             "experiment": experiment.model_dump(mode="json"),
             "testbed": testbed.model_dump(mode="json"),
@@ -145,18 +144,13 @@ async def resume(path: Path, options: RunOptions, progress: Progress) -> RunResu
         journal.close()
 
 
-def testbed_of(experiment: Experiment, beside: Path) -> Testbed:
-    """The testbed that an experiment names, without touching it; `beside` is the folder of the experiment's file.
-
-    Raises SpecRefused, LabError.
-    """
-    if isinstance(experiment.testbed, LabRef):
-        return labs.description(experiment.testbed.lab).testbed
-    return load_testbed(_testbed_file(experiment, beside))
-
-
-def _testbed_file(experiment: Experiment, beside: Path) -> Path:
-    return beside / str(experiment.testbed)
+def testbed_of(given: Given) -> Testbed:
+    """The testbed that an experiment names, without touching it. Raises LabError."""
+    named = given.experiment.testbed
+    if isinstance(named, LabRef):
+        return labs.description(named.lab).testbed
+    assert given.testbed is not None  # noqa: S101 - the loader reads every testbed file that an experiment names
+    return given.testbed
 
 
 @dataclass(frozen=True)

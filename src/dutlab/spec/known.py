@@ -47,7 +47,9 @@ FAMILY_MODES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Family → the modes that it brings along."""
 
-WATCHES = ("cpu", "nic")
+WATCHES = ("cpu",)
+NOT_WATCHED = {"nic": "the ports are not sampled; their counters are read before and after each trial, whatever is watched"}
+"""What an experiment might ask to watch, and why this version refuses it."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,7 +22,11 @@ _M = TypeVar("_M", bound=SpecModel)
 
 def load_testbed(path: Path) -> Testbed:
     """The testbed in `path`. Raises SpecRefused."""
-    testbed, faults = _model(Testbed, parse(read_file(path), str(path)))
+    return _testbed_of(read_file(path), path)
+
+
+def _testbed_of(text: bytes, path: Path) -> Testbed:
+    testbed, faults = _model(Testbed, parse(text, str(path)))
     if testbed is None or faults:
         raise SpecRefused(faults)
     return testbed
@@ -36,8 +41,25 @@ def load_experiment(path: Path, overrides: Sequence[str] = (), *, testbed: Path 
     return experiment_of(read_file(path), path, overrides, testbed=testbed)
 
 
-def experiment_of(text: bytes, path: Path, overrides: Sequence[str] = (), *, testbed: Path | None = None) -> Experiment:
-    """The experiment in `text`, as load_experiment takes it from a file at `path`; commands that need no file write the text themselves.
+@dataclass(frozen=True)
+class Given:
+    """An experiment with the bytes that it was read from. Each file is read once, so what is archived is what is carried out."""
+
+    experiment: Experiment
+    text: bytes
+    """Of the experiment, as it was given: without overrides."""
+    testbed: Testbed | None = None
+    """None for an embedded lab."""
+    testbed_text: bytes | None = None
+
+
+def read_experiment(path: Path, overrides: Sequence[str] = ()) -> Given:
+    """The experiment in `path` and its testbed, as load_experiment reads them, with their bytes. Raises SpecRefused."""
+    return given_experiment(read_file(path), path, overrides)
+
+
+def given_experiment(text: bytes, path: Path, overrides: Sequence[str] = (), *, testbed: Path | None = None) -> Given:
+    """The same of a `text` that was read already, or that a command wrote itself.
 
     Raises SpecRefused with every fault.
     """
@@ -47,13 +69,18 @@ def experiment_of(text: bytes, path: Path, overrides: Sequence[str] = (), *, tes
         source.data["testbed"] = str(testbed.absolute())
     experiment, wrong = _model(Experiment, source)
     faults += wrong
-    bed, wrong = _bed(source, path)
+    bed, read, wrong = _bed(source, path)
     faults += wrong
     if bed is not None and isinstance(source.data, Mapping):
         faults += [source.fault(loc, what) for loc, what in misfits(source.data, bed)]
     if experiment is None or faults:
         raise SpecRefused(faults)
-    return experiment
+    return Given(experiment, text, *read)
+
+
+def experiment_of(text: bytes, path: Path, overrides: Sequence[str] = (), *, testbed: Path | None = None) -> Experiment:
+    """The experiment alone. Raises SpecRefused."""
+    return given_experiment(text, path, overrides, testbed=testbed).experiment
 
 
 def path_of_testbed(experiment_file: Path, ref: TestbedPath) -> Path:
@@ -68,18 +95,20 @@ def _model(model: type[_M], source: Source) -> tuple[_M | None, list[Fault]]:
         return None, [source.fault(loc, what) for loc, what in plain_faults(error)]
 
 
-def _bed(source: Source, path: Path) -> tuple[Bed | None, list[Fault]]:
-    """What the experiment must fit, as far as the file says which testbed it means."""
+def _bed(source: Source, path: Path) -> tuple[Bed | None, tuple[Testbed, bytes] | tuple[()], list[Fault]]:
+    """What the experiment must fit, as far as the file says which testbed it means; of a testbed file also what it is and has."""
     ref = source.data.get("testbed") if isinstance(source.data, Mapping) else None
     if isinstance(ref, Mapping) and isinstance(ref.get("lab"), str):
-        return Bed.of_lab(ref["lab"]), []
+        return Bed.of_lab(ref["lab"]), (), []
     if not isinstance(ref, str) or not ref:
-        return None, []
+        return None, (), []
     file = path_of_testbed(path, TestbedPath(path=ref))
     try:
-        return Bed.of_testbed(load_testbed(file)), []
+        text = read_file(file)
+        testbed = _testbed_of(text, file)
     except SpecRefused as refused:
         unread = [f for f in refused.faults if f.what.startswith("cannot be read")]
         if unread:  # the fault is the name, and that stands in the experiment
-            return None, [source.fault(("testbed",), f"{unread[0].file} {unread[0].what}")]
-        return None, refused.faults
+            return None, (), [source.fault(("testbed",), f"{unread[0].file} {unread[0].what}")]
+        return None, (), refused.faults
+    return Bed.of_testbed(testbed), (testbed, text), []

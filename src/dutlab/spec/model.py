@@ -86,6 +86,9 @@ class SpecModel(BaseModel):
     only_code: ClassVar[frozenset[str]] = frozenset()
     """Fields that a file cannot set."""
 
+    not_yet: ClassVar[Mapping[str, str]] = {}
+    """Keys that this version would ignore → why a file that has one is refused. What an older version kept of them is left out."""
+
     @classmethod
     def file_keys(cls) -> dict[str, str]:
         """Key in a file → field name."""
@@ -109,9 +112,13 @@ class SpecModel(BaseModel):
         data = cls.read(data)
         if not isinstance(data, Mapping):
             raise ValueError(f"must be a mapping of keys to values (keys: {', '.join(sorted(cls.file_keys()))})")  # noqa: TRY004 pydantic collects ValueErrors only
+        early = [fault((k,), why) for k, why in cls.not_yet.items() if k in data] if from_file(info) else []
+        data = {k: v for k, v in data.items() if k not in cls.not_yet}
         keys = cls.file_keys()
         allowed = set(keys) if from_file(info) else set(keys) | set(cls.model_fields)
-        faults = [fault((str(k),), f"unknown key {did_you_mean(str(k), keys)}") for k in data if k not in allowed and k is not NAME_KEY]
+        faults = early + [
+            fault((str(k),), f"unknown key {did_you_mean(str(k), keys)}") for k in data if k not in allowed and k is not NAME_KEY
+        ]
         known = {k: v for k, v in data.items() if k in allowed}
         if NAME_KEY in data:
             known["name"] = data[NAME_KEY]

@@ -14,12 +14,11 @@ The embedded labs build the same models in code; there a host needs no `ssh` and
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, Strict, ValidationError, model_serializer
+from pydantic import BeforeValidator, Field, Strict, ValidationError, model_serializer
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Address, BitRate, Name, interface_fault, named, ssh_fault, vpp_interface_fault
@@ -29,7 +28,6 @@ from dutlab.spec.model import FILE_CONTEXT, NAME_KEY, SpecModel, did_you_mean, f
 
 IPV6 = 6
 IPV6_LEAST_MTU = 1280  # RFC 8200 section 5
-_URL = re.compile(r"https?://[^\s/@]+(/[^\s@]*)?")
 _LAST_CPU = 8191  # CONFIG_NR_CPUS of x86 at most
 PATH_ROLES = ("source", "dut", "dut", "sink")
 
@@ -182,34 +180,16 @@ def _address_faults(link: Link) -> Iterator[InitErrorDetails]:
         yield fault(("addresses", 2), f"{outer} overlaps {inner} on the other side of the DUT, so nothing would be routed")
 
 
-def _url(text: str) -> str:
-    if not _URL.fullmatch(text):
-        raise ValueError("must be a URL without a password in it, as in http://192.0.2.40")
-    return text
-
-
-class Sensor(SpecModel):
-    """An instrument beside the hosts."""
-
-    only_code: ClassVar[frozenset[str]] = frozenset({"name"})
-
-    name: Name
-    shelly: Annotated[str, AfterValidator(_url)]
-    """URL of a Shelly power meter."""
-    measures: str = "dut"
-    """The host whose power it meters."""
-
-
 class Testbed(SpecModel):
     """A whole testbed."""
 
     __test__ = False  # not a test class, whatever its name says to pytest
     only_code: ClassVar[frozenset[str]] = frozenset({"lab"})
+    not_yet: ClassVar[Mapping[str, str]] = {"sensors": "this version reads no instruments beside the hosts; leave it out"}
 
     name: Annotated[Name, Field(alias="testbed")]
     hosts: Annotated[dict[str, HostSpec], BeforeValidator(named)]
     links: Annotated[dict[str, Link], BeforeValidator(named)]
-    sensors: Annotated[dict[str, Sensor], BeforeValidator(named), Field(default_factory=dict)]
     generator: Generator | None = None
     """What drives frames here where an experiment names none; None is the engine."""
     lab: str | None = None
@@ -217,13 +197,13 @@ class Testbed(SpecModel):
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
-        """What holds between hosts, links and sensors; as far as it can be told when some of them are wrong."""
+        """What holds between hosts and links; as far as it can be told when some of them are wrong."""
         links = made.links if made else _whole_links(data.get("links"))
         hosts = data.get("hosts")
         faults = [*_port_faults(links), *_network_faults(links)]
         if isinstance(hosts, Mapping):
             faults += _host_faults(hosts, in_lab=data.get("lab") is not None)
-            faults += _reference_faults(links, hosts, data.get("sensors"))
+            faults += _reference_faults(links, hosts)
         if made is not None and not made.links:
             faults.append(fault(("links",), "empty; a testbed needs a link"))
         return faults
@@ -262,17 +242,13 @@ def _family(host: object) -> str:
     return family if isinstance(family, str) else ""
 
 
-def _reference_faults(links: Mapping[str, Link], hosts: Mapping[str, Any], sensors: object) -> Iterator[InitErrorDetails]:
+def _reference_faults(links: Mapping[str, Link], hosts: Mapping[str, Any]) -> Iterator[InitErrorDetails]:
     for name, link in links.items():
         for i, port in enumerate(link.path):
             if port.host not in hosts:
                 yield fault(("links", name, "path", i), f"{port}: there is no host {port.host!r} {did_you_mean(port.host, hosts)}")
             elif _family(hosts[port.host]) not in {"vpp", *WITHOUT_A_WAY_IN} and (what := interface_fault(port.interface)):
                 yield fault(("links", name, "path", i), what)
-    for name, sensor in sensors.items() if isinstance(sensors, Mapping) else ():
-        measures = sensor.get("measures", "dut") if isinstance(sensor, Mapping) else getattr(sensor, "measures", None)
-        if isinstance(measures, str) and measures not in hosts:
-            yield fault(("sensors", name, "measures"), f"there is no host {measures!r} {did_you_mean(measures, hosts)}")
 
 
 def _port_faults(links: Mapping[str, Link]) -> Iterator[InitErrorDetails]:
