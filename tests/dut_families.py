@@ -37,10 +37,11 @@ class ProberOf:
     async def probe(self, link: str, *, reverse: bool = False) -> SeenProbe:
         of = self.testbed.links[link]
         flow = UdpFlow(of.source_address.ip, of.sink_address.ip, 4321, 7)
+        translated = self.mode in ("nat", "nat-open")
         if reverse:
             dropped = self.mode in ("filter-default", "nat")
             return SeenProbe(10, 0 if dropped else 10, None if dropped else str(of.sink_address.ip), flow)
-        return SeenProbe(10, 10, str((of.dut_out_address if self.mode == "nat" else of.source_address).ip), flow)
+        return SeenProbe(10, 10, str((of.dut_out_address if translated else of.source_address).ip), flow)
 
 
 async def failed(name: str, mode: str, dut: TranscriptHost, prober: ProberOf | None = None, testbed: Testbed = E302) -> dict[str, str]:

@@ -42,6 +42,7 @@ esac; done""",
 echo "$*" >>"$S/pfctl"
 case "$*" in
   "-s info") echo "Status: $(cat "$S/pf") for 0 days 00:01:00  Debug: Urgent"; printf 'State Table  Total  Rate\n  current entries  3\n' ;;
+  "-s memory") echo "states        hard limit $(sed -n 's/^set limit states //p' "$S/rules")" ;;
   -e) echo Enabled >"$S/pf" ;;
   -d) echo Disabled >"$S/pf" ;;
   "-n -f -") cat >/dev/null ;;

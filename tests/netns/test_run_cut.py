@@ -278,7 +278,9 @@ def test_a_trial_whose_program_was_killed_is_done_once_more_and_both_records_are
     "harm",
     [["nft", "flush", "ruleset"], ["sysctl", "-qw", "net.ipv4.ip_forward=0"], ["ip", "link", "set", "dev", "in-a", "mtu", "600"]],
 )
-def test_trials_during_which_the_mode_was_lost_are_done_again(start, experiment, standing_lab, tmp_path, harm):
+def test_the_trial_during_which_the_mode_was_lost_is_void_and_done_again_and_the_others_stay(
+    start, experiment, standing_lab, tmp_path, harm
+):
     text = ONCE.replace("[router, nat]", "[nat]") + "repeat_disturbed: 0\n"
     running = start("run", experiment(text), "--lab", standing_lab)
     wait_for(lambda: list((tmp_path / "runs").glob("2*/trials/0001/record.json")))
@@ -286,8 +288,8 @@ def test_trials_during_which_the_mode_was_lost_are_done_again(start, experiment,
     running.wait(150)
     said = running.stderr.read()
     aside = [json.loads(p.read_text()) for p in only_run(tmp_path).glob("trials/*.mode-lost-1/record.json")]
-    assert {r["trial"] for r in aside} == {1, 2, 3}, said
-    assert {r["attempt"] for r in aside} == {1}
-    again = records(only_run(tmp_path))
-    assert [(r["trial"], r["attempt"]) for r in again] == [(1, 2), (2, 2), (3, 2)]
-    assert {r["status"] for r in again} <= {"measured", "disturbed"}
+    assert len(aside) == 1, said
+    assert (aside[0]["attempt"], aside[0]["status"] in {"measured", "disturbed"}) == (1, True), "it looked like any other trial"
+    kept = records(only_run(tmp_path))
+    assert {r["trial"]: r["attempt"] for r in kept} == {1: 1, 2: 1, 3: 1, aside[0]["trial"]: 2}
+    assert {r["status"] for r in kept} <= {"measured", "disturbed"}

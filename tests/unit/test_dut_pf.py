@@ -6,13 +6,16 @@ import shlex
 
 import pytest
 
-from dut_families import E302, MODES, WAYS, ProberOf, failed, there_and_back
-from dutlab.dut import family
+from dut_families import E302, ProberOf, failed, there_and_back, ways_of
+from dutlab.dut import family, pf_rules
 from dutlab.errors import HostError
+from dutlab.runner.undo import carry_out
 from transcript import TranscriptHost
 
 TRANSCRIPTS = {"freebsd-pf": ("freebsd-pf",), "pfsense": ("pfsense", "freebsd-pf"), "openbsd-pf": ("openbsd-pf",)}
 FAMILIES = tuple(TRANSCRIPTS)
+MODES = ("router", "filter-empty", "filter-1", "filter-25", "filter-default", "filter-own", "nat", "nat-open")
+WAYS = ways_of(MODES)
 each_family = pytest.mark.parametrize("name", FAMILIES)
 each_mode = pytest.mark.parametrize("mode", MODES)
 
@@ -124,7 +127,7 @@ async def test_a_kernel_without_pf_is_a_router_already() -> None:
         ("router", {"pf": "on", "rules": "filter-empty"}, {"pf is off"}),
         ("filter-default", {"forwarding": "0"}, {"net.inet.ip.forwarding is 1"}),
         ("filter-empty", {"rules": "tampered"}, {"pf holds 0 filter rules, 0 translations"}),
-        ("filter-default", {"rules": "filter-empty", "flows": "no"}, {"pf holds 12 filter rules, 0 translations", "link a: the flow is tracked", "link b: the flow is tracked"}),
+        ("filter-default", {"rules": "filter-empty", "flows": "no"}, {"pf holds 12 filter rules, 0 translations", "pf's limit of states is 100000000", "link a: the flow is tracked", "link b: the flow is tracked"}),
         ("filter-default", {"flows": "no"}, {"link a: the flow is tracked", "link b: the flow is tracked"}),
         ("filter-empty", {"rules": "filter-default"}, {"pf holds 0 filter rules, 0 translations", "link a: the flow is not tracked", "link b: the flow is not tracked"}),
     ],
@@ -171,3 +174,74 @@ async def test_a_ruleset_that_pfctl_would_not_take_back_is_never_flushed() -> No
     next(e for e in queues.exchanges if e.argv[-1] == "queue").stdout = "queue std on ix2 bandwidth 100M default\n"
     with pytest.raises(HostError, match="it has queues"):
         await family("freebsd-pf").modes["router"].undo(queues, E302)
+
+
+@pytest.mark.parametrize("pf", ["on", "off"])
+async def test_tables_that_pfsense_filled_while_it_ran_come_back_and_names_are_resolved_again(pf: str) -> None:
+    steps = await family("pfsense").modes["router"].undo(found("pfsense", pf=pf), E302)
+    replaced = {step.argv[step.argv.index("-t") + 1]: step.stdin for step in steps if "replace" in step.argv}
+    assert replaced == {"office": "192.0.2.7\n198.51.100.9\n", "sshguard": "203.0.113.66\n"}, "bogons come from their file"
+    dut = found("pfsense", pf=pf, office="gone", sshguard="gone", filterdns="asleep")
+    await carry_out(steps, {"dut": dut})
+    assert (dut.state["office"], dut.state["sshguard"], dut.state["filterdns"]) == ("back", "back", "woken")
+
+
+@pytest.mark.parametrize(
+    ("argv", "said", "why"),
+    [
+        (("pfctl", "-s", "ether"), "ether block in proto 0x88cc\n", "it has rules about Ethernet"),
+        (("pfctl", "-v", "-s", "info"), "Syncookies\n  mode                      adaptive\n", "its syncookies are adaptive"),
+    ],
+)
+async def test_what_a_flush_resets_and_pfctl_does_not_take_back_is_refused_before_anything_changes(
+    argv: tuple[str, ...], said: str, why: str
+) -> None:
+    dut = found("freebsd-pf")
+    for exchange in (e for e in dut.exchanges if e.argv == argv):
+        exchange.stdout = said
+    with pytest.raises(HostError, match=why):
+        await family("freebsd-pf").modes["router"].undo(dut, E302)
+    assert not [c for c in dut.commands if "-F" in c]
+
+
+async def test_what_a_flush_resets_and_no_list_shows_is_put_back() -> None:
+    dut = found("freebsd-pf")
+    taken = next(e for e in dut.exchanges if e.argv == ("pfctl", "-n", "-f", "-"))
+    for exchange in (e for e in dut.exchanges if e.argv == ("pfctl", "-v", "-s", "info")):
+        exchange.stdout = exchange.stdout.replace("never", "always")
+    back = next(e for e in dut.exchanges if e.argv == ("pfctl", "-f", "-"))
+    for exchange in (taken, back):
+        exchange.stdin = exchange.stdin.replace("set reassemble yes\n", "set reassemble yes\nset syncookies always\n")
+    steps = await family("freebsd-pf").modes["router"].undo(dut, E302)
+    text = next(step.stdin for step in steps if step.why == "the pf ruleset as it was found")
+    assert {"set reassemble yes", "set syncookies always", "table <admins> persist const { 192.0.2.7 198.51.100.0/24 }"} <= {
+        *text.splitlines()
+    }
+
+
+@each_family
+@pytest.mark.parametrize("mode", ["filter-default", "nat", "nat-open"])
+async def test_every_stateful_ruleset_of_ours_sets_the_limit_of_states_and_the_record_says_it(name: str, mode: str) -> None:
+    dut = await applied(name, mode)
+    checks = await family(name).modes[mode].verify(dut, E302, ProberOf(mode))
+    assert ("pf's limit of states is 100000000", "100000000") in {(c.what, c.found) for c in checks}
+    dut.exchanges = [e for e in dut.exchanges if "100000000" not in e.stdout]
+    assert await failed(name, mode, dut) == {"pf's limit of states is 100000000": "100000"}
+
+
+async def test_the_systems_own_ruleset_keeps_its_options_and_its_limit_which_the_record_says() -> None:
+    dut = await applied("pfsense", "filter-own")
+    loaded = next(given for argv, given in dut.ran if "-F" in argv)
+    assert loaded.startswith("set limit table-entries 400000\n")
+    assert loaded.count("pass in quick on ixl") == 8, "each pair of networks in each direction"
+    checks = await family("pfsense").modes["filter-own"].verify(dut, E302, ProberOf("filter-own"))
+    assert ("pf's limit of states is the system's own", "100000") in {(c.what, c.found) for c in checks}
+    next(e for e in dut.exchanges if e.argv == ("cat", "/tmp/rules.debug")).status = 1
+    with pytest.raises(HostError, match=r"it has no ruleset of its own in /tmp/rules.debug"):
+        await family("pfsense").modes["filter-own"].apply(dut, E302)
+
+
+def test_no_two_filters_that_match_nothing_share_an_address_so_pf_cannot_pass_over_them_in_one_step() -> None:
+    words = [line.split() for line in pf_rules.filters(E302, 25).splitlines() if "203.0.113." in line]
+    ends = [w[i] for w in words for i in (w.index("from") + 1, w.index("to") + 1)]
+    assert (len(words), len(set(ends))) == (24, 48)

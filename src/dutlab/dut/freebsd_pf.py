@@ -9,6 +9,7 @@ from dutlab.dut.pf import PfSystem, pf_family
 FREEBSD = PfSystem(
     sections=("nat", "rules"),
     nat=pf_rules.nat,
+    nat_open=pf_rules.nat_open,
     # pfctl lists normalisation among the filter rules, behind translation, which the order of pf.conf(5) would refuse.
     head=("set require-order no",),
     is_module=True,

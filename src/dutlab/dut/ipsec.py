@@ -113,6 +113,13 @@ class IpsecMode:
             checks.append(Check(what, seen.sent > 0 and seen.received == 0, f"{seen.received} of {seen.sent} probe frames arrived"))
         return checks
 
+    async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
+        """The router, and how many associations and policies both ends hold."""
+        checks = await self.router.checks_of_state(dut, testbed)
+        for host, end in ((dut, self.dut_end), (self._source(), self.source_end)):
+            checks += _of_end(host.name, await end.held(host), testbed, end.policies(testbed))
+        return checks
+
     def _source(self) -> Host:
         if self.source is None:
             raise HostError("a tunnel has two ends, and only one is reached", host=_SOURCE)

@@ -90,6 +90,14 @@ class NeedsPrograms(Protocol):
 
 
 @runtime_checkable
+class TellsState(Protocol):
+    """A mode of a DUT that can be asked what it is in, without a frame: quick enough to do after each trial."""
+
+    async def checks_of_state(self, dut: Host, testbed: Testbed) -> Sequence[Check]:
+        """What the DUT says of itself. Raises CommandFailed, HostError."""
+
+
+@runtime_checkable
 class SizedForFlows(Protocol):
     """A mode whose table of states is made for a number of flows."""
 

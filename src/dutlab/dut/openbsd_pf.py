@@ -13,6 +13,7 @@ from dutlab.dut.pf import FORWARDING, FORWARDING6, PfSystem, pf_family
 OPENBSD = PfSystem(
     sections=("rules",),
     nat=pf_rules.nat_to,
+    nat_open=pf_rules.nat_to_open,
     # hw.setperf can be written only under the manual policy, so the policy comes first, and is put back last.
     settings=((FORWARDING, "1"), (FORWARDING6, "1"), ("hw.perfpolicy", "manual"), ("hw.setperf", "100")),
 )

@@ -7,7 +7,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from dutlab.spec.testbed import Link, Testbed
 
-ELSEWHERE = {4: IPv4Address("203.0.113.0"), 6: IPv6Address("2001:db8:ffff:ffff::")}
+ELSEWHERE: dict[int, IPv4Address | IPv6Address] = {4: IPv4Address("203.0.113.0"), 6: IPv6Address("2001:db8:ffff:ffff::")}
 """Version of IP → an address for documentation (RFC 5737, RFC 3849), so never on a test link."""
 Network = IPv4Network | IPv6Network
 

@@ -1,6 +1,7 @@
 """What the systems with pf(4) share: a router is pf switched off, every other mode a ruleset loaded with `pfctl -F all -f -`.
 
-Tried against transcripts of documented outputs only, never on a machine.
+Read in the sources of FreeBSD 14 (pfctl, sysctl), OpenBSD 7.6 and pfSense 2.7.2, tried against transcripts that follow them; never run on a
+machine.
 """
 
 from __future__ import annotations
@@ -9,15 +10,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from dutlab.dut import pf_rules
-from dutlab.dut.frames import GUARDS, ROUTES, TRANSLATES, Behaviour, frame_checks
+from dutlab.dut.frames import GUARDS, ROUTES, TRACKS, TRANSLATES, Behaviour, frame_checks
 from dutlab.dut.ipsec import MakeEnd, ipsec_modes
 from dutlab.dut.ipsec_rules import SUITES, Suite
 from dutlab.dut.linux_ipsec import XfrmEnd
 from dutlab.dut.mode import Check, Family, Prober, UdpFlow, UndoStep
 from dutlab.dut.pf_rules import Counted
-from dutlab.dut.pf_saved import enabled, loaded, saved
+from dutlab.dut.pf_saved import enabled, loaded, saved, state_limit
 from dutlab.dut.pf_states import has_state
 from dutlab.dut.privilege import Root
+from dutlab.errors import CommandFailed, HostError
 from dutlab.hosts.host import Host
 from dutlab.spec.testbed import Testbed
 
@@ -25,12 +27,20 @@ FORWARDING = "net.inet.ip.forwarding"
 FORWARDING6 = "net.inet6.ip6.forwarding"
 _OFF = "if pfctl -s info | grep -q 'Status: Enabled'; then pfctl -d; fi"
 _ON = "if pfctl -s info | grep -q 'Status: Disabled'; then pfctl -e; fi"
+_TRANSLATES_OPEN = Behaviour(tracks=True, admits_unsolicited=True, translates=True)
+OWN = "/etc/pf.conf"
 _UNLOAD = "if kldstat -q -m pf; then kldunload pf; fi"
 
 
 async def as_listed(root: Root, system: PfSystem) -> str:
     """The ruleset to put back, put together from what pfctl lists."""
-    return await saved(root, system.sections, system.head)
+    return await saved(root, system.sections, system.head, system.own)
+
+
+async def nothing_more(root: Root) -> list[UndoStep]:
+    """The ruleset is all that there is to put back."""
+    del root
+    return []
 
 
 @dataclass(frozen=True)
@@ -40,6 +50,7 @@ class PfSystem:
     sections: tuple[str, ...]
     """What `pfctl -s` calls the parts of the ruleset, in the order in which they are written."""
     nat: Callable[[Testbed], str]
+    nat_open: Callable[[Testbed], str]
     head: tuple[str, ...] = ()
     """Lines before a ruleset that is put back."""
     is_module: bool = False
@@ -49,6 +60,10 @@ class PfSystem:
     rivals: tuple[str, ...] = ()
     """sysctl(8) names that are 1 while another firewall filters as well."""
     ruleset_to_restore: Callable[[Root, PfSystem], Awaitable[str]] = as_listed
+    own: str = OWN
+    """The file with the ruleset that the system loads by itself."""
+    afterwards: Callable[[Root], Awaitable[list[UndoStep]]] = nothing_more
+    """What is put back after the ruleset, read now."""
 
     async def present(self, root: Root) -> bool:
         """Whether the kernel has pf."""
@@ -68,6 +83,8 @@ class PfMode:
     system: PfSystem
     ruleset: Callable[[Testbed], str] | None
     behaviour: Behaviour
+    keeps_own: bool = False
+    """The ruleset is the system's own, its options too, and what this mode brings comes behind it."""
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
         """Raises HostError when the present ruleset could not be restored."""
@@ -90,7 +107,7 @@ class PfMode:
             return
         if not await self.system.present(root):
             await root.run(["kldload", "pf"])
-        await root.run(["pfctl", "-F", "all", "-f", "-"], stdin=self.ruleset(testbed))
+        await root.run(["pfctl", "-F", "all", "-f", "-"], stdin=await self._text(root, testbed))
         if not await enabled(root):
             await root.run(["pfctl", "-e"])
 
@@ -118,10 +135,35 @@ class PfMode:
             Check(f"pf is {'off' if self.ruleset is None else 'on'}", on == (self.ruleset is not None), f"it is {_on_or_off(on)}")
         )
         if self.ruleset is not None:
-            expected = Counted.of(self.ruleset(testbed))
+            expected = await self._expected(root, testbed)
             found = Counted.of(await loaded(root, self.system.sections)) if present else Counted(0, 0)
             checks.append(Check(f"pf holds {expected}", found == expected, str(found)))
+            checks += [await self._limit(root)] if present and self.behaviour.tracks else []
         return checks
+
+    async def _text(self, root: Root, testbed: Testbed) -> str:
+        """Raises HostError when there is no ruleset of the system's own to keep."""
+        text = "" if self.ruleset is None else self.ruleset(testbed)
+        if not self.keeps_own:
+            return text
+        try:
+            own = (await root.run(["cat", self.system.own])).text
+        except CommandFailed as e:
+            what = f"it has no ruleset of its own in {self.system.own}: {e.stderr_tail.strip()[:200]}"
+            raise HostError(what, host=root.dut.name, remedy=f"leave mode {self.name} out") from e
+        return f"{own.rstrip()}\n{text}"
+
+    async def _expected(self, root: Root, testbed: Testbed) -> Counted:
+        """Of a ruleset of somebody's, with its lists and macros, as many as pfctl makes of it."""
+        text = await self._text(root, testbed)
+        return Counted.of((await root.run(["pfctl", "-n", "-v", "-f", "-"], stdin=text)).text if self.keeps_own else text)
+
+    async def _limit(self, root: Root) -> Check:
+        limit = await state_limit(root)
+        found = str(limit or "it does not say")
+        if self.keeps_own:
+            return Check("pf's limit of states is the system's own", limit is not None, found)
+        return Check(f"pf's limit of states is {pf_rules.STATES}", limit == pf_rules.STATES, found)
 
     async def _undo_pf(self, root: Root) -> list[UndoStep]:
         off = root.step("sh", "-c", _OFF, why="pf off, as it was found")
@@ -129,14 +171,16 @@ class PfMode:
             return [root.step("sh", "-c", _UNLOAD, why="no pf in the kernel, as it was found")]
         text = await self.system.ruleset_to_restore(root, self.system)
         back = root.step("pfctl", "-f", "-", stdin=text, why="the pf ruleset as it was found")
+        more = await self.system.afterwards(root)
         if not await enabled(root):
-            return [off, root.step("pfctl", "-F", "all", why="no rule of the mode"), back]
+            return [off, root.step("pfctl", "-F", "all", why="no rule of the mode"), back, *more]
         port = (await root.dut.run(["sh", "-c", 'echo "${SSH_CONNECTION##* }"'])).text.strip()
         bridge = pf_rules.keeps_login(port) if port.isdigit() else ""
         return [
             root.step("pfctl", "-F", "all", "-f", "-", stdin=bridge, why="no rule of the mode, and a state for the login"),
             root.step("sh", "-c", _ON, why="pf on, as it was found"),
             back,
+            *more,
         ]
 
 
@@ -146,8 +190,12 @@ def pf_family(name: str, system: PfSystem, end: MakeEnd, suites: Sequence[Suite]
     modes = (
         router,
         PfMode("filter-empty", system, pf_rules.filter_empty, ROUTES),
+        PfMode("filter-1", system, lambda testbed: pf_rules.filters(testbed, 1), ROUTES),
+        PfMode("filter-25", system, lambda testbed: pf_rules.filters(testbed, 25), ROUTES),
         PfMode("filter-default", system, pf_rules.filter_default, GUARDS),
+        PfMode("filter-own", system, pf_rules.passes, TRACKS, keeps_own=True),
         PfMode("nat", system, system.nat, TRANSLATES),
+        PfMode("nat-open", system, system.nat_open, _TRANSLATES_OPEN),
     )
     return Family(name, {mode.name: mode for mode in modes}, beside=lambda hosts: ipsec_modes(router, hosts, end, XfrmEnd, suites))
 

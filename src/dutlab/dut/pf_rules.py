@@ -12,16 +12,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv6Interface
 
-from dutlab.dut.pairs import network_pairs
+from dutlab.dut.pairs import ELSEWHERE, network_pairs, permitted_networks
 from dutlab.errors import InputError
 from dutlab.spec.testbed import Link, Testbed
 
 AS_WRITTEN = "set ruleset-optimization none"
-MOST_STATES = "set limit states 100000000"
-"""More than any test has flows, so that the limit is never what is measured."""
+STATES = 100_000_000
+"""More than any test has flows, two states each, so that the limit is never what is measured; 100,000 where nothing is said (pf.h)."""
+MOST_STATES = f"set limit states {STATES}"
+_ANOTHER = 100
 _KEEP = "flags S/SA keep state"
-_TRANSLATIONS = ("nat ", "rdr ", "binat ")
-_FILTERS = ("pass ", "block ", "match ", "anchor ", "scrub ")
+_TRANSLATIONS = ("nat ", "rdr ", "binat ", "no nat ", "no rdr ", "no binat ", "nat-anchor ", "rdr-anchor ", "binat-anchor ")
+_FILTERS = ("pass ", "block ", "match ", "anchor ", "scrub ", "no scrub ")
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,34 @@ def filter_empty(testbed: Testbed) -> str:
 
 def filter_default(testbed: Testbed) -> str:
     """New flows start inside: from each inner network to each outer one, stateful; what else is forwarded is dropped."""
-    return _text([AS_WRITTEN, *_filters(testbed)])
+    return _text([AS_WRITTEN, MOST_STATES, *_filters(testbed)])
+
+
+def filters(testbed: Testbed, count: int) -> str:
+    """`count` address filters before each packet that comes in, stateless (RFC 2544 section 11.4: 1 and 25).
+
+    All but the last are about addresses that no test frame has, and no two have an address in common: pf passes over neighbouring rules
+    with the same address in one step (pf.c, PF_SKIP_DST_ADDR). The last ones permit the pairs of networks, one rule a direction.
+    """
+    versions = sorted({address.version for link in testbed.links.values() for address in link.addresses})
+    unmatched = [
+        f"pass in quick {_words(v)} from {ELSEWHERE[v] + i} to {ELSEWHERE[v] + _ANOTHER + i} no state"
+        for v in versions
+        for i in range(1, count)
+    ]
+    permitted = [f"pass in quick {_words(near.version)} from {near} to {far} no state" for near, far in permitted_networks(testbed)]
+    out = [f"pass out quick on {port} all no state" for port, _ in _ports(testbed)]
+    return _text([AS_WRITTEN, *_blocks(testbed), *unmatched, *permitted, *out])
+
+
+def passes(testbed: Testbed) -> str:
+    """What a ruleset of somebody's lacks for test traffic: a stateful pass for each pair of networks in each direction."""
+    nets = {link.dut_in_address.network: link.dut_in.interface for link in testbed.links.values()}
+    nets |= {link.dut_out_address.network: link.dut_out.interface for link in testbed.links.values()}
+    rules = [f"pass out quick on {port} all {_KEEP}" for port, _ in _ports(testbed)]
+    for near, far in permitted_networks(testbed):
+        rules.append(f"pass in quick on {_port(nets[near])} {_words(near.version)} from {near} to {far} {_KEEP}")
+    return _text(rules)
 
 
 def nat(testbed: Testbed) -> str:
@@ -70,6 +99,16 @@ def nat_to(testbed: Testbed) -> str:
     return _text([AS_WRITTEN, MOST_STATES, *rules, *_filters(testbed)])
 
 
+def nat_open(testbed: Testbed) -> str:
+    """FreeBSD: translation, and a filter of two stateful rules that passes everything in both directions."""
+    return _open(testbed, nat(testbed))
+
+
+def nat_to_open(testbed: Testbed) -> str:
+    """OpenBSD: likewise."""
+    return _open(testbed, nat_to(testbed))
+
+
 def keeps_login(port: str) -> str:
     """Gives every connection to the ssh server on `port` a state, also those that began before pf was on.
 
@@ -80,11 +119,7 @@ def keeps_login(port: str) -> str:
 
 
 def _filters(testbed: Testbed) -> list[str]:
-    ports = [(_port(p.interface), a) for link in testbed.links.values() for p, a in zip(link.path[1:3], link.addresses[1:3], strict=True)]
-    # `block` is not quick: it holds for what no rule below it passes. Neighbours of IPv6 ask a multicast address (RFC 4861).
-    rules = [f"block drop in on {port} {_version(address)} from any to ! {address.ip}" for port, address in ports]
-    rules += [f"pass in quick on {port} inet6 proto icmp6 from any to ff02::/16 no state" for port, a in ports if a.version == 6]  # noqa: PLR2004
-    rules += [f"pass out quick on {port} all {_KEEP}" for port, _ in ports]
+    rules = [*_blocks(testbed), *(f"pass out quick on {port} all {_KEEP}" for port, _ in _ports(testbed))]
     return rules + [
         f"pass in quick on {_port(inner.dut_in.interface)} {_version(inner.dut_in_address)} from {inner.dut_in_address.network}"
         f" to {outer.dut_out_address.network} {_KEEP}"
@@ -92,12 +127,35 @@ def _filters(testbed: Testbed) -> list[str]:
     ]
 
 
+def _blocks(testbed: Testbed) -> list[str]:
+    # `block` is not quick: it holds for what no rule below it passes. Neighbours of IPv6 ask a multicast address (RFC 4861).
+    ports = _ports(testbed)
+    rules = [f"block drop in on {port} {_version(address)} from any to ! {address.ip}" for port, address in ports]
+    return rules + [f"pass in quick on {port} inet6 proto icmp6 from any to ff02::/16 no state" for port, a in ports if a.version == 6]  # noqa: PLR2004
+
+
+def _ports(testbed: Testbed) -> list[tuple[str, IPv4Interface | IPv6Interface]]:
+    return [(_port(p.interface), a) for link in testbed.links.values() for p, a in zip(link.path[1:3], link.addresses[1:3], strict=True)]
+
+
+def _open(testbed: Testbed, translating: str) -> str:
+    """`translating` with another filter."""
+    filters_ = set(_filters(testbed))
+    return _text(
+        [*(line for line in translating.splitlines() if line not in filters_), f"pass in quick all {_KEEP}", f"pass out quick all {_KEEP}"]
+    )
+
+
 def _translated(inner: Link) -> str:
     return f"{_version(inner.dut_in_address)} from {inner.dut_in_address.network} to any"
 
 
 def _version(address: IPv4Interface | IPv6Interface) -> str:
-    return "inet" if address.version == 4 else "inet6"  # noqa: PLR2004 - the version number of the protocol itself
+    return _words(address.version)
+
+
+def _words(version: int) -> str:
+    return "inet" if version == 4 else "inet6"  # noqa: PLR2004 - the version number of the protocol itself
 
 
 def _port(interface: str) -> str:

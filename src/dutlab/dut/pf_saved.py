@@ -1,7 +1,8 @@
 """What pf(4) holds now, as text that `pfctl -f -` takes back: options, tables, translation and filter rules. Changes nothing.
 
 Anchors keep their rules while the main ruleset is exchanged, so they need no saving. States are not saved: they belong to connections.
-What pfctl(8) prints but does not take back (queues) is refused before anything is flushed.
+What pfctl(8) prints but does not take back (queues, rules about Ethernet, adaptive syncookies) is refused before anything is flushed. What
+`-F all` resets although pfctl lists it nowhere is taken from the file that the system loads: `set reassemble`, `set keepcounters`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,12 @@ from dutlab.errors import CommandFailed, HostError
 _LIMIT = re.compile(r"^(\S+)\s+hard limit\s+(\d+)$", re.MULTILINE)
 _TIMEOUT = re.compile(r"^(\S+)\s+(\d+)(?:s| states)$", re.MULTILINE)
 _SKIPPED = re.compile(r"^(\S+) \(skip\)", re.MULTILINE)
+_TABLE = re.compile(r"^([c-])([p-])[^\s]*\s+(\S+)", re.MULTILINE)
+"""`pfctl -v -s Tables`: const, persist, … and the name (pfctl_table.c, print_table())."""
+_SYNCOOKIES = re.compile(r"^Syncookies\n\s+mode\s+(\S+)", re.MULTILINE)
+"""`pfctl -v -s info` of FreeBSD 14 (pfctl_parser.c, print_status())."""
+_UNLISTED = re.compile(r"^\s*(set (?:reassemble|keepcounters)\b[^#\n]*)", re.MULTILINE)
+_HARD_LIMIT = re.compile(r"^states\s+hard limit\s+(\d+)$", re.MULTILINE)
 _LOGGED = re.compile(r"^Interface Stats for (\S+)", re.MULTILINE)
 
 
@@ -23,28 +30,55 @@ async def enabled(root: Root) -> bool:
     return "Status: Enabled" in (await root.run(["pfctl", "-s", "info"])).text
 
 
+async def state_limit(root: Root) -> int | None:
+    """How many states pf takes."""
+    found = _HARD_LIMIT.search((await root.run(["pfctl", "-s", "memory"])).text)
+    return int(found[1]) if found else None
+
+
 async def loaded(root: Root, sections: tuple[str, ...]) -> str:
     """The main ruleset as pfctl lists it, translation before filter."""
     return "".join([(await root.run(["pfctl", "-s", section])).text for section in sections])
 
 
-async def saved(root: Root, sections: tuple[str, ...], head: tuple[str, ...]) -> str:
-    """The whole of it. Raises HostError when pf would not take it back: what cannot be restored must not be flushed."""
+async def tables(root: Root) -> dict[str, tuple[str, str]]:
+    """Name → attributes in the words of pf.conf(5), and addresses, one a line."""
+    listed = _TABLE.findall((await root.run(["pfctl", "-v", "-s", "Tables"])).text)
+    found = {}
+    for const, persist, name in listed:
+        attributes = " ".join(word for flag, word in ((persist, "persist"), (const, "const")) if flag != "-")
+        addresses = (await root.run(["pfctl", "-t", name, "-T", "show"])).text.split()
+        found[name] = attributes, "".join(f"{address}\n" for address in addresses)
+    return found
+
+
+async def saved(root: Root, sections: tuple[str, ...], head: tuple[str, ...], own: str) -> str:
+    """The whole of it; `own` is the file that the system loads by itself.
+
+    Raises HostError when pf would not take it back: what cannot be restored must not be flushed.
+    """
     if queues := (await root.value(["pfctl", "-s", "queue"])):
         raise _cannot(root, f"it has queues ({queues.splitlines()[0]})")
+    if ethernet := (await root.value(["pfctl", "-s", "ether"])):  # before FreeBSD 14, and on OpenBSD, there is no such word
+        raise _cannot(root, f"it has rules about Ethernet ({ethernet.splitlines()[0]})")
+    verbose = (await root.run(["pfctl", "-v", "-s", "info"])).text
+    syncookies = _SYNCOOKIES.findall(verbose)
+    if syncookies == ["adaptive"]:
+        raise _cannot(root, "its syncookies are adaptive, and pfctl does not list from when to when")
     limits = _LIMIT.findall((await root.run(["pfctl", "-s", "memory"])).text)
     timeouts = _TIMEOUT.findall((await root.run(["pfctl", "-s", "timeouts"])).text)
     skipped = _SKIPPED.findall((await root.run(["pfctl", "-v", "-s", "Interfaces"])).text)
-    logged = _LOGGED.findall((await root.run(["pfctl", "-s", "info"])).text)
-    tables = (await root.run(["pfctl", "-s", "Tables"])).text.split()
+    logged = _LOGGED.findall(verbose)
+    unlisted = _UNLISTED.findall((await root.run(["cat", own], check=False)).text)
     lines = [*head, AS_WRITTEN]
     lines += [f"set limit {name} {value}" for name, value in limits]
     lines += [f"set timeout {name} {value}" for name, value in timeouts]
     lines += [f"set loginterface {name}" for name in logged]
     lines += [f"set skip on {name}" for name in skipped]
-    for table in tables:
-        addresses = (await root.run(["pfctl", "-t", table, "-T", "show"])).text.split()
-        lines.append(f"table <{table}> persist {{ {' '.join(addresses)} }}")
+    lines += [line.strip() for line in unlisted]
+    lines += ["set syncookies always" for mode in syncookies if mode == "always"]
+    for table, (attributes, addresses) in (await tables(root)).items():
+        lines.append(" ".join(f"table <{table}> {attributes} {{ {' '.join(addresses.split())} }}".split()))
     text = "\n".join([*lines, await loaded(root, sections)])
     try:
         await root.run(["pfctl", "-n", "-f", "-"], stdin=text)

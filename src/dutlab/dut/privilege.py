@@ -41,9 +41,12 @@ class Root:
         return await self.dut.run([*self.prefix, *argv], stdin=stdin.encode(), check=check)
 
     async def value(self, argv: Sequence[str]) -> str | None:
-        """What a command prints, without blanks around it; None when it fails, as for a name that this kernel does not have."""
+        """What a command prints, without blanks around it; None when it fails or prints nothing, as for a name that this kernel lacks.
+
+        OpenBSD's sysctl(8) warns of such a name and ends with 0 (sysctl.c 1.268, parse()).
+        """
         done = await self.run(argv, check=False)
-        return done.text.strip() if done.status == 0 else None
+        return done.text.strip() or None if done.status == 0 else None
 
     def step(self, *argv: str, stdin: str = "", why: str) -> UndoStep:
         """An undo step that runs as root too."""

@@ -7,7 +7,7 @@ deny (docs/aclplugin of VPP, ACL plugin design).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ipaddress import IPv4Interface, IPv6Interface
+from ipaddress import IPv4Interface, IPv6Interface, ip_network
 
 from dutlab.dut.pairs import ELSEWHERE, network_pairs, permitted_networks
 from dutlab.spec.testbed import Link, Testbed
@@ -51,11 +51,8 @@ def filters(testbed: Testbed, count: int) -> list[AccessList]:
     All but the last are about an address that no test frame has; the last ones permit the pairs of networks, one rule a direction.
     """
     versions = sorted({address.version for link in testbed.links.values() for address in link.addresses})
-    unmatched = [
-        f"permit src {ELSEWHERE[v] + i}/{ELSEWHERE[v].max_prefixlen} dst {ELSEWHERE[v]}/{ELSEWHERE[v].max_prefixlen}"
-        for v in versions
-        for i in range(1, count)
-    ]
+    elsewhere = [(ip_network(ELSEWHERE[v] + i), ip_network(ELSEWHERE[v])) for v in versions for i in range(1, count)]
+    unmatched = [f"permit src {from_} dst {to}" for from_, to in elsewhere]
     permitted = [f"permit src {near} dst {far}" for near, far in permitted_networks(testbed)]
     itself = [rule for link in testbed.links.values() for address in link.addresses[1:3] for rule in _to_itself(address)]
     ports = [port for link in testbed.links.values() for port in _ports(link)]

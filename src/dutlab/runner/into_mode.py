@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dutlab.dut.mode import Check, Mode
-from dutlab.errors import DutlabError, HostError
+from dutlab.dut.mode import Check, Mode, TellsState
+from dutlab.errors import CommandFailed, DutlabError, HostError
 from dutlab.hosts.host import connections_of
 from dutlab.runner.stage import DUT, Stage
+
+_RULESET = "its nftables ruleset"
 
 
 async def into_mode(stage: Stage, mode: Mode) -> tuple[Sequence[Check], str]:
@@ -39,8 +41,16 @@ async def stayed_in_mode(stage: Stage, mode: Mode, connections: int) -> None:
         raise HostError(what, host=stage.dut.name, remedy="`dutlab resume` does the trial again")
 
 
-async def mtus(stage: Stage) -> Mapping[str, str]:
-    """Port of the DUT → its MTU, which no short frame shows; of a Linux DUT, none of others. Raises HostError."""
+async def as_applied(stage: Stage) -> Mapping[str, str]:
+    """What frames and checks do not show and is to be the same after each trial, of a Linux DUT: MTUs and ruleset. Raises HostError."""
+    found = {f"the MTU of {port}": mtu for port, mtu in (await _mtus(stage)).items()}
+    if DUT in stage.hosts and stage.testbed.hosts[DUT].family == "linux":
+        said = await stage.dut.run(["nft", "-s", "list", "ruleset"], check=False)  # -s: without counters
+        found |= {_RULESET: said.text} if said.status == 0 else {}
+    return found
+
+
+async def _mtus(stage: Stage) -> Mapping[str, str]:
     ports = [port.interface for link in stage.testbed.links.values() for port in link.path if port.host == DUT]
     if DUT not in stage.hosts or stage.testbed.hosts[DUT].family != "linux" or not ports:
         return {}
@@ -48,14 +58,32 @@ async def mtus(stage: Stage) -> Mapping[str, str]:
     return dict(zip(ports, said.text.split(), strict=False))
 
 
-async def lost_mode(stage: Stage, mode: Mode, before: Mapping[str, str]) -> str:
-    """Why the mode does not hold any more now that its trials are over, as when somebody flushed its rules; empty when it does.
+async def lost_state(stage: Stage, mode: Mode, before: Mapping[str, str]) -> str:
+    """Why the DUT is not in the state any more that it was put into, as it says itself, after one trial; empty when it is.
 
-    `before` is what mtus() said when it was applied. Raises HostError when a host is gone.
+    `before` is what as_applied() said. No frame is sent: this is asked after every trial. Raises HostError when the DUT is gone.
     """
-    now = await mtus(stage)
-    if changed := [f"{port} from {mtu} to {now.get(port, 'none')}" for port, mtu in before.items() if now.get(port) != mtu]:
-        return f"mode {mode.name} does not hold: the MTU was changed: {', '.join(changed)}"
+    now = await as_applied(stage)
+    if changed := [_changed(name, was, now.get(name, "none")) for name, was in before.items() if now.get(name) != was]:
+        return f"mode {mode.name} does not hold: {'; '.join(changed)}"
+    if not isinstance(mode, TellsState) or DUT not in stage.hosts:
+        return ""
+    try:
+        return _failing(mode, await mode.checks_of_state(stage.dut, stage.testbed))
+    except CommandFailed as e:
+        await stage.dut.run(["true"])
+        return f"mode {mode.name}: {e}"
+
+
+def _changed(name: str, was: str, is_: str) -> str:
+    return f"{name} was changed" + ("" if name == _RULESET else f": from {was} to {is_}")
+
+
+async def lost_mode(stage: Stage, mode: Mode) -> str:
+    """Why the mode does not hold any more now that its trials are over, as frames show; empty when it does.
+
+    Raises HostError when a host is gone.
+    """
     try:
         return _failing(mode, await mode.verify(stage.dut, stage.testbed, stage.engine))
     except HostError:

@@ -23,7 +23,7 @@ from dutlab.plan.trials import Plan, Trial, make_plan, needs_hand
 from dutlab.runner.attempts import Attempts
 from dutlab.runner.cut import STANDING_LAB, put_back, testbed_in
 from dutlab.runner.examine import doubts_of, examine, streams_of
-from dutlab.runner.into_mode import into_mode, lost_mode, mtus, stayed_in_mode
+from dutlab.runner.into_mode import as_applied, into_mode, lost_mode, lost_state, stayed_in_mode
 from dutlab.runner.journal import Journal, read_journal, undo_to_json
 from dutlab.runner.leasing import begun, leased_by
 from dutlab.runner.ports import insist_on_ports, prepared
@@ -296,7 +296,7 @@ class _Execution:
             checks, why = await into_mode(stage, mode)
             self.journal.write("mode-refused" if why else "mode-verified", application=application, why=why)
             self.progress.mode(mode.name, checks)
-            left, unproven, as_applied = deque(trials), list[Trial](), await mtus(stage)
+            left, unproven, stands = deque(trials), list[Trial](), await as_applied(stage)
             while left:
                 trial = left[0]
                 self.folder.discard_incomplete(trial.number)
@@ -307,15 +307,19 @@ class _Execution:
                     connections = connections_of(stage.dut)
                     carried = await carry_out(stage, trial, checks, self.book, watch=self.experiment.watch)
                     await stayed_in_mode(stage, mode, connections)
-                if not self._once_more(carried):
+                if not (again := self._once_more(carried)):
                     unproven.append(left.popleft())
                 changed = await stage.device.put_back()
-                if not why and not left and (lost := await lost_mode(stage, mode, as_applied)):
+                if not why and not changed and (lost := await lost_state(stage, mode, stands)):
+                    left.extendleft([] if again else self._void(stage, [unproven.pop()], checks, lost))
+                    changed = True
+                elif not why and not left and (lost := await lost_mode(stage, mode)):
                     left.extend(self._void(stage, unproven, checks, lost))
                     unproven.clear()
-                    as_applied, changed = await mtus(stage), True
+                    changed = True
                 if changed and left:
                     checks, why = await into_mode(stage, mode)
+                    stands = await as_applied(stage)
         finally:
             try:
                 await stage.device.put_back()

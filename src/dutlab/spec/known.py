@@ -19,9 +19,11 @@ MANUAL = "manual"
 WITHOUT_A_WAY_IN = frozenset({BLACK_BOX, MANUAL})
 """Families that no command reaches."""
 
-_FIREWALL = ("router", "filter-empty", "filter-default", "nat")
 _FIREWALL_AND_FILTERS = ("router", "filter-empty", "filter-1", "filter-25", "filter-default", "nat")
 """With the filters of RFC 2544 section 11.4."""
+
+_PF = ("router", "filter-empty", "filter-1", "filter-25", "filter-default", "filter-own", "nat", "nat-open")
+"""`filter-own` keeps the ruleset that the system loads by itself, `nat-open` translates and filters nothing."""
 
 IPSEC = ("ipsec", "ipsec-cbc")
 """Modes in which only what a host's own kernel sends is encrypted, and nothing else passes."""
@@ -33,12 +35,12 @@ FAMILY_MODES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         BLACK_BOX: ("as-found",),
         "linux": (*_FIREWALL_AND_FILTERS, *IPSEC),
-        "freebsd-pf": (*_FIREWALL, *IPSEC),
-        "pfsense": (*_FIREWALL, *IPSEC),
-        "openbsd-pf": (*_FIREWALL, "ipsec-cbc"),  # ipsecctl(8) takes no fixed keys for AES-GCM
+        "freebsd-pf": (*_PF, *IPSEC),
+        "pfsense": (*_PF, *IPSEC),
+        "openbsd-pf": (*_PF, "ipsec-cbc"),  # ipsecctl(8) takes no fixed keys for AES-GCM
         "vyos": (*_FIREWALL_AND_FILTERS, *IPSEC),
         "vpp": (*_FIREWALL_AND_FILTERS, *IPSEC),
-        MANUAL: _FIREWALL,
+        MANUAL: _FIREWALL_AND_FILTERS,
         # Can be described; every mode has to be written out in the experiment.
         "freebsd": (),
         "openbsd": (),
