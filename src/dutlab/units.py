@@ -33,7 +33,8 @@ _DURATION = re.compile(rf"{_NUMBER}\s*(?P<u>ns|us|µs|μs|ms|s|min|h|d)")  # bot
 _DURATION_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _BIT_RATE = re.compile(rf"{_NUMBER}\s*(?P<u>[kMGT]?)(?P<w>bit/s|b/s|bps)?")
 _PPS = re.compile(rf"{_NUMBER}\s*(?P<u>[kMG]?)pps")
-_BYTE_RATE = re.compile(rf"{_NUMBER}\s*(?P<u>[kMGT]?)B/s")
+_BYTE_RATE = re.compile(rf"{_NUMBER}\s*(?P<u>(?:[kMGT]|[KMGT]i)?)(?:B|Bytes?)/s")
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 _AMOUNT = re.compile(rf"{_NUMBER}\s*(?P<u>[kMG]?)")
 _SHARE = re.compile(rf"{_NUMBER}\s*%")
 _SCALE = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -77,13 +78,13 @@ def parse_pps(text: str) -> Pps:
 
 
 def parse_byte_rate(text: str) -> float:
-    """`2800MB/s`, `7 GB/s` → bytes per second. Prefixes are decimal, as on data sheets of drives.
+    """`2800MB/s`, `7 GByte/s`, `113 MiB/s` → bytes per second. Prefixes are decimal, as on data sheets of drives, or binary (IEC 80000-13).
 
     Raises UnitError.
     """
     if not (m := _BYTE_RATE.fullmatch(text.strip())):
-        raise UnitError(f"{text!r} is no rate in bytes; write a number with kB/s, MB/s, GB/s or TB/s, as in 2800MB/s")
-    return float(m["n"]) * _SCALE[m["u"]]
+        raise UnitError(f"{text!r} is no rate in bytes; write a number with kB/s, MB/s, GB/s, TB/s or KiB/s to TiB/s, as in 2800MB/s")
+    return float(m["n"]) * (_SCALE | _BINARY)[m["u"]]
 
 
 def parse_amount(text: str) -> float:

@@ -75,8 +75,33 @@ def test_the_largest_packet_of_cbc_with_sha1_leaves_four_bytes_unused() -> None:
     ids=str,
 )  # fmt: skip
 def test_goodput_through_a_tunnel_on_10g(kind: Tunnel, outer: Ip, inner: int | None, mtu: int, gbps: float) -> None:
-    found = values(tunnel_ceilings(TEN_G, kind, outer=outer, mtu=mtu, inner=inner))
+    found = values(tunnel_ceilings(TEN_G, kind, outer=outer, mtu=mtu, inner=inner, timestamps=False))
     assert round(found["goodput_bps"] / 1e9, 4) == gbps
+
+
+def test_tcp_in_a_tunnel_has_timestamps_as_tcp_without_one_has() -> None:
+    # 1440 bytes inside are 1388 of payload beside IPv4 20, TCP 20 and timestamps 12; outside they are 1500, and 38 around them.
+    (goodput,) = (c for c in tunnel_ceilings(TEN_G, WireGuard()) if c.name == "goodput_bps")
+    assert goodput.value == pytest.approx(10e9 * 1388 / 1538)
+    plain = values(tcp_ceilings(TEN_G))["goodput_bps"]
+    assert goodput.value / plain == pytest.approx(1388 / 1448)  # the same segments without 60 bytes of tunnel
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer", "length"),
+    # 20 or 40 of IP, 8 of UDP, 16 of header, the packet, its padding, 16 of tag; wg-quick's MTU on 1500 is 1420, and nothing is padded above it.
+    [
+        (1400, Ip.V4, 1468),
+        (1420, Ip.V4, 1480),
+        (1440, Ip.V4, 1500),
+        (100, Ip.V4, 172),
+        (112, Ip.V4, 172),
+        (1420, Ip.V6, 1500),
+        (1400, Ip.V6, 1488),
+    ],
+)
+def test_wireguard_pads_to_16_bytes_but_not_above_its_mtu(inner: int, outer: Ip, length: int) -> None:
+    assert WireGuard().outer_bytes(inner, outer) == length
 
 
 def test_vxlan_adds_50_bytes_over_ipv4_and_70_over_ipv6() -> None:
@@ -91,7 +116,7 @@ def test_a_packet_that_does_not_fit_is_refused_with_what_does() -> None:
 @given(st.sampled_from(TUNNELS), st.sampled_from(Ip), st.integers(200, 9000))
 def test_no_larger_packet_fits_than_the_largest(kind: Tunnel, outer: Ip, mtu: int) -> None:
     most = largest_inner(kind, outer, mtu)
-    assert kind.outer_bytes(most, outer) <= mtu < kind.outer_bytes(most + 1, outer)
+    assert kind.outer_bytes(most, outer, mtu) <= mtu < kind.outer_bytes(most + 1, outer, mtu)
 
 
 # ---- PCI Express
@@ -190,6 +215,45 @@ def test_writes_of_drives_that_read_faster_than_they_write(level: int, millions:
     assert round(found["random_write_ssd_iops"] / 1e6, 3) == millions
 
 
+@pytest.mark.parametrize(("level", "drives"), [(5, 3), (6, 4), (6, 5)])
+def test_a_small_array_of_ssds_reconstructs_where_that_takes_fewer_requests(level: int, drives: int) -> None:
+    # N - m - 1 reads and 1 + m writes are N requests, so at one rate for both the array does what one drive does.
+    found = values(raid_ceilings(Array(level, drives), Drive(read_iops=100e3, write_iops=100e3)))
+    assert found["random_write_ssd_iops"] == pytest.approx(100e3)
+    assert found["random_write_ssd_iops"] == pytest.approx(found["random_write_md_iops"])
+
+
+def test_nested_levels_are_their_groups_together() -> None:
+    drive = Drive(1e6, 2e5, 7e9, 5e9)
+    one, four = (values(raid_ceilings(a, drive, write_share=0.3, degraded=True)) for a in (Array(5, 8), Array(50, 32, 4)))
+    assert four == {name: pytest.approx(4 * value) for name, value in one.items()}
+    assert values(raid_ceilings(Array(60, 32, 2), drive))["sequential_write_bytes_per_s"] == pytest.approx((32 - 4) * 5e9)
+    assert str(Array(60, 32, 2)) == "RAID 60 of 32 in 2 groups"
+
+
+@pytest.mark.parametrize(
+    ("array", "iops", "rate"),
+    # Healthy, each is drives × one drive. RAID 10 of 8: four pairs, each gives what the pair with one drive left gives.
+    [
+        (Array(1, 2), 1.0, 1.0),
+        (Array(10, 8), 4.0, 4.0),
+        (Array(5, 8), 4.0, 7.0),
+        (Array(6, 8), 7 * 8 / 13, 7.0),
+        (Array(50, 16, 2), 8.0, 14.0),
+    ],
+    ids=str,
+)
+def test_reads_with_one_drive_gone(array: Array, iops: float, rate: float) -> None:
+    found = values(raid_ceilings(array, Drive(read_iops=1.0, read_bytes_per_s=1.0), degraded=True))
+    assert found["degraded_random_read_iops"] == pytest.approx(iops)
+    assert found["degraded_sequential_read_bytes_per_s"] == pytest.approx(rate)
+
+
+def test_raid_0_with_a_drive_gone_is_refused() -> None:
+    with pytest.raises(ValueError, match="RAID 0 with a drive gone holds nothing"):
+        raid_ceilings(Array(0, 4), Drive(read_iops=1.0), degraded=True)
+
+
 def test_md_reads_the_rest_of_a_small_stripe_instead() -> None:
     assert Array(5, 3).md_write_cost == 3
     assert Array(5, 16).md_write_cost == 4
@@ -224,6 +288,20 @@ def test_an_array_that_cannot_be_built_is_refused(level: int, drives: int, why: 
         Array(level, drives)
 
 
+@pytest.mark.parametrize(
+    ("level", "drives", "groups", "why"),
+    [
+        (50, 12, None, "at least two groups"),
+        (50, 12, 5, "no 5 equal groups of 3"),
+        (60, 6, 2, "no 2 equal groups of 4"),
+        (5, 6, 2, "RAID 5 has no groups"),
+    ],
+)
+def test_groups_that_cannot_be_are_refused(level: int, drives: int, groups: int | None, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        Array(level, drives, groups)
+
+
 def test_everything_wrong_with_a_rating_is_said_at_once() -> None:
     with pytest.raises(
         ValueError, match=r"rating must be more than 0, not -1; .*more than 0, not nan; .*between 0 and 1, not 2; .*read IOPS"
@@ -245,6 +323,9 @@ def test_every_formula_computes_its_value() -> None:
         *shared_ceilings(PcieLink(4, 4), 32, PcieLink(4, 16), 2, payload=256, spec_bytes_per_s=7e9),
         *disk_ceilings("sas4", 8),
         *raid_ceilings(Array(6, 16), Drive(1e6, 2e5, 7e9, 5e9), write_share=0.3, degraded=True),
+        *raid_ceilings(Array(50, 32, 4), Drive(1e6, 2e5, 7e9, 5e9), degraded=True),
+        *raid_ceilings(Array(10, 8), Drive(1e6, 2e5, 7e9, 5e9), degraded=True),
+        *tunnel_ceilings(TEN_G, WireGuard(), inner=1400)[1:],
         *memory_ceilings(4800, 12),
         *(c for t in TUNNELS for c in tunnel_ceilings(TEN_G, t) if c.name in {"goodput_bps", "overhead_bytes", "outer_bytes"}),
     )

@@ -25,6 +25,7 @@ _SPEED = click.option("--speed", type=BIT_RATE, required=True, help="Of the link
 _MTU = click.option("--mtu", type=int, default=1500, show_default=True, help="Of IP packets, bytes.")
 _IP = click.option("--ip", "ip_version", type=click.Choice(["4", "6"]), default="4", show_default=True, help="IP version.")
 _VLAN = click.option("--vlan", "vlan_tags", type=int, default=0, show_default=True, help="VLAN tags in each frame.")
+_STAMPS = click.option("--timestamps/--no-timestamps", default=True, show_default=True, help="TCP timestamps, 12 bytes a segment.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
 
 
@@ -59,7 +60,7 @@ def ethernet(*, speed: float, sizes: tuple[str, ...], vlan_tags: int, as_json: b
 @_MTU
 @_IP
 @_VLAN
-@click.option("--timestamps/--no-timestamps", default=True, show_default=True, help="TCP timestamps, 12 bytes a segment.")
+@_STAMPS
 @click.option("--rtt", type=DURATION, help="Round-trip time, for the window that fills the link.")
 @_JSON
 def tcp(*, speed: float, mtu: int, ip_version: str, vlan_tags: int, timestamps: bool, rtt: float | None, as_json: bool) -> None:
@@ -99,8 +100,11 @@ def udp(*, speed: float, mtu: int, ip_version: str, vlan_tags: int, as_json: boo
 )
 @click.option("--nat-t", is_flag=True, help="ESP inside UDP (RFC 3948).")
 @click.option("--inner", type=int, help="Bytes of the packet inside.  [the largest that fits]")
+@_STAMPS
 @_JSON
-def tunnel(*, kinds: tuple[str, ...], speed: float, mtu: int, outer_version: str, nat_t: bool, inner: int | None, as_json: bool) -> None:
+def tunnel(
+    *, kinds: tuple[str, ...], speed: float, mtu: int, outer_version: str, nat_t: bool, inner: int | None, timestamps: bool, as_json: bool
+) -> None:
     """Overhead, largest packet inside, and goodput of TCP through ESP, WireGuard and VXLAN; all of them without KIND.
 
     \b
@@ -109,9 +113,12 @@ def tunnel(*, kinds: tuple[str, ...], speed: float, mtu: int, outer_version: str
     """  # noqa: D301
     chosen = [_with_nat_t(t) if nat_t else t for t in TUNNELS if t.name in kinds or not kinds]
     outer = _ip(outer_version)
-    _say(
-        _computed(lambda: [c for t in chosen for c in tunnel_ceilings(BpsL1(speed), t, outer=outer, mtu=mtu, inner=inner)]), as_json=as_json
-    )
+
+    def found() -> Sequence[Ceiling]:
+        of_each = (tunnel_ceilings(BpsL1(speed), t, outer=outer, mtu=mtu, inner=inner, timestamps=timestamps) for t in chosen)
+        return [c for ceilings in of_each for c in ceilings]
+
+    _say(_computed(found), as_json=as_json)
 
 
 @limits.command()
@@ -170,11 +177,12 @@ def disk(*, interface: str, lanes: int, as_json: bool) -> None:
 @click.option("--read-rate", type=BYTE_RATE, help="Sequential reads of one drive, as in 2800MB/s.")
 @click.option("--write-rate", type=BYTE_RATE, help="Sequential writes of one drive.")
 @click.option("--writes", type=SHARE, help="Share of writes among small requests, as in 16%.")
-@click.option("--degraded", is_flag=True, help="Also random reads with one drive gone.")
+@click.option("--groups", type=int, help="Of RAID 50 and 60: how many RAID 5 or 6 the data are striped over.")
+@click.option("--degraded", is_flag=True, help="Also reads with one drive gone.")
 @_JSON
 def raid(
     *, level: int, drives: int, read_iops: float | None, write_iops: float | None, read_rate: float | None, write_rate: float | None,
-    writes: float | None, degraded: bool, as_json: bool,
+    writes: float | None, groups: int | None, degraded: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Requests and bytes a second of a RAID level, from what one drive is rated for.
 
@@ -183,7 +191,7 @@ def raid(
       dutlab limits raid 5 --drives 32 --read-iops 610200 --write-iops 75k --read-rate 2800MB/s --write-rate 2400MB/s --degraded
     """  # noqa: D301
     drive = Drive(read_iops, write_iops, read_rate, write_rate)
-    _say(_computed(lambda: raid_ceilings(Array(level, drives), drive, write_share=writes, degraded=degraded)), as_json=as_json)
+    _say(_computed(lambda: raid_ceilings(Array(level, drives, groups), drive, write_share=writes, degraded=degraded)), as_json=as_json)
 
 
 @limits.command()
@@ -246,4 +254,7 @@ def _value(ceiling: Ceiling) -> str:
     """Five digits with a prefix; frames and bytes in full."""
     if ceiling.unit in {"B", "pps"}:
         return f"{ceiling.value:,.{2 if ceiling.unit == 'pps' else 0}f} {ceiling.unit}".replace(",", " ")
+    if ceiling.name == "goodput_bps":  # which tools print in any of the three
+        a_second = ceiling.value / 8
+        return f"{si(ceiling.value, 'bit/s', 5)} ({a_second / 1e6:.2f} MB/s, {a_second / 2**20:.2f} MiB/s)"
     return si(ceiling.value, ceiling.unit, 5) if ceiling.unit else f"{ceiling.value:.4f}"

@@ -67,25 +67,46 @@ class Drive:
     write_bytes_per_s: float | None = None
 
 
+_PARITY = {5: 1, 6: 2}
+_NESTED = {50: 5, 60: 6}
+_LEAST = {0: 1, 1: 2, 5: 3, 6: 4, 10: 4}
+
+
 @dataclass(frozen=True)
 class Array:
-    """A RAID level over N drives. Raises ValueError for what cannot be built."""
+    """A RAID level over N drives; of RAID 50 and 60, striped over so many `groups` of RAID 5 or 6. Raises ValueError for what cannot be."""
 
     level: int
     drives: int
+    groups: int | None = None
 
     def __post_init__(self) -> None:
-        least = {0: 1, 1: 2, 5: 3, 6: 4, 10: 4}.get(self.level)
+        nested = self.level in _NESTED
+        groups, drives, least = self.groups or 1, self.drives, _LEAST.get(_NESTED.get(self.level, self.level))
         insist([
-            "" if least else f"there is no RAID {self.level} here, only 0, 1, 5, 6 and 10",
-            "" if least is None or self.drives >= least else f"RAID {self.level} needs at least {least} drives, not {self.drives}",
+            "" if least else f"there is no RAID {self.level} here, only {', '.join(map(str, (*_LEAST, *_NESTED)))}",
+            "" if least is None or nested or drives >= least else f"RAID {self.level} needs at least {least} drives, not {drives}",
             "RAID 10 needs an even number of drives" if self.level == 10 and self.drives % 2 else "",  # noqa: PLR2004 - the level
+            "" if nested or self.groups is None else f"RAID {self.level} has no groups, RAID 50 and 60 have",
+            f"RAID {self.level} needs at least two groups" if nested and groups < 2 else "",  # noqa: PLR2004 - one is no stripe
+            f"{self.drives} drives are no {groups} equal groups of {least} or more"
+            if nested and least and groups > 1 and (self.drives % groups or self.drives // groups < least) else "",
         ])  # fmt: skip
 
     @property
+    def group_count(self) -> int:
+        """Of RAID 50 and 60; 1 of every other level."""
+        return self.groups or 1
+
+    @property
+    def group(self) -> int:
+        """Drives of one group."""
+        return self.drives // self.group_count
+
+    @property
     def parity(self) -> int:
-        """Drives' worth of parity: 1 of RAID 5, 2 of RAID 6, else 0."""
-        return {5: 1, 6: 2}.get(self.level, 0)
+        """Drives' worth of parity in a group: 1 of RAID 5 and 50, 2 of RAID 6 and 60, else 0."""
+        return _PARITY.get(_NESTED.get(self.level, self.level), 0)
 
     @property
     def copies(self) -> int:
@@ -100,15 +121,20 @@ class Array:
     @property
     def md_write_cost(self) -> int:
         """Of Linux md, which reads the rest of the stripe instead where that is less: min(2(1 + m), N)."""
-        return min(self.write_cost, self.drives)
+        return min(self.write_cost, self.group) if self.parity else self.write_cost
+
+    @property
+    def md_write_reads(self) -> int:
+        """Of these, reads: 1 + m to modify, N - m - 1 to reconstruct; the others write."""
+        return min(1 + self.parity, self.group - self.parity - 1)
 
     @property
     def data_drives(self) -> float:
         """Drives' worth of data in a full stripe."""
-        return (self.drives - self.parity) / self.copies
+        return (self.drives - self.group_count * self.parity) / self.copies
 
     def __str__(self) -> str:
-        return f"RAID {self.level} of {self.drives}"
+        return f"RAID {self.level} of {self.drives}{f' in {self.groups} groups' if self.groups else ''}"
 
 
 _PENALTY = "write factors 2, 4, 6: servnetuk.com, RAID write penalty explained"
@@ -120,7 +146,7 @@ _SPEC = "the drives' rating added up"
 
 
 def raid_ceilings(array: Array, drive: Drive, *, write_share: float | None = None, degraded: bool = False) -> tuple[Ceiling, ...]:
-    """Everything that the drive's rating allows to be computed; with `degraded` also random reads with one drive gone.
+    """Everything that the drive's rating allows to be computed; with `degraded` also reads with one drive gone.
 
     `write_share` of small requests (0 to 1) asks for the mix of reads and writes. Raises ValueError.
     """
@@ -130,14 +156,15 @@ def raid_ceilings(array: Array, drive: Drive, *, write_share: float | None = Non
         *(positive(v, "a drive's rating") for v in rated if v is not None),
         "" if write_share is None or 0 <= write_share <= 1 else f"the share of writes lies between 0 and 1, not {write_share:g}",
         "" if write_share is None or drive.read_iops is not None else "the mix of reads and writes needs the drive's read IOPS",
-        "" if not degraded or array.parity else "reads with a drive gone are known here of RAID 5 and 6 only",
-        "" if not degraded or drive.read_iops is not None else "reads with a drive gone need the drive's read IOPS",
+        "" if not degraded or array.level else "RAID 0 with a drive gone holds nothing",
+        "" if not degraded or drive.read_iops is not None or drive.read_bytes_per_s is not None
+        else "reads with a drive gone need the drive's read IOPS or its read rate",
     ])  # fmt: skip
     out = [*_reads(array, drive), *_writes(array, drive)]
     if write_share is not None:
         out += _mix(array, drive, write_share)
     if degraded:
-        out.append(_degraded(array, drive.read_iops or 0.0))
+        out += _degraded(array, drive)
     return tuple(replace(c, about=str(array)) for c in out)
 
 
@@ -153,7 +180,7 @@ def _reads(array: Array, drive: Drive) -> list[Ceiling]:
 def _writes(array: Array, drive: Drive) -> list[Ceiling]:
     n, m, out = array.drives, array.parity, []
     if (b := drive.write_bytes_per_s) is not None:
-        formula = f"({n} - {m}) × {number(b)}" if array.copies == 1 else f"{n} / {array.copies} × {number(b)}"
+        formula = f"({n} - {array.group_count * m}) × {number(b)}" if array.copies == 1 else f"{n} / {array.copies} × {number(b)}"
         source = "full stripes: parity takes its drives' worth, each copy its share"
         out.append(Ceiling("sequential_write_bytes_per_s", "", "sequential writes", array.data_drives * b, "B/s", formula, source))
     if (w := drive.write_iops) is None:
@@ -164,11 +191,11 @@ def _writes(array: Array, drive: Drive) -> list[Ceiling]:
     )
     if not m:
         return out
-    out.append(
-        Ceiling("random_write_md_iops", "", "random writes, Linux md", n * w / md, "IOPS", f"{n} × {number(w)} / min({cost}, {n})", _MD)
-    )
+    formula = f"{n} × {number(w)} / min({cost}, {array.group})"
+    out.append(Ceiling("random_write_md_iops", "", "random writes, Linux md", n * w / md, "IOPS", formula, _MD))
     if (r := drive.read_iops) is not None:
-        value, formula = n / ((1 + m) * (1 / r + 1 / w)), f"{n} / ({1 + m} × (1/{number(r)} + 1/{number(w)}))"
+        reads, writes = array.md_write_reads, 1 + m
+        value, formula = n / (reads / r + writes / w), f"{n} / ({reads} / {number(r)} + {writes} / {number(w)})"
         out.append(Ceiling("random_write_ssd_iops", "", "random writes, reads at their own rate", value, "IOPS", formula, _SSD))
     return out
 
@@ -185,12 +212,44 @@ def _mix(array: Array, drive: Drive, share: float) -> list[Ceiling]:
     ]
 
 
-def _degraded(array: Array, read_iops: float) -> Ceiling:
-    n, r = array.drives, read_iops
-    value, formula = (
-        (n * r / 2, f"{n} × {number(r)} / 2")
-        if array.parity == 1
-        else ((n - 1) * n * r / (2 * n - 3), f"{n - 1} × {n} × {number(r)} / {2 * n - 3}")
+def _degraded(array: Array, drive: Drive) -> list[Ceiling]:
+    """Requests are spread evenly, so the group (of RAID 10 the pair) that lost a drive sets the pace of all."""
+    n, out = array.group, []
+    if (r := drive.read_iops) is not None:
+        if array.parity:
+            each, formula = (
+                (n * r / 2, f"{n} × {number(r)} / 2")
+                if array.parity == 1
+                else ((n - 1) * n * r / (2 * n - 3), f"{n - 1} × {n} × {number(r)} / {2 * n - 3}")
+            )
+            source = "one request in N reads all other drives of its stripe: 2(N - 1)/N requests on average; RAID 6 spares one, (2N - 3)/N"
+        else:
+            each, formula, source = _fewer_copies(array, r)
+        out.append(_of_all(array, Ceiling("degraded_random_read_iops", "", "random reads, one drive gone", each, "IOPS", formula, source)))
+    if (b := drive.read_bytes_per_s) is not None:
+        if array.parity:
+            each, formula = (n - 1) * b, f"({n} - 1) × {number(b)}"
+            source = "each stripe takes as many reads as it has data, of the drives that are left"
+        else:
+            each, formula, source = _fewer_copies(array, b)
+        what = "sequential reads, one drive gone"
+        out.append(_of_all(array, Ceiling("degraded_sequential_read_bytes_per_s", "", what, each, "B/s", formula, source)))
+    return out
+
+
+def _fewer_copies(array: Array, rate: float) -> tuple[float, str, str]:
+    if array.level == 1:
+        return (array.drives - 1) * rate, f"({array.drives} - 1) × {number(rate)}", "the copies that are left"
+    return (
+        array.drives / 2 * rate,
+        f"{array.drives} / 2 × {number(rate)}",
+        "the pair that lost a drive gives one drive's rate, each pair its share",
     )
-    source = "one request in N reads all other drives of its stripe: 2(N - 1)/N requests on average; RAID 6 spares one, (2N - 3)/N"
-    return Ceiling("degraded_random_read_iops", "", "random reads, one drive gone", value, "IOPS", formula, source)
+
+
+def _of_all(array: Array, one: Ceiling) -> Ceiling:
+    """Of all groups, from that of the one that lost a drive."""
+    if array.group_count == 1:
+        return one
+    said = f"{one.source}; requests go evenly to all groups, so the one that lost a drive sets their pace"
+    return replace(one, value=array.group_count * one.value, formula=f"{array.group_count} × {one.formula}", source=said)

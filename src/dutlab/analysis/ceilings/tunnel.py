@@ -1,6 +1,7 @@
 """What a tunnel leaves of a link: the largest packet that fits inside, and the goodput of TCP through it.
 
-`outer` is the IP version between the tunnel's ends, MTU is that of the underlay. Goodputs are of TCP over IPv4 without options inside.
+`outer` is the IP version between the tunnel's ends, MTU is that of the underlay. Goodputs are of TCP over IPv4 inside, with timestamps
+unless they are left out, as those of `ethernet`.
 """
 
 from __future__ import annotations
@@ -9,10 +10,19 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dutlab.analysis.ceilings.ceiling import Ceiling, insist, number, positive
-from dutlab.analysis.ceilings.ethernet import AROUND_PACKET_BYTES, ETH_HEADER_BYTES, TCP_HEADER_BYTES, UDP_HEADER_BYTES, Ip
+from dutlab.analysis.ceilings.ethernet import (
+    AROUND_PACKET_BYTES,
+    ETH_HEADER_BYTES,
+    TCP_HEADER_BYTES,
+    TCP_TIMESTAMP_BYTES,
+    UDP_HEADER_BYTES,
+    Ip,
+)
 from dutlab.units import Bps, BpsL1
 
 _INNER_HEADERS = Ip.V4.value + TCP_HEADER_BYTES
+_MOST_HEADERS = _INNER_HEADERS + TCP_TIMESTAMP_BYTES
+_USUAL_MTU = 1500
 
 
 class Tunnel(Protocol):
@@ -26,10 +36,10 @@ class Tunnel(Protocol):
     def source(self) -> str:
         """Where its layout was read."""
 
-    def outer_bytes(self, inner: int, outer: Ip) -> int:
-        """IP length on the underlay of a full inner packet of `inner` bytes."""
+    def outer_bytes(self, inner: int, outer: Ip, mtu: int = _USUAL_MTU) -> int:
+        """IP length of an inner packet of `inner` bytes on an underlay of that MTU."""
 
-    def formula(self, inner: int, outer: Ip) -> str:
+    def formula(self, inner: int, outer: Ip, mtu: int = _USUAL_MTU) -> str:
         """The same with its terms written out."""
 
 
@@ -46,10 +56,12 @@ class Esp:
     nat_t: bool = False
     """Inside UDP (RFC 3948)."""
 
-    def outer_bytes(self, inner: int, outer: Ip) -> int:
+    def outer_bytes(self, inner: int, outer: Ip, mtu: int = _USUAL_MTU) -> int:
+        del mtu
         return sum(self._terms(inner, outer))
 
-    def formula(self, inner: int, outer: Ip) -> str:
+    def formula(self, inner: int, outer: Ip, mtu: int = _USUAL_MTU) -> str:
+        del mtu
         said = " + ".join(map(str, self._terms(inner, outer)))
         return f"{said} (IP{', UDP' if self.nat_t else ''}, SPI and sequence, IV, packet, padding, trailer, ICV)"
 
@@ -60,19 +72,28 @@ class Esp:
 
 @dataclass(frozen=True)
 class WireGuard:
-    """Outer IP, UDP, type 4, index 4, counter 8, the packet, tag 16.
+    """Outer IP, UDP, type 4, index 4, counter 8, the packet, padding, tag 16.
 
-    Packets are padded to 16 bytes but never above the tunnel's MTU, so those as long as that MTU, of which goodput is made, are not padded.
+    Packets are padded to 16 bytes but never above the tunnel's MTU. That is what wg-quick(8) sets, 80 less than the underlay's; packets
+    longer than that need one set by hand, which is taken to be the largest that fits.
     """
 
     name: str = "wireguard"
-    source: str = "J. Donenfeld on the WireGuard list, 2017-12-11; packets as long as the tunnel's MTU are not padded"
+    source: str = "J. Donenfeld on the WireGuard list, 2017-12-11; padded to 16 bytes, not above the tunnel's MTU (wg-quick: underlay - 80)"
 
-    def outer_bytes(self, inner: int, outer: Ip) -> int:
-        return outer.value + UDP_HEADER_BYTES + 4 + 4 + 8 + inner + 16
+    def outer_bytes(self, inner: int, outer: Ip, mtu: int = _USUAL_MTU) -> int:
+        return self._around(outer) + inner + self._padding(inner, outer, mtu)
 
-    def formula(self, inner: int, outer: Ip) -> str:
-        return f"{outer.value} + 8 + 4 + 4 + 8 + {inner} + 16 (IP, UDP, type, index, counter, packet, tag)"
+    def formula(self, inner: int, outer: Ip, mtu: int = _USUAL_MTU) -> str:
+        padding = self._padding(inner, outer, mtu)
+        return f"{outer.value} + 8 + 4 + 4 + 8 + {inner} + {padding} + 16 (IP, UDP, type, index, counter, packet, padding, tag)"
+
+    def _around(self, outer: Ip) -> int:
+        return outer.value + UDP_HEADER_BYTES + 4 + 4 + 8 + 16
+
+    def _padding(self, inner: int, outer: Ip, mtu: int) -> int:
+        usual, most = mtu - self._around(Ip.V6), mtu - self._around(outer)
+        return max(min(-inner % 16, (usual if inner <= usual else most) - inner), 0)
 
 
 @dataclass(frozen=True)
@@ -82,14 +103,16 @@ class Vxlan:
     name: str = "vxlan"
     source: str = "RFC 7348 section 5: outer IP, UDP 8, VXLAN 8, inner Ethernet header 14; the outer Ethernet header is no part of the MTU"
 
-    def outer_bytes(self, inner: int, outer: Ip) -> int:
+    def outer_bytes(self, inner: int, outer: Ip, mtu: int = _USUAL_MTU) -> int:
+        del mtu
         return outer.value + UDP_HEADER_BYTES + 8 + ETH_HEADER_BYTES + inner
 
-    def formula(self, inner: int, outer: Ip) -> str:
+    def formula(self, inner: int, outer: Ip, mtu: int = _USUAL_MTU) -> str:
+        del mtu
         return f"{outer.value} + 8 + 8 + 14 + {inner} (IP, UDP, VXLAN, Ethernet, packet)"
 
 
-_INSIDE = "RFC 6349 section 4.1.1, TCP over IPv4 without options inside"
+_INSIDE = "RFC 6349 section 4.1.1, TCP over IPv4 inside; timestamps (RFC 7323) take 12 bytes"
 _GCM = "RFC 4303 section 2, RFC 4106: IV 8, ICV 16, blocks of 4"
 _CBC = "RFC 4303 section 2, RFC 3602: IV 16, blocks of 16; ICV"
 _AES_GCM = Esp("esp-aes-gcm", 8, 16, 4, _GCM)
@@ -107,33 +130,32 @@ TUNNELS: tuple[Tunnel, ...] = (
 
 def largest_inner(tunnel: Tunnel, outer: Ip, mtu: int) -> int:
     """Bytes of the largest packet that passes unfragmented. Raises ValueError when none does."""
-    found = next((n for n in range(mtu, 0, -1) if tunnel.outer_bytes(n, outer) <= mtu), 0)
-    insist(["" if found > _INNER_HEADERS else f"an MTU of {mtu} bytes leaves no room for TCP inside {tunnel.name} over {outer.words}"])
+    found = next((n for n in range(mtu, 0, -1) if tunnel.outer_bytes(n, outer, mtu) <= mtu), 0)
+    insist(["" if found > _MOST_HEADERS else f"an MTU of {mtu} bytes leaves no room for TCP inside {tunnel.name} over {outer.words}"])
     return found
 
 
-def tunnel_goodput(speed: BpsL1, tunnel: Tunnel, *, outer: Ip, inner: int) -> Bps:
-    """TCP's payload over IPv4 without options, in inner packets of `inner` bytes."""
-    return Bps(speed * (inner - _INNER_HEADERS) / (tunnel.outer_bytes(inner, outer) + AROUND_PACKET_BYTES))
-
-
-def tunnel_ceilings(speed: BpsL1, tunnel: Tunnel, *, outer: Ip = Ip.V4, mtu: int = 1500, inner: int | None = None) -> tuple[Ceiling, ...]:
+def tunnel_ceilings(
+    speed: BpsL1, tunnel: Tunnel, *, outer: Ip = Ip.V4, mtu: int = _USUAL_MTU, inner: int | None = None, timestamps: bool = True
+) -> tuple[Ceiling, ...]:
     """The largest inner packet, and for it (or for `inner`) bytes on the underlay, overhead and goodput. Raises ValueError."""
     insist([positive(speed, "the speed"), positive(mtu, "the MTU")])
     most = largest_inner(tunnel, outer, mtu)
     size = most if inner is None else inner
     insist([
-        "" if size > _INNER_HEADERS else f"an inner packet of {size} bytes leaves no room for IPv4 and TCP",
+        "" if size > _MOST_HEADERS else f"an inner packet of {size} bytes leaves no room for IPv4 and TCP",
         "" if size <= most else f"{size} bytes do not fit: {tunnel.name} over {outer.words} takes packets of {most} in an MTU of {mtu}",
     ])  # fmt: skip
-    over = tunnel.outer_bytes(size, outer)
+    headers = _MOST_HEADERS if timestamps else _INNER_HEADERS
+    what = "goodput of TCP inside" if timestamps else "goodput of TCP inside without timestamps"
+    over = tunnel.outer_bytes(size, outer, mtu)
     about = f"{tunnel.name}{'+nat-t' if isinstance(tunnel, Esp) and tunnel.nat_t else ''} over {outer.words}, MTU {mtu}"
-    terms = tunnel.formula(size, outer)
-    goodput = tunnel_goodput(speed, tunnel, outer=outer, inner=size)
-    on_wire = f"{number(speed)} × ({size} - {_INNER_HEADERS}) / ({over} + {AROUND_PACKET_BYTES})"
+    terms = tunnel.formula(size, outer, mtu)
+    goodput = Bps(speed * (size - headers) / (over + AROUND_PACKET_BYTES))
+    on_wire = f"{number(speed)} × ({size} - {headers}) / ({over} + {AROUND_PACKET_BYTES})"
     return (
         Ceiling("inner_mtu_bytes", about, "largest packet inside", most, "B", f"most whose tunnel packet is at most {mtu}", tunnel.source),
         Ceiling("outer_bytes", about, f"tunnel packet around {size} bytes", over, "B", terms, tunnel.source),
         Ceiling("overhead_bytes", about, "added to each packet", over - size, "B", f"{over} - {size}", tunnel.source),
-        Ceiling("goodput_bps", about, "goodput of TCP inside", goodput, "bit/s", on_wire, _INSIDE),
+        Ceiling("goodput_bps", about, what, goodput, "bit/s", on_wire, _INSIDE),
     )  # fmt: skip
