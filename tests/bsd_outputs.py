@@ -48,6 +48,9 @@ Domain /dev/pci0:
  1:0:0: Intel I210
 \t0x0000: Vendor ID: 8086, Product ID: 1533
 \t0x0028: Cardbus CIS: 00000000
+\t0x0090: Capability 0x03: Vital Product Data (VPD)
+    PN: I210-T1
+    FW: Version 3.16
 \t0x00a0: Capability 0x10: PCI Express
 \t\tMax Payload Size: 128 / 512 bytes
 \t\tMax Read Request Size: 512 bytes

@@ -171,3 +171,15 @@ def test_frames_that_no_kernel_encrypts_are_refused_before_the_run(tmp_path: Pat
         SpecRefused, match=r"workloads\.1\.sweep: its frames pass no kernel that encrypts them, so none would pass in mode ipsec"
     ):
         load_experiment(tmp_path / "e.yaml")
+
+
+async def test_a_module_that_setkey_loads_by_asking_is_gone_again_where_it_was_not_there_before() -> None:
+    ends = OF["freebsd-pf"]
+    hosts = ends.hosts()
+    hosts["dut"].state["ipsec"] = "no"
+    steps = await ends.made("ipsec", hosts).undo(hosts["dut"], ends.bed)
+    commands = hosts["dut"].commands
+    assert commands.index("kldstat -q -m ipsec") < commands.index("setkey -D"), "setkey loads it, so it is asked for before"
+    assert steps[0].argv[-1].endswith("kldunload ipsec; fi")
+    kept = await ends.made("ipsec", there := ends.hosts()).undo(there["dut"], ends.bed)
+    assert "kldunload" not in kept[0].argv[-1]

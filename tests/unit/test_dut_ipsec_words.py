@@ -59,7 +59,7 @@ async def test_freebsd_and_a_linux_source() -> None:
 
 async def test_cbc_has_a_key_for_each_of_its_two_algorithms() -> None:
     said = await told("freebsd-pf", "ipsec-cbc")
-    assert "-E aes-cbc K16 -A hmac-sha2-256 K32 ;" in said["dut"][2]
+    assert "-E rijndael-cbc K16 -A hmac-sha2-256 K32 ;" in said["dut"][2]
     assert "enc cbc(aes) K16 auth-trunc hmac(sha256) K32 128" in said["source"][2]
 
 

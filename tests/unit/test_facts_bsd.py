@@ -131,6 +131,23 @@ async def test_a_slow_link_of_openbsd_is_found(system: Path) -> None:
     assert found["pcie-power"].evidence[0].said == "ASPM L1"
 
 
+@pytest.mark.parametrize(("way", "speed"), [("doas", 8.0), ("sudo", 8.0), (None, None)])
+async def test_what_only_root_is_told_is_asked_as_root_where_that_takes_no_password(
+    system: Path, way: str | None, speed: float | None
+) -> None:
+    freebsd(system, slots=PCICONF)
+    program(system, "id", "echo 1000")
+    for name in ("doas", "sudo"):
+        allowed = '[ "$1" = -n ] || exit 9; shift; AS_ROOT=1 exec "$@"'
+        program(system, name, allowed if name == way else "echo a password is required >&2; exit 1")
+    refuses = '[ -n "$AS_ROOT" ] || { echo "pciconf: /dev/pci: Permission denied" >&2; exit 1; }'
+    words = (system / "pciconf").read_text()
+    (system / "pciconf").write_text(words.replace("#!/bin/sh\n", f"#!/bin/sh\n{refuses}\n"))
+    facts = await collect_facts(LocalHost("dut"), ["ixl0"])
+    steps = facts["interfaces"]["ixl0"].get("pcie") or [{}]
+    assert steps[0].get("link_gts") == speed
+
+
 def test_each_systems_arp_table_is_read() -> None:
     assert arp_states(FREEBSD_ARP, "ixl0") == [{"state": "REACHABLE", "expires_s": 41}, {"state": "PERMANENT", "expires_s": None}]
     assert arp_states(FREEBSD_ARP, "ixl2") == [{"state": "INCOMPLETE", "expires_s": None}]

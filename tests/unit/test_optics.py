@@ -187,6 +187,9 @@ def test_freebsds_words_old_and_new() -> None:
     dumped = of_freebsd(FREEBSD_SFP + "".join(f"\t{line}\n" for line in lines))
     assert dumped is not None
     assert dumped.wavelength_nm == 850.0
+    ended = of_freebsd((FREEBSD_SFP + "\n".join(f"\t{line}" for line in lines)).strip())
+    assert ended is not None
+    assert ended.wavelength_nm == 850.0, "the dump ends the output, without a blank behind its last byte (ifconfig_netlink.c)"
 
 
 def test_openbsds_words_are_judged_by_their_limits_not_by_its_alarms() -> None:

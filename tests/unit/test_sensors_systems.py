@@ -67,16 +67,21 @@ cpu0:timer                         60241        997
 irq264: ixl2:rxq0                 148809       2466
 Total                             209054       3463
 """
-# netstat/if.c of OpenBSD: a table for packets and one for bytes, `<Link>` without a number
+# netstat/if.c 1.81 of OpenBSD: a table for bytes, and packets with errors (-e) or with what queues dropped (-d); `<Link>` without a number
 OPENBSD = """\
 \x1einterfaces
-Name    Mtu   Network     Address              Ipkts Ifail    Opkts Ofail Colls
-em1     9000  <Link>      00:0d:b9:00:00:01   700123     2   700100     1     0
-em1     9000  172.16.0/24 172.16.0.1          700123     2   700100     1     0
-lo0     32768 <Link>                              12     0       12     0     0
 Name    Mtu   Network     Address              Ibytes     Obytes
 em1     9000  <Link>      00:0d:b9:00:00:01  6300000   6299000
 lo0     32768 <Link>                              840        840
+\x1eerrors
+Name    Mtu   Network     Address              Ipkts Ierrs    Opkts Oerrs Colls
+em1     9000  <Link>      00:0d:b9:00:00:01   700123     2   700100     1     0
+em1     9000  172.16.0/24 172.16.0.1          700123     2   700100     1     0
+lo0     32768 <Link>                              12     0       12     0     0
+\x1edrops
+Name    Mtu   Network     Address              Ipkts Idrop    Opkts Odrop Colls
+em1     9000  <Link>      00:0d:b9:00:00:01   700123    40   700100    30     0
+lo0     32768 <Link>                              12     0       12     0     0
 \x1eip
 ip:
 \t700200 total packets received
@@ -123,9 +128,14 @@ def test_freebsd_counts_by_the_names_of_linux_where_they_mean_the_same() -> None
     assert not [name for name in found if "total" in name or "bytes_in" in name]
 
 
-def test_openbsds_two_tables_are_one() -> None:
+def test_openbsds_tables_are_one_and_what_queues_dropped_is_no_error() -> None:
     found = bsd.parse(OPENBSD)
     assert (found["em1_rx_packets"], found["em1_rx_errors"], found["em1_tx_errors"]) == (700123, 2, 1)
+    assert (found["em1_rx_dropped"], found["em1_tx_dropped"]) == (40, 30)
+    summed = bsd.interfaces("Name Mtu Network Address Ipkts Ifail Opkts Ofail Colls\nem1 9000 <Link> 00:0d:b9:00:00:01 7 42 7 31 0\n")
+    assert summed == {"em1_rx_packets": 7, "em1_tx_packets": 7}, "errors and drops in one column are neither"
+    asked = bsd.interfaces("Name Mtu Network Address Ipkts Iqdrop Opkts Oqdrop Colls\nem1 9000 <Link> 7 42 7 31 0\n", "dropped")
+    assert (asked["em1_rx_dropped"], asked["em1_tx_dropped"]) == (42, 31)
     assert (found["em1_rx_bytes"], found["em1_tx_bytes"], found["lo0_rx_bytes"]) == (6300000, 6299000, 840)
     assert (found["ip_forwarded_datagrams"], found["interrupts_irq112_em1"]) == (700099, 70012)
     assert CONNTRACK_ENTRIES not in found, "pfctl was not allowed to tell"

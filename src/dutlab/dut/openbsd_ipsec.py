@@ -3,7 +3,7 @@
 It has mode `ipsec-cbc` only: ipsecctl refuses AES-GCM, as every cipher with a counter, for keys that are set by hand, since the counter
 begins again with each use of the key (parse.y, validate_sa(): `… is disallowed with static keys`; RFC 4106 section 2).
 
-Tried against transcripts of documented outputs only, never on a machine.
+Read in the sources of OpenBSD 7.6 (ipsecctl), tried against transcripts that follow them; never run on a machine.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Counters of FreeBSD, of what is made of it, and of OpenBSD, by the names of the Linux counters where they mean the same.
 
 Words: netstat(1), pfctl(8), vmstat(8) of both systems. Their columns differ; each table says its own in its first line.
-Tried against transcripts of documented outputs only, never on a machine.
+Read in the sources of FreeBSD 14 and OpenBSD 7.6, tried against transcripts that follow them; never run on a machine.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 
 from dutlab.sensors import procfs
 from dutlab.sensors.names import CONNTRACK_ENTRIES
@@ -15,7 +16,11 @@ from dutlab.sensors.names import CONNTRACK_ENTRIES
 SCRIPT = r"""
 part() { printf '\036%s\n' "$1"; }
 asroot() { "$@" 2>/dev/null || doas -n "$@" 2>/dev/null || sudo -n "$@" 2>/dev/null; }
-part interfaces; case $(uname -s) in FreeBSD) netstat -i -b -d -n -W ;; *) netstat -i -n; netstat -i -b -n ;; esac
+part interfaces
+case $(uname -s) in
+  FreeBSD) netstat -i -b -d -n -W ;;
+  *) netstat -i -b -n; part errors; netstat -i -n -e; part drops; netstat -i -n -d ;;
+esac
 part ip; netstat -s -p ip
 part tcp; netstat -s -p tcp
 part udp; netstat -s -p udp
@@ -25,9 +30,12 @@ exit 0
 """
 
 _COLUMNS = {
-    "Ipkts": "rx_packets", "Ierrs": "rx_errors", "Ifail": "rx_errors", "Idrop": "rx_dropped", "Ibytes": "rx_bytes",
-    "Opkts": "tx_packets", "Oerrs": "tx_errors", "Ofail": "tx_errors", "Drop": "tx_dropped", "Odrop": "tx_dropped", "Obytes": "tx_bytes",
+    "Ipkts": "rx_packets", "Ierrs": "rx_errors", "Idrop": "rx_dropped", "Ibytes": "rx_bytes",
+    "Opkts": "tx_packets", "Oerrs": "tx_errors", "Drop": "tx_dropped", "Odrop": "tx_dropped", "Obytes": "tx_bytes",
 }  # fmt: skip
+# OpenBSD adds errors and queue drops up into one column, Ifail and Ofail, unless it is asked for one of them, by -e or -d (netstat(1), if.c
+# 1.81). So it is asked for each, and the columns behind the packets are what was asked for, whatever their headline.
+_ONE_KIND = {"errors": "errors", "drops": "dropped"}
 _SENTENCES = (
     ("ip", "ip_forwarded_datagrams", re.compile(r"(\d+) packets? forwarded\b")),
     ("ip", "ip_in_header_errors", re.compile(r"(\d+) bad header checksums?")),
@@ -45,6 +53,8 @@ def parse(text: str) -> dict[str, float]:
     """The output of the script above; what a system does not say is not there."""
     part = procfs.sections(text, "\x1e")
     found = interfaces(part.get("interfaces", ""))
+    for section, kind in _ONE_KIND.items():
+        found.update(interfaces(part.get(section, ""), kind))
     for section, name, sentence in _SENTENCES:
         if m := sentence.search(part.get(section, "")):
             found[name] = float(m[1])
@@ -55,19 +65,31 @@ def parse(text: str) -> dict[str, float]:
     return found
 
 
-def interfaces(text: str) -> dict[str, float]:
-    """Tables of `netstat -i`: the line of each interface's link, read from the right, since its address may be missing."""
+def interfaces(text: str, kind: str = "") -> dict[str, float]:
+    """Tables of `netstat -i`: the line of each interface's link, read from the right, since its address may be missing.
+
+    `kind` is what the table was asked for, `errors` or `dropped`; a table that was asked for nothing says it in its headline, or not.
+    """
     found: dict[str, float] = {}
     columns: list[str] = []
+    names = _COLUMNS
     for line in text.splitlines():
         words = line.split()
         if words[:1] == ["Name"] and "Address" in words:
             columns = words[words.index("Address") + 1 :]
+            names = _COLUMNS | ({after: f"{packets}_{kind}" for packets, after in _behind(columns)} if kind else {})
         elif columns and len(words) > len(columns) and words[2].startswith("<Link"):
             for column, value in zip(columns, words[-len(columns) :], strict=True):
-                if column in _COLUMNS and value.isdigit():
-                    found[f"{words[0].rstrip('*')}_{_COLUMNS[column]}"] = float(value)
+                if column in names and value.isdigit():
+                    found[f"{words[0].rstrip('*')}_{names[column]}"] = float(value)
     return found
+
+
+def _behind(columns: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """`rx` and `tx`, each with the column behind its packets."""
+    for way, packets in (("rx", "Ipkts"), ("tx", "Opkts")):
+        if packets in columns[:-1]:
+            yield way, columns[columns.index(packets) + 1]
 
 
 def pf(text: str) -> dict[str, float]:

@@ -81,8 +81,9 @@ def pciconf_devices(text: str) -> list[Device]:
 def pcidump_devices(text: str, names: dict[str, str]) -> list[Device]:
     """`pcidump -v` of OpenBSD; `names` is address → what the system calls the device."""
     found = []
-    for domain, section in re.findall(r"^Domain /dev/pci(\d+):\n((?:[ \t].*\n?)*)", text, re.MULTILINE):
-        for address, body in re.findall(r"^ (\d+:\d+:\d+): (.*(?:\n\t.*)*)", section, re.MULTILINE):
+    # Not every line of a section begins with a tab (dump_vpd()), so it runs to the next headline.
+    for domain, section in re.findall(r"^Domain /dev/pci(\d+):\n(.*?)(?=^Domain |\Z)", text, re.MULTILINE | re.DOTALL):
+        for address, body in re.findall(r"^ (\d+:\d+:\d+): (.*?)(?=^ \d+:\d+:\d+: |\Z)", section, re.MULTILINE | re.DOTALL):
             behind = re.search(r"Secondary Bus: (\d+)", body)
             at = (int(domain), *map(int, address.split(":")))
             name = names.get(address, "") if domain == "0" else ""  # dmesg numbers the buses of the first domain

@@ -27,7 +27,16 @@ slurp() {
   cat -- "$1" 2>/dev/null || { echo 'cannot be read' >&2; return 1; }
 }
 system=$(uname -s)
-bsd() { [ "$system" != Linux ] || { echo 'a question for BSD' >&2; return 1; }; "$@"; }
+asroot() {  # as root where a way is given: these answer others too, but not whole
+  [ "$(id -u)" != 0 ] && for way in doas sudo; do
+    "$way" -n true 2>/dev/null && { "$way" -n "$@"; return; }
+  done
+  "$@"
+}
+bsd() {
+  [ "$system" != Linux ] || { echo 'a question for BSD' >&2; return 1; }
+  case $1 in pfctl | pciconf | pcidump) asroot "$@" ;; *) "$@" ;; esac
+}
 every() (  # FOLDER PATTERN: what the files that match hold, each text once
   cd -- "$1" 2>/dev/null && cat -- $2 2>/dev/null | sort -u | grep . || { echo 'no such file on this kernel' >&2; exit 1; }
 )
@@ -52,7 +61,7 @@ pcie() {  # ROOT INTERFACE: every PCI device from the card up to the root, the c
   done
 }
 optic() {  # INTERFACE: what its transceiver says, in this system's words
-  case $(uname -s) in FreeBSD) ifconfig -vvv "$1" ;; OpenBSD) ifconfig "$1" sff ;; *) ethtool -m "$1" ;; esac
+  case $(uname -s) in FreeBSD) asroot ifconfig -vvv "$1" ;; OpenBSD) asroot ifconfig "$1" sff ;; *) ethtool -m "$1" ;; esac
 }
 irqs() {  # ROOT INTERFACE: number, cores it may go to, cores it goes to, what the driver calls it
   at=$(device "$1" "$2") || return 1

@@ -20,7 +20,7 @@ _MODULE = re.compile(
 _LANE = re.compile(
     r"^\s*(?:lane (?P<lane>\d+): )?RX(?: power)?: .*?\((?P<rx>-?inf|-?\d+\.\d+) dBm\) TX(?: (?P<bias>bias))?: (?P<tx>.*)$", re.MULTILINE
 )
-_DUMP = re.compile(r"DUMP \(0xA0 0\.\.127 range\):\s*\n(?P<bytes>(?:\s*(?:[0-9a-f]{2}\s+){16})+)", re.IGNORECASE)
+_DUMP = re.compile(r"DUMP \(0xA0 0\.\.127 range\):\s*\n(?P<bytes>(?:\s*(?:[0-9a-f]{2}(?:\s+|\Z)){16})+)", re.IGNORECASE)
 
 _TRANSCEIVER = re.compile(r"^\s*transceiver: (?P<form>\S+)(?: (?P<connector>[^,\n]+))?(?:, (?P<wavelength>\d+) nm)?", re.MULTILINE)
 _MODEL = re.compile(r"^\s*model: (?P<vendor>.*?) ?(?P<part>\S+)(?: rev (?P<rev>.*?))?\s*$", re.MULTILINE)
