@@ -160,10 +160,12 @@ def _split(runs: list[Run], first: int) -> tuple[list[Run], list[Run]]:
 DESIGNS: tuple[tuple[str, Design, Made, float], ...] = (
     ("modes of a run, 6 blocks", Design.IN_TURN, lambda d, k: _split(modes(d, k, REPEATS), 1), 0.95),
     ("2 runs, interleaved, 6 blocks", Design.INTERLEAVED, lambda d, k: _split(one_line(d, k, 2, REPEATS, CELLS, in_turn=True), 1), 0.92),
+    ("the same, by `--interleave`", Design.ROUNDS, lambda d, k: _split(one_line(d, k, 2, REPEATS, CELLS, in_turn=True), 1), 0.92),
     ("2 runs, one after the other", Design.ONE_AFTER_THE_OTHER, lambda d, k: _split(one_line(d, k, 2, REPEATS, CELLS), 1), 0.8),
     ("the same with 3 repeats", Design.ONE_AFTER_THE_OTHER, lambda d, k: _split(one_line(d, k, 2, 3, CELLS), 1), 0.8),
-    ("1 run against 5 before it", Design.RUNS, lambda d, k: _split(one_line(d, k, 6, 3, CELLS), 5), 0.95),
+    ("1 run against 5 before it", Design.RUNS, lambda d, k: _split(one_line(d, k, 6, 3, CELLS), 5), 0.8),
     ("1 run against 10 before it", Design.RUNS, lambda d, k: _split(one_line(d, k, 11, 3, CELLS), 10), 0.95),
+    ("2 runs against 5 before them", Design.RUNS, lambda d, k: _split(one_line(d, k, 7, 3, CELLS), 5), 0.95),
     ("4 runs against 4 before them", Design.RUNS, lambda d, k: _split(one_line(d, k, 8, 3, CELLS), 4), 0.95),
 )
 

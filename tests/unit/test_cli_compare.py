@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from dutlab.analysis.design import Design
+from dutlab.analysis.verdict import Verdict
 from dutlab.cli.compare import check, compare
 from dutlab.cli.import_files import import_files as import_command
 from dutlab.errors import DutlabError, InputError
+from dutlab.plan.trials import TURNS, Turns
+from dutlab.report.compared import ComparedRun, compare_runs, open_run
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 from fake_run import PPS, Wanted, build
@@ -248,3 +254,46 @@ def test_margins_may_differ_by_cell_and_figure(runs: Path, tmp_path: Path) -> No
     words = {c["words"] for pair in found for c in pair["comparisons"] if "sweep" in c["pair"]["label"]}
     assert "equivalent within ±80 %" in words
     assert not any("equivalent" in c["words"] for pair in found for c in pair["comparisons"] if "iperf3" in c["pair"]["label"])
+
+
+def in_turn(run: ComparedRun, place: int, *, late: int | None = None) -> ComparedRun:
+    """The run as if it had taken turns with another: its blocks two hours apart, and trial `late` done again when all was over."""
+    first = min(r.started for r in run.records)
+
+    def moved(record: TrialRecord) -> TrialRecord:
+        hours = 100 if record.trial == late else 2 * record.cell.repeat + (place + record.cell.repeat) % 2
+        return record.model_copy(update={"started": first + timedelta(hours=hours, seconds=record.trial)})
+
+    turns = Turns(runs=("one", "two"), place=place, seed=3)
+    facts = {**run.facts, TURNS: turns.model_dump(mode="json")}
+    return replace(run, name=turns.runs[place], records=tuple(map(moved, run.records)), facts=facts)
+
+
+def test_runs_that_took_turns_by_chance_are_compared_round_by_round(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = (in_turn(open_run(runs / name), place) for place, name in enumerate((OLD, NEW)))
+    found = compare_runs([one], [two])
+    assert found.design is Design.ROUNDS
+    of = {c.pair.label: c for c in found.comparisons}
+    assert of["router · sweep 64 · link a"].verdict is Verdict.WORSE
+    assert of["router · sweep 64 · link a"].p == 2 / 64
+    assert not any("turns" in d.path for d in found.differences)
+    monkeypatch.setattr("dutlab.cli.compare.open_run", lambda path: one if path.name == OLD else two)
+    assert "the order of each of 6 rounds drawn by chance: a round is compared as a pair" in run(compare, runs / OLD, runs / NEW).output
+
+
+def test_a_result_without_a_partner_in_its_round_is_left_out_and_told(runs: Path) -> None:
+    one, two = in_turn(open_run(runs / OLD), 0), in_turn(open_run(runs / NEW), 1)
+    (again,) = (r for r in one.records if (r.cell.repeat, r.cell.mode, r.cell.workload, r.cell.links) == (2, "router", "iperf3", ("a",)))
+    found = compare_runs([in_turn(open_run(runs / OLD), 0, late=again.trial)], [two])
+    assert found.design is Design.ROUNDS
+    (cell,) = (c for c in found.comparisons if c.pair.label == "router · iperf3 · link a")
+    assert cell.pair.first_at == cell.pair.second_at == (1, 3, 4, 5, 6)
+    assert "2 results were measured in a round in which the other run has none, and are left out" in found.faults
+
+
+def test_runs_that_took_no_turns_with_one_another_are_not_compared_round_by_round(runs: Path) -> None:
+    one, two = in_turn(open_run(runs / OLD), 0), in_turn(open_run(runs / NEW), 1)
+    alone = replace(two, facts={k: v for k, v in two.facts.items() if k != TURNS})
+    assert compare_runs([one], [alone]).design is Design.INTERLEAVED  # nobody knows that chance drew the order
+    later = replace(two, records=tuple(r.model_copy(update={"started": r.started + timedelta(days=9)}) for r in two.records))
+    assert compare_runs([one], [later]).design is Design.ONE_AFTER_THE_OTHER  # cut at once, and each went on alone

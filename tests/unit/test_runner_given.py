@@ -33,8 +33,9 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     async def nothing(self: Any, _: Any) -> runner.RunResult:
         return runner.RunResult(self.folder.path, 0, 0, 0, 0)
 
-    monkeypatch.setattr(loader, "read_file", changed_behind_the_reader)
-    monkeypatch.setattr(runner._Execution, "to_its_end", nothing)
+    for reader in (loader, cli):
+        monkeypatch.setattr(reader, "read_file", changed_behind_the_reader)
+    monkeypatch.setattr(runner.Execution, "to_its_end", nothing)
     monkeypatch.setattr(cli, "finish", lambda _: None)
     monkeypatch.setattr(cli, "find_engine", lambda: Path("/nowhere"))
     return tmp_path / "runs"

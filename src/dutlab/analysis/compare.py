@@ -1,25 +1,27 @@
 """Two sets of measurements of the same figure, and what may be said of them in a word.
 
-Within one run, and between two runs that took turns, the blocks of the plan are the unit: ranks of the repeats (Mann-Whitney), tested
-against the least change that counts. With several runs a side the run is the unit (dutlab.analysis.runs). Over all pairs that are compared
-at once, p is adjusted (Holm). "Equivalent" needs a margin that was given before anybody looked, and an interval of the ratio that lies
-wholly inside it; of two single runs that interval is widened by what runs of one box may lie apart.
+Within one run the blocks of the plan are the unit: ranks of the repeats (Mann-Whitney), tested against the least change that counts. Of
+two runs that took turns the rounds are it (dutlab.analysis.rounds), of several runs a side the runs (dutlab.analysis.runs). Over all pairs
+that are compared at once, p is adjusted (Holm; rounds do it themselves). "Equivalent" needs a margin that was given before anybody looked,
+and an interval of the ratio that lies wholly inside it; of two single runs that interval is widened by what runs of one box may lie apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, isfinite
 from statistics import NormalDist
 
-from dutlab.analysis.design import Design
+from dutlab.analysis.design import ENOUGH_FOR_ONE, Design
 from dutlab.analysis.flags import Flags, flags_of
 from dutlab.analysis.power import provable, spread_of
 from dutlab.analysis.rank import RankTest, holm, mann_whitney, p_words, repeats_needed
 from dutlab.analysis.ratio import Ratio, ratio_of
+from dutlab.analysis.rounds import FEWEST as FEWEST_ROUNDS
+from dutlab.analysis.rounds import Round, changed
 from dutlab.analysis.runs import FEWEST as FEWEST_RUNS
-from dutlab.analysis.runs import RunLevels, levels_of
+from dutlab.analysis.runs import RunLevels, levels_of, of_one_box
 from dutlab.analysis.statistics import Interval, summarise
 from dutlab.analysis.verdict import Verdict, is_speed, less_is_better, main_figures, side_words
 
@@ -43,7 +45,7 @@ class Pair:
     design: Design = Design.IN_TURN
     first_at: tuple[int, ...] = ()
     second_at: tuple[int, ...] = ()
-    """The block of each value; with several runs a side its run's place in time among all of them. Empty: 1, 2, 3 and so on."""
+    """The block or round of each value; with several runs a side its run's place in time among all of them. Empty: 1, 2, 3 and so on."""
     whole: bool = True
     """All links and directions of the cell together, not one of several."""
 
@@ -89,7 +91,7 @@ def compare(pairs: Sequence[Pair], *, margin: float | Margin | None = None, leas
     """Each pair's comparison, in their order.
 
     `margin` 0.02 asks whether the sides are equivalent within ±2 %; `least` replaces that of the design.
-    Values that are no finite numbers are left out, and the comparison says so. Raises ValueError for a margin or a
+    Values that are not a number (or infinite) are left out, and the comparison says so. Raises ValueError for a margin or a
     least change that is none.
     """
     if least is not None and not 0 <= least < 1:
@@ -97,13 +99,48 @@ def compare(pairs: Sequence[Pair], *, margin: float | Margin | None = None, leas
     margins = [margin(p) if callable(margin) else margin for p in pairs]
     if bad := [m for m in margins if m is not None and not 0 < m < 1]:
         raise ValueError(f"a margin lies between 0 % and 100 %, not at {bad[0]:.0%}")
-    found = [_Measured.of(p, p.design.least if least is None else least) for p in pairs]
-    adjusted = iter(holm([m.p for m in found if m.p is not None]))
+    found = _of_one_box([_Measured.of(p, _least(p) if least is None else least) for p in pairs])
+    adjusted = iter(_adjusted([m for m in found if m.p is not None]))
     tests = sum(m.p is not None for m in found)
     return tuple(
         _missing(m) if m.p is None else _compared(m, next(adjusted), of_pair, tests, sum(of is not None for of in margins))
         for m, of_pair in zip(found, margins, strict=True)
     )
+
+
+def _least(pair: Pair) -> float:
+    """That of the design; a single run against a few has nothing that shows what a run by itself can be off by."""
+    few, many = sorted((len(pair.first), len(pair.second)))
+    alone = pair.design is Design.RUNS and few == 1 and many < ENOUGH_FOR_ONE
+    return (Design.ONE_AFTER_THE_OTHER if alone else pair.design).least
+
+
+def _of_one_box(found: Sequence[_Measured]) -> list[_Measured]:
+    """Where runs are the unit, with errors that are shared among the cells of the same runs."""
+    out = list(found)
+    same: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
+    for n, m in enumerate(found):
+        if m.runs is not None:
+            same.setdefault((m.pair.first_at, m.pair.second_at), []).append(n)
+    for places in same.values():
+        for n, runs in zip(places, of_one_box([of for p in places if (of := found[p].runs) is not None]), strict=True):
+            between = Ratio(runs.ratio, runs.interval, "ratio of geometric means over runs")
+            out[n] = replace(found[n], runs=runs, ratio=between, p=runs.p(found[n].least))
+    return out
+
+
+def _adjusted(found: Sequence[_Measured]) -> list[float]:
+    """What p comes to for each, adjusted for all; rounds are judged together."""
+    rounds = {n: m for n, m in enumerate(found) if m.pair.design is Design.ROUNDS}
+    of_rounds = iter(changed([rounds_of(m.pair) for m in rounds.values()], max((m.least for m in rounds.values()), default=0.0)))
+    others = iter(holm([m.p for n, m in enumerate(found) if n not in rounds and m.p is not None]))
+    return [next(of_rounds) if n in rounds else next(others) for n in range(len(found))]
+
+
+def rounds_of(pair: Pair) -> dict[int, Round]:
+    """What both sides measured in each round that both have."""
+    first, second = (dict(zip(at, of, strict=True)) for at, of in ((pair.first_at, pair.first), (pair.second_at, pair.second)))
+    return {number: (first[number], second[number]) for number in first if number in second}
 
 
 def could_prove(found: Sequence[Comparison]) -> bool:
@@ -137,7 +174,7 @@ class _Measured:
         first, second = (_level(of) if of else None for of in (pair.first, pair.second))
         if first is None or second is None:
             return cls(pair, least, left_out, first, second)
-        p = beyond(pair.first, pair.second, least)
+        p = changed([rounds_of(pair)], least)[0] if pair.design is Design.ROUNDS else beyond(pair.first, pair.second, least)
         return cls(pair, least, left_out, first, second, _ratio(pair), None, mann_whitney(pair.first, pair.second), p)
 
 
@@ -175,7 +212,8 @@ def _compared(m: _Measured, p: float, margin: float | None, tests: int, margins:
     would = _provable(m, tests)
     flags = tuple(f"{side}: {word}" for side, of in _flags(m.pair) for word in of.words)
     if m.left_out:
-        flags = (f"{m.left_out} values are no finite numbers and were left out", *flags)
+        number = "1 value is not a number and was" if m.left_out == 1 else f"{m.left_out} values are not a number and were"
+        flags = (f"{number} left out", *flags)
     if m.ratio is None and min(*m.pair.first, *m.pair.second) <= 0:
         zeros = sum(v <= 0 for v in (*m.pair.first, *m.pair.second))
         flags = (f"{zeros} of {len(m.pair.first) + len(m.pair.second)} values are not above zero, so there is no ratio", *flags)
@@ -239,29 +277,35 @@ def _allowed(m: _Measured) -> str:
 
 
 def _method(m: _Measured) -> str:
+    if m.pair.design is Design.ROUNDS:
+        return f"{len(rounds_of(m.pair))} rounds, swapped in all ways"
     return "t over runs, Holm" if m.runs is not None else "Mann-Whitney, Holm"
 
 
 def _unit(pair: Pair) -> str:
-    return "runs" if pair.design is Design.RUNS else "repeats"
+    return {Design.RUNS: "runs", Design.ROUNDS: "rounds"}.get(pair.design, "repeats")
 
 
 def _needed(pair: Pair, tests: int) -> str:
     if pair.design is Design.RUNS:
         return f"{FEWEST_RUNS} runs in all would do"
+    if pair.design is Design.ROUNDS:
+        return f"{FEWEST_ROUNDS} would do"
     return f"{repeats_needed(LEVEL / tests)} a side would do"
 
 
 def _can(pair: Pair, test: RankTest | None, tests: int) -> bool:
     if pair.design is Design.RUNS and test is None:
         return True
+    if pair.design is Design.ROUNDS:
+        return len(rounds_of(pair)) >= FEWEST_ROUNDS
     return test is not None and test.least_p * tests <= LEVEL
 
 
 def _provable(m: _Measured, tests: int) -> float | None:
     if m.runs is not None:
         return m.runs.provable(m.least, LEVEL / tests)
-    if m.ratio is None:
+    if m.ratio is None or m.pair.design is Design.ROUNDS:
         return None
     return provable(len(m.pair.first), len(m.pair.second), sd=spread_of(m.pair.first, m.pair.second), comparisons=tests, least=m.least)
 

@@ -222,9 +222,7 @@ def _usable(cells: Sequence[Cell]) -> tuple[list[Cell], tuple[str, ...]]:
             continue
         name = ", ".join(f"{factor} {level}" for factor, level in cell.levels.items())
         why = (
-            f"{zeros} of {len(cell.values)} values are not above zero"
-            if zeros
-            else f"{bad} of {len(cell.values)} values are no finite numbers"
+            f"{zeros} of {len(cell.values)} values are not above zero" if zeros else f"{bad} of {len(cell.values)} values are not a number"
         )
         left_out.append(f"left out, since it has no ratio: {name} ({why if cell.values else 'no values'})")
     return usable, tuple(left_out)

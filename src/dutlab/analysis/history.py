@@ -86,7 +86,7 @@ class History:
 
 
 def history(points: Sequence[Point]) -> History:
-    """`points` in the order of time. Values that are no finite numbers, and runs without any other, are left out."""
+    """`points` in the order of time. Values that are not a number (or infinite), and runs without any other, are left out."""
     kept = tuple(p for p in (Point(p.run, tuple(v for v in p.values if isfinite(v))) for p in points) if p.values)
     if len(kept) < FEWEST:
         level = (Level(0, len(kept) - 1, median([p.median for p in kept])),) if kept else ()

@@ -4,13 +4,17 @@ A run enters with the logarithm of its median. The difference of the two means i
 any autocorrelation; runs seldom are independent (heat, neighbours, updates of a whole night), and from a few runs nobody can tell. So p is
 the larger of two: that of independent runs, and that of runs with an autocorrelation of 0.8, with the degrees of freedom of F. E.
 Satterthwaite (Biometrics Bull. 2, 1946). A single new run against several older ones is a special case.
+
+What changes from run to run mostly befalls the whole box, and a cell that shows little of it in a few runs had luck: so no cell's error is
+taken to be smaller than the median over all cells of the same runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log, log1p
+from statistics import median
 from typing import TYPE_CHECKING
 
 from dutlab.analysis.statistics import CONFIDENCE, Interval
@@ -35,8 +39,6 @@ class RunLevels:
     first: float
     second: float
     """Geometric means over the runs of a side."""
-    interval: Interval
-    """Of the ratio second ÷ first, 95 %."""
     errors: tuple[tuple[float, float], ...]
     """(standard error of the logarithm of the ratio, degrees of freedom) for each assumed autocorrelation."""
 
@@ -44,6 +46,12 @@ class RunLevels:
     def ratio(self) -> float:
         """Second ÷ first."""
         return self.second / self.first
+
+    @property
+    def interval(self) -> Interval:
+        """Of the ratio, 95 %."""
+        away = exp(self.reach((1 - CONFIDENCE) / 2))
+        return Interval(self.ratio / away, self.ratio * away, CONFIDENCE)
 
     def p(self, least: float) -> float:
         """Two-sided: how often chance shows a change this far beyond `least` where there is none larger."""
@@ -71,7 +79,6 @@ class RunLevels:
 def levels_of(first: Sequence[float], second: Sequence[float], first_at: Sequence[int], second_at: Sequence[int]) -> RunLevels | None:
     """`first` and `second` are medians of runs, `…_at` their places in time. None where they are too few, or values are not above 0."""
     import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
-    from scipy.stats import t  # noqa: PLC0415 - as above
 
     if not first or not second or len(first) + len(second) < FEWEST or min(*first, *second) <= 0:
         return None
@@ -84,8 +91,15 @@ def levels_of(first: Sequence[float], second: Sequence[float], first_at: Sequenc
     side, y = np.array([s for _, s, _ in order]), np.array([v for _, _, v in order])
     errors = tuple(_error(side, y, phi) for phi in ASSUMED)
     a, b = float(y[side == 0].mean()), float(y[side == 1].mean())
-    half = min(max(float(t.isf((1 - CONFIDENCE) / 2, df)) * se for se, df in errors), _FARTHEST)
-    return RunLevels(exp(a), exp(b), Interval(exp(b - a - half), exp(b - a + half), CONFIDENCE), errors)
+    return RunLevels(exp(a), exp(b), errors)
+
+
+def of_one_box(cells: Sequence[RunLevels]) -> list[RunLevels]:
+    """The cells of the same runs, none with a smaller error than the median over all of them."""
+    if not cells:
+        return []
+    usual = [median(cell.errors[n][0] for cell in cells) for n in range(len(ASSUMED))]
+    return [replace(c, errors=tuple((max(se, floor), df) for (se, df), floor in zip(c.errors, usual, strict=True))) for c in cells]
 
 
 def _error(side: NDArray[np.int_], y: NDArray[np.float64], phi: float) -> tuple[float, float]:

@@ -14,6 +14,8 @@ from statistics import fmean
 from dutlab.analysis.compare import LEVEL, Comparison, beyond
 from dutlab.analysis.design import Design
 from dutlab.analysis.rank import least_p
+from dutlab.analysis.rounds import FEWEST as FEWEST_ROUNDS
+from dutlab.analysis.rounds import changed
 from dutlab.analysis.runs import levels_of
 from dutlab.analysis.statistics import median
 from dutlab.analysis.verdict import Verdict, is_speed, less_is_better, side_words
@@ -51,6 +53,8 @@ def together(found: Sequence[Comparison]) -> Together | None:
     if cells[0].pair.design is Design.RUNS:
         levels = levels_of(first, second, list(sides[0]), list(sides[1]))
         ratio, p = (ratio, None) if levels is None else (levels.ratio, levels.p(least))
+    if cells[0].pair.design is Design.ROUNDS:
+        p = changed([{n: (exp(sides[0][n]), exp(sides[1][n])) for n in sides[0] if n in sides[1]}], least)[0]
     p = beyond(first, second, least) if p is None else p
     size = (len(first), len(second))
     if p > LEVEL:
@@ -64,6 +68,8 @@ def together_can(found: Sequence[Comparison]) -> bool:
     overall = together(found)
     if overall is None:
         return False
+    if found[0].pair.design is Design.ROUNDS:
+        return min(overall.blocks) >= FEWEST_ROUNDS
     runs = any(c.pair.design is Design.RUNS and c.test is None for c in found)
     return runs or least_p(*overall.blocks) <= LEVEL
 

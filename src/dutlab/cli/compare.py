@@ -12,7 +12,7 @@ from typing import TypeVar
 import click
 
 from dutlab.analysis.compare import LEVEL, Comparison, Pair, could_prove
-from dutlab.analysis.design import Design
+from dutlab.analysis.design import ENOUGH_FOR_ONE, Design
 from dutlab.analysis.rank import p_words, repeats_needed
 from dutlab.analysis.together import Together, together_can
 from dutlab.analysis.verdict import Verdict, less_is_better
@@ -36,7 +36,8 @@ _MARGIN = click.option("--margin", "margins", multiple=True, metavar="[CELL=]SHA
                        help="Ask whether both are equivalent within this, as in 2%, or of some cells, as in '*latency*=10%'; choose it "
                        "before you look.")  # fmt: skip
 _LEAST = click.option("--least", type=SHARE,
-                      help="The smallest change that counts.  [1%; 3% of interleaved runs; 10% of runs one after the other]")  # fmt: skip
+                      help="The smallest change that counts.  [1%; 4% of interleaved runs; 10% of runs one after the other, and of one "
+                      "against fewer than ten]")  # fmt: skip
 _PLOT = click.option(
     "--plot", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Draw the ratios: FILE.svg or FILE.png."
 )
@@ -128,8 +129,8 @@ def check(
 ) -> None:
     """Fail (exit 1) when runs are worse than their baselines, or lack a cell that these have. For CI.
 
-    With four runs or more in all each run counts once, and what changes from run to run is known; with two, one after the other, only a
-    change beyond 10 % counts (--least).
+    With four runs or more in all each run counts once, and what changes from run to run is known. Where that is not known, only a change
+    beyond 10 % counts (--least): of two runs, one after the other, and of a single run against fewer than ten.
 
     \b
     Example:
@@ -204,7 +205,11 @@ def _lines(pair: ComparedPair) -> Iterator[str]:
     yield from table(("cell", "first", "second", "ratio", "95 % interval", "verdict", "because"), rows, right={1, 2, 3})
     if (all_of := pair.together) is not None:
         yield _together(all_of, pair.design)
-    yield _DESIGN[pair.design].format(least=f"{pair.comparisons[0].least * 100:g} %")
+    rounds = max(len(c.pair.first) for c in pair.comparisons)
+    fewest = min(min(len(c.pair.first), len(c.pair.second)) for c in pair.comparisons)
+    most = max(max(len(c.pair.first), len(c.pair.second)) for c in pair.comparisons)
+    alone = _ONE_RUN if pair.design is Design.RUNS and fewest == 1 and most < ENOUGH_FOR_ONE else ""
+    yield _DESIGN[pair.design].format(least=f"{pair.comparisons[0].least * 100:g} %", rounds=rounds) + alone
     for side, labels in ((pair.first, pair.only_first), (pair.second, pair.only_second)):
         if labels:
             yield f"only in {printable(side)}: {printable('; '.join(labels))}"
@@ -226,14 +231,17 @@ _DESIGN = {
     Design.IN_TURN: "Both took turns in one run, so what drifts fell on both alike; changes beyond {least} count.",
     Design.INTERLEAVED: "Two runs that took turns: what drifts fell on both alike. Two set-ups of one box may still lie {least} apart "
     "(--least); several runs a side (--against) would tell.",
+    Design.ROUNDS: "Two runs that took turns, the order of each of {rounds} rounds drawn by chance: a round is compared as a pair, so what "
+    "drifts fell on both alike. Two set-ups of one box may still lie {least} apart (--least); several runs a side (--against) would tell.",
     Design.ONE_AFTER_THE_OTHER: "One after the other: what changed meanwhile is in no interval here, so only changes beyond {least} count "
     "(--least). Compare several runs a side (--against).",
     Design.RUNS: "Each run counts once; intervals hold what changes from run to run. Changes beyond {least} count.",
 }
+_ONE_RUN = f" A single run may lie wholly in a slow hour: against {ENOUGH_FOR_ONE} runs, or with a second one, smaller changes count."
 
 
 def _together(of: Together, design: Design) -> str:
-    unit = "runs" if design is Design.RUNS else "blocks"
+    unit = {Design.RUNS: "runs", Design.ROUNDS: "rounds"}.get(design, "blocks")
     return f"all {of.cells} cells together: {of.words}, {of.ratio:.4f} times ({p_words(of.p)}, {of.blocks[0]} and {of.blocks[1]} {unit})"
 
 

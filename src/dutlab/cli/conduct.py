@@ -74,7 +74,7 @@ def carry_out(asked: Asked) -> None:
         result = run_in_order(_conduct(what, asked))
     finally:
         _write(asked)
-    finish(result)
+    finish([result])
 
 
 async def _conduct(what: Conduct, asked: Asked) -> RunResult:

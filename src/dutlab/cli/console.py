@@ -30,7 +30,9 @@ _HEADLINES = (
 class Console:
     """A runner.progress.Progress that writes to standard error, so that standard output stays for results."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "") -> None:
+        """`name` begins every line: which of several runs it is about."""
+        self._name = name
         self._total = self._done = 0
         self._renews = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._width = shutil.get_terminal_size().columns - 1  # a line that wraps cannot be renewed
@@ -54,11 +56,11 @@ class Console:
         variant = f", {words}," if (words := variant_of(cell.params)) else ""
         link = f" {cell.link_label}" if cell.links else ""
         what = f"{cell.mode} {cell.workload}{size}{pair}{link}{variant}"
-        text = f"[{self._done}/{self._total}] {what} #{cell.repeat}: {_headline(record)}"
+        text = f"{self._name}[{self._done}/{self._total}] {what} #{cell.repeat}: {_headline(record)}"
         if record.status == "measured" and self._renews:
             tell(text[: self._width], end="\n" if self._done == self._total else "", renew=True)
         else:
-            self._line(text)
+            tell(text, renew=self._renews)
 
     def note(self, text: str) -> None:
         self._line(f"note: {text}")
@@ -73,7 +75,7 @@ class Console:
         return answer
 
     def _line(self, text: str) -> None:
-        tell(text, renew=self._renews)
+        tell(f"{self._name}{text}" if text else "", renew=self._renews)
 
 
 def _headline(record: TrialRecord) -> str:

@@ -69,7 +69,7 @@ def measure_workload(
     options = runner.RunOptions(runs=runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]))
     result = run_in_order(runner.run(given, options, Console()))
     then(result.folder)
-    finish(result)
+    finish([result])
 
 
 def _of_options(text: bytes, made: Path, kind: str) -> Given:

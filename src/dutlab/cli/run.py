@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,8 +24,11 @@ from dutlab.report import write_report
 from dutlab.report.words import plural
 from dutlab.runner import cut
 from dutlab.runner import run as runner
+from dutlab.runner.in_turn import alone_words, resume_in_turn, run_in_turn
 from dutlab.runner.trust import NotOurs, as_lines
-from dutlab.spec.loader import Given, read_experiment
+from dutlab.spec.loader import Given, given_experiment, read_experiment
+from dutlab.spec.yaml_source import read_file
+from dutlab.store.run_folder import RunFolder
 from dutlab.tools.engine import find_engine
 
 _COMMAND = ("dutlab", *sys.argv[1:])
@@ -46,58 +50,98 @@ def demo(*, quick: bool, runs: Path) -> None:
     """  # noqa: D301
     become_root()
     path = example("firewall-modes") / ("quick.yaml" if quick else "demo.yaml")
-    _run(read_experiment(path), runs, unattended=True, lab=None)
+    finish([_run(read_experiment(path), _options(runs, unattended=True, lab=None))])
 
 
 @click.command()
-@click.argument("experiment", type=click.Path(path_type=Path))
+@click.argument("experiments", metavar="EXPERIMENT…", nargs=-1, required=True, type=click.Path(path_type=Path))
 @_SET
 @RUNS
 @click.option("--lab", metavar="LABEL", help="Use a lab that `dutlab lab up` built; without it the run builds one of its own.")
+@click.option("--on", "testbeds", multiple=True, type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="TESTBED",
+              help="This testbed in place of the file's; again for more, with --interleave.")  # fmt: skip
+@click.option("--interleave", is_flag=True, help="Carry two or more out in turn, a repeat of each at a time: experiments (the same one "
+              "twice shows what two runs of one box differ by), or one on several testbeds.")  # fmt: skip
 @click.option("--unattended", is_flag=True, help="Refuse a plan that needs a person, before it starts.")
 @click.option("--take-over", is_flag=True, help="Use hosts that a run which has died left in use, as they are.")
-def run(*, experiment: Path, overrides: tuple[str, ...], runs: Path, lab: str | None, unattended: bool, take_over: bool) -> None:
+def run(
+    *,
+    experiments: tuple[Path, ...],
+    overrides: tuple[str, ...],
+    runs: Path,
+    lab: str | None,
+    testbeds: tuple[Path, ...],
+    interleave: bool,
+    unattended: bool,
+    take_over: bool,
+) -> None:
     """Carry an experiment out and write its report.
 
     \b
     Example:
       dutlab run examples/firewall-modes/experiment.yaml --set factors.mode=router,nat
+      dutlab run old.yaml new.yaml --interleave
     """  # noqa: D301
-    given = read_experiment(experiment, overrides)  # once: it may be a pipe; a wrong file is refused before anything else happens
-    if lab is None and runner.testbed_of(given).lab is not None:
-        if os.geteuid() != 0 and not experiment.is_file():
-            raise InputError(f"{experiment}: a pipe is read once, and without root the command starts anew", remedy="save it in a file")
+    wanted = [(path, on) for path in experiments for on in (testbeds or (None,))]
+    if interleave and len(wanted) == 1:
+        raise InputError("one run takes no turns", remedy="name two experiments, or the same one twice, or two testbeds with --on")
+    if not interleave and len(wanted) > 1:
+        raise InputError(f"{len(wanted)} runs at once", remedy="--interleave carries them out in turn; without it, start each by itself")
+    texts = {path: read_file(path) for path in dict.fromkeys(experiments)}  # once: it may be a pipe
+    given = [given_experiment(texts[path], path, overrides, testbed=on) for path, on in wanted]  # refused before anything else happens
+    if lab is None and any(runner.testbed_of(of).lab is not None for of in given):
+        if os.geteuid() != 0 and (pipes := [path for path in texts if not path.is_file()]):
+            raise InputError(f"{pipes[0]}: a pipe is read once, and without root the command starts anew", remedy="save it in a file")
         become_root()
-    _run(given, runs, unattended=unattended, lab=lab, take_over=take_over)
+    options = _options(runs, unattended=unattended, lab=lab, take_over=take_over)
+    if interleave:
+        works = [runner.Work.planned(of, unattended=unattended) for of in given]
+        finish(run_in_order(run_in_turn(works, options, _console_of)))
+    else:
+        finish([_run(given[0], options)])
 
 
-def _run(given: Given, runs: Path, *, unattended: bool, lab: str | None, take_over: bool = False) -> None:
-    options = runner.RunOptions(
+def _options(runs: Path, *, unattended: bool, lab: str | None, take_over: bool = False) -> runner.RunOptions:
+    return runner.RunOptions(
         runs=runs, engine_binary=find_engine(), command=_COMMAND, unattended=unattended, standing_lab=lab, take_over=take_over
     )
-    finish(run_in_order(runner.run(given, options, Console())))
+
+
+def _run(given: Given, options: runner.RunOptions) -> runner.RunResult:
+    return run_in_order(runner.run(given, options, Console()))
+
+
+def _console_of(place: int) -> Console:
+    return Console(f"run {place + 1}: ")
 
 
 @click.command()
-@click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("run_folders", metavar="RUN…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
 @_TRUST
-def resume(*, run_folder: Path, trust: bool) -> None:
-    """Go on with a run that was cut: undo first, then every trial that has no record.
+def resume(*, run_folders: tuple[Path, ...], trust: bool) -> None:
+    """Go on with a run that was cut: undo first, then every trial that has no record; with runs that took turns, in turn.
 
     \b
     Example:
       dutlab resume runs/2026-11-21T0801Z-firewall-modes-3f2a
     """  # noqa: D301
-    if cut.builds_its_lab(run_folder):  # and refuses a run that has no testbed to go on with
+    if True in {cut.builds_its_lab(path) for path in run_folders}:  # each is asked: a run without a testbed cannot go on
         become_root()
-    standing = cut.standing_lab_of(run_folder)
-    options = runner.RunOptions(runs=run_folder.parent, engine_binary=find_engine(), command=_COMMAND, standing_lab=standing, trusted=trust)
-    try:
-        result = run_in_order(runner.resume(run_folder, options, Console()))
-    except NotOurs as error:
-        _ask_trust(error)
-        result = run_in_order(runner.resume(run_folder, replace(options, trusted=True), Console()))
-    finish(result)
+    options = [replace(_options(path.parent, unattended=False, lab=cut.standing_lab_of(path)), trusted=trust) for path in run_folders]
+    for place, path in enumerate(run_folders):
+        try:
+            runner.to_go_on_with(path, trusted=trust)
+        except NotOurs as error:
+            _ask_trust(error)
+            options[place] = replace(options[place], trusted=True)
+    if len(run_folders) > 1:
+        finish(run_in_order(resume_in_turn(run_folders, options, _console_of)))
+        return
+    ((path,), (of,)) = run_folders, options
+    console = Console()
+    if (words := alone_words(RunFolder.open(path))) is not None:
+        console.note(words)
+    finish([run_in_order(runner.resume(path, of, console))])
 
 
 @click.command()
@@ -165,12 +209,15 @@ def plan(*, experiment: Path, overrides: tuple[str, ...], as_json: bool) -> None
             say(line)
 
 
-def finish(result: runner.RunResult) -> None:
-    """Writes the report, says where it lies, and ends the command with the run's exit status."""
-    written = write_report([result.folder], formats=("html", "md", "csv", "json"), out=None)
-    total = result.measured + result.failed + result.refused + result.disturbed
-    without = ((result.failed, "failed"), (result.refused, "refused"), (result.disturbed, "disturbed by other work"))
-    lost = "".join(f", {n} {word}" for n, word in without if n)
-    answer(f"{result.measured} of {plural(total, 'trial')} measured{lost}")
-    answer(f"report: {next(p for p in written if p.suffix == '.html')}")
-    click.get_current_context().exit(result.exit_status)
+def finish(results: Sequence[runner.RunResult]) -> None:
+    """Writes the report of each, says where it lies, and ends the command with the worst exit status among the runs."""
+    for result in results:
+        written = write_report([result.folder], formats=("html", "md", "csv", "json"), out=None)
+        total = result.measured + result.failed + result.refused + result.disturbed
+        without = ((result.failed, "failed"), (result.refused, "refused"), (result.disturbed, "disturbed by other work"))
+        lost = "".join(f", {n} {word}" for n, word in without if n)
+        answer(f"{result.measured} of {plural(total, 'trial')} measured{lost}")
+        answer(f"report: {next(p for p in written if p.suffix == '.html')}")
+    if len(results) > 1:
+        answer(f"compare them: dutlab compare {' '.join(str(result.folder) for result in results)}")
+    click.get_current_context().exit(max(result.exit_status for result in results))

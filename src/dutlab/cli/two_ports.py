@@ -113,7 +113,7 @@ def test(
         _write(folder, found)
         result = _run(folder, found, runs, sys.argv[1:] if typed is None else shlex.split(typed))
     _tell(result.folder)
-    finish(result)
+    finish([result])
 
 
 async def _find(ask: Ask) -> Found:

@@ -17,9 +17,10 @@ import random
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dutlab.analysis.ceilings import Ip, frames, tcp_goodput
 from dutlab.plan.cell import Cell
@@ -90,6 +91,40 @@ class _Drive:
     tool: str
 
 
+class Turns(BaseModel):
+    """How several runs take turns; resolved.json of each has it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    runs: Annotated[tuple[str, ...], Field(min_length=2)]
+    """The names that their folders were given."""
+    place: Annotated[int, Field(ge=0)]
+    """Of this run among them, from 0."""
+    seed: int
+
+    def order(self, round_: int) -> list[int]:
+        """Who goes when in a round, by place: each round is drawn by itself, so the runs may be cut and resumed between any two."""
+        places = list(range(len(self.runs)))
+        random.Random(f"{self.seed}/{round_}").shuffle(places)  # noqa: S311 an order, not a secret
+        return places
+
+    def is_beside(self, other: Turns) -> bool:
+        """Whether both are of the same runs, and not the same of them."""
+        return (self.runs, self.seed) == (other.runs, other.seed) and self.place != other.place
+
+    @classmethod
+    def of(cls, resolved: Mapping[str, Any]) -> Self | None:
+        """What resolved.json of a run says; None for a run by itself."""
+        try:
+            return cls.model_validate(resolved[TURNS])
+        except (KeyError, ValidationError):
+            return None
+
+
+TURNS = "turns"
+"""In resolved.json."""
+
+
 def make_plan(experiment: Experiment, testbed: Testbed, *, seed: int | None = None) -> Plan:
     """The trials of `experiment` on `testbed`. `seed` stands for the experiment's own; without either one is drawn.
 
@@ -137,6 +172,15 @@ def make_plan(experiment: Experiment, testbed: Testbed, *, seed: int | None = No
 def needs_hand(plan: Plan) -> list[str]:
     """What a person would have to do, in the order of the plan: `set bios-turbo to on`. Empty for a plan that runs unattended."""
     return [f"set {name} to {level}" for name, level in _changes(plan.trials, plan.hand_factors)]
+
+
+def blocks_of(plan: Plan) -> list[list[Trial]]:
+    """The plan in its blocks: each has every mode and every setting once, with what a person sets left as it is."""
+
+    def block(trial: Trial) -> tuple[object, ...]:
+        return (trial.cell.repeat, *(trial.cell.factors[name] for name in plan.hand_factors if name != "mode"))
+
+    return [list(of) for _, of in groupby(plan.trials, key=block)]
 
 
 def _drives(workload: WorkloadModel, experiment: Experiment, testbed: Testbed) -> Iterator[_Drive]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from datetime import datetime
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from dutlab.analysis.statistics import median
 from dutlab.analysis.together import Together, together
 from dutlab.errors import InputError
 from dutlab.plan.cell import Cell
-from dutlab.store.cell_figures import CellFigures, CellKey, cells_of, figure_names, name_words
+from dutlab.plan.trials import Turns
+from dutlab.store.cell_figures import CellFigures, CellKey, Reading, cells_of, figure_names, name_words
 from dutlab.store.needed import needed_cells
 from dutlab.store.read import reading
 from dutlab.store.record import TrialRecord
@@ -113,8 +115,11 @@ def compare_runs(first: Sequence[ComparedRun], second: Sequence[ComparedRun], as
         places = [[order[_begun(of)] for of in side] for side in (ours, theirs)]
         pairs = [p for key in shared for p in _pairs_of_runs(key, (ours, theirs), places, asked.figures)]
     else:
-        design = _design(Design.INTERLEAVED, [(here[key], there[key]) for key in shared])
-        pairs = [p for key in shared for p in _pairs(here[key], there[key], design, asked.figures)]
+        cells = [(here[key], there[key]) for key in shared]
+        design = Design.ROUNDS if _have_rounds(first[0], second[0], cells) else _design(Design.INTERLEAVED, cells)
+        pairs = [p for a, b in cells for p in _pairs(a, b, design, asked.figures)]
+        if design is Design.ROUNDS and (alone := sum(_alone(a, b) for a, b in cells)):
+            faults.append(f"{alone} results were measured in a round in which the other run has none, and are left out")
     _insist_on_pairs(pairs, f"{names[0]} and {names[1]}", [*here.values(), *there.values()])
     comparisons = compare(pairs, margin=asked.margin, least=asked.least)
     return ComparedPair(
@@ -194,11 +199,40 @@ def _design(turns: Design, cells: Sequence[tuple[CellFigures, CellFigures]]) -> 
     return turns if in_turn(moments) else Design.ONE_AFTER_THE_OTHER
 
 
+def _have_rounds(first: ComparedRun, second: ComparedRun, cells: Sequence[tuple[CellFigures, CellFigures]]) -> bool:
+    """Whether chance drew the order in which two runs took turns, and most of what they measured was measured so."""
+    turns, others = Turns.of(first.facts), Turns.of(second.facts)
+    if turns is None or others is None or not turns.is_beside(others):
+        return False
+    return 2 * sum(_alone(a, b) for a, b in cells) < sum(len(of.records) for pair in cells for of in pair)
+
+
+def _alone(first: CellFigures, second: CellFigures) -> int:
+    """Records of both that have no partner in a round."""
+    paired = _neighbours([(r.started, r.cell.repeat) for r in first.records], [(r.started, r.cell.repeat) for r in second.records])
+    return len(first.records) + len(second.records) - 2 * len(paired)
+
+
+def _in_rounds(first: Sequence[Reading], second: Sequence[Reading]) -> tuple[tuple[Reading, ...], tuple[Reading, ...]]:
+    """Those of either side that have a partner, round by round."""
+    paired = _neighbours([(r.started, r.repeat) for r in first], [(r.started, r.repeat) for r in second])
+    ours, theirs = ({r.repeat: r for r in side} for side in (first, second))
+    return tuple(ours[n] for n in paired), tuple(theirs[n] for n in paired)
+
+
+def _neighbours(first: Sequence[tuple[datetime, int]], second: Sequence[tuple[datetime, int]]) -> list[int]:
+    """The repeats that both sides measured one right after the other: a trial that was done again later, or alone, is not among them."""
+    order = sorted([*((at, repeat, 0) for at, repeat in first), *((at, repeat, 1) for at, repeat in second)])
+    return sorted(a[1] for a, b in pairwise(order) if a[1] == b[1] and a[2] != b[2])
+
+
 def _pairs(first: CellFigures, second: CellFigures, design: Design, figures: Sequence[str]) -> list[Pair]:
     """Each figure of each direction that either side has."""
     out = []
     for name, figure in _compared_by([first, second], figures):
         a, b = first.readings(name, figure), second.readings(name, figure)
+        if design is Design.ROUNDS:
+            a, b = _in_rounds(a, b)
         out.append(
             Pair(
                 label=_label(first.cell, name),

@@ -93,7 +93,7 @@ async def conduct(
     )  # fmt: skip
     progress.began(folder.path, plan, 0)
     steps = Steps(hosts, directories=what.directories, note=progress.note)
-    with begun(folder) as journal:
+    with begun([folder]) as (journal,):
         if what.lab is not None:
             journal.write("lab-up", label=what.lab)
         shared = {name: hosts[name] for name in what.shared}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 
 from dutlab.errors import HostError
@@ -14,19 +14,23 @@ from dutlab.store.run_folder import RunFolder
 
 
 @contextmanager
-def begun(folder: RunFolder) -> Iterator[Journal]:
-    """The journal of a run that was just made. A run whose hosts are in use has measured nothing, and its folder goes.
+def begun(folders: Sequence[RunFolder]) -> Iterator[list[Journal]]:
+    """The journals of runs that were just made. Where their hosts are in use and none has measured anything, their folders go.
 
     Raises InputError, StoreError.
     """
-    journal = Journal(folder.journal)
-    try:
-        yield journal
-    except InUse:
-        folder.withdraw()
-        raise
-    finally:
-        journal.close()
+    with ExitStack() as closing:
+        journals = []
+        for folder in folders:
+            journals.append(Journal(folder.journal))
+            closing.callback(journals[-1].close)
+        try:
+            yield journals
+        except InUse:
+            if not any(folder.has_begun for folder in folders):
+                for folder in folders:
+                    folder.withdraw()
+            raise
 
 
 @asynccontextmanager

@@ -6,12 +6,13 @@ Per application of a mode: undo steps into the journal → apply → verify → 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from dutlab import labs
 from dutlab.doubts import Doubt, DoubtKind
@@ -46,7 +47,6 @@ from dutlab.store.run_folder import RunFolder
 
 VIRTUAL = "veth"
 """The kind of port that namespaces and containers have."""
-"""The working directory, as the folder that a testbed's path is relative to."""
 
 
 @dataclass(frozen=True)
@@ -91,33 +91,10 @@ async def run(given: Given, options: RunOptions, progress: Progress) -> RunResul
     A run that is refused since others have its hosts (InUse) leaves no folder. Raises InputError, TestbedError, StoreError; a trial that
     fails is no exception but a record.
     """
-    experiment = given.experiment
-    if disturbed_by_environment() == "count":
-        experiment = experiment.model_copy(update={"disturbed": "count"})
-    testbed = testbed_of(given)
-    plan = make_plan(experiment, testbed)
-    if options.unattended and (by_hand := needs_hand(plan)):
-        raise InputError(
-            f"the plan needs a person: {'; '.join(by_hand)}", remedy="run it without --unattended, or give the factor commands as a mode"
-        )
-    folder = RunFolder.create(
-        options.runs,
-        experiment=experiment.name,
-        experiment_yaml=given.text,
-        testbed_yaml=given.testbed_text,
-        resolved={
-            "experiment": experiment.model_dump(mode="json"),
-            "testbed": testbed.model_dump(mode="json"),
-            "command": list(options.command),
-            **({STANDING_LAB: options.standing_lab} if options.standing_lab else {}),
-            **({"unknown": list(options.unknown)} if options.unknown else {}),
-        },
-        plan=plan.to_json(),
-        now=datetime.now(UTC),
-    )
-    with begun(folder) as journal:
-        journal.write("run-started", experiment=experiment.name, trials=len(plan.trials), seed=plan.seed)
-        return await _Execution(experiment, testbed, plan, folder, journal, progress).to_its_end(options)
+    work = Work.planned(given, unattended=options.unattended)
+    folder = work.new_folder(options)
+    with begun([folder]) as (journal,):
+        return await work.started(folder, journal, progress).to_its_end(options)
 
 
 async def resume(path: Path, options: RunOptions, progress: Progress) -> RunResult:
@@ -126,22 +103,84 @@ async def resume(path: Path, options: RunOptions, progress: Progress) -> RunResu
     Raises as run() does, NotOurs for a run of somebody else unless it is trusted, and InputError when another process has the run, or it
     ended and its files were changed since.
     """
+    folder, work = to_go_on_with(path, trusted=options.trusted)
+    journal = Journal(folder.journal)
+    try:
+        return await (await work.resumed(folder, journal, progress)).to_its_end(options)
+    finally:
+        journal.close()
+
+
+def to_go_on_with(path: Path, *, trusted: bool) -> tuple[RunFolder, Work]:
+    """The folder of a run, and what it was to do. Nothing is touched. Raises NotOurs unless `trusted`, InputError, StoreError."""
     folder = RunFolder.open(path)
     if folder.is_closed and not (changed := folder.verify_manifest()).none:
         what = f"{path}: has ended, and its files were changed since: {changed}"
         raise InputError(what, remedy="restore them from a copy, or start a new run")
     with reading(path):
-        if not options.trusted:
+        if not trusted:
             insist_on_resume(folder, read_journal(folder.journal))
-        experiment, testbed = Experiment.model_validate(folder.resolved["experiment"]), testbed_in(folder)
-        plan = Plan.from_json(folder.plan)
-    journal = Journal(folder.journal)
-    try:
+        testbed = testbed_in(folder)
+        return folder, Work(Experiment.model_validate(folder.resolved["experiment"]), testbed, Plan.from_json(folder.plan))
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a run is to do. The files as given are empty for a run that goes on: its folder has them."""
+
+    experiment: Experiment
+    testbed: Testbed
+    plan: Plan
+    experiment_yaml: bytes = b""
+    testbed_yaml: bytes | None = None
+
+    @classmethod
+    def planned(cls, given: Given, *, unattended: bool) -> Work:
+        """Every trial of an experiment; nothing is touched. Raises InputError, TestbedError."""
+        experiment = given.experiment
+        if disturbed_by_environment() == "count":
+            experiment = experiment.model_copy(update={"disturbed": "count"})
+        testbed = testbed_of(given)
+        plan = make_plan(experiment, testbed)
+        if unattended and (by_hand := needs_hand(plan)):
+            raise InputError(
+                f"the plan needs a person: {'; '.join(by_hand)}",
+                remedy="run it without --unattended, or give the factor commands as a mode",
+            )
+        return cls(experiment, testbed, plan, given.text, given.testbed_text)
+
+    def new_folder(
+        self, options: RunOptions, *, now: datetime | None = None, token: str | None = None, beside: Mapping[str, Any] | None = None
+    ) -> RunFolder:
+        """`now` begins its name and `token` ends it; `beside` is what else resolved.json has. Raises StoreError."""
+        return RunFolder.create(
+            options.runs,
+            experiment=self.experiment.name,
+            experiment_yaml=self.experiment_yaml,
+            testbed_yaml=self.testbed_yaml,
+            resolved={
+                "experiment": self.experiment.model_dump(mode="json"),
+                "testbed": self.testbed.model_dump(mode="json"),
+                "command": list(options.command),
+                **({STANDING_LAB: options.standing_lab} if options.standing_lab else {}),
+                **({"unknown": list(options.unknown)} if options.unknown else {}),
+                **(beside or {}),
+            },
+            plan=self.plan.to_json(),
+            now=now or datetime.now(UTC),
+            token=token,
+        )
+
+    def started(self, folder: RunFolder, journal: Journal, progress: Progress) -> Execution:
+        """The first process at it."""
+        journal.write("run-started", experiment=self.experiment.name, trials=len(self.plan.trials), seed=self.plan.seed)
+        return Execution(self.experiment, self.testbed, self.plan, folder, journal, progress)
+
+    async def resumed(self, folder: RunFolder, journal: Journal, progress: Progress) -> Execution:
+        """A later process at it, once everything is put back that the one before had changed."""
         await put_back(folder, journal)
         journal.write("run-resumed")
-        return await _Execution(experiment, testbed, plan, folder, journal, progress).to_its_end(options)
-    finally:
-        journal.close()
+        return Execution(self.experiment, self.testbed, self.plan, folder, journal, progress)
 
 
 def testbed_of(given: Given) -> Testbed:
@@ -154,7 +193,7 @@ def testbed_of(given: Given) -> Testbed:
 
 
 @dataclass(frozen=True)
-class _Execution:
+class Execution:
     """One process's work on a run: everything that has no record yet."""
 
     experiment: Experiment
@@ -164,25 +203,44 @@ class _Execution:
     journal: Journal
     progress: Progress
     book: CommandBook = field(default_factory=CommandBook)
+    said: set[str] = field(default_factory=set)
+    """Notes and findings that the user was told of: a stage that is opened anew finds them again."""
 
     async def to_its_end(self, options: RunOptions) -> RunResult:
-        done = self.folder.finished()
-        self.progress.began(self.folder.path, self.plan, len(done))
-        if self._needed(t for t in self.plan.trials if t.number not in done):
+        """All that is left, at a stretch."""
+        self.begin()
+        if left := self.left():
             try:
-                await self._measure(done, options)
+                await self.measure(left, options)
             except BaseException:
-                if finished := len(self.folder.finished()):
-                    how = f"`dutlab resume {self.folder.path}` goes on with it"
-                    self.progress.note(f"cut after {finished} of {len(self.plan.trials)} trials: {how}")
+                self.say_cut(f"`dutlab resume {self.folder.path}` goes on with it")
                 raise
             self.journal.write("run-finished")
+        return self.result()
+
+    def begin(self) -> None:
+        """Tells the user what there is to do."""
+        self.progress.began(self.folder.path, self.plan, len(self.folder.finished()))
+
+    def say_cut(self, how: str) -> None:
+        """Tells the user `how` the run can go on, if a trial of it is there."""
+        if finished := len(self.folder.finished()):
+            self.progress.note(f"cut after {finished} of {len(self.plan.trials)} trials: {how}")
+
+    def left(self, among: Sequence[Trial] | None = None) -> list[Trial]:
+        """Those of `among` (of the plan) that have no record yet and that the plan's rule for repeats still needs."""
+        done = self.folder.finished()
+        return self._needed(t for t in (self.plan.trials if among is None else among) if t.number not in done)
+
+    def result(self) -> RunResult:
+        """Closes the run, of which nothing is left."""
         self.folder.write_manifest()
         status = [r.status for r in self.folder.records()]
         measured, failed, not_held, disturbed = (sum(s == word for s in status) for word in ("measured", "failed", "refused", DISTURBED))
         return RunResult(self.folder.path, measured, failed, not_held, disturbed)
 
-    async def _measure(self, done: set[int], options: RunOptions) -> None:
+    async def measure(self, trials: Sequence[Trial], options: RunOptions) -> None:
+        """`trials` on a stage that is opened and closed for them; with the last ones of the run, also those that hindsight sets aside."""
         async with open_stage(
             self.experiment,
             self.testbed,
@@ -194,17 +252,19 @@ class _Execution:
             lease=lambda hosts: leased_by(hosts, self.folder, self.journal, take_over=options.take_over, note=self.progress.note),
         ) as bare:
             for text in bare.notes:
-                self.progress.note(text)
+                if text not in self.said:
+                    self.progress.note(text)
+                self.said.add(text)
             if self.testbed.lab is None:
                 await insist_on_ports(self.testbed, bare.hosts)
             async with prepared(bare.hosts, self.testbed, self.journal):
                 stage = await self._calibrated(await self._examined(bare), options)
                 set_by_hand: dict[str, str] = {}
-                for _, group in groupby((t for t in self.plan.trials if t.number not in done), key=lambda t: t.group):
-                    if trials := self._needed(group):
-                        set_by_hand = await self._ask(trials[0], set_by_hand)
-                        await self._group(stage, trials)
-                while late := self._disturbed_in_hindsight():
+                for _, group in groupby(trials, key=lambda t: t.group):
+                    if needed := self._needed(group):
+                        set_by_hand = await self._ask(needed[0], set_by_hand)
+                        await self._group(stage, needed)
+                while not self.left() and (late := self._disturbed_in_hindsight()):
                     for _, group in groupby(late, key=lambda t: t.group):
                         await self._group(stage, list(group))
                 if "mode" in set_by_hand:
@@ -241,7 +301,10 @@ class _Execution:
             self.folder.write_host(name, {**facts, "tools": dict(bare.versions)})
         self.folder.write_findings([f.to_json() for f in found.findings])
         for finding in found.findings:
-            self.progress.note(f"{', '.join(finding.where)}: {finding.what}; expected cost: {finding.price.words}")
+            text = f"{', '.join(finding.where)}: {finding.what}; expected cost: {finding.price.words}"
+            if text not in self.said:
+                self.progress.note(text)
+            self.said.add(text)
         kinds = {card.get("kind") for end in ENDS for card in found.facts[end].get("interfaces", {}).values()}
         virtual = [] if bare.marks or VIRTUAL not in kinds else [Doubt(DoubtKind.VIRTUAL_PORTS)]
         return replace(bare, marks=(*bare.marks, *virtual, *doubts_of(found.findings)))

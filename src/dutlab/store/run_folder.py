@@ -104,9 +104,14 @@ class RunFolder:
             raise InputError(f"{path}: is no run: {', '.join(absent)} missing", remedy="name the folder that holds plan.json")
         return cls(path.resolve())
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether a trial of it was begun."""
+        return next(self._trials(), None) is not None
+
     def withdraw(self) -> None:
         """Takes the run away if no trial of it was begun; otherwise it stays."""
-        if next(self._trials(), None) is None:
+        if not self.has_begun:
             shutil.rmtree(self.path, ignore_errors=True)
 
     @property

@@ -32,7 +32,7 @@ def insist(faults: Iterable[str]) -> None:
 
 
 def positive(value: float, what: str) -> str:
-    """A fault where `value` is no finite number above zero, else nothing."""
+    """A fault where `value` is not a number above zero, or infinite; else nothing."""
     return "" if 0 < value < float("inf") else f"{what} must be more than 0, not {value:g}"
 
 

@@ -1,0 +1,120 @@
+"""Several runs in turn: one block of each, then the next block of each, in an order that chance draws anew for every round.
+
+What drifts, and whatever else happens to the machines meanwhile, falls on all of them alike; and since chance alone decides who goes first,
+the two blocks of a round may be compared as a pair (analysis.rounds). Each run is a folder of its own, as if it had been cut after each
+block and resumed: its stage is opened for a block and closed after it, so runs may share hosts, and a cut finds one stage open at most.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from itertools import combinations
+from pathlib import Path
+
+from dutlab.errors import InputError
+from dutlab.plan.trials import TURNS, Turns, blocks_of
+from dutlab.runner.journal import Journal
+from dutlab.runner.leasing import begun
+from dutlab.runner.progress import Progress
+from dutlab.runner.run import Execution, RunOptions, RunResult, Work, to_go_on_with
+from dutlab.store.cell_figures import key_of
+from dutlab.store.names import run_name
+from dutlab.store.run_folder import RunFolder
+
+Watch = Callable[[int], Progress]
+"""Place of a run among those that take turns → who is told of it."""
+
+
+async def run_in_turn(works: Sequence[Work], options: RunOptions, watch: Watch) -> list[RunResult]:
+    """Makes a folder for each of two works or more and carries all of them out; the order of turns goes by the seed of the first.
+
+    Where their hosts are in use before anything was measured, no folder stays; otherwise all of them do. Raises as run() does.
+    """
+    now, mark, seed = datetime.now(UTC), secrets.token_hex(2), works[0].plan.seed
+    tokens = [f"{mark}-{place}" for place in range(1, len(works) + 1)]
+    names = tuple(run_name(work.experiment.name, now, token) for work, token in zip(works, tokens, strict=True))
+    turns = [Turns(runs=names, place=place, seed=seed) for place in range(len(works))]
+    folders = [
+        work.new_folder(options, now=now, token=token, beside={TURNS: own.model_dump(mode="json")})
+        for work, token, own in zip(works, tokens, turns, strict=True)
+    ]
+    with begun(folders) as journals:
+        going = [work.started(folders[n], journals[n], watch(n)) for n, work in enumerate(works)]
+        if not _shared_cells(works):
+            going[0].progress.note("these runs have no cell in common: `dutlab compare` will have nothing to compare")
+        return await _to_their_ends(going, turns[0], [options] * len(going))
+
+
+async def resume_in_turn(paths: Sequence[Path], options: Sequence[RunOptions], watch: Watch) -> list[RunResult]:
+    """Goes on with runs that took turns: first the undo of each, then turn by turn what has no record; `options` are those of each.
+
+    Raises as resume() does, and InputError for runs that were not begun in turn, or not all of those that were.
+    """
+    opened = [to_go_on_with(path, trusted=of.trusted) for path, of in zip(paths, options, strict=True)]
+    turns = [Turns.of(folder.resolved) for folder, _ in opened]
+    first = turns[0]
+    if first is None or {None if t is None else (t.runs, t.seed) for t in turns} != {(first.runs, first.seed)}:
+        raise InputError("these runs were not begun in turn with one another", remedy="resume each by itself")
+    places = [t.place for t in turns if t is not None]
+    if sorted(places) != list(range(len(first.runs))):
+        raise InputError(
+            f"{len(first.runs)} runs took turns, {', '.join(first.runs)}", remedy="name each of them once, or resume one by itself"
+        )
+    in_place = sorted(zip(places, opened, options, strict=True), key=lambda of: of[0])
+    with ExitStack() as closing:
+        going = list[Execution]()
+        for place, (folder, work), _ in in_place:
+            journal = Journal(folder.journal)
+            closing.callback(journal.close)
+            going.append(await work.resumed(folder, journal, watch(place)))
+        return await _to_their_ends(going, first, [of for _, _, of in in_place])
+
+
+def alone_words(folder: RunFolder) -> str | None:
+    """What a run gives up that took turns with others and now goes on without them; None for a run by itself."""
+    turns = Turns.of(folder.resolved)
+    if turns is None:
+        return None
+    others = " and ".join(name for place, name in enumerate(turns.runs) if place != turns.place)
+    together = " ".join(str(folder.path.parent / name) for name in turns.runs)
+    return (
+        f"it goes on alone: {others} took turns with it, and no round has what is measured now; `dutlab resume {together}` goes on in turn"
+    )
+
+
+async def _to_their_ends(going: Sequence[Execution], turns: Turns, options: Sequence[RunOptions]) -> list[RunResult]:
+    """Round by round, the runs in the order that chance gives this round; a run with fewer blocks ends earlier."""
+    blocks = [blocks_of(run.plan) for run in going]
+    results: dict[int, RunResult] = {}
+    for place, run in enumerate(going):
+        run.begin()
+        if not run.left():
+            results[place] = run.result()
+    try:
+        for number in range(max(map(len, blocks))):
+            for place in turns.order(number + 1):
+                run = going[place]
+                if place in results or number >= len(blocks[place]) or not (left := run.left(blocks[place][number])):
+                    continue
+                run.journal.write("turn-began", round=number + 1)
+                await run.measure(left, options[place])
+                run.journal.write("turn-ended", round=number + 1)
+                if not run.left():
+                    run.journal.write("run-finished")
+                    results[place] = run.result()
+    except BaseException:
+        together = " ".join(str(run.folder.path) for run in going)
+        for place, run in enumerate(going):
+            if place not in results:
+                run.say_cut(f"`dutlab resume {together}` goes on with all in turn")
+        raise
+    return [results[place] for place in range(len(going))]
+
+
+def _shared_cells(works: Sequence[Work]) -> bool:
+    """Whether any two plans have a cell in common."""
+    cells = [{key_of(trial.cell) for trial in work.plan.trials} for work in works]
+    return any(a & b for a, b in combinations(cells, 2))

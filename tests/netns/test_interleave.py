@@ -1,0 +1,114 @@
+"""Two runs that take turns: block by block, each a run of its own, cut and resumed together or alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capability import have_netns, need, need_program
+from dutlab.plan.trials import Turns
+from dutlab.store.run_folder import RunFolder
+from main_job import dut_state, events, processes_in, records
+from processes import eventually
+
+Dutlab = Callable[..., subprocess.CompletedProcess[str]]
+Start = Callable[..., "subprocess.Popen[str]"]
+
+EXPERIMENT = """
+experiment: turns
+testbed: {lab: three-node}
+factors: {mode: [nat]}
+workloads:
+  - sweep: {frame_sizes: [64, 128], rates: [1000pps], duration: 300ms, warmup: 0s, drain: 100ms, links: [[a]]}
+repeats: 3
+seed: 11
+disturbed: count
+watch: []
+"""
+TRIALS, BLOCK = 6, 2
+
+
+@pytest.fixture(autouse=True)
+def _machine(no_leak: None) -> None:
+    need("netns", have_netns())
+    need_program("nft")
+
+
+def runs_in(folder: Path) -> list[Path]:
+    return sorted((folder / "runs").glob("*-turns-*"))
+
+
+def turns_taken(runs: list[Path]) -> list[tuple[int, int]]:
+    """(place of the run, round) of every turn, in the order of time."""
+    begun = [(e["at"], place, e["round"]) for place, run in enumerate(runs) for e in events(run) if e["event"] == "turn-began"]
+    return [(place, number) for _, place, number in sorted(begun)]
+
+
+def is_whole(run: Path) -> bool:
+    """Whether the run is closed, and its files are as its manifest says."""
+    folder = RunFolder.open(run)
+    return folder.is_closed and folder.verify_manifest().none and [r["trial"] for r in records(run)] == list(range(1, TRIALS + 1))
+
+
+def test_two_runs_of_one_box_take_turns_are_cut_and_go_on_together(
+    start: Start, dutlab: Dutlab, experiment: Callable[[str], str], standing_lab: str, tmp_path: Path
+) -> None:
+    found_at_first = dut_state(standing_lab)
+    file = experiment(EXPERIMENT)
+    running = start("run", file, file, "--interleave", "--lab", standing_lab)
+    assert eventually(lambda: sum(len(records(run)) for run in runs_in(tmp_path)) > 2 * BLOCK, within_s=120)
+    running.send_signal(signal.SIGINT)
+    said = running.communicate(timeout=60)[1]
+    assert running.returncode == 130, said
+    runs = runs_in(tmp_path)
+    assert len(runs) == 2
+    done = [len(records(run)) for run in runs]
+    assert min(done) >= BLOCK  # the first round is whole, and both are kept
+    assert max(done) < TRIALS
+    assert (
+        len(re.findall(r"run [12]: note: cut after \d of 6 trials: `dutlab resume runs/\S+-1 runs/\S+-2` goes on with all", said)) == 2
+    ), said
+    assert dut_state(standing_lab) == found_at_first
+    assert not processes_in(standing_lab)
+
+    resumed = dutlab("resume", *map(str, reversed(runs)))
+    assert resumed.returncode == 0, resumed.stderr
+    assert all(is_whole(run) for run in runs)
+    assert dut_state(standing_lab) == found_at_first
+    turns = Turns.of(RunFolder.open(runs[0]).resolved)
+    assert turns is not None
+    assert turns.runs == tuple(run.name for run in runs)
+    taken = list(dict.fromkeys(turns_taken(runs)))  # the turn that was cut was begun twice
+    assert taken == [(place, number) for number in (1, 2, 3) for place in turns.order(number)]
+
+    compared: dict[str, Any] = json.loads(dutlab("compare", *map(str, runs), "--json").stdout)["compared"][0]
+    assert compared["design"] == "interleaved runs"
+    assert compared["differences"] == [] or not any("turns" in d["path"] for d in compared["differences"])
+
+
+def test_one_of_two_goes_on_alone_and_the_other_is_as_it_was(
+    start: Start, dutlab: Dutlab, experiment: Callable[[str], str], standing_lab: str, tmp_path: Path
+) -> None:
+    file = experiment(EXPERIMENT.replace("64, 128", "64").replace("repeats: 3", "repeats: 2"))
+    running = start("run", file, file, "--interleave", "--lab", standing_lab)
+    assert eventually(lambda: any(len(records(run)) == 1 for run in runs_in(tmp_path)), within_s=120)
+    running.send_signal(signal.SIGTERM)
+    running.communicate(timeout=60)
+    first, second = runs_in(tmp_path)
+    kept = {p: p.read_bytes() for p in second.rglob("*") if p.is_file()}
+    alone = dutlab("resume", str(first))
+    assert alone.returncode == 0, alone.stderr
+    assert f"goes on alone: {second.name} took turns with it" in alone.stderr
+    assert RunFolder.open(first).is_closed
+    assert {p: p.read_bytes() for p in second.rglob("*") if p.is_file()} == kept
+    together = dutlab("resume", str(first), str(second))
+    assert together.returncode == 0, together.stderr
+    assert RunFolder.open(second).is_closed
+    assert len(records(second)) == 2
