@@ -211,7 +211,11 @@ def test_the_example_runs_in_a_lab_and_leaves_a_run_and_the_originals_report(tmp
     assert steps["sink", "run", "spawn0"]["command"].startswith("taskset -c 0,1 iperf3 -s")
     assert "raw/source/run/02.out" in record["raw"]
     assert record["figures"]["all hosts"]["failed_steps"] == 0
+    (said,) = (p.read_text() for p in tmp_path.glob("runs/*/trials/*/raw/source/run/02.out"))
+    rate, scale = re.search(r"^\[SUM\].* ([\d.]+) ([MG])bits/sec +receiver$", said, re.MULTILINE).groups()
+    assert record["figures"]["source/run/02"]["goodput_bps"] == pytest.approx(float(rate) * {"M": 1e6, "G": 1e9}[scale])
     (report,) = tmp_path.glob("runs/*/report/report.md")
+    assert "Goodput, by step and trial" in report.read_text()
     assert "- Every step did what it was asked for." in report.read_text().splitlines()
     theirs = json.loads((tmp_path / "c.json").read_text())
     assert theirs["metadata"]["total_workers"] == 3

@@ -26,6 +26,8 @@ _HEADLINES = (
     ("critical_pps", "pps"),
 )
 
+_OF_STEPS = (("goodput_bps", "bit/s"), ("received_pps", "pps"), ("sent_pps", "pps"), ("transactions_per_s", "/s"))
+
 
 class Console:
     """A runner.progress.Progress that writes to standard error, so that standard output stays for results."""
@@ -83,7 +85,9 @@ def _headline(record: TrialRecord) -> str:
         return f"{record.status}: {record.why}"
     whole = max(record.figures, key=lambda name: name.count("+"), default="")  # all links and ways together
     figures = record.figures.get(whole, {})
+    of_steps = [(own, file) for file, own in record.figures.items() if file.count("/") == 2] if record.cell.workload == "steps" else []  # noqa: PLR2004 -- HOST/PHASE/NN
     found = [si(figures[name], unit) for name, unit in _HEADLINES if name in figures]
+    found += [f"{file.partition('/')[0]} {si(own[name], unit)}" for own, file in of_steps for name, unit in _OF_STEPS if name in own][:6]
     found += [f"{name.removesuffix('_lower_pps')} {si(value, 'pps')}" for name, value in figures.items() if name.endswith("_lower_pps")]
     outages = {name.split("_")[1]: value for name, value in figures.items() if name.startswith("outage_") and name.endswith("_max_ns")}
     found += [f"{way}: out of service for {si(value / 1e9, 's')} at most" for way, value in outages.items()]

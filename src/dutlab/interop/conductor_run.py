@@ -1,7 +1,8 @@
 """The report that Conductor writes with `-f json`, or that dutlab exports in its form, as trials of ours.
 
 It has a code and a message a step, and no command. A row is written when the conductor reads it, which is at the end of a phase, so times
-of single steps are not known: those of trials and phases are. Times are local, name no zone, and are taken for UTC. Rows with code 65535 end a phase.
+of single steps are not known: those of trials and phases are. Times name no zone and are taken for UTC. Rows with code 65535 end
+a phase.
 """
 
 from __future__ import annotations

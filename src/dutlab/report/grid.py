@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
 from dutlab.report.value import Figure, Value
+
+
+class Links(str):
+    """Words of a cell that are links to files, which are relative to the run's folder and quoted."""
+
+    __slots__ = ("links",)
+    links: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, links: Sequence[tuple[str, str]]) -> Self:
+        """(words, file) of each."""
+        made = cls(" ".join(words for words, _ in links))
+        made.links = tuple(links)
+        return made
 
 
 @dataclass(frozen=True)
@@ -44,6 +59,8 @@ class Grid:
     """Notes that touch every figure here."""
     shaded: Literal["no", "by-value"] = "no"
     """A heat map: each figure's field is shaded by its share of the largest."""
+    folded: bool = False
+    """Shown only to who asks for it."""
 
     def shade_percent(self, value: Value | str) -> int:
         """How strongly a field is shaded; 0 where it is not."""

@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 
-from dutlab.report.grid import Grid
+from dutlab.report.grid import Grid, Links
 from dutlab.report.html import grid_units, matrix_unit
 from dutlab.report.method_words import method_words
 from dutlab.report.model import Matrix, RunReport, Section, Sweep, TrialLine
@@ -93,11 +93,17 @@ def _grid(r: RunReport, g: Grid) -> str:
     rows = [
         [
             text(row.label),
-            *(text(v) if isinstance(v, str) else _value(r, v, u, g.common_marks) for v, u in zip(row.cells, units, strict=True)),
+            *(_words(r, v) if isinstance(v, str) else _value(r, v, u, g.common_marks) for v, u in zip(row.cells, units, strict=True)),
         ]
         for row in g.rows
     ]
     return markdown_table(["mode", *head], rows)
+
+
+def _words(r: RunReport, said: str) -> str:
+    if not isinstance(said, Links):
+        return text(said)
+    return " ".join(f"[{text(words)}]({r.folder}/{file})" for words, file in said.links)
 
 
 def _matrix(r: RunReport, m: Matrix) -> Iterable[str]:

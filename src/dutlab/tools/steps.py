@@ -23,12 +23,15 @@ from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.steps import PHASES, Phase, Step, StepsWorkload
 from dutlab.tools.background import in_directory, leaves_something, take_status, watched
 from dutlab.tools.gate import AT_ONCE, ClockReading, Gate, Start, lead_ns
+from dutlab.tools.step_figures import step_figures
 
 TOOL = "steps"
 STARTS = "starts"
 """The table of when each host began each phase, and of the clocks that say so."""
+FIGURES = "step_figures"
+"""The table of what was found in the outputs of steps (`step_figures.py`)."""
 ALL_HOSTS = "all hosts"
-"""Stands where other tools name a link."""
+"""In the place where other tools name a link. Figures of one step have its `file` there."""
 LONGEST_S = 366 * 86400.0
 """For a step without a time-out: it may take as long as it takes."""
 FIRST_WORD_S = 10.0
@@ -131,16 +134,21 @@ class Account:
         """Figures, tables and outputs for the record."""
         ordered = sorted(self.done, key=lambda d: (PHASES.index(d.phase), d.started_s))
         raw = {f"{d.file}.{end}": data for d in ordered for end, data in (("out", d.stdout), ("err", d.stderr)) if data}
+        own = {d.file: found for d in ordered if (found := step_figures(d.stdout, d.stderr))}
         figures = {
             "failed_steps": float(len(self.failed)),
             "skew_ns": float(self.skew_ns),
             "duration_s": max((d.started_s + d.seconds for d in ordered), default=0.0) - min((d.started_s for d in ordered), default=0.0),
         }
         return Measured(
-            figures={ALL_HOSTS: figures},
+            figures={ALL_HOSTS: figures, **own},
             raw=raw,
             doubts=self.doubts,
-            tables={TOOL: [d.row for d in ordered], STARTS: [_row(phase, s) for phase, starts in self.starts.items() for s in starts]},
+            tables={
+                TOOL: [d.row for d in ordered],
+                FIGURES: [{**_named(d), "figure": name, "value": v} for d in ordered for name, v in own.get(d.file, {}).items()],
+                STARTS: [_row(phase, s) for phase, starts in self.starts.items() for s in starts],
+            },
             notes=[*([f"interrupted in {self.interrupted}"] if self.interrupted else []), *(_words(d) for d in self.failed)],
         )
 
@@ -402,6 +410,16 @@ def _ended(begun: StepDone, done: Done, status: int | None, why: str, end: End =
     """It has taken from the start of the step, which is later than that of a process which stood behind a gate."""
     seconds = max(0.0, done.started_s + done.seconds - begun.started_s)
     return replace(begun, seconds=seconds, status=status, stdout=begun.stdout + done.stdout, stderr=done.stderr, why=why, end=end)
+
+
+def _named(step: StepDone) -> Row:
+    return {
+        "host": step.host,
+        "phase": step.phase,
+        "step": step.step.name or str(step.place),
+        "command": step.step.command,
+        "file": step.file,
+    }
 
 
 def _row(phase: Phase, start: Start) -> Row:

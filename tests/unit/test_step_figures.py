@@ -1,0 +1,173 @@
+"""Figures in what steps print: each program's own form, with the value read off by eye."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dutlab.interop.imported_run import Imported, imported_cell, write_imported
+from dutlab.report import write_report
+from dutlab.spec.workloads.steps import Step
+from dutlab.tools.step_figures import step_figures
+from dutlab.tools.steps import ALL_HOSTS, Account, StepDone
+
+DATA = Path(__file__).parents[1] / "data"
+
+# Forms as the programs' own sources print them (the modules' docstrings say where); numbers made up.
+IPERF3 = """Connecting to host 172.16.10.2, port 5201
+[  5] local 172.16.0.2 port 51034 connected to 172.16.10.2 port 5201
+[ ID] Interval           Transfer     Bitrate         Retr  Cwnd
+[  5]   0.00-1.00   sec   268 MBytes  2.25 Gbits/sec    3   1.14 MBytes
+[  5]   1.00-2.00   sec   268 MBytes  2.24 Gbits/sec    0   1.20 MBytes
+- - - - - - - - - - - - - - - - - - - - - - - - -
+[ ID] Interval           Transfer     Bitrate         Retr
+[  5]   0.00-2.00   sec   536 MBytes  2.26 Gbits/sec    3             sender
+[  5]   0.00-2.00   sec   534 MBytes  2.25 Gbits/sec                  receiver
+
+iperf Done.
+"""
+IPERF3_STREAMS = """[  5]   0.00-10.00  sec  1.00 GBytes   859 Mbits/sec    7             sender
+[  5]   0.00-10.00  sec  1.00 GBytes   858 Mbits/sec                  receiver
+[  7]   0.00-10.00  sec  1.00 GBytes   859 Mbits/sec    5             sender
+[  7]   0.00-10.00  sec  1.00 GBytes   858 Mbits/sec                  receiver
+[SUM]   0.00-10.00  sec  2.00 GBytes  1.72 Gbits/sec   12             sender
+[SUM]   0.00-10.00  sec  2.00 GBytes  1.71 Gbits/sec                  receiver
+"""
+IPERF3_UDP = """[  5]   0.00-2.00   sec  2.50 MBytes  10.5 Mbits/sec  0.000 ms  0/1812 (0%)  sender
+[  5]   0.00-2.00   sec  2.48 MBytes  10.4 Mbits/sec  0.013 ms  18/1812 (0.99%)  receiver
+"""
+IPERF2 = """[ ID] Interval       Transfer     Bandwidth
+[  3]  0.0- 1.0 sec   112 MBytes   938 Mbits/sec
+[  3]  0.0-10.0 sec  1.09 GBytes   936 Mbits/sec
+"""
+PKT_GEN = """871.570509 main_thread [2639] 14.197 Mpps (14.200 Mpkts 6.815 Gbps in 1000212 usec) 511.99 avg_batch 0 min_space
+Sent 28394752 packets 1703685120 bytes 55458 events 60 bytes each in 2.00 seconds.
+Speed: 14.197 Mpps Bandwidth: 6.815 Gbps (raw 9.541 Gbps). Average batch: 512.00 pkts
+"""
+PKT_GEN_KILLED = "870.571509 main_thread [1418] 1400176 pps (1488384 pkts in 1062998 usec)\n" * 2
+NETPERF = """MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 10.0.0.2 () port 0 AF_INET
+Recv   Send    Send
+Socket Socket  Message  Elapsed
+Size   Size    Size     Time     Throughput
+bytes  bytes   bytes    secs.    10^6bits/sec
+
+131072  16384  16384    10.00    9380.28
+"""
+NETPERF_RR = """MIGRATED TCP REQUEST/RESPONSE TEST from 0.0.0.0 () port 0 AF_INET to 10.0.0.2 () port 0 AF_INET : first burst 0
+Local /Remote
+Socket Size   Request  Resp.   Elapsed  Trans.
+Send   Recv   Size     Size    Time     Rate
+bytes  Bytes  bytes    bytes   secs.    per sec
+
+16384  131072 1        1       10.00    41234.56
+16384  131072
+"""
+PING = """10 packets transmitted, 9 received, 10% packet loss, time 9198ms
+rtt min/avg/max/mdev = 0.043/0.057/0.081/0.011 ms
+"""
+PING_BSD = """4 packets transmitted, 4 packets received, 0.0% packet loss
+round-trip min/avg/max/stddev = 0.043/0.057/0.081/0.011 ms
+"""
+PMCSTAT = """# p/inst_retired.any p/cpu_clk_unhalted.thread
+             1000                 400
+             2000                 500
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "figures"),
+    [
+        (IPERF3, {"sent_bps": 2.26e9, "retransmits": 3, "goodput_bps": 2.25e9}),
+        (IPERF3_STREAMS, {"sent_bps": 1.72e9, "retransmits": 12, "goodput_bps": 1.71e9}),
+        (IPERF3_UDP, {"sent_bps": 10.5e6, "goodput_bps": 10.4e6, "jitter_ns": 13e3, "loss_ratio": 18 / 1812}),
+        (IPERF2, {"goodput_bps": 936e6}),
+        (PKT_GEN, {"sent_pps": 28394752 / 2}),
+        (PKT_GEN_KILLED, {"received_pps": 1400176}),
+        (NETPERF, {"goodput_bps": 9380.28e6}),
+        (NETPERF_RR, {"transactions_per_s": 41234.56}),
+        (PING, {"loss_ratio": 0.1, "rtt_min_ns": 43e3, "rtt_avg_ns": 57e3, "rtt_max_ns": 81e3}),
+        (PING_BSD, {"loss_ratio": 0.0, "rtt_min_ns": 43e3, "rtt_avg_ns": 57e3, "rtt_max_ns": 81e3}),
+        (PMCSTAT, {"p_inst_retired_any_count": 3000, "p_cpu_clk_unhalted_thread_count": 900}),
+        ("\nreal\t1m2.500s\nuser\t0m1.000s\nsys\t0m0.250s\n", {"real_s": 62.5, "user_s": 1.0, "sys_s": 0.25}),
+        ("real 62.50\nuser 1.00\nsys 0.25\n", {"real_s": 62.5, "user_s": 1.0, "sys_s": 0.25}),
+        ("       62.50 real         1.00 user         0.25 sys\n", {"real_s": 62.5, "user_s": 1.0, "sys_s": 0.25}),
+        ("1.00user 0.25system 1:02.50elapsed 2%CPU (0avgtext+0avgdata 5688maxresident)k\n", {"real_s": 62.5, "user_s": 1.0, "sys_s": 0.25}),
+        ("nothing of the kind: 12 Gbits/sec\n", {}),
+    ],
+    ids=["iperf3", "streams", "udp", "iperf2", "pkt-gen", "pkt-gen killed", "netperf", "netperf rr", "ping", "bsd ping", "pmcstat", "bash", "sh",
+         "freebsd", "gnu", "none"],
+)  # fmt: skip
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_programs_own_figures_are_found(text, figures, stream):
+    streams = {"stdout": b"", "stderr": b"", stream: text.encode()}
+    assert step_figures(**streams) == pytest.approx(figures)
+
+
+def test_a_server_that_two_clients_used_has_the_figure_of_each():
+    text = (
+        "-----------------\n"
+        + IPERF3.replace("2.25 Gbits/sec                  rec", "1.50 Gbits/sec                  rec")
+        + "-----\n"
+        + IPERF3
+    )
+    found = step_figures(text.encode(), b"")
+    assert (found["goodput_bps"], found["run_2_goodput_bps"]) == (1.5e9, 2.25e9)
+
+
+RECEIVED = re.compile(r'"sum_received":\s*{[^}]*"bits_per_second":\s*([\d.e+]+)')
+
+
+@pytest.mark.parametrize(
+    "file", [p for p in sorted((DATA / "iperf3").glob("*.json")) if RECEIVED.search(p.read_text())], ids=lambda p: p.name
+)
+def test_a_recorded_report_of_iperf3_has_the_rate_that_it_says(file):
+    text = file.read_text()
+    found = step_figures(b"iperf3: a word before\n" + text.encode(), b"")
+    expected = {} if '"error"' in text else {"goodput_bps": pytest.approx(float(RECEIVED.findall(text)[-1]))}
+    assert {name: value for name, value in found.items() if name == "goodput_bps"} == expected
+
+
+@given(
+    st.binary(max_size=300), st.sampled_from([IPERF3, NETPERF, PMCSTAT, '{"end": {"sum": 3}}', '{"statistics": 1}\n']), st.integers(0, 900)
+)
+def test_no_output_is_too_broken(noise, text, cut):
+    assert all(isinstance(v, float) for v in step_figures(text.encode()[:cut] + noise, noise).values())
+
+
+def done(host, phase, place, stdout, **options):
+    return StepDone(host, phase, place, Step(run="iperf3 -c x", name=f"step{place}"), 1e9, 2.0, 0, stdout, **options)
+
+
+def test_the_report_has_a_value_a_trial_its_median_and_each_output_grouped_by_host(tmp_path):
+    trials = []
+    for rate in ("2.25", "2.27", "2.20"):
+        output = IPERF3.replace("2.25 Gbits/sec                  rec", f"{rate} Gbits/sec                  rec").encode()
+        account = Account(
+            done=[done("sink", "startup", 1, b"up\n"), done("source", "run", 1, output, stderr=b"warned\n"), done("source", "run", 2, b"")]
+        )
+        trials.append(Imported(imported_cell("here", workload="steps", tool="steps", link=ALL_HOSTS, params={}), account.measured()))
+    run = write_imported(tmp_path, "steps", trials, command=(), now=datetime(2026, 1, 1, tzinfo=UTC))
+    written = {p.suffix: p.read_text() for p in write_report([run.path], formats=("html", "md", "csv", "json"), out=None)}
+    goodput = next(line for line in written[".md"].splitlines() if "| source |" in line)
+    assert [cell.strip() for cell in goodput.split("|")][2:6] == ["source", "run", "step1", "iperf3 -c x"]
+    assert "2.25" in goodput and "2.27" in goodput and "2.20" in goodput
+    text = written[".html"]
+    places = [
+        text.index(words)
+        for words in ("Goodput, by step and trial", "sink: each step", "source: each step", "<summary>When each host began")
+    ]
+    assert places == sorted(places)
+    for ending in ("out", "err"):
+        file = f"trials/0002/raw/source/run/01.{ending}"
+        assert f'href="../{file}"' in text
+        assert f"(../{file})" in written[".md"]
+        assert (run.path / file).is_file()
+    rows = list(csv.DictReader(io.StringIO(written[".csv"])))
+    assert {row["median"] for row in rows if row["figure"] == "goodput_bps"} == {"2250000000.0", "2270000000.0", "2200000000.0"}
