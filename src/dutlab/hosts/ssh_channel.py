@@ -13,6 +13,7 @@ import asyncssh
 from dutlab.hosts.running import LONGEST_LINE_BYTES, Began
 from dutlab.hosts.ssh_command import Head, Tail
 
+NOTHING = "nothing"
 Signaller = Callable[[signal.Signals, int], None]
 _STDERR = 1  # RFC 4254 section 5.2, SSH_EXTENDED_DATA_STDERR
 WORD_S = 10.0
@@ -100,7 +101,7 @@ class ChannelCarrier(asyncssh.SSHClientSession[bytes]):
         if self._out_head.line is not None:
             return ""
         said = (self._out_head.noise + self._err_head.noise).decode("utf-8", "replace").strip()
-        return self.lost or f"the login shell did not run the command; it said: {said[-200:] or 'nothing'}"
+        return self.lost or f"the login shell did not run the command; it said: {said[-200:] or NOTHING}"
 
     def say(self, data: bytes) -> None:
         """write() without waiting, for a few bytes; to nobody when the command has ended."""

@@ -3,9 +3,11 @@ r"""How an argv travels through a login shell that may be any shell, and what co
 sshd hands one string to the user's login shell: sh, bash, csh on older FreeBSD, fish. So the string holds nothing that any of them
 reads in a way of its own: `exec sh -c 'eval "$(printf %b "…")"' dutlab` with every byte that is not plain as `\0ooo`.
 
-sshd starts each command as leader of a session of its own (session.c, do_exec_no_pty: setsid), so the shell's number is the number
-of its process group. The script tells it before the command runs, tells the status after it, and then kills the group, itself included:
-children do not outlive the command that left them.
+sshd starts each command as leader of a session of its own (session.c, do_exec_no_pty: setsid), so the login shell's number is the number
+of its process group. Most login shells become the script's sh; pfSense's, rc.initial, runs it as a child and waits (2.7.2, lines 50 to
+53). So the group is asked for, and taken only where it is this sh's own number or its parent's: a server that starts no session would lose
+itself. The script tells the group before the command runs, tells the status after it, and then kills the group, itself included: children
+do not outlive the command that left them.
 
     stdout:  MARK GROUP \n  …the command's own output…
     stderr:  MARK \n        …the command's own output…   MARK STATUS \n
@@ -31,8 +33,11 @@ _PREAMBLE = (
 )
 _SCRIPT = (
     'command -v "$1" >/dev/null 2>&1 || { printf "MARK-\\n"; printf "MARK\\nMARK127\\n" >&2; exit 127; }; '
-    'trap : TERM HUP INT; printf "MARK%s\\n" $$; printf "MARK\\n" >&2; '
-    '"$@"; status=$?; printf "MARK%s\\n" $status >&2; kill -s KILL -- -$$ 2>/dev/null; exit $status'
+    # The fifth word of Linux's stat (proc(5)); the BSDs have no such file and are asked by ps(1).
+    "group=; { read -r _ _ _ _ group _ </proc/$$/stat; } 2>/dev/null || group=$(ps -o pgid= -p $$ 2>/dev/null); "
+    'group=${group##* }; [ "$group" = "$PPID" ] || group=$$; '
+    'trap : TERM HUP INT; printf "MARK%s\\n" $group; printf "MARK\\n" >&2; '
+    '"$@"; status=$?; printf "MARK%s\\n" $status >&2; kill -s KILL -- -$group 2>/dev/null; exit $status'
 )
 _LONGEST_STATUS = 3
 

@@ -17,7 +17,7 @@ import asyncssh
 from dutlab.errors import HostError
 from dutlab.hosts.keeper import SCRIPT
 from dutlab.hosts.running import Began
-from dutlab.hosts.ssh_channel import ChannelCarrier
+from dutlab.hosts.ssh_channel import NOTHING, ChannelCarrier
 from dutlab.hosts.ssh_command import command_line, new_mark
 from dutlab.hosts.ssh_login import Login, connect
 
@@ -27,6 +27,12 @@ CLOSE_S = 5.0
 LOGINS_AT_ONCE = 16
 """Their arithmetic is this process's: a hundred at once would all run out of time together."""
 _WORD = {signal.SIGTERM: "T", signal.SIGKILL: "K"}
+
+# rc.initial of pfSense 2.4.5: `/bin/sh -c $1` without quotes, of which sh runs the first word, `exec`, which does nothing.
+_SPLITS = (
+    "its shell may split commands at blanks, as the login shell of pfSense 2.4.5 and older does, which cannot be used: update it, or log in"
+    " as a user whose shell is /bin/sh"
+)
 
 
 class Link:
@@ -106,7 +112,8 @@ class Link:
             raise HostError(f"ssh {self._login.target}: the connection was lost ({e})", host=self._login.name) from e
         if why := carrier.never_began:
             carrier.release()
-            raise HostError(f"ssh {self._login.target}: {why}", host=self._login.name, remedy="see that this user may run commands there")
+            remedy = _SPLITS if why.endswith(NOTHING) else "see that this user may run commands there, in an ordinary shell of a Unix"
+            raise HostError(f"ssh {self._login.target}: {why}", host=self._login.name, remedy=remedy)
         return carrier
 
     async def _begin(self, carrier: ChannelCarrier, line: str) -> None:
