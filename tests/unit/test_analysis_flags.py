@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
+from math import factorial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from dutlab.analysis import flags
 from dutlab.analysis.flags import drift_of, flags_of, heaps_of, outliers_of
 from dutlab.analysis.repeats import RepeatRule, decide
+from dutlab.analysis.statistics import median
 
 
 def test_a_value_far_off_is_named_and_kept() -> None:
@@ -103,3 +106,39 @@ def test_a_rule_that_can_never_be_met_is_refused() -> None:
         RepeatRule(0.02, 5)
     with pytest.raises(ValueError, match="between 0 % and 100 %"):
         RepeatRule(0.0, 10)
+
+
+@given(st.lists(st.integers(0, 30), min_size=5, max_size=40))
+def test_the_score_is_that_of_all_pairs(values: list[int]) -> None:
+    pairs = [(a, b) for j, b in enumerate(values) for a in values[:j]]
+    assert flags._score(values) == sum((b > a) - (b < a) for a, b in pairs)
+
+
+@pytest.mark.parametrize("n", [5, 40, 100])
+def test_the_orders_of_n_values_are_all_counted(n: int) -> None:
+    inversions = flags._inversions(n)
+    assert sum(inversions) == factorial(n)
+    assert inversions == inversions[::-1]
+    assert len(inversions) == n * (n - 1) // 2 + 1
+
+
+def test_many_repeats_have_the_p_of_kendalls_test() -> None:
+    dice = random.Random(20261122)
+    values = [dice.gauss(0, 1) + 0.0018 * n for n in range(450)]
+    found = drift_of(values)
+    assert found is not None
+    assert found.p == pytest.approx(stats.kendalltau(range(450), values, method="asymptotic").pvalue, rel=0.02)
+    exact = stats.kendalltau(range(101), values[:101], method="exact").pvalue
+    assert flags._trend_p(101, abs(flags._score(values[:101]))) == pytest.approx(exact, abs=0.001)
+
+
+def test_the_drift_of_very_many_repeats_keeps_its_size() -> None:
+    values = [1000.0 + 0.01 * n for n in range(5003)]
+    found = drift_of(values)
+    assert found is not None
+    assert found.change == pytest.approx(0.01 * 5002 / median(values))
+
+
+def test_twenty_thousand_repeats_need_no_look_at_every_pair() -> None:
+    """All pairs would be 1.6 GB, and the exact distribution would never end."""
+    assert drift_of([float(n % 7) for n in range(20_000)]) is None

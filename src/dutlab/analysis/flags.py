@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
-from math import factorial
+from itertools import accumulate, pairwise
+from math import factorial, sqrt
+from statistics import NormalDist
 
 from dutlab.analysis.statistics import median
 
@@ -18,6 +20,10 @@ DRIFT_LEVEL = 0.05
 HEAP_GAPS = 3.0
 """The gap between two heaps is at least so many times as wide as the wider heap."""
 SMALLEST_HEAP = 2
+LARGEST_EXACT = 100
+"""Repeats up to which the probability of a trend is exact."""
+MOST_SLOPES = 1000
+"""Repeats up to which each pair's slope is looked at."""
 
 
 @dataclass(frozen=True)
@@ -84,19 +90,32 @@ def outliers_of(values: Sequence[float]) -> tuple[int, ...]:
 
 
 def drift_of(values: Sequence[float]) -> Drift | None:
-    """A trend over the order of time that chance alone would show in fewer than one of twenty, by the exact Mann-Kendall test.
+    """A trend over the order of time that chance alone would show in fewer than one of twenty, by the Mann-Kendall test.
 
     Equal values count for neither side, which makes it slower to claim a drift.
     """
     n = len(values)
-    pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
-    score = sum((values[j] > values[i]) - (values[j] < values[i]) for i, j in pairs)
-    p = _trend_p(n, abs(score))
+    p = _trend_p(n, abs(_score(values)))
     if p > DRIFT_LEVEL:
         return None
-    slope = median([(values[j] - values[i]) / (j - i) for i, j in pairs])
     middle = median(values)
-    return Drift(slope * (n - 1) / abs(middle) if middle else 0.0, p)
+    return Drift(_slope(values) * (n - 1) / abs(middle) if middle else 0.0, p)
+
+
+def _score(values: Sequence[float]) -> int:
+    """Pairs that rise with time less those that fall."""
+    before, score = list[float](), 0
+    for value in values:
+        score += bisect_left(before, value) - (len(before) - bisect_right(before, value))
+        insort(before, value)
+    return score
+
+
+def _slope(values: Sequence[float]) -> float:
+    """Theil and Sen's, a repeat being the unit of time; of very many repeats over the medians of equal groups of neighbours."""
+    size = -(-len(values) // MOST_SLOPES)
+    levels = [median(values[at : at + size]) for at in range(0, len(values) - size + 1, size)]
+    return median([(levels[j] - levels[i]) / (j - i) for j in range(len(levels)) for i in range(j)]) / size
 
 
 def heaps_of(values: Sequence[float]) -> Heaps | None:
@@ -112,7 +131,12 @@ def heaps_of(values: Sequence[float]) -> Heaps | None:
 
 
 def _trend_p(n: int, score: int) -> float:
-    """P(|S| >= score) for n values in random order: S is the number of pairs less twice the inversions."""
+    """P(|S| >= score) for n values in random order: S is the number of pairs less twice the inversions.
+
+    Of many values by the normal approximation with its correction for continuity (M. G. Kendall, Rank Correlation Methods, 1975, chapter 4).
+    """
+    if n > LARGEST_EXACT:
+        return 2 * NormalDist().cdf(-max(score - 1, 0) / sqrt(n * (n - 1) * (2 * n + 5) / 18))
     inversions = _inversions(n)
     most = n * (n - 1) // 2
     reached = sum(count for of, count in enumerate(inversions) if abs(most - 2 * of) >= score)
@@ -124,5 +148,7 @@ def _inversions(n: int) -> tuple[int, ...]:
     """How many orders of n values have each number of inversions (Mahonian numbers)."""
     ways = [1]
     for k in range(2, n + 1):
-        ways = [sum(ways[max(0, i - k + 1) : i + 1]) for i in range(len(ways) + k - 1)]
+        below = [0, *accumulate(ways)]
+        last = len(ways)
+        ways = [below[min(i + 1, last)] - below[max(0, i - k + 1)] for i in range(last + k - 1)]
     return tuple(ways)
