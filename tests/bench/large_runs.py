@@ -18,7 +18,17 @@ from fake_run import PPS, SIZES, Wanted, build
 
 TRIALS, SECONDS, MIB = (int(os.environ.get(name, most)) for name, most in (("TRIALS", "20000"), ("SECONDS", "10"), ("MIB", "500")))
 CELLS = len(PPS) * (3 + len(SIZES))
-COMMANDS = (("report",), ("compare",), ("cost",), ("effects",), ("rescore",), ("runs", "--rebuild", "--runs"))
+COMMANDS = (
+    "report {run}",
+    "compare {run}",
+    "check {run} --baseline {run}",
+    "cost {run}",
+    "effects {run}",
+    "rescore {run}",
+    "runs --rebuild --runs {runs}",
+    "history firewall-modes --runs {runs}",
+)
+"""`check` reads the run twice, so it may take twice as long."""
 
 
 def command(*words: str) -> tuple[float, float, int]:
@@ -39,10 +49,11 @@ def main() -> None:
         trials = sum(1 for _ in (run / "trials").iterdir())
         print(f"{trials} trials made in {time.perf_counter() - began:.0f} s", flush=True)
         for words in COMMANDS:
-            seconds, mib, status = command(*words, name if words[-1] == "--runs" else str(run))
-            print(f"{words[0]} of {trials} trials: {seconds:.1f} s of CPU time, {mib:.0f} MiB, status {status}", flush=True)
-            if seconds > SECONDS or mib > MIB or status:
-                too_much.append(words[0])
+            argv = words.format(run=run, runs=name).split()
+            seconds, mib, status = command(*argv)
+            print(f"{argv[0]} of {trials} trials: {seconds:.1f} s of CPU time, {mib:.0f} MiB, status {status}", flush=True)
+            if seconds > SECONDS * words.count("{run}" if "{run}" in words else "{runs}") or mib > MIB or status:
+                too_much.append(argv[0])
     if too_much:
         sys.exit(f"more than {SECONDS} s of CPU time or {MIB} MiB: {', '.join(too_much)}")
 

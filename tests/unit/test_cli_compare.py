@@ -17,7 +17,8 @@ from dutlab.cli.compare import check, compare
 from dutlab.cli.import_files import import_files as import_command
 from dutlab.errors import DutlabError, InputError
 from dutlab.plan.trials import TURNS, Turns
-from dutlab.report.compared import ComparedRun, compare_runs, open_run
+from dutlab.report import compared
+from dutlab.report.compared import ComparedRun, compare_modes, compare_runs, open_run
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 from fake_run import PPS, Wanted, build
@@ -297,3 +298,14 @@ def test_runs_that_took_no_turns_with_one_another_are_not_compared_round_by_roun
     assert compare_runs([one], [alone]).design is Design.INTERLEAVED  # nobody knows that chance drew the order
     later = replace(two, records=tuple(r.model_copy(update={"started": r.started + timedelta(days=9)}) for r in two.records))
     assert compare_runs([one], [later]).design is Design.ONE_AFTER_THE_OTHER  # cut at once, and each went on alone
+
+
+def test_what_is_left_out_of_records_changes_no_comparison(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flows, checks, counters and commands are many times the figures; a comparison of many trials holds none of them."""
+    lean = open_run(runs / OLD)
+    assert {len(r.flows) + len(r.checks) + len(r.counters) + len(r.raw) for r in lean.records} == {0}
+    monkeypatch.setattr(compared, "without_details", lambda record: record)
+    whole = open_run(runs / OLD)
+    assert any(r.flows and r.checks and r.counters and r.raw for r in whole.records)
+    assert compare_modes(lean) == compare_modes(whole)
+    assert compare_runs([lean], [lean]) == compare_runs([whole], [whole])

@@ -133,7 +133,7 @@ def heaps_of(values: Sequence[float]) -> Heaps | None:
 def _trend_p(n: int, score: int) -> float:
     """P(|S| >= score) for n values in random order: S is the number of pairs less twice the inversions.
 
-    Of many values by the normal approximation with its correction for continuity (M. G. Kendall, Rank Correlation Methods, 1975, chapter 4).
+    Of many values by the normal approximation, corrected for continuity (M. G. Kendall, Rank Correlation Methods, 1975, chapter 4).
     """
     if n > LARGEST_EXACT:
         return 2 * NormalDist().cdf(-max(score - 1, 0) / sqrt(n * (n - 1) * (2 * n + 5) / 18))

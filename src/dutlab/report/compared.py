@@ -17,7 +17,7 @@ from dutlab.analysis.together import Together, together
 from dutlab.errors import InputError
 from dutlab.plan.cell import Cell
 from dutlab.plan.trials import Turns
-from dutlab.store.cell_figures import CellFigures, CellKey, Reading, cells_of, figure_names, name_words
+from dutlab.store.cell_figures import CellFigures, CellKey, Reading, cells_of, figure_names, name_words, without_details
 from dutlab.store.needed import needed_cells
 from dutlab.store.read import reading
 from dutlab.store.record import TrialRecord
@@ -76,7 +76,7 @@ def open_run(path: Path) -> ComparedRun:
 
 def _open_run(run: RunFolder) -> ComparedRun:
     faults, tools = list[str](), dict[str, str]()
-    records = list(run.readable_records(faults))
+    records = list(run.readable_records(faults, keep=without_details))
     for record in records:
         tools |= record.tool_facts
     if short := len(needed_cells(run.plan, records)) - len(records):

@@ -47,6 +47,7 @@ class ReadRun:
     run: RunFolder
     experiment: Mapping[str, Any]
     testbed: Mapping[str, Any]
+    plan: Mapping[str, Any]
     planned: Mapping[int, Cell]
     records: list[TrialRecord]
     groups: Sequence[Group]
@@ -67,11 +68,12 @@ def _read_run(run: RunFolder, first_note: int) -> ReadRun:
     faults: list[str] = []
     records = list(run.readable_records(faults))
     experiment, testbed = _mapping(run.resolved.get("experiment")), _mapping(run.resolved.get("testbed"))
-    planned = needed_cells(run.plan, records)
+    plan = run.plan
+    planned = needed_cells(plan, records)
     labels = labels_of([*planned.values(), *(r.cell for r in records)], _mapping(experiment.get("factors")))
     groups = group(planned, records, labels)
     order, book = tuple(dict.fromkeys(labels.values())), NoteBook(groups, first=first_note)
-    return ReadRun(run, experiment, testbed, planned, records, groups, order, book, faults)
+    return ReadRun(run, experiment, testbed, plan, planned, records, groups, order, book, faults)
 
 
 def gather(path: Path, base: Path, *, first_note: int = 1) -> RunReport:
@@ -87,7 +89,7 @@ def report_of(read: ReadRun, base: Path) -> RunReport:
 
 def _report_of(read: ReadRun, base: Path) -> RunReport:
     run, experiment, testbed, groups, order, book = read.run, read.experiment, read.testbed, read.groups, read.labels, read.book
-    records, planned, faults = read.records, read.planned, list(read.faults)
+    records, plan, planned, faults = read.records, read.plan, read.planned, list(read.faults)
     found_matrices, found_sweeps = matrices(groups, order, book), sweeps(groups, order, book)
     found_sections = sections(run, groups, order, book)
     aside = _set_aside(run, faults)
@@ -110,11 +112,11 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         ended=_moment(ended),
         seconds=(ended - started).total_seconds() if started and ended else 0.0,
         trials_planned=len(planned) or len(records),
-        seed=str(run.plan.get("seed", "not recorded")),
-        order=str(experiment.get("order") or run.plan.get("order") or "not recorded"),
+        seed=str(plan.get("seed", "not recorded")),
+        order=str(experiment.get("order") or plan.get("order") or "not recorded"),
         repeats=max((c.repeat for c in cells), default=0),
-        repeat_rule=rule.words if (rule := repeat_rule(run.plan)) else "",
-        command=_command(run, run.resolved, run.plan.get("seed")),
+        repeat_rule=rule.words if (rule := repeat_rule(plan)) else "",
+        command=_command(run, run.resolved, plan.get("seed")),
         manifest=_manifest(run),
         labels=order,
         headlines=()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from dutlab.plan.cell import Cell
@@ -22,9 +23,9 @@ class Group:
     planned: list[int] = field(default_factory=list)
     records: list[TrialRecord] = field(default_factory=list)
 
-    @property
+    @cached_property
     def measured(self) -> list[TrialRecord]:
-        """Those with a result that counts."""
+        """Those with a result that counts; to be asked for once all records are there."""
         return [r for r in self.records if counts(r)]
 
     @property

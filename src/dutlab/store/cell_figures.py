@@ -27,6 +27,14 @@ def counts(record: TrialRecord) -> bool:
     return record.status == "measured"
 
 
+def without_details(record: TrialRecord) -> TrialRecord:
+    """The record without what only a report of its run shows, so that the records of many runs fit into memory."""
+    return record.model_copy(update=_DETAILS)
+
+
+_DETAILS: dict[str, Any] = {"flows": [], "checks": [], "commands": [], "counters": {}, "notes": [], "tables": {}, "raw": []}
+
+
 @dataclass(frozen=True)
 class Reading:
     """One figure of one trial."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dutlab.errors import InputError, StoreError
-from dutlab.store.cell_figures import counts
+from dutlab.store.cell_figures import counts, without_details
 from dutlab.store.find import run_names
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.needed import needed_cells
@@ -226,7 +226,7 @@ def _insert_whole(connection: sqlite3.Connection, path: Path, seen: str) -> None
     try:
         run = RunFolder.open(path)
         resolved, plan = run.resolved, run.plan
-        records.extend(run.readable_records(faults))
+        records.extend(run.readable_records(faults, keep=without_details))
     except NewerRun as error:
         newer = True
         faults.append(str(error))

@@ -60,7 +60,7 @@ def trial_folder(run: Path, trial: int) -> Path:
     return run / "trials" / f"{trial:04d}"
 
 
-def trial_of(folder: Path) -> int | None:
+def trial_of(name: str) -> int | None:
     """The trial that a folder's name says; None for folders of cut trials and for anything else, such as 0000 and 00001."""
-    trial = int(folder.name) if _TRIAL.fullmatch(folder.name) else 0
-    return trial if trial and folder.name == f"{trial:04d}" else None
+    trial = int(name) if _TRIAL.fullmatch(name) else 0
+    return trial if trial and name == f"{trial:04d}" else None

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
@@ -232,12 +232,14 @@ class RunFolder:
         """Records of all finished trials, in their order, judged (store.judged). Raises NewerRun, StoreError."""
         yield from judged([self.record(trial) for trial in sorted(self.finished())], count=self.counts_disturbed)
 
-    def readable_records(self, faults: list[str]) -> Iterator[TrialRecord]:
-        """The same, but a damaged record is passed over and told in `faults`. Raises NewerRun."""
+    def readable_records(
+        self, faults: list[str], *, keep: Callable[[TrialRecord], TrialRecord] = lambda record: record
+    ) -> Iterator[TrialRecord]:
+        """The same, but a damaged record is passed over and told in `faults`; of each is held what `keep` makes of it. Raises NewerRun."""
         found = []
         for trial in sorted(self.finished()):
             try:
-                found.append(self.record(trial))
+                found.append(keep(self.record(trial)))
             except NewerRun:
                 raise
             except StoreError as error:
@@ -305,10 +307,10 @@ class RunFolder:
     def _trials(self) -> Iterator[tuple[int, Path]]:
         try:
             with os.scandir(self.path / "trials") as entries:
-                found = [(trial_of(Path(e.path)), Path(e.path)) for e in entries if e.is_dir()]
+                found = [(trial, Path(e.path)) for e in entries if (trial := trial_of(e.name)) is not None and e.is_dir()]
         except OSError as error:
             raise StoreError(f"{self.path / 'trials'}: cannot be read: {error.strerror}", remedy=CHANGED) from error
-        return iter(sorted((n, p) for n, p in found if n is not None))
+        return iter(sorted(found))
 
 
 def _read_record(folder: Path, trial: int) -> TrialRecord:
