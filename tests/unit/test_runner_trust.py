@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from dutlab.cli.run import resume, undo
+from dutlab.errors import StoreError
 from dutlab.hosts.lease import Holder
 from dutlab.runner.journal import Journal, read_journal
 from dutlab.runner.trust import NotOurs, insist_on_resume, insist_on_undo
@@ -184,3 +185,22 @@ def test_what_a_lease_says_obeys_no_terminal_and_is_short() -> None:
     assert (holder.who, holder.since, len(holder.run)) == ("?[2Janna?", "a?b", 200)
     for text in (b"", b"[]", b"{", b'{"who": 1}', b'{"wh": "x"}', b"[" * 9999):
         assert Holder.read(text) is None
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"event": "mode-applying", "application": "x", "undo": [None]},
+        {"event": "mode-applying", "application": [], "undo": []},
+        {"event": "engine-copying"},
+        {"event": "leasing", "hosts": 3},
+    ],
+    ids=json.dumps,
+)
+@pytest.mark.parametrize("words", [[], ["--trust"]])
+def test_a_journal_that_says_nothing_sensible_is_named(key: Path, tmp_path: Path, entry: dict[str, object], words: list[str]) -> None:
+    folder = made(tmp_path)
+    folder.journal.write_text(json.dumps(entry) + "\n")
+    done = CliRunner().invoke(undo, [str(folder.path), *words])
+    assert isinstance(done.exception, StoreError), done.output
+    assert "journal.jsonl: cannot be read" in str(done.exception)

@@ -53,7 +53,8 @@ async def undo(path: Path, *, trusted: bool = False, run_reset: bool = False) ->
     """
     folder = RunFolder.open(path)
     if not trusted:
-        insist_on_undo(folder, read_journal(folder.journal))
+        with reading(folder.journal):
+            insist_on_undo(folder, read_journal(folder.journal))
     journal = Journal(folder.journal)
     try:
         with reading(folder.journal):
@@ -90,7 +91,8 @@ async def put_back(folder: RunFolder, journal: Journal) -> Undone:
     if not (pending or engines or held):
         return Undone(0)
     try:
-        hosts = await _hosts_of(folder, entries)
+        with reading(folder.path):
+            hosts = await _hosts_of(folder, entries)
     except labs.LabGone:
         await _remove_copies(engines)
         journal.write("lab-gone", label=standing_lab_of(folder.path))
