@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import stat
@@ -21,6 +22,7 @@ from dutlab.errors import CommandFailed, CommandTimedOut, HostError
 from dutlab.hosts.host import Done, Host
 from dutlab.hosts.local import LocalHost
 from dutlab.hosts.netns import NetnsHost
+from dutlab.hosts.private_folder import held_folder
 from dutlab.hosts.ssh import SshHost
 from processes import children, eventually, running_with
 
@@ -282,6 +284,7 @@ def test_everything_ends_when_the_controller_is_killed(made: Host, marker: str, 
         from pathlib import Path
         from dutlab.hosts.local import LocalHost
         from dutlab.hosts.netns import NetnsHost
+from dutlab.hosts.private_folder import held_folder
         from dutlab.hosts.ssh import SshHost
         from dutlab.hosts.ssh_login import Login
         async def main():
@@ -332,3 +335,37 @@ async def test_who_is_cancelled_while_closing_the_input_leaves_it_closed_for_the
     await process.close_stdin()
     assert (await process.wait(10.0)).status == 0
     await process.close_stdin()
+
+
+@pytest.mark.parametrize("made", ["local", "ssh"], indirect=True)
+def test_a_held_folder_goes_with_whoever_held_it_however_that_ends(made: Host) -> None:
+    """As the copy of the engine of a `dutlab calibrate` that is killed, which has no journal."""
+    told, tell = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        with contextlib.suppress(BaseException):
+            asyncio.run(_hold(made, tell))
+        os._exit(1)
+    os.close(tell)
+    with os.fdopen(told) as f:
+        path = Path(f.readline().strip())
+    try:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+        assert (path / "file").read_text() == "ours"
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    assert eventually(lambda: not path.exists())
+
+
+async def _hold(host: Host, tell: int) -> None:
+    async with held_folder(host) as path:
+        await host.put(b"ours", f"{path}/file")
+        os.write(tell, f"{path}\n".encode())
+        await asyncio.sleep(600)
+
+
+async def test_a_held_folder_is_gone_when_it_was_let_go(host: Host) -> None:
+    async with held_folder(host) as path:
+        await host.put(b"ours", f"{path}/file")
+    assert not Path(path).exists()

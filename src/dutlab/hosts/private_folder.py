@@ -23,8 +23,18 @@ _REMEDY = f"see that {PLACE} can be written, and that it is root's with the stic
 _MAKE = """
 case $(ls -ldn -- "$2/") in d????????[tT]*|d????-??-*) ;; *) echo "$2: anybody may rename what others keep there" >&2; exit 1 ;; esac
 umask 077
-mkdir -m 700 -- "$1"
+mkdir -m 700 -- "$1" || exit 1
 """
+# Standard input ends with whoever started it, however that ended, and with the connection. What is started is then killed by its group
+# (keeper.py, ssh_link.py), so what removes the folder is in a session of its own: setsid(1), which every Linux has.
+_HOLD = """
+exec 3<&0
+own=$(command -v setsid)
+$own sh -c 'trap "" HUP INT TERM; cat >/dev/null; rm -rf -- "$1"' dutlab "$1" <&3 >/dev/null 2>&1 3<&- &
+echo made
+wait
+"""
+_ENDS_S = 10.0
 
 
 def new_private_folder() -> str:
@@ -43,6 +53,25 @@ async def private_folder(host: Host, path: str) -> AsyncIterator[str]:
     finally:
         with contextlib.suppress(HostError):  # a host that has gone keeps it until `dutlab undo`
             await remove_private_folder(host, path)
+
+
+@asynccontextmanager
+async def held_folder(host: Host) -> AsyncIterator[str]:
+    """A private folder for what has no journal: a process on the host removes it, also after this process was killed.
+
+    In a network namespace of this machine that process ends with the others of its namespace. Raises HostError.
+    """
+    path = new_private_folder()
+    process = await host.spawn(["sh", "-c", _MAKE + _HOLD, "dutlab", path, PLACE])
+    try:
+        if (await process.readline()).strip() != b"made":
+            said = (await process.end()).complaint
+            raise HostError(f"cannot make the folder {path}: {said}", host=host.name, remedy=_REMEDY)
+        yield path
+    finally:
+        with contextlib.suppress(HostError):
+            await process.close_stdin()
+            await process.wait(_ENDS_S)
 
 
 async def remove_private_folder(host: Host, path: str) -> None:

@@ -18,7 +18,6 @@ from dutlab.errors import HostError, TestbedError
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.host import Host
 from dutlab.hosts.lease import Holder, leased
-from dutlab.hosts.private_folder import new_private_folder
 from dutlab.hosts.reach import hosts_of
 from dutlab.methods.calibrate import Rig
 from dutlab.runner.rig import FACTS, Disturbed, Failed, Load, with_loads
@@ -140,9 +139,7 @@ async def real_rig(testbed: Testbed, rig: Rig, binary: Path, run: Path, *, distu
             undo.push_async_callback(host.close)
         await undo.enter_async_context(leased(hosts, Holder.this_process(run, datetime.now(UTC))))
         engine_file = await EngineFile.read(binary)
-        binaries = {
-            role: await undo.enter_async_context(engine_on(host, engine_file, new_private_folder())) for role, host in hosts.items()
-        }
+        binaries = {role: await undo.enter_async_context(engine_on(host, engine_file)) for role, host in hosts.items()}
         cpus = {role: spec.cpus for role, spec in testbed.hosts.items() if spec.cpus}
         next_hop = _other_end(hosts, testbed) if rig is Rig.LOOPED else next_hop_mac
         engine = Engine(hosts, testbed, cpus, binaries, next_hop=next_hop)

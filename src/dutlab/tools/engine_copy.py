@@ -13,7 +13,7 @@ from typing import Self
 
 from dutlab.errors import CommandFailed, ToolMissing
 from dutlab.hosts.host import Host
-from dutlab.hosts.private_folder import PLACE, private_folder
+from dutlab.hosts.private_folder import PLACE, held_folder, private_folder
 from dutlab.tools.agent import TOOL
 
 _EXECUTABLE = 0o700
@@ -35,10 +35,10 @@ class EngineFile:
 
 
 @asynccontextmanager
-async def engine_on(host: Host, engine: EngineFile, folder: str) -> AsyncIterator[str]:
+async def engine_on(host: Host, engine: EngineFile, journaled: str | None = None) -> AsyncIterator[str]:
     """Where on `host` a file with exactly the bytes of `engine` can be run: on its PATH, or a copy in a private folder that is removed.
 
-    `folder` is of new_private_folder(), and in the journal of whoever has one.
+    `journaled` is of new_private_folder(), and in the journal; without it a process on the host removes the copy.
     Raises ToolMissing when the host cannot run it, HostError.
     """
     digest = engine.sha256
@@ -46,7 +46,7 @@ async def engine_on(host: Host, engine: EngineFile, folder: str) -> AsyncIterato
         yield there
         return
     await _insist_on_same_system(host)
-    async with private_folder(host, folder):
+    async with held_folder(host) if journaled is None else private_folder(host, journaled) as folder:
         path = f"{folder}/{TOOL}"
         await host.put(engine.data, path, mode=_EXECUTABLE)
         if (found := await _hash(host, path)) != digest:

@@ -12,12 +12,14 @@ import contextlib
 import itertools
 import json
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import CommandFailed, HostError, ToolFailed, ToolMissing
 from dutlab.hosts.host import Host, Process
+from dutlab.hosts.private_folder import held_folder
 from dutlab.methods.ledger import negative_loss
 from dutlab.methods.ports import Flow, Offer, Outcome
 from dutlab.spec.generators import GeneratorModel
@@ -54,7 +56,7 @@ class Trex:
 
     def __init__(self, model: TrexModel, place: Place) -> None:
         self._model, self._place = model, place
-        self._folder: str | None = None
+        self._folder = AsyncExitStack()
         self._server: Process | None = None
         self._client: Client | None = None
         self._facts: dict[str, str] = {}
@@ -66,13 +68,12 @@ class Trex:
 
     async def close(self) -> None:
         """Ends the client, the server if it is ours, and takes away what was put there."""
-        client, self._client, server, self._server, folder, self._folder = self._client, None, self._server, None, self._folder, None
+        client, self._client, server, self._server, folder = self._client, None, self._server, None, self._folder.pop_all()
         if client is not None:
             await client.close()
         if server is not None:
             await server.end(grace_s=10.0)
-        if folder is not None:
-            await self._host.run(["rm", "-rf", folder], check=False)
+        await folder.aclose()
 
     async def offer(self, offer: Offer) -> Outcome:
         """Raises ToolFailed, ToolMissing, HostError."""
@@ -164,11 +165,11 @@ class Trex:
             raise ToolMissing(what, tool=TOOL, host=host.name, remedy="unpack a release there, or name its folder with `path`")
         if self._model.config is None and self._model.server == "own":
             await both_ends(self._place, tool=TOOL)
-        self._folder = (await host.run(["mktemp", "-d"])).text.strip()  # 0700, under a name that nobody can foresee
-        script = f"{self._folder}/trex_client.py"
+        folder = await self._folder.enter_async_context(held_folder(host))
+        script = f"{folder}/trex_client.py"
         await host.put(_SCRIPT.read_bytes(), script)
         if self._model.server == "own":
-            self._server = await host.spawn(["sh", "-c", _SERVER, "trex", path, self._model.config or await self._written(self._folder)])
+            self._server = await host.spawn(["sh", "-c", _SERVER, "trex", path, self._model.config or await self._written(folder)])
         self._client = Client(host, await host.spawn(["bash", "-c", _CLIENT, "trex", path, script]))
         try:
             hello = await self._client.connect(path)
