@@ -187,6 +187,21 @@ class DoubtKind(enum.Enum):
         "the goal was met at rates above the upper bound: a DUT with several states, or chance",
         "see the trials; a goal with an exceed ratio above 0 depends less on chance",
     )
+    BOUNDS_MOVED = (
+        Grade.WARNING,
+        "a bound did not hold when it was tried again: the DUT depends on what went before (heat, warm-up, buckets, states), or on chance",
+        "see the trials; let the DUT warm up as it will be used, or use a goal with an exceed ratio above 0, which depends less on chance",
+    )
+    DUPLICATES = (
+        Grade.WARNING,
+        "frames arrived more than once: the DUT or the path makes copies, which take the room of other frames",
+        "look for a loop, a mirrored port or a retransmission on the path",
+    )
+    LOSSES_CLUSTER = (
+        Grade.WARNING,
+        "the losses cluster in few trials: rare bursts, or states that last for seconds; the interval is wider for it",
+        "soak for longer, so that several bursts or states fall into it",
+    )
     LOSS_WITHOUT_CHANGE = (
         Grade.WARNING,
         "frames were lost also while nothing was changed",

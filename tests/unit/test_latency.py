@@ -33,6 +33,15 @@ def test_each_share_is_offered_once_and_has_its_figures():
     assert not found.doubts
 
 
+def test_a_share_that_was_not_made_has_no_figures_and_is_no_knee():
+    found = run(Queueing(Dut(capacity_pps=105_000.0), reach_pps=102_000.0))
+    assert "at_100_tl_ns" in found.figures["a"]
+    assert not {name for name in found.figures["a"] if name.startswith("at_110")}
+    assert "knee_percent" in found.figures["a"] and found.figures["a"]["knee_percent"] < 100
+    assert any("no figures at 110 %" in note for note in found.notes)
+    assert len(found.tables["points"]) == 6
+
+
 def test_histograms_are_kept_whole():
     found = run(Queueing(Dut(capacity_pps=1e9)), cell(shares_percent="0,50"))
     kept = json.loads(found.raw["latency-histograms.json"])
@@ -89,6 +98,9 @@ def test_a_flat_curve_has_no_knee_and_a_bent_one_has_it_where_it_bends():
     assert knee([(0, 10), (100, 1000)]) is None, "two points are a chord"
     assert knee([(0, 10), (10, 10), (50, 12), (90, 20), (100, 30), (110, 5000)]) == 100
     assert knee([(0, 10), (50, 20), (100, 30)]) is None, "a straight line bends nowhere"
+    assert knee([(0, 80), (10, 50), (50, 30), (90, 60), (100, 150)]) == 90, "an idle device may be the slowest but one"
+    assert knee([(0, 80), (50, 50), (90, 30), (100, 150)]) == 90, "it fell until there"
+    assert knee([(0, 80), (50, 50), (100, 30)]) is None
     assert knee([(0, 60), (10, 69), (50, 152), (90, 246), (100, 312), (110, 255)]) is None, "nor does a noisy one"
 
 

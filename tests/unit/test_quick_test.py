@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -67,3 +68,16 @@ def test_a_scale_shortens_every_trial_and_is_said():
 def test_times_that_cannot_be_kept_are_refused(keys):
     with pytest.raises(ValueError, match="must be"):
         cell(**keys)
+
+
+def test_half_a_load_that_was_not_made_has_no_figures():
+    def short(number, flow):
+        half = flow.sent_frames // 2
+        last = number == whole
+        return replace(flow, sent_frames=half, received_frames=half, refused_frames=flow.asked_frames - half) if last else flow
+
+    searching = Queueing(Dut(capacity_pps=100_000.0))
+    run(searching)
+    whole = len(searching.seen) - 1
+    figures = run(Queueing(Dut(capacity_pps=100_000.0), change=short)).figures["a"]
+    assert "ndr_lower_pps" in figures and not [name for name in figures if name.startswith("half_")]

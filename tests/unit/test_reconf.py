@@ -41,6 +41,7 @@ class Box:
     begins_late_s: float = 0.0
     holds: bool = True
     breaks: bool = False
+    made_share: float = 1.0
     entered: list[str] = field(default_factory=list)
     waited: list[float] = field(default_factory=list)
     verified: list[str] = field(default_factory=list)
@@ -69,10 +70,11 @@ class Box:
             self._changed.clear()
             offer.begun()
             await self._changed.wait()
-        sent = round(float(offer.rate) * offer.duration)
+        asked = round(float(offer.rate) * offer.duration)
+        sent = round(asked * self.made_share)
         lost = min(round(float(offer.rate) * self._out), round(float(offer.rate) * 5.0)) + self.loses_anyway
         flow = Flow(
-            link="a", asked_frames=sent, sent_frames=sent, refused_frames=0, received_frames=sent - lost, lost_frames=lost,
+            link="a", asked_frames=asked, sent_frames=sent, refused_frames=asked - sent, received_frames=sent - lost, lost_frames=lost,
             duplicated_frames=0, reordered_frames=0, foreign_frames=0, sent_seconds=float(offer.duration), mean_frame_bytes=64.0,
             received_bytes=64 * (sent - lost),
         )  # fmt: skip
@@ -205,3 +207,9 @@ def test_a_change_that_nothing_carries_out_is_refused_with_its_place(tmp_path, s
 def test_modes_of_the_family_and_written_ones_can_be_changed_into(tmp_path):
     own = "modes: {own: {apply: ['true'], restore: ['true']}}\n"
     assert load_experiment(experiment(tmp_path, modes=own, to="[own, nat, reload]", levels="[router, own]")).workloads
+
+
+def test_a_load_that_was_not_made_times_no_change():
+    found = run(Box({"nat": 0.125, "router": 2.5}, made_share=0.9))
+    assert not [name for name in found.figures["a"] if name.startswith(("outage", "lossless"))]
+    assert "the generator did not make the load" in found.notes[0]

@@ -7,7 +7,9 @@ A share of 0 is a trickle that waits for nothing but the DUT's own way. Figures 
     at_90_tl_ns, at_90_wcl_ns                typical and worst-case latency: median and 99.9th percentile (RFC 8219 section 7.2)
     at_90_pdv_ns                             packet delay variation: 99.9th percentile less the least (RFC 8219 section 7.3.1)
     at_90_loss_ratio                         lost, or not taken by the DUT
-    knee_percent                             the share after which the typical latency rises steeply; absent where none does
+    knee_percent                             the share after which the typical latency rises steeply, from its least; absent where none does
+
+A share that the generator did not make has no figures: its row in the table says what was sent.
 
 The record's table `points` has a row a link and share; `latency-histograms.json` has the buckets.
 """
@@ -21,7 +23,7 @@ from dataclasses import dataclass
 from dutlab.analysis.knee import knee
 from dutlab.doubts import Doubt
 from dutlab.errors import InputError, MeasurementError
-from dutlab.methods.ledger import doubts_of, doubts_of_length, failed_frames, made_frames, negative_loss
+from dutlab.methods.ledger import doubts_of, doubts_of_length, failed_frames, made_frames, negative_loss, starved
 from dutlab.methods.mixes import mix_of
 from dutlab.methods.ports import DRAIN, Bench, Flow, FrameMix, Latency, Measured, Offer, Outcome, Row
 from dutlab.methods.search import find
@@ -101,6 +103,12 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
         for link, of in found.items()
         if "knee_percent" not in of
     ]
+    notes += [
+        f"link {link}: there are no figures at {p.percent:g} %, which the generator did not make: {short}"
+        for p in points
+        for link in cell.links
+        if (short := starved(p.offer, p.flow(link)))
+    ]
     flows = [(p, p.flow(link)) for p in points for link in cell.links]
     said = [d for p in points for d in p.outcome.doubts] + [d for p, f in flows for d in (*doubts_of(p.offer, f), *negative_loss(f))]
     return Measured(
@@ -151,6 +159,8 @@ def _figures(points: Sequence[Point], link: str, reference: Reference) -> dict[s
     for point in points:
         flow = point.flow(link)
         at = f"at_{point.percent:g}"
+        if starved(point.offer, flow):
+            continue
         figures[f"{at}_loss_ratio"] = _loss(flow)
         if (latency := flow.latency) is not None and latency.count:
             figures |= {f"{at}_tl_ns": latency.p50_ns, f"{at}_wcl_ns": latency.p999_ns, f"{at}_pdv_ns": _pdv(latency)}

@@ -8,6 +8,8 @@ from dutlab.units import si
 
 RATE_TOLERANCE = 0.005
 """Share of the asked rate that may be missing before the trial is one at another rate."""
+DUPLICATES_SHARE = 0.001
+"""Of the frames sent, above which copies are no single accident."""
 RFC2544_TRIAL_S = 60.0  # RFC 2544 section 24
 
 
@@ -36,7 +38,7 @@ def starved(offer: Offer, flow: Flow) -> str:
 
 
 def doubts_of(offer: Offer, flow: Flow) -> list[Doubt]:
-    """Doubts about one link's flow: an open ledger, a rate that was not reached, frames of strangers."""
+    """Doubts about one link's flow: an open ledger, a rate that was not reached, copies, frames of strangers."""
     doubts = []
     if not flow.balances:
         numbers = (
@@ -47,6 +49,8 @@ def doubts_of(offer: Offer, flow: Flow) -> list[Doubt]:
         doubts.append(Doubt(DoubtKind.LEDGER_OPEN, numbers, flow.link))
     if short := starved(offer, flow):
         doubts.append(Doubt(DoubtKind.TX_STARVED, short, flow.link))
+    if flow.duplicated_frames > DUPLICATES_SHARE * flow.sent_frames:
+        doubts.append(Doubt(DoubtKind.DUPLICATES, f"{flow.duplicated_frames} copies of {flow.sent_frames} frames", flow.link))
     if flow.foreign_frames:
         doubts.append(Doubt(DoubtKind.FOREIGN_FRAMES, f"{flow.foreign_frames} frames", flow.link))
     return doubts

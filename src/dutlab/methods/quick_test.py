@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dutlab.methods import search
-from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, negative_loss
+from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, negative_loss, starved
 from dutlab.methods.mixes import mix_of
 from dutlab.methods.ports import Bench, Flow, Measured, Offer
 from dutlab.plan.cell import Cell
@@ -63,9 +63,9 @@ def _of_scale(cell: Cell) -> list[str]:
 
 
 def _half(offer: Offer, link: str, flows: tuple[Flow, ...]) -> dict[str, float]:
-    """Of one link; a sum of links has none."""
+    """Of one link; a sum of links has none, nor has a load that the generator did not make."""
     flow = next((f for f in flows if f.link == link and f.sent_seconds > 0), None)
-    if flow is None or offer.rate is None:
+    if flow is None or offer.rate is None or starved(offer, flow):
         return {}
     made = made_frames(flow)
     figures = {

@@ -27,7 +27,7 @@ from statistics import median_low
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError, MeasurementError
-from dutlab.methods.ledger import doubts_of, failed_frames, made_frames
+from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, starved
 from dutlab.methods.mixes import mix_of
 from dutlab.methods.params import Params
 from dutlab.methods.ports import DRAIN, Bench, Change, Device, Flow, Measured, Offer, Outcome, Row
@@ -133,6 +133,8 @@ def _lossy(quiet: Outcome) -> list[Doubt]:
 def _row(turn: Turn, asked: Asked, flow: Flow, outcome: Outcome, change: Change) -> dict[str, float | str | None]:
     lost, made = failed_frames(flow), made_frames(flow)
     why = _missed(flow, outcome, change)
+    if not why and (short := starved(asked.offer, flow)):
+        why = f"the generator did not make the load: {short}"
     outage: float | None = lost / (made / flow.sent_seconds) * 1e9 if lost > 0 and not why else None
     if lost > NOT_BACK * made * asked.after / (asked.before + asked.after):
         why, outage = f"the DUT did not forward again within {asked.after:g} s", None

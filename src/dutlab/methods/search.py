@@ -9,11 +9,13 @@ Figures of a link, for each goal by its name; rates are of that link, and of all
 
 The record's tables have one row a goal (`goals`) and one a trial (`trials`); an irregular result has its reasons in the doubts and the
 notes. Loss is of all links together, and a frame that the DUT's port did not take is lost. A trial that no goal could call good any more is
-stopped at once (see early_stop); this changes no answer.
+stopped at once (see early_stop); this changes no answer. When the search is done, bounds of goals that allow no bad trial are tried again
+(see again_at_end): this moves no bound either, and what does not hold is said.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -21,12 +23,20 @@ from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.methods.mlrsearch import Ask, Bounds, Library
 from dutlab.methods.ports import Bench, Generator, Measured
 from dutlab.methods.search_account import doubts, figures, notes, tables
-from dutlab.methods.search_asked import Search, search_of
+from dutlab.methods.search_asked import AgainAtEnd, Search, search_of
 from dutlab.methods.search_log import Ended, Log
 from dutlab.methods.search_result import Found, GoalResult, Irregular, result_of
-from dutlab.methods.search_trial import Role
+from dutlab.methods.search_trial import Mark, Role
 from dutlab.plan.cell import Cell
 from dutlab.spec.goals import Goal, checked
+from dutlab.units import Pps, si
+
+
+class Side(enum.Enum):
+    """Which of two bounds."""
+
+    LOWER = "lower"
+    UPPER = "upper"
 
 
 @dataclass(frozen=True)
@@ -84,9 +94,49 @@ async def _find(log: Log) -> Found:
                 raise
             ended = str(error)
     results = {goal.name: result_of(goal, log.trials, search.tolerance, bounds.get(goal)) for goal in search.goals}
+    if not ended:
+        results = {name: await _tried_again(log, result) for name, result in results.items()}
     if any(t.role is Role.REACH and not t.refused_by_peer_frames for t in log.trials):
         results = {name: _generators(result) for name, result in results.items()}
     return Found(results, tuple(log.trials), lowest, highest, highest_is, ended, search.tolerance)
+
+
+async def _tried_again(log: Log, result: GoalResult) -> GoalResult:
+    """Whether the bounds of a goal that allows no bad trial hold in a full trial more: of a DUT with memory they need not.
+
+    Of an upper bound short trials may say that it is one, before the DUT was warm. A lower bound was one before the DUT was hot.
+    """
+    goal = result.goal
+    if goal.exceed_ratio > 0 or result.irregular:
+        return result
+    said = list[str]()
+    full = (
+        t.duration_s >= goal.final_s for t in log.trials if t.counts and t.load_pps == result.upper_pps and t.loss_ratio > goal.loss_ratio
+    )
+    if result.upper_pps is not None and not any(full):
+        said.append(await _held(log, goal, result.upper_pps, Side.UPPER))
+    if result.lower_pps is not None and log.search.again_at_end is AgainAtEnd.BOTH:
+        said.append(await _held(log, goal, result.lower_pps, Side.LOWER))
+    return replace(result, disagreements=tuple(filter(None, said)))
+
+
+async def _held(log: Log, goal: Goal, load: Pps, side: Side) -> str:
+    """What a full trial at a bound says against it, in words; nothing if it bears the bound out."""
+    bound = f"the {side.value} bound, {si(load, 'pps', 5)},"
+    try:
+        trial = await log.again(load, goal)
+    except MeasurementError as error:
+        if isinstance(error, MachineTooBusy):
+            raise
+        return f"{bound} could not be tried again at the end: {error}"
+    if trial is None:
+        return f"{bound} was not tried again at the end: the time of the search was spent"
+    if not trial.tells or Mark.STARVED in trial.marks:
+        return f"{bound} could not be tried again at the end: {trial.detail or Mark.STARVED.value}"
+    if (trial.loss_ratio > goal.loss_ratio) is (side is Side.UPPER):
+        return ""
+    what = "no more was lost than the goal allows" if side is Side.UPPER else "more was lost than the goal allows"
+    return f"{bound} does not hold: in a trial of {goal.final_s:g} s at the end {what}"
 
 
 def _generators(result: GoalResult) -> GoalResult:

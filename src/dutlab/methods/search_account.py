@@ -52,6 +52,7 @@ def _goal_row(found: Found, result: GoalResult) -> Row:
         "conditional_pps": result.conditional_pps,
         "irregular": "; ".join(why.mark for why in result.irregular),
         "inversions": result.inversions,
+        "disagreements": "; ".join(result.disagreements),
         "lowest_pps": found.lowest_pps,
         "highest_pps": found.highest_pps,
         "highest_is": found.highest_is,
@@ -81,6 +82,7 @@ def _of_result(found: Found, result: GoalResult) -> list[Doubt]:
     of = [Doubt(_DOUBTS[why], f"{name}: {said.get(why, why.value)}", about) for why in result.irregular]
     if (width := result.width) is not None and width > result.goal.width:
         of.append(Doubt(DoubtKind.BOUNDS_WIDE, f"{name}: {width:.2%} apart, and {result.goal.width:.2%} was asked for", about))
+    of += [Doubt(DoubtKind.BOUNDS_MOVED, f"{name}: {what}", about) for what in result.disagreements]
     if result.inversions:
         of.append(Doubt(DoubtKind.GOAL_MET_ABOVE, f"{name}: at {result.inversions} rates", about))
     return of

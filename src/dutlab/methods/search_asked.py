@@ -28,6 +28,15 @@ class EarlyStop(enum.Enum):
     NEVER = "never"
 
 
+class AgainAtEnd(enum.Enum):
+    """What is offered once more when the search is done; in the words of the experiment file."""
+
+    UPPER = "upper"
+    """An upper bound that rests on trials shorter than the full one, in a full trial."""
+    BOTH = "both"
+    """And the lower bound, after everything else was offered."""
+
+
 @dataclass(frozen=True)
 class Search:
     """What is to be found. Rates in frames a second of each link."""
@@ -42,6 +51,8 @@ class Search:
     warmup: Seconds = WARMUP
     drain: Seconds = DRAIN
     early_stop: EarlyStop = EarlyStop.AT_ONCE
+    again_at_end: AgainAtEnd = AgainAtEnd.UPPER
+    """Of goals that allow no bad trial."""
     budget: Seconds | None = None
     """Trials are not begun any more after so many seconds; None: many times what the goals need."""
 
@@ -61,8 +72,9 @@ class Search:
 
 
 def search_of(cell: Cell, speeds: Mapping[str, BpsL1 | None]) -> Search:
-    """What `cell` asks for: frame_size, frame_mix, preset or goals, highest_pps, lowest_pps, warmup_s, drain_s, budget_s, early_stop.
+    """What `cell` asks for.
 
+    Its params: frame_size, frame_mix, preset or goals, highest_pps, lowest_pps, warmup_s, drain_s, budget_s, early_stop, again_at_end.
     `speeds` are the links' line rates. Raises InputError that says what does not go together.
     """
     params, mix = Params(cell), mix_of(cell)
@@ -88,5 +100,6 @@ def search_of(cell: Cell, speeds: Mapping[str, BpsL1 | None]) -> Search:
         warmup=WARMUP if warmup is None else Seconds(warmup),
         drain=DRAIN if drain is None else Seconds(drain),
         early_stop=params.maybe("early_stop", EarlyStop) or EarlyStop.AT_ONCE,
+        again_at_end=params.maybe("again_at_end", AgainAtEnd) or AgainAtEnd.UPPER,
         budget=None if budget is None else Seconds(budget),
     )

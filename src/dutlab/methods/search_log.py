@@ -10,17 +10,23 @@ from dataclasses import replace
 from dutlab.doubts import DoubtKind
 from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.methods.early_stop import HINTS, Matters, allowance, most_frames
+from dutlab.methods.ledger import doubts_of
 from dutlab.methods.mlrsearch import Ask
 from dutlab.methods.ports import Generator, Offer, Outcome
 from dutlab.methods.search_asked import EarlyStop, Search
 from dutlab.methods.search_result import seconds_of
 from dutlab.methods.search_trial import Mark, Role, SearchTrial, trial_of
+from dutlab.spec.goals import Goal
 from dutlab.units import Pps, Seconds, si
 
 REACH_MARGIN = 1.25
 """A search without a given highest rate goes so far above what one short trial at full speed reached: another may reach more."""
 HELD_BACK_MARGIN = 2.0
 """And so far where the DUT held the generator back: how much more it takes at a rate that does not overload it is not known."""
+
+
+_OF_FLOWS = frozenset({DoubtKind.DUPLICATES, DoubtKind.FOREIGN_FRAMES})
+"""What a trial's frames say beside its loss; what else can be said against it is among its marks."""
 
 
 class Ended(Exception):
@@ -74,6 +80,16 @@ class Log:
         self._matters.learn(ask.load, trial.told(ask, self.search.tolerance).loss_ratio)
         return trial
 
+    async def again(self, load: Pps, goal: Goal) -> SearchTrial | None:
+        """A full trial at a bound of `goal`, which the search is not told of; None if no time is left. Raises as `answer`."""
+        if self._spent >= self._budget:
+            return None
+        allowed = None
+        if self.search.early_stop is EarlyStop.AT_ONCE:
+            frames = most_frames(round(load * goal.final_s) * len(self.search.links), self.search.tolerance)
+            allowed = allowance(frames, goal.loss_ratio)
+        return await self._offer(Role.AGAIN, load, goal.final_s, allowed)
+
     async def _one_that_tells(self, ask: Ask, allowed: int | None) -> SearchTrial:
         """A trial that contradicts itself is offered once more; a second one ends the search, which could only guess from there on."""
         first = await self._offer(Role.SEARCH, ask.load, ask.duration, allowed)
@@ -114,7 +130,7 @@ class Log:
             self._add_raw(error.raw)
             nothing = trial_of(offer, Outcome(()), number=len(self.trials) + 1, role=role, tolerance=search.tolerance)
             return self._keep(replace(nothing, marks=(Mark.NO_ACCOUNT,), detail=str(error)))
-        self._note(outcome)
+        self._note(offer, outcome)
         for disturbed in outcome.thrown_away:
             thrown = trial_of(offer, disturbed, number=len(self.trials) + 1, role=role, tolerance=search.tolerance)
             self._keep(replace(thrown, marks=(Mark.DISTURBED,), detail=disturbed.disturbed))
@@ -128,10 +144,11 @@ class Log:
         self.trials[trial.number - 1 : trial.number] = [trial]
         return trial
 
-    def _note(self, outcome: Outcome) -> None:
+    def _note(self, offer: Offer, outcome: Outcome) -> None:
         self.facts.update(outcome.facts)
         self._add_raw(outcome.raw)
-        for kind in {doubt.kind for doubt in outcome.doubts}:
+        of_flows = {doubt.kind for flow in outcome.flows for doubt in doubts_of(offer, flow)} & _OF_FLOWS
+        for kind in {doubt.kind for doubt in outcome.doubts} | of_flows:
             self.doubts[kind] = self.doubts.get(kind, 0) + 1
 
     def _add_raw(self, raw: Mapping[str, bytes]) -> None:

@@ -51,6 +51,8 @@ class GoalResult:
     conditional_pps: Pps | None
     """Conditional throughput: the lower bound less its loss."""
     irregular: tuple[Irregular, ...] = ()
+    disagreements: tuple[str, ...] = ()
+    """Bounds that did not hold when they were tried again at the end, or could not be."""
     inversions: int = 0
     """Loads above the upper bound at which the goal was met: a DUT with several states, or chance."""
 
@@ -99,6 +101,7 @@ class Found:
     def notes(self) -> tuple[str, ...]:
         """What a reader must know, in words."""
         notes = [f"{name}: {why.value}" for name, result in self.results.items() for why in result.irregular]
+        notes += [f"{name}: {what}" for name, result in self.results.items() for what in result.disagreements]
         notes += [f"the search ended early: {self.ended}"] if self.ended else []
         notes += [
             f"{name}: the goal was met at {result.inversions} rates above its upper bound"

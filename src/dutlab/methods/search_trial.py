@@ -24,6 +24,8 @@ class Role(enum.Enum):
     """As fast as the generator can, to know where to begin."""
     CONTROL = "control"
     """At a rate that had come through before: is the DUT still there?"""
+    AGAIN = "again"
+    """At a bound, once the search is done: does it hold?"""
 
 
 class Mark(enum.Enum):

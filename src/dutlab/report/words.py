@@ -94,7 +94,7 @@ _WORDS = {
 }
 _ORDER = (*_WORDS, "streams")
 _TOLD_ELSEWHERE = ("frame_mix", "steps", "generator")
-_NOTHING = {("scale", 1), ("omit_s", 0), ("warmup_s", 0), ("drain_s", 0), ("early_stop", "at-once")}
+_NOTHING = {("scale", 1), ("omit_s", 0), ("warmup_s", 0), ("drain_s", 0), ("early_stop", "at-once"), ("again_at_end", "upper")}
 
 
 def bit_rate_unit(values: Iterable[float]) -> Unit:

@@ -139,6 +139,7 @@ class Result:
     rows: Sequence[Row]
     figures: Mapping[str, float] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    doubts: Sequence[Doubt] = ()
 
 
 def failed(flows: Sequence[Flow]) -> int:

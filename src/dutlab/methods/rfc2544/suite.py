@@ -55,7 +55,7 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
     tables["deviations"] = [{"text": text} for text in said]
     return Measured(
         figures={cell.link_label: {name: value for result in results.values() for name, value in result.figures.items()}},
-        doubts=(*paced.doubts, *_short(asked)),
+        doubts=(*paced.doubts, *(doubt for result in results.values() for doubt in result.doubts), *_short(asked)),
         raw=dict(paced.raw),
         facts=paced.facts,
         notes=[*networks.notes, *notes, *(note for result in results.values() for note in result.notes), *modifiers.notes()],

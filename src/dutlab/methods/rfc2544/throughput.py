@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import MeasurementError
 from dutlab.methods.ports import Generator
 from dutlab.methods.rfc2544.stand import LEARNING_S, LEAST_DRAIN_S, RESIDUAL_S, Result, Stand, made, made_pps
 from dutlab.methods.search import find
-from dutlab.methods.search_asked import Search
+from dutlab.methods.search_asked import AgainAtEnd, Search
 from dutlab.methods.search_result import Found, GoalResult
 from dutlab.spec.goals import Goal, goals_named
 from dutlab.units import Pps, Seconds, l1_rate
@@ -43,10 +44,10 @@ def goal_of(stand: Stand) -> Goal:
 
 async def bounds(stand: Stand, generator: Generator) -> GoalResult:
     """Of the highest rate of `generator` at which nothing is lost. Raises as measure()."""
-    return (await _search(stand, generator)).results[goal_of(stand).name]
+    return (await _search(stand, generator, AgainAtEnd.UPPER)).results[goal_of(stand).name]
 
 
-async def _search(stand: Stand, generator: Generator) -> Found:
+async def _search(stand: Stand, generator: Generator, again_at_end: AgainAtEnd) -> Found:
     asked, goal = stand.asked, goal_of(stand)
     search = Search(
         links=asked.ways,
@@ -56,6 +57,7 @@ async def _search(stand: Stand, generator: Generator) -> Found:
         highest_is=stand.maximum_is,
         warmup=Seconds(min(asked.seconds(LEARNING_S), goal.final_s)),
         drain=Seconds(max(asked.seconds(RESIDUAL_S), LEAST_DRAIN_S)),
+        again_at_end=again_at_end,
     )
     return await find(generator, search)
 
@@ -63,7 +65,7 @@ async def _search(stand: Stand, generator: Generator) -> Found:
 async def measure(stand: Stand) -> Result:
     """The lower bound is the throughput. Raises MeasurementError when no trial told anything, InputError."""
     asked, goal = stand.asked, goal_of(stand)
-    found = await _search(stand, stand.generator)
+    found = await _search(stand, stand.generator, AgainAtEnd.BOTH)
     result = found.results[goal.name]
     row = {
         "lower_pps": result.lower_pps,
@@ -72,6 +74,7 @@ async def measure(stand: Stand) -> Result:
         "max_is": stand.maximum_is,
         "trials": len(found.trials),
         "trial_s": float(goal.final_s),
+        "disagreements": "; ".join(result.disagreements),
         "sent_s": found.sent_s,
     }
     if result.lower_pps is None:
@@ -83,4 +86,4 @@ async def measure(stand: Stand) -> Result:
         "throughput_share_ratio": result.lower_pps / stand.maximum,
         "max_pps": stand.maximum * len(asked.ways),
     }
-    return Result([row], figures, found.notes)
+    return Result([row], figures, found.notes, [Doubt(DoubtKind.BOUNDS_MOVED, what, "throughput_pps") for what in result.disagreements])

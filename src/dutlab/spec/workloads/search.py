@@ -77,6 +77,8 @@ class SearchWorkload(FramesAround):
     budget: Duration | None = None
     """No trial begins after so much time; None is many times what the goals need."""
     early_stop: Literal["at-once", "never"] = "at-once"
+    again_at_end: Literal["upper", "both"] = "upper"
+    """Which bounds of goals without a bad trial are tried again when the search is done."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
@@ -118,6 +120,7 @@ class SearchWorkload(FramesAround):
                 **self.around,
                 "budget_s": self.budget,
                 "early_stop": self.early_stop,
+                "again_at_end": self.again_at_end,
             }
             yield Setting(links, params, self._seconds(), mix)
 
