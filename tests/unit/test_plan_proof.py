@@ -11,8 +11,10 @@ from dutlab import labs
 from dutlab.analysis.compare import Pair, Verdict, compare
 from dutlab.plan.proof import Proof, proof_of, proof_words
 from dutlab.plan.trials import Plan, make_plan
-from dutlab.spec.loader import load_experiment
+from dutlab.runner import run as runner
+from dutlab.spec.loader import load_experiment, read_experiment
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 TEXT = """\
 experiment: proof
 testbed: {{lab: three-node}}
@@ -55,3 +57,18 @@ def test_what_it_says_is_what_the_verdicts_do(tmp_path: Path) -> None:
 
 def test_one_mode_is_compared_with_nothing(tmp_path: Path) -> None:
     assert "several runs" in proof_words(planned(tmp_path, modes="router"))
+
+
+@pytest.mark.parametrize(
+    ("name", "cell", "together"),
+    [
+        ("firewall-modes/experiment", True, True),
+        ("firewall-modes/demo", False, True),
+        ("latency/experiment", True, True),
+        ("ndr-pdr/experiment", True, True),
+    ],
+)
+def test_the_examples_that_compare_modes_can_prove_something(name: str, cell: bool, together: bool) -> None:
+    given = read_experiment(EXAMPLES / f"{name}.yaml")
+    found = proof_of(make_plan(given.experiment, runner.testbed_of(given)))
+    assert (found.least is not None, found.together is not None) == (cell, together)

@@ -196,7 +196,7 @@ def test_links_left_out_mean_each_link_alone():
     assert [(t.cell.mode, t.cell.links) for t in plan.trials] == [("router", ("a",)), ("router", ("b",)), ("nat", ("a",)), ("nat", ("b",))]
 
 
-@pytest.mark.parametrize(("name", "trials", "most_s"), [("experiment", 132, 90 * 60), ("demo", 132, 7 * 60), ("quick", 24, 75)])
+@pytest.mark.parametrize(("name", "trials", "most_s"), [("experiment", 352, 90 * 60), ("demo", 176, 7 * 60), ("quick", 24, 75)])
 def test_the_examples_take_as_long_as_they_say(name, trials, most_s):
     made = load_experiment(EXAMPLES / "firewall-modes" / f"{name}.yaml")
     plan = make_plan(made, load_testbed(EXAMPLES / "testbeds" / "e302-9d.yaml"))

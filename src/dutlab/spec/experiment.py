@@ -5,8 +5,8 @@
     factors:
       mode: [router, filter-empty, filter-default, nat]
     workloads:
-      - iperf3: {streams: 4, omit: 5s, duration: 30s, links: [[a], [b], [a, b]]}
-    repeats: 3
+      - iperf3: {streams: 4, omit: 5s, duration: 10s, links: [[a], [b], [a, b]]}
+    repeats: 8
 
 Every key, its unit and its default are in docs/reference/experiment-file.md.
 """
