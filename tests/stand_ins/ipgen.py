@@ -1,7 +1,8 @@
 #!/usr/bin/env -S python3 -S
 """Stands for IIJ's ipgen: carries a script (-S) out second by second at once, logs each second (-L), and has a benchmark (-X).
 
-IPGEN_LOSES=10 has one frame in ten lost. As in gen.c sizes are of layer 3, times are of a monotonic clock, and `reset` clears all totals.
+IPGEN_LOSES=10 has one frame in ten lost. IPGEN_MAKES=700 has it send no more than 700 a second, without a word, as the real one did where it
+could not. IPGEN_BEHIND=1 has each line of the log tell what stood when its second began. IPGEN_LACKS=RX leaves a field out. As in gen.c sizes are of layer 3, times are of a monotonic clock, and `reset` clears all totals.
 """
 
 import json
@@ -19,7 +20,8 @@ if any(word.startswith("-X") for word in words):
     sys.exit(0)
 loses = int(os.environ.get("IPGEN_LOSES", "0"))
 options = {word: words[n + 1] for n, word in enumerate(words[:-1]) if word in ("-S", "-L", "-T", "-R")}
-sent = came = 0
+most, behind = int(os.environ.get("IPGEN_MAKES", str(10**9))), "IPGEN_BEHIND" in os.environ
+sent = came = last = 0
 size, rate, clock, lines = 46, 0, 1000.25, []
 with Path(options["-S"]).open(encoding="utf-8") as script:
     for line in script:
@@ -29,12 +31,16 @@ with Path(options["-S"]).open(encoding="utf-8") as script:
         else:
             size, rate = map(int, rest)
         for _ in range(int(seconds)):
-            sent, clock = sent + rate, clock + 1
-            came += rate - (rate // loses if loses else 0)
+            before, made = (sent, came), min(rate, most)
+            sent, clock = sent + made, clock + 1
+            came += made - (made // loses if loses else 0)
+            told, pps = (before, last) if behind else ((sent, came), made)
+            last = made
             common = {"packetsize": size, "TXppsconfig": rate, "TXunderrun": 0}
-            receiver = {**common, "interface": "ix0", "TX": 0, "RX": came, "TXpps": 0, "RXpps": rate, "RXdup": 0, "RXreorder": 0,
+            receiver = {**common, "interface": "ix0", "TX": 0, "RX": told[1], "TXpps": 0, "RXpps": pps, "RXdup": 0, "RXreorder": 0,
                         "latency-min": 0.01, "latency-avg": 0.05, "latency-max": 0.25}  # fmt: skip
-            sender = {**common, "interface": "ix1", "TX": sent, "RX": 0, "TXpps": rate, "RXpps": 0}
+            receiver.pop(os.environ.get("IPGEN_LACKS", ""), None)
+            sender = {**common, "interface": "ix1", "TX": told[0], "RX": 0, "TXpps": pps, "RXpps": 0}
             lines.append(json.dumps({"apiversion": "1.2", "time": clock, "statistics": [receiver, sender]}))
 Path(options["-L"]).write_text("\n".join(lines) + "\n", encoding="utf-8")
 print("IP pktsize 46, 0 pps, 0.0 Mbps (0 bps)")

@@ -2,7 +2,10 @@
 
 It refuses what TRex refuses (sending from a port without streams, before a reset), prints noise where TRex's logger prints, and counts
 frames that are on their way as not yet come, so that counters read too early differ from those read after the drain. DUT_LOSES=10 has one
-frame in ten lost. STARTS_AFTER=2 has the first two connections refused.
+frame in ten lost. STARTS_AFTER=2 has the first two connections refused. RX_MISSES=10 has the receiving port miss one frame in ten.
+
+As TRex 3.08 on af_packet: it stretches time rather than sending fewer frames (STRETCHES=3: three times as long), a wait that is too long for
+its caller raises TRexTimeoutError, and what a stopped trial left in the sender's ring (LEFT=50) goes out with the next frames.
 """
 
 import os
@@ -13,6 +16,10 @@ IN_FLIGHT_S = 0.2
 
 
 class STLError(Exception):
+    pass
+
+
+class TRexTimeoutError(STLError):
     pass
 
 
@@ -49,7 +56,7 @@ class STLClient:
 
     def __init__(self, username="x", server="localhost", sync_port=4501, async_port=4500):
         print("TRex's logger talks on standard output")
-        self.streams, self.acquired, self.sent, self.ended = {}, set(), {}, 0.0
+        self.streams, self.acquired, self.sent, self.ended, self.began, self.left = {}, set(), {}, 0.0, 0.0, {}
 
     def connect(self):
         if STLClient.refused < int(os.environ.get("STARTS_AFTER", "0")):
@@ -86,27 +93,44 @@ class STLClient:
             rate = {"1": asked, "100%": 1000.0}.get(mult) or float(mult[: -len("pps")])
             frames = round(rate * duration)
             bytes_ = sum(frames * s.mode.pps / asked * (len(s.packet.buffer) + 4) for s in self.streams[port])
-            self.sent[port] = (frames, round(bytes_))
-        self.ended = time.monotonic() + duration
+            left = self.left.pop(port, 0)
+            before, of_before = self.sent.get(port, (0, 0))
+            self.sent[port] = (before + frames + left, of_before + round(bytes_))
+        self.began = time.monotonic()
+        self.ended = self.began + duration * (1 if mult.endswith("pps") else float(os.environ.get("STRETCHES", "1")))
 
     def wait_on_traffic(self, ports=None, timeout=None, rx_delay_ms=None):
-        time.sleep(max(0.0, self.ended - time.monotonic()))
+        left_s = self.ended - time.monotonic()
+        if timeout is not None and left_s > timeout:
+            time.sleep(timeout)
+            raise TRexTimeoutError(timeout)
+        time.sleep(max(0.0, left_s))
+
+    def stop(self, ports=None, rx_delay_ms=None):
+        self._acquired(ports)
+        share = (time.monotonic() - self.began) / (self.ended - self.began)
+        for port in ports:
+            frames, bytes_ = self.sent[port]
+            self.sent[port] = (int(frames * share), int(bytes_ * share))
+            self.left[port] = int(os.environ.get("LEFT", "0"))
+        self.ended = time.monotonic()
 
     def get_stats(self, ports=None):
         late = time.monotonic() - self.ended >= IN_FLIGHT_S
-        loses = int(os.environ.get("DUT_LOSES", "0"))
+        loses, misses = int(os.environ.get("DUT_LOSES", "0")), int(os.environ.get("RX_MISSES", "0"))
         stats = {"global": {"queue_full": 7, "cpu_util": 31.5}, "total": {}}
         for port in self.get_all_ports():
             frames, bytes_ = self.sent.get(port, (0, 0))
             came, _ = self.sent.get(port ^ 1, (0, 0))
             came -= came // loses if loses else 0
+            missed = came // misses if misses and late else 0
             stats[port] = {
                 "opackets": frames,
                 "obytes": bytes_,
-                "ipackets": came if late else came // 2,
+                "ipackets": came - missed if late else came // 2,
                 "ibytes": 0,
                 "oerrors": 0,
-                "ierrors": 0,
+                "ierrors": missed,
             }
         return stats
 

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from ipaddress import ip_interface
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from dutlab.doubts import DoubtKind
 from dutlab.errors import ToolFailed, ToolMissing
 from dutlab.hosts.local import LocalHost
+from dutlab.methods.ledger import negative_loss
 from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Offer
 from dutlab.spec.generators.ipgen import IpgenModel
 from dutlab.spec.testbed import Link, Port
 from dutlab.tools import ipgen
 from dutlab.tools.generator_tool import Place
-from dutlab.tools.ipgen import ends_of, script_of
+from dutlab.tools.ipgen import ends_of, flow_of, script_of, still_moving
+from dutlab.tools.ipgen_log import parse_log
 from dutlab.units import Pps, Seconds
 from generator_files import way
+from ipgen_files import line
 
 STAND_IN = Path(__file__).parents[1] / "stand_ins" / "ipgen.py"
 
@@ -61,14 +66,45 @@ def test_a_trial_is_a_script_and_its_loss_is_sent_less_received_at_the_end_of_th
     assert version == "1.30"
     assert (flow.asked_frames, flow.sent_frames, flow.received_frames, flow.lost_frames) == (3000, 3000, 2700, 300)
     assert flow.balances
-    assert outcome.raw["ipgen-a.script"] == b"2 tx1 46 1000\n1 tx1 46 0\n0 reset\n3 tx1 46 1000\n1 tx1 46 0\n"
+    assert outcome.raw["ipgen-a.script"] == b"2 tx1 46 1000\n1 tx1 46 0\n0 reset\n3 tx1 46 1000\n2 tx1 46 0\n"
     assert outcome.facts["ipgen_latency_max_ns"] == "250000"
-    assert [r.value for r in outcome.readings if r.name == "sent_pps"] == [1000, 1000, 1000, 0]
+    assert [r.value for r in outcome.readings if r.name == "sent_pps"] == [1000, 1000, 1000, 0, 0]
     assert b"pktsize" in outcome.raw["ipgen-a.txt"]
 
 
+def test_a_log_whose_lines_are_an_interval_behind_is_read_when_nothing_moves_any_more(monkeypatch):
+    monkeypatch.setenv("IPGEN_BEHIND", "1")
+    monkeypatch.setenv("IPGEN_LOSES", "10")
+    _, outcome = offered(monkeypatch, wanted())
+    (flow,) = outcome.flows
+    assert (flow.sent_frames, flow.received_frames, flow.lost_frames) == (3000, 2700, 300)
+    assert outcome.doubts == ()
+
+
+def test_a_rate_that_it_does_not_reach_is_a_doubt_although_it_says_nothing(monkeypatch):
+    monkeypatch.setenv("IPGEN_MAKES", "700")
+    _, outcome = offered(monkeypatch, wanted())
+    (flow,) = outcome.flows
+    assert (flow.asked_frames, flow.sent_frames, flow.refused_frames) == (3000, 2100, 900)
+    assert [(d.kind, d.detail) for d in outcome.doubts] == [(DoubtKind.TX_STARVED, "asked 1 kpps, made 700 pps")]
+
+
+def test_frames_that_still_move_in_its_last_interval_and_more_received_than_sent_are_doubts():
+    at_rest, moving = (parse_log(line(tx=1000, rx=rx))[0][0] for rx in (990, 1002))
+    assert still_moving(moving) == "its counters moved in its last interval: sent 1000 frames/s, received 990 frames/s"
+    assert still_moving(replace(at_rest, sent_pps=0, received_pps=0)) == ""
+    flow = flow_of(way(), moving, 64, wanted(duration=1.0))
+    assert [(d.kind, d.detail) for d in negative_loss(flow)] == [(DoubtKind.NEGATIVE_LOSS, "sent 1000, received 1002")]
+
+
+def test_a_field_that_its_log_lacks_is_named(monkeypatch):
+    monkeypatch.setenv("IPGEN_LACKS", "RX")
+    with pytest.raises(ToolFailed, match="a log that cannot be read: line 1: no RX"):
+        offered(monkeypatch, wanted())
+
+
 def test_a_script_counts_in_layer_3_and_in_whole_seconds():
-    assert script_of(wanted(1518, rate=None, duration=2.2, drain=0.0), 1518) == ("0 reset\n3 tx1 1500 148809524\n1 tx1 1500 0\n", 4)
+    assert script_of(wanted(1518, rate=None, duration=2.2, drain=0.0), 1518) == ("0 reset\n3 tx1 1500 148809524\n2 tx1 1500 0\n", 5)
 
 
 def test_each_end_is_told_its_port_its_gateway_and_its_address():

@@ -18,6 +18,7 @@ from ruamel.yaml import YAML
 from dutlab.doubts import DoubtKind
 from dutlab.errors import ToolFailed, ToolMissing
 from dutlab.hosts.local import LocalHost
+from dutlab.methods.ledger import starved
 from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Directions, Offer
 from dutlab.spec.generators.trex import TrexModel
@@ -110,10 +111,67 @@ def test_a_trial_has_three_numbers_read_after_the_drain(release, monkeypatch):
     assert (release / "disconnected").exists()
 
 
-def test_counters_in_flight_would_differ(release):
-    """The stand-in's frames are on their way for 0.2 s: without a drain half of them have not come."""
+def test_counters_are_read_when_they_stand_still_whatever_the_drain(release):
+    """The stand-in's frames are on their way for 0.2 s: read at once, half of them have not come."""
     _, outcome = offered(model(release), wanted(drain=0.0))
-    assert outcome.flows[0].received_frames == 200
+    assert outcome.flows[0].received_frames == 400
+
+
+def test_counters_that_never_stand_still_are_a_doubt(release, monkeypatch):
+    api = release / "automation/trex_control_plane/interactive/trex/stl/api.py"
+    api.write_text(api.read_text().replace('"ipackets": came', '"ipackets": time.monotonic_ns() % 7 + came'))
+    monkeypatch.setattr(trex, "_SCRIPT", release / "client.py")
+    (release / "client.py").write_text(
+        (Path(trex.__file__).with_name("trex_client.py")).read_text().replace("LONGEST_STILL_S = 5.0", "LONGEST_STILL_S = 0.6")
+    )
+    _, outcome = offered(model(release), wanted())
+    assert "counters still moved after 0.6 s" in [d.detail for d in outcome.doubts if d.kind is DoubtKind.TOOL_INCOMPLETE]
+
+
+def test_what_its_own_receiver_missed_had_reached_its_port_and_is_not_the_duts_loss(release, monkeypatch):
+    monkeypatch.setenv("DUT_LOSES", "100")
+    monkeypatch.setenv("RX_MISSES", "10")
+    _, outcome = offered(model(release), wanted())
+    (flow,) = outcome.flows
+    assert (flow.sent_frames, flow.received_frames, flow.lost_frames) == (400, 396, 4)
+    assert [d.detail for d in outcome.doubts if d.kind is DoubtKind.RX_DROPPED] == ["39 frames"]
+
+
+def test_a_trial_that_is_late_is_stopped_and_takes_its_real_length(release, monkeypatch):
+    monkeypatch.setenv("STRETCHES", "10")
+    _, outcome = offered(model(release), wanted(duration=0.4))
+    (flow,) = outcome.flows
+    assert flow.asked_frames == 400
+    assert 0 < flow.sent_frames < 400
+    assert flow.refused_frames == 400 - flow.sent_frames
+    assert 1.4 <= flow.sent_seconds < 4.0
+    assert float(outcome.facts["trex_stopped_late_after_s"]) == pytest.approx(flow.sent_seconds, abs=0.001)
+    assert starved(wanted(duration=0.4), flow), "the methods see that the rate was not reached"
+
+
+def test_what_a_stopped_trial_left_in_the_senders_ring_is_not_counted_in_the_next(release, monkeypatch):
+    monkeypatch.setenv("STRETCHES", "10")
+    monkeypatch.setenv("LEFT", "50")
+    # The warm-up is the trial that is stopped.
+    _, outcome = offered(model(release), wanted(duration=0.4, warmup=Seconds(0.4)))
+    said = [json.loads(line) for line in outcome.raw["trex-client.jsonl"].splitlines()]
+    warm, trial = (line["ok"] for line in said if "ports" in line.get("ok", {}) and isinstance(line["ok"]["ports"], dict))
+    assert warm["late"] and trial["late"]
+    share = trial["seconds"] / 4.0
+    assert trial["ports"]["0"]["opackets"] <= 400 * share + 1, "none of the 50"
+
+
+def test_a_counter_that_this_trex_lacks_is_a_doubt_if_it_can_do_without_and_else_a_named_fault(release):
+    api = release / "automation/trex_control_plane/interactive/trex/stl/api.py"
+    whole = api.read_text()
+    api.write_text(whole.replace('"ierrors": missed,', ""))
+    _, outcome = offered(model(release), wanted())
+    assert [d.detail for d in outcome.doubts if d.kind is DoubtKind.TOOL_INCOMPLETE] == [
+        "TRex does not count what its receiver missed (ierrors)"
+    ]
+    api.write_text(whole.replace('"obytes": bytes_,', ""))
+    with pytest.raises(ToolFailed, match="offer: ValueError: TRex's statistics of port 0 have no obytes"):
+        offered(model(release), wanted())
 
 
 def test_a_warm_up_is_not_counted_and_the_raw_conversation_is_kept(release):
@@ -164,7 +222,7 @@ def test_a_server_that_begins_late_is_waited_for_and_one_that_runs_is_left_alone
         (lambda api: api.replace('return {"version"', "raise STLError('busy')\n        return {\"version\""), "connect: STLError: busy"),
         (lambda _: "raise ImportError('no scapy')", "connect: ImportError: no scapy"),
         (lambda _: "import os, sys\nprint('Killed', file=sys.stderr)\nos._exit(9)", "Killed"),
-        (lambda api: api.replace("def get_stats(self, ports=None):", "def get_stats(self, ports=None):\n        return {}"), "offer: KeyError: 0"),
+        (lambda api: api.replace("def get_stats(self, ports=None):", "def get_stats(self, ports=None):\n        return {}"), "offer: ValueError: TRex.s statistics of port 0 have no opackets, ipackets, obytes"),
         (lambda api: api.replace("frames = round(rate * duration)", "frames = 0"), "sent nothing"),
     ],
 )  # fmt: skip

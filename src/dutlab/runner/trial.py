@@ -110,7 +110,9 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
         ceilings=trial.ceilings,
         doubts=[
             DoubtRecord.of(d)
-            for d in (*found_doubts, *stage.marks, *_stolen(samples), *_watched(samples), *_unplugged(stage, counters), *clock)
+            for d in dict.fromkeys(
+                (*found_doubts, *stage.marks, *_stolen(samples), *_watched(samples), *_unplugged(stage, counters), *clock)
+            )
         ],
         checks=[asdict(c) for c in checks],
         commands=book.take(),

@@ -2,6 +2,10 @@
 
 What is corrected for (ipgen_log): its sizes are of layer 3, a latency of a second or more is wrong, and its own loss does not see
 a lost tail, so loss here is sent less received at the end of the drain. A script counts in whole seconds.
+
+A line of its log is written at the end of an interval of ipgen's own, a second long, and not when a step of the script ends. So the script
+drains for a whole interval more than was asked, and the account is that of the last interval in which nothing moved; where none was still,
+where it sent fewer frames than asked, and where more came than went, that is a doubt.
 """
 
 from __future__ import annotations
@@ -10,11 +14,12 @@ import asyncio
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import ToolFailed, ToolMissing
 from dutlab.hosts.host import NO_SUCH_PROGRAM
-from dutlab.methods.ledger import negative_loss
+from dutlab.methods.ledger import negative_loss, starved
 from dutlab.methods.ports import Flow, Offer, Outcome, Reading
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.generators.ipgen import L2_BYTES, SHORTEST_PACKET, IpgenModel
@@ -25,6 +30,7 @@ from dutlab.tools.engine_load import Way
 from dutlab.tools.generator_tool import GeneratorTool, Place, insist_that_it_sent
 from dutlab.tools.ipgen_log import Second, parse_log
 from dutlab.tools.ways import ways_of
+from dutlab.units import Seconds
 
 TOOL = "ipgen"
 INSTALL = "build it from github.com/iij/ipgen"
@@ -94,15 +100,20 @@ class Ipgen:
         raw = {f"ipgen-{way.name}.jsonl": done.stdout, f"ipgen-{way.name}.txt": done.stderr, f"ipgen-{way.name}.script": script.encode()}
         log, faults = parse_log(done.text)
         if not log:
-            raise ToolFailed(f"ended with {done.status} and an empty log: {done.last_words}", tool=TOOL, host=host.name, raw=raw)
+            why = f"a log that cannot be read: {faults[0]}" if faults else f"an empty log: {done.last_words}"
+            raise ToolFailed(f"ended with {done.status} and {why}", tool=TOOL, host=host.name, raw=raw)
         measured = since_cleared(log)
         flow = flow_of(way, measured[-1], size, offer)
+        whole = replace(offer, duration=Seconds(flow.sent_seconds))
+        doubts = [Doubt(DoubtKind.TX_STARVED, short, way.name)] if (short := starved(whole, flow)) else []
+        if moving := still_moving(measured[-1]):
+            doubts.append(Doubt(DoubtKind.TOOL_INCOMPLETE, moving, way.name))
         asked = None if offer.rate is None else flow.asked_frames
         insist_that_it_sent(flow.sent_frames, asked=asked, tool=TOOL, host=host.name, raw=raw)
         incomplete = [Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(faults), way.name)] if faults else []
         return Outcome(
             flows=(flow,),
-            doubts=(*incomplete, *negative_loss(flow)),
+            doubts=(*incomplete, *doubts, *negative_loss(flow)),
             raw=raw,
             facts={**self._facts, **_latency(measured[-1]), "frame_sizes": sizes_in_words(offer.mix.parts)},
             readings=readings_of(way, measured, ended_s=done.started_s + done.seconds),
@@ -114,7 +125,7 @@ def script_of(offer: Offer, frame_bytes: int) -> tuple[str, int]:
     packet, rate = frame_bytes - L2_BYTES, UNREACHED_PPS if offer.rate is None else round(offer.rate)
     parts = [] if offer.warmup <= 0 else [(math.ceil(offer.warmup), rate), (1, 0)]
     warm = [f"{seconds} tx1 {packet} {pps}" for seconds, pps in parts]
-    duration, drain = max(1, math.ceil(offer.duration)), max(1, math.ceil(offer.drain))
+    duration, drain = max(1, math.ceil(offer.duration)), max(1, math.ceil(offer.drain)) + 1  # an interval begins within a step
     lines = [*warm, "0 reset", f"{duration} tx1 {packet} {rate}", f"{drain} tx1 {packet} 0"]
     return "\n".join(lines) + "\n", sum(seconds for seconds, _ in parts) + duration + drain
 
@@ -129,6 +140,13 @@ def since_cleared(log: Sequence[Second]) -> list[Second]:
     """What was logged after the counters were cleared: from where its totals fell, or all."""
     fell = [n for n in range(1, len(log)) if log[n].sent < log[n - 1].sent]
     return list(log[fell[-1] :] if fell else log)
+
+
+def still_moving(last: Second) -> str:
+    """What the last line says of frames that were still on their way, empty when there were none."""
+    moved = {"sent": last.sent_pps, "received": last.received_pps}
+    said = ", ".join(f"{word} {pps} frames/s" for word, pps in moved.items() if pps)
+    return f"its counters moved in its last interval: {said}" if said else ""
 
 
 def flow_of(way: Way, last: Second, size: int, offer: Offer) -> Flow:

@@ -62,7 +62,9 @@ def parse_log(text: str) -> tuple[list[Second], list[str]]:
             continue
         try:
             out.append(_second(json.loads(line)))
-        except (ValueError, KeyError, TypeError, IndexError) as error:
+        except KeyError as error:
+            faults.append(f"line {number}: no {error.args[0]}")
+        except (ValueError, TypeError, IndexError) as error:
             faults.append(f"line {number}: {type(error).__name__}: {error}")
     return out, faults
 

@@ -13,11 +13,20 @@ import json
 import os
 import sys
 import time
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 STARTS_S = 1.0
-GRACE_S = 30.0
-COUNTERS = ("opackets", "ipackets", "obytes", "ibytes", "oerrors", "ierrors")
+LATE_S = 1.0
+LATE_SHARE = 0.1
+"""TRex stretches time rather than sending fewer frames: a trial that is later than both together is stopped."""
+PUSH_PPS = 1000
+PUSH_S = 0.5
+"""What pushes frames out that a stopped trial left in a sender's ring: those of af_packet go when more are sent."""
+STILL_S = 0.25
+LONGEST_STILL_S = 5.0
+"""Counters are read when two readings so far apart are alike; after that long they are read as they are, with a warning."""
+NEEDED = ("opackets", "ipackets", "obytes")
+ALSO = ("ibytes", "oerrors", "ierrors")
 Json = Dict[str, Any]
 
 
@@ -27,6 +36,8 @@ class Conversation:
     def __init__(self) -> None:
         self.api: Any = None
         self.client: Any = None
+        self.left = set()  # type: Any
+        """Ports that were stopped in the middle of a trial."""
 
     def connect(self, request: Json) -> Json:
         """Until the server answers, `wait_s` at most; takes all ports."""
@@ -47,7 +58,10 @@ class Conversation:
         return {"version": version_of(self.client), "ports": len(ports), "python": sys.version.split()[0]}
 
     def offer(self, request: Json) -> Json:
-        """Sends on all ways at once for `duration_s`, waits for `drain_s`, and only then reads the counters."""
+        """Sends on all ways at once for `duration_s`, waits for `drain_s`, and reads the counters when they stand still.
+
+        `seconds` is how long it really sent; `late` says that it was stopped.
+        """
         ways = request["ways"]
         senders = [way["tx"] for way in ways]
         ports = sorted(set(senders) | {way["rx"] for way in ways})
@@ -55,23 +69,61 @@ class Conversation:
         self.client.set_port_attr(ports=ports, promiscuous=True)
         for way in ways:
             self.client.add_streams(self.streams(way), ports=[way["tx"]])
+        warnings = self.push_out(senders, ports)
         self.client.clear_stats()
         began_s, began = time.time(), time.monotonic()
         self.client.start(ports=senders, mult=request["mult"], duration=request["duration_s"], force=True)
-        self.client.wait_on_traffic(ports=senders, timeout=request["duration_s"] + GRACE_S)
+        late = self.wait(senders, request["duration_s"] * (1 + LATE_SHARE) + LATE_S)
         seconds = time.monotonic() - began
         time.sleep(request["drain_s"])
-        stats = self.client.get_stats()
-        counters = {str(port): {name: stats[port][name] for name in COUNTERS} for port in ports}
+        stats, still = self.stand_still(ports)
+        counters = {str(port): counters_of(stats, port) for port in ports}
         whole = stats.get("global", {})
+        warnings += still
         return {
+            "late": late,
             "began_s": began_s,
             "seconds": seconds,
             "ports": counters,
             "queue_full": whole.get("queue_full"),
             "cpu_percent": whole.get("cpu_util"),
-            "warnings": [str(warning) for warning in self.client.get_warnings()],
+            "warnings": warnings + [str(warning) for warning in self.client.get_warnings()],
         }
+
+    def wait(self, senders: List[int], longest_s: float) -> bool:
+        """Until all has been sent; whether it had to be stopped."""
+        try:
+            self.client.wait_on_traffic(ports=senders, timeout=longest_s)
+        except Exception as error:
+            if "Timeout" not in type(error).__name__:
+                raise
+            self.client.stop(ports=senders)
+            self.left.update(senders)
+            return True
+        return False
+
+    def push_out(self, senders: List[int], ports: List[int]) -> List[str]:
+        """What the trial before left in these senders' rings, so that it is not counted in this one."""
+        left = sorted(self.left.intersection(senders))
+        if not left:
+            return []
+        self.client.start(ports=left, mult="{}pps".format(PUSH_PPS), duration=PUSH_S, force=True)  # noqa: UP032 -- as above
+        self.wait(left, PUSH_S + LATE_S)
+        self.left.difference_update(left)
+        return self.stand_still(ports)[1]
+
+    def stand_still(self, ports: List[int]) -> Tuple[Any, List[str]]:
+        """The statistics once the frames of these ports move no more, and what is to be said if they always did."""
+        longest = time.monotonic() + LONGEST_STILL_S
+        stats = self.client.get_stats()
+        while True:
+            before = [counters_of(stats, port) for port in ports]
+            time.sleep(STILL_S)
+            stats = self.client.get_stats()
+            if before == [counters_of(stats, port) for port in ports]:
+                return stats, []
+            if time.monotonic() >= longest:
+                return stats, ["counters still moved after {} s".format(LONGEST_STILL_S)]  # noqa: UP032 -- as above
 
     def streams(self, way: Json) -> List[Any]:
         """Of a user's profile, or one a frame size, each frame byte by byte and without its FCS."""
@@ -89,6 +141,16 @@ class Conversation:
         """Gives the ports back."""
         if self.client is not None:
             self.client.disconnect()
+
+
+def counters_of(stats: Any, port: int) -> Json:  # noqa: ANN401 -- as below
+    """Of one port; what TRex may lack is not there."""
+    of_port = stats.get(port)
+    missing = [name for name in NEEDED if of_port is None or name not in of_port]
+    if missing:
+        what = "TRex's statistics of port {} have no {}".format(port, ", ".join(missing))
+        raise ValueError(what)
+    return {name: of_port[name] for name in NEEDED + ALSO if name in of_port}
 
 
 def version_of(client: Any) -> str:  # noqa: ANN401 -- TRex's client has no types
