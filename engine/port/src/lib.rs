@@ -34,6 +34,7 @@ pub mod signal;
 pub mod speed;
 mod stall;
 mod sys;
+mod table;
 pub mod xdp;
 
 pub use batch::{Batch, Fill, Slot};

@@ -2,7 +2,7 @@
 
 use crate::error::PortError;
 use crate::iface::Interface;
-use crate::sys;
+use crate::table::{self, Table, attributes, u16_at, u32_at};
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::AsRawFd;
@@ -13,9 +13,9 @@ const KNOWN: u16 = 0x02 | 0x04 | 0x08 | 0x10 | 0x40 | 0x80;
 /// Attributes: the address, and its MAC.
 const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
-const NLMSG_HEADER: usize = 16;
 /// `struct ndmsg`: family, padding, index, state, flags, type.
 const NDMSG: usize = 12;
+const NEIGHBOURS: Table = Table { ask: libc::RTM_GETNEIGH, name: "RTM_GETNEIGH", fixed: NDMSG };
 /// The discard service (RFC 863): a datagram to it asks for nothing.
 const DISCARD: u16 = 9;
 /// How often the table is looked at while the kernel resolves.
@@ -43,60 +43,10 @@ pub fn resolve(iface: &Interface, address: IpAddr, wait: Duration) -> Result<Opt
 
 /// What the table says now.
 fn look_up(iface: &Interface, address: IpAddr) -> Result<Option<[u8; 6]>, PortError> {
-    let name = iface.name.as_str();
-    let fd = sys::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE, name)?;
     let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-    let mut ask = Vec::with_capacity(NLMSG_HEADER + NDMSG);
-    #[expect(clippy::cast_possible_truncation, reason = "28")]
-    ask.extend(((NLMSG_HEADER + NDMSG) as u32).to_ne_bytes());
-    ask.extend(libc::RTM_GETNEIGH.to_ne_bytes());
-    #[expect(clippy::cast_possible_truncation, reason = "small positive constants")]
-    ask.extend(((libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16).to_ne_bytes());
-    ask.extend([0; 8]);
-    #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "2 or 10")]
-    ask.push(family as u8);
-    ask.extend([0; NDMSG - 1]);
-    // SAFETY: the kernel reads the buffer, whose length is given.
-    if unsafe { libc::send(fd.as_raw_fd(), ask.as_ptr().cast(), ask.len(), 0) } < 0 {
-        return Err(PortError::last("send(netlink)", name));
-    }
     let mut found = None;
-    let mut buffer = vec![0_u8; 1 << 16];
-    loop {
-        // SAFETY: the kernel writes at most the length given.
-        let n = unsafe { libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
-        let Ok(n) = usize::try_from(n) else {
-            let error = io::Error::last_os_error();
-            if error.kind() == io::ErrorKind::Interrupted {
-                continue;
-            }
-            return Err(PortError::from_call("recv(netlink)", name, error));
-        };
-        match read(&buffer[..n], iface.index, address) {
-            Part::More(mac) => found = found.or(mac),
-            Part::Done(mac) => return Ok(found.or(mac)),
-        }
-    }
-}
-
-/// What a datagram of the kernel's answer says.
-#[derive(Debug, PartialEq, Eq)]
-enum Part {
-    More(Option<[u8; 6]>),
-    Done(Option<[u8; 6]>),
-}
-
-fn read(mut b: &[u8], index: u32, address: IpAddr) -> Part {
-    let mut found = None;
-    while b.len() >= NLMSG_HEADER {
-        let length = (u32_at(b, 0) as usize).clamp(NLMSG_HEADER, b.len());
-        match i32::from(u16_at(b, 4)) {
-            libc::NLMSG_DONE | libc::NLMSG_ERROR => return Part::Done(found),
-            _ => found = found.or_else(|| entry(&b[NLMSG_HEADER..length], index, address)),
-        }
-        b = &b[length.next_multiple_of(4).min(b.len())..];
-    }
-    Part::More(found)
+    table::dump(NEIGHBOURS, family, &iface.name, |b| found = found.or_else(|| entry(b, iface.index, address)))?;
+    Ok(found)
 }
 
 /// The MAC of an entry, if it is that of `address`.
@@ -109,25 +59,14 @@ fn entry(b: &[u8], index: u32, address: IpAddr) -> Option<[u8; 6]> {
         IpAddr::V6(a) => a.octets().to_vec(),
     };
     let (mut is_it, mut mac) = (false, None);
-    let mut rest = &b[NDMSG..];
-    while rest.len() >= 4 {
-        let length = usize::from(u16_at(rest, 0)).clamp(4, rest.len());
-        match u16_at(rest, 2) {
-            NDA_DST => is_it = rest[4..length] == wanted,
-            NDA_LLADDR => mac = rest[4..length].try_into().ok(),
+    for (kind, value) in attributes(&b[NDMSG..]) {
+        match kind {
+            NDA_DST => is_it = value == wanted,
+            NDA_LLADDR => mac = value.try_into().ok(),
             _ => {}
         }
-        rest = &rest[length.next_multiple_of(4).min(rest.len())..];
     }
     mac.filter(|_| is_it)
-}
-
-fn u16_at(b: &[u8], at: usize) -> u16 {
-    u16::from_ne_bytes([b[at], b[at + 1]])
-}
-
-fn u32_at(b: &[u8], at: usize) -> u32 {
-    u32::from_ne_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]])
 }
 
 /// Sends an empty datagram out of `iface`, so that the kernel has to know the MAC of `address`.
@@ -236,12 +175,9 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_cut_anywhere_is_read_without_harm() {
-        // One entry: 172.16.0.1 on link 2, reachable, 02:00:00:00:00:01; then the end.
+    fn an_entry_is_read_and_one_cut_anywhere_does_no_harm() {
+        // One entry: 172.16.0.1 on link 2, reachable, 02:00:00:00:00:01.
         let mut b = Vec::new();
-        b.extend(48_u32.to_ne_bytes());
-        b.extend(libc::RTM_NEWNEIGH.to_ne_bytes());
-        b.extend([0; 10]);
         b.extend([2, 0, 0, 0]);
         b.extend(2_u32.to_ne_bytes());
         b.extend(2_u16.to_ne_bytes());
@@ -252,13 +188,13 @@ mod tests {
         b.extend(10_u16.to_ne_bytes());
         b.extend(NDA_LLADDR.to_ne_bytes());
         b.extend([2, 0, 0, 0, 0, 1, 0, 0]);
-        assert_eq!(b.len(), 48);
+        assert_eq!(b.len(), 32);
         let address = [172, 16, 0, 1].into();
-        assert_eq!(read(&b, 2, address), Part::More(Some([2, 0, 0, 0, 0, 1])));
-        assert_eq!(read(&b, 3, address), Part::More(None), "another link");
-        assert_eq!(read(&b, 2, [172, 16, 0, 2].into()), Part::More(None), "another address");
+        assert_eq!(entry(&b, 2, address), Some([2, 0, 0, 0, 0, 1]));
+        assert_eq!(entry(&b, 3, address), None, "another link");
+        assert_eq!(entry(&b, 2, [172, 16, 0, 2].into()), None, "another address");
         for n in 0..b.len() {
-            read(&b[..n], 2, address);
+            entry(&b[..n], 2, address);
         }
     }
 }

@@ -2,14 +2,12 @@
 
 use crate::error::PortError;
 use crate::iface::Network;
-use crate::sys;
-use std::io;
+use crate::table::{self, Table, attributes, u16_at, u32_at};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::AsRawFd;
 
-const NLMSG_HEADER: usize = 16;
 /// `struct rtmsg`: family, lengths of destination and source, TOS, table, protocol, scope, type, flags.
 const RTMSG: usize = 12;
+const ROUTES: Table = Table { ask: libc::RTM_GETROUTE, name: "RTM_GETROUTE", fixed: RTMSG };
 /// `struct rtnexthop`: length, flags, hops, index of the interface; attributes follow.
 const NEXT_HOP: usize = 8;
 /// Types of route that send a packet to one host (`RTN_UNICAST`).
@@ -35,76 +33,17 @@ pub struct WideRoute {
 /// The first route out of the interface with this index that leads to more than a testbed: a default route, or a part of one.
 pub fn wide_route(index: u32, iface: &str) -> Result<Option<WideRoute>, PortError> {
     for family in [libc::AF_INET, libc::AF_INET6] {
-        if let Some(route) = dump(family, index, iface)? {
+        if let Some(route) = first(family, index, iface)? {
             return Ok(Some(route));
         }
     }
     Ok(None)
 }
 
-fn dump(family: i32, index: u32, iface: &str) -> Result<Option<WideRoute>, PortError> {
-    let fd = sys::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE, iface)?;
-    let mut ask = Vec::with_capacity(NLMSG_HEADER + RTMSG);
-    #[expect(clippy::cast_possible_truncation, reason = "28")]
-    ask.extend(((NLMSG_HEADER + RTMSG) as u32).to_ne_bytes());
-    ask.extend(libc::RTM_GETROUTE.to_ne_bytes());
-    #[expect(clippy::cast_possible_truncation, reason = "small positive constants")]
-    ask.extend(((libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16).to_ne_bytes());
-    ask.extend([0; 8]);
-    #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "2 or 10")]
-    ask.push(family as u8);
-    ask.extend([0; RTMSG - 1]);
-    // SAFETY: the kernel reads the buffer, whose length is given.
-    if unsafe { libc::send(fd.as_raw_fd(), ask.as_ptr().cast(), ask.len(), 0) } < 0 {
-        return Err(PortError::last("send(netlink)", iface));
-    }
+fn first(family: i32, index: u32, iface: &str) -> Result<Option<WideRoute>, PortError> {
     let mut found = None;
-    let mut buffer = vec![0_u8; 1 << 16];
-    loop {
-        // SAFETY: the kernel writes at most the length given.
-        let n = unsafe { libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
-        let Ok(n) = usize::try_from(n) else {
-            let error = io::Error::last_os_error();
-            if error.kind() == io::ErrorKind::Interrupted {
-                continue;
-            }
-            return Err(PortError::from_call("recv(netlink)", iface, error));
-        };
-        match read(&buffer[..n], index) {
-            Part::More(route) => found = found.or(route),
-            Part::Done => return Ok(found),
-            // A kernel without IPv6 has no routes of it.
-            Part::Refused(libc::EOPNOTSUPP | libc::EAFNOSUPPORT) => return Ok(None),
-            Part::Refused(errno) => {
-                return Err(PortError::from_call("RTM_GETROUTE", iface, io::Error::from_raw_os_error(errno)));
-            }
-        }
-    }
-}
-
-/// What a datagram of the kernel's answer says.
-#[derive(Debug, PartialEq, Eq)]
-enum Part {
-    More(Option<WideRoute>),
-    Done,
-    Refused(i32),
-}
-
-fn read(mut b: &[u8], index: u32) -> Part {
-    let mut found = None;
-    while b.len() >= NLMSG_HEADER {
-        let length = (u32_at(b, 0) as usize).clamp(NLMSG_HEADER, b.len());
-        let body = &b[NLMSG_HEADER..length];
-        match i32::from(u16_at(b, 4)) {
-            libc::NLMSG_DONE => return Part::Done,
-            libc::NLMSG_ERROR => {
-                return Part::Refused(body.first_chunk().map_or(libc::EPROTO, |n| -i32::from_ne_bytes(*n)));
-            }
-            _ => found = found.or_else(|| wide(body, index)),
-        }
-        b = &b[length.next_multiple_of(4).min(b.len())..];
-    }
-    Part::More(found)
+    table::dump(ROUTES, family, iface, |entry| found = found.take().or_else(|| wide(entry, index)))?;
+    Ok(found)
 }
 
 /// The route of a message, if it leads out of the interface and to more than a testbed.
@@ -132,19 +71,6 @@ fn wide(b: &[u8], index: u32) -> Option<WideRoute> {
     (leads_out && !address.is_multicast()).then_some(WideRoute { to: Network { address, prefix }, table })
 }
 
-fn attributes(mut b: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    std::iter::from_fn(move || {
-        if b.len() < 4 {
-            return None;
-        }
-        let length = usize::from(u16_at(b, 0)).clamp(4, b.len());
-        // The highest bits say how the value is nested.
-        let attribute = (u16_at(b, 2) & 0x3fff, &b[4..length]);
-        b = &b[length.next_multiple_of(4).min(b.len())..];
-        Some(attribute)
-    })
-}
-
 /// The interfaces of several next hops.
 fn next_hops(mut b: &[u8]) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
@@ -155,14 +81,6 @@ fn next_hops(mut b: &[u8]) -> impl Iterator<Item = u32> {
         b = &b[length.next_multiple_of(4).min(b.len())..];
         Some(index)
     })
-}
-
-fn u16_at(b: &[u8], at: usize) -> u16 {
-    u16::from_ne_bytes([b[at], b[at + 1]])
-}
-
-fn u32_at(b: &[u8], at: usize) -> u32 {
-    u32::from_ne_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]])
 }
 
 #[cfg(test)]
@@ -213,15 +131,11 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_cut_anywhere_is_read_without_harm() {
+    fn an_entry_cut_anywhere_is_read_without_harm() {
         let body = route(libc::AF_INET, 0, 254, &[out_of(2), attribute(RTA_MULTIPATH, &[16, 0, 0, 0, 2, 0, 0, 0])]);
-        let mut b = u32::try_from(NLMSG_HEADER + body.len()).unwrap().to_ne_bytes().to_vec();
-        b.extend(libc::RTM_NEWROUTE.to_ne_bytes());
-        b.extend([0; 10]);
-        b.extend(&body);
-        assert!(matches!(read(&b, 2), Part::More(Some(_))));
-        for n in 0..b.len() {
-            read(&b[..n], 2);
+        assert!(wide(&body, 2).is_some());
+        for n in 0..body.len() {
+            wide(&body[..n], 2);
         }
     }
 }

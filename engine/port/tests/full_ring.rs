@@ -1,6 +1,8 @@
 //! A peer that takes nothing: a tap device whose reader sleeps. What its queue has room for leaves; all else did not leave, and the
 //! sender says so, frame by frame.
 
+mod own;
+
 use dutlab_port::af_packet::Bursts;
 use dutlab_port::iface::Interface;
 use dutlab_port::{BurstSender, af_xdp};
@@ -18,19 +20,11 @@ use std::process::Command;
 const ROOM: usize = 100;
 const FRAMES: u64 = 1000;
 
-/// Moves this thread into a new network namespace with a tap device in it. `None` without the permission; panics if that was
-/// promised.
+/// Moves this thread into a new network namespace with a tap device in it.
 fn own_tap() -> Option<(File, Interface)> {
     const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
     const TAP_WITHOUT_HEADER: u16 = 0x0002 | 0x1000; // IFF_TAP, IFF_NO_PI of linux/if_tun.h
-    // SAFETY: no pointers; other threads stay where they are.
-    if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
-        let promised = std::env::var("DUTLAB_PROMISED").unwrap_or_default();
-        assert!(
-            !promised.split(',').any(|c| c == "netns" || c == "all"),
-            "netns was promised and cannot be made: root?"
-        );
-        eprintln!("SKIPPED: no netns (needs root)");
+    if !own::netns() {
         return None;
     }
     let tap = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun").unwrap();
