@@ -28,6 +28,7 @@
 #define HEAD_MAX 128
 #define PAYLOAD_MAX 3400
 #define SENT_LOG 4096 /* stream of each of the last frames, for the place of a refusal; a power of two */
+#define WRITTEN 32    /* paced frames that can be taken back; a power of two, and at least a bulk */
 
 /* Why a sender no longer sends. */
 #define HALT_NO 0
@@ -49,6 +50,19 @@ struct lane {
 	__u64 missed;	   /* frames that were due but skipped, because the lane was more than max_lag_ns late */
 	__u64 sent_at_ns;  /* when the last frame was written, for the gap histogram */
 	__u64 late_max_ns; /* the most that a frame was written after it was due; paced lanes only */
+	__u64 held;	   /* frames that were taken back, because the device had no room, and have not been offered again */
+	__u64 kept_out;	   /* of `missed`: while frames were held */
+};
+
+/* What a paced frame changed when it was written: each field as it was before. */
+struct written {
+	__u64 sent_at_ns, last_ns, missed, kept_out;
+	__u64 begun_ns;
+	__u64 bytes;
+	__u32 last_frac, burst_left, stream_at;
+	__u32 order_at, flow_at;
+	__u32 lane, stream;
+	__u32 gap_row; /* where its gap was noted; 2^32 - 1: nowhere */
 };
 
 struct control {
@@ -61,10 +75,11 @@ struct control {
 	__u32 clock_age;
 	__u32 log_head;
 	struct lane lanes[MAX_LANES];
+	struct written written[WRITTEN];
 };
 
 struct stream {
-	__u64 sequence; /* of the next frame; so the number of frames offered to the device */
+	__u64 sequence; /* of the next frame; so the number of frames offered to the device and not taken back */
 	__u64 bytes;	/* offered, without FCS */
 	__u32 id;	/* in the probe */
 	__u32 order_first, orders, order_at; /* which shapes follow each other: indices into `orders` */

@@ -60,9 +60,12 @@ static __always_inline __u64 due_of(const struct mode m, const struct lane *l)
 /* Moves the lane past the frame that is sent now. What is later than max_lag_ns is skipped and counted as missed. */
 static __always_inline void advance(const struct mode m, struct lane *l, __u64 due, __u64 now)
 {
+	__u64 missed;
+
 	l->frames_left--;
 	if (!m.paced && m.lanes == 1)
 		return;
+	missed = l->missed;
 	if (m.bursts && l->burst_left) {
 		l->burst_left--;
 	} else if (!l->gap_q24) {
@@ -74,11 +77,16 @@ static __always_inline void advance(const struct mode m, struct lane *l, __u64 d
 		if (m.bursts)
 			l->burst_left = l->burst - 1;
 	}
+	if (unlikely(l->held)) {
+		l->held--;
+		l->kept_out += l->missed - missed;
+	}
 }
 
-static __always_inline void note_gap(struct lane *l, __u32 lane, __u64 now)
+/* Notes the time since the lane's frame before; returns where. */
+static __always_inline __u32 note_gap(struct lane *l, __u32 lane, __u64 now)
 {
-	__u32 row;
+	__u32 row = ~0U;
 	__u64 *n;
 
 	if (l->sent_at_ns) {
@@ -88,6 +96,7 @@ static __always_inline void note_gap(struct lane *l, __u32 lane, __u64 now)
 			*n += 1;
 	}
 	l->sent_at_ns = now;
+	return row;
 }
 
 /* The time: paced lanes read the clock for each frame, others now and then, because reading costs a fifth of a frame. */

@@ -48,6 +48,51 @@ static long blame_one(__u32 i, struct blame *b)
 	return 0;
 }
 
+/* Undoes the paced frame that was written `i` frames before the last one: it is due as before, and offered again with the same
+ * number. A lane at full speed asks for no frame in particular; there the frame stays refused, and its number used up. User
+ * space may steer the lane meanwhile; then it steers it again. */
+static long take_back(__u32 i, void *unused)
+{
+	__u32 zero = 0, stream, row;
+	struct control *c = bpf_map_lookup_elem(&control, &zero);
+	struct written *w;
+	struct stream *s;
+	struct lane *l;
+	__u64 *n;
+
+	if (!c)
+		return 1;
+	w = &c->written[(c->log_head - 1 - i) & (WRITTEN - 1)];
+	l = &c->lanes[w->lane & (MAX_LANES - 1)];
+	stream = w->stream;
+	s = bpf_map_lookup_elem(&streams, &stream);
+	if (!s)
+		return 0;
+	if (!l->gap_q24) {
+		s->refused++;
+		return 0;
+	}
+	row = w->gap_row;
+	n = bpf_map_lookup_elem(&gaps, &row);
+	if (n)
+		*n -= 1;
+	s->sequence--;
+	s->bytes = w->bytes;
+	s->order_at = w->order_at;
+	s->flow_at = w->flow_at;
+	l->sent_at_ns = w->sent_at_ns;
+	l->last_ns = w->last_ns;
+	l->last_frac = w->last_frac;
+	l->missed = w->missed;
+	l->kept_out = w->kept_out;
+	l->burst_left = w->burst_left;
+	l->stream_at = w->stream_at;
+	l->frames_left++;
+	l->held++;
+	c->begun_ns = w->begun_ns;
+	return 0;
+}
+
 /* Whether the calling thread is the sender: others may redirect to the same interface. */
 static __always_inline struct refusals *ours(void)
 {
@@ -68,7 +113,7 @@ static __always_inline int is_egress(const struct net_device *dev)
 /* Runs on the sender's CPU each time the kernel hands a bulk of at most 16 frames to the driver. The driver takes them
  * in order and stops at the first that does not fit, so the refused ones are the last. A bulk goes out at the end of a
  * batch, or when the frame after it has been written already: in the middle of a batch, which then is full (paced
- * batches are no longer than a bulk). */
+ * batches are no longer than a bulk, so nothing is written between a paced frame and its refusal but its own batch). */
 SEC("tp_btf/xdp_devmap_xmit")
 int note_refused(__u64 *args)
 {
@@ -84,7 +129,9 @@ int note_refused(__u64 *args)
 		return 0;
 	r->by_driver += drops;
 	r->last_error = (int)args[4] < 0 ? -(int)args[4] : 0;
-	if (keep_log) {
+	if (paced) {
+		bpf_loop(drops, take_back, NULL, 0);
+	} else if (keep_log) {
 		__u32 zero = 0;
 		struct control *c = bpf_map_lookup_elem(&control, &zero);
 		struct blame b = {};
@@ -107,13 +154,18 @@ int note_unreached(__u64 *args)
 		return 0;
 	r->before++;
 	r->last_error = (int)args[3] < 0 ? -(int)args[3] : 0;
-	if (keep_log) {
+	if (paced || keep_log) {
 		__u32 zero = 0;
 		struct control *c = bpf_map_lookup_elem(&control, &zero);
 		struct blame b = {};
 
 		if (!c)
 			return 0;
+		if (paced) {
+			take_back(0, NULL);
+			c->log_head--; /* it is in no bulk */
+			return 0;
+		}
 		b.at = c->log_head - 1;
 		blame_one(0, &b);
 	}

@@ -40,10 +40,17 @@ static __always_inline struct shape *next_shape(const struct mode m, struct stre
 	return bpf_map_lookup_elem(&shapes, &key);
 }
 
+/* Ends sending; but a paced batch that has begun may come back, and is waited for. */
+static __always_inline int end(const struct mode m, struct control *c, __u32 slot, __u32 why, __u64 now)
+{
+	return m.paced && slot ? XDP_DROP : halt(c, why, now);
+}
+
 static __always_inline int send(struct xdp_md *ctx, const struct mode m)
 {
-	__u32 zero = 0, lane = 0, number, slot = 0;
+	__u32 zero = 0, lane = 0, number, slot = 0, gap_row = ~0U;
 	struct control *c = bpf_map_lookup_elem(&control, &zero);
+	struct written *w;
 	struct stream *s;
 	struct shape *sh;
 	struct lane *l;
@@ -81,12 +88,14 @@ static __always_inline int send(struct xdp_md *ctx, const struct mode m)
 	}
 	if (m.paced && now < due && slot == 0 && due != ~0ULL)
 		now = spin(due < c->end_ns ? due : c->end_ns, now);
-	/* Frames that were due before the end may still leave shortly after it: this thread may just have lost its CPU. */
-	if (unlikely(now >= c->end_ns) && (!m.paced || due >= c->end_ns || now - c->end_ns >= GRACE_NS))
-		return halt(c, due == ~0ULL ? HALT_ALL_SENT : HALT_TIME_UP, now);
+	/* Frames that were due before the end may still leave shortly after it: this thread may just have lost its CPU. What
+	 * the device has no room for at the end is refused. */
+	if (unlikely(now >= c->end_ns) && (!m.paced || due >= c->end_ns || now - c->end_ns >= GRACE_NS ||
+					   c->lanes[lane & (MAX_LANES - 1)].held))
+		return end(m, c, slot, due == ~0ULL ? HALT_ALL_SENT : HALT_TIME_UP, now);
 	if (unlikely(now < due)) {
 		if (due == ~0ULL)
-			return halt(c, HALT_ALL_SENT, now);
+			return end(m, c, slot, HALT_ALL_SENT, now);
 		if (!m.paced)
 			c->clock_age = 0;
 		return XDP_DROP;
@@ -96,9 +105,27 @@ static __always_inline int send(struct xdp_md *ctx, const struct mode m)
 		return XDP_DROP;
 
 	l = &c->lanes[m.lanes == 1 ? 0 : lane & (MAX_LANES - 1)];
+	w = &c->written[c->log_head & (WRITTEN - 1)];
+	if (m.paced) {
+		w->lane = lane;
+		w->sent_at_ns = l->sent_at_ns;
+		w->last_ns = l->last_ns;
+		w->last_frac = l->last_frac;
+		w->missed = l->missed;
+		w->kept_out = l->kept_out;
+		w->burst_left = l->burst_left;
+		w->stream_at = l->stream_at;
+		w->begun_ns = c->begun_ns;
+	}
 	s = next_stream(m, l, &number);
 	if (!s)
 		return XDP_ABORTED;
+	if (m.paced) {
+		w->stream = number;
+		w->bytes = s->bytes;
+		w->order_at = s->order_at;
+		w->flow_at = s->flow_at;
+	}
 	sh = next_shape(m, s);
 	if (!sh || write_frame(m, ctx, s, sh, now))
 		return XDP_ABORTED;
@@ -107,14 +134,18 @@ static __always_inline int send(struct xdp_md *ctx, const struct mode m)
 	s->sequence++;
 	s->bytes += sh->length;
 	if (m.gaps)
-		note_gap(l, lane, now);
+		gap_row = note_gap(l, lane, now);
+	if (m.paced)
+		w->gap_row = gap_row;
 	if (m.log) {
-		__u32 at = c->log_head++ & (SENT_LOG - 1);
+		__u32 at = c->log_head & (SENT_LOG - 1);
 		__u32 *entry = bpf_map_lookup_elem(&sent_log, &at);
 
 		if (entry)
 			*entry = number;
 	}
+	if (m.paced || m.log)
+		c->log_head++;
 	advance(m, l, due, now);
 	return bpf_redirect(egress_ifindex, 0);
 }

@@ -65,6 +65,8 @@ struct Sending {
 
 struct Receiving {
     begun: bool,
+    /// Probes sent before are stale: since when the trial is asked for.
+    begin: Nanos,
     plan: ReceivePlan,
     /// What the port's hardware drops; `None` where there is no device.
     missed: Option<Missed>,
@@ -113,12 +115,21 @@ impl Receiving {
             .then(|| Absorb::open(&port.iface.name, &plan.absorb_udp_ports))
             .transpose()
             .map_err(|e| port_fault(&e))?;
-        Ok(Self { begun: false, plan: plan.clone(), missed: None, end: Arc::default(), thread: None, _absorb: absorb })
+        Ok(Self {
+            begun: false,
+            begin: Nanos::NEVER,
+            plan: plan.clone(),
+            missed: None,
+            end: Arc::default(),
+            thread: None,
+            _absorb: absorb,
+        })
     }
 
-    fn watch(&self, begin: Nanos) -> Watch {
+    /// The same for every back end.
+    fn watch(&self) -> Watch {
         let (begin, clock_offset) = match self.plan.sender_clock {
-            SenderClock::Same => (begin, 0),
+            SenderClock::Same => (self.begin, 0),
             SenderClock::AheadNs(offset) => (Nanos::ZERO, offset),
             SenderClock::Unknown => (Nanos::ZERO, 0),
         };
@@ -191,19 +202,19 @@ impl Port {
     /// Throws away what the receiver holds from before the trial; one that counts in the kernel counts from now on.
     /// Probes sent before `begin` will be stale.
     pub fn begin_receiver(&mut self, half: Option<Half>, begin: Nanos) -> Result<(), Fault> {
-        let Some(receiving) = self.trial.as_ref().and_then(|t| t.to_receive(half)) else { return Ok(()) };
+        let receiving = self.trial.as_mut().filter(|t| t.to_receive(half).is_some()).and_then(|t| t.receive.as_mut());
+        let Some(receiving) = receiving else { return Ok(()) };
+        receiving.begin = begin;
         match &mut self.open.receiver {
             Some(Receiver::Burst(queues)) => queues.iter_mut().try_for_each(|rx| rx.begin()),
-            Some(Receiver::Counting(rx)) => rx.begin(&receiving.watch(begin)),
+            Some(Receiver::Counting(rx)) => rx.begin(&receiving.watch()),
             None => return Err(wrong_state(format!("{} cannot receive", self.open.name), "open it again")),
         }
         .map_err(|e| port_fault(&e))?;
         let iface = &self.open.iface;
         let missed = (iface.index != 0).then(|| Missed::begin(&iface.name, iface.index)).transpose();
         let missed = missed.map_err(|e| port_fault(&e))?;
-        if let Some(receiving) = self.trial.as_mut().and_then(|t| t.receive.as_mut()) {
-            receiving.missed = missed;
-        }
+        receiving.missed = missed;
         Ok(())
     }
 
@@ -230,7 +241,7 @@ impl Port {
         if let (Some(receiving), Some(receiver)) = (&mut trial.receive, receives) {
             receiving.begun = true;
             let job = receive::Job {
-                watch: receiving.watch(at),
+                watch: receiving.watch(),
                 cpus: self.open.receive_cpus.clone(),
                 missed: receiving.missed.clone(),
                 end: Arc::clone(&receiving.end),

@@ -7,7 +7,7 @@ mod lab;
 use dutlab_port::clock;
 use dutlab_units::Nanos;
 use dutlab_wire::frame::{FrameRepr, Transport};
-use dutlab_wire::{Mac, Probe, probe, vlan};
+use dutlab_wire::{Mac, Probe, Seen, probe, vlan};
 use lab::{Agent, Lab, Tap, n, netns_or_skip};
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -113,12 +113,17 @@ fn cases() -> Vec<Case> {
     let mut early = numbers(0..40);
     early.extend(numbers(40..43).into_iter().map(|f| Frame { before_ns: 2_000_000_000, ..f }));
     let same = json!("same");
+    // A machine may be younger than an hour, and its clock begins at 0.
+    let behind = HOUR.min(clock::monotonic().0.cast_signed() / 2);
+    let of_a_slow_clock = || numbers(0..40).into_iter().map(|f| Frame { ahead_ns: -behind, ..f }).collect::<Vec<_>>();
     let case = |name, frames, sent, clock: &Value| Case { name, frames, sent, clock: clock.clone() };
     vec![
         case("in order", numbers(0..40), 40, &same),
         case("nothing", Vec::new(), 5, &same),
         case("lost, doubled, overtaken, damaged", disturbed, 60, &same),
         case("a clock 2 h ahead, known", all(|f| f.ahead_ns = 2 * HOUR), 40, &json!({"ahead_ns": 2 * HOUR})),
+        case("a clock 1 h behind, known", of_a_slow_clock(), 40, &json!({"ahead_ns": -behind})),
+        case("a clock 1 h behind, unknown", of_a_slow_clock(), 40, &json!("unknown")),
         case("a clock 30 h ahead, unknown", all(|f| f.ahead_ns = 30 * HOUR), 40, &json!("unknown")),
         case("a clock 30 h ahead, known", all(|f| f.ahead_ns = 30 * HOUR), 40, &json!({"ahead_ns": 30 * HOUR})),
         case("a clock 300 days ahead, known", all(|f| f.ahead_ns = 7200 * HOUR), 40, &json!({"ahead_ns": 7200 * HOUR})),
@@ -375,6 +380,191 @@ fn a_receiver_that_gets_no_cpu_loses_frames_by_count_and_calls_them_its_own() {
         assert_eq!((n(&r["received"]) + n(&r["lost"]), &r["balances"]), (6000, &json!(true)), "{backend}: {received}");
         if whole {
             assert_eq!(r["lost"], received["kernel_dropped"], "{backend}: {received}");
+        }
+    }
+}
+
+/// Frames that a peer's queue has room for.
+const ROOM: u64 = 100;
+
+/// Sends 2000 frames within 0.4 s into a peer that takes what waits for it whenever `takes` says so, and at the end. Returns what was
+/// sent, and the numbers of the frames that came, in their order.
+fn into_a_peer(lab: &Lab, backend: &str, takes: impl Fn(Duration) -> bool) -> (Value, Vec<u64>) {
+    let mut tap = lab.tap();
+    lab.at_sink(&["link", "set", "dev", "tap0", "txqueuelen", &ROOM.to_string()]);
+    let mut agent = lab.sink();
+    agent.must("open", json!({"port": "s", "iface": "tap0", "backend": backend, "guard": {"isolated": true}}));
+    let mut stream = lab.stream(1, &json!({"fixed_bytes": 100}), &json!({"pps": 5000}));
+    stream["destination_mac"] = json!("02:00:00:00:00:99");
+    let mut came = Vec::new();
+    agent.must("arm", json!({"port": "s", "send": {"duration_ns": 400_000_000, "streams": [stream]}}));
+    let at = Nanos(n(&agent.must("start", json!({}))["at_monotonic_ns"]));
+    while clock::monotonic() < at + Nanos(450_000_000) {
+        std::thread::sleep(Duration::from_millis(5));
+        if takes(Duration::from_nanos(clock::monotonic().since(at).0)) {
+            came.extend(tap.take());
+        }
+    }
+    let sent = agent.must("wait", json!({"port": "s"}));
+    came.extend(tap.take());
+    let number = |frame: &Vec<u8>| match Seen::parse(frame) {
+        Seen::Probe(found) => Some(found.probe.sequence),
+        Seen::Foreign => None,
+    };
+    (sent["streams"][0].clone(), came.iter().filter_map(number).collect())
+}
+
+#[test]
+fn what_a_peer_without_room_did_not_take_is_told_from_what_was_lost() {
+    if !netns_or_skip() {
+        return;
+    }
+    let lab = Lab::direct();
+    for backend in BACKENDS {
+        let (s, came) = into_a_peer(&lab, backend, |_| false);
+        assert_eq!((n(&s["asked"]), n(&s["sent"]) + n(&s["refused"])), (2000, 2000), "{backend}: {s}");
+        assert_eq!(came.len() as u64, n(&s["sent"]), "{backend}: {s}");
+        assert!(n(&s["sent"]) <= ROOM && n(&s["sent"]) > 0, "{backend}: {s}");
+        // The rest is what the generator was late with when the queue was found full.
+        assert!(n(&s["refused_by_peer"]) > n(&s["refused"]) / 2, "{backend}: {s}");
+    }
+}
+
+#[test]
+fn what_a_peer_has_no_room_for_is_offered_again_when_it_has() {
+    if !netns_or_skip() {
+        return;
+    }
+    let lab = Lab::direct();
+    for backend in ["xdp", "af_packet"] {
+        // It pauses three times, while 300 frames fall due; and longer where this process gets no CPU.
+        let trial = || into_a_peer(&lab, backend, |since| since.as_millis() % 130 > 60);
+        let (s, came) =
+            std::iter::repeat_with(trial).take(20).find(|(s, _)| n(&s["sent"]) > ROOM).expect("it took none");
+        assert_eq!(n(&s["asked"]), n(&s["sent"]) + n(&s["refused"]), "{backend}: {s}");
+        assert_eq!(came, (0..n(&s["sent"])).collect::<Vec<_>>(), "{backend}: each number once and in order; {s}");
+        assert!(s["numbered"].is_null(), "{backend}: no number is used up by a frame that was not taken; {s}");
+    }
+}
+
+#[test]
+fn two_generators_that_were_left_running_change_nothing_but_the_count_of_stale_frames() {
+    if !netns_or_skip() {
+        return;
+    }
+    let lab = Lab::direct();
+    lab.napi();
+    let plan = |trial: u16, frames: u64| {
+        let mut stream = lab.stream(STREAM, &json!({"fixed_bytes": 100}), &json!({"pps": 1000}));
+        stream["frames"] = json!(frames);
+        json!({"port": "p", "send": {"trial": trial, "streams": [stream]}})
+    };
+    let open = json!({"port": "p", "iface": "eth-a", "backend": "af_packet", "guard": {"isolated": true}});
+    // The one of the trial before, and one that knows nothing of trials; they send until they are ended.
+    let mut left = [TRIAL - 1, 0].map(|trial| {
+        let mut agent = lab.source();
+        agent.must("open", open.clone());
+        agent.must("arm", plan(trial, 1_000_000_000));
+        agent.must("start", json!({}));
+        agent
+    });
+    let dropped = || lab.exec("source", &["cat", "/sys/class/net/eth-a/statistics/tx_dropped"]);
+    let mut source = lab.source();
+    source.must("open", open);
+    for backend in BACKENDS {
+        let mut sink = lab.sink();
+        assert_eq!(sink.open_with(backend)["backend"], backend);
+        for clock in ["same", "unknown"] {
+            loop {
+                let before = dropped();
+                let receive =
+                    json!({"streams": [STREAM], "trial": TRIAL, "sender_clock": clock, "absorb_udp_ports": [5001]});
+                sink.must("arm", json!({"port": "p", "receive": receive}));
+                source.must("arm", plan(TRIAL, 300));
+                sink.must("start", json!({}));
+                source.must("start", json!({}));
+                let sent = source.must("wait", json!({"port": "p"}));
+                let told = json!([{"stream": STREAM, "frames": sent["streams"][0]["sent"]}]);
+                let received = sink.must("settle", json!({"port": "p", "sent": told, "drain_ns": 200_000_000}));
+                if dropped() != before {
+                    continue; // the link itself had no room
+                }
+                let r = &received["streams"][0];
+                let what = format!("{backend}, {clock}: {received}");
+                let exact = ["received", "lost", "duplicated", "reordered", "corrupted"].map(|key| n(&r[key]));
+                assert_eq!(exact, [300, 0, 0, 0, 0], "{what}");
+                assert_eq!((&r["balances"], &received["kernel_dropped"]), (&json!(true), &json!(0)), "{what}");
+                assert!(n(&received["stale"]) > 50, "{what}");
+                break;
+            }
+        }
+    }
+    for agent in &mut left {
+        agent.must("stop", json!({}));
+        let sent = agent.must("wait", json!({"port": "p"}));
+        assert!(n(&sent["streams"][0]["sent"]) > 300, "it was running: {sent}");
+    }
+}
+
+#[test]
+fn on_one_cpu_every_frame_at_the_maximum_is_accounted_for_by_every_back_end() {
+    if !netns_or_skip() {
+        return;
+    }
+    let lab = Lab::looped();
+    lab.napi();
+    let mac = lab.mac("source", "eth-b");
+    let dropped = || {
+        let text = lab.exec("source", &["cat", "/sys/class/net/eth-a/statistics/tx_dropped"]);
+        text.trim().parse::<u64>().unwrap()
+    };
+    for backend in BACKENDS {
+        let arguments =
+            ["forward-test", "eth-a", "eth-b", "--backend", backend, "--rate", "max", "--duration", "300ms"];
+        let more = ["--to", "172.16.1.2", "--mac", &mac, "--json", "--quiet"];
+        let before = dropped();
+        let out = lab.engine(&["taskset", "-c", "0"], &[&arguments[..], &more].concat()).output().unwrap();
+        let said = String::from_utf8_lossy(&out.stdout).into_owned();
+        let ledger = serde_json::from_str::<Value>(&said).expect(&said)["ledger"].clone();
+        let of = |key: &str| n(&ledger[key]);
+        assert_eq!(
+            (of("asked"), &ledger["balances"]),
+            (of("sent") + of("refused"), &json!(true)),
+            "{backend}: {ledger}"
+        );
+        assert!(of("sent") > 1000, "{backend}: {ledger}");
+        let elsewhere = of("lost") - of("lost_here");
+        assert!(elsewhere <= dropped() - before, "{backend}: {ledger}: {elsewhere} frames are lost nowhere");
+    }
+}
+
+#[test]
+fn a_probe_is_stale_if_it_was_sent_before_the_trial_was_asked_for_by_every_back_end() {
+    if !netns_or_skip() {
+        return;
+    }
+    let mut rig = Rig::new(Link::Veth, "1500");
+    for backend in BACKENDS {
+        let mut sink = rig.lab.sink();
+        assert!(rig.open(&mut sink, backend).get("ok").is_some());
+        loop {
+            let receive = json!({"streams": [STREAM], "trial": TRIAL, "absorb_udp_ports": [5001]});
+            sink.must("arm", json!({"port": "p", "receive": receive}));
+            let before = clock::monotonic();
+            let due = Nanos(n(&sink.must("start", json!({}))["at_monotonic_ns"]));
+            // The first frame of this agent is due 5 ms after it was asked; one of another agent may be earlier.
+            let between = Nanos(due.0 - 1_000_000);
+            let mac = rig.lab.mac("sink", "eth-a").parse().unwrap();
+            let mut frames: Vec<_> = (0..20).map(|s| Frame::number(s).emit(mac, between)).collect();
+            frames.extend((20..27).map(|s| Frame::number(s).emit(mac, Nanos(before.0 - 1))));
+            let whole = rig.bring(&frames);
+            let sent = json!([{"stream": STREAM, "frames": 27}]);
+            let received = sink.must("settle", json!({"port": "p", "sent": sent, "drain_ns": 60_000_000}));
+            if whole {
+                let r = &received["streams"][0];
+                assert_eq!((n(&r["received"]), n(&received["stale"])), (20, 7), "{backend}: {received}");
+                break;
+            }
         }
     }
 }

@@ -71,10 +71,19 @@ pub fn of_sender(sent: &Sent, at_maximum: bool) -> Vec<Doubt> {
     let mut doubts = Vec::new();
     let sum = |of: fn(&dutlab_protocol::totals::SentStream) -> u64| sent.streams.iter().map(of).sum::<u64>();
     let (asked, refused) = (sum(|s| s.asked), sum(|s| s.refused));
-    if refused as f64 > asked as f64 * STARVED && !at_maximum {
+    let by_peer: u64 = sent.streams.iter().filter_map(|s| s.refused_by_peer).sum();
+    let not_made = refused - by_peer;
+    let is_much = |frames: u64| frames as f64 > asked as f64 * STARVED && !at_maximum;
+    if is_much(not_made) {
         doubts.push(doubt(
             "generator_starved",
-            format!("the generator did not reach its rate: {refused} of {asked} frames were due and not sent; lower --rate, or try another --backend or --cpu"),
+            format!("the generator did not reach its rate: {not_made} of {asked} frames were due and not sent in time; lower --rate, or try another --backend or --cpu"),
+        ));
+    }
+    if is_much(by_peer) {
+        doubts.push(doubt(
+            "held_back",
+            format!("the port took less than was offered: for {by_peer} of {asked} frames there was no room, because what is behind it is slower; lower --rate"),
         ));
     }
     if sent.streams.iter().any(|s| s.refused_by_peer.is_none()) {
@@ -147,6 +156,23 @@ pub fn of_ledger(received: &Received) -> Vec<Doubt> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slow_generator_and_a_peer_without_room_are_different_doubts() {
+        let kinds = |asked: u64, refused: u64, by_peer: u64, at_maximum: bool| {
+            let sent = serde_json::json!({"port": "p", "ended": "finished", "streams": [{
+                "stream": 1, "asked": asked, "sent": asked - refused, "refused": refused, "refused_by_peer": by_peer,
+                "sent_bytes": 0, "late_max_ns": 0, "seconds": 1.0, "achieved_pps": 0.0, "achieved_bps_l1": 0.0,
+                "achieved_bps_l2": 0.0}]});
+            let sent = serde_json::from_value::<Sent>(sent).unwrap();
+            of_sender(&sent, at_maximum).iter().map(|d| d.kind).collect::<Vec<_>>()
+        };
+        assert_eq!(kinds(10_000, 500, 0, false), ["generator_starved"]);
+        assert_eq!(kinds(10_000, 500, 495, false), ["held_back"]);
+        assert_eq!(kinds(10_000, 500, 250, false), ["generator_starved", "held_back"]);
+        assert_eq!(kinds(10_000, 10, 5, false), Vec::<&str>::new(), "below the share that is a doubt");
+        assert_eq!(kinds(10_000, 500, 250, true), Vec::<&str>::new(), "the maximum is what was taken");
+    }
 
     #[test]
     fn an_interruption_is_told_before_a_failure_and_a_failure_before_a_doubt() {

@@ -4,14 +4,20 @@ use super::Lab;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// Makes the device `tap0`, says so, and writes each line, a frame in hexadecimal, into it.
+/// Makes the device `tap0`, says so, and writes each line, a frame in hexadecimal, into it. At `take` it says which frames wait in it.
 const HOLDER: &str = r#"
 import fcntl, os, struct, sys
-fd = os.open("/dev/net/tun", os.O_RDWR)
+fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
 fcntl.ioctl(fd, 0x400454CA, struct.pack("16sH22x", b"tap0", 0x1002))  # TUNSETIFF: IFF_TAP | IFF_NO_PI
 print("ready", flush=True)
 for line in sys.stdin:
-    if line.strip():
+    if line == "take\n":
+        try:
+            while True:
+                print(os.read(fd, 2048).hex())
+        except BlockingIOError:
+            print("taken", flush=True)
+    elif line.strip():
         os.write(fd, bytes.fromhex(line))
     else:
         print("written", flush=True)
@@ -51,6 +57,23 @@ impl Tap {
         writeln!(to).unwrap();
         to.flush().unwrap();
         self.expect("written");
+    }
+
+    /// Takes the frames that wait in it, in their order.
+    pub fn take(&mut self) -> Vec<Vec<u8>> {
+        let to = self.frames.as_mut().unwrap();
+        writeln!(to, "take").unwrap();
+        to.flush().unwrap();
+        let byte = |hex: &[u8]| u8::from_str_radix(std::str::from_utf8(hex).unwrap(), 16).unwrap();
+        let mut taken = Vec::new();
+        loop {
+            let mut line = String::new();
+            assert!(self.lines.read_line(&mut line).unwrap() > 0, "the device's holder ended");
+            match line.trim() {
+                "taken" => return taken,
+                frame => taken.push(frame.as_bytes().chunks(2).map(byte).collect()),
+            }
+        }
     }
 
     fn expect(&mut self, word: &str) {

@@ -7,6 +7,7 @@ pub(super) const MAX_LANES: usize = 32;
 pub(super) const HEAD_MAX: usize = 128;
 pub(super) const PAYLOAD_MAX: usize = 3400;
 pub(super) const SENT_LOG: usize = 4096;
+pub(super) const WRITTEN: usize = 32;
 pub(super) const RECENT: usize = 4;
 pub(super) const SOURCES: usize = 16;
 pub(super) const GAP_STEPS_LOG2: u32 = 7;
@@ -42,6 +43,15 @@ pub(super) struct Lane {
     pub(super) missed: u64,
     pub(super) sent_at_ns: u64,
     pub(super) late_max_ns: u64,
+    pub(super) held: u64,
+    pub(super) kept_out: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(super) struct Written {
+    words: [u64; 6],
+    halves: [u32; 8],
 }
 
 #[repr(C)]
@@ -56,6 +66,7 @@ pub(super) struct Control {
     pub(super) clock_age: u32,
     pub(super) log_head: u32,
     pub(super) lanes: [Lane; MAX_LANES],
+    pub(super) written: [Written; WRITTEN],
 }
 
 #[repr(C)]
@@ -210,8 +221,9 @@ unsafe impl Words for Tally {}
 unsafe impl Words for Others {}
 
 const _: () = {
-    assert!(size_of::<Lane>() == 72);
-    assert!(size_of::<Control>() == 48 + MAX_LANES * size_of::<Lane>());
+    assert!(size_of::<Lane>() == 88);
+    assert!(size_of::<Written>() == 80);
+    assert!(size_of::<Control>() == 48 + MAX_LANES * size_of::<Lane>() + WRITTEN * size_of::<Written>());
     assert!(size_of::<Stream>() == 56);
     assert!(size_of::<Shape>() == 144);
     assert!(size_of::<Flow4>() == 16);

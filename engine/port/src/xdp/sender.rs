@@ -9,7 +9,7 @@ use super::live::{Call, Words};
 use super::plan::{Pace, XdpPlan};
 use super::sent::{SendEnd, SendReport, SentLane, SentStream, backlog};
 use super::setup::{
-    self, Facts, batch, control_of, copied_head, fill, fill_payload, observe, program_for, small, tables,
+    self, Facts, batch, control_of, copied_head, fill, fill_payload, is_paced, observe, program_for, small, tables,
 };
 use super::shared::{SharedArray, load, load32, load64, store32, store64};
 use super::system;
@@ -23,6 +23,8 @@ use std::time::Duration;
 
 /// Setting up the call takes about 25 ms (a pool of pages); the first frame is due after that.
 const SETUP_NS: u64 = 50_000_000;
+/// A paced frame that the device had no room for is offered again until it is so late; `pace.h` skips what is later.
+const HELD_MOST_NS: u64 = 100_000_000;
 /// A gap that ends after 18 minutes: whoever pauses a lane moves its last frame on before that.
 const PAUSE_Q24: u64 = u64::MAX - (1 << 24);
 
@@ -38,7 +40,8 @@ pub struct XdpSender {
     end_ns: u64,
     ifindex: u32,
     refusals_known: bool,
-    keeps_log: bool,
+    /// A frame that the device refuses stays refused, and is the only stream's.
+    refused_for_good: bool,
     tid: Arc<AtomicI32>,
     call: Option<Call>,
     thread: Option<JoinHandle<Result<(), XdpError>>>,
@@ -106,7 +109,7 @@ impl XdpSender {
         system::install_wake_signal().map_err(|e| XdpError::system(iface, "sigaction", e))?;
 
         let words = Words { halt: addr_of_halt(&control), tid: addr_of_tid(&refusals) };
-        let call = Call { iface: iface.into(), bpf, program, page, batch: batch(plan, keeps_log), words };
+        let call = Call { iface: iface.into(), bpf, program, page, batch: batch(plan), words };
         Ok(Self {
             iface: iface.into(),
             control,
@@ -118,7 +121,7 @@ impl XdpSender {
             end_ns,
             ifindex: facts.index,
             refusals_known,
-            keeps_log,
+            refused_for_good: !keeps_log && !is_paced(plan),
             tid: Arc::default(),
             call: Some(call),
             thread: None,
@@ -303,8 +306,13 @@ impl XdpSender {
     /// What has been sent so far; final once sending has ended.
     #[must_use]
     pub fn report(&self) -> SendReport {
-        let control = self.state();
+        let mut control = self.state();
         let refusals = self.refusals();
+        let held = control.lanes.iter().any(|l| l.held > 0);
+        if self.thread.is_some() {
+            // What the program would skip if the device made room now.
+            control.ended_ns = if held { system::monotonic_ns().saturating_sub(HELD_MOST_NS) } else { 0 };
+        }
         let nonzero = |n: u64| (n != 0).then_some(n);
         let mut streams: Vec<_> = self
             .streams
@@ -316,15 +324,15 @@ impl XdpSender {
                 offered_bytes: s.bytes,
             })
             .collect();
-        if !self.keeps_log {
-            // One stream: all refusals are its.
+        if self.refused_for_good {
             streams[0].refused = refusals.by_driver + refusals.before;
         }
         let row = contract::buckets(GAP_STEPS_LOG2);
         let lanes = (0..self.lanes)
-            .map(|i| SentLane {
-                missed: control.lanes[i].missed
-                    + if self.thread.is_none() { backlog(&control, i, self.end_ns) } else { 0 },
+            .map(|i| (i, backlog(&control, i, self.end_ns)))
+            .map(|(i, backlog)| SentLane {
+                missed: control.lanes[i].missed + backlog,
+                kept_out: control.lanes[i].kept_out + if held { backlog } else { 0 },
                 last_ns: match control.lanes[i].sent_at_ns {
                     // Where no gaps are kept, the last reading of the clock will do: it is a few frames old at most.
                     0 => control.now_ns,
@@ -349,7 +357,7 @@ impl XdpSender {
 /// Where a lane stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
-    /// Frames offered to the device, and frames skipped.
+    /// Frames offered to the device and not taken back, and frames skipped.
     pub taken: u64,
     /// When the last of them was due.
     pub last_due_ns: u64,

@@ -41,9 +41,10 @@ pub struct SendReport {
 pub struct SentStream {
     /// Its number.
     pub id: u16,
-    /// Frames written and handed to the kernel; their sequence numbers are 0 to `offered - 1`.
+    /// Frames written, handed to the kernel and not taken back to be offered again; their sequence numbers are 0 to
+    /// `offered - 1`.
     pub offered: u64,
-    /// Of these, frames that the driver refused.
+    /// Of these, frames that the driver refused for good: only a lane at full speed has any.
     pub refused: u64,
     /// Bytes of the offered frames, without FCS.
     pub offered_bytes: u64,
@@ -55,6 +56,8 @@ pub struct SentLane {
     /// Frames that were due but skipped, because the sender was too late (`max_lag_ns`), or not yet sent when it ended.
     /// Asked for = the streams' `offered` + this.
     pub missed: u64,
+    /// Of these, frames that fell due while the device had no room.
+    pub kept_out: u64,
     /// The most that a frame was written after it was due; 0 at full speed.
     pub late_max_ns: u64,
     /// When the last frame was written.

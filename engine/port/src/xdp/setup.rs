@@ -90,12 +90,12 @@ fn constants(plan: &XdpPlan, t: &Tables, facts: &Facts, netns: u32) -> Constants
     let head_len = copied_head(plan);
     let same =
         |of: fn(&Shape) -> u8| if t.shapes.iter().all(|s| of(s) == of(&t.shapes[0])) { of(&t.shapes[0]) } else { 0 };
-    let paced = plan.lanes.iter().any(|l| l.pace != Pace::Full);
+    let paced = is_paced(plan);
     Constants {
         words: vec![
             ("egress_ifindex", ifindex),
             ("egress_netns", netns),
-            ("batch", batch(plan, log)),
+            ("batch", batch(plan)),
             ("lane_count", small(plan.lanes.len())),
             ("head_len", small(head_len)),
             ("data_len", data_len),
@@ -120,6 +120,11 @@ pub(super) fn copied_head(plan: &XdpPlan) -> usize {
     [60, 64, 72, 80, 92].into_iter().find(|n| *n >= longest).unwrap_or(HEAD_MAX)
 }
 
+/// Whether any lane has a pace: then frames that the device has no room for are offered again.
+pub(super) fn is_paced(plan: &XdpPlan) -> bool {
+    plan.lanes.iter().any(|l| l.pace != Pace::Full)
+}
+
 /// The program that can do what the plan asks for, and as little else as possible.
 pub(super) fn program_for(plan: &XdpPlan, t: &Tables) -> &'static str {
     let bursts = plan.lanes.iter().any(|l| matches!(l.pace, Pace::Bursts { .. }));
@@ -136,10 +141,10 @@ pub(super) fn program_for(plan: &XdpPlan, t: &Tables) -> &'static str {
     }
 }
 
-pub(super) fn batch(plan: &XdpPlan, log: bool) -> u32 {
-    let paced = plan.lanes.iter().any(|l| l.pace != Pace::Full);
-    // With the log, a paced batch is one bulk at most: see `note_refused`.
-    let most = if log && paced { BULK } else { 256 };
+pub(super) fn batch(plan: &XdpPlan) -> u32 {
+    let paced = is_paced(plan);
+    // A paced batch is one bulk at most: see `note_refused`.
+    let most = if paced { BULK } else { 256 };
     plan.batch.unwrap_or(if paced { BATCH_PACED } else { BATCH_FULL }).clamp(1, most)
 }
 
