@@ -278,7 +278,7 @@ def test_runs_that_took_turns_by_chance_are_compared_round_by_round(runs: Path, 
     assert of["router · sweep 64 · link a"].verdict is Verdict.WORSE
     assert of["router · sweep 64 · link a"].p == 2 / 64
     assert not any("turns" in d.path for d in found.differences)
-    monkeypatch.setattr("dutlab.cli.compare.open_run", lambda path: one if path.name == OLD else two)
+    monkeypatch.setattr("dutlab.report.compared.open_run", lambda path: one if path.name == OLD else two)
     assert "the order of each of 6 rounds drawn by chance: a round is compared as a pair" in run(compare, runs / OLD, runs / NEW).output
 
 

@@ -11,8 +11,9 @@ from click.testing import CliRunner
 
 from dutlab.cli import run as cli
 from dutlab.runner import run as runner
-from dutlab.spec import loader
+from dutlab.spec import loader, yaml_source
 from dutlab.spec.yaml_source import read_file
+from dutlab.tools import engine
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENT = b"experiment: e\ntestbed: bed.yaml\nfactors: {mode: [router]}\nworkloads:\n  - iperf3: {duration: 1s}\nrepeats: 1\n"
@@ -33,11 +34,11 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     async def nothing(self: Any, _: Any) -> runner.RunResult:
         return runner.RunResult(self.folder.path, 0, 0, 0, 0)
 
-    for reader in (loader, cli):
+    for reader in (loader, yaml_source):
         monkeypatch.setattr(reader, "read_file", changed_behind_the_reader)
     monkeypatch.setattr(runner.Execution, "to_its_end", nothing)
     monkeypatch.setattr(cli, "finish", lambda _: None)
-    monkeypatch.setattr(cli, "find_engine", lambda: Path("/nowhere"))
+    monkeypatch.setattr(engine, "find_engine", lambda: Path("/nowhere"))
     return tmp_path / "runs"
 
 

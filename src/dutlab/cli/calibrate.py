@@ -6,26 +6,23 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from dutlab import labs
-from dutlab.cli.loop import run_in_order
+from dutlab.cli.choices import RIGS
 from dutlab.cli.quantities import DURATION
 from dutlab.cli.text_table import table
 from dutlab.cli.told import say
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError
-from dutlab.methods.calibrate import Rig, RigPoint
-from dutlab.methods.mixes import frame_mix
-from dutlab.runner.real_rig import real_rig
-from dutlab.runner.rig import Load, calibrated, disturbed_by_environment
-from dutlab.spec.generators import ENGINE, Ask, generator_of, unfit
-from dutlab.spec.loader import load_testbed
-from dutlab.spec.testbed import Testbed
-from dutlab.store.calibration import Calibration, cache_folder
-from dutlab.tools.find_engine import find_engine
 from dutlab.units import Seconds, si
+
+if TYPE_CHECKING:
+    from dutlab.methods.calibrate import Rig, RigPoint
+    from dutlab.runner.rig import Load
+    from dutlab.spec.testbed import Testbed
+    from dutlab.store.calibration import Calibration
 
 _HEAD = ("generator", "links", "link", "frames", "asked", "sent", "received", "failed", "rate error", "gap error", "latency min", "p99")
 
@@ -36,10 +33,10 @@ _HEAD = ("generator", "links", "link", "frames", "asked", "sent", "received", "f
 @click.option(
     "--loop",
     "rig",
-    flag_value=Rig.LOOPED.value,
+    flag_value=RIGS[0],
     help="Source and sink are cabled to one another now; nobody is asked.",
 )
-@click.option("--alone", "rig", flag_value=Rig.GENERATOR.value, help="Its generator alone, as everything is cabled; nobody is asked.")
+@click.option("--alone", "rig", flag_value=RIGS[1], help="Its generator alone, as everything is cabled; nobody is asked.")
 @click.option("--sizes", default="64,512,1518,imix", show_default=True, help="Frame sizes with FCS, or mixes by name.")
 @click.option("--links", default="a", show_default=True, help="Links that are loaded at once, as in a+b.")
 @click.option("--generator", "generators", multiple=True, help="What sends; may be given several times.  [engine]")
@@ -58,6 +55,14 @@ def calibrate(
       dutlab calibrate --sizes 64 --generator engine --generator trafgen
       dutlab calibrate --testbed testbed.yaml --loop
     """  # noqa: D301
+    from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.methods.calibrate import Rig  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.methods.mixes import frame_mix  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.rig import Load  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.generators import ENGINE  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.loader import load_testbed  # noqa: PLC0415 -- `--help` needs none of it
+
     together = tuple(links.split("+"))
     loads = [Load(together, frame_mix(size), kind) for kind in generators or (ENGINE.kind,) for size in sizes.split(",")]
     _refuse_unfit(loads)
@@ -70,7 +75,7 @@ def calibrate(
         become_root()
         found, where = run_in_order(_of_lab(name, loads, Seconds(duration)))
     else:
-        if rig != Rig.GENERATOR.value and set(generators) - {ENGINE.kind}:
+        if rig != RIGS[1] and set(generators) - {ENGINE.kind}:
             raise click.UsageError("in a loop only the engine can send: the others look for the DUT; give --alone")
         found, where = run_in_order(_of_testbed(whole, Rig(rig or _ask_for_loop(whole)), loads, Seconds(duration)))
     if as_json:
@@ -83,6 +88,8 @@ def calibrate(
 
 def _refuse_unfit(loads: Sequence[Load]) -> None:
     """What a generator cannot send, before anything is built; a rig routes nothing, so that counts for nothing. Raises InputError."""
+    from dutlab.spec.generators import Ask, generator_of, unfit  # noqa: PLC0415 -- `--help` needs none of it
+
     for load in loads:
         try:
             model = generator_of(load.generator)
@@ -101,10 +108,15 @@ def _ask_for_loop(testbed: Testbed) -> str:
     cables = "; ".join(f"{link.source} to {link.sink}" for link in testbed.links.values())
     say(f"Cable source and sink to one another, without the DUT: {cables}.", err=True)
     click.prompt("Press Enter when it is done", default="", show_default=False, err=True)
-    return Rig.LOOPED.value
+    return RIGS[0]
 
 
 async def _of_lab(name: str, loads: Sequence[Load], duration: Seconds) -> tuple[Calibration, Path | None]:
+    from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.rig import calibrated, disturbed_by_environment  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.store.calibration import cache_folder  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.tools.find_engine import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+
     label = labs.new_label()
     try:
         lab = await labs.up(name, label=label)
@@ -114,6 +126,12 @@ async def _of_lab(name: str, loads: Sequence[Load], duration: Seconds) -> tuple[
 
 
 async def _of_testbed(testbed: Testbed, rig: Rig, loads: Sequence[Load], duration: Seconds) -> tuple[Calibration, Path | None]:
+    from dutlab.methods.calibrate import Rig  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.real_rig import real_rig  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.rig import disturbed_by_environment  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.store.calibration import cache_folder  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.tools.find_engine import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+
     async with real_rig(testbed, rig, find_engine(), Path.cwd(), disturbed=disturbed_by_environment()) as real:
         if rig is Rig.LOOPED:
             await real.insist_on_loop()

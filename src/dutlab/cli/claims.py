@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from dutlab.cli.told import say
 from dutlab.errors import StoreError
 from dutlab.printable import printable
-from dutlab.report.claims import ClaimCard, ClaimedCell, as_text, cards, manifest_hash, read_card, same, summary_of
-from dutlab.store.manifest import DERIVED
-from dutlab.store.names import checked_relative, trial_folder
-from dutlab.store.read import read_plain
-from dutlab.store.record import TrialRecord
-from dutlab.store.replace import file_name, folder_in, replace_file
-from dutlab.store.run_folder import RunFolder
-from dutlab.tools.raw_figures import CannotRecompute, Ends, rates_of
+
+if TYPE_CHECKING:
+    from dutlab.report.claims import ClaimCard, ClaimedCell
+    from dutlab.store.record import TrialRecord
+    from dutlab.store.run_folder import RunFolder
+    from dutlab.tools.raw_figures import Ends
 
 
 @click.command()
@@ -30,6 +29,10 @@ def claims(*, run: Path, out: Path | None) -> None:
     Example:
       dutlab claims runs/2026-11-21T0801Z-firewall-modes-3f2a
     """  # noqa: D301
+    from dutlab.report.claims import as_text, cards  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.store.manifest import DERIVED  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.store.replace import file_name, folder_in, replace_file  # noqa: PLC0415 -- `--help` needs none of it
+
     folder = out or run / DERIVED
     for name, card in cards(run, folder).items():
         stem, suffix = name.rsplit(".", 1)
@@ -50,6 +53,9 @@ def verify_claim(ctx: click.Context, *, card: Path, run: Path | None) -> None:
     Example:
       dutlab verify-claim runs/2026-11-21T0801Z-firewall-modes-3f2a/report/claim-1-iperf3-through-link-a.json
     """  # noqa: D301
+    from dutlab.report.claims import read_card  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.store.run_folder import RunFolder  # noqa: PLC0415 -- `--help` needs none of it
+
     claim = read_card(card)
     folder = RunFolder.open(run or card.parent / claim.folder)
     found = list(_differences(claim, folder))
@@ -63,6 +69,9 @@ def verify_claim(ctx: click.Context, *, card: Path, run: Path | None) -> None:
 
 
 def _differences(claim: ClaimCard, run: RunFolder) -> Iterator[str]:
+    from dutlab.report.claims import cards, manifest_hash, same, summary_of  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.tools.raw_figures import CannotRecompute  # noqa: PLC0415 -- `--help` needs none of it
+
     if run.name != claim.run:
         yield f"the run is {run.name}, the card is of {claim.run}"
     if manifest_hash(run) != claim.manifest_sha256:
@@ -90,6 +99,10 @@ def _differences(claim: ClaimCard, run: RunFolder) -> Iterator[str]:
 
 
 def _again(run: RunFolder, record: TrialRecord, cell: ClaimedCell) -> float:
+    from dutlab.store.names import checked_relative, trial_folder  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.store.read import read_plain  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.tools.raw_figures import CannotRecompute, rates_of  # noqa: PLC0415 -- `--help` needs none of it
+
     folder = trial_folder(run.path, record.trial)
     raw = {}
     for name in record.raw:
@@ -104,6 +117,8 @@ def _again(run: RunFolder, record: TrialRecord, cell: ClaimedCell) -> float:
 
 
 def _ends(run: RunFolder, record: TrialRecord) -> Ends:
+    from dutlab.tools.raw_figures import CannotRecompute  # noqa: PLC0415 -- `--help` needs none of it
+
     try:
         links = run.resolved["testbed"]["links"]
         return {link: (str(links[link]["path"][0]), str(links[link]["path"][-1])) for link in record.cell.links}

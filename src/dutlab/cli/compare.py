@@ -7,26 +7,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from dutlab.analysis.compare import LEVEL, Comparison, Pair, could_prove
 from dutlab.analysis.design import ENOUGH_FOR_ONE, Design
-from dutlab.analysis.rank import p_words, repeats_needed
-from dutlab.analysis.together import Together, together_can
-from dutlab.analysis.verdict import Verdict, less_is_better
 from dutlab.cli.quantities import SHARE
 from dutlab.cli.text_table import table
 from dutlab.cli.told import say
 from dutlab.errors import InputError
 from dutlab.printable import printable
-from dutlab.report import write_image
-from dutlab.report.compared import Asked, ComparedPair, ComparedRun, compare_modes, compare_runs, open_run
-from dutlab.report.per import divided, per_of
-from dutlab.report.ratio_rows import compared_plot
-from dutlab.report.words import bit_rate_unit, unit_of
-from dutlab.store.find import older_like
+
+if TYPE_CHECKING:
+    from dutlab.analysis.compare import Comparison, Pair
+    from dutlab.analysis.together import Together
+    from dutlab.report.compared import Asked, ComparedPair, ComparedRun
 
 _T = TypeVar("_T")
 _FIGURE = click.option(
@@ -74,6 +69,11 @@ def compare(
     Example:
       dutlab compare runs/2026-11-21T0801Z-firewall-modes-3f2a runs/2026-11-28T0801Z-firewall-modes-77c0 --margin 2% --plot compared.svg
     """  # noqa: D301
+    from dutlab.report import write_image  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.compared import Asked, compare_runs, open_run  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.per import divided, per_of  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.ratio_rows import compared_plot  # noqa: PLC0415 -- `--help` needs none of it
+
     opened = [open_run(path) for path in runs]
     others = [open_run(path) for path in against]
     asked = Asked(figures, _margin(margins), least)
@@ -136,6 +136,13 @@ def check(
     Example:
       dutlab check runs/2026-11-28T0801Z-firewall-modes-77c0 --baseline runs --margin 2%
     """  # noqa: D301
+    from dutlab.analysis.compare import LEVEL, could_prove  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.analysis.rank import repeats_needed  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.analysis.together import together_can  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.analysis.verdict import Verdict  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.compared import Asked, compare_runs, open_run  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.store.find import older_like  # noqa: PLC0415 -- `--help` needs none of it
+
     base = [path for where in baselines for path in older_like(where, run[0], most)]
     asked = Asked(figures, _margin(margins), least)
     pair = _computed(lambda: compare_runs([open_run(path) for path in base], [open_run(path) for path in run], asked))
@@ -178,12 +185,16 @@ def _one_margin(given: Sequence[str]) -> float | None:
 
 
 def _all(runs: Sequence[ComparedRun], baseline: str | None, asked: Asked) -> Sequence[ComparedPair]:
+    from dutlab.report.compared import compare_modes, compare_runs  # noqa: PLC0415 -- `--help` needs none of it
+
     if len(runs) == 1:
         return compare_modes(runs[0], baseline=baseline, asked=asked)
     return [compare_runs(runs[:1], [other], asked) for other in runs[1:]]
 
 
 def _fails(c: Comparison, threshold: float | None) -> bool:
+    from dutlab.analysis.verdict import Verdict, less_is_better  # noqa: PLC0415 -- `--help` needs none of it
+
     if c.verdict is Verdict.WORSE or (c.verdict is Verdict.MISSING and c.second is None):
         return True
     if threshold is None or c.first is None or c.second is None:
@@ -241,11 +252,15 @@ _ONE_RUN = f" A single run may lie wholly in a slow hour: against {ENOUGH_FOR_ON
 
 
 def _together(of: Together, design: Design) -> str:
+    from dutlab.analysis.rank import p_words  # noqa: PLC0415 -- `--help` needs none of it
+
     unit = {Design.RUNS: "runs", Design.ROUNDS: "rounds"}.get(design, "blocks")
     return f"all {of.cells} cells together: {of.words}, {of.ratio:.4f} times ({p_words(of.p)}, {of.blocks[0]} and {of.blocks[1]} {unit})"
 
 
 def _row(c: Comparison) -> tuple[str, ...]:
+    from dutlab.report.words import bit_rate_unit, unit_of  # noqa: PLC0415 -- `--help` needs none of it
+
     sides = [s for s in (c.first, c.second) if s]
     unit = bit_rate_unit([s.value for s in sides]) if c.pair.figure.endswith("_bps") else unit_of(c.pair.figure)
     medians = [f"{unit.text(s.value).strip()} (n {s.n})" if s else "none" for s in (c.first, c.second)]

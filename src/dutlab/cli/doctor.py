@@ -6,23 +6,18 @@ import asyncio
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from dutlab import labs
-from dutlab.analysis.doctor import Finding, Step
-from dutlab.cli.facts import MOST_PORTS
-from dutlab.cli.loop import run_in_order
 from dutlab.cli.told import say
 from dutlab.cli.userns import become_root
-from dutlab.hosts.host import Host
-from dutlab.hosts.interfaces import interfaces_of, without_loopback
-from dutlab.hosts.local import THIS_MACHINE, LocalHost
-from dutlab.hosts.reach import hosts_of
 from dutlab.printable import printable
-from dutlab.runner.examine import Examined, examine, examine_machine
-from dutlab.runner.ports import insist_on_ports
-from dutlab.spec.loader import load_testbed
+
+if TYPE_CHECKING:
+    from dutlab.analysis.doctor import Finding, Step
+    from dutlab.hosts.host import Host
+    from dutlab.runner.examine import Examined
 
 SOMETHING_FOUND = 1
 _LABEL_WIDTH = 11
@@ -42,6 +37,9 @@ def doctor(*, testbed: Path | None, lab: str | None, as_json: bool) -> None:
     Example:
       dutlab doctor testbed.yaml
     """  # noqa: D301
+    from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
+
     if testbed is not None and lab is not None:
         raise click.UsageError("TESTBED and --lab exclude one another")
     if lab is not None:
@@ -86,6 +84,11 @@ def _steps(steps: Sequence[Step]) -> list[str]:
 
 
 async def _of_this_machine() -> Examined:
+    from dutlab.cli.facts import MOST_PORTS  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.hosts.interfaces import interfaces_of, without_loopback  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.hosts.local import THIS_MACHINE, LocalHost  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.examine import examine_machine  # noqa: PLC0415 -- `--help` needs none of it
+
     host = LocalHost(THIS_MACHINE)
     try:
         return await examine_machine(host, without_loopback(await interfaces_of(host))[:MOST_PORTS])
@@ -94,6 +97,11 @@ async def _of_this_machine() -> Examined:
 
 
 async def _of_testbed(file: Path) -> Examined:
+    from dutlab.hosts.reach import hosts_of  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.examine import examine  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.ports import insist_on_ports  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.loader import load_testbed  # noqa: PLC0415 -- `--help` needs none of it
+
     testbed = load_testbed(file)
     hosts = hosts_of(testbed)
     try:
@@ -104,6 +112,9 @@ async def _of_testbed(file: Path) -> Examined:
 
 
 async def _of_lab(name: str, *, standing: bool) -> Examined:
+    from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.examine import examine  # noqa: PLC0415 -- `--help` needs none of it
+
     label = name if standing else labs.new_label()
     try:
         lab = await (labs.attach(label) if standing else labs.up(name, label=label))

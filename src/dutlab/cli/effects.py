@@ -8,19 +8,11 @@ from pathlib import Path
 
 import click
 
-from dutlab.analysis.cost import costs
-from dutlab.analysis.factors import analyse
-from dutlab.analysis.rank import p_words
 from dutlab.cli.quantities import AMOUNT
 from dutlab.cli.text_table import table
 from dutlab.cli.told import say
 from dutlab.errors import InputError
 from dutlab.printable import printable
-from dutlab.report import write_image
-from dutlab.report.cells import cells_of_run, cells_of_table, rates_by_mode
-from dutlab.report.compared import open_run
-from dutlab.report.ratio_rows import effects_plot
-from dutlab.report.tables import size_order
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
 
@@ -39,6 +31,13 @@ def effects(*, source: Path, figure: str, plot: Path | None, as_json: bool) -> N
     Example:
       dutlab effects apu2-openbsd-factors.csv --figure mbytes_per_s --plot effects.svg
     """  # noqa: D301
+    from dutlab.analysis.factors import analyse  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.analysis.rank import p_words  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report import write_image  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.cells import cells_of_run, cells_of_table  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.compared import open_run  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.ratio_rows import effects_plot  # noqa: PLC0415 -- `--help` needs none of it
+
     cells = cells_of_run(open_run(source), figure) if source.is_dir() else cells_of_table(source, figure)
     try:
         found = analyse(cells)
@@ -75,6 +74,11 @@ def cost(*, run: Path, barest: str | None, hertz: float | None, as_json: bool) -
     Example:
       dutlab cost runs/2026-11-21T0801Z-firewall-modes-3f2a --hertz 2.2G
     """  # noqa: D301
+    from dutlab.analysis.cost import costs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.cells import rates_by_mode  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.compared import open_run  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.tables import size_order  # noqa: PLC0415 -- `--help` needs none of it
+
     by_place, notes = rates_by_mode(open_run(run)), list[str]()
     for place, rates in by_place.items():
         for mode in [mode for mode, values in rates.items() if min(values) <= 0]:

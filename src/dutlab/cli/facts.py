@@ -6,23 +6,15 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from dutlab.cli.loop import run_in_order
 from dutlab.cli.told import say
 from dutlab.errors import InputError
-from dutlab.hosts.facts import collect_facts
-from dutlab.hosts.host import Host
-from dutlab.hosts.interfaces import interfaces_of, without_loopback
-from dutlab.hosts.local import THIS_MACHINE, LocalHost
-from dutlab.hosts.reach import hosts_of
-from dutlab.hosts.ssh import SshHost
-from dutlab.hosts.ssh_login import Login
-from dutlab.report.facts import fact_rows
-from dutlab.spec.fields import ssh_fault
-from dutlab.spec.loader import load_testbed
+
+if TYPE_CHECKING:
+    from dutlab.hosts.host import Host
 
 MOST_PORTS = 64
 
@@ -43,6 +35,9 @@ def facts(*, wanted: tuple[str, ...], testbed: Path | None, ports: tuple[str, ..
     Example:
       dutlab facts --port eth1
     """  # noqa: D301
+    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.facts import fact_rows  # noqa: PLC0415 -- `--help` needs none of it
+
     hosts, links = hosts_named(wanted, testbed)
     found = run_in_order(collect(hosts, ports, links))
     if as_json:
@@ -60,6 +55,13 @@ def facts(*, wanted: tuple[str, ...], testbed: Path | None, ports: tuple[str, ..
 
 def hosts_named(wanted: Sequence[str], testbed: Path | None) -> tuple[dict[str, Host], Mapping[str, list[str]]]:
     """The hosts, and the interfaces of the testbed's links by host. Raises InputError, SpecRefused."""
+    from dutlab.hosts.local import THIS_MACHINE, LocalHost  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.hosts.reach import hosts_of  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.hosts.ssh import SshHost  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.hosts.ssh_login import Login  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.fields import ssh_fault  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.loader import load_testbed  # noqa: PLC0415 -- `--help` needs none of it
+
     if testbed is None:
         if wrong := [what for target in wanted if (what := ssh_fault(target))]:
             raise InputError("; ".join(wrong))
@@ -79,6 +81,9 @@ async def collect(hosts: Mapping[str, Host], ports: Sequence[str], links: Mappin
 
     Raises InputError for a port that no host has.
     """
+    from dutlab.hosts.facts import collect_facts  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.hosts.interfaces import interfaces_of, without_loopback  # noqa: PLC0415 -- `--help` needs none of it
+
     try:
         listed = dict(zip(hosts, await asyncio.gather(*map(interfaces_of, hosts.values())), strict=True))
         if absent := [port for port in ports if not any(port in have for have in listed.values())]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,9 +14,9 @@ from dutlab.cli.text_table import table
 from dutlab.cli.told import say
 from dutlab.errors import InputError
 from dutlab.printable import printable
-from dutlab.report import write_images
-from dutlab.report.histories import CellHistory, histories, history_plot, level_words
-from dutlab.store.index import Wanted, figures_of, list_runs, opened
+
+if TYPE_CHECKING:
+    from dutlab.report.histories import CellHistory
 
 
 @click.command()
@@ -33,6 +34,10 @@ def history(*, experiment: str, folder: Path, figures: tuple[str, ...], plot: Pa
     Example:
       dutlab history firewall-modes --plot pictures
     """  # noqa: D301
+    from dutlab.report import write_images  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.histories import histories, history_plot, level_words  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.store.index import Wanted, figures_of, list_runs, opened  # noqa: PLC0415 -- `--help` needs none of it
+
     with opened(folder) as index:
         rows = list(figures_of(index, experiment))
         known = sorted({r.experiment for r in list_runs(index, Wanted())}) if not rows else []

@@ -7,23 +7,25 @@ import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from dutlab.cli.choices import IMPORTS
 from dutlab.cli.options import RUNS
 from dutlab.cli.told import say
 from dutlab.errors import InputError
-from dutlab.interop.imported_run import Imported, ImportOptions, write_imported
-from dutlab.interop.importers import KINDS, read_files
-from dutlab.report import write_report
 from dutlab.units import BpsL1, UnitError, parse_bit_rate
+
+if TYPE_CHECKING:
+    from dutlab.interop.imported_run import Imported
 
 MOST_WORDS = 20
 """Sentences that are printed; all of them stand in the report."""
 
 
 @click.command("import")
-@click.argument("kind", type=click.Choice(sorted(KINDS)))
+@click.argument("kind", type=click.Choice(IMPORTS))
 @click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
 @click.option(
     "--line-rate",
@@ -41,6 +43,10 @@ def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], 
     Example:
       dutlab import loadtest vpp-imix.json danos-imix.json --line-rate 1G
     """  # noqa: D301
+    from dutlab.interop.imported_run import ImportOptions, write_imported  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.interop.importers import KINDS, read_files  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report import write_report  # noqa: PLC0415 -- `--help` needs none of it
+
     try:
         options = ImportOptions(None if line_rate is None else BpsL1(parse_bit_rate(line_rate)))
     except UnitError as e:

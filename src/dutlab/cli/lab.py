@@ -9,8 +9,6 @@ from dataclasses import asdict
 
 import click
 
-from dutlab import labs
-from dutlab.cli.loop import run_in_order
 from dutlab.cli.told import say
 from dutlab.errors import InputError, TestbedError
 
@@ -42,6 +40,9 @@ def up(*, name: str, label: str | None) -> None:
     Example:
       dutlab lab up three-node --label mine
     """  # noqa: D301
+    from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
+
     _insist_on_root()
     built = run_in_order(labs.up(name, label=label))
     for note in built.notes:
@@ -58,6 +59,8 @@ def list_(*, as_json: bool) -> None:
     Example:
       dutlab lab list
     """  # noqa: D301
+    from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
+
     standing = labs.standing()
     if as_json:
         say(json.dumps([asdict(s) for s in standing], indent=2))
@@ -80,6 +83,8 @@ def shell(*, label: str, host: str, command: tuple[str, ...]) -> None:
     Example:
       dutlab lab shell mine dut nft list ruleset
     """  # noqa: D301
+    from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
+
     _insist_on_root()
     found = next((s for s in labs.standing() if s.label == label), None)
     if found is None:
@@ -102,6 +107,9 @@ def down(*, given: tuple[str, ...]) -> None:
     Example:
       dutlab lab down mine
     """  # noqa: D301
+    from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
+
     _insist_on_root()
     unknown = [label for label in given if not run_in_order(labs.down(label))]
     if unknown:

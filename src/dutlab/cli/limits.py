@@ -5,21 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
 
 import click
 from pydantic import ValidationError
 
-from dutlab.analysis.ceilings.ceiling import Ceiling
-from dutlab.analysis.ceilings.ethernet import Ip, ethernet_ceilings, tcp_ceilings, udp_ceilings
-from dutlab.analysis.ceilings.pcie import PcieLink, pcie_ceilings, shared_ceilings
-from dutlab.analysis.ceilings.storage import CABLES, Array, Drive, disk_ceilings, memory_ceilings, raid_ceilings
-from dutlab.analysis.ceilings.tunnel import TUNNELS, Esp, Tunnel, tunnel_ceilings
+from dutlab.analysis.ceilings.storage import CABLES
+from dutlab.analysis.ceilings.tunnel import TUNNELS
 from dutlab.cli.quantities import AMOUNT, BIT_RATE, BYTE_RATE, DURATION, SHARE
 from dutlab.cli.text_table import table
 from dutlab.cli.told import say
 from dutlab.errors import InputError
-from dutlab.spec.mixes import Mix
 from dutlab.units import RFC2544_FRAME_SIZES, BpsL1, Seconds, si
+
+if TYPE_CHECKING:
+    from dutlab.analysis.ceilings.ceiling import Ceiling
+    from dutlab.analysis.ceilings.ethernet import Ip
+    from dutlab.analysis.ceilings.tunnel import Tunnel
 
 _SPEED = click.option("--speed", type=BIT_RATE, required=True, help="Of the link, as in 10G.")
 _MTU = click.option("--mtu", type=int, default=1500, show_default=True, help="Of IP packets, bytes.")
@@ -51,6 +53,8 @@ def ethernet(*, speed: float, sizes: tuple[str, ...], vlan_tags: int, as_json: b
     Example:
       dutlab limits ethernet --speed 10G --frame 64 --frame imix
     """  # noqa: D301
+    from dutlab.analysis.ceilings.ethernet import ethernet_ceilings  # noqa: PLC0415 -- `--help` needs none of it
+
     means = {size: _mean(size) for size in sizes or map(str, RFC2544_FRAME_SIZES)}
     _say(_computed(lambda: ethernet_ceilings(BpsL1(speed), means, vlan_tags=vlan_tags)), as_json=as_json)
 
@@ -70,6 +74,8 @@ def tcp(*, speed: float, mtu: int, ip_version: str, vlan_tags: int, timestamps: 
     Example:
       dutlab limits tcp --speed 10G --mtu 1500 --timestamps --rtt 1ms
     """  # noqa: D301
+    from dutlab.analysis.ceilings.ethernet import tcp_ceilings  # noqa: PLC0415 -- `--help` needs none of it
+
     trip = None if rtt is None else Seconds(rtt)
     found = _computed(lambda: tcp_ceilings(BpsL1(speed), mtu=mtu, ip=_ip(ip_version), vlan_tags=vlan_tags, timestamps=timestamps, rtt=trip))
     _say(found, as_json=as_json)
@@ -88,6 +94,8 @@ def udp(*, speed: float, mtu: int, ip_version: str, vlan_tags: int, as_json: boo
     Example:
       dutlab limits udp --speed 10G --ip 6
     """  # noqa: D301
+    from dutlab.analysis.ceilings.ethernet import udp_ceilings  # noqa: PLC0415 -- `--help` needs none of it
+
     _say(_computed(lambda: udp_ceilings(BpsL1(speed), mtu=mtu, ip=_ip(ip_version), vlan_tags=vlan_tags)), as_json=as_json)
 
 
@@ -111,6 +119,8 @@ def tunnel(
     Example:
       dutlab limits tunnel esp-aes-gcm wireguard --speed 10G --nat-t
     """  # noqa: D301
+    from dutlab.analysis.ceilings.tunnel import tunnel_ceilings  # noqa: PLC0415 -- `--help` needs none of it
+
     chosen = [_with_nat_t(t) if nat_t else t for t in TUNNELS if t.name in kinds or not kinds]
     outer = _ip(outer_version)
 
@@ -141,6 +151,8 @@ def pcie(
     Example:
       dutlab limits pcie --gen 4 --width 4 --payload 256 --devices 32 --uplink-gen 4 --uplink-width 16 --uplinks 2 --spec 7GB/s
     """  # noqa: D301
+    from dutlab.analysis.ceilings.pcie import PcieLink, pcie_ceilings, shared_ceilings  # noqa: PLC0415 -- `--help` needs none of it
+
     shared = (devices, uplink_gen, uplink_width)
     if any(v is not None for v in shared) and None in shared:
         raise InputError("devices that share uplinks need all of --devices, --uplink-gen and --uplink-width")
@@ -166,6 +178,8 @@ def disk(*, interface: str, lanes: int, as_json: bool) -> None:
     Example:
       dutlab limits disk sas3 --lanes 4
     """  # noqa: D301
+    from dutlab.analysis.ceilings.storage import disk_ceilings  # noqa: PLC0415 -- `--help` needs none of it
+
     _say(_computed(lambda: disk_ceilings(interface, lanes)), as_json=as_json)
 
 
@@ -190,6 +204,8 @@ def raid(
     Example:
       dutlab limits raid 5 --drives 32 --read-iops 610200 --write-iops 75k --read-rate 2800MB/s --write-rate 2400MB/s --degraded
     """  # noqa: D301
+    from dutlab.analysis.ceilings.storage import Array, Drive, raid_ceilings  # noqa: PLC0415 -- `--help` needs none of it
+
     drive = Drive(read_iops, write_iops, read_rate, write_rate)
     _say(_computed(lambda: raid_ceilings(Array(level, drives, groups), drive, write_share=writes, degraded=degraded)), as_json=as_json)
 
@@ -205,20 +221,28 @@ def memory(*, mts: float, channels: int, as_json: bool) -> None:
     Example:
       dutlab limits memory --mts 4800 --channels 8
     """  # noqa: D301
+    from dutlab.analysis.ceilings.storage import memory_ceilings  # noqa: PLC0415 -- `--help` needs none of it
+
     _say(_computed(lambda: memory_ceilings(mts, channels)), as_json=as_json)
 
 
 def _ip(version: str) -> Ip:
+    from dutlab.analysis.ceilings.ethernet import Ip  # noqa: PLC0415 -- `--help` needs none of it
+
     return Ip[f"V{version}"]
 
 
 def _with_nat_t(kind: Tunnel) -> Tunnel:
+    from dutlab.analysis.ceilings.tunnel import Esp  # noqa: PLC0415 -- `--help` needs none of it
+
     if not isinstance(kind, Esp):
         raise InputError(f"--nat-t is of ESP, not of {kind.name}", remedy="name the kinds of ESP, or leave it out")
     return replace(kind, nat_t=True)
 
 
 def _mean(size: str) -> float:
+    from dutlab.spec.mixes import Mix  # noqa: PLC0415 -- `--help` needs none of it
+
     try:
         return Mix.model_validate(size).mean
     except ValidationError as error:

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
+from dutlab.cli.choices import GENERATORS
 from dutlab.cli.one_workload import measure_workload, testbed_options
 from dutlab.cli.told import say
 from dutlab.errors import InputError
-from dutlab.spec.generators import GENERATORS
 
 PROFILES: dict[str, str | int] = {"imix": "imix-trex", "64b": 64, "1514b": 1518}
 """Profiles as trex-loadtest names them → ours, with FCS: its imix and its 1514 bytes count none."""
@@ -40,7 +40,7 @@ class _Percent(click.ParamType[str]):
 
 
 @click.command()
-@click.option("-s", "--server", "generator", type=click.Choice(list(GENERATORS)), help="Which generator.  [the testbed's, else engine]")
+@click.option("-s", "--server", "generator", type=click.Choice(GENERATORS), help="Which generator.  [the testbed's, else engine]")
 @click.option(
     "-p", "--profile", default="imix", metavar="NAME|FILE", help="imix, 64b, 1514b, any frame size or mix, or a YAML file of one.  [imix]"
 )

@@ -15,45 +15,96 @@ from dutlab.errors import DutlabError
 
 SECTIONS = {
     "Measure": {
-        "demo": "dutlab.cli.run:demo",
-        "test": "dutlab.cli.two_ports:test",
-        "run": "dutlab.cli.run:run",
-        "plan": "dutlab.cli.run:plan",
-        "resume": "dutlab.cli.run:resume",
-        "undo": "dutlab.cli.run:undo",
-        "search": "dutlab.cli.search:search",
-        "loadtest": "dutlab.cli.loadtest:loadtest",
-        "matrix": "dutlab.cli.matrix:matrix",
-        "rfc2544": "dutlab.cli.rfc2544:rfc2544",
-        "conductor": "dutlab.cli.conductor:conductor",
+        "demo": (
+            "dutlab.cli.run:demo",
+            "The main job on the embedded lab: benchmark a Linux router and firewall, then print where the report lies.",
+        ),
+        "test": (
+            "dutlab.cli.two_ports:test",
+            "Measure a box between two ports of this machine: rates without loss and latency, in a few minutes, with no files.",
+        ),
+        "run": ("dutlab.cli.run:run", "Carry an experiment out and write its report."),
+        "plan": ("dutlab.cli.run:plan", "Show what would be done, in which order, how long it takes and each ceiling; touches no host."),
+        "resume": (
+            "dutlab.cli.run:resume",
+            "Go on with a run that was cut: undo first, then every trial that has no record; with runs that took turns, in turn.",
+        ),
+        "undo": (
+            "dutlab.cli.run:undo",
+            "Put the DUT and the ports of a cut run back, take its lab down, free its hosts, and measure nothing.",
+        ),
+        "search": ("dutlab.cli.search:search", "Find the highest rates at which the DUT meets goals: NDR, PDR, RFC 2544 throughput."),
+        "loadtest": (
+            "dutlab.cli.loadtest:loadtest",
+            "Ramp the load up and find where the DUT saturates: warm-up, linear ramp from 0 to a share of line rate, hold.",
+        ),
+        "matrix": (
+            "dutlab.cli.matrix:matrix",
+            "Measure iperf3 between every two hosts, both ways, one pair at a time: a table, shaded as a heat map.",
+        ),
+        "rfc2544": (
+            "dutlab.cli.rfc2544:rfc2544",
+            "Throughput, latency, frame loss, back-to-back frames, recovery and reset, as RFC 2544 has them.",
+        ),
+        "conductor": (
+            "dutlab.cli.conductor:conductor",
+            "Run Conductor's configuration files unchanged: steps on several hosts, in four phases.",
+        ),
     },
     "Know the machines": {
-        "lab": "dutlab.cli.lab:lab",
-        "facts": "dutlab.cli.facts:facts",
-        "doctor": "dutlab.cli.doctor:doctor",
-        "optics": "dutlab.cli.optics:optics",
-        "calibrate": "dutlab.cli.calibrate:calibrate",
-        "verify": "dutlab.cli.verify:verify",
-        "limits": "dutlab.cli.limits:limits",
+        "lab": ("dutlab.cli.lab:lab", "Build and use embedded testbeds of network namespaces."),
+        "facts": ("dutlab.cli.facts:facts", "Tell what hosts are: processor, kernel, mitigations, cards, offloads, rings, optics."),
+        "doctor": (
+            "dutlab.cli.doctor:doctor",
+            "Find what spoils measurements: each with its evidence, what it is expected to cost, a cure and the way back.",
+        ),
+        "optics": (
+            "dutlab.cli.optics:optics",
+            "Tell which transceivers are where, what they measure, and what of it is beyond their own limits.",
+        ),
+        "calibrate": (
+            "dutlab.cli.calibrate:calibrate",
+            "Measure the rig without the DUT, so that a result that is the rig's own can be told from one of the DUT.",
+        ),
+        "verify": ("dutlab.cli.verify:verify", "Measure devices whose answers are known with every method; exit 1 when a figure is off."),
+        "limits": (
+            "dutlab.cli.limits:limits",
+            "What links, tunnels, buses, drives, arrays and memory allow at most, each with its formula and source.",
+        ),
     },
     "Read results": {
-        "report": "dutlab.cli.report:report",
-        "plot": "dutlab.cli.report:plot",
-        "runs": "dutlab.cli.runs:runs",
-        "query": "dutlab.cli.runs:query",
-        "compare": "dutlab.cli.compare:compare",
-        "check": "dutlab.cli.compare:check",
-        "history": "dutlab.cli.history:history",
-        "effects": "dutlab.cli.effects:effects",
-        "cost": "dutlab.cli.effects:cost",
-        "rescore": "dutlab.cli.rescore:rescore",
-        "claims": "dutlab.cli.claims:claims",
-        "verify-claim": "dutlab.cli.claims:verify_claim",
-        "import": "dutlab.cli.import_files:import_files",
+        "report": ("dutlab.cli.report:report", "Write the report of runs: tables, plots, doubts and what was done."),
+        "plot": ("dutlab.cli.report:plot", "Write every plot of the report as a picture of its own."),
+        "runs": ("dutlab.cli.runs:runs", "List runs, newest first."),
+        "query": ("dutlab.cli.runs:query", "Ask across all runs in SQL (DuckDB's)."),
+        "compare": (
+            "dutlab.cli.compare:compare",
+            "Compare runs with the first of them, or with those named by --against, cell by cell; or, of a single run, its modes.",
+        ),
+        "check": ("dutlab.cli.compare:check", "Fail (exit 1) when runs are worse than their baselines, or lack a cell that these have."),
+        "history": (
+            "dutlab.cli.history:history",
+            "The same experiment over all its runs: where a figure's level changed, and between which runs.",
+        ),
+        "effects": ("dutlab.cli.effects:effects", "What each factor does, and which effects the cells cannot tell apart."),
+        "cost": ("dutlab.cli.effects:cost", "What each mode adds to a packet, in nanoseconds and cycles, by frame size."),
+        "rescore": (
+            "dutlab.cli.rescore:rescore",
+            "Say what the trials of a run come to under each definition of a limit; measures nothing.",
+        ),
+        "claims": (
+            "dutlab.cli.claims:claims",
+            "Write a card for each headline of a run: claim, figures, what limited it, conditions, and the hash that it rests on.",
+        ),
+        "verify-claim": (
+            "dutlab.cli.claims:verify_claim",
+            "Work a claim out again from the raw files of its run; exit 1 where anything differs.",
+        ),
+        "import": ("dutlab.cli.import_files:import_files", "Read other tools' files into a run, marked as imported, and write its report."),
     },
 }
-"""What a command is for → its name → module:function."""
-COMMANDS = {name: where for of_section in SECTIONS.values() for name, where in of_section.items()}
+"""What a command is for → its name → module:function, and the first line of its help, for which no module need be loaded."""
+COMMANDS = {name: where for of_section in SECTIONS.values() for name, (where, _) in of_section.items()}
 INTERRUPTED = 130
 
 
@@ -90,12 +141,11 @@ class LazyGroup(click.Group):
                 _drop_output()
             raise
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 -- click's signature
         """By what they are for."""
         for section, commands in SECTIONS.items():
-            found = [(name, command.get_short_help_str(300)) for name in commands if (command := self.get_command(ctx, name))]
             with formatter.section(section):
-                formatter.write_dl(found)
+                formatter.write_dl([(name, said) for name, (_, said) in commands.items()])
 
 
 def _drop_output() -> None:

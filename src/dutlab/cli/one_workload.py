@@ -6,19 +6,16 @@ import io
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from dutlab.cli.console import Console
-from dutlab.cli.loop import run_in_order
 from dutlab.cli.options import RUNS
-from dutlab.cli.run import finish
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError, SpecRefused
-from dutlab.runner import run as runner
-from dutlab.spec.loader import Given, given_experiment
-from dutlab.tools.engine import find_engine
+
+if TYPE_CHECKING:
+    from dutlab.spec.loader import Given
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -53,6 +50,12 @@ def measure_workload(
 
     Raises InputError with every fault of the options, SpecRefused for a testbed file, and what runner.run raises.
     """
+    from dutlab.cli.console import Console  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.run import finish  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.tools.engine import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+
     if lab is not None and testbed is not None:
         raise click.UsageError("--lab and --testbed exclude one another")
     text = as_yaml({
@@ -74,6 +77,8 @@ def measure_workload(
 
 def _of_options(text: bytes, made: Path, kind: str) -> Given:
     """The experiment that the options came to. A fault of theirs has no line in any file of the user's, so only its key is told."""
+    from dutlab.spec.loader import given_experiment  # noqa: PLC0415 -- `--help` needs none of it
+
     try:
         return given_experiment(text, made)
     except SpecRefused as refused:

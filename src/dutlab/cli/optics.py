@@ -8,19 +8,17 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from dutlab.cli.answers import answer_to
-from dutlab.cli.facts import collect, hosts_named
-from dutlab.cli.loop import run_in_order
 from dutlab.cli.text_table import table
 from dutlab.cli.told import say
 from dutlab.errors import InputError
-from dutlab.hosts.facts import collect_facts
-from dutlab.hosts.host import Host
-from dutlab.report.csv_table import formula_safe
-from dutlab.report.optics import COLUMNS, OpticRow, head, optic_rows
+
+if TYPE_CHECKING:
+    from dutlab.hosts.host import Host
+    from dutlab.report.optics import OpticRow
 
 LINK_WAIT_S = 10.0
 """What a module and its partner are given to agree."""
@@ -48,6 +46,10 @@ def optics(
     Example:
       dutlab optics root@192.0.2.1 --port eth4 --each --csv box-of-optics.csv
     """  # noqa: D301
+    from dutlab.cli.facts import collect, hosts_named  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.optics import head, optic_rows  # noqa: PLC0415 -- `--help` needs none of it
+
     hosts, links = hosts_named(wanted, testbed)
     if each and (len(hosts) != 1 or len(ports) != 1):
         raise InputError("--each needs one HOST and one --port", remedy="dutlab optics HOST --port eth4 --each")
@@ -81,11 +83,16 @@ async def _one_after_the_other(name: str, host: Host, port: str) -> list[OpticRo
 
 
 async def _next_is_in(number: int, name: str, port: str) -> bool:
+    from dutlab.cli.answers import answer_to  # noqa: PLC0415 -- `--help` needs none of it
+
     return await answer_to(f"module {number}: plug it into {port} of {name}, then Enter; `end` ends") not in (None, "end", "q")
 
 
 async def _when_linked(name: str, host: Host, port: str) -> OpticRow:
     """The module once its link is up, or as it is after LINK_WAIT_S; a module that says nothing is a row too."""
+    from dutlab.hosts.facts import collect_facts  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.optics import optic_rows  # noqa: PLC0415 -- `--help` needs none of it
+
     deadline = asyncio.get_running_loop().time() + LINK_WAIT_S
     while True:
         facts = {name: await collect_facts(host, [port])}
@@ -103,6 +110,9 @@ def _unread(facts: Mapping[str, Mapping[str, object]], name: str, port: str) -> 
 
 
 def _write_csv(file: Path, rows: Sequence[OpticRow]) -> None:
+    from dutlab.report.csv_table import formula_safe  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.optics import COLUMNS  # noqa: PLC0415 -- `--help` needs none of it
+
     with file.open("w", newline="", encoding="utf-8") as out:
         writer = csv.writer(out)
         writer.writerow(COLUMNS)

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
+from dutlab.cli.choices import FORMATS, STYLES
 from dutlab.cli.told import say
-from dutlab.report import FORMATS, write_plots, write_publication, write_report
-from dutlab.report.publication import STYLES
 
 _RUNS = click.argument("runs", metavar="RUN…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
 _OUT = click.option("-o", "--output", "out", type=click.Path(path_type=Path), help="Where to write; beside the run without it.")
@@ -17,7 +16,7 @@ _OUT = click.option("-o", "--output", "out", type=click.Path(path_type=Path), he
 @click.command()
 @_RUNS
 @click.option("--format", "formats", multiple=True, type=click.Choice(FORMATS), help="May be given again.  [all four]")
-@click.option("--style", type=click.Choice(list(STYLES)), help="Print it as a kind of review does: its tables and figures alone.")
+@click.option("--style", type=click.Choice(STYLES), help="Print it as a kind of review does: its tables and figures alone.")
 @_OUT
 def report(*, runs: tuple[Path, ...], formats: tuple[str, ...], style: str | None, out: Path | None) -> None:
     """Write the report of runs: tables, plots, doubts and what was done.
@@ -27,6 +26,8 @@ def report(*, runs: tuple[Path, ...], formats: tuple[str, ...], style: str | Non
       dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --format html
       dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --style review
     """  # noqa: D301
+    from dutlab.report import write_publication, write_report  # noqa: PLC0415 -- `--help` needs none of it
+
     wanted = formats or FORMATS
     written = (
         write_report(runs, formats=wanted, out=out) if style is None else write_publication(runs, style=style, formats=wanted, out=out)
@@ -46,5 +47,7 @@ def plot(*, runs: tuple[Path, ...], image: str, out: Path | None) -> None:
     Example:
       dutlab plot runs/2026-11-21T0801Z-firewall-modes-3f2a --format png
     """  # noqa: D301
+    from dutlab.report import write_plots  # noqa: PLC0415 -- `--help` needs none of it
+
     for path in write_plots(runs, format=image, out=out):
         say(path)

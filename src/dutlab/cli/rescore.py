@@ -6,14 +6,16 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from dutlab.analysis.rescore import Answer, Saturation
 from dutlab.cli.text_table import table
 from dutlab.cli.told import say
-from dutlab.report.rescored import Ramp, Rescored, ramps, rescored_run
-from dutlab.report.words import KPPS, numbers_words, plural
+
+if TYPE_CHECKING:
+    from dutlab.analysis.rescore import Answer, Saturation
+    from dutlab.report.rescored import Ramp, Rescored
 
 
 @click.command()
@@ -26,6 +28,8 @@ def rescore(*, run_folder: Path, as_json: bool) -> None:
     Example:
       dutlab rescore runs/2026-11-21T0801Z-ndr-pdr-3f2a
     """  # noqa: D301
+    from dutlab.report.rescored import ramps, rescored_run  # noqa: PLC0415 -- `--help` needs none of it
+
     found, risen = rescored_run(run_folder), ramps(run_folder)
     if as_json:
         say(json.dumps({"rescored": [asdict(r) for r in found], "ramps": [asdict(r) for r in risen]}, indent=2))
@@ -37,6 +41,8 @@ def rescore(*, run_folder: Path, as_json: bool) -> None:
 
 
 def _lines(found: Sequence[Rescored], risen: Sequence[Ramp]) -> Iterator[str]:
+    from dutlab.report.words import numbers_words, plural  # noqa: PLC0415 -- `--help` needs none of it
+
     head = ("definition", "lower, kpps", "upper, kpps", "conditional, kpps", "what these trials cannot tell")
     for r in found:
         of = f"trial {numbers_words(r.trials)}: {plural(r.points, 'load trial')}"
@@ -47,11 +53,15 @@ def _lines(found: Sequence[Rescored], risen: Sequence[Ramp]) -> Iterator[str]:
 
 
 def _row(answer: Answer) -> list[str]:
+    from dutlab.report.words import KPPS  # noqa: PLC0415 -- `--help` needs none of it
+
     rates = (answer.lower_pps, answer.upper_pps, answer.conditional_pps)
     return [answer.definition.name, *("-" if rate is None else KPPS.number(rate) for rate in rates), answer.why]
 
 
 def _saturated(found: Saturation) -> str:
+    from dutlab.report.words import KPPS  # noqa: PLC0415 -- `--help` needs none of it
+
     if found.saturated is None:
         return f"no saturation: {found.why}"
     at = f"{KPPS.text(found.saturated.received_pps)} received at {found.saturated.at_s:g} s"

@@ -7,11 +7,8 @@ from pathlib import Path
 
 import click
 
+from dutlab.cli.choices import EXTENSION_SETS, MODIFIERS, RFC2544_TESTS
 from dutlab.cli.one_workload import measure_workload, testbed_options
-from dutlab.methods.rfc2544.modifiers import Modifier
-from dutlab.spec.traffic import EXTENSION_SETS
-from dutlab.spec.workloads.frames import SIZES_OF
-from dutlab.spec.workloads.rfc2544 import ALL_TESTS
 
 
 @click.command()
@@ -24,14 +21,14 @@ from dutlab.spec.workloads.rfc2544 import ALL_TESTS
     metavar="BYTES",
     help="A frame size or mix, several times if need be; rfc5180: those for IPv6.  [those of section 9.1]",
 )
-@click.option("--test", "tests", multiple=True, type=click.Choice(ALL_TESTS), help="A test; may be given several times.  [all]")
+@click.option("--test", "tests", multiple=True, type=click.Choice(RFC2544_TESTS), help="A test; may be given several times.  [all]")
 @click.option("--link", "links", multiple=True, metavar="NAME", help="A link; those given are driven at once.  [each link alone]")
 @click.option("--both-ways", "directions", flag_value="both", default="forward", help="Frames go both ways at once (section 14).")
 @click.option(
     "--beside",
     "modifiers",
     multiple=True,
-    type=click.Choice([modifier.value for modifier in Modifier]),
+    type=click.Choice(MODIFIERS),
     help="What goes on beside the test frames (section 11); may be given several times.",
 )
 @click.option(
@@ -44,7 +41,7 @@ from dutlab.spec.workloads.rfc2544 import ALL_TESTS
     "--extension-headers",
     "headers",
     multiple=True,
-    type=click.Choice(tuple(EXTENSION_SETS)),
+    type=click.Choice(EXTENSION_SETS),
     help="IPv6 extension headers of the frames (RFC 5180); may be given several times.  [none]",
 )
 @click.option("--latency-repeats", type=int, default=20, help="Repeats of the latency test.  [20]")
@@ -72,6 +69,8 @@ def rfc2544(
     Example:
       dutlab rfc2544 --scale 0.01 --size 64 --size 1518 --link a --latency-repeats 2 --burst-repeats 2
     """  # noqa: D301
+    from dutlab.spec.workloads.frames import SIZES_OF  # noqa: PLC0415 -- `--help` needs none of it
+
     body: dict[str, object] = {
         "scale": scale,
         "directions": directions,
@@ -89,7 +88,7 @@ def rfc2544(
             sizes[0] if sizes[0] in SIZES_OF and len(sizes) == 1 else [int(size) if size.isdigit() else size for size in sizes]
         )
     if tests:
-        body["tests"] = [name for name in ALL_TESTS if name in tests]
+        body["tests"] = [name for name in RFC2544_TESTS if name in tests]
     if links:
         body["links"] = [list(links)]
     measure_workload("rfc2544", body, lab=lab, testbed=testbed, modes=modes, runs=runs, order="as-written")

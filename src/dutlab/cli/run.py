@@ -8,28 +8,22 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from dutlab.cli.console import Console
 from dutlab.cli.examples import example
-from dutlab.cli.loop import run_in_order
 from dutlab.cli.options import RUNS
 from dutlab.cli.told import answer, say
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError
-from dutlab.plan.trials import make_plan
 from dutlab.printable import printable
-from dutlab.report import write_report
-from dutlab.report.words import plural
-from dutlab.runner import cut
-from dutlab.runner import run as runner
-from dutlab.runner.in_turn import alone_words, resume_in_turn, run_in_turn
-from dutlab.runner.trust import NotOurs, as_lines
-from dutlab.spec.loader import Given, given_experiment, read_experiment
-from dutlab.spec.yaml_source import read_file
-from dutlab.store.run_folder import RunFolder
-from dutlab.tools.engine import find_engine
+
+if TYPE_CHECKING:
+    from dutlab.cli.console import Console
+    from dutlab.runner import run as runner
+    from dutlab.runner.trust import NotOurs
+    from dutlab.spec.loader import Given
 
 _COMMAND = ("dutlab", *sys.argv[1:])
 _SET = click.option(
@@ -48,6 +42,8 @@ def demo(*, quick: bool, runs: Path) -> None:
     Example:
       dutlab demo --quick
     """  # noqa: D301
+    from dutlab.spec.loader import read_experiment  # noqa: PLC0415 -- `--help` needs none of it
+
     become_root()
     path = example("firewall-modes") / ("quick.yaml" if quick else "demo.yaml")
     finish([_run(read_experiment(path), _options(runs, unattended=True, lab=None))])
@@ -82,6 +78,12 @@ def run(
       dutlab run examples/firewall-modes/experiment.yaml --set factors.mode=router,nat
       dutlab run old.yaml new.yaml --interleave
     """  # noqa: D301
+    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.in_turn import run_in_turn  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.loader import given_experiment  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.yaml_source import read_file  # noqa: PLC0415 -- `--help` needs none of it
+
     wanted = [(path, on) for path in experiments for on in (testbeds or (None,))]
     if interleave and len(wanted) == 1:
         raise InputError("one run takes no turns", remedy="name two experiments, or the same one twice, or two testbeds with --on")
@@ -102,16 +104,25 @@ def run(
 
 
 def _options(runs: Path, *, unattended: bool, lab: str | None, take_over: bool = False) -> runner.RunOptions:
+    from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.tools.engine import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+
     return runner.RunOptions(
         runs=runs, engine_binary=find_engine(), command=_COMMAND, unattended=unattended, standing_lab=lab, take_over=take_over
     )
 
 
 def _run(given: Given, options: runner.RunOptions) -> runner.RunResult:
+    from dutlab.cli.console import Console  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it
+
     return run_in_order(runner.run(given, options, Console()))
 
 
 def _console_of(place: int) -> Console:
+    from dutlab.cli.console import Console  # noqa: PLC0415 -- `--help` needs none of it
+
     return Console(f"run {place + 1}: ")
 
 
@@ -125,6 +136,14 @@ def resume(*, run_folders: tuple[Path, ...], trust: bool) -> None:
     Example:
       dutlab resume runs/2026-11-21T0801Z-firewall-modes-3f2a
     """  # noqa: D301
+    from dutlab.cli.console import Console  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner import cut  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.in_turn import alone_words, resume_in_turn  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.trust import NotOurs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.store.run_folder import RunFolder  # noqa: PLC0415 -- `--help` needs none of it
+
     if True in {cut.builds_its_lab(path) for path in run_folders}:  # each is asked: a run without a testbed cannot go on
         become_root()
     options = [replace(_options(path.parent, unattended=False, lab=cut.standing_lab_of(path)), trusted=trust) for path in run_folders]
@@ -155,6 +174,11 @@ def undo(*, run_folder: Path, trust: bool, reset: bool) -> None:
     Example:
       dutlab undo runs/2026-11-21T0801Z-firewall-modes-3f2a
     """  # noqa: D301
+    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.words import plural  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner import cut  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.trust import NotOurs  # noqa: PLC0415 -- `--help` needs none of it
+
     try:
         done = run_in_order(cut.undo(run_folder, trusted=trust, run_reset=reset))
     except NotOurs as error:
@@ -180,6 +204,8 @@ def undo(*, run_folder: Path, trust: bool, reset: bool) -> None:
 
 def _ask_trust(error: NotOurs) -> None:
     """Shows what would be carried out, and returns if a person wants it. Raises NotOurs where nobody can be asked, or says no."""
+    from dutlab.runner.trust import as_lines  # noqa: PLC0415 -- `--help` needs none of it
+
     for line in as_lines(error):
         say(line, err=True)
     if not sys.stdin.isatty() or not click.confirm(f"{error.what}. Carry all of this out?", err=True):
@@ -198,6 +224,9 @@ def plan(*, experiment: Path, overrides: tuple[str, ...], as_json: bool) -> None
       dutlab plan examples/firewall-modes/experiment.yaml
     """  # noqa: D301
     from dutlab.cli.plan_text import plan_lines  # noqa: PLC0415 -- only this command needs it
+    from dutlab.plan.trials import make_plan  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.loader import read_experiment  # noqa: PLC0415 -- `--help` needs none of it
 
     given = read_experiment(experiment, overrides)
     testbed = runner.testbed_of(given)
@@ -211,6 +240,9 @@ def plan(*, experiment: Path, overrides: tuple[str, ...], as_json: bool) -> None
 
 def finish(results: Sequence[runner.RunResult]) -> None:
     """Writes the report of each, says where it lies, and ends the command with the worst exit status among the runs."""
+    from dutlab.report import write_report  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.words import plural  # noqa: PLC0415 -- `--help` needs none of it
+
     for result in results:
         written = write_report([result.folder], formats=("html", "md", "csv", "json"), out=None)
         total = result.measured + result.failed + result.refused + result.disturbed

@@ -7,14 +7,16 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from dutlab.cli.text_table import table
 from dutlab.cli.told import say, tell
 from dutlab.printable import printable
-from dutlab.store.ask import ask
-from dutlab.store.index import RunLine, Wanted, list_runs, opened
+
+if TYPE_CHECKING:
+    from dutlab.store.index import RunLine
 
 _SHOWN = 50
 FOLDER = click.option(
@@ -42,6 +44,8 @@ def runs(
     Example:
       dutlab runs --experiment firewall-modes --since 2026-11-01
     """  # noqa: D301
+    from dutlab.store.index import Wanted, list_runs, opened  # noqa: PLC0415 -- `--help` needs none of it
+
     with opened(folder, rebuild=rebuild) as index:
         found = list_runs(index, Wanted(experiment, testbed, mode, status, since), limit=limit + 1)
     shown = found[:limit]
@@ -73,6 +77,9 @@ def query(*, question: str, folder: Path, rebuild: bool, form: str) -> None:
       dutlab query "SELECT mode, frame_size, median(value) FROM trials JOIN figures USING (run, trial)
         WHERE figure = 'received_pps' GROUP BY ALL ORDER BY ALL"
     """  # noqa: D301
+    from dutlab.store.ask import ask  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.store.index import opened  # noqa: PLC0415 -- `--help` needs none of it
+
     with opened(folder, rebuild=rebuild) as index:
         answer = ask(index, folder, question)
     for note in answer.notes:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
+from dutlab.cli.choices import PRESET
 from dutlab.cli.one_workload import measure_workload, testbed_options
-from dutlab.spec.workloads.search import DEFAULT_PRESET
 
 
 @click.command()
-@click.option("--preset", default=DEFAULT_PRESET, help=f"rfc2544, csit, tst009, quick, or several by commas.  [{DEFAULT_PRESET}]")
+@click.option("--preset", default=PRESET, help=f"rfc2544, csit, tst009, quick, or several by commas.  [{PRESET}]")
 @click.option("--size", "sizes", multiple=True, help="Frame size in bytes with FCS, or a mix; may be given several times.  [64]")
 @click.option("--link", "links", multiple=True, help="Links to drive at once, as in a or a+b; may be given several times.  [each alone]")
 @click.option("--lowest", metavar="RATE", help="Lowest rate of the search, as in 1kpps.")

@@ -10,25 +10,19 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from dutlab import labs
-from dutlab.cli.console import Console
-from dutlab.cli.loop import run_in_order
 from dutlab.cli.one_workload import as_yaml
 from dutlab.cli.options import RUNS
-from dutlab.cli.run import finish
 from dutlab.cli.told import say
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError, TestbedError
-from dutlab.hosts.local import LocalHost
-from dutlab.report.quick_test_section import sentences
-from dutlab.runner import run as runner
-from dutlab.runner.two_ports import EXPERIMENT_FILE, TESTBED_FILE, Ask, Found, find
-from dutlab.spec.loader import read_experiment
-from dutlab.store.run_folder import RunFolder
-from dutlab.tools.find_engine import find_engine
+
+if TYPE_CHECKING:
+    from dutlab.runner import run as runner
+    from dutlab.runner.two_ports import Ask, Found
 
 _LABS = {4: "two-port", 6: "two-port-ipv6"}
 """By version of IP."""
@@ -95,6 +89,10 @@ def test(
       dutlab test eth1 eth2
       dutlab test --lab
     """  # noqa: D301
+    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.run import finish  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.two_ports import Ask  # noqa: PLC0415 -- `--help` needs none of it
+
     if lab:
         if ports or gateways or addresses or insist or cpus:
             raise click.UsageError("--lab builds its own box and ports; leave ports and their options out")
@@ -117,10 +115,15 @@ def test(
 
 
 async def _find(ask: Ask) -> Found:
+    from dutlab.hosts.local import LocalHost  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.two_ports import find  # noqa: PLC0415 -- `--help` needs none of it
+
     return await find(LocalHost("here"), ask)
 
 
 def _write(folder: Path, found: Found) -> None:
+    from dutlab.runner.two_ports import EXPERIMENT_FILE, TESTBED_FILE  # noqa: PLC0415 -- `--help` needs none of it
+
     files = {folder / TESTBED_FILE: found.testbed, folder / EXPERIMENT_FILE: found.experiment}
     if there := [str(path) for path in files if path.exists()]:
         raise InputError(f"{' and '.join(there)} would be overwritten", remedy="name another folder with --write")
@@ -130,18 +133,30 @@ def _write(folder: Path, found: Found) -> None:
 
 
 def _run(folder: Path, found: Found, runs: Path, typed: Sequence[str]) -> runner.RunResult:
+    from dutlab.cli.console import Console  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.two_ports import EXPERIMENT_FILE  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.loader import read_experiment  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.tools.find_engine import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+
     given = read_experiment(folder / EXPERIMENT_FILE)
     options = runner.RunOptions(runs=runs, engine_binary=find_engine(), command=("dutlab", *typed), unknown=found.unknown)
     return run_in_order(runner.run(given, options, Console()))
 
 
 def _tell(run: Path) -> None:
+    from dutlab.report.quick_test_section import sentences  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.store.run_folder import RunFolder  # noqa: PLC0415 -- `--help` needs none of it
+
     for line in sentences(RunFolder.open(run)):
         say(line)
 
 
 async def _in_lab(name: str) -> int:
     """The same command in the tester's namespace of a lab, its threads on the lab's cores. Returns its exit status."""
+    from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
+
     label = labs.new_label()
     try:
         lab = await labs.up(name, label=label)

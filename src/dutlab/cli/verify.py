@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
-from dutlab import labs
-from dutlab.cli.loop import run_in_order
+from dutlab.cli.choices import METHODS
 from dutlab.cli.text_table import table
 from dutlab.cli.told import say
 from dutlab.cli.userns import become_root
-from dutlab.methods.known import CASES, METHODS, Case, Known
-from dutlab.runner.verify import verify as verify_in
-from dutlab.tools.find_engine import find_engine
+
+if TYPE_CHECKING:
+    from dutlab.methods.known import Case, Known
 
 _HEAD = ("device", "by", "figure", "expected", "found", "error", "allowed", "")
 
@@ -34,6 +34,9 @@ def verify(*, methods: tuple[str, ...], quick: bool, as_json: bool) -> None:
       dutlab verify --quick
       dutlab verify --method rfc2544 --method loadtest
     """  # noqa: D301
+    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.methods.known import CASES  # noqa: PLC0415 -- `--help` needs none of it
+
     become_root()
     cases = [case for case in CASES if (case.quick or not quick) and case.method in (methods or METHODS)]
     if not cases:
@@ -49,6 +52,10 @@ def verify(*, methods: tuple[str, ...], quick: bool, as_json: bool) -> None:
 
 
 async def _verify(cases: Sequence[Case], tell: Callable[[Known], None]) -> list[Known]:
+    from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.verify import verify as verify_in  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.tools.find_engine import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+
     label = labs.new_label()
     try:
         return await verify_in(await labs.up("three-node", label=label), cases, str(find_engine()), tell)
