@@ -1,0 +1,93 @@
+"""scripts/again: what failed beside others runs once more alone, and its last line says which passed then."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from processes import LIMIT_S
+
+AGAIN = Path(__file__).parents[2] / "scripts" / "again"
+TESTS = """
+import pathlib
+import pytest
+
+SEEN = pathlib.Path("seen")
+
+def test_that_passes():
+    pass
+
+def test_that_fails_by_chance():
+    first = not SEEN.exists()
+    SEEN.touch()
+    assert not first
+
+@pytest.fixture
+def leaves_something():
+    yield
+    assert SEEN.exists()
+    SEEN.unlink()
+
+@pytest.mark.parametrize("number", range(6))
+def test_that_is_wrong(number):
+    assert False
+
+def test_whose_end_is_wrong(leaves_something):
+    pass
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_tiny.py").write_text(TESTS)
+    return tmp_path
+
+
+def ran(folder: Path, python: str, *chosen: str) -> subprocess.CompletedProcess[str]:
+    """What scripts/again says after a run of the chosen tests."""
+    first = [python, "-m", "pytest", "-q", "-o", "cache_dir=cache", *(f"test_tiny.py::{name}" for name in chosen)]
+    env = {**{k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}, "PYTHON": python, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    subprocess.run(first, cwd=folder, env=env, capture_output=True, check=False, timeout=LIMIT_S)
+    return subprocess.run([AGAIN, "cache"], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+
+
+def test_one_that_passes_alone_is_named_and_no_failure(folder: Path, python: str) -> None:
+    done = ran(folder, python, "test_that_passes", "test_that_fails_by_chance")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.splitlines()[-1] == ("dutlab: 1 test failed beside others and passed alone: test_tiny.py::test_that_fails_by_chance")
+    assert "1 passed" in done.stdout and "test_that_passes" not in done.stdout
+
+
+def test_one_that_fails_alone_too_is_a_failure_and_both_are_named(folder: Path, python: str) -> None:
+    done = ran(folder, python, "test_that_fails_by_chance", "test_that_is_wrong[3]")
+    assert done.returncode == 1
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("dutlab: 2 tests failed beside others, and not all passed alone: ")
+    assert "test_that_fails_by_chance" in last and "test_that_is_wrong[3]" in last
+    assert "1 failed, 1 passed" in done.stdout
+
+
+def test_more_than_five_are_no_chance_and_none_runs_again(folder: Path, python: str) -> None:
+    done = ran(folder, python, "test_that_is_wrong")
+    assert (done.returncode, done.stdout) == (
+        1,
+        "dutlab: 6 tests failed beside others; that is more than 5, so none runs again alone\n",
+    )
+
+
+def test_an_error_after_the_test_counts_as_its_failure(folder: Path, python: str) -> None:
+    done = ran(folder, python, "test_whose_end_is_wrong")
+    assert done.returncode == 1
+    assert "not all passed alone: test_tiny.py::test_whose_end_is_wrong" in done.stdout
+
+
+def test_a_run_in_which_nothing_failed_has_nothing_to_run_again(folder: Path, python: str) -> None:
+    (folder / "cache/v/cache").mkdir(parents=True)
+    (folder / "cache/v/cache/lastfailed").write_text("{}")
+    env = {**os.environ, "PYTHON": python}
+    done = subprocess.run([AGAIN, "cache"], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+    assert (done.returncode, done.stdout) == (1, "dutlab: the tests ended badly, and none of them is known to have failed\n")
