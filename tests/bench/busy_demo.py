@@ -1,6 +1,6 @@
 """The quick demo alone and beside other work: both tables, how many trials were disturbed and repeated, and whether the order of modes is the same.
 
-    python tests/bench/busy_demo.py [--runs DIR] [--cpu 1] [--load 100] [--seed 13] [--only idle|busy]
+    scripts/isolated .venv/bin/python tests/bench/busy_demo.py [--runs DIR] [--cpu 1] [--load 100] [--seed 13] [--only idle|busy]
 
 `--cpu N --load P` is the other work: stress-ng with N busy loops of P % each (one of 100 % loads a machine with two cores half). Cell by cell
 the order of modes beside other work is compared with that of the machine alone; two modes whose ranges are not 10 % apart have no order. The demo may
@@ -23,6 +23,7 @@ from pathlib import Path
 from statistics import median
 
 from dutlab.analysis.compare import main_figures
+from dutlab.analysis.disturbed import machine_too_busy
 from dutlab.store.cell_figures import counts
 from dutlab.store.judged import DISTURBED
 from dutlab.store.run_folder import RunFolder
@@ -94,7 +95,9 @@ def shown(title: str, run: RunFolder) -> Table:
     aside = [a for a in run.attempts() if a.reason.value == DISTURBED]
     left = sum(r.status == DISTURBED for r in records)
     print(f"\n## {title}\n")
-    print(f"{len(records)} trials; {len(aside)} attempts were disturbed and repeated; {left} trials without an undisturbed attempt\n")
+    print(f"{len(records)} trials; {len(aside)} attempts were disturbed and repeated; {left} trials without an undisturbed attempt")
+    busy = machine_too_busy(attempts=len(records) + len(aside), disturbed=left + len(aside))
+    print(f"the run says: {busy or 'nothing of a machine that is too busy'}\n")
     print(f"| cell | {' | '.join(modes)} |\n|---|{'---|' * len(modes)}")
     for cell, of_mode in table.items():
         print(f"| {' '.join(filter(None, cell))} | {' | '.join(_text(of_mode.get(mode, [])) for mode in modes)} |")
@@ -110,18 +113,24 @@ def _text(values: list[float]) -> str:
 
 def compared(alone: Table, beside: Table) -> int:
     """Prints for how many pairs of modes of a cell the order is the same, not to be told, or reversed; 1 where any is reversed."""
-    same = untold = 0
+    same = near = without = 0
     reversed_: list[str] = []
     for cell, of_mode in alone.items():
         for one, other in combinations(sorted(of_mode), 2):
-            order, there = _order(of_mode[one], of_mode[other]), _order(beside[cell][one], beside[cell][other])
-            if order == 0 or there == 0:
-                untold += 1
+            pairs = [(of[one], of[other]) for of in (of_mode, beside[cell])]
+            order, there = (_order(*pair) for pair in pairs)
+            if not all(values for pair in pairs for values in pair):
+                without += 1
+            elif order == 0 or there == 0:
+                near += 1
             elif order == there:
                 same += 1
             else:
                 reversed_.append(f"{' '.join(filter(None, cell))}: {one} and {other}")
-    print(f"\norder of modes: {same} pairs the same, {untold} without an order in one of the runs, {len(reversed_)} reversed")
+    print(
+        f"\norder of modes: {same} pairs the same, {near} nearer than {APART:.0%} in one of the runs, {len(reversed_)} reversed; "
+        f"of {without} pairs one of the runs has no figure, and says so"
+    )
     for what in reversed_:
         print(f"- reversed: {what}")
     return 1 if reversed_ else 0
