@@ -9,6 +9,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+LIMIT_S = 600.0
+"""For whatever a test waits for: only a fault takes that long, also where others have the CPUs."""
+
 
 def children() -> list[str]:
     """Living children of this process, as `PID program`."""
@@ -46,14 +49,31 @@ def command_lines(namespace: str) -> dict[int, bytes]:
     return found
 
 
-def eventually(condition: Callable[[], bool], within_s: float = 30.0) -> bool:
-    """Whether it holds before time is over: only a fault takes that long, also where others have the CPUs."""
+def eventually(condition: Callable[[], bool], within_s: float = LIMIT_S) -> bool:
+    """Whether it holds before time is over."""
     deadline = time.monotonic() + within_s
     while not condition():
         if time.monotonic() > deadline:
             return False
         time.sleep(0.02)
     return True
+
+
+def signalled(pid: int, number: int) -> bool:
+    """Sends a signal; whether the process was still there to get it."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def ended(pid: int) -> bool:
+    """Whether a process is gone, or is a zombie that its parent has yet to collect."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
 
 
 def programs() -> list[str]:

@@ -44,6 +44,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report([run], formats=["html"], out=None)[0]
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("width", [360, 390, 768, 1280, 1920])
 def test_the_page_is_never_wider_than_the_window(browser: Chromium, page: Path, width: int) -> None:
     browser.open(page, width=width)

@@ -8,6 +8,7 @@ import jsonschema
 
 from dutlab.store.record import record_schema
 from dutlab.tools.engine import find_engine
+from processes import LIMIT_S
 
 CONTRACTS = Path(__file__).parents[2] / "contracts"
 
@@ -15,7 +16,7 @@ CONTRACTS = Path(__file__).parents[2] / "contracts"
 def talk(*requests):
     """The agent's replies to requests, in a process of its own that ends with its input."""
     asked = "".join(json.dumps({"id": i, **request}) + "\n" for i, request in enumerate(requests, start=1))
-    done = subprocess.run([find_engine(), "agent"], input=asked, capture_output=True, text=True, timeout=20)
+    done = subprocess.run([find_engine(), "agent"], input=asked, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -31,7 +32,7 @@ def test_the_record_s_contract_is_what_the_code_says():
 
 
 def test_the_protocol_s_contract_is_what_the_binary_says():
-    printed = subprocess.run([find_engine(), "schema"], capture_output=True, text=True, check=True, timeout=20).stdout
+    printed = subprocess.run([find_engine(), "schema"], capture_output=True, text=True, check=True, timeout=LIMIT_S).stdout
     assert json.loads((CONTRACTS / "protocol.schema.json").read_text()) == json.loads(printed)
 
 

@@ -22,7 +22,7 @@ from dutlab.labs import inside, sshd
 from dutlab.labs.state import StateFolder
 from dutlab.tools.engine import Engine
 from dutlab.tools.find_engine import find_engine
-from processes import children, eventually
+from processes import LIMIT_S, children, eventually
 
 NAMESPACES = Path("/run/netns")
 _numbers = itertools.count()
@@ -108,7 +108,7 @@ async def engine(lab: labs.Lab, hosts: Mapping[str, Host]) -> AsyncIterator[Engi
 def dutlab(python: str, python_env: dict[str, str], tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs the command to its end in an empty folder, the test's own; `env` comes to its environment."""
 
-    def run(*args: str, timeout: float = 180, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    def run(*args: str, timeout: float = LIMIT_S, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         argv = [python, "-m", "dutlab", *args]
         return subprocess.run(
             argv, cwd=tmp_path, env={**python_env, **(env or {})}, capture_output=True, text=True, timeout=timeout, check=False

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from capability import have_engine, need
-from processes import eventually
+from processes import LIMIT_S, eventually, signalled
 
 pytestmark = pytest.mark.timing
 
@@ -80,10 +80,10 @@ def test_a_trial_under_a_fork_bombs_worth_of_load_is_set_aside_and_done_again(
     need("engine", have_engine())
     need("stress-ng", shutil.which("stress-ng") is not None)
     run = start("run", experiment(EXPERIMENT.format(seconds=5)), env=JUDGED)
-    assert eventually(lambda: measuring(tmp_path), 120)
+    assert eventually(lambda: measuring(tmp_path))
     loops = str(8 * (os.cpu_count() or 1))
     subprocess.run(["stress-ng", "--quiet", "--seed", "13", "--cpu", loops, "--timeout", "10s"], check=True)
-    status = run.wait(180)
+    status = run.wait(LIMIT_S)
     first = kept_whole(tmp_path)
     assert first["interference"]["this-machine"]["taken_s"] > 0
     assert status == (0 if attempts(tmp_path)["0001"]["status"] == "measured" else 1)
@@ -94,16 +94,16 @@ def test_a_trial_whose_engine_was_suspended_is_set_aside_and_done_again(
 ) -> None:
     need("engine", have_engine())
     run = start("run", experiment(EXPERIMENT.format(seconds=6)), env=JUDGED)
-    assert eventually(lambda: measuring(tmp_path) and len(engines_of(run.pid)) == 2, 120)
+    assert eventually(lambda: measuring(tmp_path) and len(engines_of(run.pid)) == 2)
     subprocess.run(["sleep", "2"], check=True)
     engines = engines_of(run.pid)
     for pid in engines:
-        os.kill(pid, signal.SIGSTOP)
+        assert signalled(pid, signal.SIGSTOP)
     try:
-        subprocess.run(["sleep", "1"], check=True)
+        subprocess.run(["sleep", "2"], check=True)
     finally:
         for pid in engines:
-            os.kill(pid, signal.SIGCONT)
-    run.wait(180)
+            signalled(pid, signal.SIGCONT)
+    run.wait(LIMIT_S)
     first = kept_whole(tmp_path)
     assert first["interference"]["this-machine"]["stopped_s"] > 0

@@ -74,14 +74,14 @@ def test_hosts_over_ssh_of_a_testbed_file_and_here_run_one_test_together(dutlab:
 def test_a_machine_that_another_run_has_is_refused_and_freed_once_that_has_died(
     python: str, python_env: dict[str, str], dutlab: Command, lab: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "host.cfg").write_text(HOST.replace("step1: readlink /proc/self/ns/net", "step1: touch running; sleep 20"))
+    (tmp_path / "host.cfg").write_text(HOST.replace("step1: readlink /proc/self/ns/net", "step1: touch running; sleep 300"))
     (tmp_path / "test.cfg").write_text("[Test]\ntrials: 1\n[Workers]\nclient: host.cfg\n")
     argv = [python, "-m", "dutlab", "conductor", "run", "test.cfg", "--map", "client=bench.yaml/source"]
     env = {**python_env, "HOME": str(tmp_path)}
     second = ["conductor", "run", "test.cfg", "--map", "client=ssh:source", "--runs", "others"]
     for free in ([*second, "-p", "startup", "--take-over"], ["undo"]):
         with subprocess.Popen(argv, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:
-            assert eventually(lease(lab, "source").exists, within_s=30)
+            assert eventually(lease(lab, "source").exists)
             (run,) = tmp_path.glob("runs/*")
             if free != ["undo"]:
                 refused = dutlab(*second)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from capability import need_program
+from processes import LIMIT_S
 
 ROOT = Path(__file__).parents[2]
 HEAD = "testbed: {lab: three-node}\nfactors: {mode: [router]}\nrepeats: 1\norder: as-written\n"
@@ -24,7 +25,7 @@ def records(python, python_env, tmp_path):
             env={**python_env, **dict(env)},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=LIMIT_S,
         )
         assert done.returncode == status, done.stdout + done.stderr
         return [json.loads(p.read_text()) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))]

@@ -16,7 +16,7 @@ from capability import have_netns, need, need_program
 from dutlab.plan.trials import Turns
 from dutlab.store.run_folder import RunFolder
 from main_job import dut_state, events, processes_in, records
-from processes import eventually
+from processes import LIMIT_S, eventually
 
 Dutlab = Callable[..., subprocess.CompletedProcess[str]]
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -63,9 +63,9 @@ def test_two_runs_of_one_box_take_turns_are_cut_and_go_on_together(
     found_at_first = dut_state(standing_lab)
     file = experiment(EXPERIMENT)
     running = start("run", file, file, "--interleave", "--lab", standing_lab)
-    assert eventually(lambda: sum(len(records(run)) for run in runs_in(tmp_path)) > 2 * BLOCK, within_s=120)
+    assert eventually(lambda: sum(len(records(run)) for run in runs_in(tmp_path)) > 2 * BLOCK)
     running.send_signal(signal.SIGINT)
-    said = running.communicate(timeout=60)[1]
+    said = running.communicate(timeout=LIMIT_S)[1]
     assert running.returncode == 130, said
     runs = runs_in(tmp_path)
     assert len(runs) == 2
@@ -98,9 +98,9 @@ def test_one_of_two_goes_on_alone_and_the_other_is_as_it_was(
 ) -> None:
     file = experiment(EXPERIMENT.replace("64, 128", "64").replace("repeats: 3", "repeats: 2"))
     running = start("run", file, file, "--interleave", "--lab", standing_lab)
-    assert eventually(lambda: any(len(records(run)) == 1 for run in runs_in(tmp_path)), within_s=120)
+    assert eventually(lambda: any(len(records(run)) == 1 for run in runs_in(tmp_path)))
     running.send_signal(signal.SIGTERM)
-    running.communicate(timeout=60)
+    running.communicate(timeout=LIMIT_S)
     first, second = runs_in(tmp_path)
     kept = {p: p.read_bytes() for p in second.rglob("*") if p.is_file()}
     alone = dutlab("resume", str(first))

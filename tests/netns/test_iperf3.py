@@ -84,10 +84,17 @@ async def test_a_firewall_that_lets_no_tcp_through_is_reported_in_time(tcp, host
     assert programs() == []
 
 
+async def loaded(hosts):
+    """Returns once the DUT has forwarded a megabyte: the test is under way."""
+    counter = ["cat", "/sys/class/net/out-a/statistics/tx_bytes"]
+    while int((await hosts["dut"].run(counter)).text) < 10**6:
+        await asyncio.sleep(0.05)
+
+
 async def test_a_link_that_goes_down_in_mid_test_is_reported_in_time(tcp, hosts, monkeypatch):
     monkeypatch.setattr(iperf3, "GRACE_S", 1.0)
-    test = asyncio.create_task(tcp.measure(iperf_cell("a", duration_s=2)))
-    await asyncio.sleep(1.0)
+    test = asyncio.create_task(tcp.measure(iperf_cell("a", duration_s=6)))
+    await loaded(hosts)
     await hosts["dut"].run(["ip", "link", "set", "dev", "out-a", "down"])
     with pytest.raises(ToolFailed, match="link a: "):
         await test
@@ -95,8 +102,8 @@ async def test_a_link_that_goes_down_in_mid_test_is_reported_in_time(tcp, hosts,
 
 
 async def test_a_server_that_dies_in_mid_test_is_named_by_both_ends(tcp, hosts):
-    test = asyncio.create_task(tcp.measure(iperf_cell("a", duration_s=3)))
-    await asyncio.sleep(1.0)
+    test = asyncio.create_task(tcp.measure(iperf_cell("a", duration_s=30)))
+    await loaded(hosts)
     await hosts["sink"].close()
     with pytest.raises(ToolFailed, match="the server has terminated"):
         await test
@@ -108,9 +115,9 @@ async def test_a_namespace_that_vanishes_before_the_test_is_a_lost_host(tcp, lab
         await tcp.measure(iperf_cell("a"))
 
 
-async def test_a_test_that_is_cut_off_leaves_no_process(tcp):
+async def test_a_test_that_is_cut_off_leaves_no_process(tcp, hosts):
     test = asyncio.create_task(tcp.measure(iperf_cell("a", "b", duration_s=30)))
-    await asyncio.sleep(0.7)
+    await loaded(hosts)
     test.cancel()
     with pytest.raises(asyncio.CancelledError):
         await test

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from capability import have_netns, need, need_program
+from processes import LIMIT_S
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -25,7 +26,7 @@ def run(python, python_env, tmp_path):
 
     def of(example, *settings):
         argv = [python, "-m", "dutlab", "run", str(EXAMPLES / example / "experiment.yaml"), *(w for s in settings for w in ("--set", s))]
-        done = subprocess.run(argv, cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=180)
+        done = subprocess.run(argv, cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=LIMIT_S)
         assert done.returncode == 0, done.stderr
         (page,) = tmp_path.glob("runs/*/report/report.md")
         return [json.loads(p.read_text()) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))], page.read_text()

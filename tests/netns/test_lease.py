@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
 import stat
@@ -19,7 +18,7 @@ from dutlab.hosts.lease import Holder, InUse, lease_files, leased
 from dutlab.hosts.netns import NetnsHost
 from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
-from processes import command_lines, eventually, running_with
+from processes import LIMIT_S, command_lines, eventually, running_with, signalled
 
 pytestmark = pytest.mark.timing
 
@@ -119,7 +118,7 @@ async def test_what_another_user_put_in_the_place_of_a_lease_is_neither_followed
     else:
         place.symlink_to({"link to a file": secret, "link to nothing": tmp_path / "new", "link to a folder": tmp_path}[kind])
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(LIMIT_S):
             if who is NetnsHost:  # has a place of its own, which nobody can block
                 async with leased({"dut": who("dut", namespace)}, ANNA, take_over=True):
                     assert lease_file(namespace).is_file()
@@ -146,8 +145,7 @@ async def kill_sessions(host: SshHost, namespace: str) -> None:
     """Ends every ssh session of the host's, as `pkill sshd` there or a firewall that forgot its states does."""
     for pid, line in command_lines(namespace).items():
         if line.startswith((b"sshd: root", b"sshd-session: root")):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+            signalled(pid, signal.SIGKILL)
     await asyncio.sleep(0.2)
 
 

@@ -12,6 +12,7 @@ import pytest
 from capability import have_netns, need, need_program
 from dutlab.tools.find_engine import find_engine
 from main_job import BOTH_TOOLS, EXPERIMENT, ONCE, events, only_run, records
+from processes import LIMIT_S
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,7 +25,7 @@ def _machine(no_leak):
 
 
 def test_the_quick_demo_leaves_a_whole_run_of_every_mode_a_report_that_can_be_made_again_and_no_lab(dutlab, tmp_path):
-    done = dutlab("demo", "--quick", timeout=300)
+    done = dutlab("demo", "--quick", timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr
     run = only_run(tmp_path)
     (label,) = (e["label"] for e in events(run) if e["event"] == "lab-up")
@@ -92,7 +93,7 @@ def test_a_factor_set_by_hand_is_asked_for_and_unattended_refuses_it(python, pyt
         capture_output=True,
         text=True,
         input="did it\ndid that\n",
-        timeout=120,
+        timeout=LIMIT_S,
     )
     assert done.returncode == 0, done.stderr
     answered = [e for e in events(only_run(tmp_path)) if e["event"] == "answered"]
@@ -132,7 +133,7 @@ def test_an_experiment_runs_without_root_in_a_user_namespace(python, python_env)
         Path(home, "experiment.yaml").write_text(BOTH_TOOLS.replace("[router]", "[nat]"))
         argv = [*as_user, interpreter, "-m", "dutlab", "run", "experiment.yaml"]
         done = subprocess.run(
-            argv, cwd=home, env={**env, "HOME": home, "XDG_CACHE_HOME": home}, capture_output=True, text=True, timeout=120
+            argv, cwd=home, env={**env, "HOME": home, "XDG_CACHE_HOME": home}, capture_output=True, text=True, timeout=LIMIT_S
         )
         assert done.returncode == 0, done.stderr
         assert "not root" in done.stderr

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from capability import need_program
+from processes import LIMIT_S
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "matrix" / "experiment.yaml"
 
@@ -18,7 +19,7 @@ def test_the_example_measures_every_ordered_pair_once_and_the_report_has_them(tm
     need_program("iperf3")
     sets = [word for one in ("matrix.duration=1s", "matrix.omit=0s") for word in ("--set", f"workloads.{one}")]
     command = [sys.executable, "-c", "from dutlab.cli.main import main; main()", "run", str(EXAMPLE), *sets]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr
     records = [json.loads(p.read_text()) for p in tmp_path.glob("runs/*/trials/*/record.json")]
     pairs = {(r["cell"]["params"]["client"], r["cell"]["params"]["server"]) for r in records if r["cell"]["workload"] == "matrix"}
@@ -41,7 +42,7 @@ def test_the_example_measures_every_ordered_pair_once_and_the_report_has_them(tm
 def test_datagrams_between_every_pair_are_told_with_what_was_lost(python, python_env, tmp_path):
     need_program("iperf3")
     command = [python, "-m", "dutlab", "matrix", "--udp", "-b", "2kpps", "-l", "1000", "-t", "1s", "--link", "a"]
-    done = subprocess.run(command, cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr
     assert "source to sink a #1: 1" in done.stderr
     found = [json.loads(p.read_text())["figures"]["a"] for p in tmp_path.glob("runs/*/trials/*/record.json")]

@@ -8,6 +8,7 @@ import pytest
 
 from capability import have_netns, need, need_program
 from main_job import BOTH_TOOLS, events, only_run, records
+from processes import LIMIT_S
 
 HIDE = 'while [ "$1" != -- ]; do mount --bind /dev/null "$1" || exit 1; shift; done; shift; exec "$@"'
 PACKAGE = {"nft": "nftables", "ethtool": "ethtool", "ping": "iputils-ping", "iperf3": "iperf3", "taskset": "util-linux", "tc": "iproute2"}
@@ -28,7 +29,7 @@ def without(python_env, tmp_path):
     def run(programs, *args):
         files = [os.path.realpath(need_program(program)) for program in programs]
         argv = ["unshare", "--mount", "sh", "-c", HIDE, "sh", *files, "--", sys.executable, "-m", "dutlab", *args]
-        return subprocess.run(argv, cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=180, check=False)
+        return subprocess.run(argv, cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=LIMIT_S, check=False)
 
     return run
 

@@ -25,9 +25,7 @@ from dutlab.labs import description, inside
 from dutlab.labs.state import StateFolder
 from dutlab.runner.journal import read_journal
 from main_job import processes_in
-from processes import eventually
-
-pytestmark = pytest.mark.timing
+from processes import LIMIT_S, eventually
 
 ROOT = Path(__file__).parents[2]
 WORKLOADS = """
@@ -105,7 +103,7 @@ def test_a_run_on_a_testbed_file_that_is_killed_is_undone_and_resumed_over_ssh(
     assert eventually(lambda: "NO-CARRIER" not in str(settings_of(label)))  # the lab's links come up a moment after it stands
     before, all_before = rules_of(label), settings_of(label)
     with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
-        assert eventually(lambda: list(tmp_path.glob("runs/*/trials/0001/record.json")) != [], within_s=120)
+        assert eventually(lambda: list(tmp_path.glob("runs/*/trials/0001/record.json")) != [])
         run.send_signal(signal.SIGSTOP)  # it has the machines for as long as this takes
         assert rules_of(label) != before
         other = dutlab("run", "experiment.yaml", "--runs", "others")
@@ -185,19 +183,20 @@ def reboot(label: str, role: str) -> None:
     subprocess.run([*enter, "/usr/sbin/sshd", "-f", str(StateFolder().ssh_folder(label) / f"sshd-{role}.conf")], check=True)
 
 
+@pytest.mark.timing
 def test_a_dut_that_reboots_in_mid_trial_gives_no_result_and_is_restored_once_it_is_back(
     python: str, env: dict[str, str], dutlab: Command, machines: Path, label: str, tmp_path: Path
 ) -> None:
     before = rules_of(label)
     text = (tmp_path / experiment(tmp_path, machines.name, "nat")).read_text()
-    only_sweep = re.sub(r"  - iperf3.*\n", "", text).replace("duration: 300ms", "duration: 2s")
+    only_sweep = re.sub(r"  - iperf3.*\n", "", text).replace("duration: 300ms", "duration: 5s")
     (tmp_path / "experiment.yaml").write_text(only_sweep)
     command = [python, "-m", "dutlab", "run", "experiment.yaml"]
     with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as run:
-        assert eventually(lambda: trial_runs(tmp_path), within_s=120)
+        assert eventually(lambda: trial_runs(tmp_path))
         time.sleep(0.5)  # in the middle of it
         reboot(label, "dut")
-        _, said = run.communicate(timeout=90)
+        _, said = run.communicate(timeout=LIMIT_S)
     assert run.returncode == 3, said
     assert "dut: " in said
     assert "dutlab resume" in said or "dutlab undo" in said

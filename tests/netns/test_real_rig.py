@@ -10,6 +10,7 @@ import pytest
 
 from dutlab import labs
 from dutlab.store.calibration import Calibration, keep
+from processes import LIMIT_S
 
 TESTBED = """\
 testbed: mine
@@ -39,7 +40,7 @@ def dutlab(python, python_env, tmp_path):
     def run(namespace, *args):
         command = ["ip", "netns", "exec", namespace, python, "-m", "dutlab", *args]
         env = {**python_env, "XDG_CACHE_HOME": str(tmp_path / "cache")}
-        return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False)
+        return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=LIMIT_S, check=False)
 
     return run
 

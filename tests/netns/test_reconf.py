@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from capability import have_netns, need, need_program
-
-pytestmark = pytest.mark.timing
+from processes import LIMIT_S
 
 ROOT = Path(__file__).parents[2]
 OUT_S = 0.4
@@ -69,6 +68,7 @@ def test_the_example_runs_with_its_times_cut_short(dutlab, tmp_path):
     assert all(flow["balances"] for flow in record["flows"])
 
 
+@pytest.mark.timing
 def test_a_change_whose_controller_was_killed_is_undone_from_the_journal(dutlab, python, python_env, tmp_path):
     label = dutlab("lab", "up", "three-node").stdout.strip()
 
@@ -87,7 +87,7 @@ def test_a_change_whose_controller_was_killed_is_undone_from_the_journal(dutlab,
         (tmp_path / "e.yaml").write_text(EXPERIMENT)
         argv = [python, "-m", "dutlab", "run", "e.yaml", "--lab", label]
         running = subprocess.Popen(argv, cwd=tmp_path, env=python_env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + LIMIT_S
         while "table inet slow" not in rules()[0] and time.monotonic() < deadline and running.poll() is None:
             time.sleep(0.02)
         os.kill(running.pid, signal.SIGKILL)

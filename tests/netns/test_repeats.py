@@ -6,6 +6,8 @@ import json
 import subprocess
 from pathlib import Path
 
+from processes import LIMIT_S
+
 EXPERIMENT = """\
 experiment: until
 testbed: {lab: three-node}
@@ -22,7 +24,7 @@ def test_a_cell_is_repeated_until_it_is_known_and_no_longer(python: str, python_
 
     def dutlab(*argv: str) -> str:
         done = subprocess.run(
-            [python, "-m", "dutlab", *argv], cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=120, check=False
+            [python, "-m", "dutlab", *argv], cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=LIMIT_S, check=False
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

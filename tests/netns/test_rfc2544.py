@@ -21,6 +21,7 @@ from dutlab.tools.engine import Engine, find_engine
 from dutlab.tools.manager import Manager
 from dutlab.tools.route_updates import RouteUpdates
 from dutlab.units import Pps, Seconds
+from processes import LIMIT_S
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +49,7 @@ def test_tests_of_the_suite_have_their_tables_and_their_place_in_the_report(pyth
         "--lab",
         "three-node-rfc2544",
     ]
-    done = subprocess.run([*argv, *tests], cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([*argv, *tests], cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0, done.stdout + done.stderr
     (record,) = (json.loads(p.read_text()) for p in tmp_path.glob("runs/*/trials/*/record.json"))
     tables, figures = record["tables"], record["figures"]["a"]

@@ -1,6 +1,5 @@
 """Every way in which the main job can be cut, and what is kept and restored then."""
 
-import contextlib
 import json
 import os
 import random
@@ -14,9 +13,7 @@ import pytest
 
 from capability import have_netns, need, need_program
 from main_job import BOTH_TOOLS, EXPERIMENT, ONCE, TRIALS, dut_state, events, only_run, processes_in, records
-from processes import eventually
-
-pytestmark = pytest.mark.timing
+from processes import LIMIT_S, eventually, signalled
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +23,11 @@ def _machine(no_leak):
     need_program("nft")
 
 
+def wait_for(condition):
+    assert eventually(condition)
+
+
+@pytest.mark.timing
 def test_a_run_killed_again_and_again_ends_with_every_trial_once_and_the_dut_as_it_was(dutlab, start, experiment, standing_lab, tmp_path):
     seed = int(time.time())
     print(f"seed {seed}")
@@ -42,7 +44,7 @@ def test_a_run_killed_again_and_again_ends_with_every_trial_once_and_the_dut_as_
             running = start("run", experiment(EXPERIMENT), "--lab", standing_lab)
             continue
         running = start("resume", str(only_run(tmp_path)))
-    assert running.wait(120) == 0, running.stderr.read()
+    assert running.wait(LIMIT_S) == 0, running.stderr.read()
     run = only_run(tmp_path)
     found = records(run)
     assert [r["trial"] for r in found] == list(range(1, TRIALS + 1))
@@ -53,16 +55,15 @@ def test_a_run_killed_again_and_again_ends_with_every_trial_once_and_the_dut_as_
     assert not processes_in(standing_lab)
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_restores_the_dut_and_ends_with_130(start, dutlab, experiment, standing_lab, tmp_path, sig):
     found_at_first = dut_state(standing_lab)
     running = start("run", experiment(ONCE), "--lab", standing_lab)
-    deadline = time.monotonic() + 60
-    while not list((tmp_path / "runs").glob("*/trials/0001/record.json")) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_for(lambda: list((tmp_path / "runs").glob("*/trials/0001/record.json")))
     time.sleep(0.7)
     running.send_signal(sig)
-    said = running.communicate(timeout=30)[1]
+    said = running.communicate(timeout=LIMIT_S)[1]
     assert running.returncode == 130, said
     assert re.search(r"note: cut after \d+ of \d+ trials: `dutlab resume runs/\S+` goes on with it", said), said
     assert dut_state(standing_lab) == found_at_first
@@ -73,12 +74,11 @@ def test_a_signal_restores_the_dut_and_ends_with_130(start, dutlab, experiment, 
     assert len(records(only_run(tmp_path))) == TRIALS / 2
 
 
+@pytest.mark.timing
 def test_undo_puts_the_dut_of_a_killed_run_back(start, dutlab, experiment, standing_lab, tmp_path):
     found_at_first = dut_state(standing_lab)
     running = start("run", experiment(EXPERIMENT), "--lab", standing_lab)
-    deadline = time.monotonic() + 60
-    while dut_state(standing_lab) == found_at_first and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_for(lambda: dut_state(standing_lab) != found_at_first)
     os.kill(running.pid, signal.SIGKILL)
     running.wait()
     assert dut_state(standing_lab) != found_at_first
@@ -88,21 +88,16 @@ def test_undo_puts_the_dut_of_a_killed_run_back(start, dutlab, experiment, stand
     assert dutlab("undo", str(only_run(tmp_path))).stdout.strip() == "nothing to undo"
 
 
+@pytest.mark.timing
 def test_a_namespace_that_vanishes_in_mid_trial_ends_the_run_and_keeps_what_was_measured(start, dutlab, experiment, standing_lab, tmp_path):
     running = start("run", experiment(EXPERIMENT), "--lab", standing_lab)
-    deadline = time.monotonic() + 60
-    while not list((tmp_path / "runs").glob("*/trials/0001/record.json")) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_for(lambda: list((tmp_path / "runs").glob("*/trials/0001/record.json")))
     subprocess.run(["ip", "netns", "del", f"dutlab-{standing_lab}-sink"], check=True)
-    status = running.wait(60)
+    status = running.wait(LIMIT_S)
     said = running.stderr.read()
     assert status == 3, said
     assert "sink" in said and "Traceback" not in said
     assert 1 <= len(records(only_run(tmp_path))) < TRIALS
-
-
-def wait_for(condition, within_s=60):
-    assert eventually(condition, within_s)
 
 
 def test_a_run_whose_own_lab_lost_a_namespace_goes_on_in_a_new_one(start, dutlab, experiment, tmp_path):
@@ -110,7 +105,7 @@ def test_a_run_whose_own_lab_lost_a_namespace_goes_on_in_a_new_one(start, dutlab
     wait_for(lambda: list((tmp_path / "runs").glob("*/trials/0001/record.json")))
     (label,) = [e["label"] for e in events(only_run(tmp_path)) if e["event"] == "lab-up"]
     subprocess.run(["ip", "netns", "del", f"dutlab-{label}-dut"], check=True)
-    assert running.wait(60) == 3
+    assert running.wait(LIMIT_S) == 3
     said = running.stderr.read()
     assert "resume" in said and "undo" not in said, said
     assert dutlab("undo", str(only_run(tmp_path))).stdout.strip() == "nothing to undo"
@@ -224,7 +219,7 @@ def test_undo_of_a_copy_of_a_run_that_measures_takes_nothing_from_it(start, dutl
         refused = dutlab(word, str(tmp_path / "copy"))
         assert (refused.returncode, f"process {running.pid}" in refused.stderr) == (3, True), refused.stderr
     os.kill(running.pid, signal.SIGCONT)
-    assert running.wait(120) in {0, 1}, running.stderr.read()
+    assert running.wait(LIMIT_S) in {0, 1}, running.stderr.read()
     assert len(records(only_run(tmp_path))) == TRIALS / 2
 
 
@@ -244,11 +239,12 @@ def test_a_run_that_was_killed_is_undone_and_resumed_where_its_folder_was_moved_
     assert len(records(moved)) == TRIALS / 2
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(("program", "links"), [("iperf3", "iperf3"), ("dutlab-engine", "engine")])
 def test_a_trial_whose_program_was_killed_is_done_once_more_and_both_records_are_kept(
     start, experiment, standing_lab, tmp_path, program, links
 ):
-    longer = BOTH_TOOLS.replace("duration: 1s", "duration: 4s").replace("duration: 300ms", "duration: 4s")
+    longer = BOTH_TOOLS.replace("duration: 1s", "duration: 6s").replace("duration: 300ms", "duration: 6s")
     running = start("run", experiment(longer + "repeat_disturbed: 0\n"), "--lab", standing_lab)
     pids = set()
 
@@ -265,9 +261,8 @@ def test_a_trial_whose_program_was_killed_is_done_once_more_and_both_records_are
     wait_for(at_work)
     time.sleep(1.5)
     for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    running.wait(120)
+        signalled(pid, signal.SIGKILL)
+    running.wait(LIMIT_S)
     aside = [json.loads(p.read_text()) for p in only_run(tmp_path).glob("trials/*.tool-ended-1/record.json")]
     assert [r["status"] for r in aside] == ["failed"], running.stderr.read()
     (again,) = [r for r in records(only_run(tmp_path)) if r["trial"] == aside[0]["trial"]]
@@ -285,7 +280,7 @@ def test_the_trial_during_which_the_mode_was_lost_is_void_and_done_again_and_the
     running = start("run", experiment(text), "--lab", standing_lab)
     wait_for(lambda: list((tmp_path / "runs").glob("2*/trials/0001/record.json")))
     subprocess.run(["ip", "netns", "exec", f"dutlab-{standing_lab}-dut", *harm], check=True)
-    running.wait(150)
+    running.wait(LIMIT_S)
     said = running.stderr.read()
     aside = [json.loads(p.read_text()) for p in only_run(tmp_path).glob("trials/*.mode-lost-1/record.json")]
     assert len(aside) == 1, said

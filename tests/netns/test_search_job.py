@@ -11,8 +11,7 @@ import pytest
 
 from capability import have_netns, need, need_program
 from dutlab.analysis.rescore import points_of
-
-pytestmark = pytest.mark.timing
+from processes import LIMIT_S
 
 ROOT = Path(__file__).parents[2]
 GOALS = "goals: [{name: half, loss: 5%, exceed: 25%, final: 200ms, sum: 400ms, width: 25%, initial: 200ms, steps: 1}]"
@@ -51,7 +50,7 @@ def run(python, python_env, tmp_path):
     def of(text):
         (tmp_path / "experiment.yaml").write_text(text)
         argv = [python, "-m", "dutlab", "run", "experiment.yaml"]
-        done = subprocess.run(argv, cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=180)
+        done = subprocess.run(argv, cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=LIMIT_S)
         (folder,) = (tmp_path / "runs").iterdir()
         (record,) = folder.glob("trials/*/record.json")
         return done, json.loads(record.read_text()), folder
@@ -105,13 +104,18 @@ def test_the_ready_experiment_and_the_command_find_limits_that_can_be_rescored(p
     for nth, argv in enumerate((example, command), 1):
         runs = tmp_path / f"runs-{nth}"
         done = subprocess.run(
-            [python, "-m", "dutlab", *argv, "--runs", str(runs)], cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=180
+            [python, "-m", "dutlab", *argv, "--runs", str(runs)],
+            cwd=tmp_path,
+            env=python_env,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
         )
         assert done.returncode == 0, done.stderr
         (folder,) = runs.iterdir()
         assert "Goal ndr" in (folder / "report" / "report.md").read_text()
         again = subprocess.run(
-            [python, "-m", "dutlab", "rescore", str(folder), "--json"], env=python_env, capture_output=True, text=True, timeout=60
+            [python, "-m", "dutlab", "rescore", str(folder), "--json"], env=python_env, capture_output=True, text=True, timeout=LIMIT_S
         )
         (found,) = json.loads(again.stdout)["rescored"]
         assert (found["workload"], found["size"], found["links"]) == ("search", "1518", "a")

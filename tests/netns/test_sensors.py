@@ -32,12 +32,13 @@ async def lab(label: str) -> AsyncIterator[labs.Lab]:
 async def test_every_core_is_sampled_once_a_second(lab: labs.Lab) -> None:
     sampler = Sampler(lab.hosts()["dut"], cpu=lab.watch_cpu)
     await sampler.start()
-    await asyncio.sleep(4.4)  # on a busy machine the first may be late
+    while len(sampler._readings) < 5:
+        await asyncio.sleep(0.1)
     found = await sampler.stop()
     for cpu in range(os.cpu_count() or 1):
         of_core = [s for s in found if s.name.startswith(f"cpu{cpu}_") and s.sensor == "cpu"]
         times = sorted({s.t_s for s in of_core})
-        assert 2 <= len(times) <= 4
+        assert len(times) >= 4
         assert all(t_s > n - 0.3 for n, t_s in enumerate(times, 1)), f"more often than once a second: {times}"
         for t_s in {s.t_s for s in of_core}:
             assert sum(s.value for s in of_core if s.t_s == t_s) == pytest.approx(100.0)
@@ -49,7 +50,9 @@ async def test_a_busy_core_is_seen_as_busy() -> None:
     sampler = Sampler(host)
     await sampler.start()
     burner = await host.spawn(["taskset", "-c", str(cpu), "sh", "-c", "while :; do :; done"])
-    await asyncio.sleep(4.3)
+    begun_after = len(sampler._readings)
+    while len(sampler._readings) < begun_after + 3:
+        await asyncio.sleep(0.1)
     await burner.end()
     last = [s for s in await sampler.stop() if s.name == f"cpu{cpu}_idle_percent"][-1]
     assert last.value < 30.0
@@ -75,10 +78,12 @@ async def test_a_sampler_that_cannot_run_says_so_and_one_never_started_has_nothi
 async def test_times_count_from_where_the_trial_starts(lab: labs.Lab) -> None:
     sampler = Sampler(lab.hosts()["dut"], interval_s=0.2)
     await sampler.start()
-    await asyncio.sleep(0.7)
+    while len(sampler._readings) < 3:
+        await asyncio.sleep(0.02)
     sampler.zero()
-    began = time.monotonic()
-    await asyncio.sleep(1.5)
+    began, before = time.monotonic(), len(sampler._readings)
+    while len(sampler._readings) < before + 5:
+        await asyncio.sleep(0.02)
     times = sorted({s.t_s for s in await sampler.stop()})
     assert times[0] < 0 < times[-1] < time.monotonic() - began + 0.1
 

@@ -13,13 +13,12 @@ import pytest
 
 from capability import need_program
 from dutlab.errors import CommandFailed, HostError, InputError, ToolMissing
-from dutlab.hosts.host import Host
 from dutlab.hosts.private_folder import new_private_folder, private_folder, remove_private_folder
 from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
 from dutlab.tools.engine_copy import EngineFile, engine_on
 from dutlab.tools.find_engine import find_engine
-from processes import command_lines, eventually, running_with
+from processes import LIMIT_S, command_lines, eventually, running_with, signalled
 from refusal import refused
 
 pytestmark = pytest.mark.timing
@@ -170,20 +169,22 @@ async def test_sudo_that_asks_fails_at_once_with_what_to_do(ssh_login: Login) ->
     need_program("sudo")
     host = SshHost(ssh_login)
     with pytest.raises(CommandFailed, match="NOPASSWD in sudoers"):
-        await host.run(["setpriv", f"--reuid={NOBODY}", "--clear-groups", "sudo", "true"], timeout_s=10)
+        await host.run(["setpriv", f"--reuid={NOBODY}", "--clear-groups", "sudo", "true"], timeout_s=LIMIT_S)
     await host.close()
 
 
 async def test_a_server_that_is_killed_in_mid_command_is_named_and_the_next_command_finds_it_again(
     ssh_login: Login, namespace: str, marker: str
 ) -> None:
-    host: Host = SshHost(ssh_login)
+    host = SshHost(ssh_login)
     await host.run(["true"])
     running = asyncio.ensure_future(host.run(["sleep", marker]))
     assert await asyncio.to_thread(eventually, lambda: running_with(marker) != [])
-    await asyncio.sleep(0.1)  # its number is on its way to the keeper
+    while not (host._link and host._link._running):
+        await asyncio.sleep(0.01)
+    await host.run(["true"])  # one connection keeps the order: by now the keeper has the other command's number
     for pid in sshd_processes(namespace, "sshd: root"):
-        os.kill(pid, 9)
+        signalled(pid, 9)
     with pytest.raises(HostError, match=rf"the connection was lost .* while `sleep {marker}` ran, nobody can say how far it came"):
         await running
     assert await asyncio.to_thread(eventually, lambda: running_with(marker) == [])  # the keeper over there ended it

@@ -19,6 +19,7 @@ from dutlab.hosts.netns import NetnsHost
 from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
 from password_sshd import USER, start, stop
+from processes import LIMIT_S
 from refusal import refused
 
 SECRET = "correct-horse-battery-staple-7f3a"
@@ -104,7 +105,7 @@ def test_no_record_log_journal_process_or_environment_holds_the_password(
     argv = [python, "-m", "dutlab", "conductor", "run", "t.cfg", "--map", "box=ssh:box", "--map", "here=local", "--take-over"]
     secret = {"variable": {"DUTLAB_PASSWORD_BOX": SECRET}, "keyring": {**KEYRING, "XDG_DATA_HOME": str(keyring_folder)}}[kept_in]
     env = {**python_env, "HOME": str(tmp_path), **secret}
-    done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 1, done.stderr  # `false` failed, so the reasons of failures are written too
     raw = next(tmp_path.glob("runs/*/trials/0001/raw"))
     assert f"USER={USER}" in (raw / "box/run/01.out").read_text()  # it was let in, by the password alone

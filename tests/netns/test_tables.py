@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from capability import have_netns, need, need_program
+from processes import LIMIT_S
 
 ROOT = Path(__file__).parents[2]
 ROUTES = """
@@ -73,11 +74,11 @@ def test_routes_of_a_run_that_was_killed_are_taken_out_by_undo(dutlab, label, py
         count = ["dutlab", "lab", "shell", label, "dut", "--", "sh", "-c", "ip route show proto 219 | wc -l"]
 
         def routes():
-            return int(subprocess.run([python, "-m", *count], env=python_env, capture_output=True, text=True, timeout=30).stdout)
+            return int(subprocess.run([python, "-m", *count], env=python_env, capture_output=True, text=True, timeout=LIMIT_S).stdout)
 
         (tmp_path / "e.yaml").write_text(ROUTES.replace("DURATION", "60s"))
         running = subprocess.Popen([python, "-m", "dutlab", "run", "e.yaml", "--lab", label], cwd=tmp_path, env=python_env)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + LIMIT_S
         while routes() < 10 and time.monotonic() < deadline:
             time.sleep(0.2)
         assert routes() == 10

@@ -26,6 +26,7 @@ from dutlab.runner.run import RunOptions, run
 from dutlab.runner.undo import carry_out
 from dutlab.spec.loader import read_experiment
 from dutlab.tools.engine import Engine
+from processes import LIMIT_S
 
 NOTHING = Held({}, 0)
 
@@ -110,10 +111,9 @@ async def daemons(lab: labs.Lab, tmp_path: Path) -> AsyncIterator[dict[str, With
         hosts[name].folder = folder
         running.append(await hosts[name].spawn(["charon-systemd"]))
     for host in hosts.values():
-        for _ in range(50):
-            if (await host.run(["swanctl", "--stats"], check=False)).status == 0:
-                break
-            await asyncio.sleep(0.1)
+        async with asyncio.timeout(LIMIT_S):
+            while (await host.run(["swanctl", "--stats"], check=False)).status != 0:
+                await asyncio.sleep(0.1)
     yield hosts
     for process in running:
         await process.end(grace_s=5.0)

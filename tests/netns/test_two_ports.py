@@ -16,6 +16,7 @@ from dutlab.errors import PortRefused
 from dutlab.hosts.netns import NetnsHost
 from dutlab.runner.two_ports import Ask, find
 from dutlab.spec.loader import load_experiment, load_testbed
+from processes import LIMIT_S
 
 PORTS = ("eth-in", "eth-out")
 BOX = ("--gateway", "192.168.1.1", "--gateway", "10.9.0.254")
@@ -58,7 +59,7 @@ def state(namespace):
 
 def test_a_box_is_found_measured_and_reported_with_no_file(dutlab, tmp_path):
     done = dutlab("test", "--lab", "--write", "kept", *SHORT)
-    said, progress = done.communicate(timeout=120)
+    said, progress = done.communicate(timeout=LIMIT_S)
     assert done.returncode == 0, progress
     assert "512-byte frames: NDR " in said and "Not known: the speed of the wire" in said
     (run,) = (tmp_path / "runs").iterdir()
@@ -86,7 +87,7 @@ def test_what_a_killed_test_changed_is_undone(dutlab, box, tmp_path):
     before = state(box)
     inside = ("ip", "netns", "exec", box)
     running = dutlab("test", *PORTS, *BOX, *OURS, *SHORT, inside=inside)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + LIMIT_S
     while not {"192.168.1.2/24", "10.9.0.2/24"} <= set(state(box)[0].split()) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert {"192.168.1.2/24", "10.9.0.2/24"} <= set(state(box)[0].split())
@@ -94,7 +95,7 @@ def test_what_a_killed_test_changed_is_undone(dutlab, box, tmp_path):
     running.communicate()
     (run,) = (tmp_path / "runs").iterdir()
     undone = dutlab("undo", str(run), inside=inside)
-    assert undone.communicate(timeout=60)[0].split(";")[0] in {"1 change undone", "2 changes undone"}, (
+    assert undone.communicate(timeout=LIMIT_S)[0].split(";")[0] in {"1 change undone", "2 changes undone"}, (
         "the ports, and the mode if it was begun"
     )
     assert undone.returncode == 0
@@ -126,7 +127,7 @@ def test_over_ipv6_a_box_is_measured_from_ports_that_had_no_address_and_have_non
         in_it(box6, "ip", "address", "flush", "dev", port)
     before = state(box6)
     done = dutlab("test", *PORTS, *BOX6, *OURS6, *SHORT, inside=("ip", "netns", "exec", box6))
-    said, progress = done.communicate(timeout=120)
+    said, progress = done.communicate(timeout=LIMIT_S)
     assert done.returncode == 0, progress
     (run,) = (tmp_path / "runs").iterdir()
     record = json.loads((run / "trials" / "0001" / "record.json").read_text())
@@ -165,6 +166,6 @@ async def test_of_ports_with_addresses_of_both_kinds_that_kind_is_taken_which_wa
 )
 def test_what_can_be_no_test_is_refused_before_anything_is_written(dutlab, tmp_path, options, status, words):
     done = dutlab("test", *options)
-    _, said = done.communicate(timeout=30)
+    _, said = done.communicate(timeout=LIMIT_S)
     assert done.returncode == status and words in said and "Traceback" not in said, said
     assert not (tmp_path / "runs").exists()

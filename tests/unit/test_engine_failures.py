@@ -65,21 +65,25 @@ async def test_an_agent_that_breaks_fails_the_trial_in_one_sentence_and_the_next
     condition, breaks = twist.removeprefix("if ").split(": ", 1)
     one = engine(f"if {condition} and not Path({str(once)!r}).exists():\n        Path({str(once)!r}).touch()\n        {breaks}")
     await one.check()
-    monkeypatch.setattr(agent_module, "REPLY_S", 3.0)
-    monkeypatch.setattr(agent_module.Agent.ask, "__kwdefaults__", {"timeout_s": 3.0})
+    reply_s = 3.0 if "within 3 s" in says else 60.0
+    monkeypatch.setattr(agent_module.Agent.ask, "__kwdefaults__", {"timeout_s": reply_s})
     with pytest.raises(ToolFailed) as caught:
         await one.offer(offer())
     assert says in str(caught.value)
-    monkeypatch.setattr(agent_module.Agent.ask, "__kwdefaults__", {"timeout_s": 30.0})
+    monkeypatch.setattr(agent_module.Agent.ask, "__kwdefaults__", {"timeout_s": 60.0})
     assert (await one.offer(offer())).flows[0].balances
 
 
-async def test_a_host_that_vanished_is_the_reason_whatever_failed_first(engine, monkeypatch):
-    one = engine("if op == 'wait': time.sleep(3); sys.exit(1)")
+async def test_a_host_that_vanished_is_the_reason_whatever_failed_first(engine, monkeypatch, tmp_path):
+    waits, gone = tmp_path / "waits", tmp_path / "gone"
+    until_gone = f"while not Path({str(gone)!r}).exists(): time.sleep(0.02)"
+    one = engine(f"if op == 'wait':\n        Path({str(waits)!r}).touch()\n        {until_gone}\n        sys.exit(1)")
     await one.check()
     trial = asyncio.create_task(one.offer(offer()))
-    await asyncio.sleep(0.5)
+    while not waits.exists():
+        await asyncio.sleep(0.01)
     monkeypatch.setattr(NeighbourlyHost, "gone", True)
+    gone.touch()
     with pytest.raises(HostError, match="is gone"):
         await trial
 

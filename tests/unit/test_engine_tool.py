@@ -90,7 +90,7 @@ async def test_between_machines_the_offset_of_their_clocks_is_measured_and_bound
     outcome = await engine(sink=OtherMachine, ahead=f"0 if list(Path({str(tmp_path)!r}).glob('asked-*')) else 10**15").offer(offer())
     receive = next(q["receive"] for log in asked(tmp_path) for q in log if "receive" in q)
     source_ahead_ns, error_ns = receive["sender_clock"]["ahead_ns"], int(outcome.facts["clock_error_ns"])
-    assert abs(abs(source_ahead_ns) - 10**15) <= error_ns < 10**8, "in one machine an exchange takes well below 0.1 s"
+    assert abs(abs(source_ahead_ns) - 10**15) <= error_ns < 10**10, "the bound of an exchange, not of the offset"
     assert int(outcome.facts["sink_clock_ahead_ns"]) == -source_ahead_ns
     assert outcome.flows[0].latency_error_ns == error_ns
     assert [d.kind for d in outcome.doubts] == [DoubtKind.LATENCY_ROUGH], "a median of 2 ns is not known by such clocks"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from dutlab.labs import description
 from dutlab.plan.cell import Cell
 from dutlab.tools import iperf3, iperf3_program
 from dutlab.tools.iperf3 import Iperf3
+from processes import ended, eventually
 
 pytestmark = pytest.mark.timing
 
@@ -139,7 +141,7 @@ async def test_a_server_that_ended_badly_is_a_doubt(fake):
 
 
 async def test_links_that_were_not_loaded_together_are_a_doubt(fake):
-    measured = await fake(client="time.sleep(0.6 * (option('-c') == '172.16.11.2')); dial(); say(OK)").measure(cell(links=("a", "b")))
+    measured = await fake(client="time.sleep(3 * (option('-c') == '172.16.11.2')); dial(); say(OK)").measure(cell(links=("a", "b")))
     assert [(d.kind, d.about) for d in measured.doubts] == [(DoubtKind.NOT_TOGETHER, "a+b")]
 
 
@@ -176,12 +178,11 @@ async def test_output_that_is_no_result_fails_in_one_sentence_that_names_link_an
 
 
 async def test_a_client_that_hangs_is_ended_with_its_children_and_reported(fake, monkeypatch, tmp_path):
-    monkeypatch.setattr(iperf3, "GRACE_S", -1.0)
+    monkeypatch.setattr(iperf3, "GRACE_S", 2.0)
     client = f"import subprocess; p = subprocess.Popen(['sleep', '60']); Path({str(tmp_path / 'child')!r}).write_text(str(p.pid)); time.sleep(60)"
-    with pytest.raises(ToolFailed, match=r"link a: the client did not end within 2 s and was ended; see whether the link lets TCP through"):
+    with pytest.raises(ToolFailed, match=r"link a: the client did not end within 5 s and was ended; see whether the link lets TCP through"):
         await fake(client=client).measure(cell())
-    stat = Path("/proc") / (tmp_path / "child").read_text() / "stat"
-    assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
+    assert await asyncio.to_thread(eventually, lambda: ended(int((tmp_path / "child").read_text())))
 
 
 async def test_one_link_that_fails_ends_the_test_of_the_other(fake, tmp_path, monkeypatch):
@@ -193,8 +194,8 @@ async def test_one_link_that_fails_ends_the_test_of_the_other(fake, tmp_path, mo
         await fake(client=client, server="s = socket.create_server(('127.0.0.1', int(option('-p')))); time.sleep(60)").measure(
             cell(links=("a", "b"))
         )
-    if (tmp_path / "pid").exists():
-        assert not (Path("/proc") / (tmp_path / "pid").read_text()).exists()
+    if (tmp_path / "pid").exists() and (pid := (tmp_path / "pid").read_text()):  # it may have been ended before it wrote that
+        assert ended(int(pid))
 
 
 async def test_a_server_that_does_not_start_is_reported_with_what_it_said(fake):

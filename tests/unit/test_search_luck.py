@@ -23,8 +23,6 @@ from dutlab.spec.goals import PRESETS
 from dutlab.units import Pps, Seconds
 from simulated import LINE_PPS, Dut, Simulation, in_flight
 
-pytestmark = pytest.mark.timing
-
 MIX = frame_mix(64)
 COUNTS = ("asked_frames", "sent_frames", "refused_frames", "received_frames", "lost_frames")
 
@@ -212,6 +210,7 @@ async def test_a_host_that_vanishes_is_not_hidden_in_a_result():
     assert not [t for t in threading.enumerate() if t.name == "mlrsearch"]
 
 
+@pytest.mark.timing
 async def test_a_search_that_is_given_too_little_time_ends_with_what_it_has():
     found = await find(Simulation(Dut(capacity_pps=1e6)), asked("rfc2544", budget=12.0))
     assert found.results["throughput"].irregular == (Irregular.ENDED,)

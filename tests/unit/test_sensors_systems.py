@@ -243,6 +243,8 @@ async def test_an_openbsd_whose_systat_fails_has_no_shares_and_is_not_kept_busy(
     host = speaks_openbsd(tmp_path, {**STAND_INS, "systat": 'echo >>"$D/asked"; exit 1'})
     sampler = Sampler(host, interval_s=0.2, watch=OPENBSD_CPU)
     await sampler.start()
+    while not (tmp_path / "asked").exists():
+        await asyncio.sleep(0.01)
     await asyncio.sleep(0.5)
     assert not [s for s in await sampler.stop() if s.sensor == "cpu"]
     assert len((tmp_path / "asked").read_text()) <= 5

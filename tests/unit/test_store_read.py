@@ -22,6 +22,7 @@ from dutlab.store.read import read_json, reading
 from dutlab.store.record import found_of
 from dutlab.store.run_folder import RunFolder
 from fake_run import Wanted, build
+from processes import LIMIT_S
 
 SMALL = Wanted(repeats=1, seconds=2, sizes=(64,), modes={"router": "router", "nat": "nat"}, cores=0)
 
@@ -168,7 +169,7 @@ def test_half_made_runs_of_killed_writers_are_swept_and_those_of_living_ones_sta
 def dutlab(python, python_env, tmp_path):
     def run(*args, before="", **more):
         words = ["sh", "-c", f'{before} exec "$@"', "sh", python, "-m", "dutlab", *args]
-        return subprocess.run(words, cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=60, check=False, **more)
+        return subprocess.run(words, cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=LIMIT_S, check=False, **more)
 
     return run
 

@@ -29,7 +29,7 @@ while :; do
   sleep "$1"
 done
 """
-_FIRST_READING_S = 5.0
+_FIRST_READING_S = 30.0
 WATCHING, WATCH_COST = "sampler", "watch_core_percent"
 """Sensor and name of what the loop takes of one core."""
 
