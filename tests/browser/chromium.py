@@ -22,7 +22,7 @@ FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
     "--disable-sync", "--disable-default-apps", "--hide-scrollbars", "--remote-debugging-pipe",
 )  # fmt: skip
-PATIENCE_S = 40.0
+PATIENCE_S = 300.0
 
 
 def program() -> str | None:

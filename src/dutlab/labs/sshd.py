@@ -21,7 +21,7 @@ from dutlab.hosts.local import LocalHost
 from dutlab.labs import relay
 
 PORT = 22
-STARTS_S = 10.0
+STARTS_S = 60.0
 _PRIVSEP = Path("/run/sshd")
 """Where Debian's sshd locks its unprivileged half in (sshd(8), --with-privsep-path); made by its service, which need not run."""
 _MADE = "made-privsep"
