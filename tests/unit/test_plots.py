@@ -22,7 +22,7 @@ from dutlab.report.svg import Drawing
 from fake_run import Wanted, build
 
 NAMES = {
-    "iperf3-goodput", "sweep-a-kpps", "sweep-a-loss", "sweep-a-mbps-l1", "sweep-a-mbps-l2", "sweep-a-latency-p50", "sweep-a-latency-p99",
+    "iperf3-goodput", "sweep-a-kpps", "sweep-a-delivered", "sweep-a-mbps-l1", "sweep-a-mbps-l2", "sweep-a-latency-p50", "sweep-a-latency-p99",
     "cpu-dut-iperf3", "cpu-dut-sweep",
 }  # fmt: skip
 

@@ -13,7 +13,7 @@ import pytest
 from dutlab.errors import InputError
 from dutlab.interop.figure_table import imported
 from dutlab.interop.imported_run import ImportOptions, write_imported
-from dutlab.report import write_publication
+from dutlab.report import write_publication, write_report
 from dutlab.report.gather import gather
 from dutlab.units import BpsL1
 
@@ -51,6 +51,16 @@ def test_no_cipher_loses_a_digit_in_any_form(tmp_path, form):
     page = written([run_of(tmp_path, "e302-9d-ipsec.csv")], "review", tmp_path, formats=(form,))
     text = page["review-iperf3-goodput.csv" if form == "csv" else f"review.{form}"].read_text()
     assert all(re.search(rf"(?<![\d.]){re.escape(cell)}(?![\d.])", text) for row in published("e302-9d-ipsec.csv")[1:] for cell in row[1:])
+
+
+@pytest.mark.parametrize("name", ["e302-9d-ipsec.csv", "e302-9d-iperf3.csv", "apu6-loadtest.csv", "tengig-after.csv"])
+def test_the_full_report_keeps_the_digits_too(tmp_path, name):
+    run = run_of(tmp_path, name, ImportOptions())
+    (path,) = write_report([run], formats=("html",), out=None)
+    shown = re.findall(r'class="figure"[^>]*>([^<]*)</a>', path.read_text())
+    head, *body = rows(EXAMPLES / name)
+    figures = [n for n, column in enumerate(head) if column.endswith(("_gbps", "_mbps", "_kpps", "_percent", "retransmits"))]
+    assert {row[n] for row in body for n in figures if row[n]} <= set(shown)
 
 
 def cells(tmp_path, name):

@@ -140,7 +140,7 @@ def test_a_doubt_about_one_figure_marks_only_that_figure(metal: Path) -> None:
     point = next(p for p in sweep.series[0].points if p.size == "1518")
     dropped = next(n.number for n in gather(metal, metal).notes if n.kind == "RX_DROPPED")
     touched = {name for name, v in point.values.items() if isinstance(v, Figure) and dropped in v.marks}
-    assert touched == {"loss_ratio"}
+    assert touched == {"loss_ratio", "delivered_ratio"}  # which is what was not lost
 
 
 def test_a_gap_says_why_in_every_form(metal: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from dutlab.report.figures import value_of
 from dutlab.report.grid import Grid, GridColumn, GridRow
 from dutlab.report.groups import Group
 from dutlab.report.headline import compared
+from dutlab.report.loads import BACKPRESSURE, DELIVERED, load_value
 from dutlab.report.model import Headline, Section
 from dutlab.report.notes import NoteBook
 from dutlab.report.tables import size_order
@@ -21,6 +22,8 @@ _FIGURES = (
     ("received", "rig_received_pps"),
     ("DUT: sent", "sent_pps"),
     ("received", "received_pps"),
+    ("back-pressure", BACKPRESSURE),
+    ("delivered", DELIVERED),
     ("lost", "loss_ratio"),
     ("looped ÷ DUT", "headroom_ratio"),
 )
@@ -69,7 +72,7 @@ def _sender(group: Group) -> str:
 def _row(group: Group, link: str, book: NoteBook) -> GridRow:
     size = str(group.cell.params.get("frame_size"))
     words = (_line_name(group), size, link)
-    values = (value_of(group, link, figure, book) for _, figure in _FIGURES)
+    values = ((load_value if figure in (BACKPRESSURE, DELIVERED) else value_of)(group, link, figure, book) for _, figure in _FIGURES)
     return GridRow(group.label, (*words, *values), links=group.cell.link_label, link=link, size=size)
 
 

@@ -15,9 +15,16 @@ _PROVEN_N = 6
 
 def headlines(matrices: Sequence[Matrix], sweeps: Sequence[Sweep], limits: Sequence[LimitRow]) -> tuple[Headline, ...]:
     """One for each matrix and one for the shortest frame (or the only mix) of each main sweep; tables without two figures have none."""
-    found = [of_matrix(m) for m in matrices] + [of_sweep(s) for s in sweeps if s.main]
+    found = [_apart(of_matrix(m), m, matrices) for m in matrices] + [of_sweep(s) for s in sweeps if s.main]
     of_trial = {(row.label, trial): row for row in limits for trial in row.trials}
     return tuple(replace(h, limits=_limits(h, of_trial)) for h in found if h is not None)
+
+
+def _apart(headline: Headline | None, matrix: Matrix, matrices: Sequence[Matrix]) -> Headline | None:
+    """Several matrices of one workload differ in what was asked."""
+    if headline is None or sum(m.workload == matrix.workload for m in matrices) == 1:
+        return headline
+    return replace(headline, about=f"{headline.about}: {matrix.asked}")
 
 
 def _limits(headline: Headline, of_trial: Mapping[tuple[str, int], LimitRow]) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ def html(runs: Sequence[RunReport], plots: Mapping[str, Sequence[Plot]]) -> str:
         "prefix": prefix, "anchor": anchor, "note_of": note_of, "severe_marks": severe_marks, "colour_place": _colour_place,
         "counts": _counts, "checks_by_mode": _checks_by_mode,
         "all_ranges": _all_ranges, "matrix_unit": matrix_unit, "matrix_words": matrix_words, "mix_words": mix_words,
-        "column_groups": _column_groups, "grid_units": grid_units,
+        "column_groups": _column_groups, "grid_units": grid_units, "figure_text": figure_text,
         "sweep_plot_names": sweep_plot_names, "has": _has, "one_repeat": _one_repeat, "same": _same,
         "numbers_words": numbers_words, "duration_words": duration_words,
         "limit_value": _limit_value, "kpps": KPPS, "mbps": MBPS, "percent": PERCENT, "us": MICROSECONDS, "count": COUNT, "times": TIMES,
@@ -89,13 +89,8 @@ def environment() -> Environment:
 
 
 def matrix_unit(matrix: Matrix) -> Unit:
-    """One unit for the whole matrix: where all of it was published in one, that."""
-    found = [v for row in matrix.rows for v in row.values if isinstance(v, Figure)]
-    figures = [v.median for v in found]
-    printed = [v.published_scale for v in found if v.published]
-    if matrix.figure.endswith("_bps") and len(set(printed)) == 1 and printed[0] == MBPS.scale:
-        return MBPS
-    return bit_rate_unit(figures) if matrix.figure.endswith("_bps") else unit_of(matrix.figure)
+    """One unit for the whole matrix."""
+    return _common_unit(matrix.figure, [v for row in matrix.rows for v in row.values])
 
 
 def grid_units(grid: Grid) -> list[Unit]:
@@ -103,12 +98,21 @@ def grid_units(grid: Grid) -> list[Unit]:
     alone = [[i] for i in range(len(grid.columns))]
     together = [[i for i, other in enumerate(grid.columns) if other.figure == column.figure] for column in grid.columns]
     read = alone if grid.shaded == "no" else together
-    return [_column_unit(c.figure, [row.cells[i] for row in grid.rows for i in of]) for c, of in zip(grid.columns, read, strict=True)]
+    return [_common_unit(c.figure, [row.cells[i] for row in grid.rows for i in of]) for c, of in zip(grid.columns, read, strict=True)]
 
 
-def _column_unit(figure: str, cells: Sequence[Value | str]) -> Unit:
-    found = [cell.median for cell in cells if isinstance(cell, Figure)]
-    return bit_rate_unit(found) if figure.endswith(("_bps", "_bps_l1", "_bps_l2")) else unit_of(figure)
+def _common_unit(figure: str, cells: Sequence[Value | str]) -> Unit:
+    """Of bit rates the one that all of them were published in, else one that suits the largest."""
+    if not figure.endswith(("_bps", "_bps_l1", "_bps_l2")):
+        return unit_of(figure)
+    found = [cell for cell in cells if isinstance(cell, Figure)]
+    published = {cell.published_scale for cell in found if cell.published}
+    return MBPS if published == {MBPS.scale} else bit_rate_unit([cell.median for cell in found])
+
+
+def figure_text(value: Figure, unit: Unit) -> str:
+    """In its own digits where it was published in this unit."""
+    return value.published_in(unit.scale) or unit.number(value.median)
 
 
 def _limit_value(row: LimitRow) -> str:

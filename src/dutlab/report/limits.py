@@ -14,6 +14,7 @@ from dutlab.analysis.compare import main_figures
 from dutlab.analysis.limited import Core, Facts, Neighbour, what_limited
 from dutlab.analysis.statistics import median
 from dutlab.report.groups import Group
+from dutlab.report.loads import held_back
 from dutlab.report.model import LimitRow, Note
 from dutlab.report.notes import NoteBook
 from dutlab.report.tables import size_order
@@ -106,7 +107,7 @@ def _row(group: Group, near: _Near, bed: Bed) -> LimitRow:
     figure, link = _main(group)
     found = what_limited(_facts(group, near, bed))
     return LimitRow(
-        label=group.label, workload=group.cell.workload, links=link, size=_size(group), figure=figure,
+        label=group.label, workload=group.cell.workload, links=link, size=_size(group) or _pair(group), figure=figure,
         value=_figure(group, link, figure) or 0.0, words=found.words, confidence=found.confidence.word, evidence=found.evidence,
         missing=found.missing, others=found.others, next_experiment=found.next_experiment, trials=tuple(r.trial for r in group.measured),
     )  # fmt: skip
@@ -135,7 +136,7 @@ def _facts(group: Group, near: _Near, bed: Bed) -> Facts:
         asked=_figure(group, link, "asked_pps") if frames else None,
         sent=_figure(group, link, "sent_pps") if frames else None,
         loss_ratio=_figure(group, link, "loss_ratio") if steady else None,
-        refused_ratio=_refused(flows),
+        refused_ratio=_refused(flows, at_full_speed=_figure(group, link, "asked_pps") is None),
         generator_best=_generator_best(group, near) if frames else None,
         generator_core=_figure(group, link, "sender_cpu_percent") if alone else None,
         sink_core=_figure(group, link, "receiver_cpu_percent") if alone else None,
@@ -192,11 +193,11 @@ def _places(flows: Sequence[FlowRecord]) -> dict[str, float]:
     return {place: count / total for place, count in lost.items()} if total else {}
 
 
-def _refused(flows: Sequence[FlowRecord]) -> float | None:
-    """Share of all asked frames that a full DUT did not take; of records that do not tell it apart, all refused ones."""
-    asked = sum(f.asked_frames for f in flows)
-    by_peer = sum(f.refused_by_peer_frames for f in flows)
-    return (by_peer or sum(f.refused_frames for f in flows)) / asked if asked else None
+def _refused(flows: Sequence[FlowRecord], *, at_full_speed: bool) -> float | None:
+    """Share of what the generator made that a full DUT did not take. Frames that it made too late are its own fault."""
+    held = held_back(flows, at_full_speed=at_full_speed)
+    made = sum(f.sent_frames for f in flows) + held
+    return held / made if made else None
 
 
 def _pps(group: Group, mtus: Mapping[str, int]) -> float | None:
@@ -295,6 +296,12 @@ def _size(group: Group) -> str:
     """The frame size, or its mix; of a table of goodput with several MTUs, that."""
     params = group.cell.params
     return str(params["frame_size"]) if "frame_size" in params else f"MTU {params['mtu']}" if "mtu" in params else ""
+
+
+def _pair(group: Group) -> str:
+    """Of a matrix of hosts, which two."""
+    client, server = (group.cell.params.get(end) for end in ("client", "server"))
+    return f"{client} to {server}" if client and server else ""
 
 
 def _place(group: Group) -> _Place:

@@ -8,6 +8,7 @@ from dutlab.report.curve import Curve, Line, Moment
 from dutlab.report.figures import value_of
 from dutlab.report.grid import Grid, GridColumn, GridRow
 from dutlab.report.groups import Group
+from dutlab.report.loads import BACKPRESSURE, DELIVERED, load_value
 from dutlab.report.model import Section
 from dutlab.report.notes import NoteBook
 from dutlab.report.value import Figure, Missing, Value
@@ -24,6 +25,8 @@ _COLUMNS = (
     ("saturated L1", "saturation_bps_l1"),
     ("of line rate", "saturation_line_ratio"),
     ("after", "saturation_s"),
+    ("back-pressure", BACKPRESSURE),
+    ("delivered", DELIVERED),
     ("lost in all", "loss_ratio"),
 )
 _CAPTION = "Received in the best second, and in the one from which the DUT was saturated, so long after the ramp began"
@@ -94,7 +97,7 @@ def _rows(group: Group, book: NoteBook) -> list[GridRow]:
 
 
 def _value(group: Group, link: str, figure: str, book: NoteBook) -> Value:
-    value = value_of(group, link, figure, book)
+    value = (load_value if figure in (BACKPRESSURE, DELIVERED) else value_of)(group, link, figure, book)
     if isinstance(value, Missing) and figure.startswith("saturation") and group.measured:
         return Missing("not reached: the ramp ended before the loss stayed above the threshold", value.trials)
     return value

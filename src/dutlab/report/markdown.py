@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from dutlab.report.grid import Grid, Links
-from dutlab.report.html import grid_units, matrix_unit
+from dutlab.report.html import figure_text, grid_units, matrix_unit
+from dutlab.report.loads import BACKPRESSURE, DELIVERED
 from dutlab.report.method_words import method_words
 from dutlab.report.model import Matrix, RunReport, Section, Sweep, TrialLine
 from dutlab.report.row_plots import matrix_words
@@ -28,12 +29,16 @@ from dutlab.report.words import (
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~])")
 _COLUMNS = (
-    ("asked_pps", "asked, kpps", KPPS), ("refused_ratio", "refused, %", PERCENT),
-    ("sent_pps", "sent, kpps", KPPS), ("received_pps", "received, kpps", KPPS),
-    ("received_bps_l1", "L1, Mb/s", MBPS), ("received_bps_l2", "L2, Mb/s", MBPS), ("loss_ratio", "loss, %", PERCENT),
+    ("asked_pps", "intended, kpps", KPPS), ("sent_pps", "offered, kpps", KPPS), (BACKPRESSURE, "backpressure, %", PERCENT),
+    ("received_pps", "delivered, kpps", KPPS), (DELIVERED, "delivered, %", PERCENT), ("loss_ratio", "lost, %", PERCENT),
+    ("received_bps_l1", "L1, Mb/s", MBPS), ("received_bps_l2", "L2, Mb/s", MBPS),
     ("latency_p50_ns", "p50, µs", MICROSECONDS), ("latency_p99_ns", "p99, µs", MICROSECONDS), ("latency_max_ns", "max, µs", MICROSECONDS),
     ("headroom_ratio", "headroom, ×", TIMES),
 )  # fmt: skip
+_LOADS = (
+    "Offered is what left the generator (RFC 2285); backpressure and delivered are shares of what it made, "
+    "lost is the share of what was offered."
+)
 
 
 def markdown(runs: Sequence[RunReport]) -> str:
@@ -119,7 +124,7 @@ def _matrix(r: RunReport, m: Matrix) -> Iterable[str]:
 def _sweep(r: RunReport, s: Sweep) -> Iterable[str]:
     columns = [c for c in _COLUMNS if any(isinstance(p.values[c[0]], Figure) for series in s.series for p in series.points)]
     yield f"## {text(s.workload)}, {text(column_words(s.links, s.link))}"
-    yield f"{text(s.asked)}. Frame sizes with FCS; L1 counts preamble and gap, L2 does not.{_common(s.common_marks)}"
+    yield f"{text(s.asked)}. Frame sizes with FCS; L1 counts preamble and gap, L2 does not. {_LOADS}{_common(s.common_marks)}"
     for name, mix in sorted(s.mixes.items()):
         yield f"{text(name)}: {text(mix_words(mix))}."
     rows = []
@@ -237,7 +242,7 @@ def _value(r: RunReport, value: Value, unit: Unit, common: Sequence[int]) -> str
     spread = f" ({unit.number(value.low)}–{unit.number(value.high)})" if value.n > 1 else ""
     severe = {n.number for n in r.severe}
     marks = "".join(f" {'⚠' if m in severe else ''}[{m}]" for m in value.marks if m not in common)
-    return f"{unit.number(value.median)}{spread}{marks}"
+    return f"{text(figure_text(value, unit))}{spread}{marks}"
 
 
 def _common(marks: Sequence[int]) -> str:

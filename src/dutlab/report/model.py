@@ -14,7 +14,7 @@ from typing import Literal
 from dutlab.analysis.doctor import Finding
 from dutlab.report.curve import Curve
 from dutlab.report.grid import Grid
-from dutlab.report.value import Value
+from dutlab.report.value import Figure, Value
 
 GradeWord = Literal["note", "warning", "severe"]
 GRADES: tuple[GradeWord, ...] = ("severe", "warning", "note")
@@ -116,6 +116,13 @@ class Sweep:
     mixes: dict[str, str]
     """Name of a mix → its sizes and weights, as the plan has them: `64:7,594:4,1518:1`."""
     common_marks: tuple[int, ...]
+
+    @property
+    def rate_words(self) -> str:
+        """What the field calls received frames a second here."""
+        asked = any(isinstance(p.values.get("asked_pps"), Figure) for series in self.series for p in series.points)
+        maximum = "Forwarding rate at maximum offered load (FRMOL, RFC 2285 section 3.6.2)"
+        return "Forwarding rate (RFC 2285 section 3.6.1)" if asked else maximum
 
     @property
     def main(self) -> bool:

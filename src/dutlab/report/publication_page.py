@@ -8,7 +8,7 @@ import json
 from dataclasses import asdict
 
 from dutlab.report.csv_table import formula_safe
-from dutlab.report.html import environment, style_sheet
+from dutlab.report.html import environment, figure_text, style_sheet
 from dutlab.report.markdown import markdown_table, text
 from dutlab.report.publication import Cell, Head, Publication, Table
 from dutlab.report.value import Figure
@@ -66,7 +66,7 @@ def printed(cell: Cell, head: Head) -> str:
         return cell
     if not isinstance(cell, Figure) or not head.unit:
         return "no result"
-    return cell.published_in(head.unit.scale) or head.unit.number(cell.median)
+    return figure_text(cell, head.unit)
 
 
 def spread(cell: Cell, head: Head) -> str:

@@ -14,7 +14,7 @@ from dutlab.report.size_plot import SIZE_PLOTS, size_plot
 from dutlab.report.value import Figure
 from dutlab.report.words import KPPS, PERCENT, Unit, column_words
 
-_PLOTTED = ("kpps", "loss", "latency-p50")
+_PLOTTED = ("kpps", "delivered", "latency-p50")
 
 
 def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
@@ -74,7 +74,7 @@ def _sizes(prefix: str, s: Sweep) -> Table:
         limit = s.ceilings.get(size, {}).get("received_pps")
         ceiling = ("" if limit is None else KPPS.number(limit),) if s.ceilings else ()
         rows.append((size, *(series.points[n].values["received_pps"] for series in s.series), *ceiling))
-    caption = f"Frames forwarded, link {'+'.join(s.links)}: {s.asked}. Sizes with FCS"
+    caption = f"{s.rate_words}, link {'+'.join(s.links)}: {s.asked}. Sizes with FCS"
     return Table(f"{prefix}{s.slug}-sizes", caption, tuple(heads), tuple(rows))
 
 

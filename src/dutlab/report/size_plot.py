@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dutlab.report.axis import TICK_SIZE, Scale, draw_y_axis, spread
+from dutlab.report.loads import DELIVERED
 from dutlab.report.model import Sweep
 from dutlab.report.palette import FAINT, GRID, INK, QUIET, series_colour, series_shape
 from dutlab.report.plot import Plot
@@ -38,8 +39,8 @@ class SizePlot:
 
 
 SIZE_PLOTS = (
-    SizePlot("received_pps", "kpps", "Frames forwarded", "kpps", sent="sent_pps"),
-    SizePlot("loss_ratio", "loss", "Frames lost", "% of the frames sent"),
+    SizePlot("received_pps", "kpps", "Forwarding rate", "kpps", sent="sent_pps"),
+    SizePlot(DELIVERED, "delivered", "Frames delivered", "% of what the generator made"),
     SizePlot("received_bps_l1", "mbps-l1", "Bit rate on the wire (L1: with preamble and gap)", "Mb/s, L1", sent="sent_bps_l1"),
     SizePlot("received_bps_l2", "mbps-l2", "Bit rate of frames (L2: with FCS, no gap)", "Mb/s, L2"),
     SizePlot("latency_p50_ns", "latency-p50", "Latency of the median frame", "µs", log=True),

@@ -9,6 +9,7 @@ from typing import Any
 from dutlab.analysis.statistics import median
 from dutlab.report.figures import ceiling_of, value_of
 from dutlab.report.groups import Group
+from dutlab.report.loads import BACKPRESSURE, DELIVERED, load_value
 from dutlab.report.model import Column, Matrix, MatrixRow, Sweep, SweepPoint, SweepSeries
 from dutlab.report.notes import NoteBook
 from dutlab.report.sections import SECTIONS
@@ -20,6 +21,7 @@ SWEEP_FIGURES = (
     "asked_pps", "refused_ratio", "sent_pps", "sent_bps_l1", "received_pps", "received_bps_l1", "received_bps_l2", "loss_ratio",
     "latency_p50_ns", "latency_p99_ns", "latency_max_ns", "headroom_ratio",
 )  # fmt: skip
+SWEEP_LOADS = (BACKPRESSURE, DELIVERED)
 SWEEP = "sweep"
 _ASKED_APART = ("frame_size", "frame_mix")
 """What varies inside one sweep."""
@@ -97,6 +99,7 @@ def _sweep(slug: str, groups: Sequence[Group], link: str, labels: Sequence[str],
 
 def _point(group: Group | None, size: str, link: str, book: NoteBook) -> SweepPoint:
     values = {figure: value_of(group, link, figure, book) for figure in SWEEP_FIGURES}
+    values |= {figure: load_value(group, link, figure, book) for figure in SWEEP_LOADS}
     marks = tuple(sorted({mark for v in values.values() if isinstance(v, Figure) for mark in v.marks}))
     return SweepPoint(
         size=size,
