@@ -2,7 +2,9 @@
 
 The first line names the columns. `mode`, `workload`, `tool`, `links` and `link` place a row; a column whose name ends in a unit that
 figures have is a figure (`goodput_gbps`, `received_kpps`, `latency_p99_us`); every other column, and what was asked for (`duration_s`), is
-a parameter of the workload. Rows that say the same of the same link are repeats. An empty field is a figure that was not published.
+a parameter of the workload. Rows that say the same of the same link are repeats. A column that numbers or dates repeats (`run`, `date`),
+so that no two rows of equal settings share a value, is no setting, and the record of each trial says so. An empty field is a figure that
+was not published.
 """
 
 from __future__ import annotations
@@ -25,6 +27,9 @@ from dutlab.units import ETH_L1_OVERHEAD_BYTES, BpsL1, si
 _PLACE = ("mode", "workload", "tool", "links", "link")
 _ASKED = ("duration_s", "omit_s", "warmup_s", "drain_s", "rampup_s", "hold_s", "rate_pps", "rate_percent", "target_percent")
 """Parameters that end in a unit, too."""
+_COUNTS = frozenset({"run", "repeat", "repetition", "iteration", "attempt", "trial", "sample", "nr", "no", "number", "id"})
+_DATES = frozenset({"date", "time", "timestamp", "datetime", "started", "ended", "when"})
+"""What columns are called that tell repeats apart and set nothing; whether they do, their values say."""
 _PREFIX = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 _BINARY = {"ki": 2.0**10, "mi": 2.0**20, "gi": 2.0**30, "ti": 2.0**40}
 """IEC 80000-13: what some tools print as MB/s or MByte/s are these."""
@@ -64,14 +69,19 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     if faults:
         raise InputError(f"{name}:1: {'; '.join(faults)}")
     trials: _Trials = {}
+    apart = _telling_repeats_apart(head, rows[1:], columns)
     for number, row in enumerate(rows[1:], 2):
         if any(field.strip() for field in row):
-            faults += _add(trials, f"{name}:{number}", head, row, columns)
+            faults += _add(trials, f"{name}:{number}", head, row, columns, apart=apart)
     if faults:
         raise InputError("; ".join(faults))
     line = _line(name, trials, options.line_rate)
     return [
-        Imported(cell, Measured(whole, tables={PUBLISHED: published}), ceilings={} if line is None else _ceilings(cell, whole, line))
+        Imported(
+            cell,
+            Measured(whole, tables={PUBLISHED: published}, facts=_said_of(apart)),
+            ceilings={} if line is None else _ceilings(cell, whole, line),
+        )
         for cell, repeats in trials.values()
         for figures, published in repeats
         for whole in (_with_sum(cell, figures),)
@@ -156,7 +166,30 @@ def _head_faults(head: Sequence[str], columns: Columns) -> Iterator[str]:
         yield "no column workload: it says what was done (iperf3, sweep, loadtest, matrix)"
 
 
-def _add(trials: _Trials, where: str, head: Sequence[str], row: Sequence[str], columns: Columns) -> list[str]:
+def _telling_repeats_apart(head: Sequence[str], rows: Sequence[Sequence[str]], columns: Columns) -> tuple[str, ...]:
+    """Columns called as a count or a date, where every setting that is left has as many rows as they have values, and at least one several.
+
+    A `run` that is the same for several settings numbers repeats; an `id` that goes on from one setting to the next does too.
+    """
+    named = [c for c in head if c.lower().strip("#_ ") in _COUNTS | _DATES and c not in _PLACE and c not in columns]
+    settings = [n for n, c in enumerate(head) if c not in columns and c not in named]
+    if not named:
+        return ()
+    seen: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    places = [head.index(c) for c in named]
+    for row in rows:
+        if len(row) == len(head) and any(field.strip() for field in row):
+            seen.setdefault(tuple(row[n].strip() for n in settings), []).append(tuple(row[n].strip() for n in places))
+    is_repeat = any(len(values) > 1 for values in seen.values()) and all(len(set(v)) == len(v) for v in seen.values())
+    return tuple(named) if is_repeat else ()
+
+
+def _said_of(apart: Sequence[str]) -> dict[str, str]:
+    """For the record: which columns were taken for no setting."""
+    return {"repeats_told_apart_by": ", ".join(apart)} if apart else {}
+
+
+def _add(trials: _Trials, where: str, head: Sequence[str], row: Sequence[str], columns: Columns, *, apart: Sequence[str]) -> list[str]:
     """Puts a row into the first repeat of its cell that has nothing of its link yet; returns what is wrong with it."""
     if len(row) != len(head):
         return [f"{where}: has {len(row)} fields, the first line {len(head)}"]
@@ -169,7 +202,7 @@ def _add(trials: _Trials, where: str, head: Sequence[str], row: Sequence[str], c
         workload=of["workload"],
         tool=of.get("tool") or of["workload"],
         links=links,
-        params={k: int(v) if v.isdecimal() else v for k, v in of.items() if k not in _PLACE and k not in columns},
+        params={k: int(v) if v.isdecimal() else v for k, v in of.items() if k not in _PLACE and k not in columns and k not in apart},
         repeat=1,
     )
     repeats = trials.setdefault(cell.model_dump_json(), (cell, []))[1]

@@ -1,4 +1,4 @@
-"""`iperf3 -J` and `--json-stream`, whole or cut, as a trial of ours: TCP and UDP."""
+"""`iperf3 -J` and `--json-stream`, whole or cut, as a trial of ours, and what iperf3 prints for people: TCP and UDP."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_cell, mended, moment
+from dutlab.interop.iperf3_text import is_text, results_of
 from dutlab.methods.ports import Measured, Row
 from dutlab.tools import iperf3_json
 from dutlab.tools.iperf3 import figures_of
@@ -19,6 +20,8 @@ from dutlab.tools.json_text import UnreadableError, member, number, read_object
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     """A file called `name` as a trial: its name without ending stands for the device. Raises InputError."""
     del options
+    if is_text(data):
+        return _of_text(name, data)
     try:
         document, repairs = _document(data)
         result = iperf3_json.result_of(document, repairs)
@@ -40,6 +43,20 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     }
     cell = imported_cell(PurePath(name).stem, workload="iperf3", tool="iperf3", params=params)
     return [Imported(cell, measured, started=moment(number(member(start, "timestamp"), "timesecs")))]
+
+
+def _of_text(name: str, data: bytes) -> list[Imported]:
+    try:
+        results = results_of(data)
+    except UnreadableError as error:
+        raise InputError(f"{name}: {error}", remedy="only a test that reached its end has a result") from error
+    return [
+        Imported(
+            imported_cell(PurePath(name).stem, workload="iperf3", tool="iperf3", params=dict(r.params)),
+            Measured(figures={LINK: dict(r.figures)}, doubts=mended(r.repairs), tables={"seconds": r.seconds}),
+        )
+        for r in results
+    ]
 
 
 def _document(data: bytes) -> tuple[dict[str, Any], list[str]]:

@@ -1,0 +1,43 @@
+"""Which columns of a table of figures are figures, which are settings, and which only tell repeats apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from dutlab.interop.imported_run import Imported, ImportOptions
+from dutlab.interop.importers import KINDS
+
+
+def read(text: str) -> list[Imported]:
+    return KINDS["figures"].importer("table.csv", text.encode(), ImportOptions())
+
+
+def test_operations_watts_and_bytes_a_second_are_figures() -> None:
+    (trial,) = read("mode,workload,block,read_iops,idle_watts,read_gbytes_per_s\nnvme,fio,4k,250000,6.5,1.02\n")
+    assert trial.measured.figures["a"] == {"read_iops": 250000.0, "idle_watts": 6.5, "read_bytes_per_s": 1.02e9}
+    assert trial.cell.params == {"block": "4k"}
+
+
+@pytest.mark.parametrize("column", ["run", "Iteration", "date", "#", "no"])
+def test_a_column_that_varies_beside_equal_settings_is_a_repeat_and_that_is_said(column: str) -> None:
+    trials = read(
+        f"mode,workload,{column},streams,goodput_gbps\nnat,iperf3,1,4,2.1\nnat,iperf3,2,4,2.3\nnat,iperf3,1,8,2.2\nnat,iperf3,2,8,2.4\n"
+    )
+    if column == "#":  # a name that tells nothing is a setting
+        assert len({t.cell.model_dump_json() for t in trials}) == 4
+        return
+    assert [t.cell.params for t in trials] == [{"streams": 4}, {"streams": 4}, {"streams": 8}, {"streams": 8}]
+    assert {t.measured.facts["repeats_told_apart_by"] for t in trials} == {column}
+
+
+def test_a_column_of_such_a_name_by_which_no_two_lines_of_equal_settings_differ_stays_a_setting() -> None:
+    once = read("mode,workload,run,goodput_gbps\nnat,iperf3,1,2.1\nrouter,iperf3,2,2.3\n")
+    assert [t.cell.params for t in once] == [{"run": 1}, {"run": 2}]
+    twice = read("mode,workload,id,goodput_gbps\nnat,iperf3,7,2.1\nnat,iperf3,7,2.3\n")
+    assert [t.cell.params for t in twice] == [{"id": 7}, {"id": 7}], "they do not differ by it"
+
+
+def test_a_size_that_varies_is_a_setting() -> None:
+    trials = read("mode,workload,frame_size,received_kpps\nnat,sweep,64,100\nnat,sweep,128,90\n")
+    assert [t.cell.params["frame_size"] for t in trials] == [64, 128]
+    assert "repeats_told_apart_by" not in trials[0].measured.facts

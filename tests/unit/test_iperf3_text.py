@@ -1,0 +1,143 @@
+"""What iperf3 prints for people, read as trials: the forms are those of iperf_locale.c, of several versions and systems."""
+
+from __future__ import annotations
+
+import pytest
+
+from dutlab.errors import InputError
+from dutlab.interop.imported_run import Imported, ImportOptions
+from dutlab.interop.importers import KINDS
+
+LINUX = """\
+Connecting to host 172.16.10.2, port 5201
+[  5] local 172.16.0.2 port 40000 connected to 172.16.10.2 port 5201
+[ ID] Interval           Transfer     Bitrate         Retr  Cwnd
+[  5]   0.00-1.00   sec   261 MBytes  2.19 Gbits/sec   12   3.10 MBytes       (omitted)
+[  5]   0.00-1.00   sec   268 MBytes  2.25 Gbits/sec    3   3.10 MBytes
+[  5]   1.00-2.00   sec   267 MBytes  2.24 Gbits/sec    0   3.10 MBytes
+- - - - - - - - - - - - - - - - - - - - - - - - -
+[ ID] Interval           Transfer     Bitrate         Retr
+[  5]   0.00-2.00   sec   535 MBytes  2.25 Gbits/sec    3             sender
+[  5]   0.00-2.04   sec   533 MBytes  2.19 Gbits/sec                  receiver
+
+iperf Done.
+"""
+WINDOWS = """\
+Connecting to host 192.168.1.10, port 5201\r
+[  4] local 192.168.1.20 port 50000 connected to 192.168.1.10 port 5201\r
+[  6] local 192.168.1.20 port 50001 connected to 192.168.1.10 port 5201\r
+[ ID] Interval           Transfer     Bandwidth\r
+[  4]   0.00-1.00   sec  56.1 MBytes   471 Mbits/sec                  \r
+[  6]   0.00-1.00   sec  56.0 MBytes   470 Mbits/sec                  \r
+[SUM]   0.00-1.00   sec   112 MBytes   941 Mbits/sec                  \r
+- - - - - - - - - - - - - - - - - - - - - - - - -\r
+[ ID] Interval           Transfer     Bandwidth\r
+[  4]   0.00-1.00   sec  56.1 MBytes   471 Mbits/sec                  sender\r
+[  4]   0.00-1.00   sec  56.0 MBytes   470 Mbits/sec                  receiver\r
+[  6]   0.00-1.00   sec  56.0 MBytes   470 Mbits/sec                  sender\r
+[  6]   0.00-1.00   sec  55.9 MBytes   469 Mbits/sec                  receiver\r
+[SUM]   0.00-1.00   sec   112 MBytes   941 Mbits/sec                  sender\r
+[SUM]   0.00-1.00   sec   112 MBytes   939 Mbits/sec                  receiver\r
+\r
+iperf Done.\r
+"""
+UDP = """\
+Connecting to host 172.16.10.2, port 5201
+[  5] local 172.16.0.2 port 40000 connected to 172.16.10.2 port 5201
+[ ID] Interval           Transfer     Bitrate         Total Datagrams
+[  5]   0.00-1.00   sec   119 MBytes  1.00 Gbits/sec  86303
+- - - - - - - - - - - - - - - - - - - - - - - - -
+[ ID] Interval           Transfer     Bitrate         Jitter    Lost/Total Datagrams
+[  5]   0.00-1.00   sec   119 MBytes  1.00 Gbits/sec  0.000 ms  0/86303 (0%)  sender
+[  5]   0.00-1.00   sec   118 MBytes   990 Mbits/sec  0.012 ms  863/86303 (1%)  receiver
+"""
+UDP_3_0 = """\
+Connecting to host 172.16.10.2, port 5201
+[  4] local 172.16.0.2 port 40000 connected to 172.16.10.2 port 5201
+[ ID] Interval           Transfer     Bandwidth       Total Datagrams
+[  4]   0.00-1.00   sec  1.25 MBytes  10.0 Mbits/sec  160
+- - - - - - - - - - - - - - - - - - - - - - - - -
+[ ID] Interval           Transfer     Bandwidth       Jitter    Lost/Total Datagrams
+[  4]   0.00-1.00   sec  1.25 MBytes  10.0 Mbits/sec  0.021 ms  40/160 (25%)
+[  4] Sent 160 datagrams
+"""
+SERVER = """\
+-----------------------------------------------------------
+Server listening on 5201
+-----------------------------------------------------------
+Accepted connection from 172.16.0.2, port 40000
+[  5] local 172.16.10.2 port 5201 connected to 172.16.0.2 port 40002
+[ ID] Interval           Transfer     Bitrate
+[  5]   0.00-1.00   sec   112 MBytes   112 MBytes/sec
+- - - - - - - - - - - - - - - - - - - - - - - - -
+[ ID] Interval           Transfer     Bitrate
+[  5]   0.00-1.00   sec   112 MBytes   112 MBytes/sec                  receiver
+"""
+
+
+def read(text: str, name: str = "runs/asus.txt") -> list[Imported]:
+    return KINDS["iperf3"].importer(name, text.encode(), ImportOptions())
+
+
+def test_the_text_of_linux() -> None:
+    (trial,) = read(LINUX)
+    assert trial.cell.mode == "asus"
+    assert trial.measured.figures["a"] == {"goodput_bps": 2.19e9, "sent_bps": 2.25e9, "retransmits": 3.0}
+    assert trial.cell.params == {"protocol": "tcp", "streams": 1, "omit_s": 1, "duration_s": 2}
+    assert trial.measured.tables["seconds"] == [
+        {"at_s": 1.0, "goodput_bps": 2.25e9, "retransmits": 3},
+        {"at_s": 2.0, "goodput_bps": 2.24e9, "retransmits": 0},
+    ]
+
+
+def test_windows_tells_no_retransmissions_and_of_several_streams_their_sum_counts() -> None:
+    (trial,) = read(WINDOWS)
+    assert trial.measured.figures["a"] == {"goodput_bps": 939e6, "sent_bps": 941e6}
+    assert trial.cell.params["streams"] == 2
+    assert trial.measured.tables["seconds"] == [{"at_s": 1.0, "goodput_bps": 941e6, "retransmits": None}]
+
+
+def test_udp_has_loss_and_jitter() -> None:
+    (trial,) = read(UDP)
+    figures = trial.measured.figures["a"]
+    assert (figures["goodput_bps"], figures["sent_bps"], figures["jitter_ns"]) == (990e6, 1e9, 12_000)
+    assert figures["loss_ratio"] == 863 / 86303
+    assert trial.cell.params["protocol"] == "udp"
+
+
+def test_the_one_line_of_udp_before_3_1_has_the_rate_that_was_sent() -> None:
+    (trial,) = read(UDP_3_0)
+    figures = trial.measured.figures["a"]
+    assert (figures["sent_bps"], figures["goodput_bps"], figures["loss_ratio"]) == (10e6, 7.5e6, 0.25)
+
+
+def test_a_servers_text_tells_what_came_and_bytes_are_powers_of_1024() -> None:
+    (trial,) = read(SERVER)
+    assert trial.measured.figures["a"] == {"goodput_bps": 112 * 1024**2 * 8}
+
+
+def test_several_tests_in_one_file_are_repeats_and_one_without_an_end_is_said() -> None:
+    cut = LINUX[: LINUX.index("- - -")]
+    first, second = read(
+        LINUX + LINUX.replace("2.19 Gbits/sec                  receiver", "2.20 Gbits/sec                  receiver") + cut
+    )
+    assert [t.measured.figures["a"]["goodput_bps"] for t in (first, second)] == [2.19e9, 2.20e9]
+    assert first.cell == second.cell
+    assert ["it ended early: it has no summary" in d.detail for d in first.measured.doubts] == [True]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("iperf3: error - unable to connect to server: Connection refused\n", "it reports: unable to connect to server"),
+        (LINUX[: LINUX.index("- - -")], "it ended early: it has no summary"),
+        (UDP_3_0.replace("[ ID] Interval           Transfer     Bandwidth       Jitter    Lost/Total Datagrams\n", ""), "it ended early"),
+        (LINUX.replace("receiver", ""), "it says nothing of what was received"),
+        (WINDOWS.replace("[SUM]", "[ 99]").replace("[ 99]", "[  4]"), "it has several streams and no line of their sum"),
+        (LINUX.replace("[  5]   0.00", "[  5][TX-C]   0.00"), "--bidir"),
+        ("hello\n", "it holds neither JSON nor lines of iperf3"),
+    ],
+)
+def test_a_text_without_a_result_is_refused_by_its_name_and_reason(text: str, why: str) -> None:
+    with pytest.raises(InputError, match=f"runs/asus.txt: .*{why}"):
+        read(text)
