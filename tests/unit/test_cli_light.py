@@ -67,6 +67,12 @@ def test_a_dry_run_of_conductor_reads_the_files_and_loads_nothing_that_would_run
     assert rooms(modules) & {"runner", "report", "labs", "hosts", "store", "tools", "dut"} == set()
 
 
+def test_what_carries_out_steps_here_loads_nothing_that_only_ssh_and_analysis_need():
+    code = "import sys, dutlab.cli.conduct; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {name.split(".")[0] for name in done.stdout.split()} & (HEAVY - {"pydantic", "ruamel"}) == set()
+
+
 def test_each_short_help_is_the_commands_own():
     ctx = click.Context(dutlab)
     own = {name: dutlab.get_command(ctx, name).get_short_help_str(300) for name in COMMANDS}

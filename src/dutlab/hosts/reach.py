@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dutlab.hosts.host import CommandLog, Host
 from dutlab.hosts.local import LocalHost
-from dutlab.hosts.ssh import SshHost
-from dutlab.hosts.ssh_login import Login
 from dutlab.spec.known import WITHOUT_A_WAY_IN
 from dutlab.spec.testbed import Testbed
 
@@ -17,4 +15,9 @@ def hosts_of(testbed: Testbed, log: CommandLog | None = None) -> dict[str, Host]
 
 def host_at(name: str, ssh: str | None, log: CommandLog | None = None) -> Host:
     """The host that ssh reaches as `[user@]host[:port]`, not yet connected to; None is this machine."""
-    return LocalHost(name, log) if ssh is None else SshHost(Login(name, ssh), log)
+    if ssh is None:
+        return LocalHost(name, log)
+    from dutlab.hosts.ssh import SshHost  # noqa: PLC0415 -- loads asyncssh, which no local host needs
+    from dutlab.hosts.ssh_login import Login  # noqa: PLC0415 -- as above
+
+    return SshHost(Login(name, ssh), log)

@@ -17,8 +17,6 @@ from dutlab.hosts.lease import lease_files
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.hosts.netns import NAMESPACES, NetnsHost
 from dutlab.hosts.programs import ETHTOOL, IP, SSHD, TASKSET, TC, Program, insist, missing_on
-from dutlab.hosts.ssh import SshHost
-from dutlab.hosts.ssh_login import Login
 from dutlab.labs import inside, napi, recipe, sshd
 from dutlab.labs.labfile import ROLES, LabDescription, description
 from dutlab.labs.state import CONDUCTOR, TESTER, LabState, Owner, StateFolder, check_label, labels_among, namespaces_of, new_label
@@ -65,6 +63,9 @@ class Lab:
     def hosts(self, log: CommandLog | None = None) -> dict[str, Host]:
         """Role → host, made anew at each call."""
         if self.ssh_config is not None:
+            from dutlab.hosts.ssh import SshHost  # noqa: PLC0415 -- loads asyncssh, which no local host needs
+            from dutlab.hosts.ssh_login import Login  # noqa: PLC0415 -- as above
+
             return {role: SshHost(Login(role, role, (self.ssh_config,)), log) for role in self.namespaces}
         return {role: NetnsHost(role, namespace, log, nice=self.nice) for role, namespace in self.namespaces.items()}
 

@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import asyncssh
-
 from dutlab.errors import LabError
 from dutlab.hosts.local import LocalHost
 from dutlab.labs import relay
@@ -44,6 +42,8 @@ def config_file(folder: Path) -> Path:
 
 def write_files(folder: Path, doors: Sequence[Door]) -> None:
     """Keys, known_hosts and configurations, readable by nobody else. Raises OSError."""
+    import asyncssh  # noqa: PLC0415 -- a lab without ssh does without it
+
     folder.mkdir(mode=0o700, parents=True)
     client = asyncssh.generate_private_key("ssh-ed25519", comment="dutlab lab")
     _secret(folder / "client", client.export_private_key())
