@@ -41,6 +41,7 @@ KINDS: Mapping[str, Kind] = {
     "iperf3": Kind("dutlab.interop.iperf3_run:imported", "iperf3"),
     "ipgen": Kind("dutlab.interop.generator_runs:ipgen", "sweep"),
     "loadtest": Kind("dutlab.interop.loadtest_run:imported", "loadtest"),
+    "netperf": Kind("dutlab.interop.netperf_run:imported", "netperf"),
     "pkt-gen": Kind("dutlab.interop.generator_runs:pktgen", "sweep"),
     "trex-ndr": Kind("dutlab.interop.ndr_run:imported", "sweep"),
 }
