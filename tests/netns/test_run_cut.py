@@ -12,6 +12,7 @@ import time
 import pytest
 
 from capability import have_netns, need, need_program
+from dutlab.runner.journal import read_journal, unproven_trials
 from main_job import BOTH_TOOLS, EXPERIMENT, ONCE, TRIALS, dut_state, events, only_run, processes_in, records
 from processes import LIMIT_S, eventually, signalled
 
@@ -49,7 +50,8 @@ def test_a_run_killed_again_and_again_ends_with_every_trial_once_and_the_dut_as_
     found = records(run)
     assert [r["trial"] for r in found] == list(range(1, TRIALS + 1))
     assert {r["status"] for r in found} == {"measured"}
-    finished = [e["trial"] for e in events(run) if e["event"] == "trial-finished"]
+    unproven = {p.name.split(".")[0] for p in (run / "trials").glob("*.unproven-*")}
+    finished = [e["trial"] for e in events(run) if e["event"] == "trial-finished" and f"{e['trial']:04d}" not in unproven]
     assert len(finished) == len(set(finished))
     assert dut_state(standing_lab) == found_at_first
     assert not processes_in(standing_lab)
@@ -267,6 +269,36 @@ def test_a_trial_whose_program_was_killed_is_done_once_more_and_both_records_are
     assert [r["status"] for r in aside] == ["failed"], running.stderr.read()
     (again,) = [r for r in records(only_run(tmp_path)) if r["trial"] == aside[0]["trial"]]
     assert again["attempt"] == 2 and again["status"] in {"measured", "disturbed"}
+
+
+def test_trials_of_a_killed_run_are_done_again_where_nobody_verified_their_mode_since(start, experiment, standing_lab, tmp_path):
+    running = start("run", experiment(ONCE.replace("[router, nat]", "[nat]")), "--lab", standing_lab)
+    wait_for(lambda: list((tmp_path / "runs").glob("2*/trials/0001/record.json")))
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait()
+    run = only_run(tmp_path)
+    begun = {int(p.parent.name) for p in run.glob("trials/????/record.json")}
+    resumed = start("resume", str(run))
+    assert resumed.wait(150) == 0, resumed.stderr.read()
+    assert {int(p.name[:4]) for p in run.glob("trials/*.unproven-1")} == begun
+    assert sum(e["event"] == "mode-held" for e in events(run)) == 1
+    assert not unproven_trials(read_journal(run / "journal.jsonl"))
+    again = start("resume", str(run))  # of a run that ended, nothing
+    assert again.wait(60) == 0, again.stderr.read()
+    assert not list(run.glob("trials/*.unproven-2"))
+
+
+def test_a_run_that_is_ended_in_order_verifies_its_mode_before_it_puts_the_dut_back(start, experiment, standing_lab, tmp_path):
+    running = start("run", experiment(ONCE.replace("[router, nat]", "[nat]")), "--lab", standing_lab)
+    wait_for(lambda: list((tmp_path / "runs").glob("2*/trials/0001/record.json")))
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(60) == 130, running.stderr.read()
+    run = only_run(tmp_path)
+    kept = {int(p.parent.name): p.read_bytes() for p in run.glob("trials/????/record.json")}
+    resumed = start("resume", str(run))
+    assert resumed.wait(150) == 0, resumed.stderr.read()
+    assert not list(run.glob("trials/*.unproven-1"))
+    assert {n: (run / f"trials/{n:04d}/record.json").read_bytes() for n in kept} == kept
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,16 @@ from dutlab.dut.mode import UndoStep
 from dutlab.errors import InputError, StoreError
 from dutlab.hosts.host import Done
 from dutlab.hosts.lease import InUse
-from dutlab.runner.journal import Journal, leased_hosts, left_engines, pending_undo, read_journal, standing_lab, undo_to_json
+from dutlab.runner.journal import (
+    Journal,
+    leased_hosts,
+    left_engines,
+    pending_undo,
+    read_journal,
+    standing_lab,
+    undo_to_json,
+    unproven_trials,
+)
 from dutlab.runner.leasing import begun, leased_by
 from dutlab.store.run_folder import RunFolder
 
@@ -159,13 +168,31 @@ async def test_a_run_that_others_keep_from_its_hosts_leaves_nothing_and_one_that
     folder = RunFolder.create(
         tmp_path, experiment="x", experiment_yaml=b"", testbed_yaml=None, resolved={}, plan={"trials": []}, now=datetime.now(UTC)
     )
-    with pytest.raises(InUse, match="in use by anna for /runs/first since noon"), begun(folder) as journal:
+    with pytest.raises(InUse, match="in use by anna for /runs/first since noon"), begun([folder]) as (journal,):
         async with leased_by({"dut": Refusing(state)}, folder, journal):
             pytest.fail("nobody has the host")
     assert not list(tmp_path.iterdir())
 
     (folder.path / "trials" / "0001").mkdir(parents=True)
-    with pytest.raises(InUse), begun(folder) as journal:
+    with pytest.raises(InUse), begun([folder]) as (journal,):
         async with leased_by({"dut": Refusing(state)}, folder, journal):
             pytest.fail("nobody has the host")
     assert leased_hosts(read_journal(folder.journal)) == ("dut",), "undo will ask for it again"
+
+
+def test_trials_are_unproven_until_their_mode_was_verified_after_them():
+    def told(text):
+        return unproven_trials(
+            [{"event": word} if not number else {"event": "trial-started", "trial": int(number)} for word, _, number in
+             (part.partition(":") for part in text.split())]
+        )  # fmt: skip
+
+    assert told("mode-applying mode-verified trial:1 trial:2") == {1, 2}
+    assert told("mode-applying mode-verified trial:1 trial:2 mode-held mode-restored") == set()
+    assert told("mode-applying mode-verified trial:1 mode-restored mode-applying mode-verified trial:2 mode-held") == {1}
+    assert told("mode-applying mode-refused trial:1 mode-restored") == set(), "nothing was measured"
+    assert told("mode-applying mode-verified trial:1 mode-lost trial:1") == {1}, "done again, and not verified since"
+    assert told("mode-applying mode-verified trial:1 mode-verified trial:2 mode-held") == set()
+    assert told("mode-applying mode-verified trial:1 mode-applying mode-verified trial:1 mode-held") == set(), (
+        "done again in another application"
+    )

@@ -119,3 +119,20 @@ def test_each_record_is_looked_at_once_however_often_it_is_asked(monkeypatch):
         repeats.add(record(number, cell, 100 * (1 + number % 4 // 2)))
     assert looked == list(planned)
     assert len(decided) == len(planned), "a result that comes last is judged once, and those before it not again"
+
+
+@given(st.lists(st.floats(990, 1010), min_size=6, max_size=10), st.data())
+def test_a_trial_that_was_set_aside_and_done_again_counts_once(values, data):
+    """As when its mode was lost during it."""
+    planned = cells("a")
+    found = [record(n, planned[n], v) for n, v in enumerate(values, 1)]
+    repeats = Repeats(planned, found, RULE)
+    void = data.draw(st.lists(st.sampled_from(found), unique_by=lambda r: r.trial))
+    for r in void:
+        repeats.set_aside(r.trial)
+    left = [r for r in found if r not in void]
+    assert {n for n in planned if repeats.needless(n)} == needless(planned, left, RULE)
+    again = [record(r.trial, planned[r.trial], r.figures["a"]["received_pps"] * 1.001) for r in void]
+    for r in again:
+        repeats.add(r)
+    assert {n for n in planned if repeats.needless(n)} == needless(planned, [*left, *again], RULE)

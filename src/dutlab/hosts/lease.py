@@ -47,7 +47,8 @@ look() {{
   text=$(dd if="$1" bs={_BLOCK} count=1 2>/dev/null)
   pid=$(printf '%s\n' "$text" | sed -n 1p) who=$(printf '%s\n' "$text" | sed -n 2p)
   case $pid in ''|*[!0-9]*) there=left; return ;; esac
-  case $(ps -ww -o args= -p "$pid" 2>/dev/null) in *dutlab-lease*) there=held ;; *) there=left ;; esac
+  words=$({{ tr '\0' ' ' </proc/"$pid"/cmdline || ps -ww -o args= -p "$pid"; }} 2>/dev/null)
+  case $words in *dutlab-lease*) there=held ;; *) there=left ;; esac
 }}
 for other in "$roots" "$shared"; do
   [ "$other" != "$at" ] || continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dutlab.analysis.disturbed import machine_too_busy
@@ -14,6 +14,7 @@ from dutlab.store.run_folder import RunFolder
 
 MOST_FAULTS = 1
 """A trial whose tool was killed, or whose mode was lost, is done once more: a second time it is no accident."""
+_CUT = "the run was cut before its mode was verified again"
 
 
 @dataclass
@@ -63,11 +64,19 @@ class Attempts:
         most = {AttemptReason.DISTURBED: self.most_disturbed}.get(reason, MOST_FAULTS)
         if sum(a.trial == trial and a.reason is reason for a in self.folder.attempts()) >= most:
             return False
-        attempt = self.folder.set_aside(trial, reason)
-        self.journal.write("attempt-set-aside", trial=trial, attempt=attempt.number, reason=reason.value, why=why)
-        self.note(f"trial {trial} is done again, attempt {attempt.number + 1}: {why}")
+        self._set_aside(trial, reason, why)
         return True
+
+    def void(self, trials: Iterable[int]) -> None:
+        """Sets aside what of these trials has a record, of a run that was cut, however often it was. Raises StoreError."""
+        for trial in sorted(self.folder.finished().intersection(trials)):
+            self._set_aside(trial, AttemptReason.UNPROVEN, _CUT)
 
     def disturbed_in_hindsight(self, finished: Sequence[TrialRecord]) -> Mapping[int, str]:
         """Trials that do not count now that their whole cell is known → why. Trials that were disturbed from the first are among them."""
         return {r.trial: r.why for r in finished if r.status == DISTURBED}
+
+    def _set_aside(self, trial: int, reason: AttemptReason, why: str) -> None:
+        attempt = self.folder.set_aside(trial, reason)
+        self.journal.write("attempt-set-aside", trial=trial, attempt=attempt.number, reason=reason.value, why=why)
+        self.note(f"trial {trial} is done again, attempt {attempt.number + 1}: {why}")

@@ -128,6 +128,25 @@ def unreset(entries: Iterable[Entry]) -> tuple[list[UndoStep], Mapping[str, str 
     return steps, reached
 
 
+def unproven_trials(entries: Iterable[Entry]) -> frozenset[int]:
+    """Trials that were begun in a mode which was never verified again after them: whether it held to their end, nobody knows.
+
+    A mode that was refused needs no proof: nothing is measured in it.
+    """
+    unproven, since, measures = set[int](), set[int](), False
+    for entry in entries:
+        event = entry["event"]
+        if event in {"mode-applying", "mode-held", "mode-lost"}:
+            unproven -= since if event != "mode-applying" else set()
+            since.clear()
+        elif event in {"mode-verified", "mode-refused"}:
+            measures = event == "mode-verified"
+        elif event == "trial-started" and measures:
+            since.add(int(entry["trial"]))
+            unproven.add(int(entry["trial"]))
+    return frozenset(unproven)
+
+
 def left_engines(entries: Iterable[Entry]) -> list[tuple[str, str]]:
     """(host, path) of every copy of the engine that may have been made there and was not removed."""
     left: dict[str, str] = {}

@@ -5,8 +5,10 @@ Per application of a mode: undo steps into the journal → apply → verify → 
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -17,15 +19,15 @@ from typing import Any
 from dutlab import labs
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut.manual import question
-from dutlab.dut.mode import Check, UndoStep
-from dutlab.errors import InputError, LabError, MeasurementError
+from dutlab.dut.mode import Check, Mode, UndoStep
+from dutlab.errors import DutlabError, InputError, LabError, MeasurementError
 from dutlab.hosts.host import connections_of
 from dutlab.plan.trials import Plan, Trial, make_plan, needs_hand
 from dutlab.runner.attempts import Attempts
 from dutlab.runner.cut import STANDING_LAB, put_back, testbed_in
 from dutlab.runner.examine import doubts_of, examine, streams_of
 from dutlab.runner.into_mode import as_applied, into_mode, lost_mode, lost_state, stayed_in_mode
-from dutlab.runner.journal import Journal, read_journal, undo_to_json
+from dutlab.runner.journal import Journal, read_journal, undo_to_json, unproven_trials
 from dutlab.runner.leasing import begun, leased_by
 from dutlab.runner.ports import insist_on_ports, prepared
 from dutlab.runner.progress import Progress
@@ -180,7 +182,10 @@ class Work:
         """A later process at it, once everything is put back that the one before had changed."""
         await put_back(folder, journal)
         journal.write("run-resumed")
-        return Execution(self.experiment, self.testbed, self.plan, folder, journal, progress)
+        execution = Execution(self.experiment, self.testbed, self.plan, folder, journal, progress)
+        if not folder.is_closed:
+            execution.void_unproven()
+        return execution
 
 
 def testbed_of(given: Given) -> Testbed:
@@ -205,6 +210,12 @@ class Execution:
     book: CommandBook = field(default_factory=CommandBook)
     said: set[str] = field(default_factory=set)
     """Notes and findings that the user was told of: a stage that is opened anew finds them again."""
+
+    def void_unproven(self) -> None:
+        """Sets aside the trials of a cut run since its mode was verified last: it may have been lost during them. Raises StoreError."""
+        with reading(self.folder.journal):
+            trials = unproven_trials(read_journal(self.folder.journal))
+        self._attempts.void(trials)
 
     async def to_its_end(self, options: RunOptions) -> RunResult:
         """All that is left, at a stretch."""
@@ -260,13 +271,14 @@ class Execution:
             async with prepared(bare.hosts, self.testbed, self.journal):
                 stage = await self._calibrated(await self._examined(bare), options)
                 set_by_hand: dict[str, str] = {}
-                for _, group in groupby(trials, key=lambda t: t.group):
-                    if needed := self._needed(group):
-                        set_by_hand = await self._ask(needed[0], set_by_hand)
-                        await self._group(stage, needed)
-                while not self.left() and (late := self._disturbed_in_hindsight()):
-                    for _, group in groupby(late, key=lambda t: t.group):
-                        await self._group(stage, list(group))
+                while rest := self.left(trials):  # again, when what had made a trial needless was set aside since
+                    for _, group in groupby(rest, key=lambda t: t.group):
+                        if needed := self._needed(group):
+                            set_by_hand = await self._ask(needed[0], set_by_hand)
+                            await self._group(stage, needed)
+                    while not self.left() and (late := self._disturbed_in_hindsight()):
+                        for _, group in groupby(late, key=lambda t: t.group):
+                            await self._group(stage, list(group))
                 if "mode" in set_by_hand:
                     await self._ask_person("put the DUT back as it was before the run")
 
@@ -352,14 +364,14 @@ class Execution:
     async def _group(self, stage: Stage, trials: Sequence[Trial]) -> None:
         """One application of a mode and the trials measured in it."""
         mode, dut = stage.modes[trials[0].cell.mode], stage.dut
-        application = f"{trials[0].number}-{mode.name}"
+        application, unproven = f"{trials[0].number}-{mode.name}", list[Trial]()
         steps = await mode.undo(dut, stage.testbed)
         self.journal.write("mode-applying", application=application, mode=mode.name, undo=undo_to_json(steps))
         try:
             checks, why = await into_mode(stage, mode)
             self.journal.write("mode-refused" if why else "mode-verified", application=application, why=why)
             self.progress.mode(mode.name, checks)
-            left, unproven, stands = deque(trials), list[Trial](), await as_applied(stage)
+            left, stands = deque(trials), await as_applied(stage)
             while left:
                 trial = left[0]
                 self.folder.discard_incomplete(trial.number)
@@ -376,13 +388,20 @@ class Execution:
                 if not why and not changed and (lost := await lost_state(stage, mode, stands)):
                     left.extendleft([] if again else self._void(stage, [unproven.pop()], checks, lost))
                     changed = True
-                elif not why and not left and (lost := await lost_mode(stage, mode)):
-                    left.extend(self._void(stage, unproven, checks, lost))
+                elif not why and not left:
+                    if lost := await lost_mode(stage, mode):
+                        left.extend(self._void(stage, unproven, checks, lost))
+                        changed = True
+                    self.journal.write("mode-lost" if lost else "mode-held", application=application, why=lost)
                     unproven.clear()
-                    changed = True
                 if changed and left:
                     checks, why = await into_mode(stage, mode)
+                    self.journal.write("mode-refused" if why else "mode-verified", application=application, why=why)
                     stands = await as_applied(stage)
+        except asyncio.CancelledError:
+            if unproven and not why:
+                await self._prove(stage, mode, application, stands)
+            raise
         finally:
             try:
                 await stage.device.put_back()
@@ -390,10 +409,20 @@ class Execution:
                 await carry_out_undo(steps, stage.hosts)
             self.journal.write("mode-restored", application=application)
 
+    async def _prove(self, stage: Stage, mode: Mode, application: str, stands: Mapping[str, str]) -> None:
+        """Of a run that somebody ends: whether the mode held until now, so that a resume need not do its trials again."""
+        with suppress(DutlabError):
+            changed = await stage.device.put_back()
+            lost = "" if changed else await lost_state(stage, mode, stands)
+            if not lost and not await lost_mode(stage, mode):
+                self.journal.write("mode-held", application=application, why="")
+
     def _void(self, stage: Stage, trials: Sequence[Trial], checks: Sequence[Check], lost: str) -> list[Trial]:
         """Sets aside trials whose mode nobody can vouch for; returns those to be done again. The others have no result."""
         again = []
         for trial in trials:
+            if self._repeats is not None:
+                self._repeats.set_aside(trial.number)
             if self._attempts.once_more(trial.number, AttemptReason.MODE_LOST, lost):
                 again.append(trial)
             else:
@@ -421,9 +450,13 @@ class Execution:
         if self.plan.hand_factors:
             return []
         late = self._attempts.disturbed_in_hindsight(list(self.folder.records()))
-        return [
+        again = [
             t for t in self.plan.trials if t.number in late and self._attempts.once_more(t.number, AttemptReason.DISTURBED, late[t.number])
         ]
+        if self._repeats is not None:
+            for trial in again:
+                self._repeats.set_aside(trial.number)
+        return again
 
     @cached_property
     def _attempts(self) -> Attempts:

@@ -28,6 +28,8 @@ class AttemptReason(enum.Enum):
     """The tool or the engine was killed."""
     MODE_LOST = "mode-lost"
     """The mode no longer held when the trial ended."""
+    UNPROVEN = "unproven"
+    """The run was cut before the mode was verified once more after the trial."""
 
 
 @dataclass(frozen=True)

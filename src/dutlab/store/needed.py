@@ -70,6 +70,12 @@ class Repeats:
         if value is not None and record.trial in self._of:
             self._of[record.trial].add(record.trial, value)
 
+    def set_aside(self, trial: int) -> None:
+        """The trial's record does not count any more."""
+        self._done.discard(trial)
+        if trial in self._of:
+            self._of[trial].remove(trial)
+
     def needless(self, trial: int) -> bool:
         """Whether `trial` has no record, and its cell's repeats were as close as the rule wants once."""
         return trial not in self._done and self._of[trial].close_from is not None
@@ -89,6 +95,15 @@ class _Repeated:
         at = bisect(self.trials, trial)
         self.trials.insert(at, trial)
         self.values.insert(at, value)
+        self._changed(at)
+
+    def remove(self, trial: int) -> None:
+        if trial in self.trials:
+            at = self.trials.index(trial)
+            del self.trials[at], self.values[at]
+            self._changed(at)
+
+    def _changed(self, at: int) -> None:
         if self.close_from is None or self.close_from > at:  # of those before it nothing has changed
             longer = range(at + 1, len(self.values) + 1)
             self.close_from = next((k for k in longer if decide(self.values[:k], self.rule).reached), None)
