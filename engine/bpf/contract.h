@@ -174,7 +174,7 @@ struct tally {
 	__u64 last_sequence;	/* plus one; 0: none yet */
 	__s64 last_latency_ns;	/* negative where the clocks differ */
 	__u64 ipdv_breaks;	/* unique ones without a latency of the frame before */
-	__u64 ipdv_sum_ns, ipdv_max_ns; /* RFC 5481: |difference| of latency of frames n and n+1, arriving so */
+	__u64 ipdv_sum_ns, ipdv_max_ns; /* RFC 5481: |difference| of latency of frames n and n+1, both of which came in order */
 	__u64 duplicates;
 	__u64 reordered;	/* unique ones that came after a higher one (RFC 4737) */
 	__u64 too_old;		/* so far behind that the window has forgotten whether they came before */

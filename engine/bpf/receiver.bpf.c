@@ -88,8 +88,11 @@ static __always_inline void note_latency(struct tally *t, __u32 row, __u64 seque
 	} else {
 		t->ipdv_breaks++;
 	}
-	t->last_sequence = sequence + 1;
-	t->last_latency_ns = latency;
+	/* A late frame takes only its own two pairs with it. */
+	if (sequence + 1 > t->last_sequence) {
+		t->last_sequence = sequence + 1;
+		t->last_latency_ns = latency;
+	}
 	if (unlikely(latency < 0)) {
 		t->negative++;
 		return;

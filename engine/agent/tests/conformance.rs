@@ -162,9 +162,9 @@ fn expected(case: &Case, tags_missing: usize) -> Value {
             extent_max = extent_max.max(order.len() - overtaker);
         } else {
             next = f.sequence + 1;
+            ipdv += u64::from(f.sequence > 0 && before == Some(f.sequence - 1));
+            before = Some(f.sequence);
         }
-        ipdv += u64::from(f.sequence > 0 && before == Some(f.sequence - 1));
-        before = Some(f.sequence);
         order.push(f.sequence);
     }
     let lost = case.sent - (received - duplicated);
