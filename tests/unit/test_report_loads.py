@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
+from dutlab.cli.console import _headline
 from dutlab.interop.imported_run import Imported, imported_cell, write_imported
 from dutlab.methods.ports import Flow, Measured
 from dutlab.report import write_report
@@ -13,6 +14,7 @@ from dutlab.report.gather import gather
 from dutlab.report.model import SweepPoint
 from dutlab.report.plots import plots_of
 from dutlab.report.value import Figure
+from dutlab.store.run_folder import RunFolder
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
@@ -91,3 +93,10 @@ def test_links_together_count_all_of_their_frames(tmp_path: Path) -> None:
     whole = gather(run := run_of(tmp_path, *flows), run).sweeps[0]
     (point,) = whole.series[0].points
     assert (whole.link, delivered(point, "backpressure_ratio"), delivered(point)) == ("a+b", 0.25, 0.625)
+
+
+def test_the_console_says_what_was_held_back_beside_the_loss(tmp_path: Path) -> None:
+    (held,) = RunFolder.open(run_of(tmp_path / "held", flow(sent=100_000, refused=900_000, by_peer=900_000))).records()
+    assert _headline(held) == "100 kpps, backpressure 90.0%, loss 0.000%"
+    (free,) = RunFolder.open(run_of(tmp_path / "free", flow(sent=100_000, refused=0, by_peer=0))).records()
+    assert _headline(free) == "100 kpps, loss 0.000%"

@@ -13,6 +13,7 @@ from dutlab.cli.told import tell
 from dutlab.dut.mode import Check
 from dutlab.errors import InputError
 from dutlab.plan.trials import Plan, Trial
+from dutlab.report.loads import BACKPRESSURE, load_of
 from dutlab.report.words import plural
 from dutlab.spec.workloads.rfc2544 import variant_of
 from dutlab.store.record import TrialRecord
@@ -95,6 +96,8 @@ def _headline(record: TrialRecord) -> str:
         payload = f", payload {figures['payload_bytes']:.0f}" if "payload_bytes" in figures else ""
         found.append(f"MTU {figures['path_mtu_bytes']:.0f} bytes{payload}")
     if "loss_ratio" in figures:
+        if held := load_of(record, whole, BACKPRESSURE):  # beside it a loss of nothing says little
+            found.append(f"backpressure {held:.1%}")
         found.append(f"loss {figures['loss_ratio']:.3%}")
     severe = [d.text for d in record.doubts if d.grade == "severe"]
     return ", ".join(found + severe) or "measured"
