@@ -19,6 +19,8 @@ from dutlab.errors import InputError
 from dutlab.hosts.local import LocalHost
 from dutlab.hosts.netns import NetnsMachine
 from dutlab.spec.workloads.steps import StepsWorkload
+from dutlab.tools.clocks import Offset
+from dutlab.tools.gate import LEAD_NS, ClockReading, Gate, lead_ns
 from dutlab.tools.steps import Account, Steps
 from processes import LIMIT_S, eventually, running_with
 
@@ -58,6 +60,19 @@ async def test_hosts_begin_a_phase_together_and_no_phase_before_all_have_ended_t
         "run": sorted(hosts),
     }
     assert account.failed == []
+
+
+def test_one_host_alone_is_not_kept_waiting_for_others():
+    gate = Gate(None, ClockReading(Offset(0, 1000), 0, 1_000_000))
+    assert lead_ns([gate]) == 0
+    assert lead_ns([gate, gate]) > LEAD_NS
+
+
+async def test_one_host_alone_runs_its_steps_once_and_says_when_it_began():
+    account = await done_by({"a": LocalHost("a")}, work(run={"a": ["echo one", "echo two"]}))
+    assert [d.stdout for d in account.done] == [b"one\n", b"two\n"]
+    (start,) = account.starts["run"]
+    assert start.earliest_ns <= start.latest_ns
 
 
 async def test_a_step_that_never_ends_is_ended_by_its_time_out_with_all_that_it_had_said_and_the_reset_follows():
