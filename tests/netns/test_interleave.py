@@ -89,7 +89,7 @@ def test_two_runs_of_one_box_take_turns_are_cut_and_go_on_together(
     assert taken == [(place, number) for number in (1, 2, 3) for place in turns.order(number)]
 
     compared: dict[str, Any] = json.loads(dutlab("compare", *map(str, runs), "--json").stdout)["compared"][0]
-    assert compared["design"] == "interleaved runs"
+    assert compared["design"] == "rounds of interleaved runs"
     assert compared["differences"] == [] or not any("turns" in d["path"] for d in compared["differences"])
 
 
