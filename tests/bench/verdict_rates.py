@@ -1,6 +1,6 @@
 """How often each verdict is false, and how often it finds what is there, over simulated boxes whose truth is known.
 
-    python -P tests/bench/verdict_rates.py [--rounds 300]        (-P: this file has the name of a module of Python)
+    python tests/bench/verdict_rates.py [--rounds 300]
 
 Kinds of noise, each on one line of time from the first trial to the last: white (1 % from repeat to repeat); drift (5 % from first to last, and
 0.5 % white); autocorrelated (0.8 from one repeat of a cell to its next, 1.5 %); slow spells (a fifth of the time 8 % slower, for about six
