@@ -197,11 +197,6 @@ class DoubtKind(enum.Enum):
         "frames arrived more than once: the DUT or the path makes copies, which take the room of other frames",
         "look for a loop, a mirrored port or a retransmission on the path",
     )
-    LOSSES_CLUSTER = (
-        Grade.WARNING,
-        "the losses cluster in few trials: rare bursts, or states that last for seconds; the interval is wider for it",
-        "soak for longer, so that several bursts or states fall into it",
-    )
     LOSS_WITHOUT_CHANGE = (
         Grade.WARNING,
         "frames were lost also while nothing was changed",
