@@ -279,12 +279,12 @@ def test_trials_of_a_killed_run_are_done_again_where_nobody_verified_their_mode_
     run = only_run(tmp_path)
     begun = {int(p.parent.name) for p in run.glob("trials/????/record.json")}
     resumed = start("resume", str(run))
-    assert resumed.wait(150) == 0, resumed.stderr.read()
+    assert resumed.wait(LIMIT_S) == 0, resumed.stderr.read()
     assert {int(p.name[:4]) for p in run.glob("trials/*.unproven-1")} == begun
     assert sum(e["event"] == "mode-held" for e in events(run)) == 1
     assert not unproven_trials(read_journal(run / "journal.jsonl"))
     again = start("resume", str(run))  # of a run that ended, nothing
-    assert again.wait(60) == 0, again.stderr.read()
+    assert again.wait(LIMIT_S) == 0, again.stderr.read()
     assert not list(run.glob("trials/*.unproven-2"))
 
 
@@ -292,11 +292,11 @@ def test_a_run_that_is_ended_in_order_verifies_its_mode_before_it_puts_the_dut_b
     running = start("run", experiment(ONCE.replace("[router, nat]", "[nat]")), "--lab", standing_lab)
     wait_for(lambda: list((tmp_path / "runs").glob("2*/trials/0001/record.json")))
     running.send_signal(signal.SIGTERM)
-    assert running.wait(60) == 130, running.stderr.read()
+    assert running.wait(LIMIT_S) == 130, running.stderr.read()
     run = only_run(tmp_path)
     kept = {int(p.parent.name): p.read_bytes() for p in run.glob("trials/????/record.json")}
     resumed = start("resume", str(run))
-    assert resumed.wait(150) == 0, resumed.stderr.read()
+    assert resumed.wait(LIMIT_S) == 0, resumed.stderr.read()
     assert not list(run.glob("trials/*.unproven-1"))
     assert {n: (run / f"trials/{n:04d}/record.json").read_bytes() for n in kept} == kept
 
