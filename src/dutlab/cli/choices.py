@@ -20,5 +20,5 @@ FORMATS = ("html", "md", "csv", "json")
 """dutlab.report."""
 STYLES = ("review", "loadtest", "matrix", "table")
 """dutlab.report.publication."""
-IMPORTS = ("conductor", "figures", "fio", "flent", "iperf3", "ipgen", "loadtest", "pkt-gen", "trex-ndr")
+IMPORTS = ("conductor", "figures", "fio", "flent", "iperf3", "ipgen", "loadtest", "netperf", "pkt-gen", "trex-ndr")
 """dutlab.interop.importers.KINDS, sorted."""
