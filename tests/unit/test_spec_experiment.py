@@ -183,7 +183,7 @@ def test_a_path_of_testbed_stands_beside_the_experiment_and_bounds_it(tmp_path):
         .replace("- sweep:", "- sweep: {rates: [1.4Mpps, 1.5Mpps], frame_sizes: [64]}")
     )
     assert faults(tmp_path, text) == [
-        ":3:18: factors.mode.0: no mode 'pass' for the DUT of testbed bench, of family freebsd-pf (known: filter-default, filter-empty, ipsec, ipsec-cbc, nat, router)",
+        ":3:18: factors.mode.0: no mode 'pass' for the DUT of testbed bench, of family freebsd-pf (known: filter-1, filter-25, filter-default, filter-empty, filter-own, ipsec, ipsec-cbc, nat, nat-open, router)",
         ":5:30: workloads.0.sweep.rates.1: 1.5 Mpps of frame size 64 is more than link x carries (1.49 Mpps)",
     ]
     text = text.replace(", 1.5Mpps", "") + "modes: {pass: {}}\n"
