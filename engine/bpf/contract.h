@@ -50,8 +50,9 @@ struct lane {
 	__u64 missed;	   /* frames that were due but skipped, because the lane was more than max_lag_ns late */
 	__u64 sent_at_ns;  /* when the last frame was written, for the gap histogram */
 	__u64 late_max_ns; /* the most that a frame was written after it was due; paced lanes only */
-	__u64 held;	   /* frames that were taken back, because the device had no room, and have not been offered again */
-	__u64 kept_out;	   /* of `missed`: while frames were held */
+	__u32 held;	   /* frames that were taken back, because the device had no room, and have not been offered again */
+	__u32 behind;	   /* frames were taken back, and the lane has not caught up since */
+	__u64 kept_out;	   /* of `missed`: while the lane was behind for this reason */
 };
 
 /* What a paced frame changed when it was written: each field as it was before. */

@@ -77,9 +77,12 @@ static __always_inline void advance(const struct mode m, struct lane *l, __u64 d
 		if (m.bursts)
 			l->burst_left = l->burst - 1;
 	}
-	if (unlikely(l->held)) {
-		l->held--;
+	if (unlikely(l->behind)) {
 		l->kept_out += l->missed - missed;
+		if (l->held)
+			l->held--;
+		if (!l->held && due_of(m, l) > now)
+			l->behind = 0;
 	}
 }
 

@@ -89,6 +89,7 @@ static long take_back(__u32 i, void *unused)
 	l->stream_at = w->stream_at;
 	l->frames_left++;
 	l->held++;
+	l->behind = 1;
 	c->begun_ns = w->begun_ns;
 	return 0;
 }

@@ -43,7 +43,8 @@ pub(super) struct Lane {
     pub(super) missed: u64,
     pub(super) sent_at_ns: u64,
     pub(super) late_max_ns: u64,
-    pub(super) held: u64,
+    pub(super) held: u32,
+    pub(super) behind: u32,
     pub(super) kept_out: u64,
 }
 

@@ -308,10 +308,10 @@ impl XdpSender {
     pub fn report(&self) -> SendReport {
         let mut control = self.state();
         let refusals = self.refusals();
-        let held = control.lanes.iter().any(|l| l.held > 0);
+        let behind = control.lanes.iter().any(|l| l.behind > 0);
         if self.thread.is_some() {
             // What the program would skip if the device made room now.
-            control.ended_ns = if held { system::monotonic_ns().saturating_sub(HELD_MOST_NS) } else { 0 };
+            control.ended_ns = if behind { system::monotonic_ns().saturating_sub(HELD_MOST_NS) } else { 0 };
         }
         let nonzero = |n: u64| (n != 0).then_some(n);
         let mut streams: Vec<_> = self
@@ -332,7 +332,7 @@ impl XdpSender {
             .map(|i| (i, backlog(&control, i, self.end_ns)))
             .map(|(i, backlog)| SentLane {
                 missed: control.lanes[i].missed + backlog,
-                kept_out: control.lanes[i].kept_out + if held { backlog } else { 0 },
+                kept_out: control.lanes[i].kept_out + if behind { backlog } else { 0 },
                 last_ns: match control.lanes[i].sent_at_ns {
                     // Where no gaps are kept, the last reading of the clock will do: it is a few frames old at most.
                     0 => control.now_ns,
