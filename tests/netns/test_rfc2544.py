@@ -55,9 +55,9 @@ def test_tests_of_the_suite_have_their_tables_and_their_place_in_the_report(pyth
     tables, figures = record["tables"], record["figures"]["a"]
     assert {"throughput", "frame_loss", "deviations"} <= tables.keys()
     assert figures["max_pps"] > 0
-    assert all(0 <= row["loss_ratio"] <= 1 for row in tables["frame_loss"])
+    assert all(row["loss_ratio"] is None or 0 <= row["loss_ratio"] <= 1 for row in tables["frame_loss"])  # None: the rate was not made
     if "throughput_pps" in figures:  # a busy machine may lose a frame at any rate, and then says so
-        assert [row["kind"] for row in tables["reset"]] == ["process", "software"]
+        assert [row["kind"] for row in tables["reset"]] == ["process"] * 3 + ["software"] * 3
     else:
         assert "reset needs the throughput, and none was found" in record["notes"]
     (page,) = tmp_path.glob("runs/*/report/report.md")
