@@ -47,7 +47,7 @@ def test_nothing_but_need_skips_a_test() -> None:
     ]
     assert skips == []
     rust = [str(p.relative_to(ROOT)) for p in (ROOT / "engine").rglob("*.rs") if "SKIPPED" in p.read_text() and "target" not in p.parts]
-    assert sorted(rust) == ["engine/agent/tests/lab/mod.rs", "engine/port/tests/full_ring.rs", "engine/port/tests/rings.rs"]
+    assert sorted(rust) == ["engine/agent/tests/lab/mod.rs", "engine/port/tests/own/mod.rs"]
 
 
 @pytest.mark.parametrize(("promised", "outcome"), [("", "Skipped"), ("nft,tc", "Skipped"), ("nft,flux", "Failed"), ("all", "Failed")])

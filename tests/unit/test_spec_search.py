@@ -95,4 +95,4 @@ def test_a_rate_above_the_line_is_refused_before_anything_is_touched(tmp_path, l
 def test_the_ready_experiment_searches_every_mode_and_size():
     found = cells(read_experiment(Path(__file__).parents[2] / "examples" / "ndr-pdr" / "experiment.yaml"))
     assert {(c.mode, c.params["preset"]) for c in found} == {("router", "csit"), ("filter-default", "csit")}
-    assert len(found) == 2 * 4 * 3
+    assert len(found) == 2 * 3 * 5
