@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from capability import need_program
 from processes import LIMIT_S
 
 AGAIN = Path(__file__).parents[2] / "scripts" / "again"
@@ -52,7 +53,7 @@ def ran(folder: Path, python: str, *chosen: str) -> subprocess.CompletedProcess[
     first = [python, "-m", "pytest", "-q", "-o", "cache_dir=cache", *(f"test_tiny.py::{name}" for name in chosen)]
     env = {**{k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}, "PYTHON": python, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     subprocess.run(first, cwd=folder, env=env, capture_output=True, check=False, timeout=LIMIT_S)
-    return subprocess.run([AGAIN, "cache"], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+    return subprocess.run([AGAIN, "pytest", "cache"], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=LIMIT_S)
 
 
 def test_one_that_passes_alone_is_named_and_no_failure(folder: Path, python: str) -> None:
@@ -89,5 +90,49 @@ def test_a_run_in_which_nothing_failed_has_nothing_to_run_again(folder: Path, py
     (folder / "cache/v/cache").mkdir(parents=True)
     (folder / "cache/v/cache/lastfailed").write_text("{}")
     env = {**os.environ, "PYTHON": python}
-    done = subprocess.run([AGAIN, "cache"], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+    done = subprocess.run([AGAIN, "pytest", "cache"], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=LIMIT_S)
     assert (done.returncode, done.stdout) == (1, "dutlab: the tests ended badly, and none of them is known to have failed\n")
+
+
+LIBRARY = """
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn passes() {}
+    #[test]
+    fn fails_by_chance() {
+        let first = !std::path::Path::new("seen").exists();
+        std::fs::write("seen", "").unwrap();
+        assert!(!first);
+    }
+    #[test]
+    fn is_wrong() {
+        assert_eq!(1, 2);
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("failed", "status", "last"),
+    [
+        (["fails_by_chance"], 0, "dutlab: 1 test failed beside others and passed alone: tests::fails_by_chance"),
+        (
+            ["fails_by_chance", "is_wrong"],
+            1,
+            "dutlab: 2 tests failed beside others, and not all passed alone: tests::fails_by_chance, tests::is_wrong",
+        ),
+    ],
+)
+def test_rust_tests_run_again_alone_as_well(tmp_path: Path, failed: list[str], status: int, last: str) -> None:
+    need_program("cargo")
+    (tmp_path / "Cargo.toml").write_text('[package]\nname = "tiny"\nversion = "0.0.0"\nedition = "2021"\n[workspace]\n')
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/lib.rs").write_text(LIBRARY)
+    env = {**os.environ, "CARGO_TARGET_DIR": str(tmp_path / "target")}
+    cargo = ["cargo", "test", "--release", "--lib", "--offline", "--"]
+    first = subprocess.run([*cargo, "passes", *failed], cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+    (tmp_path / "said").write_text(first.stdout)
+    done = subprocess.run([AGAIN, "cargo", "said"], cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (status, last), done.stdout + done.stderr
+    assert "tests::passes" not in done.stdout
