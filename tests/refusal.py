@@ -9,7 +9,7 @@ import pytest
 from dutlab.errors import CommandFailed, HostError
 from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
-from processes import children, eventually
+from processes import eventually, programs
 
 
 async def refused(login: Login) -> str:
@@ -17,6 +17,6 @@ async def refused(login: Login) -> str:
     with pytest.raises(HostError) as caught:
         await host.run(["true"])
     await host.close()
-    await asyncio.to_thread(eventually, lambda: not children())  # the way into the namespace, which ends when the door is shut
+    assert await asyncio.to_thread(eventually, lambda: not programs())  # the way into the namespace, which ends when the door is shut
     assert not isinstance(caught.value, CommandFailed)
     return str(caught.value)
