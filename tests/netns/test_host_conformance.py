@@ -284,7 +284,6 @@ def test_everything_ends_when_the_controller_is_killed(made: Host, marker: str, 
         from pathlib import Path
         from dutlab.hosts.local import LocalHost
         from dutlab.hosts.netns import NetnsHost
-from dutlab.hosts.private_folder import held_folder
         from dutlab.hosts.ssh import SshHost
         from dutlab.hosts.ssh_login import Login
         async def main():
