@@ -142,7 +142,7 @@ class PfMode:
         return checks
 
     async def _text(self, root: Root, testbed: Testbed) -> str:
-        """Raises HostError when there is no ruleset of the system's own to keep."""
+        """Raises HostError when the system has no ruleset of its own."""
         text = "" if self.ruleset is None else self.ruleset(testbed)
         if not self.keeps_own:
             return text

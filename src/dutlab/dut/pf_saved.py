@@ -59,7 +59,7 @@ async def saved(root: Root, sections: tuple[str, ...], head: tuple[str, ...], ow
     """
     if queues := (await root.value(["pfctl", "-s", "queue"])):
         raise _cannot(root, f"it has queues ({queues.splitlines()[0]})")
-    if ethernet := (await root.value(["pfctl", "-s", "ether"])):  # before FreeBSD 14, and on OpenBSD, there is no such word
+    if ethernet := (await root.value(["pfctl", "-s", "ether"])):  # OpenBSD, and FreeBSD before 14, do not know `-s ether`
         raise _cannot(root, f"it has rules about Ethernet ({ethernet.splitlines()[0]})")
     verbose = (await root.run(["pfctl", "-v", "-s", "info"])).text
     syncookies = _SYNCOOKIES.findall(verbose)

@@ -74,7 +74,7 @@ class Finding:
 
 
 def best_of(findings: Sequence[Finding | None], missing: Sequence[str]) -> Finding:
-    """The surest; of equally sure ones the first. Without any: not known. What was `missing` to know more stands beside either."""
+    """The finding of highest confidence, the first of equal ones; "not known" if there are none. `missing`: inputs that were not there."""
     held = [f for f in findings if f is not None]
     if not held:
         next_ = f"measure {missing[0]}" if missing else "repeat it with the cores and counters of all hosts watched"
