@@ -44,7 +44,7 @@ def answer(op, q):
         when, plan, reply = dict(monotonic_ns=t * 10**6, age_ns=0), plans[q["port"]], dict(port=q["port"])
         if "send" in plan:
             (s,) = plan["send"]["streams"]
-            reply["sending"] = when | dict(streams=[dict(stream=s["stream"], sent=t, numbered=t, refused_by_peer=0)])
+            reply["sending"] = when | dict(streams=[dict(stream=s["stream"], sent=t, numbered=t, backpressure=0)])
         if "receive" in plan:
             (s,) = plan["receive"]["streams"]
             reply["receiving"] = when | dict(streams=[dict(stream=s, received=t - t // 10, duplicated=0, reordered=0, next_sequence=t,
@@ -55,7 +55,7 @@ def answer(op, q):
         (s,) = send["streams"]
         seconds = send["duration_ns"] / 1e9 if "duration_ns" in send else s["frames"] / s["rate"]["pps"]
         n = s.get("frames") or round(s["rate"].get("pps", 1e6) * seconds)
-        return dict(port=q["port"], ended="finished", streams=[dict(stream=s["stream"], asked=n, sent=n, refused=0, refused_by_peer=0, sent_bytes=64 * n, seconds=seconds,
+        return dict(port=q["port"], ended="finished", streams=[dict(stream=s["stream"], asked=n, sent=n, refused=0, backpressure=0, sent_bytes=64 * n, seconds=seconds,
             achieved_pps=n / seconds, achieved_bps_l1=0.0, achieved_bps_l2=0.0, late_max_ns=0)])
     if op == "settle":
         (s,) = q["sent"]

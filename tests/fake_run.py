@@ -200,12 +200,12 @@ def _flow(published: str, cell: Cell, w: Wanted, dice: random.Random) -> tuple[F
         mean_ns=p50 * 1.2,
     )
     flow = FlowRecord(
-        link="a", asked_frames=frames_sent, sent_frames=frames_sent, refused_frames=0, received_frames=received, lost_frames=frames_sent - received,
+        link="a", intended_frames=frames_sent, sent_frames=frames_sent, refused_frames=0, received_frames=received, lost_frames=frames_sent - received,
         duplicated_frames=0, reordered_frames=0, foreign_frames=0, sent_seconds=float(w.seconds), mean_frame_bytes=mean, received_bytes=int(received * mean),
         balances=True, latency=late,
     )  # fmt: skip
     figures = {
-        "sent_pps": frames_sent / w.seconds, "sent_bps_l1": sent * (mean + 20) * 8, "received_pps": received / w.seconds,
+        "offered_pps": frames_sent / w.seconds, "offered_bps_l1": sent * (mean + 20) * 8, "received_pps": received / w.seconds,
         "received_bps_l1": got * (mean + 20) * 8, "received_bps_l2": got * mean * 8, "loss_ratio": flow.lost_frames / frames_sent,
         "latency_p50_ns": float(late.p50_ns), "latency_p99_ns": float(late.p99_ns), "latency_max_ns": float(late.max_ns),
     }  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dutlab.spec.testbed import Port
-from dutlab.tools.counted import Asked
+from dutlab.tools.counted import SendOrder
 from dutlab.tools.engine_load import Way
 from dutlab.units import FrameBytes, Pps, Seconds
 
@@ -14,4 +14,4 @@ def way(source="10.0.1.2", destination="10.0.2.2"):
 
 
 def asked(size=64, rate=None, seconds=3.0):
-    return Asked(FrameBytes(size), None if rate is None else Pps(rate), Seconds(seconds))
+    return SendOrder(FrameBytes(size), None if rate is None else Pps(rate), Seconds(seconds))

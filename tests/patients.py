@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dutlab.analysis.doctor import Finding, Link, Patient, Port, examine
+from dutlab.analysis.doctor import Finding, Inventory, Link, Port, examine
 
 PORTS = (Port("source", "e0"), Port("dut", "in0"), Port("dut", "out0"), Port("sink", "e1"))
 HOPS = ("172.16.0.1", "172.16.0.2", "172.16.10.2", "172.16.10.1")
@@ -50,7 +50,7 @@ def healthy() -> dict[str, dict[str, Any]]:
 
 
 def found_on(facts: dict[str, dict[str, Any]], **of_patient: Any) -> list[Finding]:
-    return examine(Patient(facts, links=of_patient.pop("links", (TEN_G,)), **of_patient))
+    return examine(Inventory(facts, links=of_patient.pop("links", (TEN_G,)), **of_patient))
 
 
 def only(findings: list[Finding], kind: str) -> Finding:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dutlab.errors import ToolFailed
-from dutlab.methods.ports import Flow, FrameMix, Offer, Outcome, Reading
+from dutlab.methods.ports import Flow, FrameMix, Offer, Outcome, ToolReading
 from dutlab.units import Pps, Seconds
 
 POLL_S = 0.1
@@ -111,10 +111,10 @@ class Simulation:
         refused = failed if self.held_back else 0
         return Flow(
             link=link,
-            asked_frames=asked,
+            intended_frames=asked,
             sent_frames=made - refused,
             refused_frames=asked - made + refused,
-            refused_by_peer_frames=refused,
+            backpressure_frames=refused,
             received_frames=made - failed,
             lost_frames=failed - refused,
             duplicated_frames=0,
@@ -145,13 +145,13 @@ def rates_of(offer: Offer, polls: np.ndarray, reach_pps: float) -> np.ndarray:
     return np.interp(middle, corners, rates)
 
 
-def _readings(name: str, polls: np.ndarray, sent_at: np.ndarray, lost_at: np.ndarray) -> Iterator[Reading]:
+def _readings(name: str, polls: np.ndarray, sent_at: np.ndarray, lost_at: np.ndarray) -> Iterator[ToolReading]:
     """Once a second, as the engine tells them."""
     every = round(1 / POLL_S)
     for end in range(2 * every - 1, len(polls), every):
         sent, lost = (float(count[end] - count[end - every]) for count in (sent_at, lost_at))
-        for what, value in (("sent_pps", sent), ("received_pps", sent - lost), ("lost_pps", lost), ("refused_by_peer_pps", 0.0)):
-            yield Reading(float(polls[end]), name, what, value)
+        for what, value in (("offered_pps", sent), ("received_pps", sent - lost), ("lost_pps", lost), ("backpressure_pps", 0.0)):
+            yield ToolReading(float(polls[end]), name, what, value)
 
 
 def in_flight(flow: Flow) -> Flow:

@@ -59,7 +59,7 @@ class LossyDut:
         lost = min(int(self._lost(load, seconds, (len(self.offers) - 1) / (self.trials - 1) - 0.5)), sent)
         (name,) = offer.flow_names
         flow = Flow(
-            link=name, asked_frames=sent, sent_frames=sent, refused_frames=0, received_frames=sent - lost, lost_frames=lost,
+            link=name, intended_frames=sent, sent_frames=sent, refused_frames=0, received_frames=sent - lost, lost_frames=lost,
             duplicated_frames=0, reordered_frames=0, foreign_frames=0, sent_seconds=seconds, mean_frame_bytes=offer.mix.mean,
             received_bytes=round((sent - lost) * offer.mix.mean),
         )  # fmt: skip

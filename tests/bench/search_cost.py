@@ -30,7 +30,7 @@ from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Offer
 from dutlab.methods.search import find
 from dutlab.methods.search_asked import AgainAtEnd, EarlyStop, Search
-from dutlab.methods.search_result import Found, GoalResult
+from dutlab.methods.search_result import GoalResult, SearchResult
 from dutlab.spec.goals import PRESETS
 from dutlab.units import Pps, Seconds
 from simulated import LINE_PPS, NOISES, Bisected, Simulation, any_dut, noise_of, plain_bisection
@@ -51,8 +51,8 @@ class Compared:
     """One device under all three. `bisected` is None where bisection has no such goal."""
 
     noise: str
-    stopped: Found
-    full: Found
+    stopped: SearchResult
+    full: SearchResult
     bisected: Bisected | None = None
     again: Bisected | None = None
     """Bisection of the same device with other noise: how far bisection repeats itself."""
@@ -80,7 +80,7 @@ async def compare(seed: int, preset: str) -> Compared:
     return Compared(noise_of(seed), stopped, full, bisected, again)
 
 
-def cost(found: Iterable[Found | Bisected], around_s: float = 0.0) -> float:
+def cost(found: Iterable[SearchResult | Bisected], around_s: float = 0.0) -> float:
     """Seconds of all of them, with so many around every trial."""
     return sum(f.sent_s + around_s * (f.trials if isinstance(f, Bisected) else len(f.trials)) for f in found)
 
@@ -144,7 +144,7 @@ def print_saved(preset: str, all_of: Sequence[Compared]) -> None:
 class Remembered:
     """What a search of a device with memory found, and what became of it afterwards."""
 
-    found: Found
+    found: SearchResult
     bisected: Bisected
     later_lossy: int
     """Of LATER trials of 60 s at the lower bound."""
@@ -177,7 +177,7 @@ async def remember(kind: str, seed: int) -> Remembered:
         lossy = sum(device.trial(offer).flows[0].lost_frames > 0 for offer in offers)
     if result.upper_pps is not None:
         (flow,) = device.trial(Offer(("a",), MIX, result.upper_pps, Seconds(60.0), Seconds(2.0))).flows
-        clean = flow.lost_frames == 0 and flow.sent_frames >= flow.asked_frames
+        clean = flow.lost_frames == 0 and flow.sent_frames >= flow.intended_frames
     return Remembered(found, bisected, lossy, clean)
 
 

@@ -34,7 +34,7 @@ async def test_the_rig_is_measured_once_then_found_in_the_cache_and_leaves_the_l
     assert where is not None
     assert where.parent == tmp_path
     assert {p.link for p in found.points} == {"a", "b"}
-    assert all(0 < p.received_pps <= p.sent_pps for p in found.points)
+    assert all(0 < p.received_pps <= p.offered_pps for p in found.points)
     (version,) = {p.version for p in found.points}
     again, _ = await calibrated(lab, binary, loads, tmp_path, versions={"engine": version}, disturbed="count")
     assert again == found

@@ -36,7 +36,7 @@ def sweep_cell(*links, **params):
 
 def mostly(asked, flow):
     """Frames sent, when nearly all that were asked for were: on a busy machine a peer refuses some, or their time passes."""
-    assert flow.asked_frames == asked >= flow.sent_frames > asked * 0.9
+    assert flow.intended_frames == asked >= flow.sent_frames > asked * 0.9
     return flow.sent_frames
 
 
@@ -94,7 +94,7 @@ async def test_a_trial_that_lost_more_than_it_may_ends_at_once_and_its_counts_ar
     took = time.monotonic() - began
     (flow,) = outcome.flows
     assert outcome.stopped_early_s is not None and 0.5 < outcome.stopped_early_s < min(took, 30), "30 s were asked for"
-    assert flow.asked_frames == pytest.approx(4000 * outcome.stopped_early_s, rel=0.05)
+    assert flow.intended_frames == pytest.approx(4000 * outcome.stopped_early_s, rel=0.05)
     rules = json.loads((await hosts["dut"].run(["nft", "-j", "list", "table", "ip", "odd"])).text)["nftables"]
     (counter,) = [e["counter"] for r in rules for e in r.get("rule", {}).get("expr", []) if "counter" in e]
     assert flow.balances and flow.lost_frames == counter["packets"] > 500
@@ -116,9 +116,9 @@ async def test_a_ramp_is_followed_and_read_once_a_second_with_what_got_lost(engi
     outcome = await engine.offer(Offer(("a",), frame_mix(64), None, Seconds(4.5), drain=Seconds(0.2), profile=RAMP))
     (flow,) = outcome.flows
     # 1 s at 1 kpps, 2 s at 5 kpps in the mean, and 1.5 s at the 9 kpps that the ramp ends at
-    assert flow.balances and flow.asked_frames == pytest.approx(1000 + 10_000 + 13_500, rel=0.01)
+    assert flow.balances and flow.intended_frames == pytest.approx(1000 + 10_000 + 13_500, rel=0.01)
     assert flow.lost_frames == pytest.approx(flow.sent_frames / 4, abs=1)
-    of = {name: [r.value for r in outcome.readings if r.name == name] for name in ("sent_pps", "received_pps", "lost_pps")}
+    of = {name: [r.value for r in outcome.readings if r.name == name] for name in ("offered_pps", "received_pps", "lost_pps")}
     sent, received, lost = of.values()
     assert len(sent) == len(received) >= 3 and len(lost) >= 2
     # Beside other work a reading may come late, and the frames of one second are then in two: the order and the sums stay.

@@ -36,7 +36,7 @@ def records(python, python_env, tmp_path):
 def flow_of(record):
     (flow,) = record["flows"]
     assert flow["balances"]
-    assert flow["asked_frames"] == flow["sent_frames"] + flow["refused_frames"]
+    assert flow["intended_frames"] == flow["sent_frames"] + flow["refused_frames"]
     return flow
 
 
@@ -50,7 +50,7 @@ def test_trafgen_keeps_a_rate_and_goes_as_fast_as_it_can(records):
         "  - sweep: {generator: trafgen, frame_sizes: [128], rates: [1kpps, max], duration: 1s, warmup: 0s, links: [[a]]}\n"
     )
     flow = flow_of(slow)
-    assert flow["asked_frames"] == flow["sent_frames"] == flow["received_frames"] == 1000
+    assert flow["intended_frames"] == flow["sent_frames"] == flow["received_frames"] == 1000
     assert flow["received_bytes"] == 128_000
     assert {"COUNTED_BY_PORTS", "SENT_IN_BURSTS"} <= kinds(slow)
     (counted,) = [d["detail"] for d in slow["doubts"] if d["kind"] == "COUNTED_BY_PORTS"]
@@ -69,7 +69,7 @@ def test_iperf3_sends_one_datagram_a_frame_from_either_host(records):
         "  - generators: {generators: [{iperf3-udp: {cores: [0]}}], streams: [2], senders: [sink], frame_sizes: [64], duration: 1s, links: [[a]]}\n"
     )
     flow = flow_of(there)
-    assert flow["asked_frames"] == 2000 and 0 < flow["sent_frames"] <= 2010
+    assert flow["intended_frames"] == 2000 and 0 < flow["sent_frames"] <= 2010
     assert flow["received_bytes"] == flow["received_frames"] * 512
     assert there["cell"]["tool"] == "iperf3-udp"
     flow = flow_of(back)
@@ -87,7 +87,7 @@ def test_xdp_trafficgen_sends_in_the_rig_or_says_why_this_kernel_does_not_take_i
         return
     assert done.returncode == 0, done.stderr
     (point,) = [p for p in json.loads(done.stdout)["points"] if p["generator"] == "xdp-trafficgen"]
-    assert point["asked_pps"] is None and 0 < point["received_pps"] <= point["sent_pps"]
+    assert point["intended_pps"] is None and 0 < point["received_pps"] <= point["offered_pps"]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_datagrams_step_where_the_path_mtu_says(records):
     (record,) = records("  - datagrams: {lengths: [16, 1472, 1473], rate: 1kpps, duration: 1s, links: [[a]]}\n")
     rows = record["tables"]["lengths"]
     assert [(r["length_bytes"], r["packets_per_datagram"]) for r in rows] == [(16, 1), (1472, 1), (1473, 2)]
-    assert all(0 < r["received_pps"] <= r["sent_pps"] == pytest.approx(1000, rel=0.1) for r in rows)
+    assert all(0 < r["received_pps"] <= r["offered_pps"] == pytest.approx(1000, rel=0.1) for r in rows)
     assert record["figures"]["a"]["whole_bytes"] == 1472
     assert "1473 bytes take 2 packets" in record["notes"][0]
     # what the DUT's port counted: two packets for each of the last thousand

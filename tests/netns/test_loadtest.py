@@ -31,19 +31,19 @@ def test_a_short_ramp_both_ways_is_measured_written_and_read_back(dutlab, tmp_pa
     # 0.5 % of 1 Gbit/s of frames of 361.83 bytes, with 20 bytes around each (RFC 5180 appendix A), is 1637 frames a second each way
     target = 0.005 * 1e9 / (8 * (4342 / 12 + 20))
     for flow in record["flows"]:
-        assert flow["balances"] and flow["asked_frames"] == pytest.approx(2 * 500 + 4 * target / 2 + 2 * target, abs=3)
-        assert flow["sent_frames"] + flow["refused_frames"] == flow["asked_frames"]
+        assert flow["balances"] and flow["intended_frames"] == pytest.approx(2 * 500 + 4 * target / 2 + 2 * target, abs=3)
+        assert flow["sent_frames"] + flow["refused_frames"] == flow["intended_frames"]
     rows = record["tables"]["seconds"]
     assert {r["way"] for r in rows} == {"a", "a.back"}
     there = [r for r in rows if r["way"] == "a"]
     assert 6 <= len(there) <= 9
-    assert there[0]["asked_pps"] == pytest.approx(500, rel=0.02) and there[-1]["asked_pps"] == pytest.approx(target, rel=0.02)
+    assert there[0]["intended_pps"] == pytest.approx(500, rel=0.02) and there[-1]["intended_pps"] == pytest.approx(target, rel=0.02)
     samples = next(tmp_path.glob("runs/*-loadtest-????/trials/0001/samples.parquet"))
     assert samples.stat().st_size > 0
 
     data = json.loads((tmp_path / "r.json").read_text())
     assert (data["vars"]["warmup_mult"], data["vars"]["rampup_target"], data["vars"]["unidirectional"]) == ("500pps", 0.5, False)
-    sent, of_file = [r["sent_pps"] for r in there], [s["0"]["tx_pps"] for s in data["stats"].values()]
+    sent, of_file = [r["offered_pps"] for r in there], [s["0"]["tx_pps"] for s in data["stats"].values()]
     assert of_file == [pps for pps in sent if pytest.approx(pps) in of_file]
     assert len(of_file) >= len(sent) // 2, "a second that only one direction was read in is left out"
     again = dutlab("import", "loadtest", "r.json", "--line-rate", "1G")

@@ -53,7 +53,7 @@ def assert_accounted(r):
     assert r["commands"] and all(c["passed"] for c in r["checks"])
     for flow in r["flows"]:
         assert flow["balances"] and flow["sent_frames"] > 0
-        assert flow["asked_frames"] == flow["sent_frames"] + flow["refused_frames"]
+        assert flow["intended_frames"] == flow["sent_frames"] + flow["refused_frames"]
         assert flow["sent_frames"] + flow["duplicated_frames"] == flow["received_frames"] + flow["lost_frames"]
     if r["cell"]["tool"] == "iperf3":
         assert all(of_link["goodput_bps"] > 1e7 for of_link in r["figures"].values())

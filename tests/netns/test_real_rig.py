@@ -68,8 +68,8 @@ def test_a_loop_is_measured_and_kept_beside_what_was_measured_before(dutlab, loo
     assert done.returncode == 0, done.stderr
     first = json.loads(done.stdout)
     assert first["facts"]["rig"] == "looped"
-    assert [p["asked_pps"] is None for p in first["points"]] == [True, False, False, False]
-    assert all(0 < p["received_pps"] <= p["sent_pps"] and p["failed_ratio"] is not None for p in first["points"])
+    assert [p["intended_pps"] is None for p in first["points"]] == [True, False, False, False]
+    assert all(0 < p["received_pps"] <= p["offered_pps"] and p["failed_ratio"] is not None for p in first["points"])
     second = json.loads(dutlab(loop, *command, "1024").stdout)
     assert second["file"] == first["file"] and {p["mix"] for p in second["points"]} == {"512", "1024"}
 
@@ -95,4 +95,4 @@ def test_without_a_loop_a_run_measures_its_generator_alone_and_says_so(dutlab, b
     assert {p["received_pps"] for p in calibration["points"]} == {None}
     record = json.loads((run / "trials" / "0001" / "record.json").read_text())
     figures = record["figures"]["a"]
-    assert figures["headroom_ratio"] == pytest.approx(max(p["sent_pps"] for p in calibration["points"]) / figures["received_pps"])
+    assert figures["headroom_ratio"] == pytest.approx(max(p["offered_pps"] for p in calibration["points"]) / figures["received_pps"])

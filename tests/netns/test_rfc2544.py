@@ -97,7 +97,7 @@ async def test_broadcast_frames_are_sent_beside_the_others_and_counted_by_nobody
     try:
         offer = Offer(("a",), frame_mix(512), Pps(1000), Seconds(1.0), broadcast_ratio=0.1)
         (flow,) = (await engine.offer(offer)).flows
-        assert flow.asked_frames == 1000 and flow.balances and flow.foreign_frames == 0
+        assert flow.intended_frames == 1000 and flow.balances and flow.foreign_frames == 0
         said = (await engine.offer(offer)).raw["engine-source.jsonl"].decode()
         assert '"asked":100,' in said and '"asked":1000,' in said
     finally:
@@ -111,7 +111,7 @@ async def test_frames_leave_in_bursts_at_their_mean_rate(lab):
     engine = Engine(hosts, lab.testbed, lab.cpus, str(find_engine()))
     try:
         (flow,) = (await engine.offer(Offer(("a",), frame_mix(512), Pps(1000), Seconds(1.0), burst_frames=50))).flows
-        assert flow.asked_frames == 1000 and flow.balances
+        assert flow.intended_frames == 1000 and flow.balances
         assert flow.gaps is not None and flow.gaps.p50_ns < 1_000_000, "back to back, where evenly would be 1 ms"
         assert flow.gaps.max_ns > 30_000_000, "and a burst each 50 ms"
     finally:

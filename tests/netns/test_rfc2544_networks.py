@@ -57,7 +57,7 @@ async def test_frames_go_both_ways_over_256_networks_and_the_routes_to_them_are_
         ]
         offer = Offer(("a",), asked.mix, Pps(2560), Seconds(1.0), directions=Directions.BOTH)
         outcome = await Carrying(engine, Traffic(), networks.traffic_of).offer(offer)
-        assert [(flow.link, flow.asked_frames, flow.balances) for flow in outcome.flows] == [("a", 2560, True), ("a.back", 2560, True)]
+        assert [(flow.link, flow.intended_frames, flow.balances) for flow in outcome.flows] == [("a", 2560, True), ("a.back", 2560, True)]
         assert all(flow.received_frames > 2000 for flow in outcome.flows), "the tester takes them all in, whatever their destination"
         listed = json.loads((await dut.run(["nft", "-j", "list", "set", "inet", "seen", "to"])).text)
         (seen,) = [entry["set"]["elem"] for entry in listed["nftables"] if "set" in entry]

@@ -45,7 +45,7 @@ async def test_a_router_with_25_filters_forwards_every_set_of_headers_and_the_te
                 ("a",), frame_mix(128), Pps(1000), Seconds(0.5), directions=Directions.BOTH, traffic=Traffic(extension_headers=headers)
             )
             outcome = await engine.offer(offer)
-            assert [(f.link, f.asked_frames, f.balances) for f in outcome.flows] == [("a", 500, True), ("a.back", 500, True)], name
+            assert [(f.link, f.intended_frames, f.balances) for f in outcome.flows] == [("a", 500, True), ("a.back", 500, True)], name
             assert all(f.received_frames > 400 and not f.corrupted_frames for f in outcome.flows), name
             assert all(f.foreign_frames < 10 for f in outcome.flows), f"{name}: of neighbour discovery there are a few"
             ruleset = (await dut.run(["nft", "list", "ruleset"])).text

@@ -69,7 +69,7 @@ def test_the_limit_of_the_labs_router_is_found_and_every_trial_is_kept(run):
     assert trials[0]["role"] == "reach"
     for trial in trials:  # every frame is accounted for
         assert trial["sent_frames"] == trial["received_frames"] + trial["lost_frames"]
-        assert trial["refused_by_peer_frames"] >= 0
+        assert trial["backpressure_frames"] >= 0
     assert {p.load_pps for p in points_of(trials)} >= {goal["lower_pps"], goal["upper_pps"]}
     (raw,) = folder.glob("trials/*/raw/engine-sink.jsonl.gz")
     assert len(gzip.decompress(raw.read_bytes()).splitlines()) > len(trials)

@@ -23,7 +23,7 @@ from dutlab.plan.cell import Cell
 from dutlab.runner import rig
 from dutlab.runner.rig import loads_of, with_headroom
 from dutlab.store.calibration import LASTS, Calibration, cache_file, cache_folder, cached, keep, superseded
-from dutlab.tools.generator_tool import Place
+from dutlab.tools.generator_tool import GeneratorSite
 from simulated import Dut, Simulation
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -49,7 +49,7 @@ def calibration(found):
 
 def test_full_speed_says_what_the_sink_takes_and_the_other_loads_are_shares_of_it():
     found = points(capacity_pps=1e6, reach_pps=2e6)
-    assert [p.asked_pps for p in found] == [None, *(pytest.approx(1e6 * share) for share in LOADS[1:])]
+    assert [p.intended_pps for p in found] == [None, *(pytest.approx(1e6 * share) for share in LOADS[1:])]
     assert found[0].received_pps == pytest.approx(1e6)
     assert found[0].failed_ratio == pytest.approx(0.5)
     assert [p.failed_ratio for p in found[1:]] == [0, 0, 0]
@@ -103,7 +103,7 @@ def test_without_a_calibration_and_for_other_tools_a_result_stays_as_it_is():
 @pytest.mark.parametrize(
     ("workload", "figures", "ratio"),
     [
-        ("loadtest", {"max_received_pps": 5e5, "max_sent_pps": 9e5}, 2.0),
+        ("loadtest", {"max_received_pps": 5e5, "max_offered_pps": 9e5}, 2.0),
         ("soak", {"received_pps": 8e5}, 1.25),
         ("soak", {"critical_pps": 4.5e5}, 2.0),
         ("latency", {"reference_pps": 4.5e5}, 2.0),
@@ -179,8 +179,8 @@ def test_what_has_changed_since_the_rig_was_last_measured_is_named(tmp_path):
 def test_a_generator_alone_tells_what_it_makes_and_nothing_of_the_dut():
     rig = Simulation(Dut(1e5), reach_pps=2e6)
     found = asyncio.run(calibrate(rig, ("a",), SHORT, loads=LOADS_ALONE, rig=Rig.GENERATOR))
-    assert [p.asked_pps for p in found] == [None, pytest.approx(1e6)]
-    assert found[0].sent_pps == pytest.approx(2e6)
+    assert [p.intended_pps for p in found] == [None, pytest.approx(1e6)]
+    assert found[0].offered_pps == pytest.approx(2e6)
     assert {(p.received_pps, p.failed_ratio, p.latency_min_ns) for p in found} == {(None, None, None)}
     assert headroom({"a": {"ndr_lower_pps": 1e5}}, found, ("a",), "64") == {"a": pytest.approx(20)}
     assert floors(found).startswith("makes 2 Mpps, what the sink takes is unknown")
@@ -239,7 +239,7 @@ async def measured_beside(taken, monkeypatch, disturbed="repeat"):
     monkeypatch.setattr(rig, "Undisturbed", partial(Undisturbed, sleep=no_sleep))
     failed = []
     found = await rig.with_loads(
-        calibration([]), [rig.Load(("a",), frame_mix(size)) for size in (64, 512)], Place({}, BED, {}, None),
+        calibration([]), [rig.Load(("a",), frame_mix(size)) for size in (64, 512)], GeneratorSite({}, BED, {}, None),
         failed=lambda load, why: failed.append((load.mix.name, str(why))), disturbed=disturbed,
     )  # fmt: skip
     return found, failed, busy.offers

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutlab.errors import InputError
-from dutlab.interop.conductor import Limit, Reading, plain_name, read_host, read_test
+from dutlab.interop.conductor import Limit, ReadOptions, plain_name, read_host, read_test
 from dutlab.interop.conductor_report import StepRow, TrialRows, conductor_report, conductor_text
 from dutlab.interop.ini import interpolated, parse_ini
 from dutlab.spec.workloads.steps import StepsWorkload
@@ -35,7 +35,7 @@ step3: killall iperf3
 TODAY = OF_2015.replace("[Master]", "[Coordinator]").replace("step3: awk", "step9: timeout7: awk").replace("setp4: kld", "spawnx: kld")
 
 
-NO_LIMIT = Reading(Limit.NONE)
+NO_LIMIT = ReadOptions(Limit.NONE)
 EMPTY = "[Master]\nplayer: x\n[Startup]\n[Run]\n[Collect]\n[Reset]\n"
 
 
@@ -73,13 +73,13 @@ def test_plain_steps_of_2015_have_the_hidden_limit_those_of_today_when_asked_and
     def limit(text, reading):
         return phases(text, reading)["startup"][0][3]
 
-    assert [limit(OF_2015, Reading(how)) for how in (Limit.OF_2015, Limit.ALL, Limit.NONE)] == [30.0, 30.0, None]
-    assert [limit(TODAY, Reading(how)) for how in (Limit.OF_2015, Limit.ALL, Limit.NONE)] == [None, 30.0, None]
-    assert phases(OF_2015, Reading())["run"][0][3] is None  # spawned
+    assert [limit(OF_2015, ReadOptions(how)) for how in (Limit.OF_2015, Limit.ALL, Limit.NONE)] == [30.0, 30.0, None]
+    assert [limit(TODAY, ReadOptions(how)) for how in (Limit.OF_2015, Limit.ALL, Limit.NONE)] == [None, 30.0, None]
+    assert phases(OF_2015, ReadOptions())["run"][0][3] is None  # spawned
 
 
 def test_a_step_that_its_time_out_is_to_end_says_so_and_one_with_the_hidden_limit_does_not():
-    host, _ = read_host(OF_2015, "h.cfg", Reading())
+    host, _ = read_host(OF_2015, "h.cfg", ReadOptions())
     assert [s.at_timeout for s in host.phases["run"]] == ["fail", "end", "fail"]
 
 
@@ -100,7 +100,7 @@ def test_values_are_expanded_as_configparser_does_and_a_percent_sign_of_awk_stay
     [("%(nothing)s", "has no key nothing"), ("%(step1)s", "does one refer to itself?"), ("%(cut", "`%(` begins a reference")],
 )
 def test_a_reference_to_nothing_is_a_fault(value, said):
-    _, faults = read_host(EMPTY.replace("[Run]", f"[Run]\nstep1: {value}"), "h.cfg", Reading())
+    _, faults = read_host(EMPTY.replace("[Run]", f"[Run]\nstep1: {value}"), "h.cfg", ReadOptions())
     assert [said in f.what for f in faults] == [True]
 
 
@@ -119,7 +119,7 @@ def test_what_configparser_expands_is_expanded_the_same(values):
 
 
 def test_a_default_section_would_be_run_in_every_phase_and_is_refused():
-    _, faults = read_host("[DEFAULT]\naddr: 10.0.0.1\n" + EMPTY, "h.cfg", Reading())
+    _, faults = read_host("[DEFAULT]\naddr: 10.0.0.1\n" + EMPTY, "h.cfg", ReadOptions())
     assert "steps of every phase" in faults[0].what
 
 
@@ -134,14 +134,14 @@ def test_what_runs_there_runs_here_a_blank_value_a_form_feed_a_line_separator_an
 
 
 def test_a_nul_byte_and_a_test_without_steps_are_refused_in_words():
-    _, faults = read_host(EMPTY.replace("[Run]", "[Run]\nstep1: a\0b"), "h.cfg", Reading())
+    _, faults = read_host(EMPTY.replace("[Run]", "[Run]\nstep1: a\0b"), "h.cfg", ReadOptions())
     assert [str(f) for f in faults] == ["h.cfg:5:1: Run.step1: has a NUL byte, which no command can have"]
     with pytest.raises(InputError, match="has no step in any phase"):
         read_test("[Workers]\na: f\n", "c.cfg", lambda _: EMPTY).workload()
 
 
 def test_cpuset_becomes_taskset_only_when_asked():
-    assert phases(OF_2015, Reading(Limit.NONE, translate=True))["run"][0][1] == "taskset -c 1,2 iperf3 -s -B 172.16.10.2 -p 5201"
+    assert phases(OF_2015, ReadOptions(Limit.NONE, translate=True))["run"][0][1] == "taskset -c 1,2 iperf3 -s -B 172.16.10.2 -p 5201"
 
 
 def test_every_fault_of_every_file_is_told_at_once():

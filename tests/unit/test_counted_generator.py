@@ -12,9 +12,9 @@ from dutlab.errors import ToolFailed
 from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Offer
 from dutlab.tools import counted
-from dutlab.tools.counted import CountedGenerator, Counts, Told
+from dutlab.tools.counted import CountedGenerator, Counts, SendReport
 from dutlab.tools.path_counters import PortCount
-from dutlab.tools.taking import commands, packets_in, table_of
+from dutlab.tools.receive_counter import commands, packets_in, table_of
 from dutlab.units import Pps, Seconds
 from generator_files import way
 
@@ -32,7 +32,7 @@ class Saying:
 
     async def send(self, way, asked):
         self.asked.append(asked)
-        return Told(self.tried, float(asked.seconds), {"saying.txt": b"done"})
+        return SendReport(self.tried, float(asked.seconds), {"saying.txt": b"done"})
 
 
 class Nowhere:
@@ -77,7 +77,7 @@ def test_asked_sent_and_received_are_three_numbers(monkeypatch, tried, left, dro
     flow, doubts, _ = offered(monkeypatch, tried=tried, left=left, came=came, dropped=dropped, rate=rate)
     assert flow.balances
     found = (
-        flow.asked_frames, flow.sent_frames, flow.refused_frames, flow.refused_by_peer_frames, flow.received_frames, flow.lost_frames,
+        flow.intended_frames, flow.sent_frames, flow.refused_frames, flow.backpressure_frames, flow.received_frames, flow.lost_frames,
         flow.foreign_frames,
     )  # fmt: skip
     assert found == wanted

@@ -170,7 +170,7 @@ def test_half_an_hour_has_the_trials_of_csit():
 
 
 def test_a_generator_that_sends_nothing_has_no_rate():
-    mute = Simulation(Dut(300e3), change=lambda _, flow: replace(flow, sent_frames=0, asked_frames=0, received_frames=0, lost_frames=0))
+    mute = Simulation(Dut(300e3), change=lambda _, flow: replace(flow, sent_frames=0, intended_frames=0, received_frames=0, lost_frames=0))
     with pytest.raises(MeasurementError, match="sent nothing"):
         run(mute)
 

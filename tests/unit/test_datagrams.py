@@ -49,7 +49,7 @@ def test_fragments_hold_the_whole_datagram_and_none_is_spare(length, mtu):
 
 def row(length, sent, received, packets=1.0):
     return {
-        "link": "a", "length_bytes": float(length), "packets_per_datagram": packets, "sent_pps": float(sent), "received_pps": float(received),
+        "link": "a", "length_bytes": float(length), "packets_per_datagram": packets, "offered_pps": float(sent), "received_pps": float(received),
         "goodput_bps": received * length * 8.0, "loss_ratio": 1 - received / sent if sent else 0.0,
     }  # fmt: skip
 
@@ -60,10 +60,10 @@ ROWS = [row(512, 100e3, 90e3), row(1472, 98e3, 80e3), row(1473, 49e3, 40e3, 2.0)
 def test_the_step_is_between_the_lengths_next_to_the_limit_and_says_why():
     step = step_of(ROWS, 1472)
     assert step is not None
-    assert step.figures == {"sent_step_ratio": 0.5, "received_step_ratio": 0.5}
+    assert step.figures == {"offered_step_ratio": 0.5, "received_step_ratio": 0.5}
     assert step.words("a", 1500, 4) == (
         "link a: the path MTU of 1500 bytes carries datagrams of up to 1472 bytes whole (28 bytes are headers). 1473 bytes take 2 packets, any "
-        "of which loses the datagram: from 1472 to 1473 bytes sent goes from 98 kpps to 49 kpps (-50 %), received goes from 80 kpps to 40 kpps "
+        "of which loses the datagram: from 1472 to 1473 bytes offered goes from 98 kpps to 49 kpps (-50 %), received goes from 80 kpps to 40 kpps "
         "(-50 %)"
     )
 

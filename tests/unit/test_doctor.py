@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.analysis.doctor import CoreShare, Finding, Link, Patient, Price, Streams, Watched, examine
+from dutlab.analysis.doctor import CoreShare, Finding, Inventory, Link, Price, Streams, Watched, examine
 from dutlab.analysis.doctor.finding import by_price
 from patients import CARD, HOPS, HOST, PORTS, STEP, card, found_on, healthy, only, with_card, with_host
 
@@ -68,7 +68,7 @@ def test_the_same_on_two_ports_is_one_finding_with_both() -> None:
 def test_a_name_that_is_a_command_is_quoted_in_cure_and_undo() -> None:
     name = "e0;reboot"
     facts = {"source": {**HOST, "interfaces": {name: card(duplex="half", offloads_off_by_choice=["generic-receive-offload"])}}}
-    for finding in examine(Patient(facts)):
+    for finding in examine(Inventory(facts)):
         for step in (*finding.cure, *finding.undo):
             assert "'e0;reboot'" in step.command
 

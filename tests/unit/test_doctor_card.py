@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dutlab.analysis.doctor import Carried, Link, Patient, examine
+from dutlab.analysis.doctor import Inventory, Link, PassedMtu, examine
 from patients import HOPS, HOST, PORTS, card, found_on, healthy, host, only, with_card, with_host
 
 
@@ -35,7 +35,7 @@ def test_jumbo_sizes_that_differ_by_a_header_are_one_size_meant_differently(othe
 
 def test_a_wire_that_carries_less_than_both_its_ends_has_a_switch_that_counts_otherwise() -> None:
     facts = {name: {**of, "interfaces": {i: card(mtu=9000) for i in of["interfaces"]}} for name, of in healthy().items()}
-    kinds = {passes: found_on(facts, carried=(Carried("a", PORTS[0], PORTS[1], passes),)) for passes in (9000, 8982, 1500)}
+    kinds = {passes: found_on(facts, carried=(PassedMtu("a", PORTS[0], PORTS[1], passes),)) for passes in (9000, 8982, 1500)}
     assert kinds[9000] == []
     assert only(kinds[8982], "jumbo-meaning").where == ("link a",)
     assert only(kinds[1500], "mtu-mismatch").price.percent == pytest.approx(4.9, abs=0.05)
@@ -72,7 +72,7 @@ def test_a_ring_is_small_if_the_shortest_frames_fill_it_at_once() -> None:
     assert "fill it in 34 µs" in found.what  # 512 / 14.88e6
     assert found.cure[0].command == "ethtool -G e0 rx 4096"
     slow = with_card("e0", rings={"most": {"rx": 4096}, "now": {"rx": 512}}, speed_mbps=100)
-    assert examine(Patient({"source": slow["source"]})) == []  # 3.4 ms at 100 Mb/s
+    assert examine(Inventory({"source": slow["source"]})) == []  # 3.4 ms at 100 Mb/s
 
 
 def test_moderation_is_told_in_microseconds() -> None:

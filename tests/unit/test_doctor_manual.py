@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from dutlab.analysis.doctor import Carried, CoreShare, Finding, Link, Patient, Port, Streams, Watched, examine
+from dutlab.analysis.doctor import CoreShare, Finding, Inventory, Link, PassedMtu, Port, Streams, Watched, examine
 
 MANUAL = Path(__file__).parents[2] / "docs" / "method" / "doctor.md"
 PORTS = (Port("source", "e0"), Port("dut", "in0"), Port("dut", "out0"), Port("sink", "e1"))
@@ -39,11 +39,11 @@ SICK_BSD: dict[str, Any] = {
 def everything() -> list[Finding]:
     facts: dict[str, dict[str, Any]] = {"source": SICK_HOST, "dut": SICK_BSD, "sink": {"interfaces": {"e1": {"mtu": 9014}}}}
     return examine(
-        Patient(
+        Inventory(
             facts,
             links=(LINK,),
             watched={"source": Watched(0.5, {0: CoreShare(60.0, 9.0)})},
-            carried=(Carried("a", PORTS[3], PORTS[2], 8982),),
+            carried=(PassedMtu("a", PORTS[3], PORTS[2], 8982),),
             pinned={"source": (0,), "dut": (0,)},
             one_machine=True,
             loads=(Streams("iperf3", 1),),

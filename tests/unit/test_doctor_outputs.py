@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dutlab.analysis.doctor import Finding, Patient, examine
+from dutlab.analysis.doctor import Finding, Inventory, examine
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.local import LocalHost
 from optic_outputs import SFP
@@ -86,7 +86,7 @@ async def findings(root: Path) -> dict[str, Finding]:
     facts = await collect_facts(LocalHost("dut"), [NAME], root=str(root))
     facts["cpu"]["numa_nodes"] = 2  # of this machine, as lscpu tells it
     facts["cpu"]["cores"] = 8
-    return {f.kind: f for f in examine(Patient({"dut": facts}))}
+    return {f.kind: f for f in examine(Inventory({"dut": facts}))}
 
 
 async def test_settings_of_a_card_are_found_from_ethtools_words(programs: Path, machine: Path) -> None:
@@ -127,4 +127,4 @@ async def test_a_card_without_faults_has_no_findings(programs: Path, tmp_path: P
     write(tmp_path / "sys/class/net" / NAME, {"speed": "10000", "duplex": "full"})
     facts = await collect_facts(LocalHost("dut"), [NAME], root=str(tmp_path))
     of_the_card = {"interfaces": facts["interfaces"], "kernel": facts["kernel"]}
-    assert examine(Patient({"dut": of_the_card})) == []
+    assert examine(Inventory({"dut": of_the_card})) == []

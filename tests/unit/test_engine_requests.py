@@ -42,7 +42,7 @@ async def test_warm_up_is_a_send_of_its_own_under_another_stream_and_is_not_coun
     plans = [q["send"] for q in source if q["op"] == "arm"]
     assert [p["duration_ns"] for p in plans] == [500_000_000, 2_000_000_000]
     assert len({p["streams"][0]["stream"] for p in plans}) == 2
-    assert outcome.flows[0].asked_frames == 2000
+    assert outcome.flows[0].intended_frames == 2000
 
 
 async def test_the_plan_says_sizes_rate_addresses_and_the_duts_mac(engine, tmp_path):

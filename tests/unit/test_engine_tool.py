@@ -27,7 +27,7 @@ async def test_the_fake_agent_keeps_to_the_contract_too(engine):
 async def test_an_offer_becomes_flows_facts_raw_and_readings(engine):
     outcome = await engine().offer(offer("a"))
     (flow,) = outcome.flows
-    assert (flow.link, flow.asked_frames, flow.sent_frames, flow.received_frames, flow.duplicated_frames, flow.reordered_frames) == (
+    assert (flow.link, flow.intended_frames, flow.sent_frames, flow.received_frames, flow.duplicated_frames, flow.reordered_frames) == (
         "a",
         2000,
         2000,
@@ -106,7 +106,7 @@ async def test_on_one_machine_latency_has_no_error(engine):
     [
         ("if op == 'settle': ok['kernel_dropped'] = 3", DoubtKind.RX_DROPPED, "3 frames"),
         ("if op == 'settle': del ok['kernel_dropped']", DoubtKind.RX_DROPS_UNKNOWN, ""),
-        ("if op == 'wait': del ok['streams'][0]['refused_by_peer']", DoubtKind.REFUSALS_UNKNOWN, ""),
+        ("if op == 'wait': del ok['streams'][0]['backpressure']", DoubtKind.REFUSALS_UNKNOWN, ""),
         (
             "if op == 'settle': ok['streams'][0]['reorder_extents_unknown'] = 1",
             DoubtKind.REORDERING_PARTLY_KNOWN,

@@ -34,8 +34,8 @@ def told(watch: WayWatch, *, latency: bool = True) -> dict[str, list[tuple[float
 
 def test_rates_between_looks_once_a_second_and_losses_as_old_as_they_are_certain():
     assert told(watched(1.0, 4)) == {
-        "sent_pps": [(1.01, 1000.0), (2.01, 1000.0), (3.01, 1000.0)],
-        "refused_by_peer_pps": [(1.01, 50.0), (2.01, 50.0), (3.01, 50.0)],
+        "offered_pps": [(1.01, 1000.0), (2.01, 1000.0), (3.01, 1000.0)],
+        "backpressure_pps": [(1.01, 50.0), (2.01, 50.0), (3.01, 50.0)],
         "received_pps": [(1.0, 900.0), (2.0, 900.0), (3.0, 900.0)],
         "lost_pps": [(1.0, 100.0), (2.0, 100.0)],
         "latency_mean_ns": [(1.0, 7.0), (2.0, 7.0), (3.0, 7.0)],

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bsd_outputs import DMESG, FREEBSD_ARP, OPENBSD_ARP, PCICONF, PCIDUMP
-from dutlab.analysis.doctor import Link, Patient, Port, examine
+from dutlab.analysis.doctor import Inventory, Link, Port, examine
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.facts.bsd_slot import addresses, pciconf_devices, pcidump_devices, way_to_root
 from dutlab.hosts.facts.neighbours import arp_states
@@ -62,7 +62,7 @@ async def test_openbsd_tells_its_clock_its_checks_and_its_packet_filter(system: 
 
 async def test_what_spoils_measurements_on_it_is_found_from_those_facts(system: Path) -> None:
     openbsd(system)
-    findings = examine(Patient({"sink": await collect_facts(LocalHost("sink"), [])}))
+    findings = examine(Inventory({"sink": await collect_facts(LocalHost("sink"), [])}))
     assert {"power-saving", "firewall-in-the-way", "clock-source", "kernel-relinking", "pool-debug"} <= {f.kind for f in findings}
     # 30.2, 23.1 and 16.0 %; the others have no price
     assert [f.kind for f in findings][:3] == ["power-saving", "clock-source", "firewall-in-the-way"]
@@ -110,7 +110,7 @@ async def test_a_narrow_slot_of_freebsd_is_found(system: Path) -> None:
     facts = await collect_facts(LocalHost("dut"), ["ixl0", "ixl0.100"])
     assert facts["interfaces"]["ixl0.100"]["pcie"] == facts["interfaces"]["ixl0"]["pcie"]
     facts["interfaces"] = {"ixl0": {**facts["interfaces"]["ixl0"], "speed_mbps": 10_000}}
-    found = {f.kind: f for f in examine(Patient({"dut": facts}))}
+    found = {f.kind: f for f in examine(Inventory({"dut": facts}))}
     assert found["narrow-slot"].evidence[0].read == "pciconf -lc pci0:0:9:0"  # not the card's own link, but that above it
     assert found["narrow-slot"].evidence[0].said == "x1 of x8, 8.0 GT/s of 8.0"
     assert found["narrow-slot"].price.percent == pytest.approx(100 * (1 - 8e9 * 128 / 130 / 8 * 128 / 152 / (1.25e9 * 1514 / 1538)))
@@ -125,7 +125,7 @@ async def test_a_slow_link_of_openbsd_is_found(system: Path) -> None:
     program(system, "pcidump", f'[ "$*" = "-v" ] && cat {system}/slots')
     program(system, "grep", f'case "$*" in *"/var/run/dmesg.boot") exec /bin/grep -E "$2" {system}/words;; *) exec /bin/grep "$@";; esac')
     facts = await collect_facts(LocalHost("dut"), ["em0"])
-    found = {f.kind: f for f in examine(Patient({"dut": facts}))}
+    found = {f.kind: f for f in examine(Inventory({"dut": facts}))}
     assert found["narrow-slot"].what == "the card sits behind a PCI Express link of Gen1 x1 where Gen2 x1 is possible"
     assert found["narrow-slot"].evidence[0].read == "pcidump -v 1:0:0"
     assert found["pcie-power"].evidence[0].said == "ASPM L1"
@@ -174,7 +174,7 @@ async def test_an_entry_that_expires_within_a_trial_is_found(
     facts = await collect_facts(LocalHost("dut"), ports)
     way = (Port("source", "a"), Port("dut", ports[0]), Port("dut", ports[1]), Port("sink", "b"))
     link = Link("a", way, ("172.16.0.1", "172.16.0.2", "172.16.10.2", "172.16.10.1"))
-    (found,) = [f for f in examine(Patient({"dut": facts}, links=(link,))) if f.kind == "neighbour-ageing"]
+    (found,) = [f for f in examine(Inventory({"dut": facts}, links=(link,))) if f.kind == "neighbour-ageing"]
     assert found.where == (f"dut:{ports[0]}",)
     assert (found.evidence[0].read, found.evidence[0].said) == ("arp -an", "REACHABLE, expires in 41 s")
     assert (found.cure[0].command, found.undo[0].command) == (learn, "arp -d 172.16.0.2")

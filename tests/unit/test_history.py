@@ -16,7 +16,7 @@ from dutlab.analysis.history import Point, history
 from dutlab.cli.history import history as command
 from dutlab.errors import InputError
 from dutlab.report.histories import CellHistory, histories, history_plot
-from dutlab.store.index import Found, figures_of, opened
+from dutlab.store.index import IndexedFigure, figures_of, opened
 from fake_run import Wanted, build
 
 
@@ -110,8 +110,8 @@ def test_levels_part_the_runs_and_do_not_depend_on_the_unit(values: list[float],
     assert factor  # any unit: by a power of two, which floats represent exactly
 
 
-def rows(medians: list[float], figure: str = "received_pps") -> list[Found]:
-    return [Found(f"run-{n:02d}", "nat", {"mode": "nat"}, "sweep", "a", "a", "64", figure, m) for n, m in enumerate(medians)]
+def rows(medians: list[float], figure: str = "received_pps") -> list[IndexedFigure]:
+    return [IndexedFigure(f"run-{n:02d}", "nat", {"mode": "nat"}, "sweep", "a", "a", "64", figure, m) for n, m in enumerate(medians)]
 
 
 def test_words_say_which_way_is_better() -> None:

@@ -79,12 +79,12 @@ def test_udp_has_loss_and_jitter():
 def test_a_pkt_gen_log_has_its_rate_and_frames_with_fcs():
     (trial,) = read("pkt-gen", "tx.log", SENT.encode())
     assert trial.cell.params["frame_size"] == 64
-    assert trial.measured.figures["a"] == {"sent_pps": 1.4e6, "sent_bps_l1": 1.4e6 * 84 * 8}
+    assert trial.measured.figures["a"] == {"offered_pps": 1.4e6, "offered_bps_l1": 1.4e6 * 84 * 8}
 
 
 def test_a_pkt_gen_log_that_was_cut_says_so():
     (trial,) = read("pkt-gen", "tx.log", SENT.splitlines()[0].encode())
-    assert trial.measured.figures["a"]["sent_pps"] == 1.4e6
+    assert trial.measured.figures["a"]["offered_pps"] == 1.4e6
     assert "was cut" in trial.measured.doubts[0].detail
 
 
@@ -92,7 +92,7 @@ def test_an_ipgen_log_has_loss_by_sent_less_received():
     log = ipgen_line(tx=1000, rx=1000) + "\n" + ipgen_line(tx=3000, rx=2900).replace("123.5", "125.5") + "\nbroken\n"
     (trial,) = read("ipgen", "e302.log", log.encode())
     figures = trial.measured.figures["a"]
-    assert (figures["sent_pps"], figures["received_pps"], figures["loss_ratio"]) == (1000.0, 950.0, 100 / 3000)
+    assert (figures["offered_pps"], figures["received_pps"], figures["loss_ratio"]) == (1000.0, 950.0, 100 / 3000)
     assert trial.cell.params["frame_size"] == 64
     assert "line 3" in trial.measured.doubts[0].detail
 

@@ -133,10 +133,10 @@ def test_a_file_that_unpacks_to_more_than_any_test_has_is_refused():
 def test_trex_ndr_keeps_both_rates_and_says_what_its_goal_was():
     (trial,) = read("trex-ndr", VALID["trex-ndr"], "vpp.json")
     figures = trial.measured.figures["a"]
-    assert (figures["sent_pps"], figures["received_pps"], figures["loss_ratio"]) == (6.25e6, 6.246875e6, 0.0005)
+    assert (figures["offered_pps"], figures["received_pps"], figures["loss_ratio"]) == (6.25e6, 6.246875e6, 0.0005)
     assert (figures["latency_min_ns"], figures["latency_mean_ns"], figures["latency_max_ns"]) == (12e3, 21.5e3, 180e3)
     assert trial.cell.params == {"frame_size": 64, "directions": "forward", "duration_s": 20.0, "loss_percent": 0.1}
-    assert figures["sent_bps_l1"] == pytest.approx(figures["sent_pps"] * (64 + 20) * 8)
+    assert figures["offered_bps_l1"] == pytest.approx(figures["offered_pps"] * (64 + 20) * 8)
     assert any("0.1 % loss" in note for note in trial.measured.notes)
 
 

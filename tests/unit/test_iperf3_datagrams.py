@@ -71,11 +71,11 @@ def test_what_the_sending_port_dropped_was_refused_and_not_sent():
     before = (PortCount(0, 0, 0), None, None, PortCount(0, 0, 0))
     flow = flow_of(way(), said, 64, asked=200_000, before=before, after=(PortCount(73_380, 90_000, 0), None, None, PortCount(0, 0, 69_990)))
     assert flow.balances
-    assert (flow.asked_frames, flow.sent_frames, flow.refused_by_peer_frames) == (200_000, 73_340, 90_000)
+    assert (flow.intended_frames, flow.sent_frames, flow.backpressure_frames) == (200_000, 73_340, 90_000)
     assert (flow.received_frames, flow.lost_frames, flow.received_bytes) == (69_951, 3_389, 69_951 * 64)
 
 
 def test_without_counters_all_that_is_missing_was_lost():
     flow = flow_of(way(), read_ends(ended(CLIENT), ended(SERVER), 16, {}), 64, asked=None, before=NEITHER, after=NEITHER)
     assert isinstance(way(), Way) and flow.balances
-    assert (flow.asked_frames, flow.sent_frames, flow.lost_frames, flow.places) == (163_340, 163_340, 93_389, {})
+    assert (flow.intended_frames, flow.sent_frames, flow.lost_frames, flow.places) == (163_340, 163_340, 93_389, {})

@@ -19,7 +19,7 @@ from dutlab.methods.ports import Offer
 from dutlab.spec.generators.ipgen import IpgenModel
 from dutlab.spec.testbed import Link, Port
 from dutlab.tools import ipgen
-from dutlab.tools.generator_tool import Place
+from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.ipgen import ends_of, flow_of, script_of, still_moving
 from dutlab.tools.ipgen_log import parse_log
 from dutlab.units import Pps, Seconds
@@ -50,7 +50,7 @@ def offered(monkeypatch, offer, *, interface="lo", **options):
         host = LocalHost("source")
         testbed = SimpleNamespace(links={"a": link(interface)})
         model = IpgenModel.model_validate({"program": str(STAND_IN), **options})
-        tool = ipgen.Ipgen(model, Place({"source": host, "sink": host}, testbed, {}, None))
+        tool = ipgen.Ipgen(model, GeneratorSite({"source": host, "sink": host}, testbed, {}, None))
         try:
             return await tool.check(), await tool.offer(offer)
         finally:
@@ -64,11 +64,11 @@ def test_a_trial_is_a_script_and_its_loss_is_sent_less_received_at_the_end_of_th
     version, outcome = offered(monkeypatch, wanted(warmup=2.0))
     (flow,) = outcome.flows
     assert version == "1.30"
-    assert (flow.asked_frames, flow.sent_frames, flow.received_frames, flow.lost_frames) == (3000, 3000, 2700, 300)
+    assert (flow.intended_frames, flow.sent_frames, flow.received_frames, flow.lost_frames) == (3000, 3000, 2700, 300)
     assert flow.balances
     assert outcome.raw["ipgen-a.script"] == b"2 tx1 46 1000\n1 tx1 46 0\n0 reset\n3 tx1 46 1000\n2 tx1 46 0\n"
     assert outcome.facts["ipgen_latency_max_ns"] == "250000"
-    assert [r.value for r in outcome.readings if r.name == "sent_pps"] == [1000, 1000, 1000, 0, 0]
+    assert [r.value for r in outcome.readings if r.name == "offered_pps"] == [1000, 1000, 1000, 0, 0]
     assert b"pktsize" in outcome.raw["ipgen-a.txt"]
 
 
@@ -85,14 +85,14 @@ def test_a_rate_that_it_does_not_reach_is_a_doubt_although_it_says_nothing(monke
     monkeypatch.setenv("IPGEN_MAKES", "700")
     _, outcome = offered(monkeypatch, wanted())
     (flow,) = outcome.flows
-    assert (flow.asked_frames, flow.sent_frames, flow.refused_frames) == (3000, 2100, 900)
+    assert (flow.intended_frames, flow.sent_frames, flow.refused_frames) == (3000, 2100, 900)
     assert [(d.kind, d.detail) for d in outcome.doubts] == [(DoubtKind.TX_STARVED, "asked 1 kpps, made 700 pps")]
 
 
 def test_frames_that_still_move_in_its_last_interval_and_more_received_than_sent_are_doubts():
     at_rest, moving = (parse_log(line(tx=1000, rx=rx))[0][0] for rx in (990, 1002))
     assert still_moving(moving) == "its counters moved in its last interval: sent 1000 frames/s, received 990 frames/s"
-    assert still_moving(replace(at_rest, sent_pps=0, received_pps=0)) == ""
+    assert still_moving(replace(at_rest, offered_pps=0, received_pps=0)) == ""
     flow = flow_of(way(), moving, 64, wanted(duration=1.0))
     assert [(d.kind, d.detail) for d in negative_loss(flow)] == [(DoubtKind.NEGATIVE_LOSS, "sent 1000, received 1002")]
 

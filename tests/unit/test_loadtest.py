@@ -13,7 +13,7 @@ from dutlab.analysis.series import Piece, mean_rate, pieces, ramp_mean
 from dutlab.doubts import DoubtKind
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.loadtest import measure, ramp_of
-from dutlab.methods.ports import Bench, Directions, Flow, Offer, Outcome, Reading
+from dutlab.methods.ports import Bench, Directions, Flow, Offer, Outcome, ToolReading
 from dutlab.plan.cell import Cell
 from dutlab.units import BpsL1, Pps, line_rate
 
@@ -54,9 +54,9 @@ class Ramped:
             for n, (asked, sent, received) in enumerate(seconds, 1):
                 at = WALL_S + n
                 refused = max(min(asked, self.reach_pps) - sent, 0.0)
-                readings += [Reading(at, name, "sent_pps", sent), Reading(at + self.skew_s, name, "received_pps", received)]
-                readings.append(Reading(at, name, "refused_by_peer_pps", refused))
-                readings += [Reading(at + self.skew_s, name, "lost_pps", sent - received)] if self.counts_losses else []
+                readings += [ToolReading(at, name, "offered_pps", sent), ToolReading(at + self.skew_s, name, "received_pps", received)]
+                readings.append(ToolReading(at, name, "backpressure_pps", refused))
+                readings += [ToolReading(at + self.skew_s, name, "lost_pps", sent - received)] if self.counts_losses else []
             flows.append(self._flow(name, offer, seconds))
         return Outcome(tuple(flows), readings=[] if self.silent else readings, began_s=WALL_S)
 
@@ -71,7 +71,7 @@ class Ramped:
         made = round(sum(min(s[0], self.reach_pps) for s in seconds))
         received += self.lost_shift
         return Flow(
-            link=name, asked_frames=asked, sent_frames=sent, refused_frames=asked - sent, refused_by_peer_frames=max(made - sent, 0),
+            link=name, intended_frames=asked, sent_frames=sent, refused_frames=asked - sent, backpressure_frames=max(made - sent, 0),
             received_frames=received, lost_frames=sent - received, duplicated_frames=0, reordered_frames=0, foreign_frames=0,
             sent_seconds=float(offer.duration), mean_frame_bytes=offer.mix.mean, received_bytes=round(received * offer.mix.mean),
         )  # fmt: skip
@@ -130,10 +130,10 @@ def test_every_second_of_both_ports_is_in_the_table_and_in_the_samples():
     rows = [r for r in found.tables["seconds"] if r["way"] == "a.back"]
     assert len(rows) == 60 and rows[-1]["at_s"] == 60.0
     hold = rows[-1]
-    assert (hold["asked_pps"], hold["sent_pps"], hold["received_pps"]) == pytest.approx((1_488_095.24, 1_488_095.24, 500_000))
-    assert hold["sent_line_ratio"] == pytest.approx(1.0)
+    assert (hold["intended_pps"], hold["offered_pps"], hold["received_pps"]) == pytest.approx((1_488_095.24, 1_488_095.24, 500_000))
+    assert hold["offered_line_ratio"] == pytest.approx(1.0)
     named = {(r.link, r.name) for r in found.readings}
-    for name in ("sent_pps", "received_pps", "sent_bps_l1", "received_bps_l1", "sent_line_ratio", "received_line_ratio"):
+    for name in ("offered_pps", "received_pps", "offered_bps_l1", "received_bps_l1", "offered_line_ratio", "received_line_ratio"):
         assert {("a", name), ("a.back", name)} <= named
     assert all(WALL_S < r.at_s <= WALL_S + 61 for r in found.readings)
 

@@ -63,7 +63,7 @@ def test_silence_is_loss_after_a_drain():
 def test_refused_numbers_are_neither_sent_nor_lost():
     trial = Trial(["refused" if n % 2 else 0.001 for n in range(2000)], 1000.0)
     watch = trial.watched(2.0)
-    assert (watch.lost, watch.refused_by_peer) == (0, 1000)
+    assert (watch.lost, watch.backpressure) == (0, 1000)
 
 
 @given(

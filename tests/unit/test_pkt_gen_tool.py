@@ -16,8 +16,8 @@ from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Offer
 from dutlab.spec.generators.pkt_gen import PktGenModel
 from dutlab.tools import pkt_gen
-from dutlab.tools.generator_tool import Place
-from dutlab.tools.pkt_gen import Heard, flow_of, readings_of
+from dutlab.tools.generator_tool import GeneratorSite
+from dutlab.tools.pkt_gen import PktGenOutputs, flow_of, readings_of
 from dutlab.units import Pps, Seconds
 from generator_files import way
 
@@ -34,7 +34,7 @@ def heard(sender=SENT, receiver=b"", *, reports=(b"", b""), ahead_s=0.0, started
         Done(role, ("timeout",), 0, out, err, started_s, 2.0)
         for role, out, err in zip(("source", "sink"), (sender, receiver), reports, strict=True)
     ]
-    return Heard(way(), *ends, ahead_s)
+    return PktGenOutputs(way(), *ends, ahead_s)
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def came(tmp_path, monkeypatch):
 def offered(model, *, rate=5000.0, warmup=0.0):
     async def drive():
         host = LocalHost("source")
-        tool = pkt_gen.PktGen(model, Place({"source": host, "sink": host}, None, {"source": [1]}, None))
+        tool = pkt_gen.PktGen(model, GeneratorSite({"source": host, "sink": host}, None, {"source": [1]}, None))
         try:
             await tool.check()
             offer = Offer(("a",), frame_mix(64), None if rate is None else Pps(rate), Seconds(1.0), Seconds(warmup), Seconds(0.1))
@@ -71,11 +71,11 @@ def test_a_trial_has_what_both_ends_say_and_their_reports_meet_in_time(came, mon
     came.write_text("4900")
     outcome = offered(PktGenModel.model_validate({"program": str(STAND_IN)}))
     (flow,) = outcome.flows
-    assert (flow.asked_frames, flow.sent_frames, flow.received_frames, flow.lost_frames) == (5000, 5000, 4900, 100)
+    assert (flow.intended_frames, flow.sent_frames, flow.received_frames, flow.lost_frames) == (5000, 5000, 4900, 100)
     assert flow.balances
     assert {d.kind for d in outcome.doubts} == {DoubtKind.QUEUED_NOT_SENT}
-    assert {r.name for r in outcome.readings} == {"sent_pps", "received_pps", "lost_pps"}
-    assert all(r.value == pytest.approx(5000, rel=0.2) for r in outcome.readings if r.name == "sent_pps")
+    assert {r.name for r in outcome.readings} == {"offered_pps", "received_pps", "lost_pps"}
+    assert all(r.value == pytest.approx(5000, rel=0.2) for r in outcome.readings if r.name == "offered_pps")
     assert set(outcome.raw) == {"pkt-gen-a-tx.txt", "pkt-gen-a-rx.txt"}
 
 
@@ -93,7 +93,7 @@ def test_it_is_told_sizes_without_fcs_a_number_of_frames_and_its_cores(came):
 def test_as_fast_as_it_can_is_ended_after_its_time(came):
     came.write_text("100")
     outcome = offered(PktGenModel.model_validate({"program": str(STAND_IN)}), rate=None)
-    assert outcome.flows[0].asked_frames == outcome.flows[0].sent_frames > 1000
+    assert outcome.flows[0].intended_frames == outcome.flows[0].sent_frames > 1000
 
 
 def test_a_program_that_is_not_there_or_is_another_one_is_told():
@@ -133,5 +133,5 @@ def test_readings_stand_at_the_senders_clock_though_its_lines_begin_again_and_th
     arrived = b"999.000000 main_thread [1] 1 pps (1 pkts in 1000000 usec)\n003.000000 main_thread [1] 90 pps (90 pkts in 1000000 usec)\n"
     found = readings_of(heard(reports=(sent, arrived), ahead_s=3.0, started_s=4_997.5))
     assert [(at, {r.name: r.value for r in group}) for at, group in groupby(found, lambda r: r.at_s)] == [
-        (5_000.0, {"sent_pps": 100.0, "received_pps": 90.0, "lost_pps": 10.0})
+        (5_000.0, {"offered_pps": 100.0, "received_pps": 90.0, "lost_pps": 10.0})
     ]

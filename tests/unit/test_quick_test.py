@@ -74,7 +74,7 @@ def test_half_a_load_that_was_not_made_has_no_figures():
     def short(number, flow):
         half = flow.sent_frames // 2
         last = number == whole
-        return replace(flow, sent_frames=half, received_frames=half, refused_frames=flow.asked_frames - half) if last else flow
+        return replace(flow, sent_frames=half, received_frames=half, refused_frames=flow.intended_frames - half) if last else flow
 
     searching = Queueing(Dut(capacity_pps=100_000.0))
     run(searching)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dutlab.errors import HostError, InputError, MeasurementError, SpecRefused
 from dutlab.interop.imported_run import Imported, write_imported
-from dutlab.methods.ports import Bench, Change, Flow, Offer, Outcome, Reading
+from dutlab.methods.ports import Bench, Change, Flow, Offer, Outcome, ToolReading
 from dutlab.methods.reconf import measure
 from dutlab.plan.cell import Cell
 from dutlab.report.gather import gather
@@ -74,12 +74,12 @@ class Box:
         sent = round(asked * self.made_share)
         lost = min(round(float(offer.rate) * self._out), round(float(offer.rate) * 5.0)) + self.loses_anyway
         flow = Flow(
-            link="a", asked_frames=asked, sent_frames=sent, refused_frames=asked - sent, received_frames=sent - lost, lost_frames=lost,
+            link="a", intended_frames=asked, sent_frames=sent, refused_frames=asked - sent, received_frames=sent - lost, lost_frames=lost,
             duplicated_frames=0, reordered_frames=0, foreign_frames=0, sent_seconds=float(offer.duration), mean_frame_bytes=64.0,
             received_bytes=64 * (sent - lost),
         )  # fmt: skip
         dark = range(3, 3 + int(self._out))
-        readings = [Reading(WALL_S + n, "a", "received_pps", 0.0 if n in dark else RATE) for n in range(1, 8)]
+        readings = [ToolReading(WALL_S + n, "a", "received_pps", 0.0 if n in dark else RATE) for n in range(1, 8)]
         return Outcome((flow,), readings=readings, began_s=WALL_S + self.begins_late_s)
 
 

@@ -44,7 +44,7 @@ def cells(modes="ab", repeats=10):
 
 
 def record(number, cell, value, status="measured"):
-    figures = {} if value is None else {"a": {"sent_pps": 9.0, "received_pps": value}}
+    figures = {} if value is None else {"a": {"offered_pps": 9.0, "received_pps": value}}
     return TrialRecord(trial=number, status=status, cell=cell, started=NOW, ended=NOW, figures=figures)
 
 

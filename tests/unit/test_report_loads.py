@@ -20,24 +20,22 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 
 def flow(link: str = "a", *, sent: int, refused: int, by_peer: int, lost: int = 0) -> Flow:
-    return Flow(
-        link, sent + refused, sent, refused, sent - lost, lost, 0, 0, 0, 1.0, 64.0, 64 * (sent - lost), refused_by_peer_frames=by_peer
-    )
+    return Flow(link, sent + refused, sent, refused, sent - lost, lost, 0, 0, 0, 1.0, 64.0, 64 * (sent - lost), backpressure_frames=by_peer)
 
 
-def run_of(tmp_path: Path, *flows: Flow, asked_pps: float | None = None) -> Path:
+def run_of(tmp_path: Path, *flows: Flow, intended_pps: float | None = None) -> Path:
     """A sweep of one second, so frames are frames a second."""
     figures = {}
     for f in flows:
-        rates = {"sent_pps": float(f.sent_frames), "received_pps": float(f.received_frames), "loss_ratio": f.loss_ratio}
+        rates = {"offered_pps": float(f.sent_frames), "received_pps": float(f.received_frames), "loss_ratio": f.loss_ratio}
         figures[f.link] = {
             **rates,
-            "refused_ratio": f.refused_frames / f.asked_frames,
-            **({} if asked_pps is None else {"asked_pps": asked_pps}),
+            "refused_ratio": f.refused_frames / f.intended_frames,
+            **({} if intended_pps is None else {"intended_pps": intended_pps}),
         }
     if len(flows) > 1:
-        figures["+".join(f.link for f in flows)] = {"sent_pps": 2.0, "received_pps": 2.0, "loss_ratio": 0.0}
-    cell = imported_cell("nat", workload="sweep", tool="engine", params={"frame_size": "64", "duration_s": 1, "rate_pps": asked_pps})
+        figures["+".join(f.link for f in flows)] = {"offered_pps": 2.0, "received_pps": 2.0, "loss_ratio": 0.0}
+    cell = imported_cell("nat", workload="sweep", tool="engine", params={"frame_size": "64", "duration_s": 1, "rate_pps": intended_pps})
     cell = cell.model_copy(update={"links": tuple(f.link for f in flows)})
     return write_imported(tmp_path, "x", [Imported(cell, Measured(figures, flows=flows))], command=("dutlab",), now=NOW).path
 
@@ -57,7 +55,7 @@ def printed(run: Path) -> dict[str, str]:
 
 
 def test_nine_tenths_held_back_stand_beside_a_loss_of_nothing(tmp_path: Path) -> None:
-    row = printed(run_of(tmp_path, flow(sent=50_000, refused=450_000, by_peer=450_000), asked_pps=5e5))
+    row = printed(run_of(tmp_path, flow(sent=50_000, refused=450_000, by_peer=450_000), intended_pps=5e5))
     assert [row[c].split()[0] for c in ("intended, kpps", "offered, kpps", "delivered, kpps")] == ["500.0", "50.0", "50.0"]
     assert [row[c].split()[0] for c in ("backpressure, %", "delivered, %", "lost, %")] == ["90.00", "10.00", "0.00"]
 
@@ -81,7 +79,7 @@ def test_the_plot_shows_the_share_that_was_delivered(tmp_path: Path) -> None:
 
 
 def test_a_generator_that_was_too_slow_is_no_backpressure(tmp_path: Path) -> None:
-    run = run_of(tmp_path, flow(sent=100_000, refused=900_000, by_peer=0), asked_pps=1e6)
+    run = run_of(tmp_path, flow(sent=100_000, refused=900_000, by_peer=0), intended_pps=1e6)
     row = printed(run)
     assert [row[c].split(" ")[0] for c in ("backpressure, %", "delivered, %")] == ["0.00", "100.00"]
     (limit,) = gather(run, run).limits

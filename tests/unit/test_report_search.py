@@ -193,7 +193,7 @@ async def test_a_ramp_is_rescored_by_the_second_from_which_its_loss_stays(run_of
     of = Cell(mode="router", factors={}, workload="loadtest", tool="engine", links=("a",), params=params, repeat=1)
     taken = [(1e3, 0.0), (1e3, 500.0), (2e3, 0.0), (4e3, 300.0), (6e3, 0.0), (7e3, 1e3), (7e3, 3e3)]
     rows = [
-        {"way": "a", "at_s": n, "sent_pps": sent, "received_pps": sent, "lost_pps": 0.0, "refused_by_peer_pps": refused}
+        {"way": "a", "at_s": n, "offered_pps": sent, "received_pps": sent, "lost_pps": 0.0, "backpressure_pps": refused}
         for n, (sent, refused) in enumerate(taken, 1)
     ]
     record = TrialRecord(trial=1, cell=of, started=NOW, ended=NOW, status="measured", figures={}, tables={"seconds": rows})

@@ -127,7 +127,7 @@ def test_a_doubt_touches_what_it_is_about_and_everything_when_that_is_not_known(
 
 def test_flows_that_do_not_balance_are_a_severe_doubt_even_when_the_record_says_nothing() -> None:
     flow = {
-        "link": "a", "asked_frames": 10, "sent_frames": 10, "refused_frames": 0, "received_frames": 9, "lost_frames": 0, "duplicated_frames": 0,
+        "link": "a", "intended_frames": 10, "sent_frames": 10, "refused_frames": 0, "received_frames": 9, "lost_frames": 0, "duplicated_frames": 0,
         "reordered_frames": 0, "foreign_frames": 0, "sent_seconds": 1.0, "mean_frame_bytes": 64.0, "received_bytes": 576, "balances": False,
     }  # fmt: skip
     book = book_of([record(1, cell(), flows=[flow])])

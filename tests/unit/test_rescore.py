@@ -198,8 +198,8 @@ def ramp(*rows):
 def test_a_ramp_is_saturated_from_the_first_second_after_which_every_one_fails():
     # the published case: sent 100 … 500, received 100, 150, 300, 320, 330: the clean third second takes back the second
     found = saturation(ramp((100, 100), (200, 150), (300, 300), (400, 320), (500, 330)))
-    assert (found.saturated.sent_pps, found.saturated.received_pps, found.saturated.at_s) == (400, 320, 3)
-    assert (found.last_clean.sent_pps, found.most_received_pps, found.why) == (300, 330, "")
+    assert (found.saturated.offered_pps, found.saturated.received_pps, found.saturated.at_s) == (400, 320, 3)
+    assert (found.last_clean.offered_pps, found.most_received_pps, found.why) == (300, 330, "")
 
 
 def test_a_loss_at_the_threshold_is_none_and_more_received_than_sent_is_none():
@@ -211,7 +211,7 @@ def test_a_loss_at_the_threshold_is_none_and_more_received_than_sent_is_none():
 
 def test_a_ramp_that_ends_clean_says_so_and_one_that_never_was_clean_too():
     clean = saturation(ramp((100, 50), (200, 200)))
-    assert (clean.saturated, clean.last_clean.sent_pps, clean.why) == (
+    assert (clean.saturated, clean.last_clean.offered_pps, clean.why) == (
         None,
         200,
         "the ramp ended before the loss stayed above the threshold",

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dutlab.errors import InputError, MeasurementError, ToolFailed
-from dutlab.methods.ports import Bench, Directions, FrameMix, Latency, Outcome, Reading, ResetKind
+from dutlab.methods.ports import Bench, Directions, FrameMix, Latency, Outcome, ResetKind, ToolReading
 from dutlab.methods.rfc2544 import back_to_back, frame_loss, latency, recovery, reset, suite, throughput
 from dutlab.methods.rfc2544.asked import Asked, Benchmark, asked_of
+from dutlab.methods.rfc2544.context import Paced, SuiteContext
 from dutlab.methods.rfc2544.deviations import deviations
-from dutlab.methods.rfc2544.stand import Paced, Stand
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
 from dutlab.units import BpsL1, Pps, Seconds
@@ -41,7 +41,7 @@ def stand(generator, *, maximum=MAX, device=None, sleep=None, **asked):
     wanted = Asked(
         SIMULATED, MIX, tuple(Benchmark), **{"burst_repeats": 3, "latency_repeats": 4, "recovery_repeats": 1, "reset_repeats": 1, **asked}
     )
-    return Stand(wanted, Paced(generator, wanted.seconds(5.0), sleep or Sleeper()), maximum, throughput.LINE_RATE, device=device)
+    return SuiteContext(wanted, Paced(generator, wanted.seconds(5.0), sleep or Sleeper()), maximum, throughput.LINE_RATE, device=device)
 
 
 async def test_throughput_is_the_capacity_within_the_width():
@@ -227,7 +227,10 @@ def readings(after_s, *, drop_at=60.0, step=1.0, lag=0.0, end=90.0, high=110.0, 
     while at <= end:
         share = min(max(drop_at - (at - step), 0.0), step) / step
         losing = at - step < drop_at + after_s
-        out += [Reading(at + lag, "a", "sent_pps", low + (high - low) * share), Reading(at + lag, "a", "lost_pps", 10.0 * losing)]
+        out += [
+            ToolReading(at + lag, "a", "offered_pps", low + (high - low) * share),
+            ToolReading(at + lag, "a", "lost_pps", 10.0 * losing),
+        ]
         at += step
     return out
 
@@ -363,7 +366,7 @@ async def test_the_suite_uses_the_throughput_that_it_found_and_lists_its_deviati
 
 async def test_without_a_line_rate_the_highest_rate_is_what_was_reached():
     found = await suite.measure(Bench(Simulation(Dut(400_000), reach_pps=800_000)), cell(tests="frame-loss"), sleep=Sleeper())
-    assert found.tables["frame_loss"][0]["asked_pps"] == pytest.approx(800_000)
+    assert found.tables["frame_loss"][0]["intended_pps"] == pytest.approx(800_000)
     assert any(row["text"].startswith("§20, §26") for row in found.tables["deviations"])
 
 
@@ -452,7 +455,7 @@ async def test_modifiers_go_on_beside_every_trial_and_what_came_of_them_is_count
     assert sum(row["count"] for row in found.tables["modifiers"]) == 2 * trials
     assert f"routing updates: 2 processed, {trials - 2} refused" in found.notes or trials == 2
     # 1 488 095 frames/s at 1 Gbit/s (RFC 5180 appendix A), of which 1 in 101 is a broadcast frame
-    assert found.tables["frame_loss"][0]["asked_pps"] == pytest.approx(1_488_095 / 1.01, rel=1e-6)
+    assert found.tables["frame_loss"][0]["intended_pps"] == pytest.approx(1_488_095 / 1.01, rel=1e-6)
     texts = [row["text"] for row in found.tables["deviations"]]
     assert any(t.startswith("§11.1: 1 broadcast") for t in texts) and any("every 1.5 s" in t for t in texts)
 

@@ -12,7 +12,7 @@ from dutlab.methods.rfc2544 import suite
 from dutlab.plan.cell import Cell
 from dutlab.spec.generators import ENGINE, GENERATORS
 from dutlab.spec.testbed import Port
-from dutlab.spec.workloads.base import Wire
+from dutlab.spec.workloads.base import LinkBounds
 from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
 from dutlab.tools.engine_load import Load, Way
 from dutlab.units import BpsL1, Pps, Seconds, line_rate
@@ -65,7 +65,7 @@ def test_bursts_are_asked_for_in_the_engines_words_and_of_generators_that_can():
     assert beside["rate"] == {"pps": 10}
     assert "bursty" not in Rfc2544Workload.model_validate({}).tests
     asked = Rfc2544Workload.model_validate({"tests": ["bursty"]})
-    assert not list(asked.beyond(ENGINE, {"a": Wire()}))
+    assert not list(asked.beyond(ENGINE, {"a": LinkBounds()}))
     for kind in set(GENERATORS) - {"engine"}:
         generator = GENERATORS[kind].model_validate({})
-        assert any("frames in bursts" in what for _, what in asked.beyond(generator, {"a": Wire()})), kind
+        assert any("frames in bursts" in what for _, what in asked.beyond(generator, {"a": LinkBounds()})), kind

@@ -19,7 +19,7 @@ from dutlab.methods.rfc2544.networks import BEHIND, spreads
 from dutlab.plan.cell import Cell
 from dutlab.report.gather import gather
 from dutlab.spec.generators import ENGINE, GENERATORS
-from dutlab.spec.workloads.base import Wire
+from dutlab.spec.workloads.base import LinkBounds
 from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
@@ -72,8 +72,8 @@ def test_all_sizes_come_with_one_network_before_any_with_256():
         Rfc2544Workload.model_validate({"networks": [2]})
     with pytest.raises(ValidationError, match="stands twice"):
         Rfc2544Workload.model_validate({"networks": [1, 1]})
-    assert not list(workload.beyond(ENGINE, {"a": Wire()}))
-    refused = list(workload.beyond(GENERATORS["trafgen"].model_validate({}), {"a": Wire()}))
+    assert not list(workload.beyond(ENGINE, {"a": LinkBounds()}))
+    refused = list(workload.beyond(GENERATORS["trafgen"].model_validate({}), {"a": LinkBounds()}))
     assert (("networks", 1), True) in [(loc, "several flows" in what) for loc, what in refused]
 
 

@@ -16,7 +16,7 @@ from dutlab.report.gather import gather
 from dutlab.spec.generators import GENERATORS
 from dutlab.spec.testbed import Port
 from dutlab.spec.traffic import EXTENSION_SETS, Traffic
-from dutlab.spec.workloads.base import Wire
+from dutlab.spec.workloads.base import LinkBounds
 from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
 from dutlab.spec.workloads.sweep import SweepWorkload
 from dutlab.store.record import TrialRecord
@@ -27,7 +27,7 @@ from simulated import Dut, Simulation
 from simulated_tables import Routes
 
 NOW = datetime(2026, 11, 21, 8, 1, tzinfo=UTC)
-SIX = {"a": Wire(ipv6=True)}
+SIX = {"a": LinkBounds(ipv6=True)}
 ENDS = (ip_address("2001:2:0:1::2"), ip_address("2001:2:0:8001::2"))
 
 
@@ -49,7 +49,7 @@ def bench():
 
 
 def faults(workload, wires):
-    return [what for _, what in workload.misfits(wires)]
+    return [what for _, what in workload.incompatibilities(wires)]
 
 
 def test_the_chain_is_the_one_that_the_rfc_recommends():
@@ -62,12 +62,12 @@ def test_the_chain_is_the_one_that_the_rfc_recommends():
 def test_what_cannot_be_sent_is_refused_before_anything_is():
     chained = Rfc2544Workload.model_validate({"frame_sizes": [84, 128], "extension_headers": ["none", "chain"]})
     assert faults(chained, SIX) == ["84: a frame of this traffic has at least 124 bytes with FCS"]
-    assert "only IPv6 has extension headers, and link a is of IPv4" in faults(chained, {"a": Wire()})
+    assert "only IPv6 has extension headers, and link a is of IPv4" in faults(chained, {"a": LinkBounds()})
     assert faults(Rfc2544Workload.model_validate({}), SIX) == ["64: a frame of this traffic has at least 84 bytes with FCS"]
     by_name = Rfc2544Workload.model_validate({"frame_sizes": "rfc5180"})
     assert [mix.size for mix in by_name.frame_sizes] == [84, 128, 256, 512, 1024, 1280, 1518] and not faults(by_name, SIX)
     swept = SweepWorkload.model_validate({"frame_sizes": [128], "traffic": {"extension_headers": ["hop-by-hop", "routing"]}})
-    assert not faults(swept, SIX) and len(faults(swept, {"a": Wire()})) == 1
+    assert not faults(swept, SIX) and len(faults(swept, {"a": LinkBounds()})) == 1
     with pytest.raises(ValidationError, match="can only be the first"):
         Traffic(extension_headers=("routing", "hop-by-hop"))
     with pytest.raises(ValidationError, match="at least 116 bytes"):

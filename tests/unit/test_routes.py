@@ -10,7 +10,7 @@ from dutlab.methods.dut_tables import End
 from dutlab.methods.ports import Bench
 from dutlab.methods.routes import measure
 from dutlab.plan.cell import Cell
-from dutlab.spec.workloads.base import Wire
+from dutlab.spec.workloads.base import LinkBounds
 from dutlab.spec.workloads.routes import RoutesWorkload
 from simulated import Dut, Simulation
 from simulated_tables import Routes
@@ -93,10 +93,10 @@ def test_counts_a_network_cannot_hold_and_a_network_of_another_ip_are_refused():
         with pytest.raises(ValidationError, match=says):
             RoutesWorkload.model_validate(body)
     six = RoutesWorkload.model_validate({"counts": [1], "network": "2001:2::/48"})
-    assert [what for _, what in six.misfits({"a": Wire()})] == [
+    assert [what for _, what in six.incompatibilities({"a": LinkBounds()})] == [
         "2001:2::/48 has no way over link a, which is of IPv4; write a network of IPv4"
     ]
-    assert not list(six.misfits({"a": Wire(ipv6=True)}))
+    assert not list(six.incompatibilities({"a": LinkBounds(ipv6=True)}))
 
 
 async def test_a_dut_whose_routes_nobody_can_load_is_refused():

@@ -73,7 +73,7 @@ async def test_links_together_share_rates_and_loss():
     assert measured.figures["a"]["throughput_lower_pps"] == lower
     assert measured.figures["a+b"]["throughput_lower_pps"] == 2 * lower
     assert measured.figures["a+b"]["search_trials"] == measured.figures["a"]["search_trials"]
-    assert measured.found.trials[-1].asked_frames == 2 * round(measured.found.trials[-1].load_pps * measured.found.trials[-1].duration_s)
+    assert measured.found.trials[-1].intended_frames == 2 * round(measured.found.trials[-1].load_pps * measured.found.trials[-1].duration_s)
 
 
 async def test_the_tables_hold_every_goal_and_every_trial_and_can_be_rescored():

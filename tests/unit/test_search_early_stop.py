@@ -116,14 +116,14 @@ async def test_a_stopped_trial_tells_when_it_was_stopped_and_what_it_had_lost():
     for t in stopped:
         assert t.stopped_early_s == t.sent_s == pytest.approx(0.1)  # the first look finds frames lost
         assert t.lost_frames == pytest.approx((t.load_pps - 1e6) * 0.1, abs=2)
-        assert t.asked_frames == round(t.load_pps * t.duration_s)
+        assert t.intended_frames == round(t.load_pps * t.duration_s)
         assert t.allowed_frames == 0
 
 
 async def test_with_several_goals_a_trial_runs_until_it_is_lost_for_the_most_lenient():
     found = await find(Simulation(Dut(capacity_pps=1e6)), Search(("a",), MIX, PRESETS["csit"], LINE_PPS))
     later = [t for t in found.trials if t.allowed_frames is not None]
-    assert all(t.allowed_frames == pytest.approx(0.005 * t.asked_frames, rel=0.01) for t in later)
+    assert all(t.allowed_frames == pytest.approx(0.005 * t.intended_frames, rel=0.01) for t in later)
     assert all(t.lost_frames > t.allowed_frames for t in later if t.stopped_early_s is not None)
     assert {t.loss_ratio > 0.005 for t in later if t.stopped_early_s is not None} == {True}
 

@@ -27,7 +27,7 @@ def test_frames_that_the_dut_did_not_take_were_made_and_failed():
     offer = Offer(("a",), MIX, 1e6, 1.0)
     (flow,) = Simulation(Dut(capacity_pps=4e5), held_back=True, reach_pps=9e5).trial(offer).flows
     assert flow.balances
-    assert (flow.asked_frames, flow.sent_frames, flow.refused_by_peer_frames, flow.lost_frames) == (1_000_000, 400_000, 500_000, 0)
+    assert (flow.intended_frames, flow.sent_frames, flow.backpressure_frames, flow.lost_frames) == (1_000_000, 400_000, 500_000, 0)
     assert (made_frames(flow), failed_frames(flow)) == (900_000, 500_000)
     (starved,) = doubts_of(offer, flow)
     assert (starved.kind, starved.detail) == (DoubtKind.TX_STARVED, "asked 1 Mpps, made 900 kpps")
@@ -41,7 +41,7 @@ def test_a_trial_whose_frames_were_not_taken_is_told_as_one_that_lost_them():
         trial_of(offer, Simulation(Dut(capacity_pps=4e5), held_back=how).trial(offer), number=1, role=Role.SEARCH, tolerance=0.0025)
         for how in (False, True)
     )
-    assert refused.refused_by_peer_frames == lost.lost_frames == 600_000
+    assert refused.backpressure_frames == lost.lost_frames == 600_000
     assert refused.told(ask, 0.0025) == lost.told(ask, 0.0025)
     assert refused.point(0.0025) == lost.point(0.0025)
     assert refused.marks == ()

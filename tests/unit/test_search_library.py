@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from MLRsearch import MeasurementResult
 
 from dutlab.errors import MeasurementError
-from dutlab.methods.mlrsearch import Ask, Bounds, Library, Told
+from dutlab.methods.mlrsearch import Ask, Bounds, Library, LoadOutcome
 from dutlab.spec.goals import PRESETS
 
 CSIT = PRESETS["csit"]
@@ -28,7 +28,7 @@ async def run(library, loss_ratio, most=10_000):
         asked.append(step)
         assert len(asked) < most
         frames = math.ceil(step.load * step.duration)
-        step = await library.tell(Told(step, frames, frames, round(frames * loss_ratio(step.load))))
+        step = await library.tell(LoadOutcome(step, frames, frames, round(frames * loss_ratio(step.load))))
     return step, asked
 
 
@@ -94,7 +94,7 @@ async def test_what_the_library_raises_is_told_as_a_search_that_gave_up(monkeypa
 
 @given(st.integers(0, 10**7), st.integers(0, 10**7), st.integers(0, 10**7))
 def test_the_loss_ratio_that_is_told_is_the_one_that_the_library_reads(asked, sent, lost):
-    told = Told(Ask(1.0, 1.0), asked, sent, lost)
+    told = LoadOutcome(Ask(1.0, 1.0), asked, sent, lost)
     theirs = MeasurementResult(1.0, 1.0, intended_count=asked, offered_count=sent, loss_count=lost)
     assert told.loss_ratio == theirs.loss_ratio
 

@@ -24,7 +24,7 @@ from dutlab.units import Pps, Seconds
 from simulated import LINE_PPS, Dut, Simulation, in_flight
 
 MIX = frame_mix(64)
-COUNTS = ("asked_frames", "sent_frames", "refused_frames", "received_frames", "lost_frames")
+COUNTS = ("intended_frames", "sent_frames", "refused_frames", "received_frames", "lost_frames")
 
 
 def asked(preset="csit", highest=LINE_PPS, **changes):
@@ -121,7 +121,7 @@ async def test_more_frames_than_were_asked_for_are_a_contradiction():
     def more(_, flow):
         return replace(
             flow,
-            asked_frames=flow.asked_frames * 2,
+            intended_frames=flow.intended_frames * 2,
             sent_frames=flow.sent_frames * 2,
             received_frames=flow.sent_frames * 2 - flow.lost_frames,
         )

@@ -8,7 +8,7 @@ import pytest
 
 from dutlab.analysis.rescore import PDR_01, RFC2544, Verdict, classify
 from dutlab.methods.mixes import frame_mix
-from dutlab.methods.mlrsearch import Ask, Told
+from dutlab.methods.mlrsearch import Ask, LoadOutcome
 from dutlab.methods.ports import Offer, Outcome
 from dutlab.methods.search_trial import Mark, Role, trial_of
 from simulated import Dut, Simulation
@@ -27,7 +27,7 @@ def kept(simulation, asked, change=lambda outcome: outcome):
 
 def test_a_trial_in_full_is_told_as_it_was():
     trial = kept(Simulation(Dut(capacity_pps=9e5)), offer())
-    assert trial.told(Ask(1e6, 60.0), TOLERANCE) == Told(Ask(1e6, 60.0), 60_000_000, 60_000_000, 6_000_000)
+    assert trial.told(Ask(1e6, 60.0), TOLERANCE) == LoadOutcome(Ask(1e6, 60.0), 60_000_000, 60_000_000, 6_000_000)
     point = trial.point(TOLERANCE)
     assert (point.load_pps, point.duration_s, point.loss_ratio, point.exact) == (1e6, 60.0, 0.1, True)
     assert (trial.marks, trial.saved_s) == ((), 0.0)
@@ -38,7 +38,7 @@ def test_of_a_stopped_trial_only_what_is_certain_of_the_whole_one_is_told():
     assert (trial.stopped_early_s, trial.lost_frames, trial.loss_ratio) == (0.1, 10_000, 0.1)
     assert trial.saved_s == pytest.approx(59.9)
     told = trial.told(Ask(1e6, 60.0), TOLERANCE)
-    assert told == Told(Ask(1e6, 60.0), 60_150_008, 60_150_008, 10_000)
+    assert told == LoadOutcome(Ask(1e6, 60.0), 60_150_008, 60_150_008, 10_000)
     assert trial.point(TOLERANCE).exact is False
     assert trial.point(TOLERANCE).loss_ratio == told.loss_ratio
 
@@ -107,9 +107,9 @@ def test_what_is_written_down_has_units_in_its_names():
         "duration_s": 60.0,
         "sent_s": 60.0,
         "made_pps": 1e6,
-        "asked_frames": 60_000_000,
+        "intended_frames": 60_000_000,
         "sent_frames": 60_000_000,
-        "refused_by_peer_frames": 0,
+        "backpressure_frames": 0,
         "received_frames": 60_000_000,
         "lost_frames": 0,
         "allowed_frames": None,

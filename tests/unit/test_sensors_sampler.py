@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from dutlab.runner.trial import _watched
-from dutlab.sensors.sampler import WATCH_COST, Reading, Sample, parse_reading, samples
+from dutlab.sensors.sampler import WATCH_COST, CpuReading, Sample, parse_reading, samples
 
 
-def turn(uptime: float, *, softirq: int, idle: int, processed: int, own: str = "0m0.0s") -> Reading:
+def turn(uptime: float, *, softirq: int, idle: int, processed: int, own: str = "0m0.0s") -> CpuReading:
     return parse_reading(
         f"\x1euptime\n{uptime:.2f} 0.00\n\x1estat\ncpu  0 0 0 0 0 0 0 0 0 0\ncpu0 0 0 0 {idle} 0 0 {softirq} 0 0 0\nctxt 5\n"
         f"\x1esoftnet\n{processed:08x} 00000000 00000001 00000000 00000000 00000000 00000000 00000000 00000000 00000000\n\x1eown\n{own} 0m0.0s\n0m0.0s 0m0.0s\n\x1eend\n"

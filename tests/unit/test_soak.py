@@ -15,7 +15,7 @@ from dutlab.analysis.events import LossEvent, longest_clean, loss_events
 from dutlab.analysis.rescore import RampSecond
 from dutlab.errors import InputError, MeasurementError
 from dutlab.interop.imported_run import Imported, write_imported
-from dutlab.methods.ports import Bench, Flow, LostSoFar, Offer, Outcome, Reading
+from dutlab.methods.ports import Bench, Flow, LostSoFar, Offer, Outcome, ToolReading
 from dutlab.methods.soak import MOST_PIECES, measure
 from dutlab.plan.cell import Cell
 from dutlab.report.gather import gather
@@ -52,13 +52,13 @@ class Forgetful:
         readings = []
         for n in range(self.read_s or seconds):
             at, lost = WALL_S + n + 1, self.lost_in.get(n, 0)
-            readings += [Reading(at, "a", "sent_pps", rate), Reading(at + self.skew_s, "a", "received_pps", rate - lost)]
-            readings += [Reading(at + self.skew_s, "a", "lost_pps", float(lost))] if self.counts_losses else []
-            readings.append(Reading(at, "a", "latency_mean_ns", 1000.0 + 10 * n))
+            readings += [ToolReading(at, "a", "offered_pps", rate), ToolReading(at + self.skew_s, "a", "received_pps", rate - lost)]
+            readings += [ToolReading(at + self.skew_s, "a", "lost_pps", float(lost))] if self.counts_losses else []
+            readings.append(ToolReading(at, "a", "latency_mean_ns", 1000.0 + 10 * n))
         sent, known = round(rate * seconds), sum(self.lost_in.values())
         lost, lost_by = known + self.late, LostSoFar(WALL_S + (self.read_s or seconds) + self.skew_s, known)
         flow = Flow(
-            link="a", asked_frames=sent, sent_frames=sent, refused_frames=0, received_frames=sent - lost, lost_frames=lost, duplicated_frames=0,
+            link="a", intended_frames=sent, sent_frames=sent, refused_frames=0, received_frames=sent - lost, lost_frames=lost, duplicated_frames=0,
             reordered_frames=0, foreign_frames=0, sent_seconds=float(seconds), mean_frame_bytes=64.0, received_bytes=64 * (sent - lost),
         )  # fmt: skip
         told = {"a": lost_by} if self.counts_losses else {}
@@ -76,7 +76,7 @@ def test_losses_are_placed_in_time_and_seconds_in_a_row_are_one_event():
         {"link": "a", "at_s": 50.0, "lasted_s": 1.0, "lost_frames": 1},
     ]
     figures = found.figures["a"]
-    assert (figures["asked_pps"], figures["loss_events"], figures["longest_clean_s"]) == (900.0, 2, 49.0)
+    assert (figures["intended_pps"], figures["loss_events"], figures["longest_clean_s"]) == (900.0, 2, 49.0)
     assert figures["loss_ratio"] == pytest.approx(13 / 90_000)
 
 

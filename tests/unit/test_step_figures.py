@@ -88,7 +88,7 @@ PMCSTAT = """# p/inst_retired.any p/cpu_clk_unhalted.thread
         (IPERF3_STREAMS, {"sent_bps": 1.72e9, "retransmits": 12, "goodput_bps": 1.71e9}),
         (IPERF3_UDP, {"sent_bps": 10.5e6, "goodput_bps": 10.4e6, "jitter_ns": 13e3, "loss_ratio": 18 / 1812}),
         (IPERF2, {"goodput_bps": 936e6}),
-        (PKT_GEN, {"sent_pps": 28394752 / 2}),
+        (PKT_GEN, {"offered_pps": 28394752 / 2}),
         (PKT_GEN_KILLED, {"received_pps": 1400176}),
         (NETPERF, {"goodput_bps": 9380.28e6}),
         (NETPERF_RR, {"transactions_per_s": 41234.56}),

@@ -57,7 +57,7 @@ def test_the_steps_are_added_up_and_read_once_a_second():
         lost = [r.value for r in outcome.readings if (r.link, r.name) == (flow.link, "lost_pps")]
         assert lost == pytest.approx([0] * 6 + [5_000, 15_000, 25_000, 35_000], abs=50)
     assert [d.kind for d in outcome.doubts] == [DoubtKind.STEPPED]
-    at = [r.at_s - outcome.began_s for r in outcome.readings if (r.link, r.name) == ("a", "sent_pps")]
+    at = [r.at_s - outcome.began_s for r in outcome.readings if (r.link, r.name) == ("a", "offered_pps")]
     assert at == pytest.approx(range(1, 11), abs=1e-3)
 
 

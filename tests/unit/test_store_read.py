@@ -12,7 +12,7 @@ import pytest
 
 from dutlab.errors import InputError, StoreError
 from dutlab.methods.ports import Measured
-from dutlab.runner import cut
+from dutlab.runner import recovery
 from dutlab.runner.journal import Journal, read_journal
 from dutlab.store.ask import ask
 from dutlab.store.index import Wanted as Listed
@@ -115,7 +115,7 @@ def test_a_plan_without_anything_and_a_resolved_file_without_a_testbed_are_fault
         path.unlink()
         path.write_text("{}")
     with pytest.raises(InputError, match="no run on a testbed"):
-        cut.testbed_in(RunFolder.open(damaged(runs)))
+        recovery.testbed_in(RunFolder.open(damaged(runs)))
     for command in ("report", "resume", "undo", "cost"):
         done = dutlab(command, str(damaged(runs)))
         assert "Traceback" not in done.stderr, done.stderr

@@ -13,7 +13,7 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods import sweep
 from dutlab.methods.mixes import frame_mix, mix_of
-from dutlab.methods.ports import Bench, Flow, Latency, Outcome, Reading
+from dutlab.methods.ports import Bench, Flow, Latency, Outcome, ToolReading
 from dutlab.plan.cell import Cell
 from dutlab.units import BpsL1
 
@@ -30,7 +30,7 @@ class SimulatedDut:
     async def offer(self, offer):
         self.offers.append(offer)
         flows = tuple(self.change(self._flow(offer, name)) for name in offer.flow_names)
-        return Outcome(flows, self.doubts, {"raw.json": b"{}"}, {"engine_version": "1"}, (Reading(1.0, "a", "received_pps", 5.0),))
+        return Outcome(flows, self.doubts, {"raw.json": b"{}"}, {"engine_version": "1"}, (ToolReading(1.0, "a", "received_pps", 5.0),))
 
     def _flow(self, offer, link):
         asked = int((offer.rate or self.reach_pps) * offer.duration)
@@ -38,7 +38,7 @@ class SimulatedDut:
         received = min(sent, int(self.capacity_pps * offer.duration))
         return Flow(
             link=link,
-            asked_frames=asked,
+            intended_frames=asked,
             sent_frames=sent,
             refused_frames=asked - sent,
             received_frames=received,
@@ -76,10 +76,10 @@ def kinds(measured):
 async def test_above_its_capacity_the_dut_yields_its_capacity_and_the_rest_is_loss():
     measured = await measured_by(SimulatedDut(), cell())
     figures = measured.figures["a"]
-    assert figures["sent_pps"] == 2e6
+    assert figures["offered_pps"] == 2e6
     assert figures["received_pps"] == 1e6
     assert figures["loss_ratio"] == 0.5
-    assert "asked_pps" not in figures
+    assert "intended_pps" not in figures
     assert measured.doubts == ()
 
 
@@ -87,13 +87,13 @@ async def test_bit_rates_count_preamble_and_gap_on_layer_1_only():
     figures = (await measured_by(SimulatedDut(), cell(rate_pps=1e5))).figures["a"]
     # RFC 2544 appendix B: 14 880 frames of 64 bytes fill 10 Mb/s, so a frame takes 672 bits of the wire, 512 of them its own
     assert figures["received_bps_l2"] == 1e5 * 512
-    assert figures["received_bps_l1"] == figures["sent_bps_l1"] == 1e5 * 672
+    assert figures["received_bps_l1"] == figures["offered_bps_l1"] == 1e5 * 672
 
 
 async def test_a_rate_that_was_asked_for_is_in_the_figures_and_in_the_offer():
     dut = SimulatedDut()
     figures = (await measured_by(dut, cell(rate_pps=1e5))).figures["a"]
-    assert figures["asked_pps"] == figures["sent_pps"] == figures["received_pps"] == 1e5
+    assert figures["intended_pps"] == figures["offered_pps"] == figures["received_pps"] == 1e5
     assert figures["loss_ratio"] == 0.0
     assert (dut.offers[0].rate, dut.offers[0].duration, dut.offers[0].warmup, dut.offers[0].drain) == (1e5, 60.0, 0.5, 0.5)
 
@@ -158,18 +158,18 @@ async def test_several_links_have_their_sum_under_their_joint_name():
 
     measured = await measured_by(SimulatedDut(change=uneven), cell(links=("a", "b")))
     assert list(measured.figures) == ["a", "b", "a+b"]
-    assert measured.figures["a+b"]["sent_pps"] == 4e6
+    assert measured.figures["a+b"]["offered_pps"] == 4e6
     assert measured.figures["a+b"]["received_pps"] == 3e6
     assert measured.figures["a+b"]["loss_ratio"] == 0.25
     assert measured.figures["a+b"]["latency_max_ns"] == 90
     assert "latency_p50_ns" not in measured.figures["a+b"]
-    assert "asked_pps" not in measured.figures["a+b"]
+    assert "intended_pps" not in measured.figures["a+b"]
 
 
 async def test_a_generator_that_does_not_reach_the_rate_is_a_doubt_on_its_link():
     measured = await measured_by(SimulatedDut(reach_pps=2e6), cell(rate_pps=3e6))
     assert measured.doubts == (Doubt(DoubtKind.TX_STARVED, "asked 3 Mpps, made 2 Mpps", "a"),)
-    assert measured.figures["a"]["asked_pps"] == 3e6
+    assert measured.figures["a"]["intended_pps"] == 3e6
 
 
 async def test_a_rate_that_is_missed_by_less_than_half_a_percent_was_reached():
@@ -184,7 +184,7 @@ async def test_a_trial_below_sixty_seconds_is_told_once():
 
 @pytest.mark.parametrize(
     "tampered",
-    [{"lost_frames": 1}, {"received_frames": 1}, {"asked_frames": 1}, {"refused_frames": 1}, {"duplicated_frames": 1}],
+    [{"lost_frames": 1}, {"received_frames": 1}, {"intended_frames": 1}, {"refused_frames": 1}, {"duplicated_frames": 1}],
 )
 async def test_frames_that_are_not_conserved_are_the_gravest_doubt(tampered):
     measured = await measured_by(SimulatedDut(change=lambda f: replace(f, **tampered)), cell())
@@ -203,7 +203,7 @@ async def test_raw_facts_flows_and_readings_come_along():
     assert measured.raw == {"raw.json": b"{}"}
     assert measured.facts == {"engine_version": "1"}
     assert [f.link for f in measured.flows] == ["a"]
-    assert measured.readings == (Reading(1.0, "a", "received_pps", 5.0),)
+    assert measured.readings == (ToolReading(1.0, "a", "received_pps", 5.0),)
 
 
 async def test_a_link_on_which_nothing_was_sent_has_no_figures():
@@ -258,6 +258,6 @@ async def test_no_load_makes_a_figure_that_is_no_number_or_a_received_rate_above
     )
     for figures in measured.figures.values():
         assert all(math.isfinite(v) and v >= 0 for v in figures.values())
-        assert figures["received_pps"] <= figures["sent_pps"]
+        assert figures["received_pps"] <= figures["offered_pps"]
         assert 0 <= figures["loss_ratio"] <= 1
         assert figures["received_bps_l2"] <= figures["received_bps_l1"]

@@ -10,7 +10,7 @@ from dutlab.hosts.host import Done
 from dutlab.hosts.local import LocalHost
 from dutlab.spec.generators.trafgen import TrafgenModel
 from dutlab.tools import counted, trafgen
-from dutlab.tools.generator_tool import Place
+from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.trafgen import packet_of, read_end
 from dutlab.units import Pps
 from generator_files import asked, way
@@ -88,7 +88,7 @@ def fake(tmp_path, monkeypatch):
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o755)
         monkeypatch.setattr(trafgen, "PROGRAM", str(path))
-        return trafgen.Trafgen(TrafgenModel(), Place({"source": LocalHost("source")}, None, {}, None))
+        return trafgen.Trafgen(TrafgenModel(), GeneratorSite({"source": LocalHost("source")}, None, {}, None))
 
     return put
 

@@ -25,7 +25,7 @@ from dutlab.spec.generators.trex import TrexModel
 from dutlab.spec.testbed import Port
 from dutlab.tools import trex
 from dutlab.tools.engine_load import Way
-from dutlab.tools.generator_tool import Place
+from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.trex_words import TrexPort, checksum, config_of, frame_of
 from dutlab.units import Pps, Seconds
 from generator_files import way
@@ -77,7 +77,7 @@ def offered(model, offer, links=("a",), *, fails_first=False):
         host = LocalHost("source")
         port = Port(host="source", interface="lo")
         testbed = SimpleNamespace(links={name: SimpleNamespace(source=port, sink=port) for name in links})
-        tool = trex.Trex(model, Place({"source": host, "sink": host}, testbed, {}, None))
+        tool = trex.Trex(model, GeneratorSite({"source": host, "sink": host}, testbed, {}, None))
         try:
             version = await tool.check()
             if fails_first:
@@ -104,7 +104,7 @@ def test_a_trial_has_three_numbers_read_after_the_drain(release, monkeypatch):
     version, outcome = offered(model(release), wanted())
     (flow,) = outcome.flows
     assert version == outcome.facts["trex_version"] == "v3.08"
-    assert (flow.asked_frames, flow.sent_frames, flow.received_frames, flow.lost_frames) == (400, 400, 360, 40)
+    assert (flow.intended_frames, flow.sent_frames, flow.received_frames, flow.lost_frames) == (400, 400, 360, 40)
     assert flow.balances
     assert flow.sent_seconds >= 0.4
     assert [d.kind for d in outcome.doubts] == [DoubtKind.COUNTED_BY_PORTS]
@@ -119,7 +119,7 @@ def test_counters_are_read_when_they_stand_still_whatever_the_drain(release):
 
 def test_counters_that_never_stand_still_are_a_doubt(release, monkeypatch):
     api = release / "automation/trex_control_plane/interactive/trex/stl/api.py"
-    api.write_text(api.read_text().replace('"ipackets": came', '"ipackets": time.monotonic_ns() % 7 + came'))
+    api.write_text(api.read_text().replace('"ipackets": came', '"ipackets": time.monotonic_ns() % 1_000_003 + came'))
     monkeypatch.setattr(trex, "_SCRIPT", release / "client.py")
     (release / "client.py").write_text(
         (Path(trex.__file__).with_name("trex_client.py")).read_text().replace("LONGEST_STILL_S = 5.0", "LONGEST_STILL_S = 0.6")
@@ -141,7 +141,7 @@ def test_a_trial_that_is_late_is_stopped_and_takes_its_real_length(release, monk
     monkeypatch.setenv("STRETCHES", "10")
     _, outcome = offered(model(release), wanted(duration=0.4))
     (flow,) = outcome.flows
-    assert flow.asked_frames == 400
+    assert flow.intended_frames == 400
     assert 0 < flow.sent_frames < 400
     assert flow.refused_frames == 400 - flow.sent_frames
     assert 1.4 <= flow.sent_seconds < 4.0
@@ -192,7 +192,7 @@ def test_sizes_are_mixed_by_weight_and_both_ways_are_two_ports(release):
 
 def test_as_fast_as_it_can_is_all_of_the_line_and_asks_for_what_was_sent(release):
     _, outcome = offered(model(release), wanted(rate=None))
-    assert outcome.flows[0].asked_frames == outcome.flows[0].sent_frames == 400
+    assert outcome.flows[0].intended_frames == outcome.flows[0].sent_frames == 400
 
 
 def test_a_profile_of_the_users_own_is_scaled_to_the_rate_and_tells_its_sizes(release):

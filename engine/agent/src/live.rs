@@ -112,8 +112,8 @@ impl Live {
 }
 
 const fn sending(stream: u16, t: &StreamTotals) -> StreamSendingSoFar {
-    let refused_by_peer = if t.refusals_unknown { None } else { Some(t.refused_by_peer) };
-    StreamSendingSoFar { stream, sent: t.sent, numbered: t.numbered, refused_by_peer }
+    let backpressure = if t.refusals_unknown { None } else { Some(t.backpressure) };
+    StreamSendingSoFar { stream, sent: t.sent, numbered: t.numbered, backpressure }
 }
 
 const fn receiving(stream: u16, a: &StreamArrivals) -> StreamReceivingSoFar {

@@ -70,7 +70,7 @@ pub fn run(tx: &mut dyn BurstSender, replay: &Replay, job: &Job) -> (StreamTotal
     }
     totals.asked = next;
     totals.refused = next - totals.sent;
-    totals.refused_by_peer = totals.numbered - totals.sent;
+    totals.backpressure = totals.numbered - totals.sent;
     job.live.sent(clock::monotonic(), job.share, &[totals]);
     (totals, error)
 }

@@ -69,7 +69,7 @@ pub fn sent(port: &str, plan: &crate::lower::Lowered, done: &send::Done) -> Sent
                     sent: t.sent,
                     numbered: (t.numbered > t.sent).then_some(t.numbered),
                     refused: t.refused,
-                    refused_by_peer: (!t.refusals_unknown).then_some(t.refused_by_peer),
+                    backpressure: (!t.refusals_unknown).then_some(t.backpressure),
                     sent_bytes: t.bytes,
                     first_monotonic_ns: (t.sent > 0).then_some(t.first.0),
                     last_monotonic_ns: (t.sent > 0).then_some(t.last.0),

@@ -299,7 +299,7 @@ impl Loop {
         for ((pacer, totals), (held, (unsent, _))) in streams {
             totals.asked = pacer.asked_by(now).unwrap_or(0).max(pacer.taken());
             totals.refused = totals.asked - totals.sent;
-            totals.refused_by_peer = totals.refused.min(held + unsent);
+            totals.backpressure = totals.refused.min(held + unsent);
         }
         self.job.live.sent(now, self.job.share, &self.totals);
     }
@@ -309,12 +309,9 @@ impl Loop {
         let held = self.held.until(self.schedule.pacers(), now);
         let streams = self.totals.iter().zip(self.schedule.pacers()).zip(held.iter().zip(&self.unsent));
         let overdue = |p: &Pacer| p.asked_by(Nanos(now.0.saturating_sub(LAG.0))).unwrap_or(0).saturating_sub(p.taken());
-        let refused_by_peer = |p: &Pacer, held: u64, unsent: u64| overdue(p).min(held) + unsent;
+        let backpressure = |p: &Pacer, held: u64, unsent: u64| overdue(p).min(held) + unsent;
         streams
-            .map(|((t, p), (held, (unsent, _)))| StreamTotals {
-                refused_by_peer: refused_by_peer(p, *held, *unsent),
-                ..*t
-            })
+            .map(|((t, p), (held, (unsent, _)))| StreamTotals { backpressure: backpressure(p, *held, *unsent), ..*t })
             .collect()
     }
 }

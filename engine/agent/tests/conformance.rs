@@ -426,7 +426,7 @@ fn what_a_peer_without_room_did_not_take_is_told_from_what_was_lost() {
         assert_eq!(came.len() as u64, n(&s["sent"]), "{backend}: {s}");
         assert!(n(&s["sent"]) <= ROOM && n(&s["sent"]) > 0, "{backend}: {s}");
         // The rest is what the generator was late with when the queue was found full.
-        assert!(n(&s["refused_by_peer"]) > n(&s["refused"]) / 2, "{backend}: {s}");
+        assert!(n(&s["backpressure"]) > n(&s["refused"]) / 2, "{backend}: {s}");
     }
 }
 
@@ -441,7 +441,7 @@ fn a_peer_that_takes_less_than_half_is_why_the_rest_was_refused() {
     let each_130_ms = |since: Duration| taken.replace(since.as_millis() / 130) != since.as_millis() / 130;
     let (s, came) = into_a_peer(&lab, "xdp", each_130_ms);
     assert_eq!((n(&s["asked"]), came.len() as u64), (n(&s["sent"]) + n(&s["refused"]), n(&s["sent"])), "{s}");
-    assert!(n(&s["refused"]) > 500 && 10 * n(&s["refused_by_peer"]) > 9 * n(&s["refused"]), "{s}");
+    assert!(n(&s["refused"]) > 500 && 10 * n(&s["backpressure"]) > 9 * n(&s["refused"]), "{s}");
 }
 
 #[test]

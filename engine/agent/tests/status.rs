@@ -87,7 +87,7 @@ fn what_a_full_router_does_not_take_is_refused_by_the_peer_and_used_up_its_numbe
     begin(&mut source, &mut sink, &json!({"duration_ns": 400_000_000, "streams": [stream]}));
     let sent = source.must("wait", json!({"port": "p"}));
     let s = &sent["streams"][0];
-    assert_eq!(n(&s["refused_by_peer"]), n(&s["refused"]), "at full speed nothing else is refused: {sent}");
+    assert_eq!(n(&s["backpressure"]), n(&s["refused"]), "at full speed nothing else is refused: {sent}");
     if n(&s["refused"]) > 0 {
         assert_eq!(n(&s["numbered"]), n(&s["sent"]) + n(&s["refused"]), "{sent}");
     }
@@ -108,5 +108,5 @@ fn what_the_generator_cannot_make_in_time_is_refused_by_nobody() {
     let sent = source.must("wait", json!({"port": "p"}));
     let s = &sent["streams"][0];
     assert!(n(&s["refused"]) > 1_000_000, "{sent}");
-    assert_eq!(s["refused_by_peer"], 0, "{sent}");
+    assert_eq!(s["backpressure"], 0, "{sent}");
 }

@@ -139,8 +139,8 @@ pub struct StreamTotals {
     pub refused: u64,
     /// Of these, frames that could have been sent and were not taken: the device's queue was full, or, where two devices share a
     /// memory (veth), the peer's ring. Below `asked` only by these, and the sender was fast enough.
-    pub refused_by_peer: u64,
-    /// Nobody knows which frames the device did not take: they are among `sent`, and `refused_by_peer` is 0.
+    pub backpressure: u64,
+    /// Nobody knows which frames the device did not take: they are among `sent`, and `backpressure` is 0.
     pub refusals_unknown: bool,
     /// Numbers used up: by the frames that left, and by those that were refused after they had got one.
     pub numbered: u64,

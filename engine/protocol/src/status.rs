@@ -42,9 +42,9 @@ pub struct StreamSendingSoFar {
     pub sent: u64,
     /// Below this are all sequence numbers that were used; the frames of `numbered` - `sent` of them were refused.
     pub numbered: u64,
-    /// See [`crate::totals::SentStream::refused_by_peer`].
+    /// See [`crate::totals::SentStream::backpressure`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refused_by_peer: Option<u64>,
+    pub backpressure: Option<u64>,
 }
 
 /// What was received so far.

@@ -54,7 +54,7 @@ pub struct SentStream {
     /// card none in its queue, because what comes behind it is slower. The rest of `refused` was not made in time.
     /// Absent: the kernel does not report what a driver refused; such frames are among `sent`, and will seem lost on the way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refused_by_peer: Option<u64>,
+    pub backpressure: Option<u64>,
     /// Bytes sent, with FCS. Where a driver refused frames of a mix, nobody knows which: theirs are taken off at the mean.
     pub sent_bytes: u64,
     /// Send time of the first frame; absent when none was sent.

@@ -35,7 +35,7 @@ def loss_events(seconds: Sequence[RampSecond], threshold: float = 0.0) -> tuple[
         before = second.at_s
         if second.loss_ratio <= threshold:
             continue
-        lost = second.loss_ratio * (second.sent_pps + second.refused_pps) * (second.at_s - begins)
+        lost = second.loss_ratio * (second.offered_pps + second.refused_pps) * (second.at_s - begins)
         if out and out[-1].to_s == begins:
             begins, lost = out[-1].from_s, lost + out.pop().lost_frames
         out.append(LossEvent(max(begins, 0.0), second.at_s, lost))

@@ -191,7 +191,7 @@ class RampSecond:
     """One second of a ramp: what was sent and what came back, in frames a second."""
 
     at_s: float
-    sent_pps: float
+    offered_pps: float
     received_pps: float
     lost_pps: float | None = None
     """Certainly lost, where it was counted; None: it follows from the two rates, whose counters may be read at different instants."""
@@ -201,8 +201,8 @@ class RampSecond:
     @property
     def loss_ratio(self) -> float:
         """Of what was offered to the DUT; more received than sent (counters read at different instants) is no loss."""
-        offered = self.sent_pps + self.refused_pps
-        lost = max(self.sent_pps - self.received_pps, 0.0) if self.lost_pps is None else self.lost_pps
+        offered = self.offered_pps + self.refused_pps
+        lost = max(self.offered_pps - self.received_pps, 0.0) if self.lost_pps is None else self.lost_pps
         return (lost + self.refused_pps) / offered if offered > 0 else 0.0
 
 
@@ -223,7 +223,7 @@ def saturation(seconds: Sequence[RampSecond], threshold: float = LOSS_THRESHOLD)
 
     A later second at or below the threshold takes back all that failed before it, as in the graphs of the trex-loadtest tools.
     """
-    sent = [s for s in seconds if s.sent_pps > 0]
+    sent = [s for s in seconds if s.offered_pps > 0]
     if not sent:
         return Saturation(threshold, None, None, 0.0, "these seconds cannot tell: nothing was sent")
     failing = len(list(itertools.takewhile(lambda s: s.loss_ratio > threshold, reversed(sent))))

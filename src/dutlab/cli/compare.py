@@ -21,7 +21,7 @@ from dutlab.printable import printable
 if TYPE_CHECKING:
     from dutlab.analysis.compare import Comparison, Pair
     from dutlab.analysis.together import Together
-    from dutlab.report.compared import Asked, ComparedPair, ComparedRun
+    from dutlab.report.compared import ComparedPair, ComparedRun, CompareRequest
 
 _T = TypeVar("_T")
 _FIGURE = click.option(
@@ -70,13 +70,13 @@ def compare(
       dutlab compare runs/2026-11-21T0801Z-firewall-modes-3f2a runs/2026-11-28T0801Z-firewall-modes-77c0 --margin 2% --plot compared.svg
     """  # noqa: D301
     from dutlab.report import write_image  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.compared import Asked, compare_runs, open_run  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.compared import CompareRequest, compare_runs, open_run  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.per import divided, per_of  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.ratio_rows import compared_plot  # noqa: PLC0415 -- `--help` needs none of it
 
     opened = [open_run(path) for path in runs]
     others = [open_run(path) for path in against]
-    asked = Asked(figures, _margin(margins), least)
+    asked = CompareRequest(figures, _margin(margins), least)
     if baseline is not None and (others or len(opened) > 1):
         raise InputError("--baseline names a mode of a single run", remedy="of several runs the first is the baseline")
     if per is not None and (others or len(opened) == 1):
@@ -140,11 +140,11 @@ def check(
     from dutlab.analysis.rank import repeats_needed  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.analysis.together import together_can  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.analysis.verdict import Verdict  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.compared import Asked, compare_runs, open_run  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.compared import CompareRequest, compare_runs, open_run  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.find import older_like  # noqa: PLC0415 -- `--help` needs none of it
 
     base = [path for where in baselines for path in older_like(where, run[0], most)]
-    asked = Asked(figures, _margin(margins), least)
+    asked = CompareRequest(figures, _margin(margins), least)
     pair = _computed(lambda: compare_runs([open_run(path) for path in base], [open_run(path) for path in run], asked))
     worse = [c for c in pair.comparisons if _fails(c, threshold)]
     all_worse = pair.together is not None and pair.together.verdict is Verdict.WORSE
@@ -184,7 +184,7 @@ def _one_margin(given: Sequence[str]) -> float | None:
     return next((SHARE.convert(text, None, None) for text in reversed(given) if "=" not in text), None)
 
 
-def _all(runs: Sequence[ComparedRun], baseline: str | None, asked: Asked) -> Sequence[ComparedPair]:
+def _all(runs: Sequence[ComparedRun], baseline: str | None, asked: CompareRequest) -> Sequence[ComparedPair]:
     from dutlab.report.compared import compare_modes, compare_runs  # noqa: PLC0415 -- `--help` needs none of it
 
     if len(runs) == 1:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dutlab.cli.console import Console
 from dutlab.cli.loop import run_in_order
-from dutlab.cli.places import Place, hosts_at, lab_of
+from dutlab.cli.places import TestPlace, hosts_at, lab_of
 from dutlab.cli.run import finish
 from dutlab.cli.told import say, tell
 from dutlab.cli.userns import become_root
@@ -25,14 +25,14 @@ from dutlab.tools.steps import StepDone
 
 
 @dataclass(frozen=True)
-class Asked:
+class ConductRequest:
     """What `conductor run` was asked for."""
 
     file: Path
     work: StepsWorkload
     trials: int
     phases: Sequence[Phase]
-    places: Mapping[str, Place]
+    places: Mapping[str, TestPlace]
     directories: Mapping[str, str]
     runs: Path
     take_over: bool
@@ -42,7 +42,7 @@ class Asked:
     """The trials, as they end."""
 
 
-def carry_out(asked: Asked) -> None:
+def carry_out(asked: ConductRequest) -> None:
     """Ends the command with the run's exit status."""
     if asked.trials == 0:
         say("0 trials: nothing to run")
@@ -77,13 +77,13 @@ def carry_out(asked: Asked) -> None:
     finish([result])
 
 
-async def _conduct(what: Conduct, asked: Asked) -> RunResult:
+async def _conduct(what: Conduct, asked: ConductRequest) -> RunResult:
     book = CommandBook()
     async with hosts_at(asked.places, book.note, what.lab) as hosts:
         return await conduct(what, hosts, book, Console(), runs=asked.runs, done=asked.done)
 
 
-def _write(asked: Asked) -> None:
+def _write(asked: ConductRequest) -> None:
     """The original's report, if there is anything to tell."""
     if asked.report is None or not (asked.done or asked.trials == 0):
         return

@@ -15,7 +15,7 @@ from dutlab.cli.told import say, tell
 from dutlab.errors import Fault, InputError, SpecRefused
 
 if TYPE_CHECKING:
-    from dutlab.cli.places import Place
+    from dutlab.cli.places import TestPlace
     from dutlab.interop.conductor import Test
     from dutlab.spec.workloads.steps import Phase, StepsWorkload
 
@@ -81,7 +81,7 @@ def run(
     from dutlab.cli import conduct  # noqa: PLC0415 -- a dry run needs none of it
 
     places = _places(file, test, wanted, given, players)
-    asked = conduct.Asked(
+    asked = conduct.ConductRequest(
         file=file,
         work=work,
         trials=test.trials if trials is None else trials,
@@ -142,7 +142,7 @@ def convert(*, file: Path, output: Path | None, maps: tuple[str, ...], strict: b
 
 def _read(file: Path, *, strict: bool, no_limit: bool, translate: bool) -> Test:
     """Raises SpecRefused with every fault of every file. Paths in it are relative to the working directory, else to the file."""
-    from dutlab.interop.conductor import Limit, Reading, read_test  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.interop.conductor import Limit, ReadOptions, read_test  # noqa: PLC0415 -- `--help` needs none of it
 
     def text_of(path: str) -> str:
         here = Path(path)
@@ -151,7 +151,7 @@ def _read(file: Path, *, strict: bool, no_limit: bool, translate: bool) -> Test:
     if strict and no_limit:
         raise InputError("--strict and --no-limit cannot be combined", remedy="give one of them")
     limit = Limit.ALL if strict else Limit.NONE if no_limit else Limit.OF_2015
-    test = read_test(file.read_text(encoding="utf-8", errors="replace"), str(file), text_of, Reading(limit, translate=translate))
+    test = read_test(file.read_text(encoding="utf-8", errors="replace"), str(file), text_of, ReadOptions(limit, translate=translate))
     if test.faults:
         raise SpecRefused(test.faults)
     return test
@@ -199,7 +199,7 @@ def _named_hosts(test: Test, maps: Mapping[str, str]) -> dict[str, str]:
     return names
 
 
-def _places(file: Path, test: Test, wanted: Sequence[str], given: Mapping[str, str], players: str | None) -> dict[str, Place]:
+def _places(file: Path, test: Test, wanted: Sequence[str], given: Mapping[str, str], players: str | None) -> dict[str, TestPlace]:
     """Name → place. Raises InputError, or SpecRefused that names every host without a place and the option to add."""
     from dutlab.cli.places import read_place  # noqa: PLC0415 -- `--help` needs none of it
 
@@ -220,7 +220,7 @@ def _places(file: Path, test: Test, wanted: Sequence[str], given: Mapping[str, s
     return {name: read_place(said[name]) for name in wanted}
 
 
-def _directories(said: Sequence[str], test: Test, places: Mapping[str, Place]) -> dict[str, str]:
+def _directories(said: Sequence[str], test: Test, places: Mapping[str, TestPlace]) -> dict[str, str]:
     """Host → where its steps run, if not where its commands run anyway: this directory here, the login's over ssh."""
     out = {name: os.getcwd() for name, place in places.items() if place.lab}  # noqa: PTH109 -- text for a shell
     for one in sorted(said, key=lambda one: "=" in one):  # what is said of one host goes before what is said of all

@@ -27,7 +27,7 @@ _HEADLINES = (
     ("critical_pps", "pps"),
 )
 
-_OF_STEPS = (("goodput_bps", "bit/s"), ("received_pps", "pps"), ("sent_pps", "pps"), ("transactions_per_s", "/s"))
+_OF_STEPS = (("goodput_bps", "bit/s"), ("received_pps", "pps"), ("offered_pps", "pps"), ("transactions_per_s", "/s"))
 
 
 class Console:

@@ -20,7 +20,7 @@ _FILES = (".yaml", ".yml")
 
 
 @dataclass(frozen=True)
-class Place:
+class TestPlace:
     """As it was written, and understood."""
 
     said: str
@@ -33,35 +33,35 @@ class Place:
     """Other controllers may reach it too, so it is leased."""
 
 
-def read_place(said: str) -> Place:
+def read_place(said: str) -> TestPlace:
     """Raises InputError; SpecRefused for a testbed file that is refused."""
     kind, _, rest = said.partition(":")
     if said == "local":
-        return Place(said)
+        return TestPlace(said)
     if kind == "ssh":
         if what := ssh_fault(rest):
             raise InputError(f"{said}: {what}")
-        return Place(said, ssh=rest, is_shared=True)
+        return TestPlace(said, ssh=rest, is_shared=True)
     if kind == "lab" and rest.count("/") == 1:
         lab, _, role = rest.partition("/")
-        return Place(said, lab=lab, role=role)
+        return TestPlace(said, lab=lab, role=role)
     file, _, name = said.rpartition("/")
     if file.endswith(_FILES) and name:
         return _of_testbed(said, Path(file), name)
     raise InputError(f"{said}: no such kind of host", remedy=f"a host is {PLACES}")
 
 
-def _of_testbed(said: str, file: Path, name: str) -> Place:
+def _of_testbed(said: str, file: Path, name: str) -> TestPlace:
     if not file.is_file():
         raise InputError(f"{said}: there is no file {file}")
     testbed = load_testbed(file)
     if name not in testbed.hosts:
         raise InputError(f"{said}: testbed {testbed.name} has no host {name}", remedy=f"it has {', '.join(testbed.hosts)}")
-    return Place(said, ssh=testbed.hosts[name].ssh, is_shared=True)
+    return TestPlace(said, ssh=testbed.hosts[name].ssh, is_shared=True)
 
 
 @asynccontextmanager
-async def hosts_at(places: Mapping[str, Place], log: CommandLog, label: str | None) -> AsyncIterator[dict[str, Host]]:
+async def hosts_at(places: Mapping[str, TestPlace], log: CommandLog, label: str | None) -> AsyncIterator[dict[str, Host]]:
     """The hosts behind their names; the lab that one of them is in is built as `label` for it and taken down after it."""
     names, hosts = {place.lab for place in places.values() if place.lab}, dict[str, Host]()
     try:
@@ -76,7 +76,7 @@ async def hosts_at(places: Mapping[str, Place], log: CommandLog, label: str | No
             await labs.down(label)
 
 
-def lab_of(places: Mapping[str, Place]) -> str | None:
+def lab_of(places: Mapping[str, TestPlace]) -> str | None:
     """A label for the lab that a place is in, if any is. Raises InputError when there are several."""
     names = {place.lab for place in places.values() if place.lab}
     if len(names) > 1:
@@ -84,7 +84,7 @@ def lab_of(places: Mapping[str, Place]) -> str | None:
     return labs.new_label() if names else None
 
 
-async def _host(name: str, place: Place, lab: labs.Lab | None, log: CommandLog) -> Host:
+async def _host(name: str, place: TestPlace, lab: labs.Lab | None, log: CommandLog) -> Host:
     if lab is None or not place.lab:
         return host_at(name, place.ssh, log)
     if place.role not in lab.namespaces:

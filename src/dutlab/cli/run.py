@@ -138,15 +138,15 @@ def resume(*, run_folders: tuple[Path, ...], trust: bool) -> None:
     """  # noqa: D301
     from dutlab.cli.console import Console  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner import cut  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner import recovery  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.in_turn import alone_words, resume_in_turn  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.trust import NotOurs  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.run_folder import RunFolder  # noqa: PLC0415 -- `--help` needs none of it
 
-    if True in {cut.builds_its_lab(path) for path in run_folders}:  # each is asked: a run without a testbed cannot go on
+    if True in {recovery.builds_its_lab(path) for path in run_folders}:  # each is asked: a run without a testbed cannot go on
         become_root()
-    options = [replace(_options(path.parent, unattended=False, lab=cut.standing_lab_of(path)), trusted=trust) for path in run_folders]
+    options = [replace(_options(path.parent, unattended=False, lab=recovery.standing_lab_of(path)), trusted=trust) for path in run_folders]
     for place, path in enumerate(run_folders):
         try:
             runner.to_go_on_with(path, trusted=trust)
@@ -176,21 +176,21 @@ def undo(*, run_folder: Path, trust: bool, reset: bool) -> None:
     """  # noqa: D301
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.words import plural  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner import cut  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner import recovery  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.trust import NotOurs  # noqa: PLC0415 -- `--help` needs none of it
 
     try:
-        done = run_in_order(cut.undo(run_folder, trusted=trust, run_reset=reset))
+        done = run_in_order(recovery.undo(run_folder, trusted=trust, run_reset=reset))
     except NotOurs as error:
         _ask_trust(error)
         trust = True
-        done = run_in_order(cut.undo(run_folder, trusted=True, run_reset=reset))
+        done = run_in_order(recovery.undo(run_folder, trusted=True, run_reset=reset))
     if done.unreset:
         say("Startup was begun and Reset was not run:")
         for step in done.unreset:
             say(f"  {step.host}: {printable(step.argv[-1])}")
         if sys.stdin.isatty() and click.confirm("Run Reset now?", err=True):
-            done = replace(run_in_order(cut.undo(run_folder, trusted=trust, run_reset=True)), lab=done.lab, freed=done.freed)
+            done = replace(run_in_order(recovery.undo(run_folder, trusted=trust, run_reset=True)), lab=done.lab, freed=done.freed)
         else:
             say(f"`dutlab undo {run_folder} --reset` runs it")
     for line in done.reset:

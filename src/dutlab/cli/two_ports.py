@@ -22,7 +22,7 @@ from dutlab.errors import InputError, TestbedError
 
 if TYPE_CHECKING:
     from dutlab.runner import run as runner
-    from dutlab.runner.two_ports import Ask, Found
+    from dutlab.runner.two_ports import Ask, TwoPortFiles
 
 _LABS = {4: "two-port", 6: "two-port-ipv6"}
 """By version of IP."""
@@ -114,14 +114,14 @@ def test(
     finish([result])
 
 
-async def _find(ask: Ask) -> Found:
+async def _find(ask: Ask) -> TwoPortFiles:
     from dutlab.hosts.local import LocalHost  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.two_ports import find  # noqa: PLC0415 -- `--help` needs none of it
 
     return await find(LocalHost("here"), ask)
 
 
-def _write(folder: Path, found: Found) -> None:
+def _write(folder: Path, found: TwoPortFiles) -> None:
     from dutlab.runner.two_ports import EXPERIMENT_FILE, TESTBED_FILE  # noqa: PLC0415 -- `--help` needs none of it
 
     files = {folder / TESTBED_FILE: found.testbed, folder / EXPERIMENT_FILE: found.experiment}
@@ -132,7 +132,7 @@ def _write(folder: Path, found: Found) -> None:
         path.write_bytes(_HEAD + as_yaml(data))
 
 
-def _run(folder: Path, found: Found, runs: Path, typed: Sequence[str]) -> runner.RunResult:
+def _run(folder: Path, found: TwoPortFiles, runs: Path, typed: Sequence[str]) -> runner.RunResult:
     from dutlab.cli.console import Console  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it

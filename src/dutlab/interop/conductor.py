@@ -54,7 +54,7 @@ class Limit(Enum):
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadOptions:
     """How files are read beyond their grammar."""
 
     limit: Limit = Limit.OF_2015
@@ -94,7 +94,7 @@ class Test:
         return StepsWorkload.model_validate({**body, "on_failure": on_failure})
 
 
-def read_test(text: str, file: str, open_file: Callable[[str], str], reading: Reading | None = None) -> Test:
+def read_test(text: str, file: str, open_file: Callable[[str], str], reading: ReadOptions | None = None) -> Test:
     """The test of a coordinator's file. `open_file` gives the text of a path in it, or raises OSError.
 
     Nothing is raised: all that is wrong, in all files, is in `faults`.
@@ -118,7 +118,7 @@ def read_test(text: str, file: str, open_file: Callable[[str], str], reading: Re
             why = getattr(error, "strerror", None) or str(error)
             faults.append(Fault(file, entry.line, 1, entry.key, f"{entry.value} cannot be read: {why}"))
             continue
-        host, wrong = read_host(said, entry.value, reading or Reading())
+        host, wrong = read_host(said, entry.value, reading or ReadOptions())
         faults += wrong
         if entry.key in names:
             faults.append(Fault(file, entry.line, 1, entry.key, "duplicate; each host needs a name of its own"))
@@ -143,7 +143,7 @@ def plain_name(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower())[:48].strip("-") or "unnamed"
 
 
-def read_host(text: str, file: str, reading: Reading) -> tuple[HostFile, list[Fault]]:
+def read_host(text: str, file: str, reading: ReadOptions) -> tuple[HostFile, list[Fault]]:
     """A host's file, and what is wrong with it."""
     sections, faults = _sections(text, file)
     if DEFAULTS in sections and sections[DEFAULTS].entries:
@@ -176,7 +176,7 @@ def _trials(test: Section, file: str, faults: list[Fault]) -> int:
     return int(said)
 
 
-def _step(entry: Entry, phase: Phase, dialect: Dialect, reading: Reading) -> Step:
+def _step(entry: Entry, phase: Phase, dialect: Dialect, reading: ReadOptions) -> Step:
     command = _CPUSET.sub(r"taskset -c \1 ", entry.value) if reading.translate else entry.value
     spawns = "spawn" in entry.key and phase == "run"
     if dialect is Dialect.TODAY:

@@ -21,7 +21,7 @@ def pktgen(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     log = pkt_gen_log.parse(data.decode("utf-8", "replace"))
     if log.total is None and not log.reports:
         raise InputError(f"{name}: no line of it is one of pkt-gen's", remedy="keep both standard output and standard error of pkt-gen")
-    what = "received" if log.total is not None and log.total.way == "Received" else "sent"
+    what = "received" if log.total is not None and log.total.way == "Received" else "offered"
     frame = None if log.total is None or not log.total.packets else log.total.bytes / log.total.packets + FCS_BYTES
     seconds = sum(r.seconds for r in log.reports)
     rate = Pps(log.total.pps if log.total is not None else sum(r.packets for r in log.reports) / seconds if seconds else 0.0)
@@ -54,9 +54,9 @@ def _logged(name: str, seconds: Sequence[ipgen_log.Second], faults: Sequence[str
     last, lasted = seconds[-1], seconds[-1].at_s - seconds[0].at_s or 1.0
     sent, received = Pps((last.sent - seconds[0].sent) / lasted), Pps((last.received - seconds[0].received) / lasted)
     figures = {
-        "sent_pps": float(sent),
+        "offered_pps": float(sent),
         "received_pps": float(received),
-        "sent_bps_l1": float(l1_rate(sent, last.frame_bytes)),
+        "offered_bps_l1": float(l1_rate(sent, last.frame_bytes)),
         "received_bps_l1": float(l1_rate(received, last.frame_bytes)),
         "loss_ratio": max(0, last.lost) / last.sent if last.sent else 0.0,
     }
@@ -65,7 +65,7 @@ def _logged(name: str, seconds: Sequence[ipgen_log.Second], faults: Sequence[str
     doubts = list(faults)
     if last.lost < 0:
         doubts.append(f"it counts {-last.lost} frames more received than sent")
-    rows: list[Row] = [{"at_s": s.at_s, "sent_pps": s.sent_pps, "received_pps": s.received_pps} for s in seconds]
+    rows: list[Row] = [{"at_s": s.at_s, "offered_pps": s.offered_pps, "received_pps": s.received_pps} for s in seconds]
     measured = Measured(figures={LINK: figures}, doubts=mended(doubts), tables={"seconds": rows})
     return Imported(_cell(name, "ipgen", last.frame_bytes, round(lasted, 3)), measured)
 

@@ -45,11 +45,11 @@ def file_of(record: TrialRecord) -> LoadtestFile:
     def port(sends: dict[str, int | float | str | None], receives: dict[str, int | float | str | None]) -> Channel:
         tx, rx = ({k: float(row.get(k) or 0.0) for k in _COLUMNS} for row in (sends, receives))
         return Channel(
-            tx["sent_pps"],
+            tx["offered_pps"],
             rx["received_pps"],
-            tx["sent_line_ratio"] * 100,
+            tx["offered_line_ratio"] * 100,
             rx["received_line_ratio"] * 100,
-            tx["sent_bps_l1"],
+            tx["offered_bps_l1"],
             rx["received_bps_l1"],
         )
 
@@ -65,7 +65,7 @@ def file_of(record: TrialRecord) -> LoadtestFile:
     )
 
 
-_COLUMNS = ("sent_pps", "received_pps", "sent_line_ratio", "received_line_ratio", "sent_bps_l1", "received_bps_l1")
+_COLUMNS = ("offered_pps", "received_pps", "offered_line_ratio", "received_line_ratio", "offered_bps_l1", "received_bps_l1")
 
 
 def _ramp(of: LoadtestFile, options: ImportOptions) -> Ramp:
@@ -109,8 +109,8 @@ def _instants(of: LoadtestFile) -> list[float]:
 
 
 def _loss(seconds: list[Second]) -> dict[str, float]:
-    sent = sum(s.counted.sent_pps for s in seconds)
-    lost = sum(s.counted.loss_ratio * s.counted.sent_pps for s in seconds)
+    sent = sum(s.counted.offered_pps for s in seconds)
+    lost = sum(s.counted.loss_ratio * s.counted.offered_pps for s in seconds)
     return {"loss_ratio": lost / sent} if sent > 0 else {}
 
 

@@ -65,11 +65,11 @@ def _text(data: bytes) -> bytes:
 def _figures(found: Mapping[str, Any]) -> dict[str, float]:
     drop, full = number(found, "drop_rate_percentage"), number(found, "queue_full_percentage")
     known = {
-        "sent_pps": number(found, "tx_pps"),
+        "offered_pps": number(found, "tx_pps"),
         "received_pps": number(found, "rx_pps"),
-        "sent_bps_l1": number(found, "total_tx_L1"),
+        "offered_bps_l1": number(found, "total_tx_L1"),
         "received_bps_l1": number(found, "total_rx_L1"),
-        "sent_bps_l2": number(found, "tx_bps"),
+        "offered_bps_l2": number(found, "tx_bps"),
         "received_bps_l2": number(found, "rx_bps"),
         "loss_ratio": None if drop is None else drop / 100,
         "queue_full_ratio": None if full is None else full / 100,

@@ -2,7 +2,7 @@
 
 Each mix is sent as fast as the generator can, then at 90, 50 and 10 % of what came back. Of each load the point says
 
-    sent_pps, received_pps        what the generator made, what the sink counted
+    offered_pps, received_pps        what the generator made, what the sink counted
     failed_ratio                  of the frames made, those that were lost or not taken: the loss floor
     rate_error_ratio              made ÷ asked - 1; None at full speed
     gap_error_ns                  median gap between frames as sent, less the asked gap; None where the back end keeps no gaps
@@ -56,8 +56,8 @@ class RigPoint:
     link: str
     mix: str
     """As mix_key() says it."""
-    asked_pps: float | None
-    sent_pps: float
+    intended_pps: float | None
+    offered_pps: float
     received_pps: float | None
     failed_ratio: float | None
     rate_error_ratio: float | None
@@ -74,7 +74,7 @@ class RigPoint:
     @property
     def carried_pps(self) -> float:
         """What came back; of a generator alone, what it made: then the sink may do less."""
-        return self.sent_pps if self.received_pps is None else self.received_pps
+        return self.offered_pps if self.received_pps is None else self.received_pps
 
     @property
     def clean(self) -> bool:
@@ -130,8 +130,8 @@ def _point(links: tuple[str, ...], mix: FrameMix, rate: Pps | None, flow: Flow) 
         links=links,
         link=flow.link,
         mix=mix_key(mix),
-        asked_pps=rate,
-        sent_pps=flow.sent_frames / flow.sent_seconds,
+        intended_pps=rate,
+        offered_pps=flow.sent_frames / flow.sent_seconds,
         received_pps=flow.received_frames / flow.sent_seconds,
         failed_ratio=failed_frames(flow) / made if made else 1.0,
         rate_error_ratio=None if rate is None else made / flow.sent_seconds / rate - 1,
@@ -144,7 +144,7 @@ def _point(links: tuple[str, ...], mix: FrameMix, rate: Pps | None, flow: Flow) 
 def _alone(point: RigPoint, flow: Flow) -> RigPoint:
     """The same with nothing that tells of the DUT. Made counts what the DUT's port did not take."""
     made_pps = made_frames(flow) / flow.sent_seconds
-    return replace(point, sent_pps=made_pps, received_pps=None, failed_ratio=None, latency_min_ns=None, latency_p99_ns=None)
+    return replace(point, offered_pps=made_pps, received_pps=None, failed_ratio=None, latency_min_ns=None, latency_p99_ns=None)
 
 
 def headroom(figures: Mapping[str, Mapping[str, float]], points: Iterable[RigPoint], links: tuple[str, ...], mix: str) -> dict[str, float]:
@@ -164,17 +164,17 @@ def headroom(figures: Mapping[str, Mapping[str, float]], points: Iterable[RigPoi
 
 
 def full_speed(points: Iterable[RigPoint], links: tuple[str, ...], mix: FrameMix, label: str) -> dict[str, float]:
-    """What the rig did as fast as it could with these frames: `rig_sent_pps`, `rig_received_pps`; of a link or summed over `a+b`.
+    """What the rig did as fast as it could with these frames: `rig_offered_pps`, `rig_received_pps`; of a link or summed over `a+b`.
 
     Of a generator alone there is no second.
     """
-    same = {p.link: p for p in points if (p.links, p.mix, p.asked_pps) == (links, mix_key(mix), None)}
+    same = {p.link: p for p in points if (p.links, p.mix, p.intended_pps) == (links, mix_key(mix), None)}
     names = label.split("+")
     if not set(names) <= same.keys():
         return {}
     received = [pps for name in names if (pps := same[name].received_pps) is not None]
     return {
-        "rig_sent_pps": sum(same[name].sent_pps for name in names),
+        "rig_offered_pps": sum(same[name].offered_pps for name in names),
         **({"rig_received_pps": sum(received)} if len(received) == len(names) else {}),
     }
 

@@ -58,7 +58,7 @@ async def measure(bench: Bench, cell: Cell, highest: Offer, target: float) -> Me
         doubts += [*outcome.doubts, *(d for flow in outcome.flows for d in doubts_of(offer, flow))]
         trial = _trial(outcome)
         found = await asyncio.to_thread(estimate.add, trial)
-        rows.append({"asked_pps": rate, **_row(number, trial, found)})
+        rows.append({"intended_pps": rate, **_row(number, trial, found)})
     assert outcome is not None and found is not None  # noqa: S101, PT018 - there are at least three lengths
     beyond = found.high_pps >= most
     return Measured(

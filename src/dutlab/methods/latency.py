@@ -174,8 +174,8 @@ def _row(point: Point, link: str) -> Row:
     row: dict[str, float | str | None] = {
         "link": link,
         "load_percent": point.percent,
-        "asked_pps": point.offer.rate,
-        "sent_pps": flow.sent_frames / flow.sent_seconds if flow.sent_seconds else None,
+        "intended_pps": point.offer.rate,
+        "offered_pps": flow.sent_frames / flow.sent_seconds if flow.sent_seconds else None,
         "received_pps": flow.received_frames / flow.sent_seconds if flow.sent_seconds else None,
         "loss_ratio": _loss(flow),
     }

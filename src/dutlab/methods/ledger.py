@@ -15,12 +15,12 @@ RFC2544_TRIAL_S = 60.0  # RFC 2544 section 24
 
 def made_frames(flow: Flow) -> int:
     """Frames that the generator had ready in time: sent, or not taken by the next port. What is missing of the asked is the generator's."""
-    return flow.sent_frames + flow.refused_by_peer_frames
+    return flow.sent_frames + flow.backpressure_frames
 
 
 def failed_frames(flow: Flow) -> int:
     """Of these, the frames that the DUT did not forward: lost on the way, or not even taken by its port."""
-    return flow.lost_frames + flow.refused_by_peer_frames
+    return flow.lost_frames + flow.backpressure_frames
 
 
 def starved(offer: Offer, flow: Flow) -> str:
@@ -32,8 +32,8 @@ def starved(offer: Offer, flow: Flow) -> str:
     if offer.rate is not None and flow.sent_seconds > 0:
         reached = made / flow.sent_seconds
         return f"asked {si(offer.rate, 'pps')}, made {si(reached, 'pps')}" if reached < offer.rate * (1 - RATE_TOLERANCE) else ""
-    if offer.profile and made < flow.asked_frames * (1 - RATE_TOLERANCE):
-        return f"asked {flow.asked_frames} frames, made {made}"
+    if offer.profile and made < flow.intended_frames * (1 - RATE_TOLERANCE):
+        return f"asked {flow.intended_frames} frames, made {made}"
     return ""
 
 
@@ -42,7 +42,7 @@ def doubts_of(offer: Offer, flow: Flow) -> list[Doubt]:
     doubts = []
     if not flow.balances:
         numbers = (
-            f"asked {flow.asked_frames} = sent {flow.sent_frames} + refused {flow.refused_frames}? "
+            f"asked {flow.intended_frames} = sent {flow.sent_frames} + refused {flow.refused_frames}? "
             f"sent {flow.sent_frames} + duplicated {flow.duplicated_frames} = received {flow.received_frames} + lost {flow.lost_frames}?"
             f"{' frames arrived that were not sent' if flow.arrived_beyond_sent else ''}"
         )

@@ -7,7 +7,7 @@ generator knows neither, what was sent less what was received.
 
 Figures of a way (`a` there, `a.back` back) and, under `a+a.back`, of all ways together:
 
-    max_sent_pps, max_received_pps, max_received_bps_l1    the best second
+    max_offered_pps, max_received_pps, max_received_bps_l1    the best second
     max_line_ratio                                         its bits on the wire as a share of one link's line rate: up to 2 for both ways
     saturation_pps, saturation_bps_l1, saturation_line_ratio, saturation_s
                                                            received in the saturated second, and when it began, from the start of the ramp;
@@ -25,7 +25,7 @@ from dutlab.analysis.series import mean_rate, pieces, ramp_mean
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.ledger import doubts_of, negative_loss
 from dutlab.methods.mixes import mix_of
-from dutlab.methods.ports import DRAIN, Bench, Directions, Flow, Measured, Offer, Outcome, Reading, Row, Stretch
+from dutlab.methods.ports import DRAIN, Bench, Directions, Flow, Measured, Offer, Outcome, Row, Stretch, ToolReading
 from dutlab.plan.cell import Cell
 from dutlab.units import BpsL1, Pps, Seconds, l1_rate, line_rate, si
 
@@ -74,10 +74,10 @@ class Second:
     """A second of one way, or of all of them. `at_s` is its end, from the first frame."""
 
     at_s: float
-    asked_pps: float | None
+    intended_pps: float | None
     """None of a file that does not say."""
     counted: RampSecond
-    sent_bps_l1: BpsL1
+    offered_bps_l1: BpsL1
     received_bps_l1: BpsL1
 
 
@@ -148,25 +148,25 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
     )
 
 
-def began_s(readings: Sequence[Reading]) -> float:
+def began_s(readings: Sequence[ToolReading]) -> float:
     """When sending began, by the first reading of what was sent: a second before it."""
-    return min((r.at_s for r in readings if r.name == "sent_pps"), default=0.0) - SECOND
+    return min((r.at_s for r in readings if r.name == "offered_pps"), default=0.0) - SECOND
 
 
 def seconds_of(outcome: Outcome, flow: Flow, ramp: Ramp, began: float) -> list[Second]:
     """One a second of the trial in which both ends were read; bits of the mean frame that was sent, and of the mean one that arrived."""
     of = {
         name: pieces([(r.at_s - began, r.value) for r in outcome.readings if r.link == flow.link and r.name == name], 0.0)
-        for name in ("sent_pps", "received_pps", "lost_pps", "refused_by_peer_pps")
+        for name in ("offered_pps", "received_pps", "lost_pps", "backpressure_pps")
     }
     mean_received = flow.received_bytes / flow.received_frames if flow.received_frames else flow.mean_frame_bytes
     found = []
-    for piece in of["sent_pps"]:
+    for piece in of["offered_pps"]:
         span = (piece.from_s, piece.to_s)
         received = mean_rate(of["received_pps"], *span)
         if received is None or piece.to_s - piece.from_s < _LEAST_COVERED:
             continue
-        refused = mean_rate(of["refused_by_peer_pps"], *span) or 0.0
+        refused = mean_rate(of["backpressure_pps"], *span) or 0.0
         # Refused frames have used up numbers, and how many at one instant is not known: what is certain then says far too little.
         lost = None if refused else mean_rate(of["lost_pps"], *span)
         counted = RampSecond(piece.to_s, piece.rate, received, lost, refused)
@@ -185,15 +185,15 @@ def _sum(of: Sequence[Second]) -> Second:
     lost = None if any(c.lost_pps is None for c in counted) else sum(c.lost_pps or 0.0 for c in counted)
     return Second(
         at_s=max(s.at_s for s in of),
-        asked_pps=None if any(s.asked_pps is None for s in of) else sum(s.asked_pps or 0.0 for s in of),
+        intended_pps=None if any(s.intended_pps is None for s in of) else sum(s.intended_pps or 0.0 for s in of),
         counted=RampSecond(
             max(c.at_s for c in counted),
-            sum(c.sent_pps for c in counted),
+            sum(c.offered_pps for c in counted),
             sum(c.received_pps for c in counted),
             lost,
             sum(c.refused_pps for c in counted),
         ),
-        sent_bps_l1=BpsL1(sum(s.sent_bps_l1 for s in of)),
+        offered_bps_l1=BpsL1(sum(s.offered_bps_l1 for s in of)),
         received_bps_l1=BpsL1(sum(s.received_bps_l1 for s in of)),
     )
 
@@ -203,7 +203,7 @@ def figures_of(seconds: Sequence[Second], ramp: Ramp, threshold: float) -> dict[
     best = max(seconds, key=lambda s: s.counted.received_pps)
     bits = max(s.received_bps_l1 for s in seconds)
     figures = {
-        "max_sent_pps": max(s.counted.sent_pps for s in seconds),
+        "max_offered_pps": max(s.counted.offered_pps for s in seconds),
         "max_received_pps": best.counted.received_pps,
         "max_received_bps_l1": bits,
         "max_line_ratio": bits / ramp.line,
@@ -246,26 +246,26 @@ def rows_of(name: str, seconds: Sequence[Second], ramp: Ramp) -> list[Row]:
         {
             "way": name,
             "at_s": round(s.at_s, 3),
-            "asked_pps": s.asked_pps,
-            "sent_pps": s.counted.sent_pps,
+            "intended_pps": s.intended_pps,
+            "offered_pps": s.counted.offered_pps,
             "received_pps": s.counted.received_pps,
             "lost_pps": s.counted.lost_pps,
-            "refused_by_peer_pps": s.counted.refused_pps,
-            "sent_bps_l1": s.sent_bps_l1,
+            "backpressure_pps": s.counted.refused_pps,
+            "offered_bps_l1": s.offered_bps_l1,
             "received_bps_l1": s.received_bps_l1,
-            "sent_line_ratio": s.sent_bps_l1 / ramp.line,
+            "offered_line_ratio": s.offered_bps_l1 / ramp.line,
             "received_line_ratio": s.received_bps_l1 / ramp.line,
         }
         for s in seconds
     ]
 
 
-def _readings(name: str, seconds: Sequence[Second], ramp: Ramp, began: float) -> list[Reading]:
+def _readings(name: str, seconds: Sequence[Second], ramp: Ramp, began: float) -> list[ToolReading]:
     """What the generator did not read itself: bits and utilisation of the port that sends and of the one that receives."""
     return [
-        Reading(began + float(row["at_s"] or 0.0), name, column, float(row[column] or 0.0))
+        ToolReading(began + float(row["at_s"] or 0.0), name, column, float(row[column] or 0.0))
         for row in rows_of(name, seconds, ramp)
-        for column in ("asked_pps", "sent_bps_l1", "received_bps_l1", "sent_line_ratio", "received_line_ratio")
+        for column in ("intended_pps", "offered_bps_l1", "received_bps_l1", "offered_line_ratio", "received_line_ratio")
     ]
 
 

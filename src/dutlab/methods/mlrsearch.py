@@ -39,11 +39,11 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Told:
+class LoadOutcome:
     """What the library is told of a trial. Frames of all links together."""
 
     ask: Ask
-    asked_frames: int
+    intended_frames: int
     """What the loss ratio counts as wanted: frames that were not sent count as lost."""
     sent_frames: int
     lost_frames: int
@@ -51,8 +51,8 @@ class Told:
     @property
     def loss_ratio(self) -> float:
         """As the library will compute it (MLRsearch 1.2.1, MeasurementResult.loss_ratio)."""
-        overall = max(self.asked_frames, self.sent_frames)
-        return (self.lost_frames + abs(self.asked_frames - self.sent_frames)) / overall if overall else 0.0
+        overall = max(self.intended_frames, self.sent_frames)
+        return (self.lost_frames + abs(self.intended_frames - self.sent_frames)) / overall if overall else 0.0
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Library:
         self._thread.start()
         return await self._next
 
-    async def tell(self, told: Told) -> Ask | dict[Goal, Bounds]:
+    async def tell(self, told: LoadOutcome) -> Ask | dict[Goal, Bounds]:
         """What became of the trial that was asked for last; returns the next one, or the bounds of every goal.
 
         Raises MeasurementError when the library gives up.
@@ -107,7 +107,7 @@ class Library:
             MeasurementResult(
                 intended_duration=told.ask.duration,
                 intended_load=told.ask.load,
-                intended_count=told.asked_frames,
+                intended_count=told.intended_frames,
                 offered_count=told.sent_frames,
                 loss_count=told.lost_frames,
                 duration_with_overheads=told.ask.duration,

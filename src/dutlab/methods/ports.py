@@ -78,7 +78,7 @@ class Offer:
     drain: Seconds = DRAIN
     stop_after_lost: int | None = None
     """The trial may be stopped at once when more frames than this, of all links together, are certainly lost or were refused by the peer
-    (`Flow.refused_by_peer_frames`). Frames in flight are not lost; the drain is waited for as ever. A generator that cannot look
+    (`Flow.backpressure_frames`). Frames in flight are not lost; the drain is waited for as ever. A generator that cannot look
     meanwhile sends to the end: that costs time, nothing else."""
 
     profile: tuple[Stretch, ...] = ()
@@ -166,7 +166,7 @@ class Flow:
 
     link: str
     """With `.back` behind it where frames went from sink to source."""
-    asked_frames: int
+    intended_frames: int
     sent_frames: int
     refused_frames: int
     received_frames: int
@@ -190,7 +190,7 @@ class Flow:
     """Ours, but altered on the way; not among the received, so they are lost too."""
     reorder_extent_max: int = 0
     """Greatest reordering extent, in frames (RFC 4737 section 4.2)."""
-    refused_by_peer_frames: int = 0
+    backpressure_frames: int = 0
     """Of the refused: frames that the generator could have sent and that were not taken. A veth's peer, the DUT of the embedded lab, had no
     room in its ring; a card had none in its queue, because the link is full or the DUT asked for a pause. It is the DUT's pressure back.
     The rest of the refused was not made in time: then the generator is too slow."""
@@ -206,7 +206,7 @@ class Flow:
         """Frames are conserved (rule 7 of the house)."""
         return (
             not self.arrived_beyond_sent
-            and self.asked_frames == self.sent_frames + self.refused_frames
+            and self.intended_frames == self.sent_frames + self.refused_frames
             and self.sent_frames + self.duplicated_frames == self.received_frames + self.lost_frames
         )
 
@@ -217,15 +217,15 @@ class Flow:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ToolReading:
     """A value in time inside a trial, as the tool itself saw it. `at_s` is wall clock, in seconds since the epoch."""
 
     at_s: float
     link: str
     """As its flow is called."""
     name: str
-    """With unit suffix, as figures have. Frames a second since the reading before: `sent_pps`, `received_pps` (different frames),
-    `lost_pps` (certainly lost by then), `refused_by_peer_pps`; and the mean latency of those that came, `latency_mean_ns`."""
+    """With unit suffix, as figures have. Frames a second since the reading before: `offered_pps`, `received_pps` (different frames),
+    `lost_pps` (certainly lost by then), `backpressure_pps`; and the mean latency of those that came, `latency_mean_ns`."""
     value: float
 
 
@@ -248,11 +248,11 @@ class Outcome:
     """File name → the tool's own output, untouched."""
     facts: Mapping[str, str] = field(default_factory=dict)
     """What the tool said of itself: version, back end, core."""
-    readings: Sequence[Reading] = ()
+    readings: Sequence[ToolReading] = ()
     lost_by: Mapping[str, LostSoFar] = field(default_factory=dict)
     """By flow, where losses were counted meanwhile; what its flow lost beyond that was lost, or known to be, after the last reading."""
     stopped_early_s: Seconds | None = None
-    """The trial was stopped because of `Offer.stop_after_lost`, so long after its first frame; `asked_frames` is of that time."""
+    """The trial was stopped because of `Offer.stop_after_lost`, so long after its first frame; `intended_frames` is of that time."""
     began_s: float | None = None
     """Wall clock of the first frame, in seconds since the epoch, where the generator tells."""
     disturbed: str = ""
@@ -302,7 +302,7 @@ class Measured:
     facts: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
     """What the report says beside the figures, in sentences."""
-    readings: Sequence[Reading] = ()
+    readings: Sequence[ToolReading] = ()
     tables: Mapping[str, Table] = field(default_factory=dict)
     """What a method found step by step: the trials of a search, the points of a curve."""
     offers: OfferCount | None = None

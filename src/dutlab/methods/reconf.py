@@ -5,7 +5,7 @@ from the cell's mode into another and back, or, for `reload`, into the same agai
 
 Figures of a link; WAY is into, back or reload:
 
-    asked_pps, resolution_ns                 the offered rate, and the gap between two of its frames
+    intended_pps, resolution_ns                 the offered rate, and the gap between two of its frames
     outage_WAY_ns                            the median over the changes; absent where that change lost no frame: shorter than the gap
     outage_WAY_max_ns                        the longest; absent where no change lost a frame
     lossless_WAY_ratio                       share of the changes in which no frame was lost
@@ -175,7 +175,7 @@ def _silence(outcome: Outcome, link: str) -> float | None:
 
 def _figures(asked: Asked, rows: Sequence[Row]) -> dict[str, float]:
     rate = float(asked.offer.rate or 0.0)
-    figures = {"asked_pps": rate, "resolution_ns": 1e9 / rate}
+    figures = {"intended_pps": rate, "resolution_ns": 1e9 / rate}
     for turn in asked.turns:
         of = [row for row in rows if row["way"] == turn.way]
         figures[f"command_{turn.way}_ns"] = median_low(float(row["command_ns"] or 0.0) for row in of)

@@ -25,7 +25,7 @@ from dutlab.methods.ports import Bench, Generator, Measured
 from dutlab.methods.search_account import doubts, figures, notes, tables
 from dutlab.methods.search_asked import AgainAtEnd, Search, search_of
 from dutlab.methods.search_log import Ended, Log
-from dutlab.methods.search_result import Found, GoalResult, Irregular, result_of
+from dutlab.methods.search_result import GoalResult, Irregular, SearchResult, result_of
 from dutlab.methods.search_trial import Mark, Role
 from dutlab.plan.cell import Cell
 from dutlab.spec.goals import Goal, checked
@@ -43,7 +43,7 @@ class Side(enum.Enum):
 class Searched(Measured):
     """What `measure` returns: the figures, and the whole search."""
 
-    found: Found | None = None
+    found: SearchResult | None = None
 
 
 async def measure(bench: Bench, cell: Cell) -> Searched:
@@ -68,12 +68,12 @@ async def measure(bench: Bench, cell: Cell) -> Searched:
     )
 
 
-async def find(generator: Generator, search: Search) -> Found:
+async def find(generator: Generator, search: Search) -> SearchResult:
     """The same without a cell. Raises as `measure`."""
     return await _find(Log(generator, search))
 
 
-async def _find(log: Log) -> Found:
+async def _find(log: Log) -> SearchResult:
     search = log.search
     checked(search.goals)
     highest, highest_is, ended = search.highest, search.highest_is, ""
@@ -96,9 +96,9 @@ async def _find(log: Log) -> Found:
     results = {goal.name: result_of(goal, log.trials, search.tolerance, bounds.get(goal)) for goal in search.goals}
     if not ended:
         results = {name: await _tried_again(log, result) for name, result in results.items()}
-    if any(t.role is Role.REACH and not t.refused_by_peer_frames for t in log.trials):
+    if any(t.role is Role.REACH and not t.backpressure_frames for t in log.trials):
         results = {name: _generators(result) for name, result in results.items()}
-    return Found(results, tuple(log.trials), lowest, highest, highest_is, ended, search.tolerance)
+    return SearchResult(results, tuple(log.trials), lowest, highest, highest_is, ended, search.tolerance)
 
 
 async def _tried_again(log: Log, result: GoalResult) -> GoalResult:

@@ -9,7 +9,7 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.methods.ledger import RFC2544_TRIAL_S
 from dutlab.methods.ports import FrameMix, Row, Table
 from dutlab.methods.search_asked import Search
-from dutlab.methods.search_result import Found, GoalResult, Irregular
+from dutlab.methods.search_result import GoalResult, Irregular, SearchResult
 from dutlab.methods.search_trial import Mark
 from dutlab.units import Pps, l1_rate, si
 
@@ -24,7 +24,7 @@ _DOUBTS = {
 }
 
 
-def figures(found: Found, mix: FrameMix, links: int) -> dict[str, float]:
+def figures(found: SearchResult, mix: FrameMix, links: int) -> dict[str, float]:
     """Of `links` links together; what is not known is absent."""
     known: dict[str, float] = {}
     for name, result in found.results.items():
@@ -36,7 +36,7 @@ def figures(found: Found, mix: FrameMix, links: int) -> dict[str, float]:
     return known | {"search_trials": len(found.trials), "search_sent_s": found.sent_s, "search_saved_s": found.saved_s}
 
 
-def tables(found: Found) -> dict[str, Table]:
+def tables(found: SearchResult) -> dict[str, Table]:
     """`goals`: one row a goal with its result, rates of each link. `trials`: every trial in its order."""
     return {
         "goals": [_goal_row(found, result) for result in found.results.values()],
@@ -44,7 +44,7 @@ def tables(found: Found) -> dict[str, Table]:
     }
 
 
-def _goal_row(found: Found, result: GoalResult) -> Row:
+def _goal_row(found: SearchResult, result: GoalResult) -> Row:
     return {
         **asdict(result.goal),
         "lower_pps": result.lower_pps,
@@ -60,7 +60,7 @@ def _goal_row(found: Found, result: GoalResult) -> Row:
     }
 
 
-def doubts(found: Found, of_trials: Mapping[DoubtKind, int]) -> tuple[Doubt, ...]:
+def doubts(found: SearchResult, of_trials: Mapping[DoubtKind, int]) -> tuple[Doubt, ...]:
     """Those of the results and, each once, those of the trials, by how many of them have it."""
     said = [Doubt(kind, f"in {count} of {len(found.trials)} trials") for kind, count in of_trials.items()]
     for kind, marks in ((DoubtKind.LEDGER_OPEN, {Mark.CONTRADICTORY}), (DoubtKind.TX_STARVED, {Mark.NO_ACCOUNT, Mark.IDLE})):
@@ -71,7 +71,7 @@ def doubts(found: Found, of_trials: Mapping[DoubtKind, int]) -> tuple[Doubt, ...
     return (*said, *([Doubt(DoubtKind.SHORT_TRIAL, f"{shortest:g} s")] if shortest < RFC2544_TRIAL_S else []))
 
 
-def _of_result(found: Found, result: GoalResult) -> list[Doubt]:
+def _of_result(found: SearchResult, result: GoalResult) -> list[Doubt]:
     name = result.goal.name
     about = f"{name}_lower_pps" if result.lower_pps is not None else ""
     said = {
@@ -88,12 +88,12 @@ def _of_result(found: Found, result: GoalResult) -> list[Doubt]:
     return of
 
 
-def notes(search: Search, found: Found) -> tuple[str, ...]:
+def notes(search: Search, found: SearchResult) -> tuple[str, ...]:
     """What a reader must know, in sentences."""
     saved = f"stopping lost trials early saved {found.saved_s:.0f} s of {found.sent_s + found.saved_s:.0f} s"
     searched = f"searched from {si(found.lowest_pps, 'pps')} to {si(found.highest_pps, 'pps')}, {found.highest_is}"
     waits = f"waits of {search.drain:g} s after a trial, where RFC 2544 section 23 has 2 s and 5 s"
-    held_back = sum(t.refused_by_peer_frames > 0 for t in found.trials)
+    held_back = sum(t.backpressure_frames > 0 for t in found.trials)
     refused = f"in {held_back} of {len(found.trials)} trials the DUT's port did not take every frame; such frames count as lost by the DUT"
     return (
         *found.notes,

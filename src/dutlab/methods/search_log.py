@@ -58,7 +58,7 @@ class Log:
         trial = await self._offer(Role.REACH, None, Seconds(max(goal.initial_s for goal in self.search.goals)))
         if trial.made_pps <= 0:
             raise MeasurementError(f"the generator sent nothing: {trial.detail}", raw=self.packed)
-        if trial.refused_by_peer_frames:
+        if trial.backpressure_frames:
             taken = trial.made_pps * trial.sent_frames / trial.made_frames
             if taken > 0:
                 return Pps(taken * HELD_BACK_MARGIN), "twice what the DUT took at full speed"

@@ -68,7 +68,7 @@ class GoalResult:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """What a search leaves behind: the results by name of the goal, and every trial."""
 
     results: Mapping[str, GoalResult]

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from dutlab.analysis.rescore import NO, YES, TrialPoint
 from dutlab.methods.early_stop import most_frames
 from dutlab.methods.ledger import failed_frames, made_frames
-from dutlab.methods.mlrsearch import Ask, Told
+from dutlab.methods.mlrsearch import Ask, LoadOutcome
 from dutlab.methods.ports import Flow, Offer, Outcome, Row
 
 NEXT_TO_NOTHING = 0.001
@@ -58,10 +58,10 @@ class SearchTrial:
     """How long was sent; of several links the longest."""
     made_pps: float
     """What the generator had ready in time on the slowest link: sent, or not taken by the next port."""
-    asked_frames: int
+    intended_frames: int
     """Of the whole duration, wherever it was stopped."""
     sent_frames: int
-    refused_by_peer_frames: int
+    backpressure_frames: int
     """Not sent, because the next port, the DUT's, did not take them."""
     received_frames: int
     lost_frames: int
@@ -82,12 +82,12 @@ class SearchTrial:
     @property
     def made_frames(self) -> int:
         """What the DUT was offered: sent, or not taken by its port."""
-        return self.sent_frames + self.refused_by_peer_frames
+        return self.sent_frames + self.backpressure_frames
 
     @property
     def failed_frames(self) -> int:
         """What the DUT did not forward of it."""
-        return self.lost_frames + self.refused_by_peer_frames
+        return self.lost_frames + self.backpressure_frames
 
     @property
     def loss_ratio(self) -> float:
@@ -99,20 +99,20 @@ class SearchTrial:
         """What stopping early saved."""
         return 0.0 if self.stopped_early_s is None else max(self.duration_s - self.stopped_early_s, 0.0)
 
-    def told(self, ask: Ask, tolerance: float) -> Told:
+    def told(self, ask: Ask, tolerance: float) -> LoadOutcome:
         """What the search is told: of a trial stopped early, only what is certain of the whole one (see early_stop)."""
         if self.stopped_early_s is not None:
-            frames = most_frames(self.asked_frames, tolerance)
-            return Told(ask, frames, frames, min(self.failed_frames, frames))
+            frames = most_frames(self.intended_frames, tolerance)
+            return LoadOutcome(ask, frames, frames, min(self.failed_frames, frames))
         if Mark.STARVED in self.marks:  # frames that were not made in time were not made
-            in_time = min(self.made_frames, math.floor(self.asked_frames * self.made_pps / self.load_pps))
-            return Told(ask, self.asked_frames, in_time, min(self.failed_frames, in_time))
-        return Told(ask, self.made_frames, self.made_frames, min(self.failed_frames, self.made_frames))
+            in_time = min(self.made_frames, math.floor(self.intended_frames * self.made_pps / self.load_pps))
+            return LoadOutcome(ask, self.intended_frames, in_time, min(self.failed_frames, in_time))
+        return LoadOutcome(ask, self.made_frames, self.made_frames, min(self.failed_frames, self.made_frames))
 
     def point(self, tolerance: float) -> TrialPoint:
         """The trial as definitions see it: exact only if it ran to its end at its rate."""
         if self.stopped_early_s is not None or Mark.STARVED in self.marks:
-            frames = max(most_frames(self.asked_frames, tolerance), self.made_frames)
+            frames = max(most_frames(self.intended_frames, tolerance), self.made_frames)
             return TrialPoint(self.load_pps, self.duration_s, self.failed_frames / frames, exact=False)
         return TrialPoint(self.load_pps, self.duration_s, self.loss_ratio)
 
@@ -159,9 +159,9 @@ def trial_of(offer: Offer, outcome: Outcome, *, number: int, role: Role, toleran
         duration_s=float(offer.duration),
         sent_s=max((f.sent_seconds for f in flows), default=0.0),
         made_pps=made_pps,
-        asked_frames=asked,
+        intended_frames=asked,
         sent_frames=sum(f.sent_frames for f in flows),
-        refused_by_peer_frames=sum(f.refused_by_peer_frames for f in flows),
+        backpressure_frames=sum(f.backpressure_frames for f in flows),
         received_frames=sum(f.received_frames for f in flows),
         lost_frames=sum(f.lost_frames for f in flows),
         allowed_frames=allowed,
@@ -179,7 +179,7 @@ def _contradictions(flow: Flow) -> list[str]:
         faults.append(f"link {flow.link}: {-flow.lost_frames} frames more came back than were sent")
     elif not flow.balances:
         faults.append(
-            f"link {flow.link}: asked {flow.asked_frames}, sent {flow.sent_frames}, refused {flow.refused_frames}, "
+            f"link {flow.link}: asked {flow.intended_frames}, sent {flow.sent_frames}, refused {flow.refused_frames}, "
             f"duplicated {flow.duplicated_frames}, received {flow.received_frames}, lost {flow.lost_frames} do not add up"
         )
     return faults

@@ -2,7 +2,7 @@
 
 Figures of a link:
 
-    asked_pps, sent_pps, received_pps        over the whole trial
+    intended_pps, offered_pps, received_pps        over the whole trial
     loss_ratio                               lost, or not taken by the DUT, of the frames that the generator made
     loss_events                              stretches of seconds in which more than the threshold was lost
     longest_clean_s                          the longest time between two of them
@@ -109,18 +109,18 @@ def course_of(outcome: Outcome, link: str) -> Course:
     for reading in outcome.readings:
         if reading.link == link:
             by_name.setdefault(reading.name, []).append((reading.at_s, reading.value))
-    sent = by_name.get("sent_pps", [])
+    sent = by_name.get("offered_pps", [])
     began = outcome.began_s if outcome.began_s is not None else min((at for at, _ in sent), default=0.0) - 1.0
     of = {name: pieces([(at - began, value) for at, value in points], 0.0) for name, points in by_name.items()}
     found = []
     # Losses are counted from one reading of the receiver to the next. Cut at readings of the sender, one loss would fall into two seconds.
-    for piece in of.get("lost_pps") or of.get("sent_pps", ()):
-        sent_pps, received_pps = (mean_rate(of.get(name, ()), piece.from_s, piece.to_s) for name in ("sent_pps", "received_pps"))
-        if sent_pps is None or received_pps is None:
+    for piece in of.get("lost_pps") or of.get("offered_pps", ()):
+        offered_pps, received_pps = (mean_rate(of.get(name, ()), piece.from_s, piece.to_s) for name in ("offered_pps", "received_pps"))
+        if offered_pps is None or received_pps is None:
             continue
-        refused = mean_rate(of.get("refused_by_peer_pps", ()), piece.from_s, piece.to_s) or 0.0
+        refused = mean_rate(of.get("backpressure_pps", ()), piece.from_s, piece.to_s) or 0.0
         lost = None if refused else mean_rate(of.get("lost_pps", ()), piece.from_s, piece.to_s)
-        found.append(RampSecond(piece.to_s, sent_pps, received_pps, lost, refused))
+        found.append(RampSecond(piece.to_s, offered_pps, received_pps, lost, refused))
     known = outcome.lost_by.get(link)
     lost_by = None if known is None else (known.at_s - began, known.frames)
     return Course(tuple(found), of.get("latency_mean_ns", ()), counted=bool(of.get("lost_pps")), lost_by=lost_by)
@@ -140,8 +140,8 @@ def events_of(offer: Offer, flow: Flow, course: Course, threshold: float) -> tup
 def figures_of(offer: Offer, flow: Flow, course: Course, events: Sequence[LossEvent]) -> dict[str, float]:
     """Of one link."""
     figures = {
-        "asked_pps": float(offer.rate or 0.0),
-        "sent_pps": flow.sent_frames / flow.sent_seconds,
+        "intended_pps": float(offer.rate or 0.0),
+        "offered_pps": flow.sent_frames / flow.sent_seconds,
         "received_pps": flow.received_frames / flow.sent_seconds,
         "loss_ratio": failed_frames(flow) / made_frames(flow),
         "loss_events": float(len(events)),
@@ -171,13 +171,13 @@ def _course_rows(link: str, course: Course, duration: Seconds) -> list[Row]:
     rows: list[Row] = []
     for first in range(0, len(course.seconds), each):
         of = course.seconds[first : first + each]
-        offered = sum(s.sent_pps + s.refused_pps for s in of)
+        offered = sum(s.offered_pps + s.refused_pps for s in of)
         rows.append({
             "link": link,
             "at_s": round(of[-1].at_s, 3),
-            "sent_pps": sum(s.sent_pps for s in of) / len(of),
+            "offered_pps": sum(s.offered_pps for s in of) / len(of),
             "received_pps": sum(s.received_pps for s in of) / len(of),
-            "loss_ratio": sum(s.loss_ratio * (s.sent_pps + s.refused_pps) for s in of) / offered if offered else 0.0,
+            "loss_ratio": sum(s.loss_ratio * (s.offered_pps + s.refused_pps) for s in of) / offered if offered else 0.0,
             "latency_mean_ns": _mean(course.latency, of[0].at_s - 1.0, of[-1].at_s),
         })  # fmt: skip
     return rows

@@ -2,9 +2,9 @@
 
 Figures of a link, all over the time that was sent in:
 
-    sent_pps, sent_bps_l1                    what left the generator
+    offered_pps, offered_bps_l1                    what left the generator
     received_pps, received_bps_l1, _l2       what came out of the DUT (the forwarding rate of RFC 2285 section 3.6.1)
-    asked_pps                                only when a rate was asked for
+    intended_pps                                only when a rate was asked for
     refused_ratio                            of the frames that the generator tried, those that were not taken: at full speed, how far it
                                              could have gone beyond what it sent (a port that is held back by the next one refuses)
     loss_ratio                               of the frames sent (RFC 1242 section 3.6)
@@ -29,7 +29,7 @@ from dutlab.spec.rates import AskedRate, RateUnit
 from dutlab.units import ETH_L1_OVERHEAD_BYTES, BpsL1, Pps, Seconds, l1_rate
 
 WARMUP = Seconds(0.5)
-_ADDS = ("asked_pps", "sent_pps", "sent_bps_l1", "received_pps", "received_bps_l1", "received_bps_l2")
+_ADDS = ("intended_pps", "offered_pps", "offered_bps_l1", "received_pps", "received_bps_l1", "received_bps_l2")
 
 
 def offer_of(cell: Cell, speeds: Mapping[str, BpsL1 | None] | None = None) -> Offer:
@@ -77,11 +77,11 @@ def figures_of(offer: Offer, flow: Flow) -> dict[str, float]:
     """One link's figures; those that cannot be known are absent, none is ever NaN."""
     seconds = flow.sent_seconds
     sent = Pps(flow.sent_frames / seconds)
-    figures: dict[str, float] = {} if offer.rate is None else {"asked_pps": offer.rate}
+    figures: dict[str, float] = {} if offer.rate is None else {"intended_pps": offer.rate}
     figures |= {
-        "refused_ratio": flow.refused_frames / flow.asked_frames if flow.asked_frames else 0.0,
-        "sent_pps": sent,
-        "sent_bps_l1": l1_rate(sent, flow.mean_frame_bytes),
+        "refused_ratio": flow.refused_frames / flow.intended_frames if flow.intended_frames else 0.0,
+        "offered_pps": sent,
+        "offered_bps_l1": l1_rate(sent, flow.mean_frame_bytes),
         "received_pps": flow.received_frames / seconds,
         "received_bps_l1": (flow.received_bytes + flow.received_frames * ETH_L1_OVERHEAD_BYTES) * 8 / seconds,
         "received_bps_l2": flow.received_bytes * 8 / seconds,
@@ -93,7 +93,7 @@ def figures_of(offer: Offer, flow: Flow) -> dict[str, float]:
 def sum_of(figures: dict[str, dict[str, float]], flows: Sequence[Flow]) -> dict[str, float]:
     """Rates added, loss of all frames together, the worst latency."""
     total = {name: sum(of_link[name] for of_link in figures.values()) for name in _ADDS if all(name in f for f in figures.values())}
-    total["refused_ratio"] = sum(f.refused_frames for f in flows) / max(1, sum(f.asked_frames for f in flows))
+    total["refused_ratio"] = sum(f.refused_frames for f in flows) / max(1, sum(f.intended_frames for f in flows))
     total["loss_ratio"] = sum(f.lost_frames for f in flows) / sum(f.sent_frames for f in flows)
     worst = [of_link["latency_max_ns"] for of_link in figures.values() if "latency_max_ns" in of_link]
     return total | ({"latency_max_ns": max(worst)} if len(worst) == len(figures) else {})

@@ -93,7 +93,7 @@ class Undisturbed:
             return why
         flows = outcome.flows
         seconds = max((f.sent_seconds for f in flows), default=0.0)
-        lost, refused = sum(max(0, f.lost_frames) for f in flows), sum(f.refused_by_peer_frames for f in flows)
+        lost, refused = sum(max(0, f.lost_frames) for f in flows), sum(f.backpressure_frames for f in flows)
         by_rig = sum(n for f in flows for place, n in f.places.items() if place in self.rig_places)
         return explains_loss(
             found,

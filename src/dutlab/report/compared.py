@@ -17,7 +17,7 @@ from dutlab.analysis.together import Together, together
 from dutlab.errors import InputError
 from dutlab.plan.cell import Cell
 from dutlab.plan.trials import Turns
-from dutlab.store.cell_figures import CellFigures, CellKey, Reading, cells_of, figure_names, name_words, without_details
+from dutlab.store.cell_figures import CellFigure, CellFigures, CellKey, cells_of, figure_names, name_words, without_details
 from dutlab.store.needed import needed_cells
 from dutlab.store.read import reading
 from dutlab.store.record import TrialRecord
@@ -40,7 +40,7 @@ class ComparedRun:
 
 
 @dataclass(frozen=True)
-class Asked:
+class CompareRequest:
     """What a comparison asks for."""
 
     figures: Sequence[str] = ()
@@ -85,13 +85,13 @@ def _open_run(run: RunFolder) -> ComparedRun:
     return ComparedRun(run.name, tuple(records), {**run.resolved, "hosts": hosts, "tools": tools}, tuple(faults))
 
 
-def compare_runs(first: Sequence[ComparedRun], second: Sequence[ComparedRun], asked: Asked | None = None) -> ComparedPair:
+def compare_runs(first: Sequence[ComparedRun], second: Sequence[ComparedRun], asked: CompareRequest | None = None) -> ComparedPair:
     """The same cells of two sides, each of one or more runs, the oldest first.
 
     With four runs or more in all, each run counts once, by the median of its repeats; with fewer the newest of each side is compared.
     Raises InputError when no cell is in both, when cells have no figure to be compared by, and for a figure that neither has.
     """
-    asked = asked or Asked()
+    asked = asked or CompareRequest()
     faults = [f for run in (*first, *second) for f in run.faults]
     if len(first) + len(second) < FEWEST_RUNS and len(first) + len(second) > 2:  # noqa: PLR2004 - one a side is the least
         faults.append(f"{len(first)} and {len(second)} runs show no spread between runs; the newest of each side is compared")
@@ -135,12 +135,12 @@ def compare_runs(first: Sequence[ComparedRun], second: Sequence[ComparedRun], as
     )
 
 
-def compare_modes(run: ComparedRun, *, baseline: str | None = None, asked: Asked | None = None) -> tuple[ComparedPair, ...]:
+def compare_modes(run: ComparedRun, *, baseline: str | None = None, asked: CompareRequest | None = None) -> tuple[ComparedPair, ...]:
     """Every other mode of a run against `baseline` (without it: the first that was measured). Holm's correction spans all of them.
 
     Raises InputError for a baseline or a figure that the run has not, cells without a figure to be compared by, or a single mode.
     """
-    asked = asked or Asked()
+    asked = asked or CompareRequest()
     _insist_on_figures(asked.figures, (run,))
     modes = list(dict.fromkeys(r.cell.mode for r in sorted(run.records, key=lambda r: mode_order(run, r.cell.mode))))
     base = baseline or (modes[0] if modes else "")
@@ -213,7 +213,7 @@ def _alone(first: CellFigures, second: CellFigures) -> int:
     return len(first.records) + len(second.records) - 2 * len(paired)
 
 
-def _in_rounds(first: Sequence[Reading], second: Sequence[Reading]) -> tuple[tuple[Reading, ...], tuple[Reading, ...]]:
+def _in_rounds(first: Sequence[CellFigure], second: Sequence[CellFigure]) -> tuple[tuple[CellFigure, ...], tuple[CellFigure, ...]]:
     """Those of either side that have a partner, round by round."""
     paired = _neighbours([(r.started, r.repeat) for r in first], [(r.started, r.repeat) for r in second])
     ours, theirs = ({r.repeat: r for r in side} for side in (first, second))

@@ -24,7 +24,7 @@ _COLUMNS = (
     ("by erf", "critical_erf_pps"),
     ("trials", "trials"),
 )
-_LINES = (("offered", "asked_pps"), ("critical rate", "critical_pps"), ("at least", "low_pps"), ("at most", "high_pps"))
+_LINES = (("offered", "intended_pps"), ("critical rate", "critical_pps"), ("at least", "low_pps"), ("at most", "high_pps"))
 
 
 def seeks_rate(group: Group) -> bool:
@@ -61,7 +61,7 @@ def curves(group: Group) -> Iterator[Curve]:
             Line(
                 words,
                 tuple((float(row["trial"] or 0.0), float(row[name] or 0.0)) for row in rows),
-                role="asked" if name == "asked_pps" else "found",
+                role="asked" if name == "intended_pps" else "found",
             )
             for words, name in _LINES
         ),

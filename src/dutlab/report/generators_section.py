@@ -18,9 +18,9 @@ from dutlab.report.words import KPPS, by_words
 from dutlab.store.run_folder import RunFolder
 
 _FIGURES = (
-    ("looped: sent", "rig_sent_pps"),
+    ("looped: sent", "rig_offered_pps"),
     ("received", "rig_received_pps"),
-    ("DUT: sent", "sent_pps"),
+    ("DUT: sent", "offered_pps"),
     ("received", "received_pps"),
     ("back-pressure", BACKPRESSURE),
     ("delivered", DELIVERED),

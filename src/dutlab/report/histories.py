@@ -15,7 +15,7 @@ from dutlab.report.curve_plot import curve_plot
 from dutlab.report.plot import Plot
 from dutlab.report.words import bit_rate_unit, unit_of
 from dutlab.store.cell_figures import name_words
-from dutlab.store.index import Found
+from dutlab.store.index import IndexedFigure
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class CellHistory:
         return (*said, self.found.why) if self.found.why else tuple(said)
 
 
-def histories(found: Iterable[Found], figures: Sequence[str] = ()) -> tuple[CellHistory, ...]:
+def histories(found: Iterable[IndexedFigure], figures: Sequence[str] = ()) -> tuple[CellHistory, ...]:
     """One a cell and figure; without `figures` those that cells are compared by. Raises InputError when there is none."""
     by_cell: dict[str, dict[str, dict[str, list[float]]]] = {}
     for f in found:

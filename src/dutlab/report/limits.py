@@ -93,7 +93,7 @@ class _Near:
             others[place].append(group)
             if (key := _line_key(group, bed)) is not None:
                 most[key] = max(most[key], _figure(group, link, figure) or 0.0)
-            for name in {figure, "sent_pps"}:
+            for name in {figure, "offered_pps"}:
                 if (value := _figure(group, link, name)) is not None:
                     best = {label: v for v, label in fastest[place, size, name]}
                     best[group.label] = max(value, best.get(group.label, value))
@@ -133,10 +133,10 @@ def _facts(group: Group, near: _Near, bed: Bed) -> Facts:
         untested=next((n.text for n in doubts if n.kind == _UNTESTED), ""),
         pps=_pps(group, bed.mtus),
         mean_bytes=_mean_bytes(group, bed.mtus),
-        asked=_figure(group, link, "asked_pps") if frames else None,
-        sent=_figure(group, link, "sent_pps") if frames else None,
+        asked=_figure(group, link, "intended_pps") if frames else None,
+        sent=_figure(group, link, "offered_pps") if frames else None,
         loss_ratio=_figure(group, link, "loss_ratio") if steady else None,
-        refused_ratio=_refused(flows, at_full_speed=_figure(group, link, "asked_pps") is None),
+        refused_ratio=_refused(flows, at_full_speed=_figure(group, link, "intended_pps") is None),
         generator_best=_generator_best(group, near) if frames else None,
         generator_core=_figure(group, link, "sender_cpu_percent") if alone else None,
         sink_core=_figure(group, link, "receiver_cpu_percent") if alone else None,
@@ -257,7 +257,7 @@ def _generator_best(group: Group, near: _Near) -> float | None:
     """The most that it sent of such frames in any mode; beside what a search found, what the rig does without the DUT."""
     figure, link = _main(group)
     if figure in _ONE_LOAD:
-        return max((v for v, _ in near.fastest.get((_place(group), _size(group), "sent_pps"), ())), default=None)
+        return max((v for v, _ in near.fastest.get((_place(group), _size(group), "offered_pps"), ())), default=None)
     headroom, value = _figure(group, link, "headroom_ratio"), _figure(group, link, figure)
     return value * headroom if headroom is not None and value is not None else None
 

@@ -1,7 +1,7 @@
 """What became of the load of a trial, in the words of RFC 2285: intended (section 3.5.1), offered (3.5.2), held back, delivered and lost.
 
 intended      what was asked for; nothing where it was as fast as the generator can
-offered       what left the generator: sent_pps
+offered       what left the generator: offered_pps
 backpressure  of what the generator made, what the DUT's port did not take
 delivered     of what the generator made, what came out of the DUT
 lost          of what was offered, what never came out (RFC 2544 section 26.3): nothing may be lost where nearly all was held back
@@ -37,7 +37,7 @@ def load_of(record: TrialRecord, link: str, figure: str) -> float | None:
     if len(flows) < len(ways):
         return None
     figures = record.figures.get(link, {})
-    held = held_back(flows, at_full_speed="sent_pps" in figures and "asked_pps" not in figures)
+    held = held_back(flows, at_full_speed="offered_pps" in figures and "intended_pps" not in figures)
     sent = sum(f.sent_frames for f in flows)
     if not sent + held:
         return None
@@ -49,5 +49,5 @@ def held_back(flows: Sequence[FlowRecord], *, at_full_speed: bool) -> int:
 
     At full speed every refused frame is one, also of a back end that does not tell them apart; at a given rate the rest was made too late.
     """
-    by_peer = sum(f.refused_by_peer_frames for f in flows)
+    by_peer = sum(f.backpressure_frames for f in flows)
     return by_peer or (sum(f.refused_frames for f in flows) if at_full_speed else 0)

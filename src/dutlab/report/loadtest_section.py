@@ -31,7 +31,7 @@ _COLUMNS = (
 )
 _CAPTION = "Received in the best second, and in the one from which the DUT was saturated, so long after the ramp began"
 _NO_BREAK = "\u00a0"
-_LINES = (("asked", "asked_pps"), ("sent", "sent_pps"), ("received", "received_pps"))
+_LINES = (("asked", "intended_pps"), ("sent", "offered_pps"), ("received", "received_pps"))
 
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:

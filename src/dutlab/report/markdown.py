@@ -29,7 +29,7 @@ from dutlab.report.words import (
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~])")
 _COLUMNS = (
-    ("asked_pps", "intended, kpps", KPPS), ("sent_pps", "offered, kpps", KPPS), (BACKPRESSURE, "backpressure, %", PERCENT),
+    ("intended_pps", "intended, kpps", KPPS), ("offered_pps", "offered, kpps", KPPS), (BACKPRESSURE, "backpressure, %", PERCENT),
     ("received_pps", "delivered, kpps", KPPS), (DELIVERED, "delivered, %", PERCENT), ("loss_ratio", "lost, %", PERCENT),
     ("received_bps_l1", "L1, Mb/s", MBPS), ("received_bps_l2", "L2, Mb/s", MBPS),
     ("latency_p50_ns", "p50, µs", MICROSECONDS), ("latency_p99_ns", "p99, µs", MICROSECONDS), ("latency_max_ns", "max, µs", MICROSECONDS),

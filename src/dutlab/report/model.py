@@ -120,7 +120,7 @@ class Sweep:
     @property
     def rate_words(self) -> str:
         """What the field calls received frames a second here."""
-        asked = any(isinstance(p.values.get("asked_pps"), Figure) for series in self.series for p in series.points)
+        asked = any(isinstance(p.values.get("intended_pps"), Figure) for series in self.series for p in series.points)
         maximum = "Forwarding rate at maximum offered load (FRMOL, RFC 2285 section 3.6.2)"
         return "Forwarding rate (RFC 2285 section 3.6.1)" if asked else maximum
 

@@ -33,7 +33,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     rows = [_row(g, link, way, shown, book) for g in groups for link in g.cell.links for way in _ways(g)]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
     heads = ("frames", "link", "change", "offered")
-    columns = (*(GridColumn(head, "asked_pps" if head == "offered" else "") for head in heads), *(_column(*one) for one in shown))
+    columns = (*(GridColumn(head, "intended_pps" if head == "offered" else "") for head in heads), *(_column(*one) for one in shown))
     return Section(
         slug="reconf",
         workload="reconf",
@@ -65,7 +65,7 @@ def _row(group: Group, link: str, way: str, shown: Sequence[tuple[str, str]], bo
     if isinstance(lossless, Figure) and shorter:
         values[:2] = [value if isinstance(value, Figure) else shorter for value in values[:2]]
     values[len(_COLUMNS) :] = [value if isinstance(value, Figure) else "none seen" for value in values[len(_COLUMNS) :]]
-    cells = (size, link, words, value_of(group, link, "asked_pps", book), *values)
+    cells = (size, link, words, value_of(group, link, "intended_pps", book), *values)
     return GridRow(group.label, cells, links=group.cell.link_label, link=link, size=size)
 
 

@@ -125,8 +125,8 @@ def _second(row: Row) -> RampSecond:
     lost = row.get("lost_pps")
     return RampSecond(
         at_s=float(row["at_s"] or 0),
-        sent_pps=float(row["sent_pps"] or 0),
+        offered_pps=float(row["offered_pps"] or 0),
         received_pps=float(row["received_pps"] or 0),
         lost_pps=None if lost is None else float(lost),
-        refused_pps=float(row.get("refused_by_peer_pps") or 0),
+        refused_pps=float(row.get("backpressure_pps") or 0),
     )

@@ -61,7 +61,7 @@ def _reasons(name: str, group: Group) -> list[str]:
     met_above = sum(bool(row["inversions"]) for row in goals)
     below = [t for r in group.measured for t in _trials_below(name, r.tables)]
     bad = [t for t in below if t["known_loss_ratio"] > goals[0]["loss_ratio"]]
-    held_back = sum(float(t["refused_by_peer_frames"]) > 0 for t in bad)
+    held_back = sum(float(t["backpressure_frames"]) > 0 for t in bad)
     said = irregular
     missed = [float(row["upper_pps"]) for row in goals if row["upper_pps"] is not None]
     met = [float(row["lower_pps"]) for row in goals if row["lower_pps"] is not None]

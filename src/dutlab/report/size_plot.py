@@ -39,9 +39,9 @@ class SizePlot:
 
 
 SIZE_PLOTS = (
-    SizePlot("received_pps", "kpps", "Forwarding rate", "kpps", sent="sent_pps"),
+    SizePlot("received_pps", "kpps", "Forwarding rate", "kpps", sent="offered_pps"),
     SizePlot(DELIVERED, "delivered", "Frames delivered", "% of what the generator made"),
-    SizePlot("received_bps_l1", "mbps-l1", "Bit rate on the wire (L1: with preamble and gap)", "Mb/s, L1", sent="sent_bps_l1"),
+    SizePlot("received_bps_l1", "mbps-l1", "Bit rate on the wire (L1: with preamble and gap)", "Mb/s, L1", sent="offered_bps_l1"),
     SizePlot("received_bps_l2", "mbps-l2", "Bit rate of frames (L2: with FCS, no gap)", "Mb/s, L2"),
     SizePlot("latency_p50_ns", "latency-p50", "Latency of the median frame", "µs", log=True),
     SizePlot("latency_p99_ns", "latency-p99", "Latency, 99th percentile", "µs", log=True),

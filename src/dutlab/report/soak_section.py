@@ -16,7 +16,7 @@ from dutlab.report.words import COUNT, SECONDS
 from dutlab.store.run_folder import RunFolder
 
 _COLUMNS = (
-    ("sent", "sent_pps"),
+    ("sent", "offered_pps"),
     ("received", "received_pps"),
     ("lost or not taken", "loss_ratio"),
     ("loss events", "loss_events"),

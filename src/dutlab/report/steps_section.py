@@ -37,10 +37,10 @@ _STEP = (
 )
 _MOST_TRIALS = 12
 """With more than these a table has no column for each trial; the records have them all."""
-_FIRST = ("goodput_bps", "received_pps", "transactions_per_s", "sent_bps", "sent_pps")
+_FIRST = ("goodput_bps", "received_pps", "transactions_per_s", "sent_bps", "offered_pps")
 _AGAIN = re.compile(r"run_(\d+)_(.+)")
 _WORDS = {
-    "goodput_bps": "Goodput", "sent_bps": "Sent", "received_pps": "Packets received", "sent_pps": "Packets sent",
+    "goodput_bps": "Goodput", "sent_bps": "Sent", "received_pps": "Packets received", "offered_pps": "Packets sent",
     "transactions_per_s": "Transactions per second", "retransmits": "Retransmissions", "jitter_ns": "Jitter", "loss_ratio": "Loss",
     "rtt_min_ns": "Shortest round trip", "rtt_avg_ns": "Mean round trip", "rtt_max_ns": "Longest round trip",
     "real_s": "Time, real", "user_s": "Time, user", "sys_s": "Time, system",

@@ -18,7 +18,7 @@ from dutlab.report.words import asked_words
 from dutlab.store.record import TrialRecord
 
 SWEEP_FIGURES = (
-    "asked_pps", "refused_ratio", "sent_pps", "sent_bps_l1", "received_pps", "received_bps_l1", "received_bps_l2", "loss_ratio",
+    "intended_pps", "refused_ratio", "offered_pps", "offered_bps_l1", "received_pps", "received_bps_l1", "received_bps_l2", "loss_ratio",
     "latency_p50_ns", "latency_p99_ns", "latency_max_ns", "headroom_ratio",
 )  # fmt: skip
 SWEEP_LOADS = (BACKPRESSURE, DELIVERED)

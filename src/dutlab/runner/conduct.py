@@ -14,10 +14,10 @@ from dutlab.hosts.host import Host
 from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
 from dutlab.plan.trials import Plan, Trial
-from dutlab.runner.cut import HOSTS
 from dutlab.runner.journal import Journal, undo_to_json
 from dutlab.runner.leasing import begun, leased_by
 from dutlab.runner.progress import Progress
+from dutlab.runner.recovery import HOSTS
 from dutlab.runner.run import RunResult
 from dutlab.runner.trial import CommandBook
 from dutlab.spec.workloads.steps import PHASES, Phase, StepsWorkload

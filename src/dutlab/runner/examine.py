@@ -48,7 +48,7 @@ async def examine(
             if port.host in hosts:  # there is no way into a black box
                 ports[port.host].append(port.interface)
     read = await asyncio.gather(*(collect_facts(host, ports[name]) for name, host in hosts.items()))
-    patient = doctor.Patient(
+    patient = doctor.Inventory(
         facts=dict(zip(hosts, read, strict=True)),
         links=links_of(testbed),
         watched=watched,
@@ -65,7 +65,7 @@ async def examine_machine(host: Host, interfaces: Sequence[str]) -> Examined:
     """One machine without a testbed. Raises HostError when it is gone."""
     watched = await _watch({host.name: host}, {})
     facts = {host.name: await collect_facts(host, interfaces)}
-    return Examined(facts, doctor.examine(doctor.Patient(facts, watched=watched)))
+    return Examined(facts, doctor.examine(doctor.Inventory(facts, watched=watched)))
 
 
 def links_of(testbed: Testbed) -> tuple[doctor.Link, ...]:
@@ -124,9 +124,9 @@ def _shares(samples: Sequence[Sample]) -> dict[int, doctor.CoreShare]:
     return shares
 
 
-async def _wire(ping: Ping, patient: doctor.Patient, link: doctor.Link, end: int) -> doctor.Carried | None:
+async def _wire(ping: Ping, patient: doctor.Inventory, link: doctor.Link, end: int) -> doctor.PassedMtu | None:
     """What passes between an end and the DUT, where both ports told their MTU; None where nothing is answered."""
     sender, receiver = link.ports[end], link.ports[end ^ 1]
     told = [size for port in (sender, receiver) if isinstance(size := patient.card(port).get("mtu"), int)]
     passes = await ping.wire(link.name, sender.host, doctor.sizes_to_try(min(told))) if told else None
-    return None if passes is None else doctor.Carried(link.name, sender, receiver, passes)
+    return None if passes is None else doctor.PassedMtu(link.name, sender, receiver, passes)

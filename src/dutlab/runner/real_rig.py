@@ -26,7 +26,7 @@ from dutlab.spec.testbed import Port, Testbed
 from dutlab.store.calibration import Calibration, cached, keep, superseded
 from dutlab.tools.engine import Engine
 from dutlab.tools.engine_copy import EngineFile, engine_on
-from dutlab.tools.generator_tool import Place
+from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.neighbours import NextHop, next_hop_mac
 from dutlab.units import Seconds
 
@@ -86,7 +86,7 @@ class RealRig:
         found = known or Calibration(measured=datetime.now(UTC), facts=facts, points=[])
         cpus = {role: spec.cpus for role, spec in self.testbed.hosts.items() if spec.cpus}
         able = loads if rig is Rig.GENERATOR else [load for load in loads if load.generator == ENGINE.kind]
-        place = Place(self.hosts, self.testbed, cpus, self.engine)
+        place = GeneratorSite(self.hosts, self.testbed, cpus, self.engine)
         found = await with_loads(found, able, place, anew=anew, failed=failed, rig=rig, disturbed=self.disturbed)
         return found, keep(found, cache)
 

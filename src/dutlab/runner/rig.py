@@ -35,7 +35,7 @@ from dutlab.sensors.cpu_account import accounts_of
 from dutlab.spec.generators import ENGINE, Ask, generator_of
 from dutlab.store.calibration import Calibration, cached, keep
 from dutlab.tools.engine import Engine
-from dutlab.tools.generator_tool import Place
+from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.generators import make
 from dutlab.units import Seconds
 
@@ -140,7 +140,7 @@ async def calibrated(
             known = cached(facts, cache, now=datetime.now(UTC), versions=versions, disturbed=disturbed) or Calibration(
                 measured=datetime.now(UTC), facts=facts, points=[]
             )
-            place = Place(hosts, testbed, lab.cpus, engine)
+            place = GeneratorSite(hosts, testbed, lab.cpus, engine)
             known = await with_loads(known, loads, place, anew=anew, failed=failed, disturbed=disturbed)
         finally:
             await engine.close()
@@ -152,7 +152,7 @@ async def calibrated(
 async def with_loads(
     known: Calibration,
     loads: Sequence[Load],
-    place: Place,
+    place: GeneratorSite,
     *,
     anew: Seconds | None = None,
     failed: Failed | None = None,
@@ -176,7 +176,9 @@ async def with_loads(
     return known
 
 
-async def _points(load: Load, place: Place, duration: Seconds, rig: Rig, undisturbed: Callable[[Generator], Generator]) -> list[RigPoint]:
+async def _points(
+    load: Load, place: GeneratorSite, duration: Seconds, rig: Rig, undisturbed: Callable[[Generator], Generator]
+) -> list[RigPoint]:
     """Each load that the generator can be asked for, offered again where other work disturbed it. Raises MachineTooBusy too."""
     generator = make(generator_of(load.generator), place)
     shares, name = load.under(rig), load.generator

@@ -24,7 +24,6 @@ from dutlab.errors import DutlabError, InputError, LabError, MeasurementError
 from dutlab.hosts.host import connections_of
 from dutlab.plan.trials import Plan, Trial, make_plan, needs_hand
 from dutlab.runner.attempts import Attempts
-from dutlab.runner.cut import STANDING_LAB, put_back, testbed_in
 from dutlab.runner.examine import doubts_of, examine, streams_of
 from dutlab.runner.into_mode import as_applied, into_mode, lost_mode, lost_state, stayed_in_mode
 from dutlab.runner.journal import Journal, read_journal, undo_to_json, unproven_trials
@@ -32,9 +31,10 @@ from dutlab.runner.leasing import begun, leased_by
 from dutlab.runner.ports import insist_on_ports, prepared
 from dutlab.runner.progress import Progress
 from dutlab.runner.real_rig import RealRig, of_machines
+from dutlab.runner.recovery import STANDING_LAB, put_back, testbed_in
 from dutlab.runner.rig import Load, calibrated, disturbed_by_environment, loads_of
 from dutlab.runner.stage import ENDS, Stage, open_stage
-from dutlab.runner.trial import Carried, CommandBook, carry_out, refused
+from dutlab.runner.trial import CommandBook, TrialOutput, carry_out, refused
 from dutlab.runner.trust import insist_on_resume
 from dutlab.runner.undo import carry_out as carry_out_undo
 from dutlab.spec.experiment import Experiment, LabRef
@@ -430,7 +430,7 @@ class Execution:
                 self._once_more(refused(stage, trial, checks, self.book, f"{lost}, and so after it was done again"))
         return again
 
-    def _once_more(self, carried: Carried) -> bool:
+    def _once_more(self, carried: TrialOutput) -> bool:
         """Keeps a trial; whether it was disturbed, or its tool was killed, and is set aside to be done again."""
         record = self._attempts.verdict(carried.record)
         self.folder.write_trial(record, carried.raw, carried.samples)

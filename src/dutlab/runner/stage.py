@@ -34,7 +34,7 @@ from dutlab.store.calibration import Calibration
 from dutlab.tools.all_there import all_there
 from dutlab.tools.engine import Engine
 from dutlab.tools.engine_copy import EngineFile, engine_on
-from dutlab.tools.generator_tool import GeneratorTool, Place
+from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
 from dutlab.tools.generators import make
 from dutlab.tools.iperf3 import Iperf3
 from dutlab.tools.iperf3_lengths import Iperf3Lengths
@@ -215,7 +215,7 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
         rig_places=LAB_RIG_PLACES if ground.lab is not None else RIG_PLACES,
     )
     ping = Ping(hosts, testbed)
-    generators = _generators(cells, Place(hosts, testbed, ground.cpus, engine))
+    generators = _generators(cells, GeneratorSite(hosts, testbed, ground.cpus, engine))
     checks = {"ping": ping.check, "iperf3": iperf3.check, "engine": engine.check}
     try:
         wanted = {"engine", *(cell.tool for cell in cells)}  # the engine also verifies modes
@@ -270,7 +270,7 @@ def _bench(engine: Engine, device: JournaledDevice, source: Host, testbed: Testb
     )
 
 
-def _generators(cells: Sequence[Cell], place: Place) -> dict[str, GeneratorTool]:
+def _generators(cells: Sequence[Cell], place: GeneratorSite) -> dict[str, GeneratorTool]:
     """Every generator beside the engine that sends the frames of a cell, by what the cell says of it."""
     texts = dict.fromkeys(str(text) for cell in cells if (text := cell.params.get("generator")) is not None)
     return {text: make(generator_of(text), place) for text in texts}

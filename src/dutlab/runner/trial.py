@@ -59,7 +59,7 @@ class CommandBook:
 
 
 @dataclass(frozen=True)
-class Carried:
+class TrialOutput:
     """A trial's whole yield, ready for the store."""
 
     record: TrialRecord
@@ -69,7 +69,7 @@ class Carried:
     """Programs that somebody killed meanwhile, of a trial that failed."""
 
 
-async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: CommandBook, *, watch: Sequence[str]) -> Carried:
+async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: CommandBook, *, watch: Sequence[str]) -> TrialOutput:
     """Measures one trial in the mode that is applied. A tool that failed makes a record with status `failed`.
 
     Raises HostError when a host vanished: such a trial has no record and is done again by `dutlab resume`.
@@ -121,7 +121,7 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
         **found_of(replace(measured, facts={**stage.versions, **measured.facts})),
     )
     samples = [*samples, *_of_tool(measured, trial, started)]
-    return Carried(record, dict(measured.raw), samples, killed if record.status == "failed" else ())
+    return TrialOutput(record, dict(measured.raw), samples, killed if record.status == "failed" else ())
 
 
 def _unplugged(stage: Stage, counters: Mapping[str, Mapping[str, float]]) -> Iterator[Doubt]:
@@ -146,7 +146,7 @@ def _of_tool(measured: Measured, trial: Trial, started: datetime) -> list[Sample
     return [Sample(r.at_s - zero, r.link, trial.cell.tool, r.name, r.value) for r in measured.readings]
 
 
-def refused(stage: Stage, trial: Trial, checks: Sequence[Check], book: CommandBook, why: str) -> Carried:
+def refused(stage: Stage, trial: Trial, checks: Sequence[Check], book: CommandBook, why: str) -> TrialOutput:
     """The record of a trial that was not measured because its mode does not behave as one."""
     now = datetime.now(UTC)
     record = TrialRecord(
@@ -162,7 +162,7 @@ def refused(stage: Stage, trial: Trial, checks: Sequence[Check], book: CommandBo
         commands=book.take(),
         tool_facts=dict(stage.versions),
     )
-    return Carried(record, {}, [])
+    return TrialOutput(record, {}, [])
 
 
 def _watched(samples: Sequence[Sample]) -> list[Doubt]:

@@ -64,7 +64,7 @@ class End:
 
 
 @dataclass(frozen=True)
-class Found:
+class TwoPortFiles:
     """The two files, as data, and what could not be found out."""
 
     testbed: Mapping[str, Any]
@@ -72,7 +72,7 @@ class Found:
     unknown: tuple[str, ...] = field(default=())
 
 
-async def find(host: Host, ask: Ask) -> Found:
+async def find(host: Host, ask: Ask) -> TwoPortFiles:
     """Looks at the ports and asks for the gateways. Raises InputError, PortRefused with every reason at once, HostError."""
     source, sink = await _surveyed(host, ask)
     addresses = [_address(port, given, ask.version) for port, given in zip_longest((source, sink), _interfaces(ask.addresses))]
@@ -91,7 +91,7 @@ async def find(host: Host, ask: Ask) -> Found:
     ends = [End(p, a, g) for p, a, g in zip((source, sink), (here, there), gateways, strict=True)]
     if outside := [f"{e.gateway} is not in {e.address.network} of {e.port.name}" for e in ends if e.gateway not in e.address.network]:
         raise InputError("; ".join(outside), remedy="give the box's addresses with --gateway, in the order of the ports")
-    return Found(_testbed(ends, ask), _experiment(ends, ask), tuple(_unknown(ends, ask)))
+    return TwoPortFiles(_testbed(ends, ask), _experiment(ends, ask), tuple(_unknown(ends, ask)))
 
 
 async def _surveyed(host: Host, ask: Ask) -> tuple[PortSurvey, PortSurvey]:

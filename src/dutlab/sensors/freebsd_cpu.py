@@ -9,7 +9,7 @@ import re
 
 from dutlab.sensors import procfs
 from dutlab.sensors.procfs import CpuTimes
-from dutlab.sensors.sampler import CpuWatch, Reading
+from dutlab.sensors.sampler import CpuReading, CpuWatch
 
 _LOOP = r"""
 ticks=$(sysctl -n kern.clockrate)
@@ -27,13 +27,13 @@ _USUAL_HZ = 127
 _STATHZ = re.compile(r"stathz = ([1-9]\d*)")
 
 
-def parse(text: str) -> Reading:
+def parse(text: str) -> CpuReading:
     """One turn's output. FreeBSD has no clock in its shell finer than a second, so time is told by the ticks of the first core."""
     part = procfs.sections(text, "\x1e")
     ticks = [int(word) for word in part["times"].split()]
     cores = [ticks[at : at + _STATES] for at in range(0, len(ticks) - _STATES + 1, _STATES)]
     cpus = {n: CpuTimes(user + nice, system, idle, interrupts, 0, 0) for n, (user, nice, system, interrupts, idle) in enumerate(cores)}
-    return Reading(sum(cores[0]) / ticks_per_s(part["clockrate"]) if cores else 0.0, cpus, {}, procfs.shell_times_s(part.get("own", "")))
+    return CpuReading(sum(cores[0]) / ticks_per_s(part["clockrate"]) if cores else 0.0, cpus, {}, procfs.shell_times_s(part.get("own", "")))
 
 
 def ticks_per_s(clockrate: str) -> int:

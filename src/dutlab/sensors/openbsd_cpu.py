@@ -14,7 +14,7 @@ import re
 from dutlab.sensors import procfs
 from dutlab.sensors.freebsd_cpu import ticks_per_s
 from dutlab.sensors.procfs import CpuTimes
-from dutlab.sensors.sampler import CpuWatch, Reading
+from dutlab.sensors.sampler import CpuReading, CpuWatch
 
 _LOOP = r"""
 ticks=$(sysctl -n kern.clockrate)
@@ -30,7 +30,7 @@ done
 _ROW = re.compile(r"^\s*(\d+)" + r"\s+([\d.]+)%" * 6 + r"\s*$", re.MULTILINE)
 
 
-def parse(text: str) -> Reading:
+def parse(text: str) -> CpuReading:
     """One turn's output: its cores' shares in thousandths.
 
     OpenBSD's shell has no clock finer than a second, so time is told by the mean ticks of a core since boot (kern.cp_time). Spinning on a
@@ -42,7 +42,7 @@ def parse(text: str) -> Reading:
         user, nice, system, spin, interrupt, idle = (round(10 * float(share)) for share in shares)
         cpus[int(core)] = CpuTimes(user + nice, system + spin, idle, interrupt, 0, 0)
     ticks = sum(int(word) for word in part["times"].split(",") if word.strip().isdigit())
-    return Reading(ticks / ticks_per_s(part["clockrate"]), cpus, {}, procfs.shell_times_s(part.get("own", "")))
+    return CpuReading(ticks / ticks_per_s(part["clockrate"]), cpus, {}, procfs.shell_times_s(part.get("own", "")))
 
 
 OPENBSD_CPU = CpuWatch(_LOOP, parse, since="turn")

@@ -46,7 +46,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Reading:
+class CpuReading:
     """One turn of the loop."""
 
     uptime_s: float
@@ -55,7 +55,7 @@ class Reading:
     own_s: float
     """CPU time of the loop and its commands since it began."""
 
-    def after(self, before: Reading) -> Reading:
+    def after(self, before: CpuReading) -> CpuReading:
         """Its cores' times on top of those of the turn before."""
         return replace(self, cpus={n: times + before.cpus[n] if n in before.cpus else times for n, times in self.cpus.items()})
 
@@ -65,7 +65,7 @@ class CpuWatch:
     """How a system is watched: a shell loop over `$1` seconds, each turn of which ends with the mark `end`, and what a turn means."""
 
     loop: str
-    parse: Callable[[str], Reading]
+    parse: Callable[[str], CpuReading]
     since: Literal["boot", "turn"] = "boot"
     """What the times of the cores are counted from: the host's start, or the end of the turn before."""
 
@@ -78,7 +78,7 @@ class Sampler:
         self._host, self._cpu, self._interval_s, self._watch = host, cpu, interval_s, watch or LINUX_CPU
         self._process: Process | None = None
         self._reader: asyncio.Future[None] | None = None
-        self._readings: list[Reading] = []
+        self._readings: list[CpuReading] = []
         self._first = asyncio.Event()
         self._first_at = 0.0
         self._zero: float | None = None
@@ -124,10 +124,10 @@ class Sampler:
                     self._first.set()
 
 
-def parse_reading(text: str) -> Reading:
+def parse_reading(text: str) -> CpuReading:
     """One turn's output."""
     part = procfs.sections(text, _MARK)
-    return Reading(
+    return CpuReading(
         procfs.uptime_s(part["uptime"]),
         procfs.cpu_times(part["stat"]),
         procfs.softnet(part["softnet"]),
@@ -138,7 +138,7 @@ def parse_reading(text: str) -> Reading:
 LINUX_CPU = CpuWatch(_LOOP, parse_reading)
 
 
-def samples(readings: Sequence[Reading], *, host: str, ahead_s: float = 0.0) -> Iterator[Sample]:
+def samples(readings: Sequence[CpuReading], *, host: str, ahead_s: float = 0.0) -> Iterator[Sample]:
     """A sample for every core and state between each two readings. The first reading was `ahead_s` before the trial's start.
 
     With threaded NAPI the kernel counts forwarding as `system`, since a thread does it; otherwise as `softirq`.

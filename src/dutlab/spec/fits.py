@@ -12,7 +12,7 @@ from dutlab.spec.generators import ENGINE, Generator, GeneratorModel
 from dutlab.spec.known import FAMILY_MODES, INSIDE_ONLY, IPSEC, LABS, ROLES, WITHOUT_A_WAY_IN
 from dutlab.spec.model import FILE_CONTEXT, Loc, did_you_mean
 from dutlab.spec.testbed import IPV6, Testbed
-from dutlab.spec.workloads import Wire, Workload, WorkloadModel
+from dutlab.spec.workloads import LinkBounds, Workload, WorkloadModel
 from dutlab.spec.workloads.frames import FrameWorkload
 from dutlab.spec.workloads.reconf import RELOAD, ReconfWorkload
 from dutlab.spec.workloads.steps import StepsWorkload
@@ -31,7 +31,7 @@ class Bed:
 
     title: str
     family: str
-    wires: Mapping[str, Wire]
+    wires: Mapping[str, LinkBounds]
     hosts: Collection[str] = ROLES
     generator: GeneratorModel = ENGINE
     """What drives frames where the experiment names nothing."""
@@ -43,19 +43,19 @@ class Bed:
         """An embedded lab's, or None if there is no such lab."""
         if name not in LABS:
             return None
-        return cls(f"lab {name}", LABS[name].family, {link: Wire(ipv6=LABS[name].ipv6) for link in LABS[name].links})
+        return cls(f"lab {name}", LABS[name].family, {link: LinkBounds(ipv6=LABS[name].ipv6) for link in LABS[name].links})
 
     @classmethod
     def of_testbed(cls, testbed: Testbed) -> Self:
         """A testbed file's."""
-        wires = {name: Wire(link.mtu, link.speed, ipv6=link.source_address.version == IPV6) for name, link in testbed.links.items()}
+        wires = {name: LinkBounds(link.mtu, link.speed, ipv6=link.source_address.version == IPV6) for name, link in testbed.links.items()}
         reached = [name for name, host in testbed.hosts.items() if host.family not in WITHOUT_A_WAY_IN]
         source, sink = testbed.hosts["source"], testbed.hosts["sink"]
         one = (source.local and sink.local) or (source.ssh is not None and source.ssh == sink.ssh)
         return cls(f"testbed {testbed.name}", testbed.hosts["dut"].family, wires, reached, testbed.generator or ENGINE, one)
 
 
-def misfits(experiment: Mapping[str, Any], bed: Bed) -> Iterator[tuple[Loc, str]]:
+def incompatibilities(experiment: Mapping[str, Any], bed: Bed) -> Iterator[tuple[Loc, str]]:
     """Every reason why the experiment, as written, cannot run on `bed`; parts that are wrong by themselves are passed over."""
     modes = experiment.get("modes")
     factors = experiment.get("factors")
@@ -79,7 +79,7 @@ def misfits(experiment: Mapping[str, Any], bed: Bed) -> Iterator[tuple[Loc, str]
     yield from _duplicates(whole, bed)
     for i, workload in whole.items():
         yield from ((("workloads", i, workload.kind), what) for what in _out_of_reach(workload, factors, bed))
-        for loc, what in workload.misfits(bed.wires):
+        for loc, what in workload.incompatibilities(bed.wires):
             yield ("workloads", i, workload.kind, *loc), what
         if isinstance(workload, FrameWorkload):
             for loc, what in workload.beyond(_generator(workload, experiment, bed), bed.wires):

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from dutlab.errors import Fault, SpecRefused
 from dutlab.spec import overrides as sets
 from dutlab.spec.experiment import Experiment, TestbedPath
-from dutlab.spec.fits import Bed, misfits
+from dutlab.spec.fits import Bed, incompatibilities
 from dutlab.spec.model import FILE_CONTEXT, SpecModel, plain_faults
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.yaml_source import Source, parse, read_file
@@ -72,7 +72,7 @@ def given_experiment(text: bytes, path: Path, overrides: Sequence[str] = (), *, 
     bed, read, wrong = _bed(source, path)
     faults += wrong
     if bed is not None and isinstance(source.data, Mapping):
-        faults += [source.fault(loc, what) for loc, what in misfits(source.data, bed)]
+        faults += [source.fault(loc, what) for loc, what in incompatibilities(source.data, bed)]
     if experiment is None or faults:
         raise SpecRefused(faults)
     return Given(experiment, text, *read)

@@ -16,7 +16,7 @@ from typing import Any
 
 from dutlab.errors import Fault, SpecRefused
 from dutlab.spec.model import Loc
-from dutlab.spec.yaml_source import Place, Source, parse, printable
+from dutlab.spec.yaml_source import Source, SourcePosition, parse, printable
 
 OPTION = "--set"
 
@@ -71,7 +71,7 @@ def _put(source: Source, parts: tuple[str, ...], new: Any, number: int) -> bool:
         holder[key] = [new] if wants_list and not isinstance(new, list | dict) else new
         for loc in [loc for loc in source.places if loc[: len(at) + 1] == (*at, key)]:
             del source.places[loc]
-        source.places[*at, key] = Place(OPTION, number, 1)
+        source.places[*at, key] = SourcePosition(OPTION, number, 1)
     return bool(spots)
 
 
@@ -84,7 +84,7 @@ def _spots(source: Source, parts: tuple[str, ...], number: int) -> list[tuple[Lo
             if isinstance(holder, dict):
                 if not isinstance(holder.get(part), dict | list):
                     holder[part] = {}
-                    source.places[*at, part] = Place(OPTION, number, 1)
+                    source.places[*at, part] = SourcePosition(OPTION, number, 1)
                 further.append(((*at, part), holder[part]))
             elif part.isdecimal() and int(part) < len(holder):
                 further.append(((*at, int(part)), holder[int(part)]))

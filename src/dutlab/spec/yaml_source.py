@@ -33,7 +33,7 @@ _PLAIN_TAGS = {_TAG + t for t in ("str", "int", "float", "bool", "null", "timest
 
 
 @dataclass(frozen=True)
-class Place:
+class SourcePosition:
     """Where something stands; line and column from 1."""
 
     file: str
@@ -47,13 +47,13 @@ class Source:
 
     file: str
     data: Any = None
-    places: dict[Loc, Place] = field(default_factory=dict)
+    places: dict[Loc, SourcePosition] = field(default_factory=dict)
     """Path → its key, or its item of a list."""
 
     def fault(self, loc: Loc, what: str) -> Fault:
         """A fault at `loc`; where `loc` is not written, at what it is missing from."""
         known = next((loc[:n] for n in range(len(loc), 0, -1) if loc[:n] in self.places), ())
-        place = self.places.get(known, Place(self.file, 1, 1))
+        place = self.places.get(known, SourcePosition(self.file, 1, 1))
         return Fault(place.file, place.line, place.column, path_text(loc), printable(what))
 
 
@@ -219,8 +219,8 @@ class _Reader:
             return ""
         return text
 
-    def _place(self, node: Node) -> Place:
-        return Place(self.source.file, node.start_mark.line + 1, node.start_mark.column + 1)
+    def _place(self, node: Node) -> SourcePosition:
+        return SourcePosition(self.source.file, node.start_mark.line + 1, node.start_mark.column + 1)
 
     def _fault(self, node: Node, loc: Loc, what: str) -> None:
         place = self._place(node)

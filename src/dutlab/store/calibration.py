@@ -41,7 +41,7 @@ class Calibration(BaseModel):
 
     def has(self, links: tuple[str, ...], mix: str, generator: str = "engine", *, loads: int = 1) -> bool:
         """Whether these links were measured together with this mix from this generator, under at least so many loads."""
-        return len({p.asked_pps for p in self.points if (p.links, p.mix, p.generator) == (links, mix, generator)}) >= loads
+        return len({p.intended_pps for p in self.points if (p.links, p.mix, p.generator) == (links, mix, generator)}) >= loads
 
     def still_of(self, versions: Mapping[str, str]) -> Self:
         """The same without what another version of a generator made than `versions` has; one that is not in it is taken as it is."""

@@ -36,7 +36,7 @@ _DETAILS: dict[str, Any] = {"flows": [], "checks": [], "commands": [], "counters
 
 
 @dataclass(frozen=True)
-class Reading:
+class CellFigure:
     """One figure of one trial."""
 
     value: float
@@ -64,10 +64,12 @@ class CellFigures:
         """Every figure that a record has under `name`, in the order of the records."""
         return tuple(dict.fromkeys(figure for r in self.records for figure in r.figures.get(name, ())))
 
-    def readings(self, name: str, figure: str) -> tuple[Reading, ...]:
+    def readings(self, name: str, figure: str) -> tuple[CellFigure, ...]:
         """`figure` of `name` in each record that has it, in the order of time."""
         return tuple(
-            Reading(r.figures[name][figure], r.cell.repeat, r.started, r.trial) for r in self.records if figure in r.figures.get(name, ())
+            CellFigure(r.figures[name][figure], r.cell.repeat, r.started, r.trial)
+            for r in self.records
+            if figure in r.figures.get(name, ())
         )
 
 

@@ -106,7 +106,7 @@ def list_runs(connection: sqlite3.Connection, wanted: Wanted, *, limit: int = -1
 
 
 @dataclass(frozen=True)
-class Found:
+class IndexedFigure:
     """One figure of one trial, and its place in the experiment."""
 
     run: str
@@ -122,7 +122,7 @@ class Found:
     value: float
 
 
-def figures_of(connection: sqlite3.Connection, experiment: str) -> Iterator[Found]:
+def figures_of(connection: sqlite3.Connection, experiment: str) -> Iterator[IndexedFigure]:
     """Every figure of the trials that count, in all runs of an experiment, oldest run first."""
     rows = connection.execute(
         "SELECT t.run, t.mode, t.factors, t.workload, t.links, f.link, t.frame_size, f.figure, f.value FROM runs r "
@@ -131,7 +131,7 @@ def figures_of(connection: sqlite3.Connection, experiment: str) -> Iterator[Foun
         (experiment,),
     )
     for row in rows:
-        yield Found(**{**row, "factors": json.loads(row["factors"])})
+        yield IndexedFigure(**{**row, "factors": json.loads(row["factors"])})
 
 
 def _line(row: sqlite3.Row) -> RunLine:

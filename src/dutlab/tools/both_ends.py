@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dutlab.errors import ToolMissing
 from dutlab.hosts.host import Host
-from dutlab.tools.generator_tool import Place
+from dutlab.tools.generator_tool import GeneratorSite
 
 # One boot of one kernel, and the network namespace in it (random(4), network_namespaces(7)); on FreeBSD the host's own number.
 _WHO = "cat /proc/sys/kernel/random/boot_id 2>/dev/null && readlink /proc/self/ns/net || sysctl -n kern.hostuuid kern.boottime"
 _THERE = 'test -e "/sys/class/net/$1" || ifconfig "$1" >/dev/null 2>&1'
 
 
-async def both_ends(place: Place, *, tool: str) -> Host:
+async def both_ends(place: GeneratorSite, *, tool: str) -> Host:
     """The one machine. Raises ToolMissing when there are two, or naming the ports that it has not; HostError."""
     host, other = place.hosts["source"], place.hosts["sink"]
     who = [(await end.run(["sh", "-c", _WHO], check=False)).text for end in (host, other)]

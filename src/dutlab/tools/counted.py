@@ -1,9 +1,10 @@
 """A generator that only sends: how a trial of one goes, and how its frames are accounted for.
 
-asked is what the program tried to send, sent what its port counted as gone, received what was taken of it at the other end (tools.taking),
-or where nothing can be taken what the port there counted as come; both between two readings around the trial, its drain included. What the
-program tried and its port did not send was refused; what the port dropped of it was refused by the next port. A port's counter does not
-tell the program's frames from those of others: a handful more than was sent are taken for strangers, more than that is a doubt.
+asked is what the program tried to send, sent what its port counted as gone, received what was taken of it at the other end
+(tools.receive_counter), or where nothing can be taken what the port there counted as come; both between two readings around the trial, its
+drain included. What the program tried and its port did not send was refused; what the port dropped of it was refused by the next port. A
+port's counter does not tell the program's frames from those of others: a handful more than was sent are taken for strangers, more than that
+is a doubt.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from dutlab.methods.ledger import negative_loss
 from dutlab.methods.ports import Flow, Offer, Outcome
 from dutlab.spec.mixes import sizes_in_words
 from dutlab.tools.engine_load import DESTINATION_PORT, Way
-from dutlab.tools.generator_tool import Place
+from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.path_counters import TOLERATED, PathCount, PortCount, lost_by_place, read_path, strangers_among
-from dutlab.tools.taking import Reading, taken
+from dutlab.tools.receive_counter import Reading, taken
 from dutlab.tools.together import together
 from dutlab.tools.ways import ways_of
 from dutlab.units import FrameBytes, Pps, Seconds
@@ -36,7 +37,7 @@ GRACE_S = 10.0
 
 
 @dataclass(frozen=True)
-class Asked:
+class SendOrder:
     """What a program is to send on one way: `rate` in frames a second, None for as fast as it can."""
 
     frame_bytes: FrameBytes
@@ -51,7 +52,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Told:
+class SendReport:
     """What the program says of what it did on one way. `tried_frames` is None when it does not count them."""
 
     tried_frames: int | None
@@ -70,7 +71,7 @@ class Program(Protocol):
     async def check(self, host: Host) -> str:
         """Its version on a host that sends. Raises ToolMissing, HostError."""
 
-    async def send(self, way: Way, asked: Asked) -> Told:
+    async def send(self, way: Way, asked: SendOrder) -> SendReport:
         """From its start to its end. Raises ToolFailed, HostError."""
 
 
@@ -95,7 +96,7 @@ class Counts:
 class CountedGenerator:
     """A tools.generators.GeneratorTool over a program."""
 
-    def __init__(self, program: Program, place: Place) -> None:
+    def __init__(self, program: Program, place: GeneratorSite) -> None:
         self._program, self._place = program, place
         self._version, self._sink_checked = "", False
 
@@ -112,7 +113,7 @@ class CountedGenerator:
         ways = await ways_of(self._place.hosts, self._place.testbed, offer)
         await self._check_sink(ways)
         ((size, _),) = offer.mix.parts  # no experiment asks for more: spec.generators
-        asked = Asked(size, offer.rate, max(offer.duration, SHORTEST))
+        asked = SendOrder(size, offer.rate, max(offer.duration, SHORTEST))
         async with AsyncExitStack() as taking:
             takers = [await taking.enter_async_context(self._taken(way)) for way in ways]
             if offer.warmup > 0:
@@ -141,7 +142,7 @@ class CountedGenerator:
             await self._program.check(self._place.hosts["sink"])
             self._sink_checked = True
 
-    async def _send(self, ways: Sequence[Way], asked: Asked) -> list[Told]:
+    async def _send(self, ways: Sequence[Way], asked: SendOrder) -> list[SendReport]:
         """On all ways at once."""
         return await together(self._program.send(way, asked) for way in ways)
 
@@ -158,7 +159,7 @@ class _Sent:
     """What a program did on one way, and the counters around that."""
 
     way: Way
-    told: Told
+    told: SendReport
     before: Counts
     after: Counts
 
@@ -167,7 +168,7 @@ class _Sent:
         """Datagrams recognised at the way's end; None where nothing was taken there."""
         return None if self.before.taken is None or self.after.taken is None else self.after.taken - self.before.taken
 
-    def flow(self, asked: Asked, *, tool: str) -> Flow:
+    def flow(self, asked: SendOrder, *, tool: str) -> Flow:
         """Raises ToolFailed when a counter that is needed cannot be read."""
         way, told = self.way, self.told
         near, far = (3, 0) if way.is_back else (0, 3)
@@ -184,10 +185,10 @@ class _Sent:
         places = lost_by_place(before=before, after=after, sent=sent, received=received, reverse=way.is_back)
         return Flow(
             link=way.name,
-            asked_frames=wanted,
+            intended_frames=wanted,
             sent_frames=sent,
             refused_frames=wanted - sent,
-            refused_by_peer_frames=min(left.send_dropped, max(0, tried - sent)),
+            backpressure_frames=min(left.send_dropped, max(0, tried - sent)),
             received_frames=received,
             lost_frames=sent - received,
             duplicated_frames=0,

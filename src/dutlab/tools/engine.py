@@ -18,13 +18,13 @@ from typing import Any
 from dutlab.dut.mode import SeenProbe, UdpFlow
 from dutlab.errors import CommandFailed, ToolMissing
 from dutlab.hosts.host import Host
-from dutlab.methods.ports import FrameMix, LostSoFar, Offer, Outcome, Reading
+from dutlab.methods.ports import FrameMix, LostSoFar, Offer, Outcome, ToolReading
 from dutlab.spec.mixes import sizes_in_words
 from dutlab.spec.testbed import Port, Testbed
 from dutlab.tools.agent import REPLY_S, TOOL, Agent
 from dutlab.tools.clocks import Offset, offset_of
 from dutlab.tools.engine_load import DESTINATION_PORT, NS, Load, Way
-from dutlab.tools.engine_trial import Heard, Part, read, watches_of
+from dutlab.tools.engine_trial import FlowAccount, Part, read, watches_of
 from dutlab.tools.engine_watch import WayWatch
 from dutlab.tools.find_engine import find_engine
 from dutlab.tools.neighbours import NextHop, next_hop_mac
@@ -191,8 +191,8 @@ class Engine:
             self._clock_is_one = all(b.status == 0 and b.stdout == boots[0].stdout for b in boots)
         return self._clock_is_one
 
-    def _outcome(self, heard: Sequence[Heard], watches: Sequence[WayWatch], facts: Mapping[str, str], *, latency: bool) -> Outcome:
-        readings, lost_by = list[Reading](), dict[str, LostSoFar]()
+    def _outcome(self, heard: Sequence[FlowAccount], watches: Sequence[WayWatch], facts: Mapping[str, str], *, latency: bool) -> Outcome:
+        readings, lost_by = list[ToolReading](), dict[str, LostSoFar]()
         for way, watch in zip((h.way for h in heard), watches, strict=True):
             readings += watch.readings(self._wall(way.sender), self._wall(way.receiver), latency=latency)
             if (lost := watch.lost_so_far(self._wall(way.receiver))) is not None:

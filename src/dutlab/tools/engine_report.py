@@ -17,10 +17,10 @@ def flow_of(link: str, sent: Mapping[str, Any], received: Mapping[str, Any], por
     frames = int(sent["sent"])
     return Flow(
         link=link,
-        asked_frames=int(sent["asked"]),
+        intended_frames=int(sent["asked"]),
         sent_frames=frames,
         refused_frames=int(sent["refused"]),
-        refused_by_peer_frames=_known(sent.get("refused_by_peer")),
+        backpressure_frames=_known(sent.get("backpressure")),
         received_frames=int(received["received"]),
         lost_frames=int(received["lost"]),
         duplicated_frames=int(received["duplicated"]),
@@ -42,7 +42,7 @@ def flow_of(link: str, sent: Mapping[str, Any], received: Mapping[str, Any], por
 
 def doubts_of(link: str, sent: Mapping[str, Any], received: Mapping[str, Any], port: Mapping[str, Any]) -> Iterator[Doubt]:
     """What only the engine can know; what every ledger shows is left to methods.ledger."""
-    if sent.get("refused_by_peer") is None:
+    if sent.get("backpressure") is None:
         yield Doubt(DoubtKind.REFUSALS_UNKNOWN, about=link)
     if (dropped := port.get("kernel_dropped")) is None:
         yield Doubt(DoubtKind.RX_DROPS_UNKNOWN, about=link)
@@ -70,7 +70,7 @@ def sent_so_far(sending: Mapping[str, Any], stream: int, *, since_s: float, unti
     """A `status` reply's `sending`, for which was asked and which came at these instants. Raises KeyError, TypeError, ValueError."""
     part, since_s = of_stream(sending, stream), since_s - int(sending["age_ns"]) / _NS
     return SentSoFar(
-        since_s, until_s, int(sending["monotonic_ns"]), int(part["sent"]), int(part["numbered"]), _known(part.get("refused_by_peer"))
+        since_s, until_s, int(sending["monotonic_ns"]), int(part["sent"]), int(part["numbered"]), _known(part.get("backpressure"))
     )
 
 

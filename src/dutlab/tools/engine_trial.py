@@ -32,7 +32,7 @@ ROUGH = 0.1
 
 
 @dataclass(frozen=True)
-class Heard:
+class FlowAccount:
     """What became of the frames of one way, by the accounts of both agents."""
 
     way: Way
@@ -43,14 +43,14 @@ class Heard:
     first_ns: int | None
     """When the first frame was sent, by the sender's clock; None if none was."""
 
-    def with_places(self, before: PathCount, after: PathCount) -> Heard:
+    def with_places(self, before: PathCount, after: PathCount) -> FlowAccount:
         """The same, with the places where frames got lost between two readings of the path's counters."""
         places = lost_by_place(
             before=before, after=after, sent=self.flow.sent_frames, received=self.flow.received_frames, reverse=self.way.is_back
         )
         return replace(self, flow=replace(self.flow, places=places))
 
-    def with_clocks(self, apart: Offset | None) -> Heard:
+    def with_clocks(self, apart: Offset | None) -> FlowAccount:
         """The same, with the error of its latencies: that of the offset between two clocks, or none of a single one."""
         latency, error_ns = self.flow.latency, 0 if apart is None else apart.error_ns
         if latency is None:
@@ -79,7 +79,7 @@ class Part:
 
     async def carry_out(
         self, *, watches: Sequence[WayWatch] = (), stop_after_lost: int | None = None, begun: Callable[[], None] | None = None
-    ) -> list[Heard]:
+    ) -> list[FlowAccount]:
         """The account of each way. `watches`, one a way, see what is counted meanwhile; `begun` is as Offer has it.
 
         Raises ToolFailed, HostError.
@@ -133,7 +133,7 @@ class Part:
             await asyncio.sleep(LOOK_S)
             while True:
                 await asyncio.gather(*(self._look(way, seen) for way, seen in zip(self.ways, watches, strict=True)))
-                if allowed is not None and sum(w.losses.lost + w.losses.refused_by_peer for w in watches) > allowed:
+                if allowed is not None and sum(w.losses.lost + w.losses.backpressure for w in watches) > allowed:
                     break
                 if waiting is not None and all(w.sending for w in watches):
                     waiting()
@@ -170,7 +170,7 @@ class Part:
         if sent is not None and arrived is not None:
             watch.see(sent, arrived)
 
-    async def _settle(self, way: Way, sent: Mapping[str, Any]) -> Heard:
+    async def _settle(self, way: Way, sent: Mapping[str, Any]) -> FlowAccount:
         stream, drain = self.streams[way.name], self.load.drain
         if (err := sent.get("err")) is not None:
             raise fault(err, host=way.sender)
@@ -188,7 +188,7 @@ class Part:
             raise fault(err, host=way.receiver)
         with read(way.receiver):
             of_receiver = of_stream(received, stream)
-            return Heard(
+            return FlowAccount(
                 way,
                 flow_of(way.name, of_sender, of_receiver, received),
                 tuple(doubts_of(way.name, of_sender, of_receiver, received)),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from dutlab.methods.ports import LostSoFar, Reading
+from dutlab.methods.ports import LostSoFar, ToolReading
 from dutlab.tools.loss_watch import ArrivedSoFar, LossWatch, SentSoFar
 
 SECOND_NS = 1_000_000_000
@@ -37,8 +37,8 @@ class WayWatch:
         """Enters a reading of both ends, each later than the one before."""
         self.losses.see(sent, arrived)
         self.sending = sent.sent > 0
-        self._enter("sent_pps", sent.at_ns, sent.sent)
-        self._enter("refused_by_peer_pps", sent.at_ns, sent.refused_by_peer)
+        self._enter("offered_pps", sent.at_ns, sent.sent)
+        self._enter("backpressure_pps", sent.at_ns, sent.backpressure)
         self._enter("received_pps", arrived.at_ns, arrived.unique)
         if (by := self.losses.lost_by) is not None:
             self._enter("lost_pps", by.at_ns, self.losses.lost)
@@ -58,21 +58,21 @@ class WayWatch:
         """At the last reading of losses; None where there is none yet."""
         if not (lost := self._points.get("lost_pps")):
             return None
-        refused = self._points["refused_by_peer_pps"][-1].count
+        refused = self._points["backpressure_pps"][-1].count
         return LostSoFar(receiver_wall_s(lost[-1].at_ns), lost[-1].count + refused)
 
     def readings(
         self, sender_wall_s: Callable[[int], float], receiver_wall_s: Callable[[int], float], *, latency: bool
-    ) -> Iterator[Reading]:
+    ) -> Iterator[ToolReading]:
         """As methods.ports.Reading has them, each told at the later of two instants; latencies only if `latency` says so.
 
         The functions make wall clock of an agent's monotonic time.
         """
         for name, points in self._points.items():
-            wall_s = sender_wall_s if name in {"sent_pps", "refused_by_peer_pps"} else receiver_wall_s
+            wall_s = sender_wall_s if name in {"offered_pps", "backpressure_pps"} else receiver_wall_s
             for before, now in pairwise(points):
                 rate = (now.count - before.count) / ((now.at_ns - before.at_ns) / SECOND_NS)
-                yield Reading(wall_s(now.at_ns), self.flow, name, rate)
+                yield ToolReading(wall_s(now.at_ns), self.flow, name, rate)
         for (_, count, total), (at_ns, more, sum_ns) in pairwise(self._latencies) if latency else ():
             if more > count:
-                yield Reading(receiver_wall_s(at_ns), self.flow, "latency_mean_ns", (sum_ns - total) / (more - count))
+                yield ToolReading(receiver_wall_s(at_ns), self.flow, "latency_mean_ns", (sum_ns - total) / (more - count))

@@ -16,7 +16,7 @@ from dutlab.tools.path_counters import TOLERATED
 
 
 @dataclass(frozen=True)
-class Place:
+class GeneratorSite:
     """Where a generator is to work. `cpus` is role → cores for the programs that send and receive, where the testbed gives any."""
 
     hosts: Mapping[str, Host]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import cast
 
 from dutlab.spec.generators import ENGINE, GeneratorModel
-from dutlab.tools.generator_tool import GeneratorTool, Place
+from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
 from dutlab.tools.stepped import Stepped
 
 MODULES: Mapping[str, str] = {
@@ -21,10 +21,10 @@ MODULES: Mapping[str, str] = {
 }
 """Generator → its module; the engine is there already."""
 
-Make = Callable[[GeneratorModel, Place], GeneratorTool]
+Make = Callable[[GeneratorModel, GeneratorSite], GeneratorTool]
 
 
-def make(model: GeneratorModel, place: Place) -> GeneratorTool:
+def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
     """The generator that `model` describes, at work in `place`; nothing is started yet."""
     if model.kind == ENGINE.kind:
         return place.engine.on(model.cores) if model.cores else place.engine

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError, ToolFailed
 from dutlab.hosts.host import Done, Host, Process
-from dutlab.methods.ports import Measured, Reading
+from dutlab.methods.ports import Measured, ToolReading
 from dutlab.plan.cell import Cell
 from dutlab.spec.testbed import Testbed
 from dutlab.tools import iperf3_json
@@ -186,7 +186,7 @@ def _measured(cell: Cell, test: _Test, ran: Sequence[_Ran]) -> Measured:
         raw={name: text for r in ran for name, text in _raw(r.link, r.client, r.server).items()},
         facts=facts,
         readings=tuple(
-            Reading(r.client.started_s + i.end_s, r.link, name, value)
+            ToolReading(r.client.started_s + i.end_s, r.link, name, value)
             for r in ran
             for i in r.result.intervals
             for name, value in (("goodput_bps", i.goodput_bps), ("retransmits", i.retransmits))

@@ -4,8 +4,8 @@ A datagram longer than the path MTU less its headers is sent in fragments (RFC 7
 same datagram, and the loss of any one loses all of it. Where that begins is told from the path MTU, which pings find, not from the answer.
 
 Figures of a link: path_mtu_bytes, whole_bytes (the longest datagram that one packet carries), and of the lengths just above and just below
-that, where both were measured, the ratio of datagrams a second: sent_step_ratio and received_step_ratio. Table `lengths`: a row a link and
-length.
+that, where both were measured, the ratio of datagrams a second: offered_step_ratio and received_step_ratio. Table `lengths`: a row a link
+and length.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Step:
     @property
     def figures(self) -> dict[str, float]:
         """Under the names of figures."""
-        return {f"{what}_step_ratio": self.ratio(f"{what}_pps") for what in ("sent", "received")}
+        return {f"{what}_step_ratio": self.ratio(f"{what}_pps") for what in ("offered", "received")}
 
     def words(self, link: str, mtu: int, version: int) -> str:
         """One sentence: where the step is, why, and how large."""
@@ -113,7 +113,7 @@ class Step:
         headers, packets = IP_UDP[version], int(_number(self.split, "packets_per_datagram"))
         limit = f"the path MTU of {mtu} bytes carries datagrams of up to {mtu - headers} bytes whole ({headers} bytes are headers)"
         why = f"{above} bytes take {packets} packets, any of which loses the datagram"
-        return f"link {link}: {limit}. {why}: from {below} to {above} bytes {self._change('sent')}, {self._change('received')}"
+        return f"link {link}: {limit}. {why}: from {below} to {above} bytes {self._change('offered')}, {self._change('received')}"
 
     def _change(self, what: str) -> str:
         whole, split = (si(_number(row, f"{what}_pps"), "pps") for row in (self.whole, self.split))
@@ -132,7 +132,7 @@ def _row(link: str, length: int, sent: Sent, mtu: int, version: int) -> Row:
         "link": link,
         "length_bytes": float(length),
         "packets_per_datagram": float(packets_of(length, mtu, version)),
-        "sent_pps": sent.sent / sent.seconds,
+        "offered_pps": sent.sent / sent.seconds,
         "received_pps": sent.received / sent.seconds,
         "goodput_bps": sent.received * length * 8 / sent.seconds,
         "loss_ratio": (sent.sent - sent.received) / sent.sent if sent.sent else 0.0,

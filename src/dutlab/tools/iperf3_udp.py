@@ -17,7 +17,7 @@ from dutlab.spec.generators.base import StreamsModel
 from dutlab.spec.generators.iperf3_udp import payload_of
 from dutlab.spec.mixes import sizes_in_words
 from dutlab.tools.engine_load import Way
-from dutlab.tools.generator_tool import GeneratorTool, Place
+from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
 from dutlab.tools.iperf3_datagrams import Datagrams, End, Sent, send
 from dutlab.tools.iperf3_program import FIRST_PORT, PORTS_TRIED, version_of
 from dutlab.tools.path_counters import PathCount, lost_by_place, read_path
@@ -25,7 +25,7 @@ from dutlab.tools.together import together
 from dutlab.tools.ways import ways_of
 
 
-def make(model: GeneratorModel, place: Place) -> GeneratorTool:
+def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
     """As tools.generators asks for."""
     assert isinstance(model, StreamsModel)  # noqa: S101 -- the registry's key
     return Iperf3Udp(model, place)
@@ -34,7 +34,7 @@ def make(model: GeneratorModel, place: Place) -> GeneratorTool:
 class Iperf3Udp:
     """A tools.generators.GeneratorTool."""
 
-    def __init__(self, model: StreamsModel, place: Place) -> None:
+    def __init__(self, model: StreamsModel, place: GeneratorSite) -> None:
         self._model, self._place = model, place
         self._version = ""
 
@@ -95,10 +95,10 @@ def flow_of(way: Way, said: Sent, size: int, *, asked: int | None, before: PathC
     places: Mapping[str, int] = lost_by_place(before=before, after=after, sent=sent, received=said.received, reverse=way.is_back)
     return Flow(
         link=way.name,
-        asked_frames=wanted,
+        intended_frames=wanted,
         sent_frames=sent,
         refused_frames=wanted - sent,
-        refused_by_peer_frames=refused,
+        backpressure_frames=refused,
         received_frames=said.received,
         lost_frames=sent - said.received,
         duplicated_frames=0,

@@ -20,14 +20,14 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import ToolFailed, ToolMissing
 from dutlab.hosts.host import NO_SUCH_PROGRAM
 from dutlab.methods.ledger import negative_loss, starved
-from dutlab.methods.ports import Flow, Offer, Outcome, Reading
+from dutlab.methods.ports import Flow, Offer, Outcome, ToolReading
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.generators.ipgen import L2_BYTES, SHORTEST_PACKET, IpgenModel
 from dutlab.spec.mixes import sizes_in_words
 from dutlab.spec.testbed import Link
 from dutlab.tools.both_ends import both_ends
 from dutlab.tools.engine_load import Way
-from dutlab.tools.generator_tool import GeneratorTool, Place, insist_that_it_sent
+from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool, insist_that_it_sent
 from dutlab.tools.ipgen_log import Second, parse_log
 from dutlab.tools.ways import ways_of
 from dutlab.units import Seconds
@@ -45,7 +45,7 @@ _MADE = re.compile(r"totally \d+ packet generated in \d+ second\. average: (\d+)
 _RUN = 'd=$(mktemp -d) && trap \'rm -rf "$d"\' EXIT && cat >"$d/script" && "$@" -S "$d/script" -L "$d/log" >&2; s=$?; cat "$d/log"; exit $s'
 
 
-def make(model: GeneratorModel, place: Place) -> GeneratorTool:
+def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
     """As tools.generators asks for."""
     assert isinstance(model, IpgenModel)  # noqa: S101 -- the registry's key
     return Ipgen(model, place)
@@ -54,7 +54,7 @@ def make(model: GeneratorModel, place: Place) -> GeneratorTool:
 class Ipgen:
     """A tools.generators.GeneratorTool."""
 
-    def __init__(self, model: IpgenModel, place: Place) -> None:
+    def __init__(self, model: IpgenModel, place: GeneratorSite) -> None:
         self._model, self._place = model, place
         self._facts: dict[str, str] = {}
 
@@ -108,7 +108,7 @@ class Ipgen:
         doubts = [Doubt(DoubtKind.TX_STARVED, short, way.name)] if (short := starved(whole, flow)) else []
         if moving := still_moving(measured[-1]):
             doubts.append(Doubt(DoubtKind.TOOL_INCOMPLETE, moving, way.name))
-        asked = None if offer.rate is None else flow.asked_frames
+        asked = None if offer.rate is None else flow.intended_frames
         insist_that_it_sent(flow.sent_frames, asked=asked, tool=TOOL, host=host.name, raw=raw)
         incomplete = [Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(faults), way.name)] if faults else []
         return Outcome(
@@ -144,7 +144,7 @@ def since_cleared(log: Sequence[Second]) -> list[Second]:
 
 def still_moving(last: Second) -> str:
     """What the last line says of frames that were still on their way, empty when there were none."""
-    moved = {"sent": last.sent_pps, "received": last.received_pps}
+    moved = {"sent": last.offered_pps, "received": last.received_pps}
     said = ", ".join(f"{word} {pps} frames/s" for word, pps in moved.items() if pps)
     return f"its counters moved in its last interval: {said}" if said else ""
 
@@ -155,7 +155,7 @@ def flow_of(way: Way, last: Second, size: int, offer: Offer) -> Flow:
     wanted = max(last.sent, 0 if offer.rate is None else round(offer.rate) * seconds)
     return Flow(
         link=way.name,
-        asked_frames=wanted,
+        intended_frames=wanted,
         sent_frames=last.sent,
         refused_frames=wanted - last.sent,
         received_frames=last.received,
@@ -169,14 +169,14 @@ def flow_of(way: Way, last: Second, size: int, offer: Offer) -> Flow:
     )
 
 
-def readings_of(way: Way, log: Sequence[Second], *, ended_s: float) -> list[Reading]:
+def readings_of(way: Way, log: Sequence[Second], *, ended_s: float) -> list[ToolReading]:
     """Its clock says how far apart seconds are; the last was logged as the process ended."""
     out = []
     for second in log:
         at_s = ended_s - (log[-1].at_s - second.at_s)
-        lost = float(max(0, second.sent_pps - second.received_pps))
-        for name, value in (("sent_pps", float(second.sent_pps)), ("received_pps", float(second.received_pps)), ("lost_pps", lost)):
-            out.append(Reading(at_s, way.name, name, value))
+        lost = float(max(0, second.offered_pps - second.received_pps))
+        for name, value in (("offered_pps", float(second.offered_pps)), ("received_pps", float(second.received_pps)), ("lost_pps", lost)):
+            out.append(ToolReading(at_s, way.name, name, value))
     return out
 
 

@@ -30,7 +30,7 @@ class Second:
     frame_bytes: int
     sent: int
     received: int
-    sent_pps: int
+    offered_pps: int
     received_pps: int
     duplicated: int
     reordered: int
@@ -86,7 +86,7 @@ def _second(said: Mapping[str, Any]) -> Second:
         frame_bytes=int(sender["packetsize"]) + L2_BYTES,
         sent=int(sender["TX"]),
         received=int(receiver["RX"]),
-        sent_pps=int(sender["TXpps"]),
+        offered_pps=int(sender["TXpps"]),
         received_pps=int(receiver["RXpps"]),
         duplicated=int(receiver.get("RXdup", 0)),
         reordered=int(receiver.get("RXreorder", 0)),

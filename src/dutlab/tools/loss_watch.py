@@ -33,7 +33,7 @@ class SentSoFar:
     sent: int
     numbered: int
     """Sequence numbers used; `numbered` - `sent` frames were refused after they had got one."""
-    refused_by_peer: int
+    backpressure: int
 
     @property
     def refused_numbers(self) -> int:
@@ -67,7 +67,7 @@ class LossWatch:
     """Frames certainly lost so far; never falls."""
     lost_by: ArrivedSoFar | None = None
     """The reading that `lost` is as old as: what got lost later is not in it yet."""
-    refused_by_peer: int = 0
+    backpressure: int = 0
     """Frames so far that the port behind the sender's did not take, because its ring was full."""
     _sent: deque[SentSoFar] = field(default_factory=deque)
     _arrived: deque[ArrivedSoFar] = field(default_factory=deque)
@@ -77,7 +77,7 @@ class LossWatch:
 
     def see(self, sent: SentSoFar, arrived: ArrivedSoFar) -> None:
         """Enters a reading of both ends; each must have been read after the one before."""
-        self.refused_by_peer = sent.refused_by_peer
+        self.backpressure = sent.backpressure
         self._sent.append(sent)
         self._arrived.append(arrived)
         self._gaps_until(min(arrived.since_s - OVERTAKEN_S, sent.since_s))

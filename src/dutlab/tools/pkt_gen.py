@@ -13,13 +13,13 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import ToolFailed, ToolMissing
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host
 from dutlab.methods.ledger import negative_loss
-from dutlab.methods.ports import Flow, Offer, Outcome, Reading
+from dutlab.methods.ports import Flow, Offer, Outcome, ToolReading
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.generators.pkt_gen import PktGenModel
 from dutlab.spec.mixes import sizes_in_words
 from dutlab.tools.engine_load import DESTINATION_PORT, Way
 from dutlab.tools.gate import Gate
-from dutlab.tools.generator_tool import GeneratorTool, Place, insist_that_it_sent
+from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool, insist_that_it_sent
 from dutlab.tools.path_counters import strangers_among
 from dutlab.tools.pkt_gen_log import ROUND_S, Log, matched, parse
 from dutlab.tools.ways import ways_of
@@ -35,14 +35,14 @@ GRACE_S = 10.0
 NS = 1e9
 
 
-def make(model: GeneratorModel, place: Place) -> GeneratorTool:
+def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
     """As tools.generators asks for."""
     assert isinstance(model, PktGenModel)  # noqa: S101 -- the registry's key
     return PktGen(model, place)
 
 
 @dataclass(frozen=True)
-class Heard:
+class PktGenOutputs:
     """What both ends of one way said."""
 
     way: Way
@@ -68,7 +68,7 @@ class Heard:
 class PktGen:
     """A tools.generators.GeneratorTool."""
 
-    def __init__(self, model: PktGenModel, place: Place) -> None:
+    def __init__(self, model: PktGenModel, place: GeneratorSite) -> None:
         self._model, self._place = model, place
 
     async def check(self) -> str:
@@ -100,7 +100,7 @@ class PktGen:
             readings=[reading for h in heard for reading in readings_of(h)],
         )
 
-    async def _both(self, way: Way, size: FrameBytes, offer: Offer) -> Heard:
+    async def _both(self, way: Way, size: FrameBytes, offer: Offer) -> PktGenOutputs:
         """The receiver first; it listens until the drain is over."""
         ahead_s = await self._ahead_s(way)
         longest = 2 * (LINK_WAIT_S + READY_S) + offer.duration + offer.drain
@@ -108,7 +108,7 @@ class PktGen:
         try:
             await asyncio.sleep(LINK_WAIT_S + READY_S)
             sender = await self._send(way, size, offer.rate, offer.duration)
-            return Heard(way, sender, await receiving, ahead_s)
+            return PktGenOutputs(way, sender, await receiving, ahead_s)
         finally:
             receiving.cancel()
             await asyncio.gather(receiving, return_exceptions=True)
@@ -145,7 +145,7 @@ def said(done: Done) -> str:
     return (done.stderr + b"\n" + done.stdout).decode("utf-8", "replace")
 
 
-def flow_of(heard: Heard, size: FrameBytes, *, asked: int | None) -> Flow:
+def flow_of(heard: PktGenOutputs, size: FrameBytes, *, asked: int | None) -> Flow:
     """`asked` is the rate times the time, None at full speed. Raises ToolFailed when an end gave no account."""
     sent, received = heard.sent.total, heard.received.total
     for done, total, way in ((heard.sender, sent, "Sent"), (heard.receiver, received, "Received")):
@@ -159,7 +159,7 @@ def flow_of(heard: Heard, size: FrameBytes, *, asked: int | None) -> Flow:
     came = received.packets - strangers
     return Flow(
         link=heard.way.name,
-        asked_frames=wanted,
+        intended_frames=wanted,
         sent_frames=sent.packets,
         refused_frames=wanted - sent.packets,
         received_frames=came,
@@ -173,11 +173,11 @@ def flow_of(heard: Heard, size: FrameBytes, *, asked: int | None) -> Flow:
     )
 
 
-def readings_of(heard: Heard) -> list[Reading]:
+def readings_of(heard: PktGenOutputs) -> list[ToolReading]:
     """Frames sent and received in each interval of the receiver, at its end by the sender's clock."""
     out = []
     for at_s, sent, received in matched(heard.sent.reports, heard.received.reports, offset_s=heard.ahead_s):
         wall_s = heard.sender.started_s + (at_s - heard.sender.started_s) % ROUND_S  # its lines count modulo 1000 s
-        for name, value in (("sent_pps", sent), ("received_pps", received), ("lost_pps", max(0.0, sent - received))):
-            out.append(Reading(wall_s, heard.way.name, name, value))
+        for name, value in (("offered_pps", sent), ("received_pps", received), ("lost_pps", max(0.0, sent - received))):
+            out.append(ToolReading(wall_s, heard.way.name, name, value))
     return out

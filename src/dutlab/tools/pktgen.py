@@ -14,9 +14,9 @@ from dutlab.errors import ToolFailed, ToolMissing
 from dutlab.hosts.host import Done, Host
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.generators.pktgen import PktgenModel
-from dutlab.tools.counted import Asked, CountedGenerator, Told, run_for
+from dutlab.tools.counted import CountedGenerator, SendOrder, SendReport, run_for
 from dutlab.tools.engine_load import DESTINATION_PORT, Way
-from dutlab.tools.generator_tool import GeneratorTool, Place
+from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
 
 TOOL = "pktgen"
 FOLDER = "/proc/net/pktgen"
@@ -29,7 +29,7 @@ _VERSION = re.compile(r"Version:\s*([\w.]+)")
 _RESULT = re.compile(r"Result: OK: (\d+)\(c\d+\+d\d+\) usec, (\d+) \((\d+)byte,\d+frags\)")
 
 
-def make(model: GeneratorModel, place: Place) -> GeneratorTool:
+def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
     """As tools.generators asks for."""
     assert isinstance(model, PktgenModel)  # noqa: S101 -- the registry's key
     return CountedGenerator(Pktgen(model, place), place)
@@ -40,7 +40,7 @@ class Pktgen:
 
     tool = TOOL
 
-    def __init__(self, model: PktgenModel, place: Place) -> None:
+    def __init__(self, model: PktgenModel, place: GeneratorSite) -> None:
         self._model, self._place = model, place
 
     async def check(self, host: Host) -> str:
@@ -51,7 +51,7 @@ class Pktgen:
             raise ToolMissing(f"this kernel has no pktgen: {FOLDER}/pgctrl cannot be read", tool=TOOL, host=host.name, remedy=remedy)
         return found[1]
 
-    async def send(self, way: Way, asked: Asked) -> Told:
+    async def send(self, way: Way, asked: SendOrder) -> SendReport:
         """Raises ToolFailed, HostError."""
         host, cores = self._place.hosts[way.sender], self._cores(way.sender)
         try:
@@ -64,7 +64,7 @@ class Pktgen:
             await host.run(["sh", "-c", "; ".join(f"echo rem_device_all > {FOLDER}/kpktgend_{core}" for core in set(cores))], check=False)
         raw = {f"pktgen-{way.name}.txt": done.stdout}
         frames, seconds = read_results(done.text, len(cores), host=host.name, raw=raw)
-        return Told(frames, seconds, raw)
+        return SendReport(frames, seconds, raw)
 
     def _cores(self, role: str) -> list[int]:
         """One a stream: its kernel threads are there for each core."""
@@ -86,7 +86,7 @@ def devices(way: Way, cores: Sequence[int]) -> list[str]:
     return [f"{way.sends_on.interface}@{n}" for n in range(len(cores))]
 
 
-def settings(way: Way, asked: Asked, cores: Sequence[int], burst: int) -> str:
+def settings(way: Way, asked: SendOrder, cores: Sequence[int], burst: int) -> str:
     """The shell script that sets every device up (Documentation/networking/pktgen.rst)."""
     lines = [f"echo rem_device_all > {FOLDER}/kpktgend_{core}" for core in dict.fromkeys(cores)]
     six = "6" if ":" in way.source else ""
@@ -126,6 +126,6 @@ def read_results(text: str, streams: int, *, host: str, raw: dict[str, bytes]) -
     return frames, seconds
 
 
-def _share(asked: Asked, nth: int, streams: int) -> int:
+def _share(asked: SendOrder, nth: int, streams: int) -> int:
     """Frames of one stream; 0 is until it is stopped."""
     return 0 if asked.frames is None else asked.frames // streams + (1 if nth < asked.frames % streams else 0)

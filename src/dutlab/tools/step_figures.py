@@ -2,8 +2,8 @@ r"""Figures in what a step printed: the one number a trial that people keep, fou
 
     iperf3 -J    its report (src/iperf_api.c)                    goodput_bps, sent_bps, retransmits, loss_ratio, jitter_ns
     iperf3       `[SUM] 0.00-10.00 sec 2.62 GBytes 2.25 Gbits/sec 12 sender` (src/iperf_locale.c); iperf 2 without the last word
-    pkt-gen      see pkt_gen_log.py                              sent_pps, received_pps
-    ipgen        a line of JSON a second (ipgen_log.py)          sent_pps, received_pps
+    pkt-gen      see pkt_gen_log.py                              offered_pps, received_pps
+    ipgen        a line of JSON a second (ipgen_log.py)          offered_pps, received_pps
     netperf      `131072 16384 16384 10.00 9380.28`, under heads (src/nettest_bsd.c)   goodput_bps, transactions_per_s
     ping         `rtt min/avg/max/mdev = …` and `… packet loss`  rtt_min_ns, rtt_avg_ns, rtt_max_ns, loss_ratio
     pmcstat      `# p/EVENT p/EVENT`, then counts                EVENT_count
@@ -159,10 +159,10 @@ def _pkt_gen(text: str) -> Iterator[Found]:
         return
     log = pkt_gen_log.parse(text)
     if log.total is not None:
-        yield f"{log.total.way.lower()}_pps", log.total.pps
+        yield "received_pps" if log.total.way == "Received" else "offered_pps", log.total.pps
     elif log.reports:
         is_sender = "sender_body" in text or "-f tx" in text
-        yield "sent_pps" if is_sender else "received_pps", fmean(r.pps for r in log.reports)
+        yield "offered_pps" if is_sender else "received_pps", fmean(r.pps for r in log.reports)
 
 
 def _ipgen(text: str) -> Iterator[Found]:
@@ -170,7 +170,7 @@ def _ipgen(text: str) -> Iterator[Found]:
         return
     seconds, _ = ipgen_log.parse_log(text)
     if seconds:
-        yield "sent_pps", fmean(s.sent_pps for s in seconds)
+        yield "offered_pps", fmean(s.offered_pps for s in seconds)
         yield "received_pps", fmean(s.received_pps for s in seconds)
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from dutlab.analysis.series import ramp_mean
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.methods.ports import NO_TIME, Flow, Offer, Outcome, Reading, Stretch
+from dutlab.methods.ports import NO_TIME, Flow, Offer, Outcome, Stretch, ToolReading
 from dutlab.tools.generator_tool import GeneratorTool
 from dutlab.units import Pps, Seconds
 
@@ -89,12 +89,12 @@ def _sum(flows: Sequence[Flow]) -> Flow:
     )
 
 
-def _readings(flow: Flow, at_s: float) -> Iterator[Reading]:
+def _readings(flow: Flow, at_s: float) -> Iterator[ToolReading]:
     counts = {
-        "sent_pps": flow.sent_frames,
+        "offered_pps": flow.sent_frames,
         "received_pps": flow.received_frames,
         "lost_pps": flow.lost_frames,
-        "refused_by_peer_pps": flow.refused_by_peer_frames,
+        "backpressure_pps": flow.backpressure_frames,
     }
     for name, count in counts.items():
-        yield Reading(at_s, flow.link, name, count / flow.sent_seconds if flow.sent_seconds else 0.0)
+        yield ToolReading(at_s, flow.link, name, count / flow.sent_seconds if flow.sent_seconds else 0.0)

@@ -15,9 +15,9 @@ from dutlab.errors import ToolFailed, ToolMissing
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.generators.base import StreamsModel
-from dutlab.tools.counted import Asked, CountedGenerator, Told, run_for
+from dutlab.tools.counted import CountedGenerator, SendOrder, SendReport, run_for
 from dutlab.tools.engine_load import DESTINATION_PORT, Way
-from dutlab.tools.generator_tool import GeneratorTool, Place
+from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
 from dutlab.tools.together import together
 from dutlab.units import Pps
 
@@ -32,7 +32,7 @@ _TOTAL = re.compile(rb"^\s*(\d+) packets outgoing", re.MULTILINE)
 _PROCESS = re.compile(rb"^\s*(\d+) sec, (\d+) usec on CPU\d+ \((\d+) packets\)", re.MULTILINE)
 
 
-def make(model: GeneratorModel, place: Place) -> GeneratorTool:
+def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
     """As tools.generators asks for."""
     assert isinstance(model, StreamsModel)  # noqa: S101 -- the registry's key
     return CountedGenerator(Trafgen(model, place), place)
@@ -43,7 +43,7 @@ class Trafgen:
 
     tool = TOOL
 
-    def __init__(self, model: StreamsModel, place: Place) -> None:
+    def __init__(self, model: StreamsModel, place: GeneratorSite) -> None:
         self._model, self._place = model, place
         self._ring_gives_up = False
 
@@ -55,7 +55,7 @@ class Trafgen:
             raise ToolMissing(f"trafgen {what}", tool=TOOL, host=host.name, remedy=INSTALL)
         return found[1]
 
-    async def send(self, way: Way, asked: Asked) -> Told:
+    async def send(self, way: Way, asked: SendOrder) -> SendReport:
         """Raises ToolFailed, HostError."""
         if asked.rate is None and not self._ring_gives_up:
             try:
@@ -66,7 +66,7 @@ class Trafgen:
                 self._ring_gives_up = True
         return await self._sent(way, asked)
 
-    async def _sent(self, way: Way, asked: Asked) -> Told:
+    async def _sent(self, way: Way, asked: SendOrder) -> SendReport:
         host = self._place.hosts[way.sender]
         rate = UNREACHED if asked.rate is None and self._ring_gives_up else asked.rate
         configs = [packet_of(way, asked, core, rate) for core in self._cores(way.sender, rate)]
@@ -78,7 +78,7 @@ class Trafgen:
         if asked.rate is not None:  # it does not wait after the last second's frames
             seconds = max(seconds, float(asked.seconds))
         facts = {"trafgen_path": "its ring gave up, so a call for each frame" if rate is UNREACHED else "ring" if rate is None else "calls"}
-        return Told(sum(frames for frames, _ in read), seconds, raw, doubts, facts)
+        return SendReport(sum(frames for frames, _ in read), seconds, raw, doubts, facts)
 
     def _cores(self, role: str, rate: Pps | None) -> list[int]:
         """One a stream. Core 0, 1, … where nobody names any: it pins itself in any case."""
@@ -88,7 +88,7 @@ class Trafgen:
         return [cores[n % len(cores)] for n in range(self._model.streams)]
 
 
-def packet_of(way: Way, asked: Asked, core: int, rate: Pps | None) -> tuple[str, list[str]]:
+def packet_of(way: Way, asked: SendOrder, core: int, rate: Pps | None) -> tuple[str, list[str]]:
     """Its configuration, and the options that go with it (trafgen(8))."""
     ip = "ipv6" if ":" in way.source else "ipv4"
     hops = "hl=64" if ip == "ipv6" else "id=0, ttl=64"
@@ -101,7 +101,7 @@ def packet_of(way: Way, asked: Asked, core: int, rate: Pps | None) -> tuple[str,
     return f"cpu({core}): {frame}", ["--cpus", str(core + 1)]
 
 
-async def _stream(host: Host, way: Way, asked: Asked, config: tuple[str, list[str]]) -> Done:
+async def _stream(host: Host, way: Way, asked: SendOrder, config: tuple[str, list[str]]) -> Done:
     frame, options = config
     longest = asked.seconds + (0 if asked.rate is None else 2)  # with a rate it ends by itself, within a second of the last frame
     argv = [PROGRAM, "--out", way.sends_on.interface, "--in", "-", *options]

@@ -32,7 +32,7 @@ from dutlab.spec.generators.trex import TrexModel
 from dutlab.spec.mixes import sizes_in_words
 from dutlab.tools.both_ends import both_ends
 from dutlab.tools.engine_load import Way
-from dutlab.tools.generator_tool import GeneratorTool, Place, insist_that_it_sent
+from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool, insist_that_it_sent
 from dutlab.tools.path_counters import strangers_among
 from dutlab.tools.trex_words import TrexPort, config_of, streams_of
 from dutlab.tools.ways import way_of, ways_of
@@ -50,7 +50,7 @@ _CLIENT = 'cd "$1" || exit 1; [ ! -f find_python.sh ] || source ./find_python.sh
 _SCRIPT = Path(__file__).with_name("trex_client.py")
 
 
-def make(model: GeneratorModel, place: Place) -> GeneratorTool:
+def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
     """As tools.generators asks for."""
     assert isinstance(model, TrexModel)  # noqa: S101 -- the registry's key
     return Trex(model, place)
@@ -59,7 +59,7 @@ def make(model: GeneratorModel, place: Place) -> GeneratorTool:
 class Trex:
     """A tools.generators.GeneratorTool."""
 
-    def __init__(self, model: TrexModel, place: Place) -> None:
+    def __init__(self, model: TrexModel, place: GeneratorSite) -> None:
         self._model, self._place = model, place
         self._folder = AsyncExitStack()
         self._server: Process | None = None
@@ -148,7 +148,7 @@ class Trex:
         mean = sent_bytes / sent if self._model.profile and sent else offer.mix.mean
         return Flow(
             link=way.name,
-            asked_frames=wanted,
+            intended_frames=wanted,
             sent_frames=sent,
             refused_frames=wanted - sent,
             received_frames=came - strangers,

@@ -13,9 +13,9 @@ from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.generators.base import StreamsModel
 from dutlab.spec.generators.xdp_trafficgen import SHORTEST_FRAME
-from dutlab.tools.counted import Asked, CountedGenerator, Told, run_for
+from dutlab.tools.counted import CountedGenerator, SendOrder, SendReport, run_for
 from dutlab.tools.engine_load import DESTINATION_PORT, Way
-from dutlab.tools.generator_tool import GeneratorTool, Place
+from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
 
 TOOL = PROGRAM = "xdp-trafficgen"
 INSTALL = "install xdp-tools (Debian: apt install xdp-tools)"
@@ -26,7 +26,7 @@ _VERSION = re.compile(r"version (\d+\.\d+(?:\.\d+)?)")
 _UNABLE = re.compile(r"failed to load|Error probing|Couldn't|doesn't support|is missing from")
 
 
-def make(model: GeneratorModel, place: Place) -> GeneratorTool:
+def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
     """As tools.generators asks for."""
     assert isinstance(model, StreamsModel)  # noqa: S101 -- the registry's key
     return CountedGenerator(XdpTrafficgen(model, place), place)
@@ -37,7 +37,7 @@ class XdpTrafficgen:
 
     tool = TOOL
 
-    def __init__(self, model: StreamsModel, place: Place) -> None:
+    def __init__(self, model: StreamsModel, place: GeneratorSite) -> None:
         self._model, self._place = model, place
 
     async def check(self, host: Host) -> str:
@@ -52,7 +52,7 @@ class XdpTrafficgen:
             raise ToolMissing(f"xdp-trafficgen {found[1]} does not work with this kernel: {why}", tool=TOOL, host=host.name, remedy=remedy)
         return found[1]
 
-    async def send(self, way: Way, asked: Asked) -> Told:
+    async def send(self, way: Way, asked: SendOrder) -> SendReport:
         """Raises ToolFailed, HostError."""
         host = self._place.hosts[way.sender]
         if asked.frame_bytes != SHORTEST_FRAME and "--pkt-size" not in (await host.run([PROGRAM, "udp", "--help"], check=False)).text:
@@ -62,10 +62,10 @@ class XdpTrafficgen:
         raw = {f"xdp-trafficgen-{way.name}.txt": done.stdout + done.stderr}
         if (why := why_unable(done)) or done.status not in {0, ENDED_BY_TIMEOUT}:
             raise ToolFailed(why or f"ended with {done.status} and no word why", tool=TOOL, host=host.name, raw=raw)
-        return Told(None, float(asked.seconds), raw)
+        return SendReport(None, float(asked.seconds), raw)
 
 
-def command(way: Way, asked: Asked, streams: int) -> list[str]:
+def command(way: Way, asked: SendOrder, streams: int) -> list[str]:
     """As xdp-trafficgen(8) has it. Its own link-local addresses stand where the link has none of IPv6."""
     argv = [PROGRAM, "udp", "--dst-mac", way.destination_mac, "--dst-port", str(DESTINATION_PORT), "--threads", str(streams)]
     if ":" in way.source:

@@ -144,12 +144,12 @@ impl View {
     }
 }
 
-fn line(second: u64, seconds: &[Second], sent_pps: f64, received_pps: f64) -> String {
+fn line(second: u64, seconds: &[Second], offered_pps: f64, received_pps: f64) -> String {
     let sum = |of: fn(&Second) -> u64| seconds.iter().map(of).sum::<u64>();
     let mut words = vec![format!("{second:>3} s")];
     let (sent, received) = (sum(|s| s.sent), sum(|s| s.received));
     if sent > 0 {
-        words.push(format!("sent {sent} ({})", si(sent_pps, "pps")));
+        words.push(format!("sent {sent} ({})", si(offered_pps, "pps")));
     }
     if received > 0 || sent == 0 {
         words.push(format!("received {received} ({})", si(received_pps, "pps")));

@@ -148,7 +148,7 @@ fn totals(report: &SendReport, index: usize, asked: Option<u64>, most: u64) -> S
         asked,
         sent,
         refused: asked - sent,
-        refused_by_peer: (stream.refused + lane.kept_out).min(asked - sent),
+        backpressure: (stream.refused + lane.kept_out).min(asked - sent),
         refusals_unknown: !report.refusals_known,
         numbered: stream.offered,
         bytes: bytes + sent * u64::from(FCS),

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 
 from dutlab.analysis.doctor import card, path, processor, slot, system, wire
 from dutlab.analysis.doctor.finding import Evidence, Finding, Price, Step, by_price
+from dutlab.analysis.doctor.inventory import CoreShare, Inventory, Link, PassedMtu, Port, Streams, Watched
 from dutlab.analysis.doctor.path import sizes_to_try
-from dutlab.analysis.doctor.patient import Carried, CoreShare, Link, Patient, Port, Streams, Watched
 
-CHECKS: tuple[Callable[[Patient], Iterator[Finding]], ...] = (
+CHECKS: tuple[Callable[[Inventory], Iterator[Finding]], ...] = (
     slot.narrow_slot, slot.small_payload, slot.link_power,
     path.mtu, path.carried, path.neighbours,
     wire.speed_and_duplex, wire.flow_control, wire.optics,
@@ -19,12 +19,12 @@ CHECKS: tuple[Callable[[Patient], Iterator[Finding]], ...] = (
 
 __all__ = [
     "CHECKS",
-    "Carried",
     "CoreShare",
     "Evidence",
     "Finding",
+    "Inventory",
     "Link",
-    "Patient",
+    "PassedMtu",
     "Port",
     "Price",
     "Step",
@@ -36,6 +36,6 @@ __all__ = [
 ]
 
 
-def examine(patient: Patient) -> list[Finding]:
+def examine(patient: Inventory) -> list[Finding]:
     """Everything that is found, the dearest first."""
     return by_price(finding for check in CHECKS for finding in check(patient))

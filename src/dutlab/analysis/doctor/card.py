@@ -7,7 +7,7 @@ from typing import Any
 
 from dutlab.analysis.ceilings.ethernet import frames
 from dutlab.analysis.doctor.finding import Evidence, Finding, Price, Step, shell, unknown_price, write
-from dutlab.analysis.doctor.patient import DUT, Patient, Port, cpus_of, whole
+from dutlab.analysis.doctor.inventory import DUT, Inventory, Port, cpus_of, whole
 from dutlab.analysis.doctor.published import FAR_NODE, NO_GRO, NO_TSO
 from dutlab.units import SHORTEST_FRAME, BpsL1
 
@@ -28,7 +28,7 @@ _ON_A_WIRE = {**_OFFLOADS, "tcp-segmentation-offload": "tso"}
 """Between namespaces segmentation is left off on purpose: frames longer than the MTU would be no frames of a link."""
 
 
-def moderation(p: Patient) -> Iterator[Finding]:
+def moderation(p: Inventory) -> Iterator[Finding]:
     """A card that waits before it interrupts, to be asked less often."""
     for port, card in p.cards():
         told = card.get("coalescing")
@@ -51,7 +51,7 @@ def moderation(p: Patient) -> Iterator[Finding]:
         )
 
 
-def offloads(p: Patient) -> Iterator[Finding]:
+def offloads(p: Inventory) -> Iterator[Finding]:
     """Work that the card, or the kernel once for many frames, could do."""
     for port, card in p.cards():
         free = card.get("offloads_off_by_choice")
@@ -71,7 +71,7 @@ def offloads(p: Patient) -> Iterator[Finding]:
         )
 
 
-def small_ring(p: Patient) -> Iterator[Finding]:
+def small_ring(p: Inventory) -> Iterator[Finding]:
     """A receive ring that the shortest frames fill before its core can be back."""
     for port, _ in p.cards():
         now, most = (whole(p.fact(port.host, "interfaces", port.interface, "rings", which, "rx")) for which in ("now", "most"))
@@ -93,7 +93,7 @@ def small_ring(p: Patient) -> Iterator[Finding]:
         )
 
 
-def interrupts(p: Patient) -> Iterator[Finding]:
+def interrupts(p: Inventory) -> Iterator[Finding]:
     """All queues of a card served by one core, or by the core that the generator is bound to."""
     for port, card in p.cards():
         queues = _receive_queues(port, card)
@@ -112,7 +112,7 @@ def interrupts(p: Patient) -> Iterator[Finding]:
             yield _on_one_core(port, f"the card interrupts core {numbers}, where the generator runs", evidence, queues, _SHARED)
 
 
-def shared_core(p: Patient) -> Iterator[Finding]:
+def shared_core(p: Inventory) -> Iterator[Finding]:
     """Generator and DUT bound to the same core of one machine."""
     if not p.one_machine:
         return
@@ -131,7 +131,7 @@ def shared_core(p: Patient) -> Iterator[Finding]:
             )
 
 
-def far_node(p: Patient) -> Iterator[Finding]:
+def far_node(p: Inventory) -> Iterator[Finding]:
     """Queues served by cores that reach the card's memory through another node."""
     for port, card in p.cards():
         near = set(cpus_of(card.get("near_cores")))
@@ -157,7 +157,7 @@ def _offloads_price(off: Sequence[str]) -> Price:
     return next((price for name, price in dear.items() if name in off), unknown_price("it costs a core the work of each byte or frame"))
 
 
-def _spread(p: Patient, port: Port, queues: Mapping[str, Any]) -> Price:
+def _spread(p: Inventory, port: Port, queues: Mapping[str, Any]) -> Price:
     """What queues on cores of their own could do more, if cores are what they lack."""
     cores = min(len(queues), whole(p.fact(port.host, "cpu", "cores")) or 1)
     return Price(

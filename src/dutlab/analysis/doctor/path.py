@@ -8,7 +8,7 @@ from typing import Any
 from dutlab.analysis.ceilings.ethernet import ETH_HEADER_BYTES, VLAN_TAG_BYTES, tcp_goodput
 from dutlab.analysis.doctor.commands import fix_neighbour, forget_neighbour, read, read_neighbours, set_mtu
 from dutlab.analysis.doctor.finding import Evidence, Finding, Price, Step
-from dutlab.analysis.doctor.patient import Link, Patient, Port, whole
+from dutlab.analysis.doctor.inventory import Inventory, Link, Port, whole
 from dutlab.units import FCS_BYTES, BpsL1
 
 HEADERS = (ETH_HEADER_BYTES, ETH_HEADER_BYTES + FCS_BYTES, ETH_HEADER_BYTES + FCS_BYTES + VLAN_TAG_BYTES)
@@ -27,7 +27,7 @@ def sizes_to_try(most: int) -> tuple[int, ...]:
     return tuple(dict.fromkeys((most, *(most - h for h in HEADERS), *(size for size in _COMMON if size < most))))
 
 
-def mtu(p: Patient) -> Iterator[Finding]:
+def mtu(p: Inventory) -> Iterator[Finding]:
     """Ports of one path that differ in their MTU."""
     for link in p.links:
         told = {port: size for port in link.ports if (size := whole(p.card(port).get("mtu"))) and size >= _ENOUGH_MTU}
@@ -35,7 +35,7 @@ def mtu(p: Patient) -> Iterator[Finding]:
             yield _mismatch(p, link, told)
 
 
-def carried(p: Patient) -> Iterator[Finding]:
+def carried(p: Inventory) -> Iterator[Finding]:
     """A wire that carries less than the MTU of both its ends: a switch, or a driver, counts otherwise."""
     for found in p.carried:
         sizes = [whole(p.card(port).get("mtu")) for port in (found.sender, found.receiver)]
@@ -60,7 +60,7 @@ def carried(p: Patient) -> Iterator[Finding]:
         )
 
 
-def neighbours(p: Patient) -> Iterator[Finding]:
+def neighbours(p: Inventory) -> Iterator[Finding]:
     """Next hops whose address must be asked for anew while frames are on their way."""
     for link in p.links:
         for port, address in zip(link.ports, link.next_hops, strict=True):
@@ -82,7 +82,7 @@ def neighbours(p: Patient) -> Iterator[Finding]:
             )
 
 
-def _mismatch(p: Patient, link: Link, told: dict[Port, int]) -> Finding:
+def _mismatch(p: Inventory, link: Link, told: dict[Port, int]) -> Finding:
     least, most = min(told.values()), max(told.values())
     jumbo = least >= _LEAST_JUMBO and most - least in HEADERS
     pairs = (link.ports[:2], link.ports[2:])
@@ -104,7 +104,7 @@ def _mismatch(p: Patient, link: Link, told: dict[Port, int]) -> Finding:
     )
 
 
-def _set(p: Patient, ports: Sequence[Port], sizes: dict[Port, int]) -> tuple[Step, ...]:
+def _set(p: Inventory, ports: Sequence[Port], sizes: dict[Port, int]) -> tuple[Step, ...]:
     return tuple(Step(port.host, set_mtu(p, port, sizes[port])) for port in ports)
 
 

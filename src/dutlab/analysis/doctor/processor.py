@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from dutlab.analysis.doctor.commands import is_bsd
 from dutlab.analysis.doctor.finding import Evidence, Finding, Price, Step, shell, unknown_price, write
-from dutlab.analysis.doctor.patient import Patient, whole
+from dutlab.analysis.doctor.inventory import Inventory, whole
 from dutlab.analysis.doctor.published import BOOST_AND_PCIE, SETPERF, SLOW_CLOCK
 
 CORE_TIMES = "the kernel's times of each core"
@@ -24,7 +24,7 @@ _OWN_GOVERNOR = ("intel_pstate", "amd-pstate-epp")
 """Drivers whose `powersave` is no fixed speed (Documentation/admin-guide/pm/intel_pstate)."""
 
 
-def governor(p: Patient) -> Iterator[Finding]:
+def governor(p: Inventory) -> Iterator[Finding]:
     """A clock that follows the load with a delay, or stays low."""
     for host in p.facts:
         now = p.text(host, "cpu", "governor")
@@ -45,7 +45,7 @@ def governor(p: Patient) -> Iterator[Finding]:
         )
 
 
-def setperf(p: Patient) -> Iterator[Finding]:
+def setperf(p: Inventory) -> Iterator[Finding]:
     """OpenBSD's clock below its highest (hw.setperf, sysctl(2))."""
     for host in p.facts:
         now, policy = p.text(host, "sysctls", "hw.setperf"), p.text(host, "sysctls", "hw.perfpolicy")
@@ -63,7 +63,7 @@ def setperf(p: Patient) -> Iterator[Finding]:
         )
 
 
-def boost(p: Patient) -> Iterator[Finding]:
+def boost(p: Inventory) -> Iterator[Finding]:
     """Boost switched off, by either of the two files that Linux has for it."""
     for host in p.facts:
         for key, off, file in (("boost", 0, f"{_CPUS}/cpufreq/boost"), ("no_turbo", 1, f"{_CPUS}/intel_pstate/no_turbo")):
@@ -79,7 +79,7 @@ def boost(p: Patient) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def idle_states(p: Patient) -> Iterator[Finding]:
+def idle_states(p: Inventory) -> Iterator[Finding]:
     """Cores that sleep so deeply that the first frame after a pause waits for them."""
     for host in p.facts:
         wake = whole(p.fact(host, "cpu", "idle_exit_latency_us"))
@@ -95,7 +95,7 @@ def idle_states(p: Patient) -> Iterator[Finding]:
             )
 
 
-def clock_source(p: Patient) -> Iterator[Finding]:
+def clock_source(p: Inventory) -> Iterator[Finding]:
     """A clock that costs a system call at each reading."""
     for host in p.facts:
         now, could = p.text(host, "clocksource"), p.fact(host, "clocksources")
@@ -112,7 +112,7 @@ def clock_source(p: Patient) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def timecounter(p: Patient) -> Iterator[Finding]:
+def timecounter(p: Inventory) -> Iterator[Finding]:
     """The same of FreeBSD and OpenBSD (timecounters(4), tc_init(9))."""
     for host in p.facts:
         now, choice = p.text(host, "clocksource"), p.text(host, "sysctls", "kern.timecounter.choice")
@@ -128,7 +128,7 @@ def timecounter(p: Patient) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def busy(p: Patient) -> Iterator[Finding]:
+def busy(p: Inventory) -> Iterator[Finding]:
     """Programs of others on the cores that are to measure, or be measured."""
     for host, watched in p.watched.items():
         cores = {n: share.busy_percent for n, share in watched.cores.items() if share.busy_percent >= BUSY_PERCENT}
@@ -147,7 +147,7 @@ def busy(p: Patient) -> Iterator[Finding]:
         )
 
 
-def stolen(p: Patient) -> Iterator[Finding]:
+def stolen(p: Inventory) -> Iterator[Finding]:
     """Time that a hypervisor gives to others."""
     for host, watched in p.watched.items():
         cores = {n: share.stolen_percent for n, share in watched.cores.items() if share.stolen_percent >= STOLEN_PERCENT}
@@ -164,7 +164,7 @@ def stolen(p: Patient) -> Iterator[Finding]:
             )
 
 
-def _clock_price(p: Patient, host: str, governor_now: str) -> Price:
+def _clock_price(p: Inventory, host: str, governor_now: str) -> Price:
     low, high = (whole(p.fact(host, "cpu", name)) for name in ("min_khz", "max_khz"))
     driver = p.text(host, "cpu", "scaling_driver")
     if governor_now == "powersave" and driver not in _OWN_GOVERNOR and low and high:

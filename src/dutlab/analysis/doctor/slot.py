@@ -9,7 +9,7 @@ from dutlab.analysis.ceilings.ethernet import AROUND_PACKET_BYTES, ETH_HEADER_BY
 from dutlab.analysis.ceilings.pcie import GENERATIONS, TO_HOST_OVERHEAD, WIDTHS, PcieLink, payload_share
 from dutlab.analysis.doctor.commands import is_bsd, read_link
 from dutlab.analysis.doctor.finding import Evidence, Finding, Price, Step, unknown_price, write
-from dutlab.analysis.doctor.patient import Patient, Port, whole
+from dutlab.analysis.doctor.inventory import Inventory, Port, whole
 from dutlab.analysis.doctor.published import BOOST_AND_PCIE
 
 _SMALLEST_PAYLOAD = 128
@@ -26,7 +26,7 @@ _LARGER = "add pci=pcie_bus_perf to the kernel's command line (Linux), or raise 
 _Device = Mapping[str, Any]
 
 
-def narrow_slot(p: Patient) -> Iterator[Finding]:
+def narrow_slot(p: Inventory) -> Iterator[Finding]:
     """A link on the way to the processor that carries less than the ports behind it, or less than it could."""
     for ports, step, speed in _bottlenecks(p):
         now, most = _link(step, "link_gts", "link_width"), _possible(_way(p, ports[0]), step)
@@ -55,7 +55,7 @@ def narrow_slot(p: Patient) -> Iterator[Finding]:
         )
 
 
-def small_payload(p: Patient) -> Iterator[Finding]:
+def small_payload(p: Inventory) -> Iterator[Finding]:
     """Devices agreed on smaller packets than all of them could take, so headers eat more of the link."""
     for ports, step, speed in _bottlenecks(p):
         way = [s for s in _way(p, ports[0]) if whole(s.get("payload_bytes")) and whole(s.get("payload_bytes_most"))]
@@ -82,7 +82,7 @@ def small_payload(p: Patient) -> Iterator[Finding]:
         )
 
 
-def link_power(p: Patient) -> Iterator[Finding]:
+def link_power(p: Inventory) -> Iterator[Finding]:
     """Links that save power need microseconds to wake."""
     for port, card in p.cards():
         sleeping = [s for s in _steps(card) if isinstance(aspm := s.get("aspm"), str) and aspm != "off"]
@@ -101,7 +101,7 @@ def link_power(p: Patient) -> Iterator[Finding]:
         )
 
 
-def _bottlenecks(p: Patient) -> Iterator[tuple[list[Port], _Device, float | None]]:
+def _bottlenecks(p: Inventory) -> Iterator[tuple[list[Port], _Device, float | None]]:
     """Ports that share their narrowest link, that link, and what they can bring together in bits a second at L1."""
     shared: dict[tuple[str, str], tuple[list[Port], _Device]] = {}
     for port, card in p.cards():
@@ -127,7 +127,7 @@ def _payload_price(link: PcieLink | None, speed: float | None, now: int, most: i
     )
 
 
-def _way(p: Patient, port: Port) -> Sequence[_Device]:
+def _way(p: Inventory, port: Port) -> Sequence[_Device]:
     return _steps(p.card(port))
 
 
@@ -150,7 +150,7 @@ def _possible(way: Sequence[_Device], step: _Device) -> PcieLink | None:
     return min((end for end in ends if end), key=lambda end: end.bytes_per_s, default=None)
 
 
-def _links_read(p: Patient, host: str, step: _Device) -> tuple[Evidence, ...]:
+def _links_read(p: Inventory, host: str, step: _Device) -> tuple[Evidence, ...]:
     if is_bsd(p, host):
         said = f"x{step['link_width']} of x{step.get('link_width_most')}, {step['link_gts']} GT/s of {step.get('link_gts_most')}"
         return (Evidence(host, read_link(p, host, step.get("address")), said),)

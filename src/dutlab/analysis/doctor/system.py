@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dutlab.analysis.doctor.finding import Evidence, Finding, Step, shell, unknown_price
-from dutlab.analysis.doctor.patient import DUT, Patient, whole
+from dutlab.analysis.doctor.inventory import DUT, Inventory, whole
 from dutlab.analysis.doctor.published import PF_FREEBSD, PF_RULE, linux_rules
 from dutlab.analysis.doctor.published import one_stream as price_of_one_stream
 
@@ -13,7 +13,7 @@ _KEPT, _KEPT_LEGACY = "/root/rules-before.nft", "/root/rules-before.iptables"
 _FAST_BPS = 10e9
 
 
-def firewall(p: Patient) -> Iterator[Finding]:
+def firewall(p: Inventory) -> Iterator[Finding]:
     """Rules in the way of packets before any mode of the DUT was applied."""
     for host in p.facts:
         chains = p.fact(host, "firewall", "hooked_chains")
@@ -45,7 +45,7 @@ def firewall(p: Patient) -> Iterator[Finding]:
         )
 
 
-def pf(p: Patient) -> Iterator[Finding]:
+def pf(p: Inventory) -> Iterator[Finding]:
     """The packet filter of a BSD, on where nothing is to be filtered: at the ends."""
     for host in p.facts:
         if host != DUT and p.fact(host, "firewall", "pf_enabled") is True:
@@ -56,7 +56,7 @@ def pf(p: Patient) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def pool_debug(p: Patient) -> Iterator[Finding]:
+def pool_debug(p: Inventory) -> Iterator[Finding]:
     """OpenBSD's check of every piece of kernel memory (kern.pool_debug, sysctl(2))."""
     for host in p.facts:
         now = p.text(host, "sysctls", "kern.pool_debug")
@@ -69,7 +69,7 @@ def pool_debug(p: Patient) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def kernel_relinking(p: Patient) -> Iterator[Finding]:
+def kernel_relinking(p: Inventory) -> Iterator[Finding]:
     """OpenBSD links a new kernel after each boot (reorder_kernel, rc(8)): a core is busy, and no two boots run the same layout."""
     for host in p.facts:
         if p.fact(host, "kernel", "relinks_at_boot") is True:
@@ -81,7 +81,7 @@ def kernel_relinking(p: Patient) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def one_stream(p: Patient) -> Iterator[Finding]:
+def one_stream(p: Inventory) -> Iterator[Finding]:
     """One TCP stream lives on one queue and one core at each end."""
     fast = [link for link in p.links if (p.speed(link.ports[0]) or 0) >= _FAST_BPS]
     for load in p.loads:

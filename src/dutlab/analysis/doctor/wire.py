@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dutlab.analysis.doctor.commands import fix_link, is_bsd, negotiate, read, read_optic
 from dutlab.analysis.doctor.finding import Evidence, Finding, Price, Step, shell, unknown_price
-from dutlab.analysis.doctor.patient import Link, Patient, Port, whole
+from dutlab.analysis.doctor.inventory import Inventory, Link, Port, whole
 
 
-def optics(p: Patient) -> Iterator[Finding]:
+def optics(p: Inventory) -> Iterator[Finding]:
     """Modules beyond the limits that they state themselves."""
     for port, card in p.cards():
         optic = card.get("optic")
@@ -26,7 +26,7 @@ def optics(p: Patient) -> Iterator[Finding]:
             )
 
 
-def speed_and_duplex(p: Patient) -> Iterator[Finding]:
+def speed_and_duplex(p: Inventory) -> Iterator[Finding]:
     """A link slower than the testbed says or than its other end, or one that sends one way at a time."""
     for link in p.links:
         for n, port in enumerate(link.ports):
@@ -44,7 +44,7 @@ def speed_and_duplex(p: Patient) -> Iterator[Finding]:
             )
 
 
-def flow_control(p: Patient) -> Iterator[Finding]:
+def flow_control(p: Inventory) -> Iterator[Finding]:
     """Ports that hold their sender back when they are full: what would have been lost is then not sent at all."""
     for port, card in p.cards():
         told = card.get("pause_frames")
@@ -63,7 +63,7 @@ def flow_control(p: Patient) -> Iterator[Finding]:
             )
 
 
-def _slower(p: Patient, link: Link, port: Port, other: Port) -> Iterator[Finding]:
+def _slower(p: Inventory, link: Link, port: Port, other: Port) -> Iterator[Finding]:
     now, there = whole(p.card(port).get("speed_mbps")), whole(p.card(other).get("speed_mbps"))
     meant = max(link.speed_bps_l1 or 0.0, 1e6 * (there or 0))
     if not now or now * 1e6 >= meant:

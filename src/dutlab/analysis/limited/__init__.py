@@ -1,7 +1,18 @@
 """Why not faster: one verdict a result, with its evidence."""
 
-from dutlab.analysis.limited.finding import Confidence, Finding, Limit
+from dutlab.analysis.limited.finding import Confidence, Limit, LimitFinding
 from dutlab.analysis.limited.forwarding import Core, Facts, Neighbour, what_limited
 from dutlab.analysis.limited.storage import ArrayFacts, Subset, what_limited_array
 
-__all__ = ["ArrayFacts", "Confidence", "Core", "Facts", "Finding", "Limit", "Neighbour", "Subset", "what_limited", "what_limited_array"]
+__all__ = [
+    "ArrayFacts",
+    "Confidence",
+    "Core",
+    "Facts",
+    "Limit",
+    "LimitFinding",
+    "Neighbour",
+    "Subset",
+    "what_limited",
+    "what_limited_array",
+]

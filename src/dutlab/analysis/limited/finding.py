@@ -50,7 +50,7 @@ class Confidence(enum.IntEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class LimitFinding:
     """One verdict."""
 
     limit: Limit
@@ -73,17 +73,17 @@ class Finding:
         return f"limited by {self.limit.value}{f' ({self.detail})' if self.detail else ''}"
 
 
-def best_of(findings: Sequence[Finding | None], missing: Sequence[str]) -> Finding:
+def best_of(findings: Sequence[LimitFinding | None], missing: Sequence[str]) -> LimitFinding:
     """The finding of highest confidence, the first of equal ones; "not known" if there are none. `missing`: inputs that were not there."""
     held = [f for f in findings if f is not None]
     if not held:
         next_ = f"measure {missing[0]}" if missing else "repeat it with the cores and counters of all hosts watched"
-        return Finding(Limit.UNKNOWN, Confidence.NONE, (), next_, missing=tuple(missing))
+        return LimitFinding(Limit.UNKNOWN, Confidence.NONE, (), next_, missing=tuple(missing))
     first = max(held, key=lambda f: f.confidence)  # max() keeps the first of equals
     others = tuple(dict.fromkeys(f"{f.limit.value} ({f.confidence.word})" for f in held if f.limit is not first.limit))
     return replace(first, others=others, missing=tuple(missing) if first.confidence < Confidence.SHOWN else ())
 
 
-def no_verdict(evidence: Sequence[str], next_experiment: str) -> Finding:
+def no_verdict(evidence: Sequence[str], next_experiment: str) -> LimitFinding:
     """Whatever else was measured: `evidence` forbids to name a limit."""
-    return Finding(Limit.UNKNOWN, Confidence.NONE, tuple(evidence), next_experiment)
+    return LimitFinding(Limit.UNKNOWN, Confidence.NONE, tuple(evidence), next_experiment)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dutlab.analysis.ceilings.assumed import exceeds
-from dutlab.analysis.limited.finding import Confidence, Finding, Limit, best_of, no_verdict
+from dutlab.analysis.limited.finding import Confidence, Limit, LimitFinding, best_of, no_verdict
 from dutlab.units import si
 
 AT_LINE, NEAR_LINE = 0.97, 0.90
@@ -126,7 +126,7 @@ class Facts:
         return si(value, self.unit)
 
 
-def what_limited(facts: Facts) -> Finding:
+def what_limited(facts: Facts) -> LimitFinding:
     """The verdict. Rules are asked in the order of the path: what a tester must rule out first comes first.
 
     What says that the figure or its ceiling is wrong forbids any verdict; what says that the rig is the limit, any that blames the DUT.
@@ -160,7 +160,7 @@ def _on_a_line_that_holds(f: Facts) -> tuple[Facts, str]:
     return replace(f, line=line, assumed=""), f"{named}; {words} the ceiling is {f.text(line)}"
 
 
-def _line(f: Facts, refuted: str) -> Finding | None:
+def _line(f: Facts, refuted: str) -> LimitFinding | None:
     """A ceiling that was chosen since figures exceed the one before is never shown, at most likely."""
     if not f.line or f.value < NEAR_LINE * f.line:
         return None
@@ -169,15 +169,15 @@ def _line(f: Facts, refuted: str) -> Finding | None:
     said = f"{f.text(f.value)} is {share:.1%} of the {f.text(f.line)} that the link carries"
     next_ = "drive more links at once, or smaller frames, to find what comes next"
     if refuted:
-        return Finding(Limit.LINE, Confidence(sure - 1), (refuted, said), "say the MTU of the path, then compare again")
-    return Finding(Limit.LINE, sure, (f"{said}, {f.assumed}" if f.assumed else said,), next_)
+        return LimitFinding(Limit.LINE, Confidence(sure - 1), (refuted, said), "say the MTU of the path, then compare again")
+    return LimitFinding(Limit.LINE, sure, (f"{said}, {f.assumed}" if f.assumed else said,), next_)
 
 
-def _rig(f: Facts) -> Finding:
-    return Finding(Limit.RIG, Confidence.SHOWN, (f.rig,), "use a faster generator or sink; the DUT's own limit may lie higher")
+def _rig(f: Facts) -> LimitFinding:
+    return LimitFinding(Limit.RIG, Confidence.SHOWN, (f.rig,), "use a faster generator or sink; the DUT's own limit may lie higher")
 
 
-def _generator(f: Facts) -> Finding | None:
+def _generator(f: Facts) -> LimitFinding | None:
     busy = f.generator_core is not None and f.generator_core >= BUSY
     at_core = f", its busiest core at {f.generator_core:.0f} %" if f.generator_core is not None else ""
     if f.sent is None or not f.lossless or (f.refused_ratio or 0.0) > FEW_REFUSED:
@@ -190,34 +190,34 @@ def _generator(f: Facts) -> Finding | None:
         said = f"nothing was lost at {f.text(f.sent)}{at_core}"
     else:
         return None
-    return Finding(Limit.GENERATOR, Confidence.SHOWN if busy else Confidence.LIKELY, (said,),
+    return LimitFinding(Limit.GENERATOR, Confidence.SHOWN if busy else Confidence.LIKELY, (said,),
                    "use a faster generator or larger packets; the DUT's own limit lies higher")  # fmt: skip
 
 
-def _sink(f: Facts) -> Finding | None:
+def _sink(f: Facts) -> LimitFinding | None:
     at_sink = sum(share for place, share in f.places.items() if "sink" in place)
     if not f.lossless and at_sink > MOST:
-        return Finding(
+        return LimitFinding(
             Limit.SINK, Confidence.SHOWN, (f"{at_sink:.0%} of the lost frames had left the DUT",), "give the sink more cores or queues"
         )
     cool = not f.dut_cores or max(c.busy for c in f.dut_cores) < NEARLY_BUSY
     if f.sink_core is not None and f.sink_core >= BUSY and cool:
-        return Finding(Limit.SINK, Confidence.LIKELY, (f"its busiest core was at {f.sink_core:.0f} %, no core of the DUT near that",),
+        return LimitFinding(Limit.SINK, Confidence.LIKELY, (f"its busiest core was at {f.sink_core:.0f} %, no core of the DUT near that",),
                        "give the sink more cores or queues")  # fmt: skip
     return None
 
 
-def _table(f: Facts) -> Finding | None:
+def _table(f: Facts) -> LimitFinding | None:
     if not f.table_size or f.table_entries is None or f.table_entries < 0.95 * f.table_size:
         return None
     said = f"{f.table_entries:,.0f} of {f.table_size:,.0f} entries were taken".replace(",", " ")
-    return Finding(Limit.STATE_TABLE, Confidence.SHOWN, (said,), "raise its size, or drive fewer flows")
+    return LimitFinding(Limit.STATE_TABLE, Confidence.SHOWN, (said,), "raise its size, or drive fewer flows")
 
 
-def _fragments(f: Facts) -> Finding | None:
+def _fragments(f: Facts) -> LimitFinding | None:
     if not f.fragments or not f.pps or f.fragments < 0.5 * f.pps:
         return None
-    return Finding(
+    return LimitFinding(
         Limit.FRAGMENTS,
         Confidence.LIKELY,
         (f"{si(f.fragments, 'pps')} were cut or put together again",),
@@ -225,36 +225,36 @@ def _fragments(f: Facts) -> Finding | None:
     )
 
 
-def _heat(f: Facts) -> Finding | None:
+def _heat(f: Facts) -> LimitFinding | None:
     if f.frequency_drop is None or f.frequency_drop < 0.05:  # noqa: PLR2004 - a twentieth
         return None
-    return Finding(Limit.HEAT, Confidence.LIKELY, (f"its processor lost {f.frequency_drop:.0%} of its frequency meanwhile",),
+    return LimitFinding(Limit.HEAT, Confidence.LIKELY, (f"its processor lost {f.frequency_drop:.0%} of its frequency meanwhile",),
                    "cool it, and soak it for an hour")  # fmt: skip
 
 
-def _pcie(f: Facts) -> Finding | None:
+def _pcie(f: Facts) -> LimitFinding | None:
     if not f.pcie_bps or f.unit != "bit/s" or f.value < 0.85 * f.pcie_bps:
         return None
-    return Finding(Limit.PCIE, Confidence.LIKELY, (f"{f.text(f.value)} is {f.value / f.pcie_bps:.0%} of what its slot passes",),
+    return LimitFinding(Limit.PCIE, Confidence.LIKELY, (f"{f.text(f.value)} is {f.value / f.pcie_bps:.0%} of what its slot passes",),
                    "put the card into a wider or newer slot")  # fmt: skip
 
 
-def _memory(f: Facts) -> Finding | None:
+def _memory(f: Facts) -> LimitFinding | None:
     if f.memory_share is None or f.memory_share < 0.7:  # noqa: PLR2004 - DRAM seldom gives more of its peak
         return None
-    return Finding(Limit.MEMORY, Confidence.LIKELY, (f"{f.memory_share:.0%} of the memory's peak was moved",), "fill more channels")
+    return LimitFinding(Limit.MEMORY, Confidence.LIKELY, (f"{f.memory_share:.0%} of the memory's peak was moved",), "fill more channels")
 
 
-def _card(f: Facts) -> Finding | None:
+def _card(f: Facts) -> LimitFinding | None:
     at_card = sum(share for place, share in f.places.items() if place in {"DUT in", "DUT out"})
     cool = bool(f.dut_cores) and max(c.busy for c in f.dut_cores) < IDLE
     if f.lossless or at_card <= MOST or not cool:
         return None
     said = f"{at_card:.0%} of the lost frames were lost at the DUT's ports while no core was above {max(c.busy for c in f.dut_cores):.0f} %"
-    return Finding(Limit.NIC, Confidence.LIKELY, (said,), "lengthen the rings, add queues, and look at pause frames")
+    return LimitFinding(Limit.NIC, Confidence.LIKELY, (said,), "lengthen the rings, add queues, and look at pause frames")
 
 
-def _cores(f: Facts) -> Finding | None:
+def _cores(f: Facts) -> LimitFinding | None:
     if not f.dut_cores:
         return None
     hottest = max(f.dut_cores, key=lambda c: c.busy)
@@ -265,25 +265,25 @@ def _cores(f: Facts) -> Finding | None:
     detail = f"core {hottest.number}, {hottest.mostly}"
     if f.shared_cores:
         sure = Confidence.POSSIBLE if _pressure(f) else Confidence.LIKELY
-        return Finding(Limit.SHARED_CORES, sure, (*why, f.shared_cores), "give the DUT cores of its own, or a machine", detail)
+        return LimitFinding(Limit.SHARED_CORES, sure, (*why, f.shared_cores), "give the DUT cores of its own, or a machine", detail)
     sure = Confidence.SHOWN if _pressure(f) and hottest.busy >= BUSY else Confidence.LIKELY
     if len(f.dut_cores) > 1 and least >= NEARLY_BUSY:
-        return Finding(
+        return LimitFinding(
             Limit.ALL_CORES, sure, (*why, f"and no core less than {least:.0f} %"), "take a faster processor, or a mode that does less"
         )
-    return Finding(
+    return LimitFinding(
         Limit.ONE_CORE, sure, tuple(why), "spread the flows over more queues and cores, and see whether the rate follows", detail
     )
 
 
-def _pressed_dut(f: Facts) -> Finding | None:
+def _pressed_dut(f: Facts) -> LimitFinding | None:
     """Without cores of its own to look at: a DUT that loses or refuses frames which a rig delivers is at its own limit."""
     inside = sum(share for place, share in f.places.items() if place.startswith("DUT"))
     at_line = f.line is not None and f.value >= NEAR_LINE * f.line
     if (f.dut_cores and not f.shared_cores) or at_line or (f.places and inside <= MOST) or not _pressure(f):
         return None
     sure = Confidence.LIKELY if f.shared_cores and f.dut_cores and max(c.busy for c in f.dut_cores) >= NEARLY_BUSY else Confidence.POSSIBLE
-    return Finding(Limit.PER_PACKET, sure, _pressure(f), "give the DUT cores of its own and watch them")
+    return LimitFinding(Limit.PER_PACKET, sure, _pressure(f), "give the DUT cores of its own and watch them")
 
 
 def _pressure(f: Facts) -> tuple[str, ...]:
@@ -293,7 +293,7 @@ def _pressure(f: Facts) -> tuple[str, ...]:
     return (*said, *([f"{f.loss_ratio:.2%} of the frames were lost"] if f.loss_ratio is not None and not f.lossless else []))
 
 
-def _tcp(f: Facts) -> Finding | None:
+def _tcp(f: Facts) -> LimitFinding | None:
     if f.streams is None or (f.line and f.value >= NEAR_LINE * f.line):
         return None
     if f.window_bytes and f.rtt_s:
@@ -302,17 +302,21 @@ def _tcp(f: Facts) -> Finding | None:
             said = f"{f.streams} windows of {f.window_bytes:,.0f} bytes over {f.rtt_s * 1e3:g} ms carry {si(most, 'bit/s')}".replace(
                 ",", " "
             )
-            return Finding(Limit.TCP, Confidence.SHOWN, (said,), "raise the window", "window")
+            return LimitFinding(Limit.TCP, Confidence.SHOWN, (said,), "raise the window", "window")
     idle = bool(f.dut_cores) and max(c.busy for c in f.dut_cores) < IDLE
     if f.streams == 1 and idle:
-        return Finding(Limit.TCP, Confidence.POSSIBLE, ("one stream, and no core of the DUT was busy",), "drive four streams", "one stream")
+        return LimitFinding(
+            Limit.TCP, Confidence.POSSIBLE, ("one stream, and no core of the DUT was busy",), "drive four streams", "one stream"
+        )
     if idle and f.retransmits_per_s and f.pps and f.retransmits_per_s > NO_LOSS * f.pps:
         said = f"{f.retransmits_per_s / f.pps:.2%} of the segments were sent again, and no core of the DUT was busy"
-        return Finding(Limit.TCP, Confidence.LIKELY, (said,), "find where segments are lost; try another congestion control", "retransmits")
+        return LimitFinding(
+            Limit.TCP, Confidence.LIKELY, (said,), "find where segments are lost; try another congestion control", "retransmits"
+        )
     return None
 
 
-def _per_packet(f: Facts) -> Finding | None:
+def _per_packet(f: Facts) -> LimitFinding | None:
     """Packets of quite another size at nearly the same rate, or larger ones near line rate: what counts is packets, not bytes."""
     if not f.pps or not f.mean_bytes or (f.line and f.value >= NEAR_LINE * f.line):
         return None
@@ -325,11 +329,13 @@ def _per_packet(f: Facts) -> Finding | None:
         here = f"{f.value / f.line:.1%} of the line at {si(f.pps, 'pps')}" if f.line else si(f.pps, "pps")
         there = f" and {other.share_of_line:.1%} of the line" if other.share_of_line is not None else ""
         why = f"{here} here, {si(other.pps, 'pps')}{there} with {other.name}: what costs is each packet, not its bytes"
-        return Finding(Limit.PER_PACKET, Confidence.LIKELY, (why,), "watch its cores; then a mode with less work a packet, or more queues")
+        return LimitFinding(
+            Limit.PER_PACKET, Confidence.LIKELY, (why,), "watch its cores; then a mode with less work a packet, or more queues"
+        )
     return None
 
 
-def _mode(f: Facts) -> Finding | None:
+def _mode(f: Facts) -> LimitFinding | None:
     faster = {name: v for name, v in f.other_modes.items() if v >= OTHER_IS_FASTER * f.value}
     if not faster or (f.line and f.value >= NEAR_LINE * f.line):
         return None
@@ -337,10 +343,10 @@ def _mode(f: Facts) -> Finding | None:
     why = [f"the same load through the same testbed reaches {f.text(faster[name])} in mode {name}, {f.text(f.value)} here"]
     if f.together is not None and f.together >= 1.5 * f.value:
         why.append(f"with all links driven at once it carries {f.text(f.together)}, so its cores are not all needed for one")
-    return Finding(Limit.MODE, Confidence.LIKELY, tuple(why), "watch its cores: one at its limit, or all?")
+    return LimitFinding(Limit.MODE, Confidence.LIKELY, tuple(why), "watch its cores: one at its limit, or all?")
 
 
-RULES: tuple[Callable[[Facts], Finding | None], ...] = (
+RULES: tuple[Callable[[Facts], LimitFinding | None], ...] = (
     _generator, _sink, _table, _fragments, _heat, _pcie, _memory, _card, _cores, _tcp, _per_packet, _mode, _pressed_dut,
 )  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dutlab.analysis.limited.finding import Confidence, Finding, Limit, best_of
+from dutlab.analysis.limited.finding import Confidence, Limit, LimitFinding, best_of
 from dutlab.units import si
 
 NEAR = 0.85
@@ -50,7 +50,7 @@ class ArrayFacts:
         return self.value / self.drive_sum if self.drive_sum else 0.0
 
 
-def what_limited_array(facts: ArrayFacts) -> Finding:
+def what_limited_array(facts: ArrayFacts) -> LimitFinding:
     """The verdict."""
     missing = [what for what, there in {
         "load of the processor": facts.cpu_percent is not None, "the same with fewer drives": bool(facts.fewer),
@@ -59,34 +59,34 @@ def what_limited_array(facts: ArrayFacts) -> Finding:
     return best_of([rule(facts) for rule in _RULES], missing)
 
 
-def _drives(f: ArrayFacts) -> Finding | None:
+def _drives(f: ArrayFacts) -> LimitFinding | None:
     if f.share < NEAR:
         return None
     said = f"{si(f.value, f.unit)} is {f.share:.0%} of the {si(f.drive_sum, f.unit)} that {f.drives} drives are rated for"
-    return Finding(Limit.DRIVE_SPEC, Confidence.SHOWN, (said,), "more or faster drives")
+    return LimitFinding(Limit.DRIVE_SPEC, Confidence.SHOWN, (said,), "more or faster drives")
 
 
-def _raid(f: ArrayFacts) -> Finding | None:
+def _raid(f: ArrayFacts) -> LimitFinding | None:
     if not f.arithmetic or not NEAR <= f.value / f.arithmetic <= 1 / NEAR:
         return None
     said = f"{si(f.value, f.unit)} is {f.value / f.arithmetic:.0%} of what the level leaves of the drives' rating"
-    return Finding(Limit.RAID, Confidence.LIKELY, (said,), "the same with RAID 0, which has no parity to write")
+    return LimitFinding(Limit.RAID, Confidence.LIKELY, (said,), "the same with RAID 0, which has no parity to write")
 
 
-def _processor(f: ArrayFacts) -> Finding | None:
+def _processor(f: ArrayFacts) -> LimitFinding | None:
     if f.cpu_percent is None or f.cpu_percent < BUSY:
         return None
-    return Finding(Limit.ALL_CORES, Confidence.SHOWN, (f"all cores were busy {f.cpu_percent:.0f} % of the time",), "more cores")
+    return LimitFinding(Limit.ALL_CORES, Confidence.SHOWN, (f"all cores were busy {f.cpu_percent:.0f} % of the time",), "more cores")
 
 
-def _uplinks(f: ArrayFacts) -> Finding | None:
+def _uplinks(f: ArrayFacts) -> LimitFinding | None:
     if not f.uplinks or f.value < NEAR * f.uplinks:
         return None
     said = f"{f.share:.1%} of the drives' rating, but {f.value / f.uplinks:.0%} of what the uplinks pass"
-    return Finding(Limit.BUS, Confidence.SHOWN, (said,), "spread the drives over more uplinks")
+    return LimitFinding(Limit.BUS, Confidence.SHOWN, (said,), "spread the drives over more uplinks")
 
 
-def _inferred_bus(f: ArrayFacts) -> Finding | None:
+def _inferred_bus(f: ArrayFacts) -> LimitFinding | None:
     """Nobody measured the bus, but each drive gives the same part of its rating, however many there are or whatever drives them."""
     if f.share >= NEAR or (f.cpu_percent is not None and f.cpu_percent >= COOL):
         return None
@@ -99,7 +99,9 @@ def _inferred_bus(f: ArrayFacts) -> Finding | None:
         return None
     why += [f"the processor was at {f.cpu_percent:.0f} %"] if f.cpu_percent is not None else []
     sure = Confidence.LIKELY if f.cpu_percent is not None or len(why) > 2 else Confidence.POSSIBLE  # noqa: PLR2004 - two independent signs
-    return Finding(Limit.BUS, sure, tuple(why), "one drive alone, then those of one uplink: where the share falls, that link is shared")
+    return LimitFinding(
+        Limit.BUS, sure, tuple(why), "one drive alone, then those of one uplink: where the share falls, that link is shared"
+    )
 
 
-_RULES: tuple[Callable[[ArrayFacts], Finding | None], ...] = (_drives, _uplinks, _processor, _raid, _inferred_bus)
+_RULES: tuple[Callable[[ArrayFacts], LimitFinding | None], ...] = (_drives, _uplinks, _processor, _raid, _inferred_bus)

@@ -3,12 +3,12 @@
 from dutlab.hosts.optics.cmis import of_cmis
 from dutlab.hosts.optics.ethtool import of_ethtool
 from dutlab.hosts.optics.ifconfig import of_freebsd, of_openbsd
-from dutlab.hosts.optics.optic import Finding, Optic, dbm
+from dutlab.hosts.optics.optic import Optic, OpticFinding, dbm
 from dutlab.hosts.optics.pages import of_dump, of_sff8472, of_sff8636
 
 __all__ = [
-    "Finding",
     "Optic",
+    "OpticFinding",
     "dbm",
     "of_cmis",
     "of_dump",

@@ -19,7 +19,7 @@ _BRIGHTEST_DBM = 100.0
 
 
 @dataclass(frozen=True)
-class Finding:
+class OpticFinding:
     """A value beyond one of the module's own limits."""
 
     quantity: str
@@ -57,7 +57,7 @@ class Optic:
     note: str = ""
     """Why there is less here than the module has."""
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[OpticFinding]:
         """Every value beyond a limit; where alarm and warning are both passed, the alarm alone.
 
         Limits that are all 0 are those of a module that has none.
@@ -71,7 +71,7 @@ class Optic:
                 for limit in LIMITS:  # alarms stand first
                     threshold = limits.get(limit)
                     if threshold is not None and (value > threshold if limit.startswith("high") else value < threshold):
-                        found.append(Finding(quantity, lane, value, limit, threshold))
+                        found.append(OpticFinding(quantity, lane, value, limit, threshold))
                         break
         return found
 

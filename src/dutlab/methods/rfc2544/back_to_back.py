@@ -20,7 +20,7 @@ from dutlab.errors import MeasurementError
 from dutlab.methods.bracket import Bracket, bracket
 from dutlab.methods.ledger import RATE_TOLERANCE
 from dutlab.methods.ports import Outcome, Row
-from dutlab.methods.rfc2544.stand import STARVED_TRIES, Result, Stand, failed, made
+from dutlab.methods.rfc2544.context import STARVED_TRIES, Result, SuiteContext, failed, made
 from dutlab.units import Pps, Seconds
 
 SHORTEST_FRAMES = 16
@@ -29,7 +29,7 @@ RAISED = 4
 """A burst of the time limit that came through is tried again with a limit so much higher (RFC 9004 section 6.2), once."""
 
 
-async def measure(stand: Stand, throughput: Pps) -> Result:
+async def measure(stand: SuiteContext, throughput: Pps) -> Result:
     """One row a repeat. Only for a throughput below the highest rate (RFC 9004 section 6.1): else every burst comes through.
 
     Raises MeasurementError when the generator does not make the bursts, ToolFailed, HostError.
@@ -74,7 +74,7 @@ def buffer_times(burst: float, *, throughput: Pps, maximum: Pps) -> Mapping[str,
 class _Bursts:
     """Bursts through one DUT, whose throughput tells how long it needs for each."""
 
-    def __init__(self, stand: Stand, throughput: Pps) -> None:
+    def __init__(self, stand: SuiteContext, throughput: Pps) -> None:
         self._stand, self._throughput = stand, throughput
 
     async def longest(self, limit: Seconds) -> Bracket:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from dutlab.methods.ports import Generator, Offer, Outcome, Row
 from dutlab.methods.rfc2544 import throughput
-from dutlab.methods.rfc2544.stand import Result, Stand
+from dutlab.methods.rfc2544.context import Result, SuiteContext
 
 BURSTS = (16, 64, 256, 1024)
 """Frames of a burst."""
@@ -31,7 +31,7 @@ class InBursts:
         return await self.generator.offer(replace(offer, burst_frames=self.frames))
 
 
-async def measure(stand: Stand) -> Result:
+async def measure(stand: SuiteContext) -> Result:
     """One row a length of burst. Raises MeasurementError, InputError, HostError."""
     rows, figures, notes = list[Row](), dict[str, float](), list[str]()
     for frames in BURSTS:

@@ -7,9 +7,9 @@ from ipaddress import ip_network
 
 from dutlab.methods.ports import Directions, IPAddress
 from dutlab.methods.rfc2544.asked import Asked, Benchmark
+from dutlab.methods.rfc2544.context import LEAST_DRAIN_S, RESIDUAL_S
 from dutlab.methods.rfc2544.modifiers import Modifier, routing_s
 from dutlab.methods.rfc2544.recovery import LEAST_S, OVERLOAD_S
-from dutlab.methods.rfc2544.stand import LEAST_DRAIN_S, RESIDUAL_S
 from dutlab.methods.rfc2544.throughput import LINE_RATE
 from dutlab.spec.traffic import EXTENSION_SETS, HOP_BY_HOP, NO_HEADERS
 from dutlab.units import RFC2544_FRAME_SIZES, SHORTEST_IPV6_FRAME

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dutlab.methods.ports import Row
-from dutlab.methods.rfc2544.stand import Result, Stand, failed, made, made_pps
+from dutlab.methods.rfc2544.context import Result, SuiteContext, failed, made, made_pps
 from dutlab.units import Pps, Seconds
 
 TRIAL_S = 60.0  # RFC 2544 section 24
@@ -12,7 +12,7 @@ STEPS = 10
 CLEAN = 2
 
 
-async def measure(stand: Stand) -> Result:
+async def measure(stand: SuiteContext) -> Result:
     """One row a rate. Raises ToolFailed, HostError."""
     rows, notes, clean = list[Row](), list[str](), 0
     for step in range(STEPS, 0, -1):
@@ -27,14 +27,14 @@ async def measure(stand: Stand) -> Result:
     return Result(rows, figures, notes)
 
 
-async def at_share(stand: Stand, share: float, duration: Seconds) -> tuple[Row, str]:
+async def at_share(stand: SuiteContext, share: float, duration: Seconds) -> tuple[Row, str]:
     """What became of frames offered at a share of the highest rate; a rate that was not made has no loss, and words. Raises as measure."""
     rate = Pps(stand.maximum * share)
     outcome, short = await stand.offer_in_full(stand.load(rate, duration))
     lost, offered = failed(outcome.flows), made(outcome.flows)
     row: Row = {
         "offered_share_ratio": share,
-        "asked_pps": rate,
+        "intended_pps": rate,
         "made_pps": made_pps(outcome.flows),
         "failed_frames": lost,
         "loss_ratio": lost / offered if offered and not short else None,

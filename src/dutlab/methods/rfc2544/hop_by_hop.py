@@ -7,13 +7,13 @@ the samples of the trial (`watch: [cpu]`); each row says when its frames began.
 from __future__ import annotations
 
 from dutlab.methods.ports import Row
+from dutlab.methods.rfc2544.context import Result, SuiteContext
 from dutlab.methods.rfc2544.frame_loss import TRIAL_S, at_share
-from dutlab.methods.rfc2544.stand import Result, Stand
 
 SHARES = (0.01, 0.1, 0.5)
 
 
-async def measure(stand: Stand) -> Result:
+async def measure(stand: SuiteContext) -> Result:
     """One row a share. Raises ToolFailed, HostError."""
     found = [await at_share(stand, share, stand.asked.seconds(TRIAL_S)) for share in SHARES]
     rows: list[Row] = [row for row, _ in found]

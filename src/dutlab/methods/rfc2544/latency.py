@@ -12,14 +12,14 @@ from statistics import fmean, median
 
 from dutlab.errors import MeasurementError
 from dutlab.methods.ports import Latency, Row
-from dutlab.methods.rfc2544.stand import Result, Stand, failed, made
+from dutlab.methods.rfc2544.context import Result, SuiteContext, failed, made
 from dutlab.units import Pps
 
 UNTIMED_S = 60.0
 TIMED_S = 60.0
 
 
-async def measure(stand: Stand, rate: Pps) -> Result:
+async def measure(stand: SuiteContext, rate: Pps) -> Result:
     """One row a repeat; of several ways the worst. Raises MeasurementError when the clocks allow no latency, or nobody made the rate."""
     asked, rows = stand.asked, list[Row]()
     for repeat in range(1, asked.latency_repeats + 1):

@@ -14,8 +14,8 @@ from itertools import pairwise
 from statistics import fmean
 
 from dutlab.errors import MeasurementError
-from dutlab.methods.ports import Reading, Row, Stretch
-from dutlab.methods.rfc2544.stand import Result, Stand
+from dutlab.methods.ports import Row, Stretch, ToolReading
+from dutlab.methods.rfc2544.context import Result, SuiteContext
 from dutlab.units import Pps, Seconds
 
 OVERLOAD = 1.1
@@ -38,7 +38,7 @@ class Recovered:
     """Frames were lost to the very end."""
 
 
-async def measure(stand: Stand, throughput: Pps) -> Result:
+async def measure(stand: SuiteContext, throughput: Pps) -> Result:
     """One row a repeat. Raises MeasurementError when the generator told too little in time."""
     rows, notes = list[Row](), list[str]()
     for repeat in range(1, stand.asked.recovery_repeats + 1):
@@ -49,7 +49,7 @@ async def measure(stand: Stand, throughput: Pps) -> Result:
     return Result(rows, {"recovery_ns": fmean(took)} if len(took) == len(rows) else {}, list(dict.fromkeys(notes)))
 
 
-async def _one(stand: Stand, throughput: Pps) -> tuple[dict[str, float | None], str]:
+async def _one(stand: SuiteContext, throughput: Pps) -> tuple[dict[str, float | None], str]:
     high = Pps(min(throughput * OVERLOAD, stand.maximum))
     low = Pps(high / 2)
     before, after = (Seconds(max(stand.asked.seconds(s), LEAST_S)) for s in (OVERLOAD_S, AFTER_S))
@@ -72,7 +72,7 @@ async def _one(stand: Stand, throughput: Pps) -> tuple[dict[str, float | None], 
     return row, ""
 
 
-def recovered(readings: Sequence[Reading], *, high: Pps, low: Pps) -> Recovered:
+def recovered(readings: Sequence[ToolReading], *, high: Pps, low: Pps) -> Recovered:
     """From the readings of one trial; of several ways the slowest. Raises MeasurementError."""
     by_link: dict[str, dict[float, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for reading in readings:
@@ -84,7 +84,7 @@ def recovered(readings: Sequence[Reading], *, high: Pps, low: Pps) -> Recovered:
 
 
 def _of_link(series: Sequence[tuple[float, dict[str, float]]], high: Pps, low: Pps) -> Recovered:
-    made = [(at, row["sent_pps"] + row.get("refused_by_peer_pps", 0.0)) for at, row in series if "sent_pps" in row]
+    made = [(at, row["offered_pps"] + row.get("backpressure_pps", 0.0)) for at, row in series if "offered_pps" in row]
     edge = low + (high - low) * SETTLED
     dropped = next((i for i in range(1, len(made)) if made[i - 1][1] > edge and made[i][1] <= high * 0.98), None)
     if dropped is None:
@@ -92,7 +92,7 @@ def _of_link(series: Sequence[tuple[float, dict[str, float]]], high: Pps, low: P
     start, end = made[dropped - 1][0], made[dropped][0]
     share = min(max((made[dropped][1] - low) / (high - low), 0.0), 1.0)
     instant = start + share * (end - start)
-    failing = [at for at, row in series if at > instant and row.get("lost_pps", 0.0) + row.get("refused_by_peer_pps", 0.0) > 0]
+    failing = [at for at, row in series if at > instant and row.get("lost_pps", 0.0) + row.get("backpressure_pps", 0.0) > 0]
     apart = max(b[0] - a[0] for a, b in pairwise(made))
     ongoing = bool(failing) and failing[-1] >= series[-1][0]
     return Recovered(failing[-1] - instant if failing else 0.0, apart, ongoing)

@@ -9,7 +9,7 @@ from functools import partial
 from statistics import fmean
 
 from dutlab.methods.ports import ResetKind, Row
-from dutlab.methods.rfc2544.stand import Result, Stand, failed, made, starved_words
+from dutlab.methods.rfc2544.context import Result, SuiteContext, failed, made, starved_words
 from dutlab.methods.under_load import under_load
 from dutlab.units import Pps, Seconds
 
@@ -20,7 +20,7 @@ LEAST_S = 4.0
 """However short a scaled stretch would be: the reset must fall into the load, and a generator takes its time to begin."""
 
 
-async def measure(stand: Stand, throughput: Pps) -> Result:
+async def measure(stand: SuiteContext, throughput: Pps) -> Result:
     """One row a repeat of each kind of reset that the DUT knows; none is a sentence. Raises ToolFailed, HostError."""
     if stand.device is None or not stand.device.resets:
         return Result([], {}, ["reset is left out: this DUT cannot be reset by command"])
@@ -37,7 +37,7 @@ async def measure(stand: Stand, throughput: Pps) -> Result:
     return Result(rows, figures, notes)
 
 
-async def _one(stand: Stand, rate: Pps, kind: ResetKind) -> tuple[Row, str]:
+async def _one(stand: SuiteContext, rate: Pps, kind: ResetKind) -> tuple[Row, str]:
     assert stand.device is not None  # noqa: S101 -- the caller looked
     before, after = (Seconds(max(stand.asked.seconds(s), LEAST_S)) for s in (BEFORE_S, AFTER_S))
     reset = partial(stand.device.reset, kind)

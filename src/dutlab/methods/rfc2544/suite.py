@@ -21,10 +21,10 @@ from dutlab.methods.ledger import RFC2544_TRIAL_S
 from dutlab.methods.ports import Bench, Measured, Table
 from dutlab.methods.rfc2544 import back_to_back, bursty, frame_loss, hop_by_hop, latency, recovery, reset, throughput
 from dutlab.methods.rfc2544.asked import Asked, Benchmark, asked_of
+from dutlab.methods.rfc2544.context import RESTABILISE_S, Paced, Result, Sleep, SuiteContext
 from dutlab.methods.rfc2544.deviations import deviations
 from dutlab.methods.rfc2544.modifiers import modifiers_of
 from dutlab.methods.rfc2544.networks import networks_of
-from dutlab.methods.rfc2544.stand import RESTABILISE_S, Paced, Result, Sleep, Stand
 from dutlab.plan.cell import Cell
 from dutlab.units import Pps, line_rate
 
@@ -38,7 +38,7 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
     speeds = [bench.speeds.get(link) for link in cell.links]
     known = [speed for speed in speeds if speed is not None]
     line_known = len(known) == len(speeds)
-    stand = Stand(asked, paced, Pps(0.0), throughput.LINE_RATE, device=bench.device)
+    stand = SuiteContext(asked, paced, Pps(0.0), throughput.LINE_RATE, device=bench.device)
     highest, words = (line_rate(min(known), asked.mix.mean), throughput.LINE_RATE) if line_known else await throughput.reach(stand)
     stand = replace(stand, maximum=Pps(highest / (1 + modifiers.broadcast_ratio)), maximum_is=words)
     results, notes = await _in_order(stand)
@@ -63,7 +63,7 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
     )
 
 
-async def _in_order(stand: Stand) -> tuple[dict[Benchmark, Result], list[str]]:
+async def _in_order(stand: SuiteContext) -> tuple[dict[Benchmark, Result], list[str]]:
     """The result of each test that could be carried out, and why others could not."""
     results, notes = dict[Benchmark, Result](), list[str]()
     for test in stand.asked.tests:
@@ -83,7 +83,7 @@ async def _in_order(stand: Stand) -> tuple[dict[Benchmark, Result], list[str]]:
     return results, notes
 
 
-def _work(test: Benchmark, stand: Stand) -> Awaitable[Result] | None:
+def _work(test: Benchmark, stand: SuiteContext) -> Awaitable[Result] | None:
     """The test's measurement; None for one that cannot be without a throughput."""
     if test is Benchmark.THROUGHPUT:
         return throughput.measure(stand)

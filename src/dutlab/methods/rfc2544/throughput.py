@@ -7,10 +7,10 @@ from dataclasses import replace
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import MeasurementError
 from dutlab.methods.ports import Generator
-from dutlab.methods.rfc2544.stand import LEARNING_S, LEAST_DRAIN_S, RESIDUAL_S, Result, Stand, made, made_pps
+from dutlab.methods.rfc2544.context import LEARNING_S, LEAST_DRAIN_S, RESIDUAL_S, Result, SuiteContext, made, made_pps
 from dutlab.methods.search import find
 from dutlab.methods.search_asked import AgainAtEnd, Search
-from dutlab.methods.search_result import Found, GoalResult
+from dutlab.methods.search_result import GoalResult, SearchResult
 from dutlab.spec.goals import Goal, goals_named
 from dutlab.units import Pps, Seconds, l1_rate
 
@@ -24,7 +24,7 @@ HELD_BACK_MARGIN = 2.0
 LINE_RATE = "the line rate"
 
 
-async def reach(stand: Stand) -> tuple[Pps, str]:
+async def reach(stand: SuiteContext) -> tuple[Pps, str]:
     """What stands for the highest rate of a medium without one, of each way, in words too. Raises MeasurementError."""
     outcome = await stand.offer(None, Seconds(max(stand.asked.seconds(REACH_S), SHORTEST_S)))
     rate, sent = made_pps(outcome.flows), sum(flow.sent_frames for flow in outcome.flows)
@@ -35,19 +35,19 @@ async def reach(stand: Stand) -> tuple[Pps, str]:
     return Pps(rate), "what the generator makes at full speed"
 
 
-def goal_of(stand: Stand) -> Goal:
+def goal_of(stand: SuiteContext) -> Goal:
     """The preset `rfc2544`, its trials scaled."""
     (goal,) = goals_named("rfc2544")
     final = Seconds(goal.final_s * stand.asked.scale)
     return replace(goal, final_s=final, sum_s=final, initial_s=Seconds(min(goal.initial_s, final)), width=stand.asked.width)
 
 
-async def bounds(stand: Stand, generator: Generator) -> GoalResult:
+async def bounds(stand: SuiteContext, generator: Generator) -> GoalResult:
     """Of the highest rate of `generator` at which nothing is lost. Raises as measure()."""
     return (await _search(stand, generator, AgainAtEnd.UPPER)).results[goal_of(stand).name]
 
 
-async def _search(stand: Stand, generator: Generator, again_at_end: AgainAtEnd) -> Found:
+async def _search(stand: SuiteContext, generator: Generator, again_at_end: AgainAtEnd) -> SearchResult:
     asked, goal = stand.asked, goal_of(stand)
     search = Search(
         links=asked.ways,
@@ -62,7 +62,7 @@ async def _search(stand: Stand, generator: Generator, again_at_end: AgainAtEnd) 
     return await find(generator, search)
 
 
-async def measure(stand: Stand) -> Result:
+async def measure(stand: SuiteContext) -> Result:
     """The lower bound is the throughput. Raises MeasurementError when no trial told anything, InputError."""
     asked, goal = stand.asked, goal_of(stand)
     found = await _search(stand, stand.generator, AgainAtEnd.BOTH)

@@ -16,7 +16,7 @@ from dutlab.methods.dut_tables import StateTable
 from dutlab.methods.ports import Generator, Offer, Outcome, Row
 from dutlab.methods.search_account import doubts
 from dutlab.methods.search_asked import Search
-from dutlab.methods.search_result import Found
+from dutlab.methods.search_result import SearchResult
 from dutlab.methods.state.asked import Asked
 from dutlab.methods.state.watched import counted
 from dutlab.spec.goals import Goal
@@ -55,7 +55,7 @@ class FreshFlows:
 class Rate:
     """What was found, and how the DUT's counters went meanwhile, trial for trial."""
 
-    found: Found
+    found: SearchResult
     counters: Sequence[Row]
 
     @property

@@ -30,7 +30,7 @@ LinkSet = Annotated[tuple[str, ...], BeforeValidator(_link_set)]
 
 
 @dataclass(frozen=True)
-class Wire:
+class LinkBounds:
     """What of a link bounds the frames on it."""
 
     mtu: int = 1500
@@ -83,7 +83,7 @@ class WorkloadModel(SpecModel):
     def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
         """Each way to drive it; one is a trial, times the factors, times the repeats."""
 
-    def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
+    def incompatibilities(self, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Every reason why links with these `wires` cannot carry it, by the place in its own body."""
         del wires
         return iter(())

@@ -11,7 +11,7 @@ from dutlab.spec.generators import Ask, Generator, GeneratorModel, unfit
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import Traffic
-from dutlab.spec.workloads.base import LinkSet, Params, Wire, WorkloadModel
+from dutlab.spec.workloads.base import LinkBounds, LinkSet, Params, WorkloadModel
 from dutlab.units import RFC2544_FRAME_SIZES, RFC5180_FRAME_SIZES, Pps, line_rate, si
 
 SIZES_OF = {"rfc2544": RFC2544_FRAME_SIZES, "rfc5180": RFC5180_FRAME_SIZES}
@@ -55,7 +55,7 @@ class FrameWorkload(WorkloadModel):
             for mix in self.frame_sizes:
                 yield links, mix, {"frame_size": mix.size or mix.name, "frame_mix": mix.text, **by}
 
-    def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
+    def incompatibilities(self, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU."""
         for name in self.driven(wires):
             for i, mix in enumerate(self.frame_sizes):
@@ -72,7 +72,7 @@ class FrameWorkload(WorkloadModel):
             if min(size for size, _ in mix.parts) < least:
                 yield ("frame_sizes", i), f"{mix.name}: a frame of this traffic has at least {least} bytes with FCS"
 
-    def misfits_of(self, traffic: Traffic, wires: Mapping[str, Wire], at: Loc) -> Iterator[tuple[Loc, str]]:
+    def misfits_of(self, traffic: Traffic, wires: Mapping[str, LinkBounds], at: Loc) -> Iterator[tuple[Loc, str]]:
         """What of `traffic` the links' version of IP does not allow; `at` is where extension headers are asked for."""
         versions = {wires[name].ipv6 for name in self.driven(wires)}
         for ipv6 in sorted(versions):
@@ -91,7 +91,7 @@ class FrameWorkload(WorkloadModel):
             if len(links) > 1:
                 yield ("links", i), Ask.SEVERAL_LINKS
 
-    def beyond(self, generator: GeneratorModel, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
+    def beyond(self, generator: GeneratorModel, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Every reason why `generator` cannot drive this through the DUT of a testbed with these links."""
         versions = {wires[name].ipv6 for name in self.driven(wires)}
         of_testbed = [Ask.ROUTED, *(Ask.IPV6 if ipv6 else Ask.IPV4 for ipv6 in sorted(versions))]
@@ -105,7 +105,7 @@ class FrameWorkload(WorkloadModel):
         """The links that any trial drives, by name."""
         return sorted({name for links in self.link_sets(every_link) for name in links})
 
-    def above_line_rate(self, at: Loc, rate: Pps | None, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
+    def above_line_rate(self, at: Loc, rate: Pps | None, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """A fault at `at` for each link that does not carry so many frames a second of some size."""
         for name in self.driven(wires):
             speed = wires[name].speed

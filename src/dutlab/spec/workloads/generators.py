@@ -13,7 +13,7 @@ from dutlab.spec.generators import Ask, Generator, GeneratorModel
 from dutlab.spec.generators.base import MOST_STREAMS, StreamsModel
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.workloads.base import Params, Setting, Wire
+from dutlab.spec.workloads.base import LinkBounds, Params, Setting
 from dutlab.spec.workloads.frames import each_once
 from dutlab.spec.workloads.timed import TimedFrames
 from dutlab.units import Seconds
@@ -74,7 +74,7 @@ class GeneratorsWorkload(TimedFrames):
         if "sink" in self.senders:
             yield ("senders", self.senders.index("sink")), Ask.BOTH_WAYS
 
-    def beyond(self, generator: GeneratorModel, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
+    def beyond(self, generator: GeneratorModel, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Of each generator in the list; that of the experiment is none of them."""
         del generator
         for model in self.generators:

@@ -12,7 +12,7 @@ from dutlab.spec.fields import FrameRate, Share
 from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.workloads.base import Params, Setting, Wire
+from dutlab.spec.workloads.base import LinkBounds, Params, Setting
 from dutlab.spec.workloads.frames import each_once
 from dutlab.spec.workloads.timed import TimedFrames
 from dutlab.units import Pps, Seconds
@@ -66,7 +66,7 @@ class LatencyWorkload(TimedFrames):
         yield (), Ask.RATE
         yield (), Ask.LATENCY
 
-    def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
+    def incompatibilities(self, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, and a rate above a line rate."""
-        yield from super().misfits(wires)
+        yield from super().incompatibilities(wires)
         yield from self.above_line_rate(("rate",), self.rate, wires)

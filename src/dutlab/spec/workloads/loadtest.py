@@ -12,7 +12,7 @@ from dutlab.spec.fields import BitRate, Duration, FrameRate, Share
 from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.workloads.base import LONGEST_TRIAL, Params, Setting, Wire
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LinkBounds, Params, Setting
 from dutlab.spec.workloads.frames import ROUNDING, outside
 from dutlab.spec.workloads.timed import FramesAround
 from dutlab.units import Pps, Seconds, si
@@ -80,9 +80,9 @@ class LoadtestWorkload(FramesAround):
         if self.directions == "both":
             yield ("directions",), Ask.BOTH_WAYS
 
-    def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
+    def incompatibilities(self, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, a target above a link's speed, links of different speeds in one set."""
-        yield from super().misfits(wires)
+        yield from super().incompatibilities(wires)
         for name in self.driven(wires):
             speed = wires[name].speed
             wanted = (self.line_rate or speed or 0.0) * self.target

@@ -12,7 +12,7 @@ from dutlab.spec.fields import Duration, FrameRate, Name
 from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc
-from dutlab.spec.workloads.base import LONGEST_TRIAL, Params, Setting, Wire
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LinkBounds, Params, Setting
 from dutlab.spec.workloads.frames import HELD_AND_WATCHED, each_once, outside
 from dutlab.spec.workloads.timed import FramesAround
 from dutlab.units import Seconds
@@ -80,7 +80,7 @@ class ReconfWorkload(FramesAround):
         yield from super().asks()
         yield from HELD_AND_WATCHED
 
-    def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
+    def incompatibilities(self, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, and a rate above a line rate."""
-        yield from super().misfits(wires)
+        yield from super().incompatibilities(wires)
         yield from self.above_line_rate(("rate",), self.rate, wires)

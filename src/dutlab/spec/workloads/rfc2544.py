@@ -14,7 +14,7 @@ from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import EXTENSION_SETS, HOP_BY_HOP, NO_HEADERS, Traffic
-from dutlab.spec.workloads.base import LONGEST_TRIAL, Params, Setting, Wire
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LinkBounds, Params, Setting
 from dutlab.spec.workloads.frames import FrameWorkload, each_once, outside
 from dutlab.units import RFC2544_FRAME_SIZES, Seconds
 
@@ -135,9 +135,9 @@ class Rfc2544Workload(FrameWorkload):
         }
         return Seconds(sum(of_test[name] for name in tests))
 
-    def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
+    def incompatibilities(self, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU or too short for their headers, extension headers over IPv4, and broadcast frames over IPv6."""
-        yield from super().misfits(wires)
+        yield from super().incompatibilities(wires)
         if "broadcast" in self.modifiers and (sixes := [name for name in self.driven(wires) if wires[name].ipv6]):
             said = (
                 f"link {sixes[0]} has IPv6 addresses, and IPv6 has no broadcast (RFC 5180 section 6); measure it without broadcast frames"

@@ -16,7 +16,7 @@ from dutlab.spec.goals import goals_named
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import MOST_FLOWS
-from dutlab.spec.workloads.base import Params, Setting, Wire
+from dutlab.spec.workloads.base import LinkBounds, Params, Setting
 from dutlab.spec.workloads.frames import alone, each_once
 from dutlab.spec.workloads.timed import TimedFrames
 from dutlab.units import Seconds
@@ -70,9 +70,9 @@ class RoutesWorkload(TimedFrames):
         length = self.network.prefixlen + (max(self.counts) - 1).bit_length() - (count - 1).bit_length()
         return type(self.network)((self.network.network_address, length))
 
-    def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
+    def incompatibilities(self, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, and a network of another version of IP than a link's."""
-        yield from super().misfits(wires)
+        yield from super().incompatibilities(wires)
         for name in self.driven(wires):
             if wires[name].ipv6 != isinstance(self.network, IPv6Network):
                 what = "IPv6" if wires[name].ipv6 else "IPv4"

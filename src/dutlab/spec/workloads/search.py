@@ -14,7 +14,7 @@ from dutlab.spec.generators import Ask
 from dutlab.spec.goals import FIRST_TRIALS, WIDTH, Goal, checked, goal_faults, goals_named, goals_text
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, SpecModel, fault
-from dutlab.spec.workloads.base import LONGEST_TRIAL, Params, Setting, Wire
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LinkBounds, Params, Setting
 from dutlab.spec.workloads.frames import outside
 from dutlab.spec.workloads.timed import FramesAround
 from dutlab.units import RFC2544_FRAME_SIZES, Seconds, si
@@ -137,8 +137,8 @@ class SearchWorkload(FramesAround):
         yield from super().asks()
         yield (), Ask.RATE
 
-    def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
+    def incompatibilities(self, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, and rates above a line rate."""
-        yield from super().misfits(wires)
+        yield from super().incompatibilities(wires)
         for key, rate in (("lowest", self.lowest), ("highest", self.highest)):
             yield from self.above_line_rate((key,), rate, wires)

@@ -12,7 +12,7 @@ from dutlab.spec.fields import Duration, FrameRate, Share
 from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.workloads.base import Params, Setting, Wire
+from dutlab.spec.workloads.base import LinkBounds, Params, Setting
 from dutlab.spec.workloads.frames import HELD_AND_WATCHED
 from dutlab.spec.workloads.timed import TimedFrames
 from dutlab.units import Pps, Seconds
@@ -75,7 +75,7 @@ class SoakWorkload(TimedFrames):
         yield from super().asks()
         yield from HELD_AND_WATCHED
 
-    def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
+    def incompatibilities(self, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, and a load above a line rate."""
-        yield from super().misfits(wires)
+        yield from super().incompatibilities(wires)
         yield from self.above_line_rate(("rate",), Pps(self.rate * self.share), wires)

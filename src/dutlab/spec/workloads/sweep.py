@@ -13,7 +13,7 @@ from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.rates import AskedRate, Rate, RateUnit
 from dutlab.spec.traffic import Traffic
-from dutlab.spec.workloads.base import Params, Setting, Wire
+from dutlab.spec.workloads.base import LinkBounds, Params, Setting
 from dutlab.spec.workloads.frames import ROUNDING, each_once
 from dutlab.spec.workloads.timed import TimedFrames
 from dutlab.units import RFC2544_FRAME_SIZES, line_rate, si
@@ -75,9 +75,9 @@ class SweepWorkload(TimedFrames):
         if self.traffic.extension_headers:
             yield ("traffic", "extension_headers"), Ask.EXTENSIONS
 
-    def misfits(self, wires: Mapping[str, Wire]) -> Iterator[tuple[Loc, str]]:
+    def incompatibilities(self, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, rates above a line rate, and shares of a speed that nobody knows."""
-        yield from super().misfits(wires)
+        yield from super().incompatibilities(wires)
         yield from self.misfits_of(self.traffic, wires, ("traffic", "extension_headers"))
         for name in self.driven(wires):
             speed = wires[name].speed

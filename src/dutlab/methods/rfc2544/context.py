@@ -80,7 +80,7 @@ def _is_back(way: str, ways: Sequence[str]) -> bool:
 
 
 @dataclass(frozen=True)
-class Stand:
+class SuiteContext:
     """Rates are frames a second of each way."""
 
     asked: Asked

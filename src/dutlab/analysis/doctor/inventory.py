@@ -50,7 +50,7 @@ class Watched:
 
 
 @dataclass(frozen=True)
-class Carried:
+class PassedMtu:
     """An IP packet of `mtu` bytes passed whole between two ports of one wire, and the longer ones that were tried did not."""
 
     link: str
@@ -68,14 +68,14 @@ class Streams:
 
 
 @dataclass(frozen=True)
-class Patient:
+class Inventory:
     """Everything that findings follow from. What is not there is not judged."""
 
     facts: Mapping[str, Mapping[str, Any]]
     """Host → facts."""
     links: tuple[Link, ...] = ()
     watched: Mapping[str, Watched] = field(default_factory=dict)
-    carried: tuple[Carried, ...] = ()
+    carried: tuple[PassedMtu, ...] = ()
     pinned: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Host → cores that its programs, or of the DUT its forwarding, are bound to."""
     one_machine: bool = False
