@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainSerializer, ValidationError, ValidationInfo
 
 from dutlab.spec.model import Loc, did_you_mean, fault, faults_of, refuse
-from dutlab.spec.workloads.base import LinkBounds, Setting, WorkloadModel
+from dutlab.spec.workloads.base import LinkBounds, Need, Setting, WorkloadModel
 from dutlab.spec.workloads.datagrams import DatagramsWorkload
 from dutlab.spec.workloads.generators import GeneratorsWorkload
 from dutlab.spec.workloads.iperf3 import Iperf3Workload
@@ -34,7 +34,7 @@ from dutlab.spec.workloads.state import StateWorkload
 from dutlab.spec.workloads.steps import StepsWorkload
 from dutlab.spec.workloads.sweep import SweepWorkload
 
-__all__ = ["KINDS", "LinkBounds", "Setting", "Workload", "WorkloadModel"]
+__all__ = ["KINDS", "LinkBounds", "Need", "Setting", "Workload", "WorkloadModel"]
 
 _MODELS: tuple[type[WorkloadModel], ...] = (
     Iperf3Workload,

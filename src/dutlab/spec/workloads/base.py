@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator
@@ -18,6 +19,17 @@ LONGEST_TRIAL = Seconds(86400)  # iperf3's own limit (iperf_api.h, MAX_TIME); on
 LONGEST_WAIT = Seconds(600)
 
 Params = dict[str, str | float | int | None]
+
+
+class Need(StrEnum):
+    """What a workload needs of the hosts at the ends of its links, or that it names."""
+
+    FRAMES = "frames"
+    """The engine, so Linux, at both ends: frames of ours are sent or counted there."""
+    IPERF3 = "iperf3"
+    PING = "ping"
+    COMMANDS = "commands"
+    """A way in."""
 
 
 def _link_set(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
@@ -60,6 +72,7 @@ class WorkloadModel(SpecModel):
 
     kind: ClassVar[str]
     tool: ClassVar[str]
+    needs: ClassVar[frozenset[Need]]
 
     links: tuple[LinkSet, ...] | None = None
     """None: each link alone."""

@@ -11,7 +11,7 @@ from pydantic_core import InitErrorDetails
 from dutlab.spec.fields import Duration, FrameRate
 from dutlab.spec.generators.iperf3_udp import LEAST_PAYLOAD
 from dutlab.spec.model import fault
-from dutlab.spec.workloads.base import LONGEST_TRIAL, Params, Setting, WorkloadModel
+from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, Params, Setting, WorkloadModel
 from dutlab.spec.workloads.frames import each_once
 from dutlab.units import Seconds
 
@@ -28,6 +28,7 @@ class DatagramsWorkload(WorkloadModel):
 
     kind: ClassVar[str] = "datagrams"
     tool: ClassVar[str] = "iperf3"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.IPERF3})
 
     lengths: tuple[_Length, ...] = (16, 64, 128, 256, 512, 1024, 1280, 1472, 1473, 1500)
     """Bytes of payload (`-l`)."""

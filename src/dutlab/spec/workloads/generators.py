@@ -13,7 +13,7 @@ from dutlab.spec.generators import Ask, Generator, GeneratorModel
 from dutlab.spec.generators.base import MOST_STREAMS, StreamsModel
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.workloads.base import LinkBounds, Params, Setting
+from dutlab.spec.workloads.base import LinkBounds, Need, Params, Setting
 from dutlab.spec.workloads.frames import each_once
 from dutlab.spec.workloads.timed import TimedFrames
 from dutlab.units import Seconds
@@ -26,6 +26,7 @@ class GeneratorsWorkload(TimedFrames):
 
     kind: ClassVar[str] = "generators"
     tool: ClassVar[str] = "engine"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
     shortest: ClassVar[Seconds] = Seconds(0.5)
     only_code: ClassVar[frozenset[str]] = frozenset({"generator"})
 

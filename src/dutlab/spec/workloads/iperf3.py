@@ -10,7 +10,7 @@ from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Duration
 from dutlab.spec.model import fault
-from dutlab.spec.workloads.base import LONGEST_TRIAL, Params, Setting, WorkloadModel
+from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, Params, Setting, WorkloadModel
 from dutlab.units import Seconds
 
 LONGEST_OMIT = Seconds(60)  # iperf_api.h, MAX_OMIT_TIME; 3.12 refuses 61
@@ -21,6 +21,7 @@ class Iperf3Workload(WorkloadModel):
 
     kind: ClassVar[str] = "iperf3"
     tool: ClassVar[str] = "iperf3"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.IPERF3})
 
     streams: Annotated[int, Strict(), Field(ge=1, le=128)] = 4  # iperf_api.h: MAX_STREAMS is 128
     omit: Duration = Seconds(5.0)

@@ -12,7 +12,7 @@ from dutlab.spec.fields import FrameRate, Share
 from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.workloads.base import LinkBounds, Params, Setting
+from dutlab.spec.workloads.base import LinkBounds, Need, Params, Setting
 from dutlab.spec.workloads.frames import each_once
 from dutlab.spec.workloads.timed import TimedFrames
 from dutlab.units import Pps, Seconds
@@ -28,6 +28,7 @@ class LatencyWorkload(TimedFrames):
 
     kind: ClassVar[str] = "latency"
     tool: ClassVar[str] = "engine"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
 
     frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate(64),))
     rate: FrameRate | None = None

@@ -12,7 +12,7 @@ from dutlab.spec.fields import BitRate, Duration, FrameRate, Share
 from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LinkBounds, Params, Setting
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LinkBounds, Need, Params, Setting
 from dutlab.spec.workloads.frames import ROUNDING, outside
 from dutlab.spec.workloads.timed import FramesAround
 from dutlab.units import Pps, Seconds, si
@@ -27,6 +27,7 @@ class LoadtestWorkload(FramesAround):
 
     kind: ClassVar[str] = "loadtest"
     tool: ClassVar[str] = "engine"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
 
     frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate("imix"),))
     warmup_rate: FrameRate = Pps(1000.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from dutlab.spec.workloads.base import Setting, WorkloadModel
+from dutlab.spec.workloads.base import Need, Setting, WorkloadModel
 from dutlab.units import Seconds
 
 ABOUT_S = Seconds(5.0)
@@ -17,6 +17,7 @@ class PathMtuWorkload(WorkloadModel):
 
     kind: ClassVar[str] = "path-mtu"
     tool: ClassVar[str] = "ping"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.PING})
 
     def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
         """One a set of links."""

@@ -12,7 +12,7 @@ from pydantic_core import InitErrorDetails
 from dutlab.spec.fields import Duration
 from dutlab.spec.goals import PRESETS, Goal, goals_text
 from dutlab.spec.mixes import Mix
-from dutlab.spec.workloads.base import Params, Setting
+from dutlab.spec.workloads.base import Need, Params, Setting
 from dutlab.spec.workloads.frames import FrameWorkload, outside
 from dutlab.spec.workloads.search import AROUND_TRIAL_S, TRIALS_OF_A_LOAD
 from dutlab.units import Seconds
@@ -31,6 +31,7 @@ class QuickTestWorkload(FrameWorkload):
 
     kind: ClassVar[str] = "quick-test"
     tool: ClassVar[str] = "engine"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
 
     frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, "imix", 1518)))
     budget: Duration = Seconds(55.0)

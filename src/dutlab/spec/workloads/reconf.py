@@ -12,7 +12,7 @@ from dutlab.spec.fields import Duration, FrameRate, Name
 from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LinkBounds, Params, Setting
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LinkBounds, Need, Params, Setting
 from dutlab.spec.workloads.frames import HELD_AND_WATCHED, each_once, outside
 from dutlab.spec.workloads.timed import FramesAround
 from dutlab.units import Seconds
@@ -29,6 +29,7 @@ class ReconfWorkload(FramesAround):
 
     kind: ClassVar[str] = "reconf"
     tool: ClassVar[str] = "engine"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
 
     rate: FrameRate
     """Of each link; one at which the DUT loses nothing."""

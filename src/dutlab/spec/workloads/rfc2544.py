@@ -14,7 +14,7 @@ from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import EXTENSION_SETS, HOP_BY_HOP, NO_HEADERS, Traffic
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LinkBounds, Params, Setting
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LinkBounds, Need, Params, Setting
 from dutlab.spec.workloads.frames import FrameWorkload, each_once, outside
 from dutlab.units import RFC2544_FRAME_SIZES, Seconds
 
@@ -42,6 +42,7 @@ class Rfc2544Workload(FrameWorkload):
 
     kind: ClassVar[str] = "rfc2544"
     tool: ClassVar[str] = "engine"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
 
     tests: tuple[TestName, ...] = USUAL_TESTS
     frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in RFC2544_FRAME_SIZES))

@@ -16,7 +16,7 @@ from dutlab.spec.goals import goals_named
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import MOST_FLOWS
-from dutlab.spec.workloads.base import LinkBounds, Params, Setting
+from dutlab.spec.workloads.base import LinkBounds, Need, Params, Setting
 from dutlab.spec.workloads.frames import alone, each_once
 from dutlab.spec.workloads.timed import TimedFrames
 from dutlab.units import Seconds
@@ -33,6 +33,7 @@ class RoutesWorkload(TimedFrames):
 
     kind: ClassVar[str] = "routes"
     tool: ClassVar[str] = "engine"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
 
     counts: tuple[_Count, ...] = (10, 10_000, 1_000_000)
     network: Network = IPv4Network("10.0.0.0/8")

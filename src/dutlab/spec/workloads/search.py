@@ -14,7 +14,7 @@ from dutlab.spec.generators import Ask
 from dutlab.spec.goals import FIRST_TRIALS, WIDTH, Goal, checked, goal_faults, goals_named, goals_text
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, SpecModel, fault
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LinkBounds, Params, Setting
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LinkBounds, Need, Params, Setting
 from dutlab.spec.workloads.frames import outside
 from dutlab.spec.workloads.timed import FramesAround
 from dutlab.units import RFC2544_FRAME_SIZES, Seconds, si
@@ -64,6 +64,7 @@ class SearchWorkload(FramesAround):
 
     kind: ClassVar[str] = "search"
     tool: ClassVar[str] = "engine"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
 
     preset: str | None = None
     """Names of presets, by commas."""

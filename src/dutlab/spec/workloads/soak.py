@@ -12,7 +12,7 @@ from dutlab.spec.fields import Duration, FrameRate, Share
 from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.workloads.base import LinkBounds, Params, Setting
+from dutlab.spec.workloads.base import LinkBounds, Need, Params, Setting
 from dutlab.spec.workloads.frames import HELD_AND_WATCHED
 from dutlab.spec.workloads.timed import TimedFrames
 from dutlab.units import Pps, Seconds
@@ -27,6 +27,7 @@ class SoakWorkload(TimedFrames):
 
     kind: ClassVar[str] = "soak"
     tool: ClassVar[str] = "engine"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
     shortest: ClassVar[Seconds] = Seconds(3.0)
     """Counters are read once a second; fewer readings place nothing in time."""
 

@@ -13,7 +13,7 @@ from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import MOST_FLOWS, RFC4814_DESTINATION_PORTS, RFC4814_SOURCE_PORTS
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params, Setting
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Need, Params, Setting
 from dutlab.spec.workloads.frames import FrameWorkload, alone, each_once, outside
 from dutlab.units import Seconds
 
@@ -32,6 +32,7 @@ class StateWorkload(FrameWorkload):
 
     kind: ClassVar[str] = "state"
     tool: ClassVar[str] = "engine"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
 
     tests: tuple[StateTest, ...] = ALL_TESTS
     frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate(64),))

@@ -18,7 +18,7 @@ from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Duration
 from dutlab.spec.model import SpecModel, fault
-from dutlab.spec.workloads.base import Params, Setting, WorkloadModel
+from dutlab.spec.workloads.base import Need, Params, Setting, WorkloadModel
 from dutlab.units import Seconds
 
 Phase = Literal["startup", "run", "collect", "reset"]
@@ -70,6 +70,7 @@ class StepsWorkload(WorkloadModel):
 
     kind: ClassVar[str] = "steps"
     tool: ClassVar[str] = "steps"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.COMMANDS})
 
     startup: Annotated[ByHost, BeforeValidator(lambda v: {} if v is None else v), Field(default_factory=dict)]
     run: Annotated[ByHost, BeforeValidator(lambda v: {} if v is None else v), Field(default_factory=dict)]

@@ -13,7 +13,7 @@ from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.rates import AskedRate, Rate, RateUnit
 from dutlab.spec.traffic import Traffic
-from dutlab.spec.workloads.base import LinkBounds, Params, Setting
+from dutlab.spec.workloads.base import LinkBounds, Need, Params, Setting
 from dutlab.spec.workloads.frames import ROUNDING, each_once
 from dutlab.spec.workloads.timed import TimedFrames
 from dutlab.units import RFC2544_FRAME_SIZES, line_rate, si
@@ -24,6 +24,7 @@ class SweepWorkload(TimedFrames):
 
     kind: ClassVar[str] = "sweep"
     tool: ClassVar[str] = "engine"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
 
     frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in RFC2544_FRAME_SIZES))
     rates: tuple[Rate, ...] = (None,)

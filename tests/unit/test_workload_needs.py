@@ -1,0 +1,27 @@
+"""What each workload needs of the hosts of its links."""
+
+from __future__ import annotations
+
+import pytest
+
+from dutlab.spec.workloads import KINDS, Need
+from dutlab.spec.workloads.frames import FrameWorkload
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_workload_says_what_it_needs(kind: str) -> None:
+    model = KINDS[kind]
+    assert model.needs
+    assert model.needs <= frozenset(Need)
+    if issubclass(model, FrameWorkload):
+        assert Need.FRAMES in model.needs
+
+
+def test_programs_of_the_hosts_own_need_no_engine() -> None:
+    assert {kind for kind, model in KINDS.items() if Need.FRAMES not in model.needs} >= {
+        "iperf3",
+        "matrix",
+        "path-mtu",
+        "steps",
+        "datagrams",
+    }
