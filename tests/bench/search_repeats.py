@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dutlab.analysis.statistics import summarise
-from dutlab.report.search_words import REPEATS_WITHIN
+from dutlab.report.sections.search_words import REPEATS_WITHIN
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 

@@ -17,8 +17,8 @@ from dutlab.cli.compare import check, compare
 from dutlab.cli.import_files import import_files as import_command
 from dutlab.errors import DutlabError, InputError
 from dutlab.plan.trials import TURNS, Turns
-from dutlab.report import compared
-from dutlab.report.compared import ComparedRun, compare_modes, compare_runs, open_run
+from dutlab.report.questions import compared
+from dutlab.report.questions.compared import ComparedRun, compare_modes, compare_runs, open_run
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 from fake_run import PPS, Wanted, build
@@ -278,7 +278,7 @@ def test_runs_that_took_turns_by_chance_are_compared_round_by_round(runs: Path, 
     assert of["router · sweep 64 · link a"].verdict is Verdict.WORSE
     assert of["router · sweep 64 · link a"].p == 2 / 64
     assert not any("turns" in d.path for d in found.differences)
-    monkeypatch.setattr("dutlab.report.compared.open_run", lambda path: one if path.name == OLD else two)
+    monkeypatch.setattr("dutlab.report.questions.compared.open_run", lambda path: one if path.name == OLD else two)
     assert "the order of each of 6 rounds drawn by chance: a round is compared as a pair" in run(compare, runs / OLD, runs / NEW).output
 
 

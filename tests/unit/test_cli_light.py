@@ -15,7 +15,7 @@ from dutlab.methods.calibrate import Rig
 from dutlab.methods.known import METHODS
 from dutlab.methods.rfc2544.modifiers import Modifier
 from dutlab.report import FORMATS
-from dutlab.report.publication import STYLES
+from dutlab.report.pages.publication import STYLES
 from dutlab.spec.generators import GENERATORS
 from dutlab.spec.traffic import EXTENSION_SETS
 from dutlab.spec.workloads.rfc2544 import ALL_TESTS

@@ -25,7 +25,7 @@ from dutlab.methods.ports import Bench, Offer
 from dutlab.methods.soak import measure
 from dutlab.plan.cell import Cell
 from dutlab.report.gather import gather
-from dutlab.report.value import Figure
+from dutlab.report.model.value import Figure
 from dutlab.units import Pps, Seconds
 from simulated import Dut, Simulation
 from simulated_losses import CLAIMED, LossyDut

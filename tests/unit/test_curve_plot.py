@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.report.curve import Curve, Line, Moment
-from dutlab.report.curve_plot import ABOVE, HEIGHT, WIDTH, curve_plot
-from dutlab.report.palette import QUIET, series_colour
-from dutlab.report.svg import text_width
+from dutlab.report.model.curve import Curve, Line, Moment
+from dutlab.report.plots.curve_plot import ABOVE, HEIGHT, WIDTH, curve_plot
+from dutlab.report.plots.palette import QUIET, series_colour
+from dutlab.report.plots.svg import text_width
 
 RAMP = tuple((float(n), 1e3 * n) for n in range(101))
 

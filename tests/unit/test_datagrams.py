@@ -14,8 +14,8 @@ from dutlab.interop.imported_run import Imported, write_imported
 from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
 from dutlab.report.gather import gather
-from dutlab.report.plots import plots_of
-from dutlab.report.value import Figure
+from dutlab.report.model.value import Figure
+from dutlab.report.plots.of_report import plots_of
 from dutlab.spec.loader import experiment_of
 from dutlab.tools.iperf3_lengths import packets_of, step_of
 

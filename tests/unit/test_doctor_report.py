@@ -14,9 +14,9 @@ from dutlab.cli.doctor import finding_lines
 from dutlab.cli.main import dutlab
 from dutlab.doubts import Grade
 from dutlab.report.gather import gather
-from dutlab.report.html import html
-from dutlab.report.json_data import json_data
-from dutlab.report.markdown import markdown
+from dutlab.report.pages.html import html
+from dutlab.report.pages.json_data import json_data
+from dutlab.report.pages.markdown import markdown
 from dutlab.runner.examine import doubts_of
 from dutlab.store.run_folder import RunFolder
 from fake_run import Wanted, build

@@ -14,7 +14,7 @@ from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.facts.questions import Answers
 from dutlab.hosts.facts.tree import FactTree
 from dutlab.hosts.host import Done, Host
-from dutlab.report.facts import fact_rows
+from dutlab.report.sections.facts import fact_rows
 from transcript import TranscriptHost
 
 

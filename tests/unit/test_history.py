@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from dutlab.analysis.history import Point, history
 from dutlab.cli.history import history as command
 from dutlab.errors import InputError
-from dutlab.report.histories import CellHistory, histories, history_plot
+from dutlab.report.questions.histories import CellHistory, histories, history_plot
 from dutlab.store.index import IndexedFigure, figures_of, opened
 from fake_run import Wanted, build
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dutlab.errors import SpecRefused
-from dutlab.report.matrix_section import hosts_of
-from dutlab.report.path_mtu_section import _narrow
+from dutlab.report.sections.matrix import hosts_of
+from dutlab.report.sections.path_mtu import _narrow
 from dutlab.spec.loader import load_experiment
 from dutlab.tools.iperf3_datagrams import Sent
 from dutlab.tools.iperf3_pair import figures_of

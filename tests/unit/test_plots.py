@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutlab.report import write_plots
-from dutlab.report.axis import Scale, spread, tick_words
 from dutlab.report.gather import gather
-from dutlab.report.palette import DARK, FAINT, GRID, INK, KINDS, PAPER, QUIET, SERIES, dark_rules, series_colour, series_shape
-from dutlab.report.plot import Plot
-from dutlab.report.plots import plots_of
-from dutlab.report.svg import Drawing
+from dutlab.report.plots.axis import Scale, spread, tick_words
+from dutlab.report.plots.of_report import plots_of
+from dutlab.report.plots.palette import DARK, FAINT, GRID, INK, KINDS, PAPER, QUIET, SERIES, dark_rules, series_colour, series_shape
+from dutlab.report.plots.plot import Plot
+from dutlab.report.plots.svg import Drawing
 from fake_run import Wanted, build
 
 NAMES = {

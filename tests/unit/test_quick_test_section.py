@@ -14,8 +14,8 @@ from dutlab.methods.ports import Bench
 from dutlab.methods.quick_test import measure
 from dutlab.plan.cell import Cell
 from dutlab.report.gather import gather
-from dutlab.report.quick_test_section import sentences
-from dutlab.report.value import Figure, Missing
+from dutlab.report.model.value import Figure, Missing
+from dutlab.report.sections.quick_test import sentences
 from dutlab.spec.workloads.quick_test import QuickTestWorkload
 from queueing import Queueing
 from simulated import Dut

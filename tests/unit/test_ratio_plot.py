@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dutlab.cli.compare import compare
 from dutlab.cli.effects import effects
 from dutlab.errors import InputError
-from dutlab.report.ratio_plot import RatioRow, _ticks, ratio_plot
+from dutlab.report.plots.ratio_plot import RatioRow, _ticks, ratio_plot
 from fake_run import Wanted, build
 
 DATA = Path(__file__).parents[1] / "data"

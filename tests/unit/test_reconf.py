@@ -16,7 +16,7 @@ from dutlab.methods.ports import Bench, Change, Flow, Offer, Outcome, ToolReadin
 from dutlab.methods.reconf import measure
 from dutlab.plan.cell import Cell
 from dutlab.report.gather import gather
-from dutlab.report.value import Figure
+from dutlab.report.model.value import Figure
 from dutlab.spec.loader import load_experiment
 
 WALL_S = 1_795_266_456.25

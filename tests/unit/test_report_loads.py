@@ -11,9 +11,9 @@ from dutlab.interop.imported_run import Imported, imported_cell, write_imported
 from dutlab.methods.ports import Flow, Measured
 from dutlab.report import write_report
 from dutlab.report.gather import gather
-from dutlab.report.model import SweepPoint
-from dutlab.report.plots import plots_of
-from dutlab.report.value import Figure
+from dutlab.report.model.run_report import SweepPoint
+from dutlab.report.model.value import Figure
+from dutlab.report.plots.of_report import plots_of
 from dutlab.store.run_folder import RunFolder
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

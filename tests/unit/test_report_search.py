@@ -15,8 +15,8 @@ from dutlab.methods.ports import Bench
 from dutlab.plan.cell import Cell
 from dutlab.report import write_report
 from dutlab.report.gather import gather
-from dutlab.report.rescored import ramps, rescored_run
-from dutlab.report.value import Figure, Missing
+from dutlab.report.model.value import Figure, Missing
+from dutlab.report.sections.rescored import ramps, rescored_run
 from dutlab.store.record import DoubtRecord, FlowRecord, TrialRecord
 from dutlab.store.run_folder import RunFolder
 from simulated import Dut, Simulation

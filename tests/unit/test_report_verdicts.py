@@ -13,7 +13,7 @@ from dutlab.interop.figure_table import imported
 from dutlab.interop.imported_run import Imported, ImportOptions, imported_cell, write_imported
 from dutlab.methods.ports import Measured
 from dutlab.report.gather import gather
-from dutlab.report.model import RunReport
+from dutlab.report.model.run_report import RunReport
 from dutlab.units import BpsL1
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "published"

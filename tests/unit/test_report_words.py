@@ -10,13 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutlab.plan.cell import Cell
-from dutlab.report.facts import fact_rows
-from dutlab.report.groups import group, key_of, labels_of
-from dutlab.report.headline import of_matrix
-from dutlab.report.model import Column, Matrix, MatrixRow
-from dutlab.report.notes import NoteBook
-from dutlab.report.value import Figure, Missing
-from dutlab.report.words import (
+from dutlab.report.model.groups import group, key_of, labels_of
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import Column, Matrix, MatrixRow
+from dutlab.report.model.value import Figure, Missing
+from dutlab.report.model.words import (
     KPPS,
     MBPS,
     asked_words,
@@ -28,6 +26,8 @@ from dutlab.report.words import (
     plural,
     unit_of,
 )
+from dutlab.report.sections.facts import fact_rows
+from dutlab.report.sections.headline import of_matrix
 from dutlab.store.needed import planned_cells
 from dutlab.store.record import DoubtRecord, TrialRecord
 

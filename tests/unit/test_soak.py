@@ -19,7 +19,7 @@ from dutlab.methods.ports import Bench, Flow, LostSoFar, Offer, Outcome, ToolRea
 from dutlab.methods.soak import MOST_PIECES, measure
 from dutlab.plan.cell import Cell
 from dutlab.report.gather import gather
-from dutlab.report.value import Figure
+from dutlab.report.model.value import Figure
 from dutlab.units import BpsL1
 
 WALL_S = 1_795_266_456.25

@@ -19,6 +19,6 @@ RIGS = ("looped", "generator-alone")
 FORMATS = ("html", "md", "csv", "json")
 """dutlab.report."""
 STYLES = ("review", "loadtest", "matrix", "table")
-"""dutlab.report.publication."""
+"""dutlab.report.pages.publication."""
 IMPORTS = ("conductor", "figures", "fio", "flent", "iperf3", "ipgen", "loadtest", "netperf", "pkt-gen", "trex-ndr")
 """dutlab.interop.importers.KINDS, sorted."""

@@ -13,7 +13,7 @@ from dutlab.errors import StoreError
 from dutlab.printable import printable
 
 if TYPE_CHECKING:
-    from dutlab.report.claims import ClaimCard, ClaimedCell
+    from dutlab.report.questions.claims import ClaimCard, ClaimedCell
     from dutlab.store.record import TrialRecord
     from dutlab.store.run_folder import RunFolder
     from dutlab.tools.raw_figures import Ends
@@ -29,7 +29,7 @@ def claims(*, run: Path, out: Path | None) -> None:
     Example:
       dutlab claims runs/2026-11-21T0801Z-firewall-modes-3f2a
     """  # noqa: D301
-    from dutlab.report.claims import as_text, cards  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.claims import as_text, cards  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.manifest import DERIVED  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.replace import file_name, folder_in, replace_file  # noqa: PLC0415 -- `--help` needs none of it
 
@@ -53,7 +53,7 @@ def verify_claim(ctx: click.Context, *, card: Path, run: Path | None) -> None:
     Example:
       dutlab verify-claim runs/2026-11-21T0801Z-firewall-modes-3f2a/report/claim-1-iperf3-through-link-a.json
     """  # noqa: D301
-    from dutlab.report.claims import read_card  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.claims import read_card  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.run_folder import RunFolder  # noqa: PLC0415 -- `--help` needs none of it
 
     claim = read_card(card)
@@ -69,7 +69,7 @@ def verify_claim(ctx: click.Context, *, card: Path, run: Path | None) -> None:
 
 
 def _differences(claim: ClaimCard, run: RunFolder) -> Iterator[str]:
-    from dutlab.report.claims import cards, manifest_hash, same, summary_of  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.claims import cards, manifest_hash, same, summary_of  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.tools.raw_figures import CannotRecompute  # noqa: PLC0415 -- `--help` needs none of it
 
     if run.name != claim.run:

@@ -21,7 +21,7 @@ from dutlab.printable import printable
 if TYPE_CHECKING:
     from dutlab.analysis.compare import Comparison, Pair
     from dutlab.analysis.together import Together
-    from dutlab.report.compared import ComparedPair, ComparedRun, CompareRequest
+    from dutlab.report.questions.compared import ComparedPair, ComparedRun, CompareRequest
 
 _T = TypeVar("_T")
 _FIGURE = click.option(
@@ -70,9 +70,9 @@ def compare(
       dutlab compare runs/2026-11-21T0801Z-firewall-modes-3f2a runs/2026-11-28T0801Z-firewall-modes-77c0 --margin 2% --plot compared.svg
     """  # noqa: D301
     from dutlab.report import write_image  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.compared import CompareRequest, compare_runs, open_run  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.per import divided, per_of  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.ratio_rows import compared_plot  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.compared import CompareRequest, compare_runs, open_run  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.per import divided, per_of  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.ratio_rows import compared_plot  # noqa: PLC0415 -- `--help` needs none of it
 
     opened = [open_run(path) for path in runs]
     others = [open_run(path) for path in against]
@@ -140,7 +140,7 @@ def check(
     from dutlab.analysis.rank import repeats_needed  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.analysis.together import together_can  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.analysis.verdict import Verdict  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.compared import CompareRequest, compare_runs, open_run  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.compared import CompareRequest, compare_runs, open_run  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.find import older_like  # noqa: PLC0415 -- `--help` needs none of it
 
     base = [path for where in baselines for path in older_like(where, run[0], most)]
@@ -185,7 +185,7 @@ def _one_margin(given: Sequence[str]) -> float | None:
 
 
 def _all(runs: Sequence[ComparedRun], baseline: str | None, asked: CompareRequest) -> Sequence[ComparedPair]:
-    from dutlab.report.compared import compare_modes, compare_runs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.compared import compare_modes, compare_runs  # noqa: PLC0415 -- `--help` needs none of it
 
     if len(runs) == 1:
         return compare_modes(runs[0], baseline=baseline, asked=asked)
@@ -259,7 +259,7 @@ def _together(of: Together, design: Design) -> str:
 
 
 def _row(c: Comparison) -> tuple[str, ...]:
-    from dutlab.report.words import bit_rate_unit, unit_of  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.model.words import bit_rate_unit, unit_of  # noqa: PLC0415 -- `--help` needs none of it
 
     sides = [s for s in (c.first, c.second) if s]
     unit = bit_rate_unit([s.value for s in sides]) if c.pair.figure.endswith("_bps") else unit_of(c.pair.figure)

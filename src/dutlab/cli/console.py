@@ -13,8 +13,8 @@ from dutlab.cli.told import tell
 from dutlab.dut.mode import Check
 from dutlab.errors import InputError
 from dutlab.plan.trials import Plan, Trial
-from dutlab.report.loads import BACKPRESSURE, load_of
-from dutlab.report.words import plural
+from dutlab.report.model.loads import BACKPRESSURE, load_of
+from dutlab.report.model.words import plural
 from dutlab.spec.workloads.rfc2544 import variant_of
 from dutlab.store.record import TrialRecord
 from dutlab.units import si

@@ -34,9 +34,9 @@ def effects(*, source: Path, figure: str, plot: Path | None, as_json: bool) -> N
     from dutlab.analysis.factors import analyse  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.analysis.rank import p_words  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report import write_image  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.cells import cells_of_run, cells_of_table  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.compared import open_run  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.ratio_rows import effects_plot  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.cells import cells_of_run, cells_of_table  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.compared import open_run  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.ratio_rows import effects_plot  # noqa: PLC0415 -- `--help` needs none of it
 
     cells = cells_of_run(open_run(source), figure) if source.is_dir() else cells_of_table(source, figure)
     try:
@@ -75,9 +75,9 @@ def cost(*, run: Path, barest: str | None, hertz: float | None, as_json: bool) -
       dutlab cost runs/2026-11-21T0801Z-firewall-modes-3f2a --hertz 2.2G
     """  # noqa: D301
     from dutlab.analysis.cost import costs  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.cells import rates_by_mode  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.compared import open_run  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.tables import size_order  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.cells import rates_by_mode  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.compared import open_run  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.sections.tables import size_order  # noqa: PLC0415 -- `--help` needs none of it
 
     by_place, notes = rates_by_mode(open_run(run)), list[str]()
     for place, rates in by_place.items():

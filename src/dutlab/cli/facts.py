@@ -36,7 +36,7 @@ def facts(*, wanted: tuple[str, ...], testbed: Path | None, ports: tuple[str, ..
       dutlab facts --port eth1
     """  # noqa: D301
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.facts import fact_rows  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.sections.facts import fact_rows  # noqa: PLC0415 -- `--help` needs none of it
 
     hosts, links = hosts_named(wanted, testbed)
     found = run_in_order(collect(hosts, ports, links))

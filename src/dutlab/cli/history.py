@@ -16,7 +16,7 @@ from dutlab.errors import InputError
 from dutlab.printable import printable
 
 if TYPE_CHECKING:
-    from dutlab.report.histories import CellHistory
+    from dutlab.report.questions.histories import CellHistory
 
 
 @click.command()
@@ -35,7 +35,7 @@ def history(*, experiment: str, folder: Path, figures: tuple[str, ...], plot: Pa
       dutlab history firewall-modes --plot pictures
     """  # noqa: D301
     from dutlab.report import write_images  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.histories import histories, history_plot, level_words  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.histories import histories, history_plot, level_words  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.index import Wanted, figures_of, list_runs, opened  # noqa: PLC0415 -- `--help` needs none of it
 
     with opened(folder) as index:

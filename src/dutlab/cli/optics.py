@@ -18,7 +18,7 @@ from dutlab.errors import InputError
 
 if TYPE_CHECKING:
     from dutlab.hosts.host import Host
-    from dutlab.report.optics import OpticRow
+    from dutlab.report.sections.optics import OpticRow
 
 LINK_WAIT_S = 10.0
 """What a module and its partner are given to agree."""
@@ -48,7 +48,7 @@ def optics(
     """  # noqa: D301
     from dutlab.cli.facts import collect, hosts_named  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.optics import head, optic_rows  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.sections.optics import head, optic_rows  # noqa: PLC0415 -- `--help` needs none of it
 
     hosts, links = hosts_named(wanted, testbed)
     if each and (len(hosts) != 1 or len(ports) != 1):
@@ -91,7 +91,7 @@ async def _next_is_in(number: int, name: str, port: str) -> bool:
 async def _when_linked(name: str, host: Host, port: str) -> OpticRow:
     """The module once its link is up, or as it is after LINK_WAIT_S; a module that says nothing is a row too."""
     from dutlab.hosts.facts import collect_facts  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.optics import optic_rows  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.sections.optics import optic_rows  # noqa: PLC0415 -- `--help` needs none of it
 
     deadline = asyncio.get_running_loop().time() + LINK_WAIT_S
     while True:
@@ -110,8 +110,8 @@ def _unread(facts: Mapping[str, Mapping[str, object]], name: str, port: str) -> 
 
 
 def _write_csv(file: Path, rows: Sequence[OpticRow]) -> None:
-    from dutlab.report.csv_table import formula_safe  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.optics import COLUMNS  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.pages.csv_table import formula_safe  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.sections.optics import COLUMNS  # noqa: PLC0415 -- `--help` needs none of it
 
     with file.open("w", newline="", encoding="utf-8") as out:
         writer = csv.writer(out)

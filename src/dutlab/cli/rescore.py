@@ -15,7 +15,7 @@ from dutlab.cli.told import say
 
 if TYPE_CHECKING:
     from dutlab.analysis.rescore import Answer, Saturation
-    from dutlab.report.rescored import Ramp, Rescored
+    from dutlab.report.sections.rescored import Ramp, Rescored
 
 
 @click.command()
@@ -28,7 +28,7 @@ def rescore(*, run_folder: Path, as_json: bool) -> None:
     Example:
       dutlab rescore runs/2026-11-21T0801Z-ndr-pdr-3f2a
     """  # noqa: D301
-    from dutlab.report.rescored import ramps, rescored_run  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.sections.rescored import ramps, rescored_run  # noqa: PLC0415 -- `--help` needs none of it
 
     found, risen = rescored_run(run_folder), ramps(run_folder)
     if as_json:
@@ -41,7 +41,7 @@ def rescore(*, run_folder: Path, as_json: bool) -> None:
 
 
 def _lines(found: Sequence[Rescored], risen: Sequence[Ramp]) -> Iterator[str]:
-    from dutlab.report.words import numbers_words, plural  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.model.words import numbers_words, plural  # noqa: PLC0415 -- `--help` needs none of it
 
     head = ("definition", "lower, kpps", "upper, kpps", "conditional, kpps", "what these trials cannot tell")
     for r in found:
@@ -53,14 +53,14 @@ def _lines(found: Sequence[Rescored], risen: Sequence[Ramp]) -> Iterator[str]:
 
 
 def _row(answer: Answer) -> list[str]:
-    from dutlab.report.words import KPPS  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.model.words import KPPS  # noqa: PLC0415 -- `--help` needs none of it
 
     rates = (answer.lower_pps, answer.upper_pps, answer.conditional_pps)
     return [answer.definition.name, *("-" if rate is None else KPPS.number(rate) for rate in rates), answer.why]
 
 
 def _saturated(found: Saturation) -> str:
-    from dutlab.report.words import KPPS  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.model.words import KPPS  # noqa: PLC0415 -- `--help` needs none of it
 
     if found.saturated is None:
         return f"no saturation: {found.why}"

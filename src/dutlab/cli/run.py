@@ -175,7 +175,7 @@ def undo(*, run_folder: Path, trust: bool, reset: bool) -> None:
       dutlab undo runs/2026-11-21T0801Z-firewall-modes-3f2a
     """  # noqa: D301
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.words import plural  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.model.words import plural  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner import recovery  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.trust import NotOurs  # noqa: PLC0415 -- `--help` needs none of it
 
@@ -241,7 +241,7 @@ def plan(*, experiment: Path, overrides: tuple[str, ...], as_json: bool) -> None
 def finish(results: Sequence[runner.RunResult]) -> None:
     """Writes the report of each, says where it lies, and ends the command with the worst exit status among the runs."""
     from dutlab.report import write_report  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.words import plural  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.model.words import plural  # noqa: PLC0415 -- `--help` needs none of it
 
     for result in results:
         written = write_report([result.folder], formats=("html", "md", "csv", "json"), out=None)

@@ -146,7 +146,7 @@ def _run(folder: Path, found: TwoPortFiles, runs: Path, typed: Sequence[str]) ->
 
 
 def _tell(run: Path) -> None:
-    from dutlab.report.quick_test_section import sentences  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.sections.quick_test import sentences  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.run_folder import RunFolder  # noqa: PLC0415 -- `--help` needs none of it
 
     for line in sentences(RunFolder.open(run)):

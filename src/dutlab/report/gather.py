@@ -15,19 +15,19 @@ from urllib.parse import quote
 from dutlab.analysis.doctor import Finding, by_price
 from dutlab.errors import StoreError
 from dutlab.plan.cell import Cell
-from dutlab.report.disturbed import nearly_nothing_left, per_cpu, repeated, too_busy
-from dutlab.report.facts import fact_rows, tools
-from dutlab.report.groups import Group, group, labels_of
-from dutlab.report.headline import headlines, spread_sentence
-from dutlab.report.limits import Bed, limits
-from dutlab.report.losses import losses
-from dutlab.report.model import RunReport, TrialLine
-from dutlab.report.notes import NoteBook
-from dutlab.report.optics import optics_section
-from dutlab.report.sections import sections
-from dutlab.report.tables import SWEEP, matrices, sweeps
-from dutlab.report.watched import checks, core_means, counters, cpus
-from dutlab.report.words import asked_words, duration_words
+from dutlab.report.model.groups import Group, group, labels_of
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import RunReport, TrialLine
+from dutlab.report.model.words import asked_words, duration_words
+from dutlab.report.sections.disturbed import nearly_nothing_left, per_cpu, repeated, too_busy
+from dutlab.report.sections.facts import fact_rows, tools
+from dutlab.report.sections.headline import headlines, spread_sentence
+from dutlab.report.sections.limits import Bed, limits
+from dutlab.report.sections.losses import losses
+from dutlab.report.sections.optics import optics_section
+from dutlab.report.sections.registry import sections
+from dutlab.report.sections.tables import SWEEP, matrices, sweeps
+from dutlab.report.sections.watched import checks, core_means, counters, cpus
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.needed import needed_cells, repeat_rule
 from dutlab.store.read import read_plain, reading

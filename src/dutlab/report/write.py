@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dutlab.errors import InputError
-from dutlab.report.csv_table import csv_table
 from dutlab.report.gather import gather, read_run, report_of
-from dutlab.report.html import html
-from dutlab.report.json_data import json_data
-from dutlab.report.markdown import markdown
-from dutlab.report.model import RunReport
-from dutlab.report.plot import Plot
-from dutlab.report.plots import plots_of
-from dutlab.report.publication import publication
-from dutlab.report.publication_page import publication_html, publication_json, publication_markdown, table_csv
+from dutlab.report.model.run_report import RunReport
+from dutlab.report.pages.csv_table import csv_table
+from dutlab.report.pages.html import html
+from dutlab.report.pages.json_data import json_data
+from dutlab.report.pages.markdown import markdown
+from dutlab.report.pages.publication import publication
+from dutlab.report.pages.publication_page import publication_html, publication_json, publication_markdown, table_csv
+from dutlab.report.plots.of_report import plots_of
+from dutlab.report.plots.plot import Plot
 from dutlab.store.manifest import DERIVED
 from dutlab.store.read import reading
 from dutlab.store.replace import file_names, folder_in, replace_file

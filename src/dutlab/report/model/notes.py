@@ -1,0 +1,120 @@
+"""The doubts of a run, numbered for the page, and which figure each of them touches."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from dutlab.doubts import DoubtKind
+from dutlab.report.model.groups import Group
+from dutlab.report.model.run_report import GRADES, Note
+from dutlab.report.model.words import numbers_words
+from dutlab.store.record import DoubtRecord, TrialRecord
+
+FIRST_INTERVAL_N = 6
+"""Repeats from which a 95 % interval exists (analysis.statistics)."""
+MOST_DETAILS = 8
+_Key = tuple[str, str, str, str]
+
+
+class NoteBook:
+    """Every doubt of a run's records, and those that only repeats together give rise to."""
+
+    def __init__(self, groups: Sequence[Group], *, first: int = 1) -> None:
+        self._of: dict[int, list[DoubtRecord]] = defaultdict(list)
+        for group in groups:
+            joint = _joint_doubts(group)
+            for record in group.records:
+                self._of[record.trial] += [*record.doubts, *_ledger_doubts(record), *(joint if record.status == "measured" else ())]
+        trials: dict[_Key, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for trial, doubts in sorted(self._of.items()):
+            for doubt in doubts:
+                about = f"{doubt.about}: " if doubt.about and doubt.detail else doubt.about
+                trials[_key(doubt)][about + doubt.detail].append(trial)
+        ordered = sorted(trials, key=lambda k: (GRADES.index(k[1]), k[0], k[2]))
+        self._number = {key: n for n, key in enumerate(ordered, first)}
+        self.notes = tuple(
+            Note(
+                number=self._number[key],
+                kind=key[0],
+                grade=key[1],  # type: ignore[arg-type]  # as above
+                text=key[2],
+                remedy=key[3],
+                details=_details(trials[key]),
+                trials=tuple(sorted({t for of_detail in trials[key].values() for t in of_detail})),
+            )
+            for key in ordered
+        )
+        self._severe = {n.number for n in self.notes if n.grade == "severe"}
+
+    def touching(self, record: TrialRecord, link: str, figure: str) -> set[int]:
+        """Numbers of the notes that touch one figure of one trial."""
+        return {self._number[_key(d)] for d in self._of[record.trial] if _touches(d, record, link, figure)}
+
+    def of_trial(self, trial: int) -> tuple[int, ...]:
+        """Numbers of all notes of a trial."""
+        return tuple(sorted({self._number[_key(d)] for d in self._of[trial]}))
+
+    def severe(self, marks: Iterable[int]) -> bool:
+        """Whether any of them is of the highest grade."""
+        return not self._severe.isdisjoint(marks)
+
+    def common(self, of_figures: Sequence[Iterable[int]]) -> tuple[int, ...]:
+        """Notes that touch every figure of a table, to be said once beside its title; severe ones are never taken out of the cells."""
+        if not of_figures:
+            return ()
+        shared = set.intersection(*(set(marks) for marks in of_figures))
+        return tuple(sorted(shared - self._severe))
+
+
+def _key(doubt: DoubtRecord) -> _Key:
+    return (doubt.kind, doubt.grade, doubt.text, doubt.remedy)
+
+
+def _touches(doubt: DoubtRecord, record: TrialRecord, link: str, figure: str) -> bool:
+    """A doubt about one link touches sums that it is part of; one about something we do not know touches everything."""
+    about = doubt.about
+    if not about or about in (link, figure, f"{link}.{figure}") or about in link.split("+"):
+        return True
+    links = {*record.figures, *record.cell.links, *(f.link for f in record.flows)}
+    figures = {name for of_link in record.figures.values() for name in of_link}
+    elsewhere = about in links or about in figures or about.partition(".")[0] in links
+    return not elsewhere
+
+
+def _ledger_doubts(record: TrialRecord) -> list[DoubtRecord]:
+    """Of a record whose flows do not balance though nothing in it says so."""
+    kind = DoubtKind.LEDGER_OPEN
+    if any(d.kind == kind.name for d in record.doubts):
+        return []
+    return [
+        DoubtRecord(kind=kind.name, grade=kind.grade.value, text=kind.text, remedy=kind.remedy, about=flow.link)
+        for flow in record.flows
+        if not flow.balances
+    ]
+
+
+def _joint_doubts(group: Group) -> list[DoubtRecord]:
+    """What the number of repeats gives reason to doubt."""
+    n, out = len(group.measured), []
+    few = DoubtKind.FEW_REPEATS
+    if n < FIRST_INTERVAL_N and not any(d.kind == few.name for r in group.records for d in r.doubts):
+        out.append(DoubtRecord(kind=few.name, grade=few.grade.value, text=few.text, remedy=few.remedy))
+    if n < len(group.planned):
+        detail = f"{n} of {len(group.planned)} repeats in {group.label}, {group.cell.workload}"
+        out.append(
+            DoubtRecord(
+                kind="REPEATS_MISSING",
+                grade="warning",
+                text="some repeats have no result; the median is of the others",
+                remedy="see the trials without a result; `dutlab resume` does those that were cut",
+                detail=detail,
+            )
+        )
+    return out
+
+
+def _details(of: dict[str, list[int]]) -> tuple[str, ...]:
+    said = [f"{detail} ({'trial' if len(trials) == 1 else 'trials'} {numbers_words(trials)})" for detail, trials in of.items() if detail]
+    more = len(said) - MOST_DETAILS
+    return (*said[:MOST_DETAILS], f"and {more} more, in the records") if more > 0 else tuple(said)

@@ -1,0 +1,1 @@
+"""What writes a report down: HTML, Markdown, CSV, JSON, and the tables in the form that reviews print."""

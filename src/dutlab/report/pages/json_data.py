@@ -1,0 +1,39 @@
+"""The report's model as JSON: everything that the page shows, for programs. Rates in bits and frames a second, latencies in nanoseconds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from dutlab.report.model.run_report import RunReport
+
+REPORT_SCHEMA_VERSION = 1
+
+
+def json_data(runs: Sequence[RunReport]) -> str:
+    """A place without a figure is an object with `why` instead of `median`. A line for each part of a run, and for each entry of a list.
+
+    So it can be read and compared by line, and is written by the encoder in C, which cannot indent.
+    """
+    return f'{{"schema_version": {REPORT_SCHEMA_VERSION}, "runs": [{",".join(map(_run, runs))}]}}\n'
+
+
+def _run(run: RunReport) -> str:
+    parts = ((field.name, getattr(run, field.name)) for field in fields(run))
+    return "{\n" + ",\n".join(f" {_text(name)}: {_part(value)}" for name, value in parts) + "}"
+
+
+def _part(value: object) -> str:
+    return "[" + ",".join(f"\n  {_text(entry)}" for entry in value) + "]" if isinstance(value, (list, tuple)) else _text(value)
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain)
+
+
+def _plain(value: object) -> dict[str, Any]:
+    if not is_dataclass(value):
+        raise TypeError(f"{type(value).__name__} has no JSON")
+    return {field.name: getattr(value, field.name) for field in fields(value)}

@@ -1,0 +1,66 @@
+"""As the APU6 review prints its ramps: product × load, the most frames and bits of all ways together, share of line rate, saturation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dutlab.report.gather import ReadRun
+from dutlab.report.model.figures import value_of
+from dutlab.report.model.groups import Group
+from dutlab.report.model.run_report import RunReport
+from dutlab.report.model.value import Figure
+from dutlab.report.model.words import MBPS, PERCENT, Unit
+from dutlab.report.pages.publication import Contents, Head, Table
+from dutlab.report.plots.curve_plot import curve_plot
+from dutlab.report.plots.row_plots import Bar, bar_plot
+from dutlab.report.sections.tables import size_order
+
+_FRAMES = Unit("kpps", 1e3, 2)
+_BITS = Unit("Mb/s", 1e6, 2)
+_COLUMNS = (
+    ("max_received_pps", Head("frames, kpps", "kpps", _FRAMES)),
+    ("max_received_bps_l1", Head("on the wire, Mb/s L1", "mbps_l1", _BITS)),
+    ("max_line_ratio", Head("of line rate, % L1", "percent_of_linerate_l1", PERCENT)),
+    ("saturation_pps", Head("saturated at, kpps", "saturation_kpps", _FRAMES)),
+)
+_CAPTION = (
+    "The most that came through in a second of the ramp, all ways together; of two ways that is up to 200 % of the line rate of one. "
+    "Saturation is where the loss began to stay above the threshold"
+)
+
+
+def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
+    """One table of all runs, a plot of bars a load, and each ramp."""
+    groups = sorted(((read, g) for read in reads for g in read.groups if g.cell.workload == "loadtest"), key=lambda of: _size(of[1]))
+    if not groups:
+        return Contents((), (), {})
+    products = list(dict.fromkeys(_product(read, g, reads) for read, g in groups))
+    shown = [c for c in _COLUMNS if any(isinstance(value_of(g, _together(g), c[0], read.book), Figure) for read, g in groups)]
+    rows = []
+    for read, g in groups:
+        values = (value_of(g, _together(g), figure, read.book) for figure, _ in shown)
+        rows.append((_product(read, g, reads), str(g.cell.params.get("frame_size")), *values))
+    table = Table("loadtest", _CAPTION, (Head("product", "product"), Head("load", "loadtest"), *(h for _, h in shown)), tuple(rows))
+    bars = []
+    for size in dict.fromkeys(str(row[1]) for row in rows):
+        of_size = [Bar(str(row[0]), products.index(str(row[0])), v) for row in rows if row[1] == size and isinstance(v := row[3], Figure)]
+        bars += [bar_plot(f"loadtest-{size}", f"Load {size}: the most on the wire, L1", of_size, MBPS)] if of_size else []
+    ramps = [curve_plot(c, r.labels) for r in reports for s in r.sections if s.workload == "loadtest" for c in s.curves]
+    words = [said for r in reports for s in r.sections if s.workload == "loadtest" for said in s.words]
+    return Contents(tuple(words), (table,), {"loadtest": tuple(p for p in [*bars, *ramps] if p is not None)})
+
+
+def _together(group: Group) -> str:
+    """What all ways together are called in the records; a table of published figures has its own name for them."""
+    names = {name for r in group.measured for name in r.figures}
+    return max(names, key=lambda name: (name.count("+"), name), default=group.cell.link_label)
+
+
+def _product(read: ReadRun, group: Group, reads: Sequence[ReadRun]) -> str:
+    """The mode; where several runs have one of that name, with the run's."""
+    clash = sum(group.label in other.labels for other in reads) > 1
+    return f"{group.label} ({read.run.name})" if clash else group.label
+
+
+def _size(group: Group) -> tuple[int, float, str]:
+    return size_order(str(group.cell.params.get("frame_size")))

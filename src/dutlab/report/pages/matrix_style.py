@@ -1,0 +1,78 @@
+"""As articles about home networks print: every pair of hosts with its goodput and retries, before and after a change, and a heat map."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dutlab.report.gather import ReadRun
+from dutlab.report.model.figures import value_of
+from dutlab.report.model.groups import Group
+from dutlab.report.model.run_report import RunReport
+from dutlab.report.model.value import Figure
+from dutlab.report.model.words import COUNT, Unit
+from dutlab.report.pages.publication import Cell, Contents, Head, Table
+from dutlab.report.sections.matrix import hosts_of, variant_of
+
+_GOODPUT = Unit("Gb/s", 1e9, 2)
+Pair = tuple[str, str]
+
+
+def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
+    """A list of pairs with a column a run and mode, then a heat map of each."""
+    found = [(name, read, of_pair) for read in reads for label in read.labels for name, of_pair in _variants(read, label, reads)]
+    if not found:
+        return Contents((), (), {})
+    words = tuple(said for r in reports for s in r.sections if s.workload == "matrix" for said in s.words)
+    every = (_value(g, read, "goodput_bps") for _, read, of_pair in found for g in of_pair.values())
+    darkest = max((v.median for v in every if isinstance(v, Figure)), default=None)
+    return Contents(words, (_list(found), *(_map(name, read, of_pair, darkest) for name, read, of_pair in found)), {})
+
+
+def _list(found: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> Table:
+    several = len(found) > 1
+    heads = [Head("client", "client"), Head("server", "server")]
+    for name, _, _ in found:
+        before, slug = (f"{name}: ", f"{name}_") if several else ("", "")
+        heads += [Head(f"{before}Gb/s", f"{slug}gbps", _GOODPUT), Head(f"{before}retries", f"{slug}retries", COUNT)]
+    heads += [Head("change", "ratio", align="right")] if len(found) == 2 else []  # noqa: PLR2004 -- before and after
+    rows = []
+    for pair in dict.fromkeys(pair for _, _, of_pair in found for pair in of_pair):
+        cells: list[Cell] = []
+        for _, read, of_pair in found:
+            cells += [_value(of_pair.get(pair), read, "goodput_bps"), _value(of_pair.get(pair), read, "retransmits")]
+        first, *_, last = cells[::2] if several else (*cells, *cells)
+        changed = (
+            (f"{last.median / first.median:.2f} ×",) if isinstance(first, Figure) and isinstance(last, Figure) and first.median else ("",)
+        )
+        rows.append((*pair, *cells, *(changed if len(found) == 2 else ())))  # noqa: PLR2004 -- as above
+    return Table("pairs", "Goodput between every two hosts, one pair at a time", tuple(heads), tuple(rows))
+
+
+def _map(name: str, read: ReadRun, of_pair: dict[Pair, Group], darkest: float | None) -> Table:
+    hosts = hosts_of(of_pair)
+    rows = [
+        (client, *("" if client == server else _value(of_pair.get((client, server)), read, "goodput_bps") for server in hosts))
+        for client in hosts
+    ]
+    heads = (Head("client", "client"), *(Head(f"to {host}, Gb/s", f"{host}_gbps", _GOODPUT) for host in hosts))
+    return Table(f"map-{name}", f"{name}: from the host of the row to the host of the column", heads, tuple(rows), darkest)
+
+
+def _variants(read: ReadRun, label: str, reads: Sequence[ReadRun]) -> list[tuple[str, dict[Pair, Group]]]:
+    """The pairs of a run and mode, of each way in which iperf3 was asked; its words in the name where there are several."""
+    of: dict[str, dict[Pair, Group]] = {}
+    for g in read.groups:
+        if g.label == label and g.cell.workload == "matrix":
+            of.setdefault(variant_of(g), {})[str(g.cell.params["client"]), str(g.cell.params["server"])] = g
+    name = _name(read, label, reads)
+    return [(f"{name}, {variant}" if len(of) > 1 else name, pairs) for variant, pairs in of.items()]
+
+
+def _value(group: Group | None, read: ReadRun, figure: str) -> Cell:
+    """Retries that a system does not tell are left out without a word."""
+    value = value_of(group, group.cell.link_label if group else "", figure, read.book)
+    return value if isinstance(value, Figure) or figure == "goodput_bps" else ""
+
+
+def _name(read: ReadRun, label: str, reads: Sequence[ReadRun]) -> str:
+    return label if label and sum(label in other.labels for other in reads) == 1 else read.run.name

@@ -1,0 +1,69 @@
+"""How a run was measured, in sentences made from what was really done: for the section that a paper calls its method."""
+
+from __future__ import annotations
+
+from dutlab.report.model.run_report import RunReport
+from dutlab.report.model.words import duration_words, numbers_words, plural
+
+
+def method_words(r: RunReport) -> tuple[str, ...]:
+    """In the order a reader would ask: on what, what, how often, in which order, with which tools, whether modes held, what went wrong."""
+    return tuple(words for words in (_where(r), *_what(r), _order(r), _tools(r), _checks(r), _lost(r), _proof(r)) if words)
+
+
+def _where(r: RunReport) -> str:
+    if any(n.kind == "IMPORTED" for n in r.notes):
+        return "Imported, not measured by dutlab: the conditions are those of its source."
+    if r.lab is not None:
+        return (
+            f"Measured {r.started} in the embedded lab {r.lab}: all hosts are network namespaces of one machine, so figures are relative."
+        )
+    return f"Measured {r.started} on testbed {r.testbed}" + (f" with hosts {', '.join(r.hosts)}." if r.hosts else ".")
+
+
+def _what(r: RunReport) -> list[str]:
+    """A sentence a workload: what all its trials were asked for, and in how many ways the rest differed."""
+    out = []
+    for workload in dict.fromkeys(t.workload for t in r.trials):
+        trials = [t for t in r.trials if t.workload == workload]
+        asked = list(dict.fromkeys(t.asked for t in trials))
+        parts = [words.split(", ") for words in asked]
+        common = ", ".join(part for part in parts[0] if all(part in other for other in parts))
+        varied = f", in {len(asked)} variants" if len(asked) > 1 else ""
+        out.append(f"{workload}: {common}{varied}, on {_links(list(dict.fromkeys(t.links for t in trials)))}.")
+    return out
+
+
+def _links(links: list[str]) -> str:
+    return " and ".join(f"links {link} at once" if "+" in link else f"link {link}" for link in links)
+
+
+def _order(r: RunReport) -> str:
+    done = sum(t.status == "measured" for t in r.trials)
+    lasted = f" in {duration_words(r.seconds)}" if r.seconds else ""
+    repeats = "" if r.repeat_rule else f", {plural(r.repeats, 'repeat')} each"
+    rule = f" Each cell was {r.repeat_rule}." if r.repeat_rule else ""
+    have = "has" if len(r.trials) == 1 else "have"
+    return f"{done} of {plural(len(r.trials), 'trial')} {have} a result{lasted}{repeats}, order {r.order} (seed {r.seed}).{rule}"
+
+
+def _tools(r: RunReport) -> str:
+    return f"Tools: {'; '.join(f'{name} {said}' for name, said in r.tools)}." if r.tools else ""
+
+
+def _checks(r: RunReport) -> str:
+    if not r.checks:
+        return ""
+    broken = [c for c in r.checks if c.broken]
+    modes = len({c.mode for c in r.checks})
+    said = f"Before its trials each of {plural(modes, 'mode')} was verified with real frames, by {plural(len(r.checks), 'check')} in all"
+    return f"{said}; {plural(len(broken), 'check')} did not hold at least once." if broken else f"{said}; all held."
+
+
+def _lost(r: RunReport) -> str:
+    numbers = [t.number for t in r.unsuccessful]
+    return f"Without a result: {plural(len(numbers), 'trial')} ({numbers_words(numbers)})." if numbers else ""
+
+
+def _proof(r: RunReport) -> str:
+    return f"The SHA-256 of the run's manifest is {r.manifest}." if r.manifest else "The run has not finished and has no manifest."

@@ -1,0 +1,129 @@
+"""A report in the form that a kind of review prints: its tables and figures, in its units, from any runs that have them.
+
+A style picks from runs what its readers look for; everything else stays in the full report, which each publication names.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from dutlab.errors import InputError
+from dutlab.report.gather import ReadRun
+from dutlab.report.model.run_report import RunReport
+from dutlab.report.model.value import Figure, Value
+from dutlab.report.model.words import Unit, plural
+from dutlab.report.plots.plot import Plot
+
+STYLES: Mapping[str, str] = {
+    "review": "dutlab.report.pages.review_style",
+    "loadtest": "dutlab.report.pages.loadtest_style",
+    "matrix": "dutlab.report.pages.matrix_style",
+    "table": "dutlab.report.pages.table_style",
+}
+"""Style → the module whose `contents` makes its tables and plots."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """A column of a published table."""
+
+    words: str
+    column: str
+    """Its name in CSV files."""
+    unit: Unit | None = None
+    """How its figures are printed; None for a column of texts."""
+    align: Literal["left", "right"] = "left"
+    """Of texts: those that are numbers stand to the right, as figures do."""
+
+
+Cell = Value | str
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as it is printed: one number a place, the spread below it where there are repeats."""
+
+    slug: str
+    caption: str
+    heads: tuple[Head, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    darkest: float | None = None
+    """Of a heat map: the figure that is shaded most."""
+
+    def shade_percent(self, cell: Cell) -> int:
+        """A figure's share of the darkest in a heat map."""
+        return round(100 * cell.median / self.darkest) if self.darkest and isinstance(cell, Figure) else 0
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a style found: answers in sentences, tables, and the plots that stand below the table of a slug."""
+
+    answers: tuple[str, ...]
+    tables: tuple[Table, ...]
+    plots: Mapping[str, tuple[Plot, ...]]
+
+
+@dataclass(frozen=True)
+class Publication:
+    """Everything that is printed of some runs in one style."""
+
+    style: str
+    title: str
+    contents: Contents
+    certainty: tuple[str, ...]
+    """How sure the figures are, a sentence or two a run."""
+    limits: tuple[str, ...]
+    """What limited them, where it is known."""
+    methods: tuple[tuple[str, tuple[str, ...]], ...]
+    """Run → how it was measured, in sentences."""
+    runs: tuple[RunReport, ...]
+
+
+_SURE = ("shown", "likely", "possible")
+"""Words of confidence, the surest first."""
+Builder = Callable[[Sequence[ReadRun], Sequence[RunReport]], Contents]
+
+
+def publication(style: str, reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Publication:
+    """The runs in a style. Raises InputError when none of them has what the style shows."""
+    from dutlab.report.pages.method_words import method_words  # noqa: PLC0415 -- only publications need it
+
+    build: Builder = importlib.import_module(STYLES[style]).contents
+    contents = build(reads, reports)
+    if not contents.tables:
+        done = sorted({r.cell.workload for read in reads for r in read.records})
+        raise InputError(
+            f"style {style}: {', '.join(r.name for r in reports)}: nothing that it shows was measured",
+            remedy=f"{'these runs have ' + ', '.join(done) if done else 'they have no results'}; without --style everything is shown",
+        )
+    return Publication(
+        style=style,
+        title=", ".join(dict.fromkeys(r.experiment for r in reports)),
+        contents=contents,
+        certainty=tuple(words for r in reports for words in _certainty(r)),
+        limits=tuple(words for r in reports for words in _limits(r)),
+        methods=tuple((r.name, method_words(r)) for r in reports),
+        runs=tuple(reports),
+    )
+
+
+def _limits(r: RunReport) -> list[str]:
+    """A sentence a mode, size and verdict, with the least sure of what its links gave."""
+    found: dict[tuple[str, str], str] = {}
+    for row in r.limits:
+        if row.confidence:
+            key = (f"{row.label}, {row.size or row.workload}", row.words)
+            found[key] = max(found.get(key, "shown"), row.confidence, key=_SURE.index)
+    return [f"{about}: {words} ({sure})." for (about, words), sure in found.items()]
+
+
+def _certainty(r: RunReport) -> list[str]:
+    repeats = f"{r.experiment}: {plural(r.repeats, 'repeat')}" + (f". {r.spread}" if r.spread else ".")
+    if r.repeats < 2:  # noqa: PLR2004 -- one is none
+        repeats = f"{r.experiment}: measured once; how far another measurement would differ is not known."
+    severe = [f"{note.text[:1].upper()}{note.text[1:]} ({plural(len(note.trials), 'trial')})." for note in r.severe]
+    return [repeats, *severe]

@@ -1,0 +1,64 @@
+"""As data sheets and factor tables print: a row a combination of what was asked, a column a figure, in the units that were published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from dutlab.report.gather import ReadRun
+from dutlab.report.model.figures import value_of
+from dutlab.report.model.groups import Group
+from dutlab.report.model.run_report import RunReport
+from dutlab.report.model.value import Figure
+from dutlab.report.model.words import Unit, unit_of
+from dutlab.report.pages.publication import Cell, Contents, Head, Table
+from dutlab.store.record import PUBLISHED
+
+_TOLD = ("frame_mix", "steps", "generator")
+_DIGITS = 3
+"""Of a figure that has no published digits, in a unit that was."""
+
+
+def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
+    """One table a workload of each run."""
+    del reports
+    several = len(reads) > 1
+    tables = []
+    for read in reads:
+        for workload, same in groupby(sorted(read.groups, key=lambda g: g.cell.workload), key=lambda g: g.cell.workload):
+            made = _table(f"{read.run.name}-" if several else "", workload, sorted(same, key=lambda g: g.planned[0]), read)
+            tables += [made] if made.rows else []
+    return Contents((), tuple(tables), {})
+
+
+def _table(prefix: str, workload: str, groups: Sequence[Group], read: ReadRun) -> Table:
+    asked = list(dict.fromkeys(k for g in groups for k, v in g.cell.params.items() if v is not None and k not in _TOLD))
+    places = [(g, link) for g in groups for link in dict.fromkeys(name for r in g.measured for name in r.figures)]
+    figures = list(dict.fromkeys(name for g, link in places for r in g.measured for name in r.figures.get(link, ())))
+    columns = {name: _head(name, places) for name in figures}
+    by_link = len({link for _, link in places}) > 1
+    heads = (Head("mode", "mode"), *(Head(k.replace("_", " "), k) for k in asked), *([Head("link", "link")] if by_link else []))
+    rows = []
+    for group, link in places:
+        params = [str(group.cell.params[k]) if group.cell.params.get(k) is not None else "" for k in asked]
+        rows.append((group.label, *params, *([link] if by_link else []), *_cells(group, link, figures, read)))
+    caption = f"{workload}: every figure, as it was published or in its own unit"
+    return Table(f"{prefix}{workload}", caption, (*heads, *columns.values()), tuple(rows))
+
+
+def _cells(group: Group, link: str, figures: Sequence[str], read: ReadRun) -> Iterator[Cell]:
+    """A figure that this row has not is an empty place."""
+    for name in figures:
+        value = value_of(group, link, name, read.book)
+        yield value if isinstance(value, Figure) else ""
+
+
+def _head(figure: str, places: Sequence[tuple[Group, str]]) -> Head:
+    """The column of a figure: the published one where all that were published agree."""
+    rows = [row for g, _ in places for r in g.measured for row in r.tables.get(PUBLISHED, ()) if row.get("figure") == figure]
+    found = {(str(row["column"]), float(scale)) for row in rows if isinstance(scale := row.get("scale"), int | float)}
+    if len(found) != 1:
+        unit = unit_of(figure)
+        return Head(f"{figure.replace('_', ' ')}{f', {unit.name}' if unit.name else ''}", figure, unit)
+    ((column, scale),) = found
+    return Head(column.replace("_", " "), column, Unit(column, scale, _DIGITS))

@@ -1,0 +1,1 @@
+"""Every plot, drawn here as SVG."""

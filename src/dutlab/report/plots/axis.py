@@ -1,0 +1,97 @@
+"""Scales and their ticks."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dutlab.report.model.words import NARROW_SPACE
+from dutlab.report.plots.palette import FAINT, GRID, QUIET
+from dutlab.report.plots.svg import Drawing, text_width
+
+TICK_SIZE = 13.0
+"""Of all words at axes, in pixels; a plot shrinks to three quarters on a phone."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """From values to pixels; either end may be the larger, so an axis can point upwards."""
+
+    low: float
+    high: float
+    at_low: float
+    at_high: float
+    log: bool = False
+
+    def __call__(self, value: float) -> float:
+        """The pixel of `value`; a logarithmic scale takes values above 0 only."""
+        share = math.log(value / self.low) / math.log(self.high / self.low) if self.log else (value - self.low) / (self.high - self.low)
+        return self.at_low + share * (self.at_high - self.at_low)
+
+    def ticks(self) -> list[float]:
+        """About five round values that lie on the scale."""
+        return _log_ticks(self.low, self.high) if self.log else _linear_ticks(self.low, self.high)
+
+
+def tick_words(value: float) -> str:
+    """As short as it is exact: 0.5, 20, 12 000."""
+    return f"{value:,.10g}".replace(",", NARROW_SPACE)
+
+
+def draw_y_axis(d: Drawing, scale: Scale, *, left: float, right: float, title: str) -> float:
+    """Grid lines with their values, and what they are. Returns how far left of `left` the words reach."""
+    ticks = scale.ticks()
+    widest = max((text_width(tick_words(t), TICK_SIZE) for t in ticks), default=0.0)
+    for tick in ticks:
+        d.line(left, scale(tick), right, scale(tick), colour=GRID)
+        d.text(left - 8, scale(tick), tick_words(tick), size=TICK_SIZE, colour=QUIET, anchor="end")
+    d.turned_text(left - widest - 16, (scale.at_low + scale.at_high) / 2, title, size=TICK_SIZE, colour=QUIET)
+    return widest + 32
+
+
+def draw_x_axis(d: Drawing, scale: Scale, *, top: float, bottom: float, title: str, ticks: Sequence[float]) -> float:
+    """Upright grid lines and a title below. Returns how far below `bottom` the words reach."""
+    for tick in ticks:
+        d.line(scale(tick), top, scale(tick), bottom, colour=GRID)
+        d.text(scale(tick), bottom + 14, tick_words(tick), size=TICK_SIZE, colour=QUIET, anchor="middle")
+    d.line(scale.at_low, bottom, scale.at_high, bottom, colour=FAINT)
+    d.text((scale.at_low + scale.at_high) / 2, bottom + 34, title, size=TICK_SIZE, colour=QUIET, anchor="middle")
+    return 46
+
+
+def spread(wanted: Sequence[float], gap: float, end: float) -> list[float]:
+    """Places as near to `wanted` (ascending) as can be, at least `gap` apart, and inside 0…`end` as far as they fit.
+
+    Pool-adjacent-violators: neighbours that would touch form a block around the mean of what they want.
+    """
+    blocks: list[tuple[float, int]] = []  # sum of the wanted starts, how many
+    for n, want in enumerate(wanted):
+        total, count = want - n * gap, 1
+        while blocks and blocks[-1][0] / blocks[-1][1] > total / count:
+            before, more = blocks.pop()
+            total, count = total + before, count + more
+        blocks.append((total, count))
+    starts = [total / count for total, count in blocks for _ in range(count)]
+    room = max(0.0, end - (len(wanted) - 1) * gap)
+    return [min(max(start, 0.0), room) + n * gap for n, start in enumerate(starts)]
+
+
+def _linear_ticks(low: float, high: float) -> list[float]:
+    rough = (high - low) / 5
+    if rough < sys.float_info.min:  # so short that its fifth has no full precision any more
+        return [low]
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough * 0.8)
+    first = math.ceil(low / step - 1e-9)
+    return [round(n * step, 12) for n in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for steps in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7)):
+        found = [m * 10.0**e for e in decades for m in steps if low <= m * 10.0**e <= high]
+        if len(found) >= 4:  # noqa: PLR2004 - fewer say little
+            break
+    return [float(f"{v:.6g}") for v in found]

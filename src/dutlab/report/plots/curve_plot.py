@@ -1,0 +1,149 @@
+"""One figure over another, as a method found it step by step: loss over load, rate over time."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dutlab.report.model.curve import Curve, Line
+from dutlab.report.model.words import Unit, unit_of
+from dutlab.report.plots.axis import TICK_SIZE, Scale, draw_x_axis, draw_y_axis, spread, tick_words
+from dutlab.report.plots.palette import FAINT, INK, QUIET, series_colour, series_shape
+from dutlab.report.plots.plot import Plot
+from dutlab.report.plots.svg import Drawing, shortened, text_width
+
+WIDTH, HEIGHT = 340.0, 210.0
+LEFT = 74.0
+LABEL_SIZE, LABEL_GAP = 13.5, 16.5
+MOST_MARKS = 40
+"""A line with more points than this is drawn without a mark on each."""
+ABOVE = 1.08
+"""How far the upright axis goes beyond the largest value."""
+MOMENT_ROOM = 20.0
+"""Above the plot, for the words of a moment."""
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """A line in the units of the axes, with its colour and shape."""
+
+    line: Line
+    place: int
+    points: tuple[tuple[float, float], ...]
+
+    @property
+    def colour(self) -> str:
+        return QUIET if self.line.role == "asked" else series_colour(self.place)
+
+
+def curve_plot(curve: Curve, labels: Sequence[str]) -> Plot | None:
+    """None without any point. A line has the colour of its place among the run's `labels`, or the next free one."""
+    across, up = unit_of(curve.x), unit_of(curve.y)
+    drawn = _drawn(curve, labels, across, up)
+    if not drawn:
+        return None
+    xs, ys = [px for d in drawn for px, _ in d.points], [py for d in drawn for _, py in d.points]
+    wide = max(xs) if max(xs) > min(xs) else min(xs) + 1
+    x = _spanned(curve.x_span, across, Scale(min(xs), wide, 0.0, WIDTH, log=curve.x_scale == "log"))
+    y = _spanned(curve.y_span, up, _log_scale(ys) if curve.scale == "log" else _linear_scale(ys))
+
+    d = Drawing()
+    left = max(LEFT, draw_y_axis(d, y, left=0.0, right=WIDTH, title=_titled(curve.y_title, up.name)))
+    below = draw_x_axis(d, x, top=0.0, bottom=HEIGHT, title=_titled(curve.x_title, across.name), ticks=_apart(x))
+    _draw_limits(d, y, curve, up)
+    for line in drawn:
+        _draw_line(d, x, y, line)
+    _draw_moments(d, x, curve, across)
+    right = _draw_labels(d, x, y, drawn)
+    top = 14.0 + (MOMENT_ROOM if curve.moments else 0.0)
+    return Plot(
+        name=curve.slug,
+        title=curve.title,
+        described=f"{curve.title}: {curve.y_title} over {curve.x_title}{''.join(f'; {m.words}' for m in curve.moments)}",
+        drawing=d,
+        box=(-left, -top, left + WIDTH + right, HEIGHT + top + below),
+        note=curve.note,
+    )
+
+
+def _drawn(curve: Curve, labels: Sequence[str], across: Unit, up: Unit) -> list[_Drawn]:
+    """Labels of the run keep their colours; other lines get the places after them. What was asked takes none."""
+    kept = [kept for line in curve.lines if (kept := _drawable(line, curve)).points]
+    own = [line.label for line in kept if line.label not in labels and line.role == "found"]
+    first = 0 if all(line.label not in labels for line in kept) else len(labels)
+    out = []
+    for line in kept:
+        found_at = labels.index(line.label) if line.label in labels else first + own.index(line.label) if line.label in own else 0
+        out.append(_Drawn(line, found_at, tuple((px / across.scale, py / up.scale) for px, py in line.points)))
+    return out
+
+
+def _drawable(line: Line, curve: Curve) -> Line:
+    logs = tuple(i for i, scale in enumerate((curve.x_scale, curve.scale)) if scale == "log")
+    return replace(line, points=tuple(p for p in line.points if all(p[i] > 0 for i in logs)))
+
+
+def _linear_scale(ys: Sequence[float]) -> Scale:
+    """From 0, or below, to just above the largest value."""
+    high = max(ys) * ABOVE if max(ys) > 0 else 0.0
+    return Scale(min(0.0, *ys), high or (0.0 if min(ys) < 0 else 1.0), HEIGHT, 0.0)
+
+
+def _log_scale(ys: Sequence[float]) -> Scale:
+    return Scale(min(ys) / 1.35, max(ys) * 1.35, HEIGHT, 0.0, log=True)
+
+
+def _spanned(span: tuple[float, float] | None, unit: Unit, scale: Scale) -> Scale:
+    """`scale` with the ends that a standard prescribes, where one does."""
+    return scale if span is None else replace(scale, low=span[0] / unit.scale, high=span[1] / unit.scale)
+
+
+def _draw_limits(d: Drawing, y: Scale, curve: Curve, up: Unit) -> None:
+    for words, limit in curve.limits:
+        if y.low <= limit / up.scale <= y.high:
+            at = y(limit / up.scale)
+            d.line(0, at, WIDTH, at, colour=QUIET, width=1.5, dash="2 3")
+            d.text(4, at - 8, words, size=12.0, colour=QUIET, halo=True)
+
+
+def _draw_line(d: Drawing, x: Scale, y: Scale, drawn: _Drawn) -> None:
+    asked = drawn.line.role == "asked"
+    d.path([(x(px), y(py)) for px, py in drawn.points], colour=drawn.colour, width=1.5 if asked else 2, dash="5 4" if asked else "")
+    few = len(drawn.points) <= MOST_MARKS and not asked
+    for px, py in drawn.points if few or len(drawn.points) == 1 else ():
+        d.mark(x(px), y(py), series_shape(drawn.place), colour=drawn.colour, size=3.5)
+
+
+def _draw_moments(d: Drawing, x: Scale, curve: Curve, across: Unit) -> None:
+    """Upright lines; their words stand above the plot, on the side where there is room."""
+    for moment in curve.moments:
+        at = moment.x / across.scale
+        if x.low <= at <= x.high:
+            right_half = x(at) > WIDTH / 2
+            d.line(x(at), -6, x(at), HEIGHT, colour=INK, width=1.25, dash="3 3")
+            place = x(at) + (5 if right_half else -5)
+            d.text(place, -14, moment.words, size=12.5, colour=INK, anchor="end" if right_half else "start", bold=True)
+
+
+def _draw_labels(d: Drawing, x: Scale, y: Scale, drawn: Sequence[_Drawn]) -> float:
+    """Words to the right of each line's end, pushed apart where they would touch. Returns the room they take."""
+    ends = sorted(drawn, key=lambda line: y(line.points[-1][1]))
+    places = spread([y(line.points[-1][1]) for line in ends], LABEL_GAP, HEIGHT)
+    for line, at in zip(ends, places, strict=True):
+        px, py = line.points[-1]
+        d.line(x(px) + 5, y(py), WIDTH + 12, at, colour=FAINT, width=0.75)
+        d.text(WIDTH + 16, at, shortened(line.line.label), size=LABEL_SIZE, colour=line.colour, bold=line.line.role == "found")
+    return 20 + max(text_width(shortened(line.line.label), LABEL_SIZE) for line in drawn)
+
+
+def _apart(x: Scale) -> list[float]:
+    """Ticks whose words do not touch: every second one where they would."""
+    ticks = x.ticks()
+    widest = max((text_width(tick_words(t), TICK_SIZE) for t in ticks), default=0.0) + 8
+    close = any(abs(x(b) - x(a)) < widest for a, b in itertools.pairwise(ticks))
+    return ticks[::2] if close else ticks
+
+
+def _titled(title: str, unit: str) -> str:
+    return f"{title}, {unit}" if unit else title

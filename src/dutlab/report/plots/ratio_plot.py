@@ -1,0 +1,67 @@
+"""Ratios around 1, a row each, with their intervals: what a comparison or a factor does, to be taken in at a glance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from dutlab.report.plots.axis import Scale, draw_x_axis
+from dutlab.report.plots.palette import FAINT, GRID, INK, QUIET, SERIES
+from dutlab.report.plots.plot import Plot
+from dutlab.report.plots.svg import Drawing, shortened, text_width
+
+WIDTH, STEP = 300.0, 24.0
+TEXT_SIZE = 13.0
+_COLOUR = {"better": SERIES[2], "worse": SERIES[1], "neither": QUIET}
+_SHAPE = {"better": "triangle-up", "worse": "triangle-down", "neither": "circle"}
+_LONGEST = 46
+_WIDE = 1.4
+_FAR_TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+
+
+Side = Literal["better", "worse", "neither"]
+
+
+@dataclass(frozen=True)
+class RatioRow:
+    """One ratio with its interval or range, which may be missing, and the verdict in a few words."""
+
+    label: str
+    ratio: float
+    low: float
+    high: float
+    side: Side
+    words: str
+
+
+def ratio_plot(name: str, title: str, rows: Sequence[RatioRow], *, margin: float | None = None) -> Plot:
+    """On a logarithmic axis, where a half and twice are as far from 1. `rows` has at least one; `margin` is shaded."""
+    reach = max(1.02, *(max(r.high, 1 / r.low) for r in rows), 1 + (margin or 0.0)) * 1.03
+    x = Scale(1 / reach, reach, 0.0, WIDTH, log=True)
+    height = STEP * len(rows)
+    d = Drawing()
+    if margin is not None:
+        d.rect(x(1 / (1 + margin)), 0, x(1 + margin) - x(1 / (1 + margin)), height, colour=GRID)
+    below = draw_x_axis(d, x, top=0.0, bottom=height, title="times the baseline", ticks=_ticks(reach))
+    d.line(x(1.0), -4, x(1.0), height, colour=INK, width=1.25)
+    for n, row in enumerate(rows):
+        middle = (n + 0.5) * STEP
+        colour = _COLOUR[row.side]
+        d.text(-10, middle, shortened(row.label, _LONGEST), size=TEXT_SIZE, colour=INK, anchor="end")
+        d.line(0, middle, WIDTH, middle, colour=FAINT, width=0.5)
+        d.line(x(row.low), middle, x(row.high), middle, colour=colour, width=3)
+        d.mark(x(row.ratio), middle, _SHAPE[row.side], colour=colour, size=4.5)
+        d.text(WIDTH + 10, middle, f"{row.ratio:.3f} {row.words}", size=TEXT_SIZE, colour=colour)
+    left = 18 + max(text_width(shortened(r.label, _LONGEST), TEXT_SIZE) for r in rows)
+    right = 20 + max(text_width(f"{r.ratio:.3f} {r.words}", TEXT_SIZE) for r in rows)
+    box = (-left, -10.0, left + WIDTH + right, height + below + 10.0)
+    return Plot(name, title, f"{title}: ratios with their intervals, a row each, on a logarithmic axis", d, box)
+
+
+def _ticks(reach: float) -> list[float]:
+    """Round ratios on both sides of 1, few enough to read."""
+    if reach >= _WIDE:
+        return [t for t in _FAR_TICKS if 1 / reach <= t <= reach]
+    step = next(step for step in (0.01, 0.02, 0.05, 0.1) if 1 + 4 * step >= reach)
+    return [t for n in range(-3, 4) if 1 / reach <= (t := round(1 + step * n, 4)) <= reach]

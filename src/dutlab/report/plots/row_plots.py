@@ -1,0 +1,143 @@
+"""Plots of rows: goodput by link and load by core under the name of their mode, and plain bars."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dutlab.report.model.run_report import Cpu, Matrix
+from dutlab.report.model.value import Figure
+from dutlab.report.model.words import Unit, bit_rate_unit, column_words, unit_of
+from dutlab.report.plots.axis import Scale, draw_x_axis
+from dutlab.report.plots.palette import GRID, INK, KINDS, QUIET, series_colour, series_shape
+from dutlab.report.plots.plot import Plot
+from dutlab.report.plots.svg import Drawing, shortened, text_width
+
+WIDTH = 300.0
+HEAD, STEP, AFTER = 27.0, 21.0, 6.0
+CORE_STEP = 17.0
+HEAD_SIZE, TEXT_SIZE, SMALL_SIZE = 13.5, 13.0, 12.0
+NEAR = 1.3
+"""A ceiling up to so many times the largest figure is worth the room it takes."""
+SEEN_PERCENT = 0.5
+"""A kind of work below this on every core is not worth a place in the legend."""
+
+
+def matrix_plot(matrix: Matrix, labels: Sequence[str]) -> Plot | None:
+    """A mark a figure with its range, links under modes. None without any figure."""
+    figures = [v for row in matrix.rows for v in row.values if isinstance(v, Figure)]
+    if not figures:
+        return None
+    unit = bit_rate_unit(v.median for v in figures) if matrix.figure.endswith("_bps") else unit_of(matrix.figure)
+    words = [column_words(c.links, c.link) for c in matrix.columns]
+    height = len(matrix.rows) * (HEAD + STEP * len(words) + AFTER)
+    most = max(v.high for v in figures)
+    most = max(most, *(c for c in matrix.ceilings if c is not None and c <= most * NEAR), most)
+    x = Scale(0.0, most / unit.scale * 1.04 or 1.0, 0.0, WIDTH)
+    d = Drawing()
+    below = draw_x_axis(d, x, top=0.0, bottom=height, title=f"{matrix_words(matrix)}, {unit.name}", ticks=x.ticks())
+    for limit in sorted({c / unit.scale for c in matrix.ceilings if c is not None and c / unit.scale <= x.high}):
+        d.line(x(limit), 0, x(limit), height, colour=QUIET, width=1.5, dash="2 3")
+        d.text(x(limit), -9, "ceiling", size=SMALL_SIZE, colour=QUIET, anchor="middle")
+    y = 0.0
+    for row in matrix.rows:
+        place = labels.index(row.label)
+        colour = series_colour(place)
+        d.text(-10, y + HEAD / 2 + 1, shortened(row.label), size=HEAD_SIZE, colour=colour, anchor="end", bold=True)
+        y += HEAD
+        for word, value in zip(words, row.values, strict=True):
+            middle = y + STEP / 2
+            d.text(-10, middle, word, size=TEXT_SIZE, colour=QUIET, anchor="end")
+            if isinstance(value, Figure):
+                low, at, high = (x(v / unit.scale) for v in (value.low, value.median, value.high))
+                d.line(0, middle, at, middle, colour=GRID)
+                d.line(low, middle, high, middle, colour=colour, width=3)
+                d.mark(at, middle, series_shape(place), colour=colour, size=4.5)
+                d.text(max(high, at) + 9, middle, unit.number(value.median), size=TEXT_SIZE, colour=INK, halo=True)
+            else:
+                d.text(6, middle, "no result", size=TEXT_SIZE, colour=QUIET, italic=True)
+            y += STEP
+        y += AFTER
+    left = 18 + max(text_width(shortened(w), HEAD_SIZE) for w in [*words, *(row.label for row in matrix.rows)])
+    title = f"{matrix_words(matrix)} by mode and link"
+    return Plot(
+        name=matrix.slug,
+        title=title,
+        described=f"{title}, {matrix.asked}: medians with their spread over repeats",
+        drawing=d,
+        box=(-left, -20.0, left + WIDTH + 52.0, height + below + 20.0),
+    )
+
+
+def cpu_plot(cpu: Cpu, labels: Sequence[str]) -> Plot | None:
+    """A bar a core, split by kind of work, cores under modes. None when nothing was watched."""
+    kinds = [k for k in KINDS if any(row.shares.get(k, 0.0) >= SEEN_PERCENT for row in cpu.rows)]
+    if not cpu.rows or not kinds:
+        return None
+    modes = list(dict.fromkeys(row.label for row in cpu.rows))
+    height = len(modes) * (HEAD + AFTER) + len(cpu.rows) * CORE_STEP
+    x = Scale(0.0, 100.0, 0.0, WIDTH)
+    d = Drawing()
+    below = draw_x_axis(d, x, top=0.0, bottom=height, title="% of each core, mean of all trials", ticks=[0, 25, 50, 75, 100])
+    at = 0.0
+    for kind in kinds:
+        d.rect(at, -21, 10, 10, colour=KINDS[kind])
+        d.text(at + 15, -16, kind, size=SMALL_SIZE, colour=QUIET)
+        at += 33 + text_width(kind, SMALL_SIZE)
+    y = 0.0
+    for mode in modes:
+        d.text(-10, y + HEAD / 2 + 1, shortened(mode), size=HEAD_SIZE, colour=series_colour(labels.index(mode)), anchor="end", bold=True)
+        y += HEAD
+        for row in (r for r in cpu.rows if r.label == mode):
+            d.text(-10, y + CORE_STEP / 2, f"core {row.core}", size=TEXT_SIZE, colour=QUIET, anchor="end")
+            start = 0.0
+            for kind in kinds:
+                share = min(row.shares.get(kind, 0.0), 100.0 - start)
+                d.rect(x(start), y + 2, x(share), CORE_STEP - 4, colour=KINDS[kind])
+                start += share
+            d.text(x(start) + 6, y + CORE_STEP / 2, f"{row.busy:.0f}", size=SMALL_SIZE, colour=INK)
+            y += CORE_STEP
+        y += AFTER
+    left = 18 + max(text_width(shortened(w), HEAD_SIZE) for w in [*modes, "core 00"])
+    title = f"Load of the cores of {cpu.host} during {cpu.workload}"
+    return Plot(
+        name=f"cpu-{cpu.host}-{cpu.workload}",
+        title=title,
+        described=f"{title}, by mode and kind of work",
+        drawing=d,
+        box=(-left, -30.0, left + WIDTH + 34.0, height + below + 30.0),
+    )
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A row of a bar plot. `place` decides its colour."""
+
+    label: str
+    place: int
+    value: Figure
+
+
+def bar_plot(name: str, title: str, bars: Sequence[Bar], unit: Unit) -> Plot:
+    """A bar a row from 0, with the range of its repeats. `bars` has at least one."""
+    x = Scale(0.0, max(b.value.high for b in bars) / unit.scale * 1.04 or 1.0, 0.0, WIDTH)
+    step = 1.5 * STEP
+    d = Drawing()
+    below = draw_x_axis(d, x, top=0.0, bottom=len(bars) * step, title=unit.name, ticks=x.ticks())
+    for n, bar in enumerate(bars):
+        middle = (n + 0.5) * step
+        low, at, high = (x(v / unit.scale) for v in (bar.value.low, bar.value.median, bar.value.high))
+        d.text(-10, middle, shortened(bar.label), size=HEAD_SIZE, colour=series_colour(bar.place), anchor="end", bold=True)
+        d.rect(0, middle - step / 3, at, step / 1.5, colour=series_colour(bar.place))
+        if bar.value.n > 1:
+            d.line(low, middle, high, middle, colour=INK, width=1.5)
+        d.text(max(high, at) + 9, middle, unit.number(bar.value.median), size=TEXT_SIZE, colour=INK, halo=True)
+    left = 18 + max(text_width(shortened(b.label), HEAD_SIZE) for b in bars)
+    return Plot(name, title, f"{title}: a bar a row, {unit.name}", d, (-left, -6.0, left + WIDTH + 62.0, len(bars) * step + below + 6.0))
+
+
+def matrix_words(matrix: Matrix) -> str:
+    """What a matrix shows, for a title."""
+    if matrix.figure == "goodput_bps" and matrix.workload.startswith("iperf3"):
+        return "TCP goodput"
+    return matrix.figure.removesuffix("_bps").replace("_", " ")

@@ -1,0 +1,239 @@
+"""One figure against frame size: a line a mode, the range of repeats on each point, mixes in columns of their own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dutlab.report.model.loads import DELIVERED
+from dutlab.report.model.run_report import Sweep
+from dutlab.report.model.value import Figure
+from dutlab.report.model.words import Unit, unit_of
+from dutlab.report.plots.axis import TICK_SIZE, Scale, draw_y_axis, spread
+from dutlab.report.plots.palette import FAINT, GRID, INK, QUIET, series_colour, series_shape
+from dutlab.report.plots.plot import Plot
+from dutlab.report.plots.svg import Drawing, shortened, text_width
+
+WIDTH, HEIGHT = 300.0, 210.0
+LABEL_SIZE, LABEL_GAP = 13.5, 16.5
+TICK_GAP = 6.0
+LEFT = 74.0
+"""Room for the values and the title of the upright axis, at least."""
+GENERATOR = "generator sent"
+MIX_ROOM = 0.8
+"""Octaves between the longest frame and a column of mixes, and between such columns."""
+
+
+@dataclass(frozen=True)
+class SizePlot:
+    """Which figure, and in which words."""
+
+    figure: str
+    slug: str
+    title: str
+    axis: str
+    log: bool = False
+    sent: str = ""
+    """The figure that says what the generator sent of it."""
+
+
+SIZE_PLOTS = (
+    SizePlot("received_pps", "kpps", "Forwarding rate", "kpps", sent="offered_pps"),
+    SizePlot(DELIVERED, "delivered", "Frames delivered", "% of what the generator made"),
+    SizePlot("received_bps_l1", "mbps-l1", "Bit rate on the wire (L1: with preamble and gap)", "Mb/s, L1", sent="offered_bps_l1"),
+    SizePlot("received_bps_l2", "mbps-l2", "Bit rate of frames (L2: with FCS, no gap)", "Mb/s, L2"),
+    SizePlot("latency_p50_ns", "latency-p50", "Latency of the median frame", "µs", log=True),
+    SizePlot("latency_p99_ns", "latency-p99", "Latency, 99th percentile", "µs", log=True),
+)
+
+
+@dataclass(frozen=True)
+class _Point:
+    x: float
+    y: float
+    low: float
+    high: float
+    mix: bool
+    joined: bool = True
+    """To the point before it: not across a size that has no figure."""
+
+
+@dataclass(frozen=True)
+class _Label:
+    text: str
+    x: float
+    y: float
+    colour: str
+    bold: bool
+
+
+def size_plot(sweep: Sweep, wanted: SizePlot, labels: Sequence[str]) -> Plot | None:
+    """None without any figure to draw."""
+    unit, places = unit_of(wanted.figure), _places(sweep)
+    lines = {s.label: found for s in sweep.series if (found := _points(sweep, s.label, wanted, unit, places))}
+    if not lines:
+        return None
+    reach = _reach(sweep, wanted.sent, unit, places)
+    limited = [s for s in sweep.sizes if wanted.figure in sweep.ceilings.get(s, {})]
+    ceiling = [_at(sweep.ceilings[s][wanted.figure], s, unit, places) for s in limited]
+    drawn = [p for found in lines.values() for p in found]
+    y = _value_scale(drawn, reach, log=wanted.log)
+    x = Scale(min(places.values()) - 0.25, max(places.values()) + 0.25, 0.0, WIDTH)
+
+    d = Drawing()
+    left = max(LEFT, draw_y_axis(d, y, left=0.0, right=WIDTH, title=wanted.axis))
+    _draw_sizes(d, x, places)
+    inside = [p for p in ceiling if p.y <= y.high]
+    _draw_line(d, x, y, _clipped(ceiling, y.high), colour=QUIET, width=1.5, dash="2 3")
+    _draw_line(d, x, y, reach, colour=FAINT, width=1.0)
+    for label, points in lines.items():
+        place = labels.index(label)
+        _draw_series(d, x, y, points, colour=series_colour(place), shape=series_shape(place))
+    named = [_Label(shortened(label), x(p[-1].x), y(p[-1].y), series_colour(labels.index(label)), bold=True) for label, p in lines.items()]
+    named += [_Label("ceiling", x(inside[-1].x), y(inside[-1].y), QUIET, bold=False)] if inside and inside[-1] is ceiling[-1] else []
+    named += [_Label(GENERATOR, x(reach[-1].x), y(reach[-1].y), QUIET, bold=False)] if reach else []
+    right = _draw_labels(d, named, labels)
+
+    title = f"{wanted.title}, {_of_links(sweep)}"
+    above = [(p.y, size) for p, size in zip(ceiling, limited, strict=True) if p.y > y.high]
+    return Plot(
+        name=_name(sweep, wanted),
+        title=title,
+        described=f"{title}, {sweep.asked}: {wanted.axis} against frame size, one line a mode",
+        drawing=d,
+        box=(-left, -14.0, left + WIDTH + right, HEIGHT + 14.0 + 48.0),
+        note=_beyond(above, len(sweep.sizes), unit),
+    )
+
+
+def sweep_plot_names(sweep: Sweep) -> list[str]:
+    """Names of all plots of a sweep."""
+    return [_name(sweep, wanted) for wanted in SIZE_PLOTS]
+
+
+def _name(sweep: Sweep, wanted: SizePlot) -> str:
+    """`sweep-a-kpps`."""
+    return f"{sweep.slug}-{wanted.slug}"
+
+
+def _places(sweep: Sweep) -> dict[str, float]:
+    """Size → place: the binary logarithm; mixes stand to the right of the longest frame."""
+    fixed = {s: math.log2(float(s)) for s in sweep.sizes if s.isdigit()}
+    end = max(fixed.values(), default=6.0)
+    mixes = [s for s in sweep.sizes if not s.isdigit()]
+    return fixed | {s: end + MIX_ROOM * n for n, s in enumerate(mixes, 1)}
+
+
+def _points(sweep: Sweep, label: str, wanted: SizePlot, unit: Unit, places: Mapping[str, float]) -> list[_Point]:
+    out, joined = [], False
+    for point in (p for s in sweep.series if s.label == label for p in s.points):
+        value = point.values[wanted.figure]
+        there = isinstance(value, Figure) and (value.low > 0 or not wanted.log)
+        if isinstance(value, Figure) and there:
+            y, low, high = (v / unit.scale for v in (value.median, value.low, value.high))
+            out.append(_Point(places[point.size], y, low, high, mix=not point.size.isdigit(), joined=joined))
+        joined = there
+    return out
+
+
+def _at(value: float, size: str, unit: Unit, places: Mapping[str, float]) -> _Point:
+    y = value / unit.scale
+    return _Point(places[size], y, y, y, mix=not size.isdigit())
+
+
+def _reach(sweep: Sweep, figure: str, unit: Unit, places: Mapping[str, float]) -> list[_Point]:
+    """What the generator itself sent, at each size the most of any mode: its reach while the DUT took its share of the machine."""
+    out = []
+    for size in sweep.sizes if figure else ():
+        sent = [v.median for s in sweep.series for p in s.points if p.size == size and isinstance(v := p.values[figure], Figure)]
+        if sent:
+            out.append(_at(max(sent), size, unit, places))
+    return out
+
+
+def _value_scale(drawn: Sequence[_Point], reach: Sequence[_Point], *, log: bool) -> Scale:
+    """From 0 to just above the data, or around it when logarithmic. A ceiling far above does not press the data flat."""
+    high = max(p.high for p in [*drawn, *reach])
+    if log:
+        return Scale(min(p.low for p in drawn) / 1.35, high * 1.35, HEIGHT, 0.0, log=True)
+    return Scale(0.0, high * 1.08 or 1.0, HEIGHT, 0.0)
+
+
+def _clipped(points: Sequence[_Point], top: float) -> list[_Point]:
+    """A falling or rising line from where it enters below `top`: straight between two places, as it is drawn."""
+    out: list[_Point] = []
+    for n, after in enumerate(points):
+        before = points[n - 1] if n else None
+        if before and not before.mix and not after.mix and (before.y > top) != (after.y > top):
+            share = (top - before.y) / (after.y - before.y)
+            out.append(_Point(before.x + share * (after.x - before.x), top, top, top, mix=False))
+        if after.y <= top:
+            out.append(after)
+    return out
+
+
+def _draw_line(d: Drawing, x: Scale, y: Scale, points: Sequence[_Point], *, colour: str, width: float, dash: str = "") -> None:
+    """Fixed sizes joined; a mix, or a size alone, is a short stroke in its column."""
+    d.path([(x(p.x), y(p.y)) for p in points if not p.mix], colour=colour, width=width, dash=dash)
+    alone = sum(not p.mix for p in points) == 1
+    for p in points:
+        if p.mix or alone:
+            d.line(x(p.x) - 11, y(p.y), x(p.x) + 11, y(p.y), colour=colour, width=width, dash=dash)
+
+
+def _draw_series(d: Drawing, x: Scale, y: Scale, points: Sequence[_Point], *, colour: str, shape: str) -> None:
+    pieces: list[list[tuple[float, float]]] = []
+    for p in points:
+        if not p.joined or p.mix or not pieces:
+            pieces.append([])
+        if not p.mix:
+            pieces[-1].append((x(p.x), y(p.y)))
+    for piece in pieces:
+        d.path(piece, colour=colour)
+    for p in points:
+        d.line(x(p.x), y(p.low), x(p.x), y(p.high), colour=colour, width=1.5)
+        d.mark(x(p.x), y(p.y), shape, colour=colour)
+
+
+def _draw_sizes(d: Drawing, x: Scale, places: Mapping[str, float]) -> None:
+    """A tick at every size sent; words where they fit, the ends and mixes first."""
+    d.line(0, HEIGHT, WIDTH, HEIGHT, colour=FAINT)
+    fixed = [p for s, p in places.items() if s.isdigit()]
+    mixes = [p for s, p in places.items() if not s.isdigit()]
+    if fixed and mixes:
+        between = x(min(mixes) - MIX_ROOM / 2)
+        d.line(between, 0, between, HEIGHT, colour=GRID)
+    ends = {min(fixed, default=0.0), max(fixed, default=0.0), *mixes}
+    taken: list[tuple[float, float]] = []
+    for size, place in sorted(places.items(), key=lambda kv: (kv[1] not in ends, kv[1])):
+        d.line(x(place), HEIGHT, x(place), HEIGHT + 5, colour=FAINT)
+        half = text_width(size, TICK_SIZE) / 2 + TICK_GAP / 2
+        if all(abs(x(place) - at) >= half + other for at, other in taken):
+            taken.append((x(place), half))
+            d.text(x(place), HEIGHT + 15, size, size=TICK_SIZE, colour=INK if place in mixes else QUIET, anchor="middle")
+    d.text(WIDTH / 2, HEIGHT + 36, "frame size, bytes with FCS", size=TICK_SIZE, colour=QUIET, anchor="middle")
+
+
+def _draw_labels(d: Drawing, named: Sequence[_Label], labels: Sequence[str]) -> float:
+    """Words to the right, pushed apart where they would touch, each with a thin line to what it names.
+
+    Returns the room that any label of the run could take, so that plots side by side have one scale.
+    """
+    ordered = sorted(named, key=lambda n: n.y)
+    for label, at in zip(ordered, spread([n.y for n in ordered], LABEL_GAP, HEIGHT), strict=True):
+        d.line(label.x + 7, label.y, WIDTH + 12, at, colour=FAINT, width=0.75)
+        d.text(WIDTH + 16, at, label.text, size=LABEL_SIZE, colour=label.colour, bold=label.bold)
+    return 20 + max(text_width(shortened(text), LABEL_SIZE) for text in (*labels, GENERATOR))
+
+
+def _beyond(above: Sequence[tuple[float, str]], sizes: int, unit: Unit) -> str:
+    if not above:
+        return ""
+    most, size = max(above)
+    limit = f"{unit.text(most * unit.scale)} at {size}"
+    return f"The link's ceiling lies above this plot for {len(above)} of {sizes} sizes ({limit}); the table has it."
+
+
+def _of_links(sweep: Sweep) -> str:
+    return f"link {sweep.link}" if len(sweep.links) == 1 else f"links {' and '.join(sweep.links)} together"

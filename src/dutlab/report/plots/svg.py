@@ -1,0 +1,124 @@
+"""A drawing: lines, marks and words at places given in pixels, written as SVG. Knows nothing of what is drawn.
+
+Colours are plain attributes, those of the light scheme, so that any viewer shows them; a style may turn them into their dark partners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+from xml.sax.saxutils import escape, quoteattr
+
+from dutlab.report.plots.palette import GRID, INK, PAPER, dark_rules
+
+FONT = "Inter, 'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', sans-serif"
+WIDE = 0.58
+"""Width of an average letter, in font sizes; an estimate on the safe side, since nothing here measures text."""
+Anchor = Literal["start", "middle", "end"]
+
+
+def text_width(text: str, size: float) -> float:
+    """About how many pixels `text` takes."""
+    return len(text) * size * WIDE
+
+
+def shortened(text: str, most: int = 30) -> str:
+    """A name for a drawing, where room is dear; the tables have all of it."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+class Drawing:
+    """Collects elements in the order in which they cover one another."""
+
+    def __init__(self) -> None:
+        self._elements: list[str] = []
+
+    def line(self, x1: float, y1: float, x2: float, y2: float, *, colour: str = GRID, width: float = 1, dash: str = "") -> None:
+        """A straight line."""
+        self._elements.append(f'<path d="M{_n(x1)} {_n(y1)}L{_n(x2)} {_n(y2)}" {_stroke(colour, width, dash)}/>')
+
+    def path(self, points: Sequence[tuple[float, float]], *, colour: str, width: float = 2, dash: str = "") -> None:
+        """A line through points."""
+        if len(points) > 1:
+            d = "M" + "L".join(f"{_n(x)} {_n(y)}" for x, y in points)
+            self._elements.append(f'<path d="{d}" {_stroke(colour, width, dash)} stroke-linejoin="round"/>')
+
+    def rect(self, x: float, y: float, width: float, height: float, *, colour: str) -> None:
+        """A filled box."""
+        self._elements.append(f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}" fill="{colour}"/>')
+
+    def mark(self, x: float, y: float, shape: str, *, colour: str, size: float = 4) -> None:
+        """A filled mark centred on a point: circle, square, triangle-up, triangle-down, diamond or cross."""
+        if shape == "circle":
+            self._elements.append(f'<circle cx="{_n(x)}" cy="{_n(y)}" r="{_n(size)}" fill="{colour}"/>')
+            return
+        corners = " ".join(f"{_n(x + dx * size)},{_n(y + dy * size)}" for dx, dy in _CORNERS[shape])
+        self._elements.append(f'<polygon points="{corners}" fill="{colour}"/>')
+
+    def text(
+        self,
+        x: float,
+        y: float,
+        text: str,
+        *,
+        size: float = 12,
+        colour: str = INK,
+        anchor: Anchor = "start",
+        bold: bool = False,
+        italic: bool = False,
+        halo: bool = False,
+    ) -> None:
+        """Words whose middle line is at `y`; `halo` keeps lines behind them from running through."""
+        style = (' font-weight="600"' if bold else "") + (' font-style="italic"' if italic else "")
+        style += f' stroke="{PAPER}" stroke-width="4" stroke-linejoin="round" paint-order="stroke"' if halo else ""
+        place = "" if anchor == "start" else f' text-anchor="{anchor}"'
+        # The baseline of Latin letters lies a third of the size below their middle; dominant-baseline is not drawn alike everywhere.
+        at = f'x="{_n(x)}" y="{_n(y + size * 0.35)}"'
+        self._elements.append(f'<text {at} font-size="{_n(size)}" fill="{colour}"{place}{style}>{escape(text)}</text>')
+
+    def turned_text(self, x: float, y: float, text: str, *, size: float = 12, colour: str = INK) -> None:
+        """Words that read upwards, centred on the point."""
+        self._elements.append(
+            f'<text transform="translate({_n(x)} {_n(y)}) rotate(-90)" font-size="{_n(size)}" fill="{colour}" text-anchor="middle">'
+            f"{escape(text)}</text>"
+        )
+
+    def inline(self, box: tuple[float, float, float, float], described: str) -> str:
+        """For a page: sized by its place there, named for readers who do not see it. `box` is x, y, width, height."""
+        return f'<svg role="img" aria-label={quoteattr(described)} {_view(box)} font-family="{FONT}">{"".join(self._elements)}</svg>'
+
+    def file(self, box: tuple[float, float, float, float], title: str, described: str) -> str:
+        """A picture of its own, in the colours of the reader's scheme."""
+        x, y, width, height = box
+        dark = f"@media (prefers-color-scheme:dark){{{dark_rules('svg')}}}"
+        paper = f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}" fill="{PAPER}"/>'
+        size = f'{_view(box)} width="{_n(width)}" height="{_n(height)}"'
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size} font-family="{FONT}">'
+            f"<title>{escape(title)}</title><desc>{escape(described)}</desc><style>{dark}</style>{paper}{''.join(self._elements)}</svg>\n"
+        )
+
+
+_CORNERS = {
+    "square": ((-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)),
+    "triangle-up": ((0, -1.2), (1.15, 0.85), (-1.15, 0.85)),
+    "triangle-down": ((0, 1.2), (1.15, -0.85), (-1.15, -0.85)),
+    "diamond": ((0, -1.3), (1.3, 0), (0, 1.3), (-1.3, 0)),
+    "cross": (
+        (-0.4, -1.2), (0.4, -1.2), (0.4, -0.4), (1.2, -0.4), (1.2, 0.4), (0.4, 0.4),
+        (0.4, 1.2), (-0.4, 1.2), (-0.4, 0.4), (-1.2, 0.4), (-1.2, -0.4), (-0.4, -0.4),
+    ),
+}  # fmt: skip
+
+
+def _n(value: float) -> str:
+    """Hundredths of a pixel are enough."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def _stroke(colour: str, width: float, dash: str) -> str:
+    return f'fill="none" stroke="{colour}" stroke-width="{_n(width)}"' + (f' stroke-dasharray="{dash}"' if dash else "")
+
+
+def _view(box: tuple[float, float, float, float]) -> str:
+    return f'viewBox="{" ".join(_n(v) for v in box)}"'

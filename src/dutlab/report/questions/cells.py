@@ -1,0 +1,101 @@
+"""Cells of a run, or of a table made by hand, for the analysis of factors and of costs."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from dutlab.analysis.factors import Cell
+from dutlab.errors import InputError
+from dutlab.report.questions.compared import ComparedRun, mode_order
+from dutlab.store.cell_figures import CellFigures, cells_of, figure_names, name_words
+
+RATE = "received_pps"
+
+DIRECTION = "direction"
+"""The factor that tells the directions of a link apart, where both were driven."""
+
+
+def cells_of_run(run: ComparedRun, figure: str) -> tuple[Cell, ...]:
+    """One cell a combination of factors, links, direction, frame size and whatever else differs; repeats are its values.
+
+    Raises InputError when no trial has the figure.
+    """
+    found: dict[tuple[tuple[str, str], ...], list[float]] = defaultdict(list)
+    blocks: dict[tuple[tuple[str, str], ...], list[int]] = defaultdict(list)
+    cells = _with(run, figure)
+    directed = any(_directions(c, figure) for c in cells)
+    for of in cells:
+        cell = of.cell
+        params = {k: str(v) for k, v in cell.params.items() if v is not None and k != "frame_mix"}
+        for name, direction in _directions(of, figure) or [(_whole(of, figure), "forward")]:
+            links = name.removesuffix(".back") if directed and len(cell.links) > 1 else cell.link_label
+            levels = {**cell.factors, "workload": cell.workload, "links": links, **({DIRECTION: direction} if directed else {}), **params}
+            key = tuple(levels.items())
+            readings = of.readings(name, figure)
+            found[key] += [r.value for r in readings]
+            blocks[key] += [r.repeat for r in readings]
+    return tuple(Cell(dict(levels), tuple(values), tuple(blocks[levels])) for levels, values in found.items())
+
+
+def cells_of_table(path: Path, response: str) -> tuple[Cell, ...]:
+    """Rows of a CSV file: the column `response` holds the value, every other one is a factor; rows of the same levels are repeats.
+
+    Raises InputError naming the line.
+    """
+    try:
+        rows = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig")))
+        columns = rows.fieldnames or []
+        if response not in columns:
+            raise InputError(
+                f"{path}: has no column {response!r}", remedy=f"name one of {', '.join(columns)}" if columns else "it is empty"
+            )
+        found: dict[tuple[tuple[str, str], ...], list[float]] = defaultdict(list)
+        for line, row in enumerate(rows, 2):
+            if None in row or None in row.values():
+                raise InputError(f"{path}:{line}: has another number of columns than the first line")
+            try:
+                value = float(row[response])
+            except ValueError:
+                raise InputError(f"{path}:{line}: {row[response]!r} in column {response} is no number") from None
+            found[tuple((k, v) for k, v in row.items() if k != response)].append(value)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from error
+    return tuple(Cell(dict(levels), tuple(values)) for levels, values in found.items())
+
+
+def rates_by_mode(run: ComparedRun) -> dict[tuple[str, str], dict[str, list[float]]]:
+    """(frame size, link and direction in words) → mode → packets a second of each repeat. Raises InputError when none were measured."""
+    found: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for of in _with(run, RATE):
+        for name in of.names:
+            if readings := of.readings(name, RATE):
+                place = str(of.cell.params.get("frame_size", "")), name_words(name, of.cell.links)
+                found[place][of.cell.mode] += [r.value for r in readings]
+    return found
+
+
+def _with(run: ComparedRun, figure: str) -> Sequence[CellFigures]:
+    cells = list(cells_of(run.records).values())
+    found = [c for c in cells if any(figure in c.figures(name) for name in c.names)]
+    if not found:
+        raise InputError(f"{run.name} has no {figure}", remedy=f"it has {', '.join(figure_names(cells)) or 'no figures'}")
+    return sorted(found, key=lambda c: mode_order(run, c.cell.mode))
+
+
+def _directions(of: CellFigures, figure: str) -> list[tuple[str, str]]:
+    """(name, direction) where both directions of a link were driven; empty otherwise."""
+    return list(_both(of, figure)) if any(name.endswith(".back") for name in of.names) else []
+
+
+def _both(of: CellFigures, figure: str) -> Iterator[tuple[str, str]]:
+    for name in of.names:
+        if "+" not in name and figure in of.figures(name):
+            yield name, "backward" if name.endswith(".back") else "forward"
+
+
+def _whole(of: CellFigures, figure: str) -> str:
+    return next(name for name in of.names if figure in of.figures(name))

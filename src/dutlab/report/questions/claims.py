@@ -1,0 +1,144 @@
+"""Claim cards: one headline with its numbers, conditions and the hash of the run that it rests on, for others to check."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from dutlab.analysis.statistics import Summary, summarise
+from dutlab.errors import InputError, StoreError
+from dutlab.report.gather import gather
+from dutlab.report.model.run_report import Headline, RunReport
+from dutlab.store.manifest import MANIFEST
+from dutlab.store.read import read_json, read_plain, reading
+from dutlab.store.record import TrialRecord
+from dutlab.store.run_folder import RunFolder
+
+
+class ClaimedCell(BaseModel):
+    """One figure of a claim: the median over `trials`. `low`, `high` are the 95 % interval where `interval`, else the range."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    label: str
+    workload: str
+    link: str
+    figure: str
+    trials: tuple[int, ...]
+    median: float
+    low: float
+    high: float
+    interval: bool
+
+
+class ClaimCard(BaseModel):
+    """What is claimed, and all that is needed to check it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schema_version: Literal[1] = 1
+    claim: str
+    about: str
+    run: str
+    folder: str
+    """Of the run, relative to the card."""
+    manifest_sha256: str
+    cells: tuple[ClaimedCell, ...]
+    limited_by: tuple[str, ...]
+    deviations: tuple[str, ...]
+    """From RFC 2544."""
+    doubts: tuple[str, ...]
+    conditions: dict[str, dict[str, str]]
+    """Host → the facts that a reader looks for first."""
+
+
+def cards(path: Path, folder: Path) -> dict[str, ClaimCard]:
+    """File name → card, of each headline of the run at `path`; `folder` is where they will lie.
+
+    Raises InputError for a run without a manifest or headline, StoreError.
+    """
+    with reading(path):
+        return _cards(path, folder)
+
+
+def _cards(path: Path, folder: Path) -> dict[str, ClaimCard]:
+    found = gather(path, folder)
+    if found.manifest is None:
+        raise InputError(f"{path}: has no manifest, so nothing can vouch for it", remedy="`dutlab resume` finishes it")
+    run = RunFolder.open(path)
+    made = {f"claim-{n}-{_slug(h.about)}.json": _card(run, found, h, folder) for n, h in enumerate(found.headlines, 1)}
+    kept = {name: card for name, card in made.items() if card.cells}
+    if not kept:
+        raise InputError(f"{path}: has no headline to make a card of", remedy="at least two modes need a figure that can be compared")
+    return kept
+
+
+def read_card(path: Path) -> ClaimCard:
+    """A card as it was written. Raises InputError, StoreError."""
+    try:
+        return ClaimCard.model_validate(read_json(path))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(f"{path}: is no claim card: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def as_text(card: ClaimCard) -> str:
+    """As its file holds it."""
+    return json.dumps(card.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
+
+
+def summary_of(cell: ClaimedCell, values: Sequence[float]) -> list[str]:
+    """Where the claimed figures differ from those of `values`, in sentences."""
+    found = _numbers(summarise(values))
+    said = {"median": cell.median, "low": cell.low, "high": cell.high}
+    return [
+        f"{name} of {cell.label} is {found[name]:.10g}, the card claims {v:.10g}" for name, v in said.items() if not same(found[name], v)
+    ]
+
+
+def same(first: float, second: float) -> bool:
+    """Equal to twelve digits: the way through JSON and another order of adding may cost the last ones."""
+    return abs(first - second) <= 1e-12 * max(abs(first), abs(second))
+
+
+def manifest_hash(run: RunFolder) -> str:
+    """SHA-256 of the manifest itself. Raises StoreError when there is none."""
+    try:
+        return hashlib.sha256(read_plain(run.path / MANIFEST)).hexdigest()
+    except OSError as error:
+        raise StoreError(f"{run.path / MANIFEST}: cannot be read: {error.strerror}") from error
+
+
+def _card(run: RunFolder, found: RunReport, headline: Headline, folder: Path) -> ClaimCard:
+    rows = [row for label in (headline.fastest, headline.slowest) for row in found.limits
+            if row.label == label and set(row.trials) & set(headline.trials)]  # fmt: skip
+    cells = []
+    for row in rows:
+        records: list[TrialRecord] = [run.record(t) for t in row.trials]
+        kept = [r for r in records if row.figure in r.figures.get(row.links, ())]
+        numbers: dict[str, Any] = _numbers(summarise([r.figures[row.links][row.figure] for r in kept]))
+        cells.append(ClaimedCell(label=row.label, workload=row.workload, link=row.links, figure=row.figure,
+                                 trials=tuple(r.trial for r in kept), **numbers))  # fmt: skip
+    return ClaimCard(
+        claim=headline.sentence, about=headline.about, run=found.name, folder=os.path.relpath(run.path, folder),
+        manifest_sha256=str(found.manifest), cells=tuple(cells), limited_by=headline.limits, deviations=found.deviations,
+        doubts=tuple(f"{n.grade}: {n.text}" for n in found.notes),
+        conditions={host: {f.name: f.by_host[host] for f in found.facts if f.key and host in f.by_host} for host in found.hosts},
+    )  # fmt: skip
+
+
+def _numbers(found: Summary) -> dict[str, float]:
+    inside = found.interval
+    return {"median": found.median, "low": inside.low if inside else found.low, "high": inside.high if inside else found.high,
+            "interval": inside is not None}  # fmt: skip
+
+
+def _slug(about: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", about.lower()).strip("-")[:60]

@@ -1,0 +1,59 @@
+"""Figures of whole runs divided by what the boxes cost or have: per watt, per core, per price."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dutlab.analysis.compare import less_is_better
+from dutlab.errors import InputError
+from dutlab.report.questions.compared import ComparedRun
+
+CORE = "core"
+
+
+@dataclass(frozen=True)
+class Per:
+    """By what each run's figures are divided."""
+
+    word: str
+    """`watt`, `core`, `euro`."""
+    amounts: tuple[float, ...]
+    """One a run, in their order."""
+
+
+def per_of(text: str, runs: Sequence[ComparedRun]) -> Per:
+    """`watt=90,25`: of each run in turn; `core` alone reads the DUT's facts. Raises InputError."""
+    word, given, values = text.partition("=")
+    if not given:
+        if word != CORE:
+            raise InputError(f"--per {text}: of how much {word}?", remedy=f"say it of each run in turn, as in --per {word}=90,25")
+        return Per(CORE, tuple(_cores(run) for run in runs))
+    try:
+        amounts = tuple(float(v) for v in values.split(","))
+    except ValueError:
+        amounts = ()
+    if not word or len(amounts) != len(runs) or not all(0 < a < float("inf") for a in amounts):
+        raise InputError(f"--per {text}: needs {len(runs)} numbers above 0, one a run", remedy="as in --per watt=90,25")
+    return Per(word, amounts)
+
+
+def divided(run: ComparedRun, amount: float) -> ComparedRun:
+    """The same run with every figure of which more is better divided by `amount`."""
+    records = []
+    for record in run.records:
+        figures = {
+            link: {name: value if less_is_better(name) else value / amount for name, value in of_link.items()}
+            for link, of_link in record.figures.items()
+        }
+        records.append(record.model_copy(update={"figures": figures}))
+    return replace(run, records=tuple(records))
+
+
+def _cores(run: ComparedRun) -> float:
+    """Threads of the DUT's processors, as its facts tell."""
+    hosts = run.facts.get("hosts")
+    cpu = hosts.get("dut", {}).get("cpu") if isinstance(hosts, Mapping) else None
+    if not isinstance(cpu, Mapping) or not isinstance(cpu.get("cores"), int):
+        raise InputError(f"{run.name}: the facts of its DUT do not tell its cores", remedy=f"say them, as in --per {CORE}=2,8")
+    return float(cpu["cores"])

@@ -1,0 +1,46 @@
+"""Comparisons and effects of factors as rows of a ratio plot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dutlab.analysis.compare import Comparison, Verdict, less_is_better
+from dutlab.analysis.factors import Analysis, Effect
+from dutlab.errors import InputError
+from dutlab.report.plots.plot import Plot
+from dutlab.report.plots.ratio_plot import RatioRow, Side, ratio_plot
+from dutlab.report.questions.compared import ComparedPair
+
+
+def compared_plot(pairs: Sequence[ComparedPair], margin: float | None) -> Plot:
+    """A row a cell of every pair. Raises InputError where no cell has a ratio."""
+    several = len(pairs) > 1
+    rows = [_row(c, f"{pair.second} · " if several else "") for pair in pairs for c in pair.comparisons if c.ratio is not None]
+    if not rows:
+        raise InputError("nothing to draw: no cell has a ratio", remedy="a ratio needs values above 0 on both sides")
+    against = " and ".join(dict.fromkeys(p.first for p in pairs))
+    return ratio_plot("compared", f"{pairs[0].second if not several else 'Others'} against {against}", rows, margin=margin)
+
+
+def effects_plot(found: Analysis, figure: str) -> Plot:
+    """A row an effect, with its interval. Raises InputError without any."""
+    if not found.effects:
+        raise InputError("nothing to draw: no two cells differ in one factor alone", remedy="the sentences say what the cells lack")
+    return ratio_plot("effects", f"What each factor does to {figure}", [_effect(e, figure) for e in found.effects])
+
+
+def _row(c: Comparison, prefix: str) -> RatioRow:
+    assert c.ratio is not None  # noqa: S101 -- the caller looked
+    interval = c.ratio.interval
+    low, high = (interval.low, interval.high) if interval else (c.ratio.ratio, c.ratio.ratio)
+    side: Side = "better" if c.verdict is Verdict.BETTER else "worse" if c.verdict is Verdict.WORSE else "neither"
+    return RatioRow(f"{prefix}{c.pair.label}", c.ratio.ratio, low, high, side, c.words)
+
+
+def _effect(e: Effect, figure: str) -> RatioRow:
+    """An effect that is proven is coloured."""
+    better = (e.ratio > 1) != less_is_better(figure)
+    side: Side = ("better" if better else "worse") if e.sure.proven else "neither"
+    low, high = (e.sure.interval.low, e.sure.interval.high) if e.sure.interval else (e.ratio, e.ratio)
+    label = f"{e.name}: {' + '.join(e.before)} → {' + '.join(e.after)}"
+    return RatioRow(label, e.ratio, low, high, side, "" if e.sure.proven else "not proven")

@@ -1,0 +1,69 @@
+"""The part of a soak's section that is about its critical rate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dutlab.report.model.curve import Curve, Line
+from dutlab.report.model.figures import value_of
+from dutlab.report.model.grid import Grid, GridColumn, GridRow
+from dutlab.report.model.groups import Group
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.value import Figure
+
+LEAD = (
+    "The critical rate is that of each link at which the DUT is expected to lose just the target share; its interval is credible at 95 %, "
+    "with the scatter of the trials about the curve found from the trials themselves."
+)
+_COLUMNS = (
+    ("target", "target_loss_ratio"),
+    ("critical rate", "critical_pps"),
+    ("at least", "critical_low_pps"),
+    ("at most", "critical_high_pps"),
+    ("by stretch", "critical_stretch_pps"),
+    ("by erf", "critical_erf_pps"),
+    ("trials", "trials"),
+)
+_LINES = (("offered", "intended_pps"), ("critical rate", "critical_pps"), ("at least", "low_pps"), ("at most", "high_pps"))
+
+
+def seeks_rate(group: Group) -> bool:
+    """Whether the cell is a search for the critical rate, not one rate for hours."""
+    return group.cell.params.get("target_loss_percent") is not None
+
+
+def grid(groups: Sequence[Group], book: NoteBook) -> Grid:
+    """One row a mode, frame size and set of links."""
+    rows = []
+    for g in groups:
+        size, links = str(g.cell.params.get("frame_size")), g.cell.link_label
+        cells = (size, links, *(value_of(g, links, figure, book) for _, figure in _COLUMNS))
+        rows.append(GridRow(g.label, cells, links=links, link=links, size=size))
+    marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
+    columns = (GridColumn("frames"), GridColumn("links"), *(GridColumn(head, figure) for head, figure in _COLUMNS))
+    return Grid("soak-critical", "Critical rate of each link", columns, tuple(rows), book.common(marks))
+
+
+def curves(group: Group) -> Iterator[Curve]:
+    """How the estimate closed in, of the first repeat."""
+    record = next((r for r in group.measured if r.tables.get("critical")), None)
+    if record is None:
+        return
+    rows = record.tables["critical"]
+    yield Curve(
+        slug=f"soak-{group.planned[0]}-critical",
+        title=f"Critical rate of {group.cell.params.get('frame_size')}, {group.label}",
+        x_title="trial",
+        x="trial",
+        y_title="rate of each link",
+        y="critical_pps",
+        lines=tuple(
+            Line(
+                words,
+                tuple((float(row["trial"] or 0.0), float(row[name] or 0.0)) for row in rows),
+                role="asked" if name == "intended_pps" else "found",
+            )
+            for words, name in _LINES
+        ),
+        note="" if len(group.measured) == 1 else f"The first of {len(group.measured)} repeats is drawn.",
+    )

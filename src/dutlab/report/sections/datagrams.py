@@ -1,0 +1,87 @@
+"""Datagrams of many lengths: what came through of each, and where one packet no longer carries one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from dutlab.report.model.curve import Curve, Line, Moment
+from dutlab.report.model.figures import figure_of
+from dutlab.report.model.grid import Grid, GridColumn, GridRow
+from dutlab.report.model.groups import Group
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import Section
+from dutlab.report.model.value import Missing, Value
+from dutlab.store.run_folder import RunFolder
+
+_FIGURES = (
+    ("packets each", "packets_per_datagram"),
+    ("sent", "offered_pps"),
+    ("received", "received_pps"),
+    ("goodput", "goodput_bps"),
+    ("lost", "loss_ratio"),
+)
+
+
+def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+    """One row a mode, link and length; a curve a link of what was received over the length."""
+    del run, book
+    columns = (GridColumn("link"), GridColumn("payload, bytes"), *(GridColumn(head, figure) for head, figure in _FIGURES))
+    notes = dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)
+    return Section(
+        slug="datagrams",
+        workload="datagrams",
+        title="Datagrams",
+        lead=(
+            "UDP from a socket of the source to one of the sink (iperf3 -u), one length after the other. Rates count datagrams; loss at "
+            "full speed is mostly the receiving host's. The upright line is where one packet of the path no longer carries a datagram."
+        ),
+        grids=(Grid("datagrams", "Datagrams by length", columns, tuple(row for g in groups for row in _rows(g))),),
+        curves=tuple(
+            curve for link in dict.fromkeys(link for g in groups for link in g.cell.links) for curve in _curve(groups, link, labels)
+        ),
+        words=tuple(notes),
+    )
+
+
+def _rows(group: Group) -> Iterator[GridRow]:
+    lengths = [int(word) for word in str(group.cell.params.get("lengths_bytes")).split(",")]
+    for link in group.cell.links:
+        for length in lengths:
+            values = (_value(group, link, length, figure) for _, figure in _FIGURES)
+            yield GridRow(group.label, (link, str(length), *values), links=group.cell.link_label, link=link, size=str(length))
+
+
+def _value(group: Group, link: str, length: int, figure: str) -> Value:
+    found = {
+        record.trial: float(row[figure] or 0.0)
+        for record in group.measured
+        for row in record.tables.get("lengths", ())
+        if row["link"] == link and row["length_bytes"] == length
+    }
+    return figure_of(found, len(group.planned)) if found else Missing(group.why_missing, tuple(group.planned))
+
+
+def _curve(groups: Sequence[Group], link: str, labels: Sequence[str]) -> Iterator[Curve]:
+    """Of the first repeat of each mode."""
+    lines, limits = [], set()
+    for group in (g for label in labels for g in groups if g.label == label and link in g.cell.links and g.measured):
+        rows = [row for row in group.measured[0].tables.get("lengths", ()) if row["link"] == link]
+        lines.append(Line(group.label, _points(rows, "received_pps")))
+        lines.append(Line(f"{group.label}, sent", _points(rows, "offered_pps"), "asked"))
+        limits.add(group.measured[0].figures.get(link, {}).get("whole_bytes"))
+    if any(line.points for line in lines):
+        yield Curve(
+            slug=f"datagrams-{link}",
+            title=f"Datagrams received by length, link {link}",
+            x_title="payload of a datagram, bytes",
+            x="length_bytes",
+            y_title="datagrams",
+            y="received_pps",
+            lines=tuple(lines),
+            moments=tuple(Moment(limit, f"whole up to {limit:.0f}") for limit in sorted(x for x in limits if x is not None)),
+        )
+
+
+def _points(rows: Sequence[Mapping[str, int | float | str | None]], figure: str) -> tuple[tuple[float, float], ...]:
+    """By rising length."""
+    return tuple(sorted((float(row["length_bytes"] or 0.0), float(row[figure] or 0.0)) for row in rows))

@@ -1,0 +1,132 @@
+"""Generators compared: what each makes and gets through, without the DUT and with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dutlab.report.model.curve import Curve, Line
+from dutlab.report.model.figures import value_of
+from dutlab.report.model.grid import Grid, GridColumn, GridRow
+from dutlab.report.model.groups import Group
+from dutlab.report.model.loads import BACKPRESSURE, DELIVERED, load_value
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import Headline, Section
+from dutlab.report.model.value import Figure
+from dutlab.report.model.words import KPPS, by_words
+from dutlab.report.sections.headline import compared
+from dutlab.report.sections.tables import size_order
+from dutlab.store.run_folder import RunFolder
+
+_FIGURES = (
+    ("looped: sent", "rig_offered_pps"),
+    ("received", "rig_received_pps"),
+    ("DUT: sent", "offered_pps"),
+    ("received", "received_pps"),
+    ("back-pressure", BACKPRESSURE),
+    ("delivered", DELIVERED),
+    ("lost", "loss_ratio"),
+    ("looped ÷ DUT", "headroom_ratio"),
+)
+_HEADS = ("generator", "frames", "link")
+
+
+def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+    """One row a generator, number of streams, sending host, frame size and link; a curve over frame sizes a mode and link."""
+    del run
+    groups = sorted(groups, key=_place)
+    rows = [_row(g, link, book) for g in groups for link in _flows(g)]
+    marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
+    columns = (*(GridColumn(head) for head in _HEADS), *(GridColumn(head, figure) for head, figure in _FIGURES))
+    return Section(
+        slug="generators",
+        workload="generators",
+        title="Generators",
+        lead=(
+            "Each generator as fast as it can: looped, from source straight to sink, and through the DUT. Where both agree the "
+            "generator or the sink is the limit, and the DUT may do more; a generator that makes less than another measures itself, "
+            "not the DUT."
+        ),
+        grids=(Grid("generators", "Frames a second of each generator", columns, tuple(rows), book.common(marks)),),
+        curves=tuple(curve for label in labels for curve in _curves([g for g in groups if g.label == label], label)),
+        headlines=tuple(h for label in labels for h in _headlines([g for g in groups if g.label == label], label, book)),
+    )
+
+
+def _place(group: Group) -> tuple[int, str, str, float, str, tuple[int, float, str]]:
+    """The engine first, then generators by name; sizes rise within what else is the same."""
+    cell = group.cell
+    streams, size = float(cell.params.get("streams") or 1), str(cell.params.get("frame_size"))
+    return int(cell.tool != "engine"), _generator(group), cell.link_label, streams, _sender(group), size_order(size)
+
+
+def _flows(group: Group) -> list[str]:
+    """The flows of a cell as its figures name them; sums of several links are left out."""
+    back = ".back" if _sender(group) == "sink" else ""
+    return [f"{link}{back}" for link in group.cell.links]
+
+
+def _sender(group: Group) -> str:
+    return "sink" if group.cell.params.get("directions") == "back" else "source"
+
+
+def _row(group: Group, link: str, book: NoteBook) -> GridRow:
+    size = str(group.cell.params.get("frame_size"))
+    words = (_line_name(group), size, link)
+    values = ((load_value if figure in (BACKPRESSURE, DELIVERED) else value_of)(group, link, figure, book) for _, figure in _FIGURES)
+    return GridRow(group.label, (*words, *values), links=group.cell.link_label, link=link, size=size)
+
+
+def _generator(group: Group) -> str:
+    return by_words(group.cell.tool, group.cell.params.get("generator"), without=("streams",))
+
+
+def _curves(groups: Sequence[Group], label: str) -> Iterator[Curve]:
+    """What came through against the frame size, a line a generator; broken, what came without the DUT."""
+    for link in dict.fromkeys(link for g in groups for link in _flows(g)):
+        of_link = [g for g in groups if link in _flows(g)]
+        lines = []
+        for name in dict.fromkeys(map(_line_name, of_link)):
+            same = [g for g in of_link if _line_name(g) == name]
+            lines += [Line(name, _points(same, link, "received_pps"))]
+            lines += [Line(f"{name}, looped", _points(same, link, "rig_received_pps"), "asked")]
+        if any(line.points for line in lines):
+            yield Curve(
+                slug=f"generators-{'-'.join(label.replace('·', ' ').split())}-{link.replace('.', '-')}",
+                title=f"What each generator gets through, {label}, link {link}",
+                x_title="bytes with FCS of the mean frame",
+                x="frame_bytes",
+                y_title="received",
+                y="received_pps",
+                lines=tuple(line for line in lines if line.points),
+                scale="log",
+                note="Broken lines, looped: the same from source straight to sink.",
+            )
+
+
+def _headlines(groups: Sequence[Group], label: str, book: NoteBook) -> Iterator[Headline]:
+    """Which generator gets most through at the first frame size that two have, a link and sending host."""
+    for link in dict.fromkeys(link for g in groups for link in _flows(g)):
+        for size in dict.fromkeys(str(g.cell.params.get("frame_size")) for g in groups):
+            same = [g for g in groups if link in _flows(g) and str(g.cell.params.get("frame_size")) == size]
+            named = [(_line_name(g), value_of(g, link, "received_pps", book)) for g in same]
+            what = f"{size}-byte frames" if size.isdigit() else size
+            if (found := compared(f"generators, {what} through {label}, link {link}", named, KPPS)) is not None:
+                yield found
+                break
+
+
+def _line_name(group: Group) -> str:
+    """`trafgen`, `iperf3-udp ×2, from sink`: streams and host where they are not one and the source."""
+    streams, sender = group.cell.params.get("streams"), _sender(group)
+    return f"{_generator(group)}{'' if streams == 1 else f' ×{streams}'}{'' if sender == 'source' else ', from sink'}"
+
+
+def _points(groups: Sequence[Group], link: str, figure: str) -> tuple[tuple[float, float], ...]:
+    """(bytes of the mean frame, median over repeats), by rising size."""
+    found = []
+    for group in groups:
+        values = sorted(r.figures[link][figure] for r in group.measured if figure in r.figures.get(link, {}))
+        sizes = [f.mean_frame_bytes for r in group.measured for f in r.flows if f.link == link]
+        if values and sizes:
+            found.append((sizes[0], values[len(values) // 2]))
+    return tuple(sorted(found))

@@ -1,0 +1,103 @@
+"""Latency over the load axis: a row a share of the rate, the curve of median and 99.9th percentile, and where it bends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dutlab.report.model.curve import Curve, Line, Moment
+from dutlab.report.model.figures import value_of
+from dutlab.report.model.grid import Grid, GridColumn, GridRow
+from dutlab.report.model.groups import Group
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import Section
+from dutlab.report.model.value import Figure, Value
+from dutlab.report.model.words import KPPS, latency_text
+from dutlab.store.run_folder import RunFolder
+
+_COLUMNS = (("typical, TL", "tl_ns"), ("worst case, WCL", "wcl_ns"), ("variation, PDV", "pdv_ns"), ("lost or not taken", "loss_ratio"))
+_FULL_S = 120.0
+
+
+def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+    """One row a mode, frame size, link and share; one curve a mode, frame size and link."""
+    del run, labels
+    rows = [row for g in groups for link in g.cell.links for row in _rows(g, link, book)]
+    marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
+    columns = (GridColumn("frames"), GridColumn("link"), GridColumn("load"), *(GridColumn(head, figure) for head, figure in _COLUMNS))
+    return Section(
+        slug="latency",
+        workload="latency",
+        title="Latency over load",
+        lead="One-way latency at shares of one rate (RFC 8219 section 7): typical is the median, worst case the 99.9th percentile, "
+        "variation the 99.9th percentile less the least. At 0 % a trickle is sent.",
+        grids=(Grid("latency", "Latency at each load", columns, tuple(rows), book.common(marks)),),
+        curves=tuple(curve for g in groups for link in g.cell.links if (curve := _curve(g, link, book)) is not None),
+        words=tuple(words for g in groups if g.measured for link in g.cell.links for words in _words(g, link, book)),
+        deviations=tuple(_deviations(groups)),
+    )
+
+
+def _shares(group: Group) -> list[str]:
+    return str(group.cell.params.get("shares_percent") or "").split(",")
+
+
+def _value(group: Group, link: str, share: str, figure: str, book: NoteBook) -> Value:
+    return value_of(group, link, f"at_{share}_{figure}", book)
+
+
+def _rows(group: Group, link: str, book: NoteBook) -> list[GridRow]:
+    size = str(group.cell.params.get("frame_size"))
+    return [
+        GridRow(
+            group.label,
+            (size, link, f"{share} %", *(_value(group, link, share, figure, book) for _, figure in _COLUMNS)),
+            links=group.cell.link_label,
+            link=link,
+            size=size,
+        )
+        for share in _shares(group)
+    ]
+
+
+def _curve(group: Group, link: str, book: NoteBook) -> Curve | None:
+    lines = []
+    for words, figure in (("median", "tl_ns"), ("99.9 %", "wcl_ns")):
+        found = [(float(s) / 100, _value(group, link, s, figure, book)) for s in _shares(group)]
+        lines.append(Line(words, tuple((share, value.median) for share, value in found if isinstance(value, Figure) and value.median > 0)))
+    if not any(line.points for line in lines):
+        return None
+    bend = value_of(group, link, "knee_percent", book)
+    size = group.cell.params.get("frame_size")
+    return Curve(
+        slug=f"latency-{group.planned[0]}-{link}",
+        title=f"Latency of {size}, {group.label}, link {link}",
+        x_title="load, of the rate",
+        x="load_ratio",
+        y_title="latency",
+        y="latency_ns",
+        lines=tuple(lines),
+        moments=(Moment(bend.median / 100, f"knee: {bend.median:g} %"),) if isinstance(bend, Figure) else (),
+        scale="log",
+    )
+
+
+def _words(group: Group, link: str, book: NoteBook) -> Iterator[str]:
+    about = f"{group.label}, {group.cell.params.get('frame_size')}, link {link}"
+    rate, bend = (value_of(group, link, figure, book) for figure in ("reference_pps", "knee_percent"))
+    lowest = _value(group, link, _shares(group)[0], "tl_ns", book)
+    said = [f"at {_shares(group)[0]} % load the median is {latency_text(lowest.median)}"] if isinstance(lowest, Figure) else []
+    said += (
+        [f"it rises steeply after {bend.median:g} %"]
+        if isinstance(bend, Figure)
+        else ["no knee: the median does not double, or rises evenly"]
+    )
+    if isinstance(rate, Figure):
+        yield f"{about}, shares of {KPPS.text(rate.median)}: {', '.join(said)}."
+    yield from dict.fromkeys(f"{about}: {note}." for r in group.measured for note in r.notes if "knee" not in note)
+
+
+def _deviations(groups: Sequence[Group]) -> Iterator[str]:
+    durations = {float(g.cell.params.get("duration_s") or 0.0) for g in groups}
+    if min(durations, default=_FULL_S) < _FULL_S:
+        yield f"latency: trials last {min(durations):g} s, RFC 8219 section 7.2 asks for at least {_FULL_S:g} s"
+    yield "latency: every frame is timed, from the first second on; RFC 8219 section 7.2 times at least 500 tagged frames after 60 s"

@@ -1,0 +1,310 @@
+"""What limited each cell: from the records' figures, ledgers, counters and watched cores to one verdict (analysis.limited)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any, Self
+
+from dutlab.analysis.ceilings.assumed import USUAL_MTU, other_goodputs
+from dutlab.analysis.ceilings.ethernet import AROUND_PACKET_BYTES, TCP_HEADER_BYTES, TCP_TIMESTAMP_BYTES, Ip
+from dutlab.analysis.compare import main_figures
+from dutlab.analysis.limited import Core, Facts, Neighbour, what_limited
+from dutlab.analysis.statistics import median
+from dutlab.report.model.groups import Group
+from dutlab.report.model.loads import held_back
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import LimitRow, Note
+from dutlab.report.sections.tables import size_order
+from dutlab.report.sections.watched import DUT, CoreMeans
+from dutlab.store.record import FlowRecord
+from dutlab.units import ETH_L1_OVERHEAD_BYTES
+
+_ONE_LOAD = ("goodput_bps", "received_pps")
+"""Figures of trials with one steady load. Only beside these do the cores' mean load and the ledger tell what happened at that rate: a
+search or a ramp goes through many rates in one trial."""
+_LIMITED = ("_pps", "_bps")
+"""What the ends of the names of such figures are; drives are no part of these rules."""
+_LIKE_RECEIVED = "received_pps"
+"""Under this name stands the ceiling of whatever else is frames a second."""
+_SHARED = "in an embedded lab the generator and the sink work on these cores too"
+_VOID = ("DISTURBED", "CPU_STOLEN")
+"""Doubts below the highest grade that forbid a verdict, as the highest do."""
+_RIG = ("RIG_LIMITED", "LIMIT_OF_GENERATOR")
+_UNTESTED = "NO_UPPER_BOUND"
+_HEADERS = Ip.V4.value + TCP_HEADER_BYTES + TCP_TIMESTAMP_BYTES
+_TABLE_SIZE = "net.netfilter.nf_conntrack_max"
+_Place = tuple[str, tuple[str, ...], str]
+"""Workload, links, and all parameters but the frame size."""
+
+
+@dataclass(frozen=True)
+class Bed:
+    """What verdicts need to know of the testbed, and of the run as a whole."""
+
+    means: CoreMeans
+    hosts: Mapping[str, Mapping[str, Any]]
+    book: NoteBook
+    mtus: Mapping[str, int] = field(default_factory=dict)
+    """Link → its MTU, as the testbed file has it."""
+    lab: bool = False
+    one: bool = True
+    """The modes are known to have stood in it; otherwise none tells anything of another."""
+    busy: str = ""
+    """That other work left nearly nothing to be measured, in a sentence."""
+
+
+def limits(groups: Sequence[Group], bed: Bed) -> tuple[LimitRow, ...]:
+    """One row a cell that has a figure which can be limited by anything: goodput, or frames received, found or sustained."""
+    measured = [g for g in groups if g.measured and _main(g)[0].endswith(_LIMITED)]
+    labels = {label: n for n, label in enumerate(dict.fromkeys(g.label for g in groups))}
+    near = _Near.of(measured, bed)
+    ordered = sorted(measured, key=lambda g: (labels[g.label], g.cell.workload, len(g.cell.links), g.cell.links, size_order(_size(g))))
+    return tuple(_row(g, near, bed) for g in ordered)
+
+
+@dataclass(frozen=True)
+class _Near:
+    """The cells that tell something of one another, found once: a run has as many cells as files were imported."""
+
+    of_label: Mapping[tuple[_Place, str], Sequence[Group]]
+    """Place and label → their cells of all frame sizes."""
+    fastest: Mapping[tuple[_Place, str, str], Sequence[tuple[float, str]]]
+    """Place, frame size and figure → the two labels with the highest values, the highest first."""
+    sums: Mapping[tuple[str, str, str, str], Sequence[tuple[tuple[str, ...], float]]]
+    """Workload, parameters, label and frame size → the links of several that were driven at once, and what came through them together."""
+    others: Mapping[_Place, Sequence[Group]]
+    """Place → the cells of all modes and sizes, where they stood in one testbed."""
+    most: Mapping[tuple[str, int | None, float, str], float]
+    """Link, MTU, ceiling and figure → the most that was measured."""
+
+    @classmethod
+    def of(cls, groups: Sequence[Group], bed: Bed) -> Self:
+        of_label: dict[tuple[_Place, str], list[Group]] = defaultdict(list)
+        fastest: dict[tuple[_Place, str, str], list[tuple[float, str]]] = defaultdict(list)
+        sums: dict[tuple[str, str, str, str], list[tuple[tuple[str, ...], float]]] = defaultdict(list)
+        others: dict[_Place, list[Group]] = defaultdict(list)
+        most: dict[tuple[str, int | None, float, str], float] = defaultdict(float)
+        for group in groups:
+            place, size, (figure, link) = _place(group), _size(group), _main(group)
+            of_label[place, group.label].append(group)
+            others[place].append(group)
+            if (key := _line_key(group, bed)) is not None:
+                most[key] = max(most[key], _figure(group, link, figure) or 0.0)
+            for name in {figure, "offered_pps"}:
+                if (value := _figure(group, link, name)) is not None:
+                    best = {label: v for v, label in fastest[place, size, name]}
+                    best[group.label] = max(value, best.get(group.label, value))
+                    fastest[place, size, name] = sorted(((v, label) for label, v in best.items()), reverse=True)[:2]
+                    if name == figure and len(group.cell.links) > 1:
+                        sums[group.cell.workload, place[2], group.label, size].append((group.cell.links, value))
+        return cls(of_label, fastest if bed.one else {}, sums, others if bed.one else {}, most)
+
+
+def _row(group: Group, near: _Near, bed: Bed) -> LimitRow:
+    figure, link = _main(group)
+    found = what_limited(_facts(group, near, bed))
+    return LimitRow(
+        label=group.label, workload=group.cell.workload, links=link, size=_size(group) or _pair(group), figure=figure,
+        value=_figure(group, link, figure) or 0.0, words=found.words, confidence=found.confidence.word, evidence=found.evidence,
+        missing=found.missing, others=found.others, next_experiment=found.next_experiment, trials=tuple(r.trial for r in group.measured),
+    )  # fmt: skip
+
+
+def _facts(group: Group, near: _Near, bed: Bed) -> Facts:
+    (figure, link), place, size = _main(group), _place(group), _size(group)
+    line, mtu, doubts = _ceiling(group, link, figure), _mtu(group, bed.mtus), _doubts(group, bed.book)
+    tcp = figure == "goodput_bps"
+    frames, steady = figure.endswith("_pps"), figure in _ONE_LOAD
+    flows = [f for r in group.measured for f in r.flows] if steady else []
+    streams = group.cell.params.get("streams")
+    alone = len(group.cell.links) == 1
+    return Facts(
+        value=_figure(group, link, figure) or 0.0,
+        unit="pps" if frames else "bit/s",
+        line=line,
+        assumed=f"{USUAL_MTU} bytes assumed" if tcp and mtu is None else "",
+        other_lines=other_goodputs(line, mtu=mtu) if tcp and line else {},
+        most_seen=near.most.get(key) if (key := _line_key(group, bed)) is not None else None,
+        void=tuple(filter(None, (bed.busy, *(_said(n, group) for n in doubts if n.grade == "severe" or n.kind in _VOID)))),
+        rig=next((_said(n, group) for n in doubts if n.kind in _RIG), ""),
+        untested=next((n.text for n in doubts if n.kind == _UNTESTED), ""),
+        pps=_pps(group, bed.mtus),
+        mean_bytes=_mean_bytes(group, bed.mtus),
+        asked=_figure(group, link, "intended_pps") if frames else None,
+        sent=_figure(group, link, "offered_pps") if frames else None,
+        loss_ratio=_figure(group, link, "loss_ratio") if steady else None,
+        refused_ratio=_refused(flows, at_full_speed=_figure(group, link, "intended_pps") is None),
+        generator_best=_generator_best(group, near) if frames else None,
+        generator_core=_figure(group, link, "sender_cpu_percent") if alone else None,
+        sink_core=_figure(group, link, "receiver_cpu_percent") if alone else None,
+        dut_cores=_cores(group, bed.means) if steady else (),
+        shared_cores=_SHARED if bed.lab else "",
+        places=_places(flows),
+        table_entries=median([r.counters.get(DUT, {}).get("conntrack_entries", 0.0) for r in group.measured]),
+        table_size=_table_size(bed.hosts),
+        streams=int(streams) if isinstance(streams, (int, float)) and not frames else None,
+        neighbours=tuple(_neighbours(group, near, bed)),
+        other_modes={label: v for v, label in near.fastest.get((place, size, figure), ()) if label != group.label},
+        together=_together(group, near) if alone else None,
+    )
+
+
+def _cores(group: Group, means: CoreMeans) -> tuple[Core, ...]:
+    """The DUT's, each kind of work as the mean over repeats."""
+    trials = [means[r.trial] for r in group.measured if r.trial in means]
+    numbers = sorted({core for of in trials for host, core in of if host == DUT})
+    out = []
+    for number in numbers:
+        shares = [of[DUT, number] for of in trials if (DUT, number) in of]
+        out.append(Core(number, {kind: fmean(s.get(kind, 0.0) for s in shares) for kind in sorted({k for s in shares for k in s})}))
+    return tuple(out)
+
+
+def _neighbours(group: Group, near: _Near, bed: Bed) -> Iterable[Neighbour]:
+    """The same with other frames: in this mode, or where it was measured with these only, in any that stood in the same testbed."""
+    figure, link = _main(group)
+    own = [g for g in near.of_label[_place(group), group.label] if _size(g) != _size(group)]
+    for other in own or [g for g in near.others.get(_place(group), ()) if _size(g) != _size(group)]:
+        mean, pps, value = _mean_bytes(other, bed.mtus), _pps(other, bed.mtus), _figure(other, link, figure)
+        if mean and pps and value:
+            line = _ceiling(other, link, figure)
+            name = f"{_size(other)}-byte frames" if _size(other).isdigit() else _size(other)
+            yield Neighbour(
+                name if own else f"{name} in mode {other.label}", mean, pps, value / line if line else None, same_mode=bool(own)
+            )
+
+
+def _together(group: Group, near: _Near) -> float | None:
+    """The sum over several links of which this one was a part, in the same mode."""
+    workload, (link,), params = _place(group)
+    return max((value for links, value in near.sums.get((workload, params, group.label, _size(group)), ()) if link in links), default=None)
+
+
+def _places(flows: Sequence[FlowRecord]) -> dict[str, float]:
+    """Where frames got lost, as shares of all whose place is known."""
+    lost: dict[str, int] = defaultdict(int)
+    for flow in flows:
+        for place, count in flow.places.items():
+            lost[place] += count
+    total = sum(lost.values())
+    return {place: count / total for place, count in lost.items()} if total else {}
+
+
+def _refused(flows: Sequence[FlowRecord], *, at_full_speed: bool) -> float | None:
+    """Share of what the generator made that a full DUT did not take. Frames that it made too late are its own fault."""
+    held = held_back(flows, at_full_speed=at_full_speed)
+    made = sum(f.sent_frames for f in flows) + held
+    return held / made if made else None
+
+
+def _pps(group: Group, mtus: Mapping[str, int]) -> float | None:
+    """Of goodput through a path whose MTU is known, segments a second."""
+    figure, link = _main(group)
+    if figure.endswith("_pps"):
+        return _figure(group, link, figure)
+    if (counted := _figure(group, link, _LIKE_RECEIVED)) is not None:
+        return counted
+    mtu, bits = _mtu(group, mtus), _figure(group, link, "goodput_bps")
+    return bits / 8 / (mtu - _HEADERS) if mtu and bits else None
+
+
+def _mtu(group: Group, mtus: Mapping[str, int]) -> int | None:
+    """As the table says that was imported, or the testbed's file; None where nobody said it, or its links differ."""
+    told = group.cell.params.get("mtu")
+    if isinstance(told, int) and told > _HEADERS:
+        return told
+    of_links = {mtus.get(link) for link in group.cell.links}
+    return of_links.pop() if len(of_links) == 1 else None
+
+
+def _line_key(group: Group, bed: Bed) -> tuple[str, int | None, float, str] | None:
+    """Cells with the same one went through the same link, as far as is known."""
+    figure, link = _main(group)
+    line = _ceiling(group, link, figure)
+    return None if line is None or not bed.one else (link, _mtu(group, bed.mtus), line, figure)
+
+
+def _doubts(group: Group, book: NoteBook) -> list[Note]:
+    """Those that touch the figure of the verdict."""
+    figure, link = _main(group)
+    marks = {number for r in group.measured for number in book.touching(r, link, figure)}
+    return [note for note in book.notes if note.number in marks]
+
+
+def _said(note: Note, group: Group) -> str:
+    """A doubt with the numbers that the cell's trials gave."""
+    details = dict.fromkeys(d.detail for r in group.measured for d in r.doubts if d.kind == note.kind and d.detail)
+    return f"{note.text} ({'; '.join(details)})" if details else note.text
+
+
+def _mean_bytes(group: Group, mtus: Mapping[str, int]) -> float | None:
+    """Of the frames, with FCS; where a method keeps no ledger of its whole trial, as asked for, or as its rates tell."""
+    if flows := [f for r in group.measured for f in r.flows]:
+        return median([f.mean_frame_bytes for f in flows])
+    if _size(group).isdigit():
+        return float(_size(group))
+    figure, link = _main(group)
+    if figure == "goodput_bps" and (mtu := _mtu(group, mtus)):
+        return float(mtu + AROUND_PACKET_BYTES - ETH_L1_OVERHEAD_BYTES)
+    pps, bits = _figure(group, link, figure), _figure(group, link, figure.replace("_pps", "_bps_l1"))
+    return bits / pps / 8 - ETH_L1_OVERHEAD_BYTES if figure.endswith("_pps") and pps and bits else None
+
+
+def _generator_best(group: Group, near: _Near) -> float | None:
+    """The most that it sent of such frames in any mode; beside what a search found, what the rig does without the DUT."""
+    figure, link = _main(group)
+    if figure in _ONE_LOAD:
+        return max((v for v, _ in near.fastest.get((_place(group), _size(group), "offered_pps"), ())), default=None)
+    headroom, value = _figure(group, link, "headroom_ratio"), _figure(group, link, figure)
+    return value * headroom if headroom is not None and value is not None else None
+
+
+def _main(group: Group) -> tuple[str, str]:
+    """The figure that is judged, and of what: the links together, and of a load that goes both ways, both."""
+    names = {name: None for r in group.measured for name in r.figures}
+    link = max(names, key=lambda name: (name.count("+"), name == group.cell.link_label), default=group.cell.link_label)
+    there = main_figures(name for r in group.measured for name in r.figures.get(link, ()))
+    return (there[0], link) if there else ("", link)
+
+
+def _figure(group: Group, link: str, figure: str) -> float | None:
+    values = [r.figures[link][figure] for r in group.measured if figure in r.figures.get(link, ())]
+    return median(values) if values else None
+
+
+def _ceiling(group: Group, link: str, figure: str) -> float | None:
+    """Of a figure that has none under its own name, frames a second of each of the ways."""
+    for r in group.measured:
+        if (limit := r.ceilings.get(link, {}).get(figure)) is not None:
+            return limit
+        of_ways = [r.ceilings.get(way.removesuffix(".back"), {}).get(_LIKE_RECEIVED) for way in link.split("+")]
+        if figure.endswith("_pps") and all(limit is not None for limit in of_ways):
+            return sum(limit for limit in of_ways if limit is not None)
+    return None
+
+
+def _table_size(hosts: Mapping[str, Mapping[str, Any]]) -> float | None:
+    sysctls = hosts.get(DUT, {}).get("sysctls")
+    said = sysctls.get(_TABLE_SIZE) if isinstance(sysctls, Mapping) else None
+    return float(said) if isinstance(said, (str, int)) and str(said).isdigit() else None
+
+
+def _size(group: Group) -> str:
+    """The frame size, or its mix; of a table of goodput with several MTUs, that."""
+    params = group.cell.params
+    return str(params["frame_size"]) if "frame_size" in params else f"MTU {params['mtu']}" if "mtu" in params else ""
+
+
+def _pair(group: Group) -> str:
+    """Of a matrix of hosts, which two."""
+    client, server = (group.cell.params.get(end) for end in ("client", "server"))
+    return f"{client} to {server}" if client and server else ""
+
+
+def _place(group: Group) -> _Place:
+    varied = {"frame_size", "frame_mix", "mtu"}
+    params = repr(sorted((k, v) for k, v in group.cell.params.items() if k not in varied))
+    return (group.cell.workload, group.cell.links, params)

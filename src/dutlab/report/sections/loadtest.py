@@ -1,0 +1,151 @@
+"""The ramp: what was asked, sent and received second by second, where it was saturated, and the best second as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dutlab.report.model.curve import Curve, Line, Moment
+from dutlab.report.model.figures import value_of
+from dutlab.report.model.grid import Grid, GridColumn, GridRow
+from dutlab.report.model.groups import Group
+from dutlab.report.model.loads import BACKPRESSURE, DELIVERED, load_value
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import Section
+from dutlab.report.model.value import Figure, Missing, Value
+from dutlab.report.model.words import KPPS, MBPS, PERCENT, SECONDS, plural
+from dutlab.store.record import TrialRecord
+from dutlab.store.run_folder import RunFolder
+
+_Row = Mapping[str, int | float | str | None]
+_COLUMNS = (
+    ("most", "max_received_pps"),
+    ("most L1", "max_received_bps_l1"),
+    ("of line rate", "max_line_ratio"),
+    ("saturated", "saturation_pps"),
+    ("saturated L1", "saturation_bps_l1"),
+    ("of line rate", "saturation_line_ratio"),
+    ("after", "saturation_s"),
+    ("back-pressure", BACKPRESSURE),
+    ("delivered", DELIVERED),
+    ("lost in all", "loss_ratio"),
+)
+_CAPTION = "Received in the best second, and in the one from which the DUT was saturated, so long after the ramp began"
+_NO_BREAK = "\u00a0"
+_LINES = (("asked", "intended_pps"), ("sent", "offered_pps"), ("received", "received_pps"))
+
+
+def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+    """One row a mode, frame size and way, the sum of both ways first; one curve a mode and frame size."""
+    del run, labels
+    notes = [_answer(g, book) for g in groups if g.measured]
+    notes += [f"{g.label}, {g.cell.params.get('frame_size')}: {note}." for g in groups for r in g.measured for note in r.notes]
+    rows = [row for g in groups for row in _rows(g, book)]
+    marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
+    thresholds = dict.fromkeys(f"{float(g.cell.params.get('threshold_percent') or 0):g} %" for g in groups)
+    columns = (GridColumn("profile"), GridColumn("way"), *(GridColumn(head, figure) for head, figure in _COLUMNS))
+    return Section(
+        slug="loadtest",
+        workload="loadtest",
+        title="Load test: the ramp",
+        lead="The load rises from nothing to a share of the line rate. Saturation is the first second from which the loss stays above "
+        f"{' or '.join(thresholds)} to the end; frames that the DUT refuses count as lost there. Bits are on the wire, with preamble and "
+        "gap; of both ways together they can be twice the line rate of one.",
+        grids=(Grid("loadtest", _CAPTION, columns, tuple(rows), book.common(marks)),),
+        curves=tuple(curve for g in groups if (curve := _curve(g)) is not None),
+        words=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _answer(group: Group, book: NoteBook) -> str:
+    """The sentence that the page begins with."""
+    name = _names(group)[0]
+    most, bits, share, point, at = (
+        value_of(group, name, figure, book)
+        for figure in ("max_received_pps", "max_received_bps_l1", "max_line_ratio", "saturation_pps", "saturation_s")
+    )
+    said = f"{group.label}, {group.cell.params.get('frame_size')}, {_way(name)}: "
+    if isinstance(most, Figure) and isinstance(bits, Figure) and isinstance(share, Figure):
+        said += f"at most {KPPS.text(most.median)} received in a second, {MBPS.text(bits.median)} on the wire, "
+        said += f"{PERCENT.text(share.median)} of line rate; "
+    if isinstance(point, Figure) and isinstance(at, Figure):
+        return f"{said}saturated {SECONDS.text(at.median)} after the ramp began, at {KPPS.text(point.median)}."
+    return f"{said}not saturated." if any(r.tables.get("seconds") for r in group.measured) else f"{said}whether it saturated is not told."
+
+
+def _names(group: Group) -> list[str]:
+    """All ways together first, then each."""
+    names = dict.fromkeys(name for r in group.measured for name in r.figures)
+    return sorted(names, key=lambda name: (-name.count("+"), name)) or [group.cell.link_label]
+
+
+def _rows(group: Group, book: NoteBook) -> list[GridRow]:
+    cell = group.cell
+    return [
+        GridRow(
+            group.label,
+            (
+                str(cell.params.get("frame_size")),
+                _way(name).replace(" ", _NO_BREAK),
+                *(_value(group, name, figure, book) for _, figure in _COLUMNS),
+            ),
+            links=cell.link_label,
+            link=name,
+            size=str(cell.params.get("frame_size")),
+        )
+        for name in _names(group)
+    ]
+
+
+def _value(group: Group, link: str, figure: str, book: NoteBook) -> Value:
+    value = (load_value if figure in (BACKPRESSURE, DELIVERED) else value_of)(group, link, figure, book)
+    if isinstance(value, Missing) and figure.startswith("saturation") and group.measured:
+        return Missing("not reached: the ramp ended before the loss stayed above the threshold", value.trials)
+    return value
+
+
+def _way(name: str) -> str:
+    if "+" in name:
+        ways = name.split("+")
+        both = len(ways) == 2 and ways[1] == f"{ways[0]}.back"  # noqa: PLR2004 -- there and back
+        return f"{ways[0]}, both ways" if both else f"{plural(len(ways), 'way')} together"
+    return f"{name.removesuffix('.back')}, back" if name.endswith(".back") else f"{name}, there"
+
+
+def _curve(group: Group) -> Curve | None:
+    """The first repeat's, all ways together."""
+    record = next((r for r in group.measured if r.tables.get("seconds")), None)
+    if record is None:
+        return None
+    by_way: dict[str, list[_Row]] = {}
+    for row in record.tables["seconds"]:
+        by_way.setdefault(str(row["way"]), []).append(row)
+    seconds = list(zip(*by_way.values(), strict=False))
+    found = ((label, _points(seconds, name)) for label, name in _LINES)
+    lines = [Line(label, points, "asked" if label == "asked" else "found") for label, points in found if points]
+    saturated = _saturated(record, "+".join(by_way))
+    size = group.cell.params.get("frame_size")
+    repeats = len(group.measured)
+    return Curve(
+        slug=f"loadtest-{group.planned[0]}",
+        title=f"Ramp of {size}, {group.label}, {_way('+'.join(by_way))}",
+        x_title="after the first frame",
+        x="at_s",
+        y_title="frames a second",
+        y="rate_pps",
+        lines=tuple(lines),
+        moments=() if saturated is None else (saturated,),
+        note="" if repeats == 1 else f"The first of {repeats} repeats is drawn; the table has them all.",
+    )
+
+
+def _points(seconds: Sequence[Sequence[_Row]], name: str) -> tuple[tuple[float, float], ...]:
+    whole = [of for of in seconds if all(row.get(name) is not None for row in of)]
+    return tuple((float(of[0]["at_s"] or 0.0), sum(float(row[name] or 0.0) for row in of)) for of in whole)
+
+
+def _saturated(record: TrialRecord, label: str) -> Moment | None:
+    figures = record.figures.get(label, {})
+    if "saturation_s" not in figures:
+        return None
+    at = figures["saturation_s"] + float(record.cell.params.get("warmup_s") or 0.0)
+    return Moment(at, f"saturated: {KPPS.text(figures['saturation_pps'])}")

@@ -1,0 +1,103 @@
+"""iperf3 between every two hosts: a row a client, a column a server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from dutlab.report.model.figures import value_of
+from dutlab.report.model.grid import Grid, GridColumn, GridRow
+from dutlab.report.model.groups import Group
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import Section
+from dutlab.report.model.value import Figure
+from dutlab.report.model.words import asked_words, bit_rate_unit
+from dutlab.store.run_folder import RunFolder
+
+_WAY = ("source", "dut", "sink")
+_SHOWN = {
+    "tcp": (("goodput_bps", "Goodput"), ("retransmits", "Retransmits")),
+    "udp": (("goodput_bps", "Goodput"), ("loss_ratio", "Datagrams lost")),
+}
+
+
+def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+    """One grid a figure, mode and link."""
+    del run
+    variants = sorted({variant_of(g) for g in groups})  # the trials may have been shuffled
+    of = {
+        (label, link, variant): kept
+        for label in labels
+        for link in dict.fromkeys(g.cell.link_label for g in groups)
+        for variant in variants
+        if (kept := [g for g in groups if (g.label, g.cell.link_label, variant_of(g)) == (label, link, variant)])
+    }
+    several = len(variants) > 1
+    grids = [
+        _grid(kept, link, shown, book, variant=f"{variants.index(variant) + 1}: {variant}" if several else "")
+        for nth in range(2)
+        for (_, link, variant), kept in of.items()
+        for shown in (_SHOWN[protocol_of(kept[0])][nth],)
+    ]
+    return Section(
+        slug="matrix",
+        workload="matrix",
+        title="Every pair of hosts",
+        lead=f"Between every two hosts, both ways, one pair at a time: {'; '.join(variants)}. Shades are shares of the largest figure.",
+        grids=tuple(grids),
+        words=tuple(
+            f"{f'{variant}: ' if several else ''}{said}"
+            for (label, link, variant), kept in of.items()
+            if (said := _extremes(label, link, kept, book))
+        ),
+    )
+
+
+def hosts_of(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """The hosts of some pairs in the order of the packets' way, whatever the order of the trials."""
+    return sorted({host for pair in pairs for host in pair}, key=lambda host: (_WAY.index(host) if host in _WAY else len(_WAY), host))
+
+
+def protocol_of(group: Group) -> str:
+    """`tcp` or `udp`."""
+    return str(group.cell.params.get("protocol", "tcp"))
+
+
+def variant_of(group: Group) -> str:
+    """What was asked of iperf3, in words: two workloads of one experiment may differ in it."""
+    asked = asked_words(group.cell.params, group.cell.tool, without=("client", "server", "protocol"))
+    return f"{protocol_of(group).upper()}, {asked}"
+
+
+def _grid(groups: Sequence[Group], link: str, shown: tuple[str, str], book: NoteBook, *, variant: str) -> Grid:
+    figure, words = shown
+    by_pair = {(str(g.cell.params["client"]), str(g.cell.params["server"])): g for g in groups}
+    hosts = hosts_of(by_pair)
+    rows = [
+        GridRow(
+            groups[0].label,
+            (client, *("" if client == server else value_of(by_pair.get((client, server)), link, figure, book) for server in hosts)),
+            link=link,
+        )
+        for client in hosts
+    ]
+    found = [cell.marks for row in rows for cell in row.cells if isinstance(cell, Figure)]
+    columns = (GridColumn("client"), *(GridColumn(f"to {host}", figure) for host in hosts))
+    return Grid(
+        f"matrix{variant.partition(':')[0]}-{groups[0].label}-{link}-{figure}",
+        f"{words} from the host of the row to the host of the column, link {link}{variant and f', {variant}'}",
+        columns,
+        tuple(rows),
+        book.common(found),
+        shaded="by-value" if figure == "goodput_bps" else "no",
+    )
+
+
+def _extremes(label: str, link: str, groups: Sequence[Group], book: NoteBook) -> str:
+    """The slowest and the fastest pair in a sentence; nothing where fewer than two have a figure."""
+    pairs = [(f"{g.cell.params['client']} to {g.cell.params['server']}", value_of(g, link, "goodput_bps", book)) for g in groups]
+    found = sorted(((v.median, pair) for pair, v in pairs if isinstance(v, Figure)), key=lambda f: f[0])
+    if len(found) < 2:  # noqa: PLR2004 -- one pair is neither
+        return ""
+    (low, slowest), (high, fastest) = found[0], found[-1]
+    unit = bit_rate_unit([high])
+    return f"{label}, link {link}: {fastest} is the fastest pair at {unit.text(high)}, {slowest} the slowest at {unit.text(low)}."

@@ -1,0 +1,83 @@
+"""The path MTU of each link, hop by hop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dutlab.report.model.grid import Grid, GridColumn, GridRow
+from dutlab.report.model.groups import Group
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import Section
+from dutlab.report.model.value import Figure, Missing, Value
+from dutlab.store.record import TrialRecord
+from dutlab.store.run_folder import RunFolder
+
+_FIGURES = ("path_mtu_bytes", "payload_bytes")
+
+
+def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+    """One row a mode, link, sender and hop; where repeats differ, the least that was found."""
+    del run, book
+    groups = sorted(groups, key=lambda g: (labels.index(g.label) if g.label in labels else len(labels), g.cell.link_label))
+    columns = (
+        GridColumn("link"),
+        GridColumn("from"),
+        GridColumn("to"),
+        GridColumn("MTU, bytes", _FIGURES[0]),
+        GridColumn("payload, bytes", _FIGURES[1]),
+        GridColumn(""),
+    )
+    rows = tuple(row for g in groups for row in _rows(g))
+    return Section(
+        slug="path-mtu",
+        workload="path-mtu",
+        title="Path MTU",
+        lead="The largest IP packet that reaches each hop whole, by pings that may not be fragmented, and the payload of such a ping.",
+        grids=(Grid("path-mtu", "Path MTU by hop", columns, rows),),
+        words=tuple(
+            dict.fromkeys(
+                [
+                    *(said for g in groups for said in _least_words(g)),
+                    *(f"{g.label}: {n}." for g in groups for r in g.records for n in r.notes),
+                ]
+            )
+        ),
+    )
+
+
+def _rows(group: Group) -> list[GridRow]:
+    found: dict[tuple[str, str, str], list[tuple[TrialRecord, dict[str, int | float | str | None]]]] = {}
+    for record in group.measured:
+        for row in record.tables.get("path_mtu", ()):
+            found.setdefault((str(row["link"]), str(row["from"]), str(row["to"])), []).append((record, row))
+    if not found:
+        missing = Missing(group.why_missing, tuple(group.planned))
+        return [GridRow(group.label, (group.cell.link_label, "", "", missing, missing, ""))]
+    mtus = {key: min(float(row[_FIGURES[0]] or 0) for _, row in rows) for key, rows in found.items()}
+    return [
+        GridRow(group.label, (*key, *(_least(rows, figure, group) for figure in _FIGURES), _narrow(key, mtus)), link=key[0])
+        for key, rows in found.items()
+    ]
+
+
+def _narrow(hop: tuple[str, str, str], mtus: Mapping[tuple[str, str, str], float]) -> str:
+    """Words beside the first hop that carries the least of its link, where others carry more."""
+    own = {key: mtu for key, mtu in mtus.items() if key[0] == hop[0]}
+    least = min(own.values())
+    return "the narrow hop" if max(own.values()) > least and hop == next(key for key, mtu in own.items() if mtu == least) else ""
+
+
+def _least(rows: Sequence[tuple[TrialRecord, dict[str, int | float | str | None]]], figure: str, group: Group) -> Value:
+    values = [float(row[figure] or 0) for _, row in rows]
+    trials = tuple(record.trial for record, _ in rows)
+    return Figure(min(values), min(values), max(values), interval=False, n=len(values), planned=len(group.planned), trials=trials)
+
+
+def _least_words(group: Group) -> list[str]:
+    """What each link carries whole, in a sentence."""
+    links = group.cell.links if group.measured else ()
+    least = {link: [min(r.figures[link][figure] for r in group.measured) for figure in _FIGURES] for link in links}
+    return [
+        f"{group.label}: link {link} carries packets of up to {mtu:.0f} bytes whole, pings with {payload:.0f} bytes of payload."
+        for link, (mtu, payload) in least.items()
+    ]

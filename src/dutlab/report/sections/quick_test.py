@@ -1,0 +1,156 @@
+"""A quick test: a row a frame size, what could not be known, and how to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from ipaddress import IPv6Interface, ip_interface
+
+from dutlab.report.model.figures import ceiling_of, computed_value, value_of
+from dutlab.report.model.grid import Grid, GridColumn, GridRow
+from dutlab.report.model.groups import Group
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import Section
+from dutlab.report.model.value import Figure
+from dutlab.report.model.words import KPPS, bit_rate_unit, latency_text
+from dutlab.store.record import TrialRecord
+from dutlab.store.run_folder import RunFolder
+
+WORKLOAD = "quick-test"
+LEAD = """NDR is the highest rate at which no frame was lost, PDR the highest at which at most 0.5 % were, both in half of three seconds of
+trials and within 2 % (RFC 9971). Latency is one-way, of all frames sent at half of the NDR. A frame that the device's port did not take
+counts as lost."""
+TERMS = "NDR: the highest rate without loss. PDR: the highest rate at which at most 0.5 % of the frames were lost. Latency: one-way."
+_TRIAL_S = 60
+"""RFC 2544 section 24."""
+_FIGURES = (
+    ("NDR", "ndr_lower_pps"),
+    ("PDR", "pdr_lower_pps"),
+    ("NDR, L1", "ndr_lower_bps_l1"),
+    ("lost", "half_loss_ratio"),
+    ("least", "half_latency_min_ns"),
+    ("median", "half_latency_p50_ns"),
+    ("99.9 %", "half_latency_p999_ns"),
+)
+_LINE, _RIG = GridColumn("of line rate", "ndr_line_ratio"), GridColumn("headroom", "headroom_ratio")
+
+
+def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+    """One grid; a row a mode, link and frame size."""
+    del labels
+    known = {name for g in groups for r in g.measured for name in r.figures.get(g.cell.link_label, ())}
+    lines = any(ceiling_of(g, g.cell.link_label, "received_pps") for g in groups)
+    columns = [
+        GridColumn("frames"),
+        *(GridColumn(head, figure) for head, figure in _FIGURES),
+        *([_LINE] if lines else []),
+        *([_RIG] if _RIG.figure in known else []),
+    ]
+    rows = [_row(g, columns, book) for g in groups]
+    marks = [cell.marks for row in rows for cell in row.cells if isinstance(cell, Figure)]
+    records = [r for g in groups for r in g.measured]
+    return Section(
+        slug=WORKLOAD,
+        workload=WORKLOAD,
+        title="Quick test",
+        lead=LEAD,
+        grids=(
+            Grid(
+                WORKLOAD,
+                "Rates; loss and latency at half of the NDR; what the rig does without the device ÷ NDR",
+                tuple(columns),
+                tuple(rows),
+                book.common(marks),
+            ),
+        ),
+        words=(*_path(run), TERMS, *_found(records), *_notes(records), *_how_to_go_on(run)),
+        unknown=tuple(_not_known(run)),
+        deviations=tuple(_deviations(records)),
+    )
+
+
+def sentences(run: RunFolder) -> Iterator[str]:
+    """The same in plain lines, for a terminal."""
+    records = [r for r in run.records() if r.cell.workload == WORKLOAD and r.status == "measured"]
+    yield from (*_path(run), TERMS, *_found(records), *(f"Not known: {what}." for what in _not_known(run)), *_how_to_go_on(run))
+
+
+def _row(group: Group, columns: Sequence[GridColumn], book: NoteBook) -> GridRow:
+    cell, link = group.cell, group.cell.link_label
+    size, line = str(cell.params.get("frame_size")), ceiling_of(group, link, "received_pps")
+
+    def of_line(record: TrialRecord) -> float | None:
+        lower = record.figures.get(link, {}).get("ndr_lower_pps")
+        return lower / line if lower is not None and line else None
+
+    values = [
+        computed_value(group, link, column.figure, of_line, book) if column is _LINE else value_of(group, link, column.figure, book)
+        for column in columns[1:]
+    ]
+    return GridRow(group.label, (size, *values), links="+".join(cell.links), link=link, size=size)
+
+
+def _path(run: RunFolder) -> Iterator[str]:
+    """Between which ports, and over which addresses of the box."""
+    for link in run.resolved["testbed"].get("links", {}).values():
+        source, _, _, sink = (port.partition(":")[2] for port in link["path"])
+        here, near, far, there = (address.partition("/")[0] for address in link["addresses"])
+        yield f"Frames went out of {source} ({here}) to the box at {near}, and came back from {far} to {sink} ({there})."
+
+
+def _found(records: Sequence[TrialRecord]) -> Iterator[str]:
+    for record in records:
+        size = str(record.cell.params.get("frame_size"))
+        figures = record.figures.get(record.cell.link_label, {})
+        yield f"{size + '-byte frames' if size.isdigit() else size}: {', '.join(_of_size(figures))}."
+
+
+def _of_size(figures: Mapping[str, float]) -> Iterator[str]:
+    for name in ("ndr", "pdr"):
+        lower, upper = figures.get(f"{name}_lower_pps"), figures.get(f"{name}_upper_pps")
+        if lower is None:
+            yield f"{name.upper()} not found"
+        else:
+            on_wire = bit_rate_unit([rate]).text(rate) if (rate := figures.get(f"{name}_lower_bps_l1")) is not None else ""
+            yield f"{name.upper()} {KPPS.text(lower)}{f' ({on_wire} on the wire)' if on_wire else ''}{' or more' if upper is None else ''}"
+    if (median := figures.get("half_latency_p50_ns")) is not None:
+        yield f"median latency at half of the NDR {latency_text(median)}, 99.9 % within {latency_text(figures['half_latency_p999_ns'])}"
+    else:
+        yield "no latency at half load"
+
+
+def _notes(records: Sequence[TrialRecord]) -> Iterator[str]:
+    yield from dict.fromkeys(f"{note[:1].upper()}{note[1:]}." for r in records for note in r.notes if "duration" in note or "half" in note)
+
+
+def _not_known(run: RunFolder) -> Iterator[str]:
+    unknown = run.resolved.get("unknown")
+    yield from (str(what) for what in (unknown if isinstance(unknown, list) else ()))
+    yield from _of_rig(run)
+
+
+def _of_rig(run: RunFolder) -> Iterator[str]:
+    """Whose headroom it is, if not the whole rig's."""
+    rig = run.calibration.get("facts", {}).get("rig")
+    if rig == "generator-alone":
+        yield "what the sink takes: the headroom is that of the generator alone"
+    elif rig is None:
+        yield "what the rig does without the box: it could not be calibrated"
+
+
+def _how_to_go_on(run: RunFolder) -> Iterator[str]:
+    if (testbed := run.path / "testbed.yaml").exists():
+        yield f"The full suite: dutlab rfc2544 --testbed {testbed} --mode as-found{_sizes_of_suite(run)}"
+
+
+def _sizes_of_suite(run: RunFolder) -> str:
+    """Where the shortest frame of the suite holds no probe, those of RFC 5180, as an option."""
+    links = run.resolved["testbed"].get("links", {}).values()
+    return " --size rfc5180" if any(isinstance(ip_interface(link["addresses"][0]), IPv6Interface) for link in links) else ""
+
+
+def _deviations(records: Sequence[TrialRecord]) -> Iterator[str]:
+    finals = {float(row["final_s"] or 0) for r in records for row in r.tables.get("goals", ())}
+    if finals and min(finals) < _TRIAL_S:
+        yield f"{WORKLOAD}: trials last {min(finals):g} s, RFC 2544 section 24 asks for at least {_TRIAL_S} s"
+    scales = {float(r.cell.params.get("scale") or 1) for r in records}
+    yield from (f"{WORKLOAD}: every duration is {scale:g} of what a quick test takes" for scale in sorted(scales) if scale != 1)

@@ -1,0 +1,100 @@
+"""Changes of the DUT's mode under load: how long each took it out of service, and how long the command took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dutlab.report.model.curve import Curve, Line
+from dutlab.report.model.figures import value_of
+from dutlab.report.model.grid import Grid, GridColumn, GridRow
+from dutlab.report.model.groups import Group
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import Section
+from dutlab.report.model.value import Figure, Value
+from dutlab.report.model.words import latency_text
+from dutlab.store.run_folder import RunFolder
+
+_WAYS = ("into", "back", "reload")
+_COLUMNS = (
+    ("out of service, median", "outage_{way}_ns"),
+    ("longest", "outage_{way}_max_ns"),
+    ("without loss", "lossless_{way}_ratio"),
+    ("the command, median", "command_{way}_ns"),
+)
+_SILENCE = ("longest silence", "silence_{way}_s")
+"""Shown where any change had one that was long enough to be seen."""
+
+
+def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+    """One row a mode, change, frame size and link; a curve of every change in its order."""
+    del run, labels
+    silent = any(name.startswith("silence_") for g in groups for r in g.measured for of in r.figures.values() for name in of)
+    shown = (*_COLUMNS, _SILENCE) if silent else _COLUMNS
+    rows = [_row(g, link, way, shown, book) for g in groups for link in g.cell.links for way in _ways(g)]
+    marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
+    heads = ("frames", "link", "change", "offered")
+    columns = (*(GridColumn(head, "intended_pps" if head == "offered" else "") for head in heads), *(_column(*one) for one in shown))
+    return Section(
+        slug="reconf",
+        workload="reconf",
+        title="Changes of mode under load",
+        lead="Out of service is frames lost ÷ offered rate of a load in which the mode was changed once. A change that loses no frame is "
+        "shorter than the gap between two frames. A silence is known only to whole readings of the receiver.",
+        grids=(Grid("reconf", "Time out of service", columns, tuple(rows), book.common(marks)),),
+        curves=tuple(curve for g in groups for curve in _curves(g)),
+        words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),
+    )
+
+
+def _column(head: str, figure: str) -> GridColumn:
+    return GridColumn(head, figure.format(way=_WAYS[0]))
+
+
+def _ways(group: Group) -> list[str]:
+    found = {str(row["way"]) for r in group.measured for row in r.tables.get("changes", ())}
+    asked = {"reload"} if group.cell.params.get("to") in {"reload", group.cell.mode} else {"into", "back"}
+    return [way for way in _WAYS if way in (found or asked)]
+
+
+def _row(group: Group, link: str, way: str, shown: Sequence[tuple[str, str]], book: NoteBook) -> GridRow:
+    size, to = str(group.cell.params.get("frame_size")), str(group.cell.params.get("to"))
+    words = {"into": f"into {to}", "back": f"back from {to}", "reload": "the same again"}[way]
+    values: list[Value | str] = [value_of(group, link, figure.format(way=way), book) for _, figure in shown]
+    shorter = _shorter(group, link, book)
+    lossless = values[2]
+    if isinstance(lossless, Figure) and shorter:
+        values[:2] = [value if isinstance(value, Figure) else shorter for value in values[:2]]
+    values[len(_COLUMNS) :] = [value if isinstance(value, Figure) else "none seen" for value in values[len(_COLUMNS) :]]
+    cells = (size, link, words, value_of(group, link, "intended_pps", book), *values)
+    return GridRow(group.label, cells, links=group.cell.link_label, link=link, size=size)
+
+
+def _shorter(group: Group, link: str, book: NoteBook) -> str:
+    """In place of a time that is below what this load can tell."""
+    gap = value_of(group, link, "resolution_ns", book)
+    return f"shorter than the gap between two frames, {latency_text(gap.median)}" if isinstance(gap, Figure) else ""
+
+
+def _curves(group: Group) -> Iterator[Curve]:
+    """Every change of the first repeat that lost frames."""
+    record = next((r for r in group.measured if r.tables.get("changes")), None)
+    if record is None:
+        return
+    lines = []
+    for link in group.cell.links:
+        for way in _ways(group):
+            rows = [r for r in record.tables["changes"] if (r["link"], r["way"]) == (link, way) and r["outage_ns"] is not None]
+            points = tuple((float(r["change"] or 0), float(r["outage_ns"] or 0)) for r in rows)
+            lines.append(Line(f"{link}, {way}", points))
+    if any(len(line.points) > 1 for line in lines):
+        yield Curve(
+            slug=f"reconf-{group.planned[0]}",
+            title=f"Changes of {group.label} ({group.cell.params.get('to')}), {group.cell.params.get('frame_size')}",
+            x_title="change",
+            x="change",
+            y_title="out of service",
+            y="outage_ns",
+            lines=tuple(line for line in lines if line.points),
+            scale="log",
+            note="Changes without loss have no point.",
+        )

@@ -1,0 +1,132 @@
+"""What the trials of a run say under every definition of a limit, from its records alone.
+
+A search is rescored by itself. Trials of a sweep and their repeats are points of one curve, so they answer together. A ramp answers with
+its saturation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dutlab.analysis.rescore import LOSS_THRESHOLD, Answer, RampSecond, Saturation, TrialPoint, points_of, rescore, saturation
+from dutlab.methods.ledger import RATE_TOLERANCE, failed_frames, made_frames
+from dutlab.methods.ports import Row
+from dutlab.report.model.groups import Group, group, labels_of
+from dutlab.store.needed import needed_cells
+from dutlab.store.read import reading
+from dutlab.store.record import TrialRecord
+from dutlab.store.run_folder import RunFolder
+
+SEARCH, SWEEP = "search", "sweep"
+WHOLE_S = 1.0
+"""A row of a ramp's table ends with its second; one that began in the warm-up is none of the ramp."""
+
+
+@dataclass(frozen=True)
+class Rescored:
+    """The answers of some trials of one cell, or of one frame size at every rate of a sweep. Rates are of each link."""
+
+    label: str
+    workload: str
+    links: str
+    size: str
+    trials: tuple[int, ...]
+    """The run's trials that they come from."""
+    points: int
+    """How many trials of a load that is."""
+    answers: tuple[Answer, ...]
+
+
+def rescored_run(path: Path) -> list[Rescored]:
+    """Of the run at `path`. Raises InputError when it is none, StoreError."""
+    with reading(path):
+        return rescored(_groups(RunFolder.open(path)))
+
+
+def _groups(run: RunFolder) -> list[Group]:
+    records = list(run.records())
+    planned = needed_cells(run.plan, records)
+    experiment = run.resolved.get("experiment")
+    factors: Mapping[str, Any] = experiment.get("factors") or {} if isinstance(experiment, Mapping) else {}
+    return group(planned, records, labels_of([*planned.values(), *(r.cell for r in records)], factors))
+
+
+def rescored(groups: Sequence[Group]) -> list[Rescored]:
+    """Of every search and every sweep among them."""
+    found = [_of([r], g, points_of(r.tables["trials"])) for g in groups if g.cell.workload == SEARCH for r in g.measured if r.tables]
+    curves: dict[tuple[str, str, str], list[Group]] = {}
+    for g in groups:
+        if g.cell.workload == SWEEP and g.measured:
+            curves.setdefault((g.label, g.cell.link_label, str(g.cell.params["frame_size"])), []).append(g)
+    for same in curves.values():
+        records = [r for g in same for r in g.measured]
+        found.append(_of(records, same[0], [point for r in records if (point := _point(r)) is not None]))
+    return found
+
+
+def _of(records: Sequence[TrialRecord], of: Group, points: Sequence[TrialPoint]) -> Rescored:
+    return Rescored(
+        label=of.label,
+        workload=of.cell.workload,
+        links=of.cell.link_label,
+        size=str(of.cell.params["frame_size"]),
+        trials=tuple(r.trial for r in records),
+        points=len(points),
+        answers=rescore(points),
+    )
+
+
+def _point(record: TrialRecord) -> TrialPoint | None:
+    """A sweep's trial: the asked rate or, at full speed, the one that was reached. None for a record without flows."""
+    duration, asked = float(record.cell.params.get("duration_s") or 0), record.cell.params.get("rate_pps")
+    if not record.flows or duration <= 0 or not all(f.sent_seconds > 0 for f in record.flows):
+        return None
+    made = sum(map(made_frames, record.flows))
+    reached = min(made_frames(f) / f.sent_seconds for f in record.flows)
+    load = reached if asked is None else float(asked)
+    exact = reached >= load * (1 - RATE_TOLERANCE)
+    wanted = made if exact else max(made, round(load * duration) * len(record.flows))
+    return TrialPoint(load, duration, max(sum(map(failed_frames, record.flows)), 0) / wanted if wanted else 0.0, exact)
+
+
+@dataclass(frozen=True)
+class Ramp:
+    """Where the ramp of one trial saturated the DUT."""
+
+    label: str
+    way: str
+    size: str
+    trial: int
+    saturation: Saturation
+
+
+def ramps(path: Path) -> list[Ramp]:
+    """Of every ramp of the run at `path`. Raises InputError when it is none, StoreError."""
+    with reading(path):
+        groups = _groups(RunFolder.open(path))
+        return [ramp for g in groups for r in g.measured if "seconds" in r.tables for ramp in _ramps(g.label, r)]
+
+
+def _ramps(label: str, record: TrialRecord) -> list[Ramp]:
+    params, rows = record.cell.params, record.tables["seconds"]
+    begins = float(params.get("warmup_s") or 0) + WHOLE_S / 2
+    threshold = float(params.get("threshold_percent") or 100 * LOSS_THRESHOLD) / 100
+    found = []
+    for way in dict.fromkeys(str(row["way"]) for row in rows):
+        of_ramp = [row for row in rows if row["way"] == way and float(row["at_s"] or 0) >= begins]
+        found.append(Ramp(label, way, str(params.get("frame_size", "")), record.trial, saturation(list(map(_second, of_ramp)), threshold)))
+    return found
+
+
+def _second(row: Row) -> RampSecond:
+    lost = row.get("lost_pps")
+    return RampSecond(
+        at_s=float(row["at_s"] or 0),
+        offered_pps=float(row["offered_pps"] or 0),
+        received_pps=float(row["received_pps"] or 0),
+        lost_pps=None if lost is None else float(lost),
+        refused_pps=float(row.get("backpressure_pps") or 0),
+    )

@@ -1,0 +1,278 @@
+"""The benchmarks of RFC 2544 in the formats that its section 26 prescribes: rows and curves over frame size, deviations by themselves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from dutlab.analysis.statistics import median
+from dutlab.report.model.curve import Curve, Line
+from dutlab.report.model.figures import figure_of, value_of
+from dutlab.report.model.grid import Grid, GridColumn, GridRow
+from dutlab.report.model.groups import Group
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import Section
+from dutlab.report.model.value import Figure
+from dutlab.report.model.words import KPPS, plural
+from dutlab.report.sections.rfc2544_groups import file_words, of_test, place_of, size_of, variant, way_of
+from dutlab.report.sections.rfc2544_variants import networks, variants
+from dutlab.store.run_folder import RunFolder
+
+_K = TypeVar("_K")
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """A test's grid: its name in the experiment file, its table in records, what it says, and its columns with their figures."""
+
+    test: str
+    table: str
+    caption: str
+    columns: tuple[tuple[str, str], ...]
+
+
+_SHOWN = (
+    _Shown(
+        "throughput",
+        "throughput",
+        "Throughput (§26.1): the fastest rate at which not one frame is lost",
+        (
+            ("throughput", "throughput_pps"),
+            ("on the wire", "throughput_bps_l1"),
+            ("of the highest rate", "throughput_share_ratio"),
+            ("highest rate", "max_pps"),
+        ),
+    ),
+    _Shown(
+        "latency",
+        "latency",
+        "Latency (§26.2) at the throughput: the mean of the repeats; the least and the most of any frame",
+        (
+            ("least", "latency_min_ns"),
+            ("mean", "latency_mean_ns"),
+            ("median", "latency_p50_ns"),
+            ("99.9 %", "latency_p999_ns"),
+            ("most", "latency_max_ns"),
+        ),
+    ),
+    _Shown(
+        "back-to-back",
+        "back_to_back",
+        "Back-to-back frames (§26.4), and the buffer that follows from them (RFC 9004 §6)",
+        (
+            ("mean, frames", "burst_mean_frames"),
+            ("least", "burst_min_frames"),
+            ("most", "burst_max_frames"),
+            ("standard deviation", "burst_stddev_frames"),
+            ("implied buffer", "buffer_implied_ns"),
+            ("corrected buffer", "buffer_corrected_ns"),
+        ),
+    ),
+    _Shown(
+        "bursty",
+        "bursty",
+        "Bursty traffic (§21): the least time from the end of a burst to the start of the next without loss, by frames of a burst",
+        tuple((f"{frames} frames", f"between_bursts_{frames}_ns") for frames in (16, 64, 256, 1024)),
+    ),
+    _Shown(
+        "recovery",
+        "recovery",
+        "System recovery (§26.5): from the end of an overload to the last lost frame",
+        (("recovery", "recovery_ns"),),
+    ),
+    _Shown(
+        "reset",
+        "reset",
+        "Reset (§26.6, RFC 6201): lost frames ÷ offered rate",
+        (("process", "reset_process_ns"), ("software", "reset_software_ns")),
+    ),
+)
+
+
+def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+    """A grid a test that was asked for, with one row a mode, set of links and frame size; the curves of throughput and of frame loss."""
+    del run, labels
+    scaled = _scale_words(groups)
+    grids = [_grid(shown, scaled, groups, book) for shown in _SHOWN if _asked(groups, shown.test)]
+    grids += variants(groups, scaled, book)
+    grids += networks(groups)
+    if _asked(groups, "frame-loss"):
+        grids.append(_losses(groups, "frame-loss", "Frame loss rate (§26.3), from the highest rate down" + scaled))
+    if _asked(groups, "hop-by-hop"):
+        hops = "Frames with a hop-by-hop options header (RFC 5180 §5.3), which each router looks into"
+        grids.append(_losses(groups, "hop-by-hop", hops + scaled))
+    return Section(
+        slug="rfc2544",
+        workload="rfc2544",
+        title="RFC 2544",
+        lead="Rates and frames are of all links and directions of a row together. Frames that the DUT's port did not take count as lost.",
+        grids=tuple(grids),
+        curves=(*_throughput_curves(groups), *_loss_curves(groups)),
+        words=(*dict.fromkeys(said for g in groups for said in _words(g, book)), *_arrivals(groups)),
+        deviations=_deviations(groups),
+    )
+
+
+def _words(group: Group, book: NoteBook) -> Iterator[str]:
+    """The throughput as section 26.1 wants a single value stated, and what the tests noted."""
+    about = f"{group.label}, {size_of(group)} bytes, {place_of(group)}"
+    found = value_of(group, group.cell.link_label, "throughput_pps", book)
+    most = value_of(group, group.cell.link_label, "max_pps", book)
+    if isinstance(found, Figure) and isinstance(most, Figure) and most.median:
+        share = f"{found.median / most.median:.1%} of the highest rate, {KPPS.text(most.median)}"
+        yield f"{about}: throughput {KPPS.text(found.median)}, {share}."
+    for record in group.measured:
+        yield from (f"{about}: {note}" for note in record.notes)
+
+
+def _arrivals(groups: Sequence[Group]) -> Iterator[str]:
+    """What section 10 has reported beside the frames that were lost, of all trials together."""
+    counts = Counter[str]()
+    for row in (row for g in groups for r in g.measured for row in r.tables.get("arrivals", ())):
+        counts.update({name: int(value) for name, value in row.items() if isinstance(value, int | float)})
+    if counts["trials"]:
+        reordered, duplicated, corrupted = (counts[f"{name}_frames"] for name in ("reordered", "duplicated", "corrupted"))
+        yield (
+            f"Frames of all {counts['trials']} loads (§10): {reordered} arrived out of order, {duplicated} twice, {corrupted} altered; "
+            "every one that did not arrive is a gap in the numbering, and counted as lost."
+        )
+
+
+def _asked(groups: Sequence[Group], test: str) -> bool:
+    return any(of_test(g, test) for g in groups)
+
+
+def _scale_words(groups: Sequence[Group]) -> str:
+    """What every table must say of a suite that took less time than the text has."""
+    scales = sorted({float(g.cell.params.get("scale") or 1) for g in groups} - {1.0})
+    return f" — durations × {', '.join(f'{scale:g}' for scale in scales)}" if scales else ""
+
+
+def _grid(shown: _Shown, scaled: str, groups: Sequence[Group], book: NoteBook) -> Grid:
+    columns = (GridColumn("links"), GridColumn("frame size"), *(GridColumn(*one) for one in shown.columns), GridColumn("trial"))
+    rows = []
+    for g in (g for g in groups if of_test(g, shown.test)):
+        link = g.cell.link_label
+        values = tuple(value_of(g, link, figure, book) for _, figure in shown.columns)
+        rows.append(GridRow(g.label, (place_of(g), size_of(g), *values, _how(g, shown.table)), links=link, link=link, size=size_of(g)))
+    marks = [cell.marks for row in rows for cell in row.cells if isinstance(cell, Figure)]
+    return Grid(f"rfc2544-{shown.test}", shown.caption + scaled, columns, tuple(rows), book.common(marks))
+
+
+def _how(group: Group, table: str) -> str:
+    """How long or how often, in the words of the test's table."""
+    rows = [row for r in group.measured for row in r.tables.get(table, ())]
+    if not rows:
+        return ""
+    first = rows[0]
+    if "trial_s" in first:
+        return f"{float(first['trial_s'] or 0):g} s"
+    if "resolution_ns" in first:
+        apart = max((float(row["resolution_ns"] or 0) for row in rows), default=0.0) / 1e9
+        return f"{plural(len(rows), 'repeat')}, {float(first['overload_s'] or 0):g} s of overload, read every {apart:.1f} s"
+    if "kind" in first:
+        return f"{plural(len(rows), 'reset')}"
+    return plural(len(rows), "repeat") if "repeat" in first else ""
+
+
+def _losses(groups: Sequence[Group], test: str, caption: str) -> Grid:
+    """One row a rate; a rate that only some repeats came to has as many."""
+    rows = []
+    for g in groups:
+        for share, found in _by_share(g, test.replace("-", "_")).items():
+            planned = len(g.planned)
+            made, lost = (
+                figure_of({t: m for t, (m, _) in found.items()}, planned),
+                figure_of({t: r for t, (_, r) in found.items()}, planned),
+            )
+            offered = figure_of(dict.fromkeys(found, share), planned)
+            link = g.cell.link_label
+            rows.append(GridRow(g.label, (place_of(g), size_of(g), offered, made, lost), links=link, link=link, size=size_of(g)))
+    columns = (
+        GridColumn("links"),
+        GridColumn("frame size"),
+        GridColumn("of the highest rate", "offered_share_ratio"),
+        GridColumn("offered each way", "made_pps"),
+        GridColumn("lost", "loss_ratio"),
+    )
+    return Grid(f"rfc2544-{test}", caption, columns, tuple(rows))
+
+
+def _by_share(group: Group, table: str) -> dict[float, dict[int, tuple[float, float]]]:
+    """Share of the highest rate → trial → rate that was made and ratio that was lost, from the highest share down."""
+    out: dict[float, dict[int, tuple[float, float]]] = {}
+    for record in group.measured:
+        for row in record.tables.get(table, ()):
+            share, made, lost = row["offered_share_ratio"], row["made_pps"], row["loss_ratio"]
+            if isinstance(share, int | float) and isinstance(made, int | float) and isinstance(lost, int | float):
+                out.setdefault(float(share), {})[record.trial] = (made, lost)
+    return dict(sorted(out.items(), reverse=True))
+
+
+def _throughput_curves(groups: Sequence[Group]) -> list[Curve]:
+    """Throughput over frame size with the theoretical limit, which section 26.1 wants in one graph; one a set of links."""
+    if not _asked(groups, "throughput"):
+        return []
+    curves = []
+    for way, kept in _by(groups, way_of).items():
+        lines = [Line(label, _over_size(of_label, "throughput_pps")) for label, of_label in _by(kept, _line).items()]
+        lines.append(Line("highest rate", _over_size(kept, "max_pps")))
+        note = "" if any(g.records and g.records[0].ceilings for g in kept) else "The medium has no rate of its own: see the deviations."
+        curves.append(
+            Curve(
+                "-".join(["rfc2544-throughput", *file_words(kept[0])]),
+                f"Throughput, {way}",
+                "frame size, bytes",
+                "frame_size",
+                "throughput",
+                "throughput_pps",
+                tuple(line for line in lines if line.points),
+                note=note,
+            )
+        )
+    return [curve for curve in curves if curve.lines]
+
+
+def _line(group: Group) -> str:
+    return ", ".join(filter(None, (group.label, variant(group))))
+
+
+def _over_size(groups: Sequence[Group], figure: str) -> tuple[tuple[float, float], ...]:
+    points = {}
+    for g in groups:
+        found = [v for r in g.measured if (v := r.figures.get(g.cell.link_label, {}).get(figure)) is not None]
+        if found and size_of(g).isdigit():
+            points[float(size_of(g))] = sorted(found)[len(found) // 2]
+    return tuple(sorted(points.items()))
+
+
+def _loss_curves(groups: Sequence[Group]) -> list[Curve]:
+    """Frame loss over the offered rate, both in percent; one plot a mode and set of links, one line a frame size (section 26.3)."""
+    curves = []
+    for (label, place), kept in _by(groups, lambda g: (g.label, place_of(g))).items():
+        lines = tuple(Line(f"{size_of(g)} bytes", points) for g in kept if (points := _loss_points(g)))
+        if lines:
+            slug = "-".join(["rfc2544-loss", *label.replace(" · ", " ").split(), *file_words(kept[0])])
+            title = f"Frame loss rate, {label}, {place}"
+            whole = (0.0, 1.0)  # RFC 2544 section 26.3: both axes from 0 to 100 %
+            curves.append(
+                Curve(slug, title, "of the highest rate", "offered_share_ratio", "lost", "loss_ratio", lines, x_span=whole, y_span=whole)
+            )
+    return curves
+
+
+def _loss_points(group: Group) -> tuple[tuple[float, float], ...]:
+    return tuple((share, median([lost for _, lost in found.values()])) for share, found in _by_share(group, "frame_loss").items())
+
+
+def _by(groups: Sequence[Group], key: Callable[[Group], _K]) -> dict[_K, list[Group]]:
+    out: dict[_K, list[Group]] = {}
+    for g in groups:
+        out.setdefault(key(g), []).append(g)
+    return out
+
+
+def _deviations(groups: Sequence[Group]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(str(row["text"]) for g in groups for r in g.measured for row in r.tables.get("deviations", ())))

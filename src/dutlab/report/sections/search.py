@@ -1,0 +1,180 @@
+"""Limits found by search: a table a goal, what the same trials say under other definitions, and the course of each search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from dutlab.analysis.rescore import Answer
+from dutlab.report.model.curve import Curve, Line
+from dutlab.report.model.figures import ceiling_of, computed_value, value_of
+from dutlab.report.model.grid import Grid, GridColumn, GridRow
+from dutlab.report.model.groups import Group
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import Headline, Section
+from dutlab.report.model.value import Figure, Missing, Value
+from dutlab.report.model.words import KPPS
+from dutlab.report.sections.headline import compared
+from dutlab.report.sections.rescored import Rescored, rescored
+from dutlab.report.sections.search_words import deviations, findings
+from dutlab.report.sections.tables import size_order
+from dutlab.store.record import TrialRecord
+from dutlab.store.run_folder import RunFolder
+
+LEAD = """The lower bound is the highest rate at which the DUT met the goal, the upper bound the lowest at which it missed it.
+Conditional throughput is the lower bound less its loss. Rates are asked rates, of links driven at once their sum. Frames that the
+DUT's port did not take count as lost by the DUT; a rate that the generator did not reach says nothing about the DUT."""
+_COSTS = (("trials", "search_trials"), ("sent for", "search_sent_s"), ("saved", "search_saved_s"))
+
+
+def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+    """One grid a goal, one of other definitions, one curve a set of links and frame size."""
+    del run
+    groups = sorted(groups, key=lambda g: (labels.index(g.label), _order(g)))
+    names = list(dict.fromkeys(str(row["name"]) for g in groups for r in g.measured for row in r.tables.get("goals", ())))
+    grids = [_grid(name, groups, book) for name in names] or [_without_result(groups)]
+    again = rescored(groups)
+    return Section(
+        slug="search",
+        workload="search",
+        title="Limits",
+        lead=LEAD,
+        grids=(*grids, *([_other_definitions(again)] if again else [])),
+        curves=tuple(_courses(groups)),
+        words=tuple(findings(groups, names, book)),
+        headlines=tuple(h for name in names[:1] if (h := _headline(name, groups, labels, book)) is not None),
+        deviations=tuple(deviations(groups)),
+    )
+
+
+def _grid(name: str, groups: Sequence[Group], book: NoteBook) -> Grid:
+    line_rates = any(ceiling_of(g, g.cell.link_label, "received_pps") for g in groups)
+    columns = [
+        GridColumn("links"),
+        GridColumn("frame size"),
+        GridColumn("lower bound", f"{name}_lower_pps"),
+        GridColumn("upper bound", f"{name}_upper_pps"),
+        GridColumn("width", f"{name}_width_ratio"),
+        GridColumn("conditional", f"{name}_conditional_pps"),
+        GridColumn("on the wire, L1", f"{name}_lower_bps_l1"),
+        *([GridColumn("of line rate", f"{name}_line_ratio")] if line_rates else []),
+        *(GridColumn(head, figure) for head, figure in _COSTS),
+        GridColumn("irregular"),
+    ]
+    rows = [_row(name, g, columns, book) for g in groups]
+    marks = [cell.marks for row in rows for cell in row.cells if isinstance(cell, Figure)]
+    return Grid(f"search-{name}", f"Goal {name}: {_goal_words(name, groups)}", tuple(columns), tuple(rows), book.common(marks))
+
+
+def _row(name: str, group: Group, columns: Sequence[GridColumn], book: NoteBook) -> GridRow:
+    cell, link = group.cell, group.cell.link_label
+    irregular = "; ".join(dict.fromkeys(str(row["irregular"]) for row in _goal_rows(name, group) if row["irregular"]))
+    line = ceiling_of(group, link, "received_pps")
+    of_records = {
+        f"{name}_width_ratio": lambda r: _width(r, link, name),
+        f"{name}_line_ratio": lambda r: _share(r.figures.get(link, {}).get(f"{name}_lower_pps"), line),
+    }
+    cells: list[Value | str] = [link, str(cell.params["frame_size"])]
+    for column in columns[2:-1]:
+        if (of := of_records.get(column.figure)) is not None:
+            value = computed_value(group, link, column.figure, of, book)
+        else:
+            value = value_of(group, link, column.figure, book)
+        unknown = isinstance(value, Missing) and irregular
+        cells.append(Missing(f"unknown: {irregular}", value.trials) if unknown else value)
+    return GridRow(group.label, (*cells, irregular), links="+".join(cell.links), link=link, size=str(cell.params["frame_size"]))
+
+
+def _goal_rows(name: str, group: Group) -> list[Mapping[str, Any]]:
+    return [row for r in group.measured for row in r.tables.get("goals", ()) if row["name"] == name]
+
+
+def _goal_words(name: str, groups: Sequence[Group]) -> str:
+    goal = next(row for g in groups for row in _goal_rows(name, g))
+    loss = "no frame" if not goal["loss_ratio"] else f"at most {100 * goal['loss_ratio']:g} % of the frames"
+    bad = f", {100 * goal['exceed_ratio']:g} % of the time excepted" if goal["exceed_ratio"] else ""
+    return f"{loss} lost in {goal['sum_s']:g} s of trials of {goal['final_s']:g} s{bad}"
+
+
+def _without_result(groups: Sequence[Group]) -> Grid:
+    rows = tuple(
+        GridRow(g.label, (g.cell.link_label, str(g.cell.params["frame_size"]), Missing(g.why_missing, tuple(g.planned)))) for g in groups
+    )
+    return Grid("search", "No search has a result", (GridColumn("links"), GridColumn("frame size"), GridColumn("result")), rows)
+
+
+def _width(record: TrialRecord, link: str, name: str) -> float | None:
+    figures = record.figures.get(link, {})
+    lower, upper = figures.get(f"{name}_lower_pps"), figures.get(f"{name}_upper_pps")
+    return None if lower is None or upper is None else (upper - lower) / upper
+
+
+def _share(rate: float | None, of: float | None) -> float | None:
+    return None if rate is None or of is None else rate / of
+
+
+def _headline(name: str, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Headline | None:
+    """Modes against one another, at the first size and links that more than one has."""
+    for (links, size), same in groupby(sorted(groups, key=_order), key=_place):
+        cells = {g.label: g for g in same}
+        named = [(label, value_of(cells[label], links, f"{name}_lower_pps", book)) for label in labels if label in cells]
+        what = f"{size}-byte frames" if size.isdigit() else size
+        if (found := compared(f"{name}, {what} through link {links}", named, KPPS)) is not None:
+            return found
+    return None
+
+
+def _place(group: Group) -> tuple[str, str]:
+    return group.cell.link_label, str(group.cell.params["frame_size"])
+
+
+def _order(group: Group) -> tuple[int, str, tuple[int, float, str]]:
+    link, size = _place(group)
+    return len(group.cell.links), link, size_order(size)
+
+
+def _other_definitions(again: Sequence[Rescored]) -> Grid:
+    names = [a.definition.name for a in again[0].answers]
+    columns = [GridColumn("links"), GridColumn("frame size"), GridColumn("trial")]
+    columns += [GridColumn(name, f"{name.replace('-', '_').replace('.', '_').rstrip('%')}_lower_pps") for name in names]
+    rows = [
+        GridRow(
+            r.label,
+            (r.links, r.size, str(r.trials[0]), *(_answer(a, r.trials) for a in r.answers)),
+            links=r.links,
+            link=r.links,
+            size=r.size,
+        )
+        for r in again
+    ]
+    return Grid(
+        "search-rescored", "What the same trials say under other definitions: lower bounds, of each link", tuple(columns), tuple(rows)
+    )
+
+
+def _answer(answer: Answer, trials: tuple[int, ...]) -> Value:
+    if answer.lower_pps is None:
+        return Missing(f"unknown: {answer.why}", trials)
+    lower = answer.lower_pps
+    return Figure(lower, lower, lower, interval=False, n=1, planned=1, trials=trials)
+
+
+def _courses(groups: Sequence[Group]) -> Iterator[Curve]:
+    """The rates that were tried, one after the other; of each mode the first search."""
+    for (links, size), same in groupby(sorted(groups, key=_order), key=_place):
+        first = {g.label: g.measured[0] for g in same if g.measured and g.measured[0].tables.get("trials")}
+        yield Curve(
+            slug=f"search-{links}-{size}",
+            title=f"Course of the search, frame size {size}, link {links}",
+            x_title="trial",
+            x="trial",
+            y_title="rate of each link",
+            y="load_pps",
+            lines=tuple(Line(label, _course(record)) for label, record in first.items()),
+            note="Each point is one trial. A search goes on where its goals leave it room, and ends when the bounds are near enough.",
+        )
+
+
+def _course(record: TrialRecord) -> tuple[tuple[float, float], ...]:
+    return tuple((float(row["number"] or 0), float(row["load_pps"] or 0)) for row in record.tables["trials"] if row["counts"] == "yes")

@@ -1,0 +1,101 @@
+"""What searches found, in sentences: limits, how well they repeat and why not better, and where they depart from RFC 2544."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dutlab.analysis.statistics import summarise
+from dutlab.report.model.figures import value_of
+from dutlab.report.model.groups import Group
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.value import Figure
+from dutlab.report.model.words import KPPS, plural
+
+REPEATS_WITHIN = 0.03
+"""Searches of one cell that lie further apart are explained, as far as their trials can."""
+FEW = 6
+"""More limits than this are left to the table."""
+
+
+def findings(groups: Sequence[Group], names: Sequence[str], book: NoteBook) -> Iterator[str]:
+    """Limits if they are few, and how far repeats of any cell lie apart if that is too far."""
+    measured = [g for g in groups if g.measured]
+    for group in measured:
+        for name in names:
+            if len(measured) * len(names) <= FEW:
+                yield _limit(name, group, book)
+            yield from _repeats(name, group)
+
+
+def _limit(name: str, group: Group, book: NoteBook) -> str:
+    link = group.cell.link_label
+    low, high = (value_of(group, link, f"{name}_{bound}_pps", book) for bound in ("lower", "upper"))
+    what = f"{group.label}, frame size {group.cell.params['frame_size']}, link {link}: {name}"
+    if isinstance(low, Figure) and isinstance(high, Figure):
+        return f"{what} lies between {KPPS.text(low.median)} and {KPPS.text(high.median)}."
+    if isinstance(low, Figure):
+        return f"{what} lies at {KPPS.text(low.median)} or above: there is no upper bound."
+    if isinstance(high, Figure):
+        return f"{what} lies below {KPPS.text(high.median)}: there is no lower bound."
+    return f"{what} was not found."
+
+
+def _repeats(name: str, group: Group) -> Iterator[str]:
+    """How far repeats lie apart, if further than they should, and why."""
+    link, figure = group.cell.link_label, f"{name}_lower_pps"
+    have = [r for r in group.measured if figure in r.figures.get(link, {})]
+    if len(have) < 2:  # noqa: PLR2004 -- one search repeats nothing
+        return
+    apart = summarise([r.figures[link][figure] for r in have]).relative_range
+    if apart <= REPEATS_WITHIN:
+        return
+    what = f"{group.label}, frame size {group.cell.params['frame_size']}, link {link}"
+    said = f"{what}: {name} of {len(have)} searches lies {apart:.1%} apart, not within {REPEATS_WITHIN:.0%}"
+    yield f"{said}: {'; '.join(_reasons(name, group))}."
+
+
+def _reasons(name: str, group: Group) -> list[str]:
+    goals: list[dict[str, Any]] = [row for r in group.measured for row in r.tables.get("goals", ()) if row["name"] == name]
+    irregular = list(dict.fromkeys(str(row["irregular"]) for row in goals if row["irregular"]))
+    met_above = sum(bool(row["inversions"]) for row in goals)
+    below = [t for r in group.measured for t in _trials_below(name, r.tables)]
+    bad = [t for t in below if t["known_loss_ratio"] > goals[0]["loss_ratio"]]
+    held_back = sum(float(t["backpressure_frames"]) > 0 for t in bad)
+    said = irregular
+    missed = [float(row["upper_pps"]) for row in goals if row["upper_pps"] is not None]
+    met = [float(row["lower_pps"]) for row in goals if row["lower_pps"] is not None]
+    if missed and met and min(missed) < max(met):
+        at = f"missed the goal at {KPPS.text(min(missed))} and another met it at {KPPS.text(max(met))}"
+        said.append(f"one search {at}: the DUT was not the same")
+    if met_above:
+        said.append(f"in {met_above} of {plural(len(goals), 'search', 'searches')} the goal was met above the upper bound too")
+    if bad:
+        said.append(
+            f"{len(bad)} of {plural(len(below), 'trial')} at or below the lower bound lost more than the goal allows, so the limit moves"
+        )
+    if held_back:
+        said.append(f"in {held_back} of these the ring of the DUT's port ran full: its core did not come round to it in time")
+    return said or ["no trial says why"]
+
+
+def _trials_below(name: str, tables: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    lower = next((row["lower_pps"] for row in tables.get("goals", ()) if row["name"] == name), None)
+    return [t for t in tables.get("trials", ()) if t["counts"] == "yes" and lower is not None and t["load_pps"] <= lower]
+
+
+def deviations(groups: Sequence[Group]) -> Iterator[str]:
+    """Where the searches are no throughput test of RFC 2544."""
+    drains = sorted({float(g.cell.params.get("drain_s") or 0) for g in groups})
+    if drains[0] < 2 + 5:
+        waited = " or ".join(f"{d:g} s" for d in drains)
+        yield f"search: {waited} between trials, RFC 2544 section 23 waits 2 s for residual frames and 5 s for the DUT to settle"
+    seen: dict[str, dict[str, Any]] = {}
+    for row in (row for g in groups for r in g.measured for row in r.tables.get("goals", ())):
+        seen[str(row["name"])] = row
+    for name, goal in seen.items():
+        if goal["exceed_ratio"]:
+            share = 100 * float(goal["exceed_ratio"])
+            yield f"search: {name} lets {share:g} % of the trials' seconds be bad, RFC 2544 section 26.1 none"
+        if float(goal["final_s"] or 0) < 60:  # noqa: PLR2004 -- RFC 2544 section 24
+            yield f"search: trials of {name} last {goal['final_s']:g} s, RFC 2544 section 24 asks for at least 60 s"

@@ -1,0 +1,118 @@
+"""A soak: how much was lost and when, and how latency went over the hours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dutlab.report.model.curve import Curve, Line
+from dutlab.report.model.figures import value_of
+from dutlab.report.model.grid import Grid, GridColumn, GridRow
+from dutlab.report.model.groups import Group
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import Section
+from dutlab.report.model.value import Figure
+from dutlab.report.model.words import COUNT, SECONDS
+from dutlab.report.sections import critical_part
+from dutlab.store.run_folder import RunFolder
+
+_COLUMNS = (
+    ("sent", "offered_pps"),
+    ("received", "received_pps"),
+    ("lost or not taken", "loss_ratio"),
+    ("loss events", "loss_events"),
+    ("longest clean", "longest_clean_s"),
+    ("latency, median", "latency_p50_ns"),
+    ("first tenth, mean", "latency_first_ns"),
+    ("last tenth, mean", "latency_last_ns"),
+)
+_CURVES = (("loss", "lost, of what was offered", "loss_ratio"), ("latency", "mean latency", "latency_mean_ns"))
+MOST_EVENTS = 50
+_LEAD = "One rate for a long time. A loss event is a stretch of seconds in which frames were lost, or not taken by the DUT."
+
+
+def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+    """What was found at one rate, and the critical rates that were sought."""
+    del run, labels
+    sought, held = [g for g in groups if critical_part.seeks_rate(g)], [g for g in groups if not critical_part.seeks_rate(g)]
+    leads = [words for words, some in ((_LEAD, held), (critical_part.LEAD, sought)) if some]
+    return Section(
+        slug="soak",
+        workload="soak",
+        title="Soak",
+        lead=" ".join(leads),
+        grids=(*(_held(held, book) if held else ()), *([critical_part.grid(sought, book)] if sought else ())),
+        curves=(*(curve for g in held for curve in _curves(g)), *(curve for g in sought for curve in critical_part.curves(g))),
+        words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),
+    )
+
+
+def _held(groups: Sequence[Group], book: NoteBook) -> list[Grid]:
+    """One row a mode, frame size and link; the events of every trial."""
+    known = [c for c in _COLUMNS if any(c[1] in of for g in groups for r in g.measured for of in r.figures.values())] or _COLUMNS
+    rows = [row for g in groups for row in _rows(g, [figure for _, figure in known], book)]
+    marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
+    columns = (GridColumn("frames"), GridColumn("link"), *(GridColumn(head, figure) for head, figure in known))
+    grids = [Grid("soak", "The whole time", columns, tuple(rows), book.common(marks))]
+    events = [row for g in groups for row in _events(g)]
+    if events:
+        heads = ("trial", "link", "from the first frame", "lasted", "frames lost")
+        more = len(events) - MOST_EVENTS
+        beyond = f"; {more} more stand in the records" if more > 0 else ""
+        caption = f"Seconds in which frames were lost{beyond}"
+        grids.append(Grid("soak-events", caption, tuple(GridColumn(h) for h in heads), tuple(events[:MOST_EVENTS])))
+    return grids
+
+
+def _rows(group: Group, figures: Sequence[str], book: NoteBook) -> list[GridRow]:
+    size = str(group.cell.params.get("frame_size"))
+    return [
+        GridRow(
+            group.label,
+            (size, link, *(value_of(group, link, figure, book) for figure in figures)),
+            links=group.cell.link_label,
+            link=link,
+            size=size,
+        )
+        for link in group.cell.links
+    ]
+
+
+def _events(group: Group) -> list[GridRow]:
+    return [
+        GridRow(
+            group.label,
+            (
+                str(record.trial),
+                str(row["link"]),
+                SECONDS.text(float(row["at_s"] or 0.0)),
+                SECONDS.text(float(row["lasted_s"] or 0.0)),
+                COUNT.number(float(row["lost_frames"] or 0.0)),
+            ),
+            links=group.cell.link_label,
+            link=str(row["link"]),
+        )
+        for record in group.measured
+        for row in record.tables.get("events", ())
+    ]
+
+
+def _curves(group: Group) -> Iterator[Curve]:
+    """Of the first repeat, a line a link."""
+    record = next((r for r in group.measured if r.tables.get("course")), None)
+    for slug, words, figure in _CURVES if record else ():
+        rows = [row for row in record.tables["course"] if row.get(figure) is not None] if record else []
+        lines = [
+            Line(link, tuple((float(r["at_s"] or 0.0), float(r[figure] or 0.0)) for r in rows if r["link"] == link))
+            for link in group.cell.links
+        ]
+        if any(line.points for line in lines):
+            yield Curve(
+                slug=f"soak-{group.planned[0]}-{slug}",
+                title=f"Soak of {group.cell.params.get('frame_size')}, {group.label}: {slug}",
+                x_title="after the first frame",
+                x="at_s",
+                y_title=words,
+                y=figure,
+                lines=tuple(lines),
+                note="" if len(group.measured) == 1 else f"The first of {len(group.measured)} repeats is drawn.",
+            )

@@ -1,0 +1,137 @@
+"""New flows a second and concurrent flows: a row a mode, the DUT's own counters beside every trial, the curve of flows that it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from dutlab.report.model.curve import Curve, Line
+from dutlab.report.model.figures import figure_of, value_of
+from dutlab.report.model.grid import Grid, GridColumn, GridRow
+from dutlab.report.model.groups import Group
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import Section
+from dutlab.report.model.value import Figure, Value
+from dutlab.store.run_folder import RunFolder
+
+_RESULTS = (
+    ("new flows, lower bound", "setup_lower_per_s"),
+    ("upper bound", "setup_upper_per_s"),
+    ("concurrent flows", "concurrent_flows"),
+    ("no longer", "concurrent_upper_flows"),
+)
+_TRIALS = {
+    "setup_trials": ("New flows a second", (("asked", "asked_per_s"), ("begun", "begun_flows"), ("taken", "taken_flows"))),
+    "concurrent_trials": (
+        "Concurrent flows",
+        (
+            ("asked", "asked_flows"),
+            ("at", "fill_per_s"),
+            ("begun", "begun_flows"),
+            ("taken", "set_up_flows"),
+            ("answered", "answered_flows"),
+        ),
+    ),
+}
+LEAD = """Flows of UDP, each with ports of its own. New flows a second (RFC 9411 section 7.2): every frame of a trial begins a flow, in
+an empty table; a flow counts when its frame arrives. Concurrent flows (RFC 9411 section 7.5): so many are begun, then each is answered;
+those count whose answer comes through too. Beside them stands what the DUT itself counts."""
+
+
+def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+    """A grid of results, one of each test's trials, and a curve."""
+    del run
+    groups = sorted(groups, key=lambda g: labels.index(g.label))
+    rows = [_row(g, book) for g in groups]
+    marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
+    columns = (GridColumn("frames"), GridColumn("link"), *(GridColumn(head, figure) for head, figure in _RESULTS))
+    return Section(
+        slug="state",
+        workload="state",
+        title="State table",
+        lead=LEAD,
+        grids=(
+            Grid("state", "What the DUT takes and keeps", columns, tuple(rows), book.common(marks)),
+            *(grid for table in _TRIALS if (grid := _trials(table, groups)) is not None),
+        ),
+        curves=tuple(_curves(groups)),
+        words=tuple(_words(groups)),
+        deviations=(
+            "state: flows are of UDP and carry one frame each way; RFC 9411 measures with whole TCP and HTTP connections",
+            *_short(groups),
+        ),
+    )
+
+
+def _row(group: Group, book: NoteBook) -> GridRow:
+    size, link = str(group.cell.params["frame_size"]), group.cell.link_label
+    found: list[Value] = [value_of(group, link, figure, book) for _, figure in _RESULTS]
+    return GridRow(group.label, (size, link, *found), links=link, link=link, size=size)
+
+
+def _rows(table: str, group: Group) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Trial number and row."""
+    for record in group.measured:
+        for row in record.tables.get(table, ()):
+            yield record.trial, row
+
+
+def _trials(table: str, groups: Sequence[Group]) -> Grid | None:
+    """Every trial of a test with the DUT's counters; those that rose in none are left out."""
+    found = [(g, trial, row) for g in groups for trial, row in _rows(table, g)]
+    if not found:
+        return None
+    title, own = _TRIALS[table]
+    risen = dict.fromkeys(name for _, _, row in found for name in row if name.endswith("_count") and row[name])
+    counters = [("tracked by the DUT", "tracked_flows"), *((name.removesuffix("_count"), name) for name in risen)]
+    columns = (GridColumn("link"), *(GridColumn(head, name) for head, name in (*own, *counters)))
+    rows = [
+        GridRow(
+            group.label,
+            (group.cell.link_label, *(_value(trial, row.get(name)) for _, name in (*own, *counters))),
+            links=group.cell.link_label,
+            link=group.cell.link_label,
+        )
+        for group, trial, row in found
+    ]
+    return Grid(table.replace("_", "-"), f"{title}: every trial", columns, tuple(rows))
+
+
+def _value(trial: int, value: Any) -> Value | str:  # noqa: ANN401 a record's tables hold numbers and words
+    return figure_of({trial: float(value)}, 1) if isinstance(value, int | float) else "–"
+
+
+def _curves(groups: Sequence[Group]) -> Iterator[Curve]:
+    """Flows that are known against flows that were begun, from every trial of the concurrent test."""
+    for link in dict.fromkeys(g.cell.link_label for g in groups):
+        lines = []
+        for group in (g for g in groups if g.cell.link_label == link):
+            points = sorted({(float(row["asked_flows"]), float(_known(row))) for _, row in _rows("concurrent_trials", group)})
+            lines += [Line(group.label, tuple(points))] if len(points) > 1 else []
+        if lines:
+            reach = max(x for line in lines for x, _ in line.points)
+            yield Curve(
+                slug=f"state-{link}",
+                title=f"Flows that the DUT keeps, link {link}",
+                x_title="flows begun",
+                x="asked_flows",
+                y_title="flows known at once",
+                y="known_flows",
+                lines=(*lines, Line("all", ((0.0, 0.0), (reach, reach)), role="asked")),
+            )
+
+
+def _known(row: Mapping[str, Any]) -> int:
+    answered = row["answered_flows"]
+    return int(row["set_up_flows"] if answered is None else min(answered, row["set_up_flows"]))
+
+
+def _words(groups: Sequence[Group]) -> Iterator[str]:
+    for group in groups:
+        for note in dict.fromkeys(note for r in group.measured for note in r.notes):
+            yield f"{group.label}, link {group.cell.link_label}: {note}."
+
+
+def _short(groups: Sequence[Group]) -> Iterator[str]:
+    longest = max((float(g.cell.params["trial_s"] or 0) for g in groups), default=0.0)
+    yield f"state: a trial of new flows lasts {longest:g} s, as the table has room for; RFC 9411 section 7.2 sustains the rate for 300 s"

@@ -1,0 +1,159 @@
+"""What commands of the user's own did: the figures in their outputs, and each step of each host with its status, time and output."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from urllib.parse import quote
+
+from dutlab.report.model.figures import figure_of
+from dutlab.report.model.grid import Grid, GridColumn, GridRow, Links
+from dutlab.report.model.groups import Group
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import Section
+from dutlab.report.model.value import Missing, Value
+from dutlab.store.record import TrialRecord
+from dutlab.store.run_folder import RunFolder
+
+_Key = tuple[str, ...]
+_Row = Mapping[str, int | float | str | None]
+_Found = list[tuple[TrialRecord, _Row]]
+_STARTS = (
+    GridColumn("host"),
+    GridColumn("phase"),
+    GridColumn("no sooner than", "earliest_ns"),
+    GridColumn("no later than", "latest_ns"),
+    GridColumn("its clock was ahead by", "clock_ahead_ns"),
+    GridColumn("known within", "clock_error_ns"),
+)
+_STEP = (
+    GridColumn("phase"),
+    GridColumn("step"),
+    GridColumn("command"),
+    GridColumn("ended with"),
+    GridColumn("took", "duration_s"),
+    GridColumn("output, by trial"),
+)
+_MOST_TRIALS = 12
+"""With more than these a table has no column for each trial; the records have them all."""
+_FIRST = ("goodput_bps", "received_pps", "transactions_per_s", "sent_bps", "offered_pps")
+_AGAIN = re.compile(r"run_(\d+)_(.+)")
+_WORDS = {
+    "goodput_bps": "Goodput", "sent_bps": "Sent", "received_pps": "Packets received", "offered_pps": "Packets sent",
+    "transactions_per_s": "Transactions per second", "retransmits": "Retransmissions", "jitter_ns": "Jitter", "loss_ratio": "Loss",
+    "rtt_min_ns": "Shortest round trip", "rtt_avg_ns": "Mean round trip", "rtt_max_ns": "Longest round trip",
+    "real_s": "Time, real", "user_s": "Time, user", "sys_s": "Time, system",
+}  # fmt: skip
+
+
+def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+    """What was found in outputs, by figure, then each host's steps; values are medians over trials."""
+    del run, labels, book
+    failed = dict.fromkeys(note for g in groups for r in g.records for note in r.notes)
+    has_steps = any(g.records for g in groups)
+    return Section(
+        slug="steps",
+        workload="steps",
+        title="Steps",
+        lead="Commands in four phases. Hosts begin a phase together; the steps of a host follow one another.",
+        grids=(
+            *_figures(groups),
+            *_hosts(groups),
+            Grid(
+                "starts",
+                "When each host began, after the instant agreed on, and its clock",
+                _STARTS,
+                tuple(row for g in groups for row in _starts(g)),
+                folded=True,
+            ),
+        ),
+        words=tuple(failed) or (("Every step did what it was asked for.",) if has_steps else ()),
+    )
+
+
+def _figures(groups: Sequence[Group]) -> Iterator[Grid]:
+    """A table a figure: a row a step, its median with its interval, and the value of each trial."""
+    found = [
+        (g, key, rows) for g in groups for key, rows in _table(g, "step_figures", ("figure", "host", "phase", "step", "command")).items()
+    ]
+    names = dict.fromkeys(key[0] for _, key, _ in found)
+    for name in sorted(names, key=lambda n: (_FIRST.index(n) if n in _FIRST else len(_FIRST), list(names).index(n))):
+        own = [(g, key, rows) for g, key, rows in found if key[0] == name]
+        most = max(len(g.records) for g, _, _ in own)
+        each = most if 1 < most <= _MOST_TRIALS else 0
+        heads = (GridColumn("host"), GridColumn("phase"), GridColumn("step"), GridColumn("command"), GridColumn("median", name))
+        columns = (*heads, *(GridColumn(f"trial {n}", name) for n in range(1, each + 1)))
+        cells = [GridRow(g.label, (*key[1:], _median(rows, "value"), *_each(g, rows, each))) for g, key, rows in own]
+        yield Grid(f"figures-{name.replace('_', '-')}", f"{_words(name)}, by step and trial", columns, tuple(cells))
+
+
+def _words(name: str) -> str:
+    """Of a figure; of a program's second run in a step it has a number."""
+    if found := _AGAIN.fullmatch(name):
+        return f"{_words(found[2])} of run {found[1]} in a step"
+    if name.startswith("back_"):
+        return f"{_words(name.removeprefix('back_'))}, the other direction"
+    return _WORDS.get(name, name.removesuffix("_count").replace("_", " "))
+
+
+def _each(group: Group, rows: _Found, many: int) -> list[Value]:
+    """The value of each of the group's trials."""
+    by_trial = {record.trial: row["value"] for record, row in rows}
+    out: list[Value] = []
+    for record in sorted(group.records, key=lambda r: r.trial)[:many]:
+        value = by_trial.get(record.trial)
+        is_there = isinstance(value, int | float)
+        out.append(figure_of({record.trial: float(value)}, 1) if is_there and value is not None else Missing("not found", (record.trial,)))
+    return out + [Missing("no such trial")] * (many - len(out))
+
+
+def _hosts(groups: Sequence[Group]) -> Iterator[Grid]:
+    """A table a host."""
+    found = [(g, key, rows) for g in groups for key, rows in _table(g, "steps", ("host", "phase", "step", "command")).items()]
+    for number, host in enumerate(dict.fromkeys(key[0] for _, key, _ in found)):
+        cells = [
+            GridRow(g.label, (*key[1:], _ends(rows), _median(rows, "duration_s"), _outputs(rows)))
+            for g, key, rows in found
+            if key[0] == host
+        ]
+        yield Grid(f"steps-{number + 1}", f"{host}: each step, and how it ended", _STEP, tuple(cells))
+
+
+def _outputs(rows: _Found) -> str:
+    """A link to what each trial's step printed, and to its errors."""
+    links = []
+    for record, row in rows:
+        for ending, words in (("out", f"{record.trial}"), ("err", f"{record.trial} errors")):
+            file = f"raw/{row.get('file') or ''}.{ending}"
+            if file in record.raw:
+                links.append((words, quote(os.fsencode(f"trials/{record.trial:04d}/{file}"))))
+    return Links.of(links) if links else "none"
+
+
+def _starts(group: Group) -> list[GridRow]:
+    found = _table(group, "starts", ("host", "phase"))
+    return [GridRow(group.label, (*key, *(_median(rows, c.figure) for c in _STARTS if c.figure))) for key, rows in found.items()]
+
+
+def _table(group: Group, name: str, keys: Sequence[str]) -> dict[_Key, _Found]:
+    """Rows of all trials that name the same thing."""
+    found: dict[_Key, _Found] = {}
+    for record in group.records:
+        for row in record.tables.get(name, ()):
+            found.setdefault(tuple(str(row.get(key, "")) for key in keys), []).append((record, row))
+    return found
+
+
+def _ends(rows: _Found) -> str:
+    return "; ".join(dict.fromkeys(_end(row) for _, row in rows))
+
+
+def _end(row: _Row) -> str:
+    by = {"time-out": "its time-out, as asked", "trial": "the end of its trial"}.get(str(row.get("ended_by", "")), "")
+    return str(row["why"] or by or row["status"])
+
+
+def _median(rows: _Found, column: str) -> Value:
+    known = {record.trial: float(value) for record, row in rows if (value := row.get(column)) is not None}
+    return figure_of(known, len(rows)) if known else Missing("not known", tuple(record.trial for record, _ in rows))

@@ -1,0 +1,101 @@
+"""Every figure of a tool that no method of ours drives: storage by fio, latency under load by flent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from dutlab.report.model.figures import value_of
+from dutlab.report.model.grid import Grid, GridColumn, GridRow
+from dutlab.report.model.groups import Group
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import Headline, Section
+from dutlab.report.model.value import Figure
+from dutlab.report.model.words import asked_words, unit_of
+from dutlab.report.sections.headline import compared
+from dutlab.store.run_folder import RunFolder
+
+_WAYS = ("read", "write", "trim", "mixed")
+_SUFFIXES = ("_bytes_per_s", "_bps", "_iops", "_percent", "_ratio", "_pps", "_ns", "_s")
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The figures of one direction. `asked` is what was asked of each group (by identity) beside what was asked of all."""
+
+    workload: str
+    way: str
+    figures: tuple[str, ...]
+    groups: Sequence[Group]
+    asked: Mapping[int, str]
+
+    def grid(self, book: NoteBook) -> Grid:
+        rows = [row for g in self.groups if _has(g, self.figures) for row in _rows(g, self.figures, book, self.asked)]
+        marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
+        columns = (
+            *([GridColumn("asked")] if any(self.asked.values()) else []),
+            *(GridColumn(_head(name, self.way), name) for name in self.figures),
+        )
+        slug = f"{self.workload}-{self.way}" if self.way else self.workload
+        return Grid(slug, self.way or "figures", columns, tuple(rows), book.common(marks))
+
+    def headline(self, book: NoteBook) -> Headline | None:
+        """Of the first figure, where more than one mode was asked the same."""
+        name = self.figures[0]
+        for asked in dict.fromkeys(self.asked.values()):
+            same = [g for g in self.groups if self.asked[id(g)] == asked]
+            named = [(g.label, value_of(g, link, name, book)) for g in same for link in g.cell.links]
+            about = ", ".join(word for word in (f"{self.workload} {self.way}".strip(), asked) if word)
+            if found := compared(about, named, unit_of(name)):
+                return found
+        return None
+
+
+def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+    """One table a direction, with a row a mode and what was asked, and a column a figure, in the order of the records."""
+    del run, labels
+    workload = groups[0].cell.workload
+    figures = list(dict.fromkeys(name for g in groups for r in g.measured for of in r.figures.values() for name in of))
+    alike = dict(set.intersection(*(set(g.cell.params.items()) for g in groups)))
+    asked = {id(g): asked_words(g.cell.params, "", without=alike).removeprefix(", ") for g in groups}
+    tables = [_Table(workload, way, tuple(of_way), groups, asked) for way, of_way in groupby(sorted(figures, key=_place), _way)]
+    return Section(
+        slug=workload,
+        workload=workload,
+        title=workload,
+        lead=f"What the tool itself says, figure by figure: {asked_words(alike, groups[0].cell.tool)}.",
+        grids=tuple(table.grid(book) for table in tables),
+        words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),
+        headlines=tuple(found for table in tables if table.way or len(tables) == 1 if (found := table.headline(book)) is not None),
+    )
+
+
+def _rows(group: Group, figures: Sequence[str], book: NoteBook, asked: Mapping[int, str]) -> list[GridRow]:
+    told = [asked[id(group)]] if any(asked.values()) else []
+    return [
+        GridRow(group.label, (*told, *(value_of(group, link, figure, book) for figure in figures)), links=group.cell.link_label, link=link)
+        for link in group.cell.links
+    ]
+
+
+def _has(group: Group, figures: Sequence[str]) -> bool:
+    """A cell without any result stands in every table, and says why."""
+    return not group.measured or any(name in of for r in group.measured for of in r.figures.values() for name in figures)
+
+
+def _way(figure: str) -> str:
+    """The direction that a figure of storage begins with."""
+    first = figure.partition("_")[0]
+    return first if first in _WAYS else ""
+
+
+def _place(figure: str) -> int:
+    """Directions in their order, then what has none; figures of one keep theirs."""
+    return _WAYS.index(way) if (way := _way(figure)) else len(_WAYS)
+
+
+def _head(figure: str, way: str) -> str:
+    """`clat p99` of `read_clat_p99_ns` in the table of reads."""
+    suffix = next((s for s in _SUFFIXES if figure.endswith(s)), "")
+    return figure.removesuffix(suffix).removeprefix(way).strip("_").replace("_", " ") or "rate"
