@@ -1,6 +1,6 @@
 //! Where test traffic may go: into networks of the testbed, and into those that nobody routes on the Internet (RFC 6815).
 
-use dutlab_port::iface::Network;
+use dutlab_port::network::Network;
 use dutlab_protocol::plan::SendPlan;
 use dutlab_protocol::{ErrorKind, Fault};
 use std::net::IpAddr;

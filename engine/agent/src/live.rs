@@ -1,6 +1,6 @@
 //! Counters that a trial's threads publish some times a second, and the agent reads when it is asked.
 
-use crate::send::Share;
+use crate::share::Share;
 use dutlab_port::StreamTotals;
 use dutlab_protocol::event::Second;
 use dutlab_protocol::status::{ReceivingSoFar, SendingSoFar, Status, StreamReceivingSoFar, StreamSendingSoFar};

@@ -8,7 +8,7 @@ mod sizes;
 
 pub use rate::pace;
 
-use crate::send::Share;
+use crate::share::Share;
 use dutlab_port as port;
 use dutlab_port::iface::Interface;
 use dutlab_port::pcap::Replay;

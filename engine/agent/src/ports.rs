@@ -4,8 +4,9 @@ use crate::guard::Reach;
 use crate::kernel_speed;
 use crate::report::{fault, guard_fault, port_fault};
 use dutlab_port::af_packet::{Bursts, Ring};
-use dutlab_port::iface::{Interface, LeadsOut, Network};
+use dutlab_port::iface::{Interface, LeadsOut};
 use dutlab_port::memory::{Sink, pipe};
+use dutlab_port::network::{BadNetwork, Network};
 use dutlab_port::{PortError, Receiver, Sender, af_xdp, clock, cpu, pcap};
 use dutlab_protocol::reply::{BackendAbility, Opened, Probed};
 use dutlab_protocol::request::{Backend, Open};
@@ -52,11 +53,7 @@ pub fn open(ask: &Open) -> Result<(OpenPort, Opened), Fault> {
             .guard
             .allow
             .iter()
-            .map(|n| {
-                n.parse().map_err(|e: dutlab_port::iface::BadNetwork| {
-                    fault(ErrorKind::BadRequest, format!("guard.allow: {e}"), None)
-                })
-            })
+            .map(|n| n.parse().map_err(|e: BadNetwork| fault(ErrorKind::BadRequest, format!("guard.allow: {e}"), None)))
             .collect::<Result<_, _>>()?;
         iface.not_in_use(&allow).map_err(|e| guard_fault(&e))?;
         reach = Reach::Networks(allow);

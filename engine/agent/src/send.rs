@@ -1,14 +1,13 @@
 //! The sending thread of a port.
 
+mod replay;
 mod threads;
-
-pub use threads::Share;
 
 use crate::handed::Handed;
 use crate::held::Held;
 use crate::live::Live;
 use crate::lower::{self, Lowered};
-use crate::replay;
+use crate::share::Share;
 use crate::write::Writer;
 use dutlab_measure::Histogram;
 use dutlab_port::af_packet::Bursts;
@@ -22,13 +21,13 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 /// What is due at the end of a trial may still be sent this long: a thread that lost its CPU for a moment catches up.
-pub const GRACE: Nanos = Nanos(10_000_000);
+const GRACE: Nanos = Nanos(10_000_000);
 /// Nearer than this the thread spins, for a sleep may end later.
 const SPIN: Nanos = Nanos(150_000);
 /// No sleep is longer, so that a stop is heard.
 const NAP: Nanos = Nanos(20_000_000);
 /// How often counters for live views and commands are looked at.
-pub const LOOK: Nanos = Nanos(10_000_000);
+const LOOK: Nanos = Nanos(10_000_000);
 
 /// A frame that the port has held back for longer counts as refused in the middle of a trial; it may still be sent.
 const LAG: Nanos = Nanos(100_000_000);
@@ -321,7 +320,7 @@ fn gaps(h: &Histogram, min: Nanos) -> Gaps {
 }
 
 /// Passes the time until `until`: asleep when it is far away, spinning when it is near.
-pub fn rest(now: Nanos, until: Nanos) {
+fn rest(now: Nanos, until: Nanos) {
     let left = until.since(now);
     if left > SPIN {
         std::thread::sleep(Duration::from_nanos((left - SPIN).min(NAP).0));

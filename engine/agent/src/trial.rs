@@ -6,6 +6,7 @@ use crate::live::Live;
 use crate::lower::{self, Lowered};
 use crate::ports::OpenPort;
 use crate::report::{self, fault, port_fault};
+use crate::share::Share;
 use crate::{receive, send};
 use dutlab_port::af_packet::Absorb;
 use dutlab_port::missed::Missed;
@@ -257,7 +258,7 @@ impl Port {
             sending.changes = Some(tell);
             let job = send::Job {
                 plan: sending.plan.clone(),
-                share: send::Share::WHOLE,
+                share: Share::WHOLE,
                 cpus: self.open.send_cpus.clone(),
                 stop: Arc::clone(&sending.stop),
                 changes,

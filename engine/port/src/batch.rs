@@ -104,20 +104,6 @@ pub fn fill_one(fill: &mut dyn Fill, first: usize, bytes: &mut [u8]) -> usize {
     slot[0].length as usize
 }
 
-/// The rest of a burst as a burst of its own.
-pub struct From<'a> {
-    /// The whole.
-    pub fill: &'a mut dyn Fill,
-    /// The frame that is the rest's first.
-    pub first: usize,
-}
-
-impl Fill for From<'_> {
-    fn fill(&mut self, first: usize, batch: &mut Batch<'_>) {
-        self.fill.fill(self.first + first, batch);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,7 +120,6 @@ mod tests {
         number.fill(4, &mut Batch::new(&mut memory, &mut slots, &[2, 0], 8));
         assert_eq!((memory[20], memory[0], memory[10]), (4, 5, 0));
         assert_eq!(slots[2], Slot { start: 20, length: 4, holds: 0 });
-        let mut from = From { fill: &mut number, first: 3 };
-        assert_eq!((fill_one(&mut from, 2, &mut memory), memory[0]), (5, 5));
+        assert_eq!((fill_one(&mut number, 5, &mut memory), memory[0]), (5, 5));
     }
 }

@@ -6,9 +6,8 @@
 //! - [`batch`]: the buffers of a burst, and who fills them
 //! - [`plan`]: what a [`PlanSender`] is given: frame templates, offsets of what changes, pacing
 //! - [`af_packet`], [`af_xdp`], [`memory`], [`pcap`]: back ends
-//! - [`lossy`]: a wrapper of a port is a port
 //! - [`neighbour`]: the MAC of the next hop
-//! - [`iface`]: facts of an interface, and the check that it is not part of a network in use; [`speed`]: its link's speed;
+//! - [`iface`]: facts of an interface, and the check that it is not part of a network in use; [`speed`]: its link's speed; [`network`]: its addresses;
 //!   [`missed`]: what its hardware dropped
 //!
 //! This crate knows nothing of headers and probes: frames are bytes.
@@ -20,12 +19,12 @@ pub mod clock;
 pub mod cpu;
 pub mod error;
 pub mod iface;
-pub mod lossy;
 mod mapping;
 pub mod memory;
 pub mod missed;
 pub mod neighbour;
 mod netlink;
+pub mod network;
 pub mod pcap;
 pub mod plan;
 pub mod port;

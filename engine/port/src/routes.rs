@@ -1,7 +1,7 @@
 //! Routes that lead out of an interface to more than a testbed (rtnetlink(7), `linux/rtnetlink.h`), in every routing table.
 
 use crate::error::PortError;
-use crate::iface::Network;
+use crate::network::Network;
 use crate::table::{self, Table, attributes, u16_at, u32_at};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

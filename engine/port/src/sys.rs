@@ -6,6 +6,9 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+/// Every protocol; the constant of `linux/if_ether.h`, in the width that the address has.
+pub(crate) const ETH_P_ALL: u16 = 3;
+
 /// An address family as the field of a socket address.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "families are small positive numbers")]
 pub(crate) const fn family(family: i32) -> libc::sa_family_t {

@@ -1,6 +1,6 @@
 //! What the agent says on its own.
 
-use crate::reply::Fault;
+use crate::fault::Fault;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

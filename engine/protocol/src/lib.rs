@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod event;
+mod fault;
 pub mod plan;
 pub mod reply;
 pub mod request;
@@ -20,7 +21,8 @@ pub mod status;
 pub mod totals;
 
 pub use event::Event;
-pub use reply::{ErrorKind, Fault, Reply};
+pub use fault::{ErrorKind, Fault};
+pub use reply::Reply;
 pub use request::{Op, Request};
 pub use schema::schema;
 

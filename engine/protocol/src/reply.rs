@@ -1,5 +1,6 @@
 //! What the agent answers: exactly one reply for each request.
 
+use crate::fault::Fault;
 use crate::request::Backend;
 use crate::status::Status;
 use crate::totals::{Received, Sent};
@@ -189,46 +190,3 @@ pub struct Started {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Done {}
-
-/// Why a request was not carried out, or a port failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Fault {
-    /// For programs.
-    pub kind: ErrorKind,
-    /// For people: one sentence with the facts.
-    pub message: String,
-    /// The system call that failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub call: Option<String>,
-    /// Its errno.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub errno: Option<i32>,
-    /// What would help.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remedy: Option<String>,
-}
-
-/// The kinds of faults.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ErrorKind {
-    /// The line could not be read, or a key is unknown or wrong.
-    BadRequest,
-    /// The plan contradicts itself or the port.
-    BadPlan,
-    /// The operation does not fit what the port is doing.
-    WrongState,
-    /// There is no such interface, or it is down.
-    NoSuchInterface,
-    /// The port looks like part of a network in use (RFC 6815).
-    GuardRefused,
-    /// The operating system denies it.
-    Permission,
-    /// This back end cannot do that here.
-    Unsupported,
-    /// The port vanished or failed while in use.
-    PortLost,
-    /// A system call failed.
-    Syscall,
-}

@@ -1,6 +1,6 @@
 //! What became of the frames of a trial.
 
-use crate::reply::Fault;
+use crate::fault::Fault;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;

@@ -12,6 +12,7 @@ pub mod genome;
 pub mod macs;
 pub mod mixes;
 pub mod pacer;
+mod permutation;
 pub mod profile;
 pub mod schedule;
 pub mod sizes;

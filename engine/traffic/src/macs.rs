@@ -4,7 +4,7 @@
 //! Why not count them up: switches and link aggregates choose by a few low bits, often the exclusive or of both MACs.
 //! Counted in step, n and n + 1 differ in the low three bits by 1, 3 or 7 only, so three of eight links carry everything.
 
-use crate::flows::shuffled;
+use crate::permutation::shuffled;
 
 /// How many MACs the pattern has: 30 bits are random.
 pub const MOST: u32 = 1 << 30;

@@ -3,7 +3,7 @@
 use super::quantity;
 use super::rate::{self, Asked};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use dutlab_port::iface::Network;
+use dutlab_port::network::Network;
 use dutlab_protocol::plan::{self, ReplayTiming, Sizes};
 use dutlab_protocol::request::Backend;
 use dutlab_units::Nanos;

@@ -1,38 +1,13 @@
 //! A plan that several threads send, each some of its streams through a queue of its own.
 
 use super::{Account, Change, Job, LOOK, Loop};
+use crate::share::Share;
 use dutlab_port::{BurstSender, Gaps, StreamTotals, clock, cpu};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
-
-/// Some of the streams of a plan: each `of`-th from number `nth` on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Share {
-    /// Which share.
-    pub nth: usize,
-    /// How many shares there are.
-    pub of: usize,
-}
-
-impl Share {
-    /// All streams.
-    pub const WHOLE: Self = Self { nth: 0, of: 1 };
-
-    /// What is in this share.
-    #[must_use]
-    pub fn pick<T: Clone>(self, all: &[T]) -> Vec<T> {
-        all.iter().skip(self.nth).step_by(self.of).cloned().collect()
-    }
-
-    /// Which of all streams is number `i` of this share.
-    #[must_use]
-    pub const fn whole(self, i: usize) -> usize {
-        self.nth + i * self.of
-    }
-}
 
 /// Sends a plan to its end through `queues`, which are no more than there are streams.
 pub fn run(queues: &mut [Box<dyn BurstSender>], job: &Job) -> Account {

@@ -8,7 +8,7 @@ use crate::error::PortError;
 use crate::iface::Interface;
 use crate::mapping::Mapping;
 use crate::port::{Arrived, BurstReceiver};
-use crate::sys;
+use crate::sys::{self, ETH_P_ALL};
 use dutlab_units::Nanos;
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
@@ -22,9 +22,6 @@ const BLOCKS: u32 = 128;
 const RETIRE_MS: u32 = 1;
 /// Only checked by the kernel, not used: in version 3 frames lie as close as they fit.
 const FRAME: u32 = 1 << 11;
-
-/// Every protocol; the constant of `linux/if_ether.h`, in the width that the address has.
-pub const ETH_P_ALL: u16 = 3;
 
 /// The receiving half of an `AF_PACKET` port.
 pub struct Ring {

@@ -1,10 +1,9 @@
 //! How many frames of others reach an interface, without looking at any of them.
 
 use super::filter::{self, Side};
-use super::receive::ETH_P_ALL;
 use crate::error::PortError;
 use crate::iface::Interface;
-use crate::sys;
+use crate::sys::{self, ETH_P_ALL};
 use std::os::fd::OwnedFd;
 
 /// A socket that takes no frames: it is offered all that carry no probe, has room for none of them, and the kernel counts what

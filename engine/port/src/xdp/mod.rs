@@ -12,6 +12,7 @@ mod contract;
 mod count;
 mod drive;
 mod error;
+mod flow;
 mod histogram;
 mod live;
 mod objects;
@@ -33,8 +34,9 @@ mod transmit;
 
 pub use count::XdpCounter;
 pub use error::{Why, XdpError};
+pub use flow::Flow;
 pub use histogram::Histogram;
-pub use plan::{Flow, LanePlan, Pace, StreamPlan, XdpPlan};
+pub use plan::{LanePlan, Pace, StreamPlan, XdpPlan};
 pub use probe::{XdpProbe, probe};
 pub use receiver::{AttachMode, ReceiveReport, ReceivedStream, SeenSource, XdpReceivePlan, XdpReceiver};
 pub use sender::{Standing, XdpSender};

@@ -2,7 +2,8 @@
 
 use super::contract::MAX_LANES;
 use super::error::Why;
-use super::plan::{Flow, LanePlan, Pace, StreamPlan, XdpPlan};
+use super::flow::Flow;
+use super::plan::{LanePlan, Pace, StreamPlan, XdpPlan};
 use super::template::Template;
 use crate::plan::{self, PlanStream, SendPlan};
 use dutlab_traffic::{Piece, Profile};

@@ -2,7 +2,8 @@
 
 use super::contract::{self, Control, Flow4, Flow6, GAP_STEPS_LOG2, HEAD_MAX, PAYLOAD_MAX, SENT_LOG, Shape, Stream};
 use super::error::{Why, XdpError};
-use super::plan::{Flow, Pace, XdpPlan, flow4, flow6, ports_bytes};
+use super::flow::{Flow, flow4, flow6, ports_bytes};
+use super::plan::{Pace, XdpPlan};
 use super::shared::{SharedArray, Words};
 use super::{objects, system};
 use aya::maps::Array;

@@ -2,7 +2,7 @@
 
 use super::contract::{HEAD_MAX, PROBE_LEN, SHAPE_IPV6, SHAPE_UDP, Shape};
 use super::error::Why;
-use super::plan::Flow;
+use super::flow::{Flow, fold, sum_of};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The longest live frame, in bytes without FCS: a page, less the kernel's bookkeeping in front of and behind it.
@@ -36,26 +36,6 @@ pub(super) struct FlowPlaces {
     pub(super) destination: usize,
     pub(super) source_port: usize,
     pub(super) destination_port: usize,
-}
-
-fn sum_of(bytes: &[u8]) -> u64 {
-    // RFC 1071 sums in any byte order; the program adds words as its CPU reads them, so this does too.
-    bytes.chunks(2).map(|c| u64::from(u16::from_ne_bytes([c[0], *c.get(1).unwrap_or(&0)]))).sum()
-}
-
-/// Folds a sum of 16-bit words to 16 bits (RFC 1071).
-#[must_use]
-pub(super) fn fold(mut sum: u64) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    #[expect(clippy::cast_possible_truncation, reason = "the loop ends at 16 bits")]
-    let folded = sum as u16;
-    folded
-}
-
-pub(super) fn words_sum(bytes: &[u8]) -> u16 {
-    fold(sum_of(bytes))
 }
 
 impl Template {
@@ -259,7 +239,7 @@ impl Template {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::{flow4, flow6, ports_bytes};
+    use super::super::flow::{flow4, flow6, ports_bytes, words_sum};
     use super::*;
     use dutlab_units::Nanos;
     use dutlab_wire::frame::Transport;

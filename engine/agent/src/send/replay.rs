@@ -1,6 +1,6 @@
 //! Sends the frames of a capture as they are, in their own time or another. They carry no probe.
 
-use crate::send::{self, Job};
+use super::{GRACE, Job, LOOK, rest};
 use dutlab_port::pcap::Replay;
 use dutlab_port::{BurstSender, PortError, StreamTotals, clock};
 use dutlab_units::{FCS, Nanos};
@@ -12,7 +12,7 @@ pub fn run(tx: &mut dyn BurstSender, replay: &Replay, job: &Job) -> (StreamTotal
     let (mut totals, mut next, mut looked) = (StreamTotals::default(), 0, Nanos::ZERO);
     let error = loop {
         let now = clock::monotonic();
-        if now.since(looked) >= send::LOOK {
+        if now.since(looked) >= LOOK {
             looked = now;
             job.live.sent(now, job.share, &[totals]);
             if job.stop.load(Ordering::Relaxed) {
@@ -23,11 +23,11 @@ pub fn run(tx: &mut dyn BurstSender, replay: &Replay, job: &Job) -> (StreamTotal
             break None;
         }
         let due = start + replay.when(next);
-        if due >= end || now >= end + send::GRACE {
+        if due >= end || now >= end + GRACE {
             break None;
         }
         if now < due {
-            send::rest(now, due);
+            rest(now, due);
             continue;
         }
         let most = (tx.burst_max() as u64).min(replay.count() - next);
