@@ -15,9 +15,10 @@ from dutlab.spec.loader import load_experiment, load_testbed
 from dutlab.spec.mixes import NAMED_MIXES
 from dutlab.spec.testbed import HostSpec, Link, Testbed
 from dutlab.spec.traffic import FlowSet, Traffic
-from dutlab.spec.workloads import KINDS
+from dutlab.spec.workloads import model_of
 from dutlab.spec.workloads.search import SearchGoal
 from dutlab.spec.workloads.steps import Step
+from dutlab.workloads import settable
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -45,7 +46,10 @@ def test_every_experiment_of_the_reference_loads_and_can_be_planned(tmp_path, te
 @pytest.mark.parametrize(
     ("page", "model"),
     [(TESTBED_PAGE, m) for m in (Testbed, HostSpec, Link)]
-    + [(EXPERIMENT_PAGE, m) for m in (Experiment, *KINDS.values(), *GENERATORS.values(), SearchGoal, Step, Traffic, FlowSet, CustomMode)],
+    + [
+        (EXPERIMENT_PAGE, m)
+        for m in (Experiment, *map(model_of, settable()), *GENERATORS.values(), SearchGoal, Step, Traffic, FlowSet, CustomMode)
+    ],
 )
 def test_every_key_has_its_row(page, model):
     rows = set(re.findall(r"^\| `([a-z0-9_]+)` \|", page, re.MULTILINE))
@@ -55,7 +59,7 @@ def test_every_key_has_its_row(page, model):
 def test_no_row_explains_a_key_that_is_none():
     for page, models in (
         (TESTBED_PAGE, (Testbed, HostSpec, Link)),
-        (EXPERIMENT_PAGE, (Experiment, *KINDS.values(), *GENERATORS.values(), SearchGoal, Step, Traffic, FlowSet, CustomMode)),
+        (EXPERIMENT_PAGE, (Experiment, *map(model_of, settable()), *GENERATORS.values(), SearchGoal, Step, Traffic, FlowSet, CustomMode)),
     ):
         known = {key for model in models for key in model.file_keys()}
         assert set(re.findall(r"^\| `([a-z0-9_]+)` \|", page, re.MULTILINE)) <= known

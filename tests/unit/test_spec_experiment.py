@@ -13,9 +13,9 @@ from dutlab.spec.experiment import Experiment, LabRef, TestbedPath
 from dutlab.spec.loader import load_experiment, path_of_testbed
 from dutlab.spec.mixes import Mix, parse_mix_text
 from dutlab.spec.rates import AskedRate, RateUnit
-from dutlab.spec.workloads import KINDS
 from dutlab.spec.workloads.iperf3 import Iperf3Workload
 from dutlab.spec.workloads.sweep import SweepWorkload
+from dutlab.workloads import settable
 from strategies import experiments
 
 RIGHT = """\
@@ -122,9 +122,9 @@ def test_what_is_left_out_has_its_documented_default(tmp_path):
         ("[a, b]]", "[]]", ":7:69: workloads.0.iperf3.links.2: empty; a trial needs a link"),
         ("[[a], [b], [a, b]]", "[a]", ":7:59: workloads.0.iperf3.links.0: must be a list of the links that are driven at once, as in [a, b]"),
         ("[[a], [b], [a, b]]", "[]", ":7:51: workloads.0.iperf3.links: empty; write sets of links, as in [[a], [b], [a, b]]"),
-        ("- iperf3:", "- iperf:", f":7:5: workloads.0.iperf: unknown workload (known: {', '.join(sorted(KINDS))}; did you mean iperf3?)"),
+        ("- iperf3:", "- iperf:", f":7:5: workloads.0.iperf: unknown workload (known: {', '.join(sorted(settable()))}; did you mean iperf3?)"),
         ("  - iperf3: {streams: 4, omit: 5s, duration: 30s, links: [[a], [b], [a, b]]}", "  - iperf3",
-         f":7:5: workloads.0: must be one of {', '.join(KINDS)} with its settings, as in `- sweep: {{duration: 30s}}`"),
+         f":7:5: workloads.0: must be one of {', '.join(settable())} with its settings, as in `- sweep: {{duration: 30s}}`"),
         ("[64, imix]", "[63, imix]", ":8:27: workloads.1.sweep.frame_sizes.0: 63 is no frame size; 64 to 9234 bytes with FCS can be sent"),
         ("[64, imix]", "[64, imax]", ":8:31: workloads.1.sweep.frame_sizes.1: 'imax' is no frame size, no genome and no mix (known: imix, imix-csit, imix-csit-v6, imix-ip, imix-spirent, imix-trex, imix-trex-4-rates, imix-trex-bench, imix-trex-hlt, imix-web; did you mean imix?)"),
         ("[64, imix]", "[64, 64]", ":8:31: workloads.1.sweep.frame_sizes.1: stands twice; `repeats` repeats trials"),

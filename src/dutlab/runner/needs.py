@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from dutlab.dut.linux_tracking import ASKS_KERNEL
 from dutlab.dut.mode import Mode, NeedsPrograms
 from dutlab.errors import ToolMissing
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import ETHTOOL, IP, IPERF3, NFT, PING, PYTHON3, SYSCTL, TASKSET, Program, missing_on
 from dutlab.plan.cell import Cell
 from dutlab.spec.testbed import Testbed
+from dutlab.workloads import named, plug_of
 
 LINUX = "linux"
 _ENDS = ("source", "sink")
-_ON_DUT = {"routes": (IP,), "state": (SYSCTL, NFT, ASKS_KERNEL)}
-"""Workload → what it changes a Linux DUT with, beside its modes."""
 _FOR_RESET = (IP, NFT, SYSCTL)
 _ADDS = {ETHTOOL: "drivers, offloads and ring sizes of its ports"}
 """Programs that only add to the record, and what they add."""
@@ -41,7 +39,7 @@ def needs_of(
         for role in _of_iperf3(cell):
             found[role] += [IPERF3, *([TASKSET] if pinned.get(role) else [])]
         if testbed.hosts["dut"].family == LINUX:
-            found["dut"] += _ON_DUT.get(cell.workload, ())
+            found["dut"] += (named(path) for path in plug_of(cell.workload).on_dut)
             found["dut"] += _FOR_RESET if "reset" in _words(cell, "tests") else ()
             found["dut"] += (IP,) if "routing" in _words(cell, "modifiers") else ()
         found["source"] += (PYTHON3,) if "management" in _words(cell, "modifiers") else ()

@@ -38,14 +38,11 @@ from dutlab.tools.engine import Engine
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.generators import make
 from dutlab.units import Seconds
+from dutlab.workloads import Headroom, plug_of
 
 FACTS = ("kernel", "cpu", "machine", "mitigations", "virtual", "memory_bytes", "clocksource")
-GENERATORS = "generators"
 MOST_AGAIN = 2
 """So often is a load of the rig offered again that other work disturbed: without headroom a result is still a result."""
-_SUMMED = "rfc2544"
-"""Its figures are of all ways together, under the name of the links alone."""
-_WITH_HEADROOM = frozenset({"sweep", "search", "quick-test", "loadtest", "latency", "soak", _SUMMED, GENERATORS})
 
 
 @dataclass(frozen=True)
@@ -104,12 +101,12 @@ def loads_of(cells: Iterable[Cell]) -> list[Load]:
 
 
 def _load(cell: Cell) -> Load | None:
-    if cell.workload not in _WITH_HEADROOM:
+    if (compared := plug_of(cell.workload).headroom) is Headroom.NONE:
         return None
     try:
         directions = Directions(cell.params.get("directions") or Directions.FORWARD.value)
         text = str(cell.params.get("generator") or ENGINE.kind)
-        return Load(cell.links, mix_of(cell), text, directions, LOADS[:1] if cell.workload == GENERATORS else LOADS)
+        return Load(cell.links, mix_of(cell), text, directions, LOADS[:1] if compared is Headroom.FULL_SPEED else LOADS)
     except InputError:
         return None
 
@@ -221,12 +218,12 @@ def with_headroom(measured: Measured, cell: Cell, calibration: Calibration | Non
     if calibration is None or (load := _load(cell)) is None:
         return measured
     points = [p for p in calibration.points if p.generator == load.generator]
-    ways = "+".join(load.flows)
-    results = {ways if cell.workload == _SUMMED else link: of for link, of in measured.figures.items()}
+    ways, compared = "+".join(load.flows), plug_of(cell.workload).headroom
+    results = {ways if compared is Headroom.TOGETHER else link: of for link, of in measured.figures.items()}
     ratios = headroom(results, points, load.flows, mix_key(load.mix))
-    if cell.workload == _SUMMED and ways in ratios:
+    if compared is Headroom.TOGETHER and ways in ratios:
         ratios = {cell.link_label: ratios[ways]}
     figures = {link: {**of, **({HEADROOM: ratios[link]} if link in ratios else {})} for link, of in measured.figures.items()}
-    if cell.workload == GENERATORS:  # the rig is half of the answer, and there is no other limit to be told from
+    if compared is Headroom.FULL_SPEED:  # the rig is half of the answer, and there is no other limit to be told from
         return replace(measured, figures={link: {**of, **full_speed(points, load.flows, load.mix, link)} for link, of in figures.items()})
     return replace(measured, figures=figures, doubts=(*measured.doubts, *doubts_of_headroom(ratios)))

@@ -19,8 +19,7 @@ from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.hosts.private_folder import new_private_folder
 from dutlab.hosts.programs import insist, missing_on
 from dutlab.hosts.reach import hosts_of
-from dutlab.methods.named import METHODS, method_of
-from dutlab.methods.ports import Bench, Generator, Measured
+from dutlab.methods.ports import Bench, Generator, Measured, Method
 from dutlab.methods.undisturbed import LAB_RIG_PLACES, MOST_AGAIN, RIG_PLACES, Undisturbed
 from dutlab.plan.cell import Cell
 from dutlab.runner.device import JournaledDevice
@@ -37,20 +36,16 @@ from dutlab.tools.engine_copy import EngineFile, engine_on
 from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
 from dutlab.tools.generators import make
 from dutlab.tools.iperf3 import Iperf3
-from dutlab.tools.iperf3_lengths import Iperf3Lengths
 from dutlab.tools.linux_flows import LinuxFlows
 from dutlab.tools.linux_routes import LinuxRoutes
 from dutlab.tools.manager import Manager
 from dutlab.tools.ping import Ping
 from dutlab.tools.route_updates import RouteUpdates
-from dutlab.tools.steps import Steps
+from dutlab.workloads import WORKLOADS, Load, WorkloadPlug, named
 
 DUT = "dut"
 ENDS = ("source", "sink")
 """The hosts that need the engine."""
-
-OF_ONE_OFFER = frozenset({"generators", "loadtest", "reconf", "soak", "sweep"})
-"""Workloads that offer one load: the trial itself is done again where that was disturbed."""
 
 Lease = Callable[[Mapping[str, Host]], AbstractAsyncContextManager[None]]
 """Holds the hosts for this run alone. Raises InUse."""
@@ -215,7 +210,8 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
         rig_places=LAB_RIG_PLACES if ground.lab is not None else RIG_PLACES,
     )
     ping = Ping(hosts, testbed)
-    generators = _generators(cells, GeneratorSite(hosts, testbed, ground.cpus, engine))
+    site = GeneratorSite(hosts, testbed, ground.cpus, engine)
+    generators = _generators(cells, site)
     checks = {"ping": ping.check, "iperf3": iperf3.check, "engine": engine.check}
     try:
         wanted = {"engine", *(cell.tool for cell in cells)}  # the engine also verifies modes
@@ -228,14 +224,7 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
             hosts=hosts,
             modes=modes,
             device=device,
-            drivers={
-                "iperf3": iperf3.measure,
-                "steps": Steps(hosts).measure,
-                "path-mtu": ping.path_mtu,
-                "matrix": iperf3.pair,
-                "datagrams": Iperf3Lengths(hosts, testbed, ground.cpus).measure,
-                **{kind: _by_method(kind, bench, generators, undisturbed) for kind in METHODS},
-            },
+            drivers={plug.name: _driver(plug, bench, generators, undisturbed, site) for plug in WORKLOADS.values() if plug.settings},
             engine=engine,
             versions=versions,
             watch_cpu=ground.watch_cpu,
@@ -276,14 +265,25 @@ def _generators(cells: Sequence[Cell], place: GeneratorSite) -> dict[str, Genera
     return {text: make(generator_of(text), place) for text in texts}
 
 
-def _by_method(kind: str, bench: Bench, generators: Mapping[str, GeneratorTool], undisturbed: Callable[[Generator], Undisturbed]) -> Driver:
-    """The method of a workload, with the generator that each cell names; it sees outcomes that other work did not disturb."""
+def _driver(
+    plug: WorkloadPlug,
+    bench: Bench,
+    generators: Mapping[str, GeneratorTool],
+    undisturbed: Callable[[Generator], Undisturbed],
+    site: GeneratorSite,
+) -> Driver:
+    """A workload's tool, or its method with the generator that each cell names; that sees outcomes that other work did not disturb."""
 
-    async def carry_out(cell: Cell) -> Measured:
-        named = cell.params.get("generator")
-        generator = undisturbed(bench.generator if named is None else generators[str(named)])
-        if kind in OF_ONE_OFFER:
+    async def by_tool(cell: Cell) -> Measured:
+        tool: Callable[[GeneratorSite, Cell], Awaitable[Measured]] = named(plug.tool)
+        return await tool(site, cell)
+
+    async def by_method(cell: Cell) -> Measured:
+        method: Method = named(plug.method)
+        text = cell.params.get("generator")
+        generator = undisturbed(bench.generator if text is None else generators[str(text)])
+        if plug.load is not Load.SEVERAL:  # the trial itself is done again where its one load was disturbed
             generator = replace(generator, most_again=0)
-        return generator.counted(await method_of(kind)(replace(bench, generator=generator), cell))
+        return generator.counted(await method(replace(bench, generator=generator), cell))
 
-    return carry_out
+    return by_tool if plug.tool else by_method

@@ -23,6 +23,7 @@ from dutlab.plan.cell import Cell
 from dutlab.spec.testbed import Testbed
 from dutlab.tools import iperf3_json
 from dutlab.tools.all_there import all_there
+from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.iperf3_datagrams import End
 from dutlab.tools.iperf3_json import Result, UnreadableError
 from dutlab.tools.iperf3_pair import datagrams_between
@@ -151,6 +152,16 @@ class Iperf3:
                 why += f"; the server reports: {other}"
             raise ToolFailed(why, tool=TOOL, host=near.host.name, raw=_raw(name, client, served)) from e
         return _Ran(name, result, client, served, retries)
+
+
+async def goodput(site: GeneratorSite, cell: Cell) -> Measured:
+    """Workload `iperf3`. Raises as Iperf3.measure."""
+    return await Iperf3(site.hosts, site.testbed, site.cpus).measure(cell)
+
+
+async def pair(site: GeneratorSite, cell: Cell) -> Measured:
+    """Workload `matrix`. Raises as Iperf3.pair."""
+    return await Iperf3(site.hosts, site.testbed, site.cpus).pair(cell)
 
 
 def _raw(link: str, client: Done, server: Done) -> dict[str, bytes]:

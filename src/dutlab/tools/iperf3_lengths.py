@@ -20,6 +20,7 @@ from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.generators.iperf3_udp import IP_UDP
 from dutlab.spec.testbed import Testbed
+from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.iperf3_datagrams import Datagrams, End, Sent, send
 from dutlab.tools.iperf3_program import FIRST_PORT, PORTS_TRIED
 from dutlab.tools.ping import Ping
@@ -81,6 +82,11 @@ class Iperf3Lengths:
 
     def _version(self, name: str) -> int:
         return self._testbed.links[name].source_address.version
+
+
+async def lengths(site: GeneratorSite, cell: Cell) -> Measured:
+    """Workload `datagrams`. Raises as Iperf3Lengths.measure."""
+    return await Iperf3Lengths(site.hosts, site.testbed, site.cpus).measure(cell)
 
 
 def packets_of(length: int, mtu: int, version: int) -> int:

@@ -15,6 +15,7 @@ from dutlab.hosts.host import NO_SUCH_PROGRAM, Host
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.testbed import Link, Testbed
+from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.ping_words import hint, words_of
 
 TOOL = "ping"
@@ -149,6 +150,11 @@ class Ping:
             if named := hint(done):
                 return _Refused(named)
         return _Refused(0)
+
+
+async def path_mtu(site: GeneratorSite, cell: Cell) -> Measured:
+    """Workload `path-mtu`. Raises as Ping.path_mtu."""
+    return await Ping(site.hosts, site.testbed).path_mtu(cell)
 
 
 def _ways(link: Link) -> tuple[tuple[_Hop, ...], tuple[_Hop, ...]]:

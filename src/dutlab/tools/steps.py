@@ -23,6 +23,7 @@ from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.steps import PHASES, Phase, Step, StepsWorkload
 from dutlab.tools.background import in_directory, leaves_something, take_status, watched
 from dutlab.tools.gate import AT_ONCE, ClockReading, Gate, Start, lead_ns
+from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.step_figures import step_figures
 
 TOOL = "steps"
@@ -160,12 +161,6 @@ class Steps:
         """`directories`: where the steps of a host run, if not where its commands run anyway. `note` is told of steps that take long."""
         self._hosts, self._directories, self._note = hosts, directories or {}, note
 
-    async def measure(self, cell: Cell) -> Measured:
-        """One trial as the cell says. Raises InputError; a step that fails raises nothing and is in the figures."""
-        account = Account()
-        await self.carry_out(StepsWorkload.of_params(cell.params), account)
-        return account.measured()
-
     async def carry_out(self, work: StepsWorkload, account: Account, phases: Sequence[Phase] = PHASES) -> None:
         """`phases` of `work` in their order, into `account`. Raises InputError for a host that is not there."""
         if unknown := sorted({host for by_host in work.phases.values() for host in by_host} - set(self._hosts)):
@@ -218,6 +213,13 @@ class Steps:
 
 
 Note = Callable[[str], None]
+
+
+async def measure(site: GeneratorSite, cell: Cell) -> Measured:
+    """Workload `steps`. Raises InputError; a step that fails raises nothing and is in the figures."""
+    account = Account()
+    await Steps(site.hosts).carry_out(StepsWorkload.of_params(cell.params), account)
+    return account.measured()
 
 
 @dataclass

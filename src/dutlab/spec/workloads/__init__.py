@@ -17,44 +17,17 @@ from pydantic import BeforeValidator, PlainSerializer, ValidationError, Validati
 
 from dutlab.spec.model import Loc, did_you_mean, fault, faults_of, refuse
 from dutlab.spec.workloads.base import LinkBounds, Need, Setting, WorkloadModel
-from dutlab.spec.workloads.datagrams import DatagramsWorkload
-from dutlab.spec.workloads.generators import GeneratorsWorkload
-from dutlab.spec.workloads.iperf3 import Iperf3Workload
-from dutlab.spec.workloads.latency import LatencyWorkload
-from dutlab.spec.workloads.loadtest import LoadtestWorkload
-from dutlab.spec.workloads.matrix import MatrixWorkload
-from dutlab.spec.workloads.path_mtu import PathMtuWorkload
-from dutlab.spec.workloads.quick_test import QuickTestWorkload
-from dutlab.spec.workloads.reconf import ReconfWorkload
-from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
-from dutlab.spec.workloads.routes import RoutesWorkload
-from dutlab.spec.workloads.search import SearchWorkload
-from dutlab.spec.workloads.soak import SoakWorkload
-from dutlab.spec.workloads.state import StateWorkload
-from dutlab.spec.workloads.steps import StepsWorkload
-from dutlab.spec.workloads.sweep import SweepWorkload
+from dutlab.workloads import named, plug_of, settable
 
-__all__ = ["KINDS", "LinkBounds", "Need", "Setting", "Workload", "WorkloadModel"]
+__all__ = ["LinkBounds", "Need", "Setting", "Workload", "WorkloadModel", "model_of"]
 
-_MODELS: tuple[type[WorkloadModel], ...] = (
-    Iperf3Workload,
-    SweepWorkload,
-    LoadtestWorkload,
-    LatencyWorkload,
-    SoakWorkload,
-    ReconfWorkload,
-    SearchWorkload,
-    QuickTestWorkload,
-    StepsWorkload,
-    PathMtuWorkload,
-    Rfc2544Workload,
-    RoutesWorkload,
-    StateWorkload,
-    MatrixWorkload,
-    GeneratorsWorkload,
-    DatagramsWorkload,
-)
-KINDS: Mapping[str, type[WorkloadModel]] = {model.kind: model for model in _MODELS}
+
+def model_of(workload: str) -> type[WorkloadModel]:
+    """The model of a workload's settings, which is imported now. Raises KeyError for one that no experiment can ask for."""
+    if not (path := plug_of(workload).settings):
+        raise KeyError(workload)
+    model: type[WorkloadModel] = named(path)
+    return model
 
 
 def _dispatch(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a user wrote can be anything
@@ -62,13 +35,13 @@ def _dispatch(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a u
     if isinstance(value, WorkloadModel):
         return value
     if not isinstance(value, Mapping) or len(value) != 1:
-        raise ValueError(f"must be one of {', '.join(KINDS)} with its settings, as in `- sweep: {{duration: 30s}}`")
+        raise ValueError(f"must be one of {', '.join(settable())} with its settings, as in `- sweep: {{duration: 30s}}`")
     kind, body = next(iter(value.items()))
     at: Loc = (str(kind),)
-    if kind not in KINDS:
-        raise refuse("workload", [fault(at, f"unknown workload {did_you_mean(str(kind), KINDS)}")])
+    if kind not in settable():
+        raise refuse("workload", [fault(at, f"unknown workload {did_you_mean(str(kind), settable())}")])
     try:
-        return KINDS[kind].model_validate(body, context=info.context)
+        return model_of(kind).model_validate(body, context=info.context)
     except ValidationError as error:
         raise refuse("workload", faults_of(error, at)) from error
 

@@ -1,0 +1,175 @@
+"""Every workload: one record each of what it is made of, and the one registry that all rooms ask.
+
+A record names code by import path, as `module:name`, and that code is imported when it is first used, so that start-up stays short. A new
+workload is its settings, its method or tool, its section, its test, its page, and one entry in WORKLOADS.
+"""
+
+from __future__ import annotations
+
+import enum
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+
+class Load(enum.Enum):
+    """How often and how steadily one trial loads the DUT."""
+
+    STEADY = "steady"
+    """Once, at one rate from beginning to end."""
+    ONE = "one"
+    """Once, with a load or a DUT that changes meanwhile."""
+    SEVERAL = "several"
+    """Again and again: a load that other work disturbed can be offered once more inside the trial."""
+
+
+class Headroom(enum.Enum):
+    """Which figures are compared with those of the rig without the DUT."""
+
+    NONE = "none"
+    EACH_WAY = "each way"
+    """Of each link and direction by themselves."""
+    TOGETHER = "together"
+    """Of all directions together, under the name of the links."""
+    FULL_SPEED = "full speed"
+    """The rig at full speed is half of the answer: its figures stand beside the DUT's, and no other load is calibrated."""
+
+
+@dataclass(frozen=True)
+class WorkloadPlug:
+    """What a workload is made of. A default means that there is none of it; paths are `module:name`."""
+
+    name: str
+    """As an experiment file calls it."""
+    settings: str = ""
+    """The model of its settings."""
+    method: str = ""
+    """Takes (Bench, Cell) and returns what it measured; it drives a generator."""
+    tool: str = ""
+    """Takes (GeneratorSite, Cell) and returns what it measured; it drives a program of its own."""
+    load: Load = Load.SEVERAL
+    headroom: Headroom = Headroom.NONE
+    on_dut: tuple[str, ...] = ()
+    """Programs that it changes a Linux DUT with, beside those of the modes."""
+
+
+def named(path: str) -> Any:  # noqa: ANN401 -- a path can name anything; callers say its type
+    """What `module:name` names; its module is imported now. A name may have dots. Raises ImportError, AttributeError."""
+    module, _, name = path.partition(":")
+    return reduce(getattr, name.split("."), importlib.import_module(module))
+
+
+_IP, _SYSCTL, _NFT = (f"dutlab.hosts.programs:{name}" for name in ("IP", "SYSCTL", "NFT"))
+
+_PLUGS = (
+    WorkloadPlug(
+        "iperf3",
+        settings="dutlab.spec.workloads.iperf3:Iperf3Workload",
+        tool="dutlab.tools.iperf3:goodput",
+        load=Load.STEADY,
+    ),
+    WorkloadPlug(
+        "sweep",
+        settings="dutlab.spec.workloads.sweep:SweepWorkload",
+        method="dutlab.methods.sweep:measure",
+        load=Load.STEADY,
+        headroom=Headroom.EACH_WAY,
+    ),
+    WorkloadPlug(
+        "generators",
+        settings="dutlab.spec.workloads.generators:GeneratorsWorkload",
+        method="dutlab.methods.sweep:measure",
+        load=Load.STEADY,
+        headroom=Headroom.FULL_SPEED,
+    ),
+    WorkloadPlug(
+        "quick-test",
+        settings="dutlab.spec.workloads.quick_test:QuickTestWorkload",
+        method="dutlab.methods.quick_test:measure",
+        headroom=Headroom.EACH_WAY,
+    ),
+    WorkloadPlug(
+        "datagrams",
+        settings="dutlab.spec.workloads.datagrams:DatagramsWorkload",
+        tool="dutlab.tools.iperf3_lengths:lengths",
+    ),
+    WorkloadPlug(
+        "matrix",
+        settings="dutlab.spec.workloads.matrix:MatrixWorkload",
+        tool="dutlab.tools.iperf3:pair",
+    ),
+    WorkloadPlug(
+        "rfc2544",
+        settings="dutlab.spec.workloads.rfc2544:Rfc2544Workload",
+        method="dutlab.methods.rfc2544.suite:measure",
+        headroom=Headroom.TOGETHER,
+    ),
+    WorkloadPlug(
+        "path-mtu",
+        settings="dutlab.spec.workloads.path_mtu:PathMtuWorkload",
+        tool="dutlab.tools.ping:path_mtu",
+    ),
+    WorkloadPlug(
+        "latency",
+        settings="dutlab.spec.workloads.latency:LatencyWorkload",
+        method="dutlab.methods.latency:measure",
+        headroom=Headroom.EACH_WAY,
+    ),
+    WorkloadPlug(
+        "loadtest",
+        settings="dutlab.spec.workloads.loadtest:LoadtestWorkload",
+        method="dutlab.methods.loadtest:measure",
+        load=Load.ONE,
+        headroom=Headroom.EACH_WAY,
+    ),
+    WorkloadPlug(
+        "soak",
+        settings="dutlab.spec.workloads.soak:SoakWorkload",
+        method="dutlab.methods.soak:measure",
+        load=Load.ONE,
+        headroom=Headroom.EACH_WAY,
+    ),
+    WorkloadPlug(
+        "reconf",
+        settings="dutlab.spec.workloads.reconf:ReconfWorkload",
+        method="dutlab.methods.reconf:measure",
+        load=Load.ONE,
+    ),
+    WorkloadPlug(
+        "search",
+        settings="dutlab.spec.workloads.search:SearchWorkload",
+        method="dutlab.methods.search:measure",
+        headroom=Headroom.EACH_WAY,
+    ),
+    WorkloadPlug(
+        "routes",
+        settings="dutlab.spec.workloads.routes:RoutesWorkload",
+        method="dutlab.methods.routes:measure",
+        on_dut=(_IP,),
+    ),
+    WorkloadPlug(
+        "state",
+        settings="dutlab.spec.workloads.state:StateWorkload",
+        method="dutlab.methods.state.suite:measure",
+        on_dut=(_SYSCTL, _NFT, "dutlab.dut.linux_tracking:ASKS_KERNEL"),
+    ),
+    WorkloadPlug(
+        "steps",
+        settings="dutlab.spec.workloads.steps:StepsWorkload",
+        tool="dutlab.tools.steps:measure",
+    ),
+)
+WORKLOADS: Mapping[str, WorkloadPlug] = {plug.name: plug for plug in _PLUGS}
+"""Name → record."""
+
+
+def plug_of(name: str) -> WorkloadPlug:
+    """The record of a workload; a bare one where only other tools' files know the name."""
+    return WORKLOADS.get(name) or WorkloadPlug(name)
+
+
+def settable() -> list[str]:
+    """The workloads that an experiment can ask for."""
+    return [plug.name for plug in WORKLOADS.values() if plug.settings]
