@@ -44,11 +44,13 @@ class WorkloadPlug:
     name: str
     """As an experiment file calls it."""
     settings: str = ""
-    """The model of its settings."""
+    """The model of its settings. Workloads without one come from other tools' files only."""
     method: str = ""
     """Takes (Bench, Cell) and returns what it measured; it drives a generator."""
     tool: str = ""
     """Takes (GeneratorSite, Cell) and returns what it measured; it drives a program of its own."""
+    section: str = ""
+    """The Builder of its section of the report; without one its figures are a table of modes and links."""
     load: Load = Load.SEVERAL
     headroom: Headroom = Headroom.NONE
     on_dut: tuple[str, ...] = ()
@@ -81,6 +83,7 @@ _PLUGS = (
         "generators",
         settings="dutlab.spec.workloads.generators:GeneratorsWorkload",
         method="dutlab.methods.sweep:measure",
+        section="dutlab.report.sections.generators:section",
         load=Load.STEADY,
         headroom=Headroom.FULL_SPEED,
     ),
@@ -88,39 +91,46 @@ _PLUGS = (
         "quick-test",
         settings="dutlab.spec.workloads.quick_test:QuickTestWorkload",
         method="dutlab.methods.quick_test:measure",
+        section="dutlab.report.sections.quick_test:section",
         headroom=Headroom.EACH_WAY,
     ),
     WorkloadPlug(
         "datagrams",
         settings="dutlab.spec.workloads.datagrams:DatagramsWorkload",
         tool="dutlab.tools.iperf3_lengths:lengths",
+        section="dutlab.report.sections.datagrams:section",
     ),
     WorkloadPlug(
         "matrix",
         settings="dutlab.spec.workloads.matrix:MatrixWorkload",
         tool="dutlab.tools.iperf3:pair",
+        section="dutlab.report.sections.matrix:section",
     ),
     WorkloadPlug(
         "rfc2544",
         settings="dutlab.spec.workloads.rfc2544:Rfc2544Workload",
         method="dutlab.methods.rfc2544.suite:measure",
+        section="dutlab.report.sections.rfc2544:section",
         headroom=Headroom.TOGETHER,
     ),
     WorkloadPlug(
         "path-mtu",
         settings="dutlab.spec.workloads.path_mtu:PathMtuWorkload",
         tool="dutlab.tools.ping:path_mtu",
+        section="dutlab.report.sections.path_mtu:section",
     ),
     WorkloadPlug(
         "latency",
         settings="dutlab.spec.workloads.latency:LatencyWorkload",
         method="dutlab.methods.latency:measure",
+        section="dutlab.report.sections.latency:section",
         headroom=Headroom.EACH_WAY,
     ),
     WorkloadPlug(
         "loadtest",
         settings="dutlab.spec.workloads.loadtest:LoadtestWorkload",
         method="dutlab.methods.loadtest:measure",
+        section="dutlab.report.sections.loadtest:section",
         load=Load.ONE,
         headroom=Headroom.EACH_WAY,
     ),
@@ -128,6 +138,7 @@ _PLUGS = (
         "soak",
         settings="dutlab.spec.workloads.soak:SoakWorkload",
         method="dutlab.methods.soak:measure",
+        section="dutlab.report.sections.soak:section",
         load=Load.ONE,
         headroom=Headroom.EACH_WAY,
     ),
@@ -135,34 +146,41 @@ _PLUGS = (
         "reconf",
         settings="dutlab.spec.workloads.reconf:ReconfWorkload",
         method="dutlab.methods.reconf:measure",
+        section="dutlab.report.sections.reconf:section",
         load=Load.ONE,
     ),
     WorkloadPlug(
         "search",
         settings="dutlab.spec.workloads.search:SearchWorkload",
         method="dutlab.methods.search:measure",
+        section="dutlab.report.sections.search:section",
         headroom=Headroom.EACH_WAY,
     ),
     WorkloadPlug(
         "routes",
         settings="dutlab.spec.workloads.routes:RoutesWorkload",
         method="dutlab.methods.routes:measure",
+        section="dutlab.report.sections.routes:section",
         on_dut=(_IP,),
     ),
     WorkloadPlug(
         "state",
         settings="dutlab.spec.workloads.state:StateWorkload",
         method="dutlab.methods.state.suite:measure",
+        section="dutlab.report.sections.state:section",
         on_dut=(_SYSCTL, _NFT, "dutlab.dut.linux_tracking:ASKS_KERNEL"),
     ),
     WorkloadPlug(
         "steps",
         settings="dutlab.spec.workloads.steps:StepsWorkload",
         tool="dutlab.tools.steps:measure",
+        section="dutlab.report.sections.steps:section",
     ),
+    WorkloadPlug("fio", section="dutlab.report.sections.tool_figures:section"),
+    WorkloadPlug("flent", section="dutlab.report.sections.tool_figures:section"),
 )
 WORKLOADS: Mapping[str, WorkloadPlug] = {plug.name: plug for plug in _PLUGS}
-"""Name → record."""
+"""Name → record. A report has its sections in this order."""
 
 
 def plug_of(name: str) -> WorkloadPlug:

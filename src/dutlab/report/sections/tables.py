@@ -14,8 +14,8 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Column, Matrix, MatrixRow, Sweep, SweepPoint, SweepSeries
 from dutlab.report.model.value import Figure
 from dutlab.report.model.words import asked_words
-from dutlab.report.sections.registry import SECTIONS
 from dutlab.store.record import TrialRecord
+from dutlab.workloads import plug_of
 
 SWEEP_FIGURES = (
     "intended_pps", "refused_ratio", "offered_pps", "offered_bps_l1", "received_pps", "received_bps_l1", "received_bps_l2", "loss_ratio",
@@ -29,7 +29,7 @@ _ASKED_APART = ("frame_size", "frame_mix")
 
 def matrices(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> tuple[Matrix, ...]:
     """One matrix a workload and set of parameters, of everything that is no sweep and has no section of its own."""
-    kept = [g for g in groups if g.cell.workload != SWEEP and g.cell.workload not in SECTIONS]
+    kept = [g for g in groups if g.cell.workload != SWEEP and not plug_of(g.cell.workload).section]
     out: list[Matrix] = []
     for same in _alike(kept, with_links=False):
         out.append(_matrix(same, labels, book, [m.slug for m in out]))
