@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dutlab.errors import ToolMissing
-from dutlab.tools.find_engine import find_engine
+from dutlab.tools.engine.binary import find_engine
 
 
 def need(capability: str, have: bool) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dutlab.spec.testbed import Port
-from dutlab.tools.counted import SendOrder
-from dutlab.tools.engine_load import Way
+from dutlab.tools.engine.load import Way
+from dutlab.tools.generators.counted import SendOrder
 from dutlab.units import FrameBytes, Pps, Seconds
 
 

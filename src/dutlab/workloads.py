@@ -69,7 +69,7 @@ _PLUGS = (
     WorkloadPlug(
         "iperf3",
         settings="dutlab.spec.workloads.iperf3:Iperf3Workload",
-        tool="dutlab.tools.iperf3:goodput",
+        tool="dutlab.tools.iperf3.tcp:goodput",
         load=Load.STEADY,
     ),
     WorkloadPlug(
@@ -97,13 +97,13 @@ _PLUGS = (
     WorkloadPlug(
         "datagrams",
         settings="dutlab.spec.workloads.datagrams:DatagramsWorkload",
-        tool="dutlab.tools.iperf3_lengths:lengths",
+        tool="dutlab.tools.iperf3.lengths:lengths",
         section="dutlab.report.sections.datagrams:section",
     ),
     WorkloadPlug(
         "matrix",
         settings="dutlab.spec.workloads.matrix:MatrixWorkload",
-        tool="dutlab.tools.iperf3:pair",
+        tool="dutlab.tools.iperf3.tcp:pair",
         section="dutlab.report.sections.matrix:section",
     ),
     WorkloadPlug(
@@ -173,7 +173,7 @@ _PLUGS = (
     WorkloadPlug(
         "steps",
         settings="dutlab.spec.workloads.steps:StepsWorkload",
-        tool="dutlab.tools.steps:measure",
+        tool="dutlab.tools.steps.steps:measure",
         section="dutlab.report.sections.steps:section",
     ),
     WorkloadPlug("fio", section="dutlab.report.sections.tool_figures:section"),

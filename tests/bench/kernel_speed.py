@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from dutlab.tools.engine import find_engine
+from dutlab.tools.engine.engine import find_engine
 
 ENGINE = str(find_engine())
 SHORTEST = 64  # bytes with FCS

@@ -29,7 +29,7 @@ from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Offer
 from dutlab.sensors import difference, read_counters
 from dutlab.sensors.procfs import cpu_times
-from dutlab.tools.engine import Engine, find_engine
+from dutlab.tools.engine.engine import Engine, find_engine
 from dutlab.units import Seconds
 
 SECONDS = 2.0

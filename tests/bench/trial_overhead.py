@@ -15,8 +15,8 @@ from statistics import median
 from dutlab import labs
 from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Offer
-from dutlab.tools.engine import Engine
-from dutlab.tools.find_engine import find_engine
+from dutlab.tools.engine.binary import find_engine
+from dutlab.tools.engine.engine import Engine
 from dutlab.units import Pps, Seconds
 
 ROUNDS = int(os.environ.get("ROUNDS", "9"))

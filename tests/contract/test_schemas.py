@@ -7,7 +7,7 @@ from pathlib import Path
 import jsonschema
 
 from dutlab.store.record import record_schema
-from dutlab.tools.engine import find_engine
+from dutlab.tools.engine.engine import find_engine
 from processes import LIMIT_S
 
 CONTRACTS = Path(__file__).parents[2] / "contracts"

@@ -20,8 +20,8 @@ from dutlab.hosts.keeper import KEEPER
 from dutlab.hosts.ssh_login import Login
 from dutlab.labs import inside, sshd
 from dutlab.labs.state import StateFolder
-from dutlab.tools.engine import Engine
-from dutlab.tools.find_engine import find_engine
+from dutlab.tools.engine.binary import find_engine
+from dutlab.tools.engine.engine import Engine
 from processes import LIMIT_S, children, eventually
 
 NAMESPACES = Path("/run/netns")

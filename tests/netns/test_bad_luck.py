@@ -24,8 +24,7 @@ from dutlab.hosts.local import LocalHost
 from dutlab.hosts.private_folder import new_private_folder
 from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
-from dutlab.tools.engine_copy import EngineFile, engine_on
-from dutlab.tools.find_engine import find_engine
+from dutlab.tools.engine.binary import EngineFile, engine_on, find_engine
 from processes import LIMIT_S, eventually, running_with
 
 pytestmark = pytest.mark.timing

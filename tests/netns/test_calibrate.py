@@ -8,7 +8,7 @@ from dutlab import labs
 from dutlab.labs.labfile import lab_names
 from dutlab.methods.mixes import frame_mix
 from dutlab.runner.rig import Load, calibrated
-from dutlab.tools.find_engine import find_engine
+from dutlab.tools.engine.binary import find_engine
 
 
 async def routes(lab):

@@ -13,8 +13,8 @@ from dutlab.methods.dut_tables import End
 from dutlab.runner.device import JournaledDevice
 from dutlab.runner.journal import Journal, pending_undo, read_journal
 from dutlab.spec.spread import Spread
-from dutlab.tools.linux_flows import LinuxFlows
-from dutlab.tools.linux_routes import LinuxRoutes
+from dutlab.tools.linux_dut.flows import LinuxFlows
+from dutlab.tools.linux_dut.routes import LinuxRoutes
 
 SIX = tuple(ip_interface(f"2001:2:0:{n}/64") for n in ("1::2", "1::1", "2::1", "2::2"))
 

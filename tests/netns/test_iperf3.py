@@ -15,8 +15,8 @@ from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Offer
 from dutlab.plan.cell import Cell
 from dutlab.spec.traffic import Traffic
-from dutlab.tools import iperf3
-from dutlab.tools.iperf3 import Iperf3
+from dutlab.tools.iperf3 import tcp as iperf3
+from dutlab.tools.iperf3.tcp import Iperf3
 from dutlab.units import Pps, Seconds
 from processes import programs
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from capability import have_netns, need, need_program
-from dutlab.tools.find_engine import find_engine
+from dutlab.tools.engine.binary import find_engine
 from main_job import BOTH_TOOLS, EXPERIMENT, ONCE, events, only_run, records
 from processes import LIMIT_S
 

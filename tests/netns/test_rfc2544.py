@@ -17,9 +17,9 @@ from dutlab.methods.ports import Offer, ResetKind
 from dutlab.runner.device import JournaledDevice
 from dutlab.runner.journal import Journal, pending_undo, read_journal, undo_to_json
 from dutlab.runner.undo import carry_out
-from dutlab.tools.engine import Engine, find_engine
+from dutlab.tools.engine.engine import Engine, find_engine
+from dutlab.tools.linux_dut.route_updates import RouteUpdates
 from dutlab.tools.manager import Manager
-from dutlab.tools.route_updates import RouteUpdates
 from dutlab.units import Pps, Seconds
 from processes import LIMIT_S
 

@@ -17,8 +17,8 @@ from dutlab.methods.rfc2544.networks import networks_of
 from dutlab.runner.device import JournaledDevice
 from dutlab.runner.journal import Journal, pending_undo, read_journal
 from dutlab.spec.traffic import Traffic
-from dutlab.tools.engine import Engine, find_engine
-from dutlab.tools.linux_routes import LinuxRoutes
+from dutlab.tools.engine.engine import Engine, find_engine
+from dutlab.tools.linux_dut.routes import LinuxRoutes
 from dutlab.units import Pps, Seconds
 
 SEEN = """table inet seen {

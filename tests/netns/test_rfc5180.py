@@ -10,7 +10,7 @@ from dutlab.dut import nft_rules
 from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Directions, Offer
 from dutlab.spec.traffic import EXTENSION_SETS, Traffic
-from dutlab.tools.engine import Engine, find_engine
+from dutlab.tools.engine.engine import Engine, find_engine
 from dutlab.units import Pps, Seconds
 
 SEEN = """table ip6 seen {

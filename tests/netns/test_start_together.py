@@ -19,7 +19,7 @@ from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
 from dutlab.spec.workloads.steps import StepsWorkload
 from dutlab.tools.gate import Gate
-from dutlab.tools.steps import Account, Steps
+from dutlab.tools.steps.steps import Account, Steps
 from processes import LIMIT_S
 
 pytestmark = pytest.mark.timing

@@ -19,9 +19,9 @@ from dutlab.errors import InputError
 from dutlab.hosts.local import LocalHost
 from dutlab.hosts.netns import NetnsMachine
 from dutlab.spec.workloads.steps import StepsWorkload
-from dutlab.tools.clocks import Offset
+from dutlab.tools.engine.clocks import Offset
 from dutlab.tools.gate import LEAD_NS, ClockReading, Gate, lead_ns
-from dutlab.tools.steps import Account, Steps
+from dutlab.tools.steps.steps import Account, Steps
 from processes import LIMIT_S, eventually, running_with
 
 pytestmark = pytest.mark.timing
@@ -159,7 +159,7 @@ async def test_what_a_step_leaves_in_the_background_lives_until_the_trial_ends(t
 
 
 async def test_a_step_that_is_waited_for_long_is_named_with_its_time_and_limit(monkeypatch):
-    monkeypatch.setattr("dutlab.tools.steps.FIRST_WORD_S", 0.05)
+    monkeypatch.setattr("dutlab.tools.steps.steps.FIRST_WORD_S", 0.05)
     told, host = [], LocalHost("a")
     steps = work(run={"a": [{"run": "sleep 2", "timeout": "90s", "name": "step3"}]})
     await Steps({"a": host}, note=told.append).carry_out(steps, Account())

@@ -25,7 +25,7 @@ from dutlab.hosts.netns import NetnsHost
 from dutlab.runner.run import RunOptions, run
 from dutlab.runner.undo import carry_out
 from dutlab.spec.loader import read_experiment
-from dutlab.tools.engine import Engine
+from dutlab.tools.engine.engine import Engine
 from processes import LIMIT_S
 
 NOTHING = Held({}, 0)

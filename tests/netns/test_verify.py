@@ -7,7 +7,7 @@ import pytest
 from dutlab import labs
 from dutlab.methods.known import CASES
 from dutlab.runner.verify import verify
-from dutlab.tools.find_engine import find_engine
+from dutlab.tools.engine.binary import find_engine
 
 EXACT = [case for case in CASES if case.name in {"drops", "duplicates", "swaps", "corrupts", "burst"}]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dutlab.tools.engine import Engine
+from dutlab.tools.engine.engine import Engine
 from engine_agent import AGENT, BED, NeighbourlyHost
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.tools.clocks import Offset, exchange
+from dutlab.tools.engine.clocks import Offset, exchange
 
 DELAYS = st.integers(0, 50_000_000)
 

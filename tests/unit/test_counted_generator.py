@@ -11,10 +11,10 @@ from dutlab.doubts import DoubtKind
 from dutlab.errors import ToolFailed
 from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Offer
-from dutlab.tools import counted
-from dutlab.tools.counted import CountedGenerator, Counts, SendReport
+from dutlab.tools.generators import counted
+from dutlab.tools.generators.counted import CountedGenerator, Counts, SendReport
+from dutlab.tools.generators.receive_counter import commands, packets_in, table_of
 from dutlab.tools.path_counters import PortCount
-from dutlab.tools.receive_counter import commands, packets_in, table_of
 from dutlab.units import Pps, Seconds
 from generator_files import way
 

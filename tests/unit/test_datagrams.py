@@ -17,7 +17,7 @@ from dutlab.report.gather import gather
 from dutlab.report.model.value import Figure
 from dutlab.report.plots.of_report import plots_of
 from dutlab.spec.loader import experiment_of
-from dutlab.tools.iperf3_lengths import packets_of, step_of
+from dutlab.tools.iperf3.lengths import packets_of, step_of
 
 
 @pytest.mark.parametrize(

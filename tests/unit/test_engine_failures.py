@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from dutlab.errors import HostError, PortRefused, ToolFailed, ToolMissing
-from dutlab.tools import agent as agent_module
+from dutlab.tools.engine import agent as agent_module
 from engine_agent import NeighbourlyHost, offer
 
 pytestmark = pytest.mark.timing

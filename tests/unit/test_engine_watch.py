@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dutlab.methods.ports import LostSoFar
-from dutlab.tools.engine_watch import WayWatch
-from dutlab.tools.loss_watch import ArrivedSoFar, LossWatch, SentSoFar
+from dutlab.tools.engine.loss_watch import ArrivedSoFar, LossWatch, SentSoFar
+from dutlab.tools.engine.watch import WayWatch
 from dutlab.units import Seconds
 
 S = 1_000_000_000

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from dutlab.errors import ToolMissing
-from dutlab.tools.find_engine import find_engine
+from dutlab.tools.engine.binary import find_engine
 
 
 def test_the_binary_named_in_the_environment_is_taken_or_missed_aloud(monkeypatch, tmp_path):

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from dutlab.hosts.host import Done
-from dutlab.tools.engine_load import Way
-from dutlab.tools.iperf3_datagrams import Datagrams, read_ends
-from dutlab.tools.iperf3_udp import flow_of
+from dutlab.tools.engine.load import Way
+from dutlab.tools.generators.iperf3_udp import flow_of
+from dutlab.tools.iperf3.datagrams import Datagrams, read_ends
 from dutlab.tools.json_text import UnreadableError
 from dutlab.tools.path_counters import PortCount
 from generator_files import way

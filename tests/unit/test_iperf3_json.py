@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutlab.tools import json_text
-from dutlab.tools.iperf3_json import UnreadableError, error_in, parse
+from dutlab.tools.iperf3.json_output import UnreadableError, error_in, parse
 
 DATA = Path(__file__).parents[1] / "data" / "iperf3"
 OK = (DATA / "ok.json").read_bytes()

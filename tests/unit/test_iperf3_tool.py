@@ -14,8 +14,9 @@ from dutlab.errors import InputError, ToolFailed, ToolsMissing
 from dutlab.hosts.local import LocalHost
 from dutlab.labs import description
 from dutlab.plan.cell import Cell
-from dutlab.tools import iperf3, iperf3_program
-from dutlab.tools.iperf3 import Iperf3
+from dutlab.tools.iperf3 import program as iperf3_program
+from dutlab.tools.iperf3 import tcp as iperf3
+from dutlab.tools.iperf3.tcp import Iperf3
 from processes import ended, eventually
 
 pytestmark = pytest.mark.timing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dutlab.tools.ipgen_log import parse_answer, parse_log
+from dutlab.tools.generators.ipgen_log import parse_answer, parse_log
 from ipgen_files import line
 
 

@@ -18,10 +18,10 @@ from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Offer
 from dutlab.spec.generators.ipgen import IpgenModel
 from dutlab.spec.testbed import Link, Port
-from dutlab.tools import ipgen
 from dutlab.tools.generator_tool import GeneratorSite
-from dutlab.tools.ipgen import ends_of, flow_of, script_of, still_moving
-from dutlab.tools.ipgen_log import parse_log
+from dutlab.tools.generators import ipgen
+from dutlab.tools.generators.ipgen import ends_of, flow_of, script_of, still_moving
+from dutlab.tools.generators.ipgen_log import parse_log
 from dutlab.units import Pps, Seconds
 from generator_files import way
 from ipgen_files import line

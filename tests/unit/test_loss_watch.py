@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.tools.loss_watch import ArrivedSoFar, LossWatch, SentSoFar
+from dutlab.tools.engine.loss_watch import ArrivedSoFar, LossWatch, SentSoFar
 from dutlab.units import Seconds
 
 DRAIN = Seconds(0.5)

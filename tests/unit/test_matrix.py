@@ -10,8 +10,8 @@ from dutlab.errors import SpecRefused
 from dutlab.report.sections.matrix import hosts_of
 from dutlab.report.sections.path_mtu import _narrow
 from dutlab.spec.loader import load_experiment
-from dutlab.tools.iperf3_datagrams import Sent
-from dutlab.tools.iperf3_pair import figures_of
+from dutlab.tools.iperf3.datagrams import Sent
+from dutlab.tools.iperf3.pair import figures_of
 
 HEAD = "experiment: x\ntestbed: {lab: three-node}\nfactors: {mode: [router]}\nworkloads:\n  - matrix: "
 

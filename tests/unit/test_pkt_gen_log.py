@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.tools.pkt_gen_log import Report, matched, parse
+from dutlab.tools.generators.pkt_gen_log import Report, matched, parse
 
 OF_2015 = "870.571509 main_thread [1418] 1400176 pps (1488384 pkts in 1062998 usec)\n"
 THEN = "143.205469 main_thread [1708] 33.000 pps (33.000 pkts 369.600 Kbps in 1001053 usec) 3.00 avg_batch\n"

@@ -15,9 +15,9 @@ from dutlab.hosts.local import LocalHost
 from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Offer
 from dutlab.spec.generators.pkt_gen import PktGenModel
-from dutlab.tools import pkt_gen
 from dutlab.tools.generator_tool import GeneratorSite
-from dutlab.tools.pkt_gen import PktGenOutputs, flow_of, readings_of
+from dutlab.tools.generators import pkt_gen
+from dutlab.tools.generators.pkt_gen import PktGenOutputs, flow_of, readings_of
 from dutlab.units import Pps, Seconds
 from generator_files import way
 

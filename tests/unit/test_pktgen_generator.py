@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dutlab.errors import ToolFailed
-from dutlab.tools.pktgen import read_results, settings
+from dutlab.tools.generators.pktgen import read_results, settings
 from generator_files import asked, way
 
 # The example of the documentation, word for word.

@@ -9,12 +9,11 @@ import pytest
 from dutlab.dut import family
 from dutlab.errors import ToolMissing, ToolsMissing
 from dutlab.hosts.local import LocalHost
-from dutlab.hosts.programs import ETHTOOL, IP, IPERF3, NFT, PING, PYTHON3, SYSCTL, TASKSET, UNSHARE, Program, insist, missing_on
+from dutlab.hosts.programs import ETHTOOL, IP, IPERF3, NFT, PING, PYTHON3, SYSCTL, TASKSET, UNSHARE, Program, all_there, insist, missing_on
 from dutlab.labs import description
 from dutlab.plan.cell import Cell
 from dutlab.runner.needs import needs_of
 from dutlab.spec.testbed import Testbed
-from dutlab.tools.all_there import all_there
 
 LAB = description("three-node").testbed
 NO_SUCH, NOR_THIS = Program("dutlab-no-such", "no-such"), Program("dutlab-nor-this", "this", others=("dutlab-nor-that",))

@@ -14,7 +14,7 @@ from dutlab.spec.generators import ENGINE, GENERATORS
 from dutlab.spec.testbed import Port
 from dutlab.spec.workloads.base import LinkBounds
 from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
-from dutlab.tools.engine_load import Load, Way
+from dutlab.tools.engine.load import Load, Way
 from dutlab.units import BpsL1, Pps, Seconds, line_rate
 from simulated import Dut, Simulation
 

@@ -21,7 +21,7 @@ from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
 from dutlab.spec.workloads.sweep import SweepWorkload
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
-from dutlab.tools.engine_load import Load, Way
+from dutlab.tools.engine.load import Load, Way
 from dutlab.units import BpsL1, Pps, Seconds
 from simulated import Dut, Simulation
 from simulated_tables import Routes

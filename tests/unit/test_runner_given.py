@@ -13,7 +13,7 @@ from dutlab.cli import run as cli
 from dutlab.runner import run as runner
 from dutlab.spec import loader, yaml_source
 from dutlab.spec.yaml_source import read_file
-from dutlab.tools import engine
+from dutlab.tools.engine import engine
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENT = b"experiment: e\ntestbed: bed.yaml\nfactors: {mode: [router]}\nworkloads:\n  - iperf3: {duration: 1s}\nrepeats: 1\n"

@@ -14,7 +14,7 @@ from dutlab.spec.generators import ENGINE, GENERATORS, Ask, generator_of
 from dutlab.spec.generators.engine import EngineModel
 from dutlab.spec.loader import experiment_of, load_testbed
 from dutlab.spec.traffic import Traffic
-from dutlab.tools.generators import MODULES
+from dutlab.tools.generators.registry import MODULES
 
 TESTBED = """
 testbed: rig

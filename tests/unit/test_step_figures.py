@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from dutlab.interop.imported_run import Imported, imported_cell, write_imported
 from dutlab.report import write_report
 from dutlab.spec.workloads.steps import Step
-from dutlab.tools.step_figures import step_figures
-from dutlab.tools.steps import ALL_HOSTS, Account, StepDone
+from dutlab.tools.steps.figures import step_figures
+from dutlab.tools.steps.steps import ALL_HOSTS, Account, StepDone
 
 DATA = Path(__file__).parents[1] / "data"
 

@@ -11,7 +11,7 @@ from dutlab.methods.loadtest import measure
 from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Bench, Directions, Offer, Stretch
 from dutlab.plan.cell import Cell
-from dutlab.tools.stepped import Stepped, rates_of
+from dutlab.tools.generators.stepped import Stepped, rates_of
 from dutlab.units import Pps, Seconds
 from simulated import Dut, Simulation
 

@@ -9,9 +9,9 @@ from dutlab.errors import ToolFailed, ToolMissing
 from dutlab.hosts.host import Done
 from dutlab.hosts.local import LocalHost
 from dutlab.spec.generators.trafgen import TrafgenModel
-from dutlab.tools import counted, trafgen
 from dutlab.tools.generator_tool import GeneratorSite
-from dutlab.tools.trafgen import packet_of, read_end
+from dutlab.tools.generators import counted, trafgen
+from dutlab.tools.generators.trafgen import packet_of, read_end
 from dutlab.units import Pps
 from generator_files import asked, way
 

@@ -23,10 +23,10 @@ from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Directions, Offer
 from dutlab.spec.generators.trex import TrexModel
 from dutlab.spec.testbed import Port
-from dutlab.tools import trex
-from dutlab.tools.engine_load import Way
+from dutlab.tools.engine.load import Way
 from dutlab.tools.generator_tool import GeneratorSite
-from dutlab.tools.trex_words import TrexPort, checksum, config_of, frame_of
+from dutlab.tools.generators import trex
+from dutlab.tools.generators.trex_words import TrexPort, checksum, config_of, frame_of
 from dutlab.units import Pps, Seconds
 from generator_files import way
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dutlab.hosts.host import Done
-from dutlab.tools.xdp_trafficgen import command, why_unable
+from dutlab.tools.generators.xdp_trafficgen import command, why_unable
 from generator_files import asked, way
 
 UNABLE = b"""  libbpf: prog 'tp_xdp_redirect_map_err': failed to find kernel BTF type ID of 'xdp_redirect_map_err': -3

@@ -115,7 +115,7 @@ async def _of_lab(name: str, loads: Sequence[Load], duration: Seconds) -> tuple[
     from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.rig import calibrated, disturbed_by_environment  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.calibration import cache_folder  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.tools.find_engine import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
 
     label = labs.new_label()
     try:
@@ -130,7 +130,7 @@ async def _of_testbed(testbed: Testbed, rig: Rig, loads: Sequence[Load], duratio
     from dutlab.runner.real_rig import real_rig  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.rig import disturbed_by_environment  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.calibration import cache_folder  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.tools.find_engine import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
 
     async with real_rig(testbed, rig, find_engine(), Path.cwd(), disturbed=disturbed_by_environment()) as real:
         if rig is Rig.LOOPED:

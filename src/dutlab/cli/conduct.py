@@ -21,7 +21,7 @@ from dutlab.runner.conduct import Conduct, Conducted, conduct
 from dutlab.runner.run import RunResult
 from dutlab.runner.trial import CommandBook
 from dutlab.spec.workloads.steps import Phase, StepsWorkload
-from dutlab.tools.steps import StepDone
+from dutlab.tools.steps.steps import StepDone
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def measure_workload(
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.cli.run import finish  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.tools.engine import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.tools.engine.engine import find_engine  # noqa: PLC0415 -- `--help` needs none of it
 
     if lab is not None and testbed is not None:
         raise click.UsageError("--lab and --testbed exclude one another")

@@ -105,7 +105,7 @@ def run(
 
 def _options(runs: Path, *, unattended: bool, lab: str | None, take_over: bool = False) -> runner.RunOptions:
     from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.tools.engine import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.tools.engine.engine import find_engine  # noqa: PLC0415 -- `--help` needs none of it
 
     return runner.RunOptions(
         runs=runs, engine_binary=find_engine(), command=_COMMAND, unattended=unattended, standing_lab=lab, take_over=take_over

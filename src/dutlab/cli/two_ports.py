@@ -138,7 +138,7 @@ def _run(folder: Path, found: TwoPortFiles, runs: Path, typed: Sequence[str]) ->
     from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.two_ports import EXPERIMENT_FILE  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.spec.loader import read_experiment  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.tools.find_engine import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
 
     given = read_experiment(folder / EXPERIMENT_FILE)
     options = runner.RunOptions(runs=runs, engine_binary=find_engine(), command=("dutlab", *typed), unknown=found.unknown)

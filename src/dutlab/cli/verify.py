@@ -54,7 +54,7 @@ def verify(*, methods: tuple[str, ...], quick: bool, as_json: bool) -> None:
 async def _verify(cases: Sequence[Case], tell: Callable[[Known], None]) -> list[Known]:
     from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.verify import verify as verify_in  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.tools.find_engine import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
 
     label = labs.new_label()
     try:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from dutlab.errors import ToolMissing, ToolsMissing
 from dutlab.hosts.host import Host
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -62,3 +65,20 @@ def insist(missing: Sequence[ToolMissing]) -> None:
 def _missing(host: str, program: Program) -> ToolMissing:
     what = f"it has none of {', '.join(program.names)}" if program.others else f"{program.name} is not there"
     return ToolMissing(what, tool=program.name, host=host, remedy=f"install it (Debian: apt install {program.package})")
+
+
+async def all_there(looks: Iterable[Awaitable[_T]], missing: Sequence[ToolMissing] = ()) -> list[_T]:
+    """What each look found.
+
+    Raises ToolMissing for one that found nothing, ToolsMissing for several; `missing` are those that are known before.
+    """
+    found, missing = list[_T](), list(missing)
+    for look in looks:
+        try:
+            found.append(await look)
+        except ToolMissing as e:
+            missing.append(e)
+        except ToolsMissing as e:
+            missing += e.missing
+    insist(missing)
+    return found

@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 from dutlab.errors import CommandTimedOut, HostError
 from dutlab.hosts.host import Done
+
+_T = TypeVar("_T")
 
 LONGEST_LINE_BYTES = 64 * 2**20
 """What readline() takes at most: a generator's report with its histograms is one line."""
@@ -198,3 +200,14 @@ async def _drain(stream: asyncio.StreamReader, into: bytearray) -> None:
     """Whatever comes is kept at once, so that it is there even if the end never comes."""
     while chunk := await stream.read(_CHUNK_BYTES):
         into += chunk
+
+
+async def together(doings: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
+    """What each comes to, in their order. When one fails, or all are cancelled, the others are cancelled and waited for."""
+    tasks = [asyncio.create_task(doing) for doing in doings]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

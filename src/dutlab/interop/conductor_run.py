@@ -19,7 +19,7 @@ from dutlab.interop.imported_run import Imported, ImportOptions, imported_cell, 
 from dutlab.methods.ports import Measured, Row
 from dutlab.spec.workloads.steps import PHASES
 from dutlab.tools.json_text import UnreadableError, member, read_cut_object
-from dutlab.tools.steps import ALL_HOSTS, TOOL
+from dutlab.tools.steps.steps import ALL_HOSTS, TOOL
 
 _REMEDY = "import what `conduct -f json -o FILE` wrote"
 

@@ -9,7 +9,7 @@ from dutlab.errors import InputError
 from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_cell, mended
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
-from dutlab.tools import ipgen_log, pkt_gen_log
+from dutlab.tools.generators import ipgen_log, pkt_gen_log
 from dutlab.units import Pps, l1_rate
 
 FCS_BYTES = 4

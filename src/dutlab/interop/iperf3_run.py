@@ -11,9 +11,9 @@ from dutlab.errors import InputError
 from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_cell, mended, moment
 from dutlab.interop.iperf3_text import is_text, results_of
 from dutlab.methods.ports import Measured, Row
-from dutlab.tools import iperf3_json
-from dutlab.tools.iperf3 import figures_of
-from dutlab.tools.iperf3_json import Result
+from dutlab.tools.iperf3 import json_output
+from dutlab.tools.iperf3.json_output import Result
+from dutlab.tools.iperf3.tcp import figures_of
 from dutlab.tools.json_text import UnreadableError, member, number, read_object
 
 
@@ -24,7 +24,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
         return _of_text(name, data)
     try:
         document, repairs = _document(data)
-        result = iperf3_json.result_of(document, repairs)
+        result = json_output.result_of(document, repairs)
     except UnreadableError as error:
         raise InputError(f"{name}: {error}", remedy="only a test that reached its end has a result") from error
     start, udp = member(document, "start"), member(member(document, "end"), "sum")

@@ -23,8 +23,8 @@ from dutlab.runner.trial import CommandBook
 from dutlab.spec.workloads.steps import PHASES, Phase, StepsWorkload
 from dutlab.store.record import DoubtRecord, TrialRecord, found_of
 from dutlab.store.run_folder import RunFolder
-from dutlab.tools.background import in_directory
-from dutlab.tools.steps import Account, StepDone, Steps
+from dutlab.tools.steps.background import in_directory
+from dutlab.tools.steps.steps import Account, StepDone, Steps
 
 AS_IT_IS = "as-it-is"
 """Stands for the mode: nothing is known of it."""

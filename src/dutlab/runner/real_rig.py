@@ -24,8 +24,8 @@ from dutlab.runner.rig import FACTS, Disturbed, Failed, Load, with_loads
 from dutlab.spec.generators import ENGINE
 from dutlab.spec.testbed import Port, Testbed
 from dutlab.store.calibration import Calibration, cached, keep, superseded
-from dutlab.tools.engine import Engine
-from dutlab.tools.engine_copy import EngineFile, engine_on
+from dutlab.tools.engine.binary import EngineFile, engine_on
+from dutlab.tools.engine.engine import Engine
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.neighbours import NextHop, next_hop_mac
 from dutlab.units import Seconds

@@ -34,9 +34,9 @@ from dutlab.plan.cell import Cell
 from dutlab.sensors.cpu_account import accounts_of
 from dutlab.spec.generators import ENGINE, Ask, generator_of
 from dutlab.store.calibration import Calibration, cached, keep
-from dutlab.tools.engine import Engine
+from dutlab.tools.engine.engine import Engine
 from dutlab.tools.generator_tool import GeneratorSite
-from dutlab.tools.generators import make
+from dutlab.tools.generators.registry import make
 from dutlab.units import Seconds
 from dutlab.workloads import Headroom, plug_of
 

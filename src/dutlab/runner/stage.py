@@ -17,7 +17,7 @@ from dutlab.hosts.black_box import BlackBox
 from dutlab.hosts.host import CommandLog, Host
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.hosts.private_folder import new_private_folder
-from dutlab.hosts.programs import insist, missing_on
+from dutlab.hosts.programs import all_there, insist, missing_on
 from dutlab.hosts.reach import hosts_of
 from dutlab.methods.ports import Bench, Generator, Measured, Method
 from dutlab.methods.undisturbed import LAB_RIG_PLACES, MOST_AGAIN, RIG_PLACES, Undisturbed
@@ -30,17 +30,16 @@ from dutlab.spec.experiment import Experiment
 from dutlab.spec.generators import generator_of
 from dutlab.spec.testbed import Testbed
 from dutlab.store.calibration import Calibration
-from dutlab.tools.all_there import all_there
-from dutlab.tools.engine import Engine
-from dutlab.tools.engine_copy import EngineFile, engine_on
+from dutlab.tools.engine.binary import EngineFile, engine_on
+from dutlab.tools.engine.engine import Engine
 from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
-from dutlab.tools.generators import make
-from dutlab.tools.iperf3 import Iperf3
-from dutlab.tools.linux_flows import LinuxFlows
-from dutlab.tools.linux_routes import LinuxRoutes
+from dutlab.tools.generators.registry import make
+from dutlab.tools.iperf3.tcp import Iperf3
+from dutlab.tools.linux_dut.flows import LinuxFlows
+from dutlab.tools.linux_dut.route_updates import RouteUpdates
+from dutlab.tools.linux_dut.routes import LinuxRoutes
 from dutlab.tools.manager import Manager
 from dutlab.tools.ping import Ping
-from dutlab.tools.route_updates import RouteUpdates
 from dutlab.workloads import WORKLOADS, Load, WorkloadPlug, named
 
 DUT = "dut"

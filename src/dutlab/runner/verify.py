@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dutlab import labs
 from dutlab.methods.known import Case, Known
 from dutlab.methods.ports import Bench
-from dutlab.tools.engine import Engine
+from dutlab.tools.engine.engine import Engine
 from dutlab.tools.known_device import known_device
 
 

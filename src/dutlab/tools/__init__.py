@@ -1,1 +1,1 @@
-"""One file for each program that produces numbers, with its helpers beside it."""
+"""Programs that produce numbers: a folder for each that has several files, a file for the others."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host, Process
-from dutlab.tools.clocks import Offset, exchange
+from dutlab.tools.engine.clocks import Offset, exchange
 from dutlab.tools.gate_script import BEGAN, NS_PER_S, gate_argv
 
 MOST_EXCHANGES = 4

@@ -6,13 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from dutlab.errors import ToolFailed
+from dutlab.errors import ToolFailed, ToolMissing
 from dutlab.hosts.host import Host
 from dutlab.methods.ports import Generator
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.testbed import Testbed
-from dutlab.tools.engine import Engine
+from dutlab.tools.engine.engine import Engine
 from dutlab.tools.path_counters import TOLERATED
+
+# One boot of one kernel, and the network namespace in it (random(4), network_namespaces(7)); on FreeBSD the host's own number.
+_WHO = "cat /proc/sys/kernel/random/boot_id 2>/dev/null && readlink /proc/self/ns/net || sysctl -n kern.hostuuid kern.boottime"
+_THERE = 'test -e "/sys/class/net/$1" || ifconfig "$1" >/dev/null 2>&1'
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,19 @@ def insist_that_it_sent(sent: int, *, asked: int | None, tool: str, host: str, r
     """Raises ToolFailed for a program that sent no frame although it was asked for more than a handful, or for all it can (None)."""
     if sent == 0 and (asked is None or asked > TOLERATED):
         raise ToolFailed("sent nothing", tool=tool, host=host, raw=raw)
+
+
+async def both_ends(place: GeneratorSite, *, tool: str) -> Host:
+    """The one machine. Raises ToolMissing when there are two, or naming the ports that it has not; HostError."""
+    host, other = place.hosts["source"], place.hosts["sink"]
+    who = [(await end.run(["sh", "-c", _WHO], check=False)).text for end in (host, other)]
+    ports = sorted({port.interface for link in place.testbed.links.values() for port in (link.source, link.sink)})
+    absent = [port for port in ports if (await host.run(["sh", "-c", _THERE, "there", port], check=False)).status != 0]
+    if who[0] != who[1] or absent:
+        why = f"{', '.join(absent)} is not here" if absent else "source and sink are two machines, or two network namespaces"
+        remedy = "give source and sink of the testbed the same machine, with the ports of both ends"
+        raise ToolMissing(f"{tool} sends and receives in one process, and {why}", tool=tool, host=host.name, remedy=remedy)
+    return host
 
 
 class GeneratorTool(Generator, Protocol):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from dutlab.tools import iperf3_json
+from dutlab.tools.iperf3 import json_output
 
 Ends = Mapping[str, tuple[str, str]]
 """Link → the ports at its two ends, as in `source:eth-a`."""
@@ -23,13 +23,13 @@ def rates_of(tool: str, links: Ends, raw: Mapping[str, bytes]) -> dict[str, floa
         raise CannotRecompute(f"raw files of {tool} are not read here")
     try:
         found = {link: readers[tool](link, ends, raw) for link, ends in links.items()}
-    except (KeyError, TypeError, ValueError, ZeroDivisionError, iperf3_json.UnreadableError) as error:
+    except (KeyError, TypeError, ValueError, ZeroDivisionError, json_output.UnreadableError) as error:
         raise CannotRecompute(f"its raw files cannot be read: {error!r}") from error
     return found | ({"+".join(found): sum(found.values())} if len(found) > 1 else {})
 
 
 def _goodput(link: str, _ends: tuple[str, str], raw: Mapping[str, bytes]) -> float:
-    return iperf3_json.parse(raw[f"iperf3-{link}-client.json"]).received_bps
+    return json_output.parse(raw[f"iperf3-{link}-client.json"]).received_bps
 
 
 def _received(_link: str, ends: tuple[str, str], raw: Mapping[str, bytes]) -> float:

@@ -3,7 +3,7 @@
     generator: trafgen                                    # of an experiment, a testbed, or one workload
     generator: {trafgen: {streams: 2, cores: [2, 3]}}
 
-One file a generator; what it cannot be asked for is refused when an experiment is loaded. tools/generators.py names what drives each.
+One file a generator; what it cannot be asked for is refused when an experiment is loaded. What drives each: tools/generators/registry.py.
 """
 
 from __future__ import annotations

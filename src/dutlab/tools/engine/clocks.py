@@ -1,0 +1,60 @@
+"""How far apart the clocks of two agents are, and within which bound that is known.
+
+Each agent is asked for its time some times over; the four time stamps of NTP (RFC 5905 section 8) give its offset to the controller's clock
+to within half of what the exchange took on the way. The shortest exchange has the tightest bound (the minimum filter of RFC 5905 section
+10). Two agents are then apart by the difference of their offsets, to within the sum of their bounds. Clocks also drift: two such
+measurements, one before a trial and one after it, bound what they did meanwhile.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from dutlab.tools.engine.agent import Agent
+
+EXCHANGES = 12
+
+
+@dataclass(frozen=True)
+class Offset:
+    """A clock shows `ns` more than another, give or take `error_ns`."""
+
+    ns: int
+    error_ns: int
+
+    def since(self, other: Offset) -> Offset:
+        """Of two clocks measured against a third, how far this one is ahead of the other."""
+        return Offset(self.ns - other.ns, self.error_ns + other.error_ns)
+
+    def lasting(self, after: Offset) -> Offset:
+        """This one, with the bound that holds from its measurement until that of `after`, however the clocks drifted between them."""
+        return Offset(self.ns, max(self.error_ns, abs(after.ns - self.ns) + after.error_ns))
+
+
+SAME = Offset(0, 0)
+"""Of two agents on one kernel."""
+
+
+def exchange(*, asked_ns: int, received_ns: int, replied_ns: int, heard_ns: int) -> Offset:
+    """The offset of the clock that `received` and `replied` were read from, against that of `asked` and `heard` (RFC 5905 section 8)."""
+    delay = max(0, (heard_ns - asked_ns) - (replied_ns - received_ns))
+    return Offset(((received_ns - asked_ns) + (replied_ns - heard_ns)) // 2, (delay + 1) // 2)
+
+
+async def offset_of(agent: Agent) -> Offset:
+    """How far the agent's CLOCK_MONOTONIC is ahead of this process's. Raises ToolFailed, HostError, KeyError."""
+    found = []
+    for _ in range(EXCHANGES):
+        asked_ns = time.monotonic_ns()
+        said = await agent.ask("clock")
+        heard_ns = time.monotonic_ns()
+        found.append(
+            exchange(
+                asked_ns=asked_ns,
+                received_ns=int(said["received_monotonic_ns"]),
+                replied_ns=int(said["replied_monotonic_ns"]),
+                heard_ns=heard_ns,
+            )
+        )
+    return min(found, key=lambda offset: offset.error_ns)

@@ -1,0 +1,47 @@
+"""The ways that frames take over a testbed's links, with the addresses that they carry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dutlab.hosts.host import Host
+from dutlab.methods.ports import Offer, back_of
+from dutlab.spec.testbed import Link, Testbed
+from dutlab.tools.engine.load import SOURCE_PORT, Way
+from dutlab.tools.neighbours import NextHop, next_hop_mac
+
+
+async def way_of(
+    hosts: Mapping[str, Host],
+    testbed: Testbed,
+    name: str,
+    *,
+    source_port: int = SOURCE_PORT,
+    reverse: bool = False,
+    next_hop: NextHop = next_hop_mac,
+) -> Way:
+    """One direction of the link `name`. Raises ToolFailed when the next hop does not answer, HostError."""
+    link: Link = testbed.links[name]
+    ends = [
+        ("source", link.source, link.source_address, link.dut_in_address),
+        ("sink", link.sink, link.sink_address, link.dut_out_address),
+    ]
+    (role, here, address, gateway), (_, there, destination, _) = reversed(ends) if reverse else ends
+    mac = await next_hop(hosts[role], here.interface, gateway.ip)
+    return Way(
+        back_of(name) if reverse else name,
+        name,
+        role,
+        here,
+        there,
+        str(address.ip),
+        str(destination.ip),
+        mac,
+        source_port,
+        link.isolated,
+    )
+
+
+async def ways_of(hosts: Mapping[str, Host], testbed: Testbed, offer: Offer, *, next_hop: NextHop = next_hop_mac) -> list[Way]:
+    """Every way of an offer, in the order of its `flow_names`. Raises as way_of()."""
+    return [await way_of(hosts, testbed, name, reverse=back, next_hop=next_hop) for name in offer.links for back in offer.directions.backs]

@@ -1,0 +1,221 @@
+"""Tool `dutlab-engine`: sends and accounts for every frame. One agent on the source, one on the sink, alive between trials.
+
+A trial opens the ports it needs and gives them back at its end, so that nothing listens on them while another tool measures.
+Each part of a trial (warm-up, measurement, probe) has stream numbers of its own: what is still on its way from an earlier part can never be
+taken for a frame of this one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import random
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from ipaddress import ip_address
+from typing import Any
+
+from dutlab.dut.mode import SeenProbe, UdpFlow
+from dutlab.errors import CommandFailed, ToolMissing
+from dutlab.hosts.host import Host
+from dutlab.methods.ports import FrameMix, LostSoFar, Offer, Outcome, ToolReading
+from dutlab.spec.mixes import sizes_in_words
+from dutlab.spec.testbed import Port, Testbed
+from dutlab.tools.engine.agent import REPLY_S, TOOL, Agent
+from dutlab.tools.engine.binary import find_engine
+from dutlab.tools.engine.clocks import Offset, offset_of
+from dutlab.tools.engine.directions import way_of, ways_of
+from dutlab.tools.engine.load import DESTINATION_PORT, NS, Load, Way
+from dutlab.tools.engine.trial import FlowAccount, Part, read, watches_of
+from dutlab.tools.engine.watch import WayWatch
+from dutlab.tools.neighbours import NextHop, next_hop_mac
+from dutlab.tools.path_counters import PathCount, read_path
+from dutlab.units import SHORTEST_FRAME, SHORTEST_IPV6_FRAME, Pps, Seconds
+
+__all__ = ["Engine", "find_engine"]
+
+PROBE_FRAMES = 10
+PROBE_RATE = Pps(1000.0)
+PROBE_DRAIN = Seconds(0.2)
+WARMUP_DRAIN = Seconds(0.1)
+_PROBE_PORTS = range(20000, 48000)
+_LAST_STREAM = 65535
+
+
+class Engine:
+    """A methods.ports.Generator and a dut.mode.Prober.
+
+    `cpus` is role → cores for the engine's threads; `binary` is where it lies, on all hosts or by role.
+    """
+
+    def __init__(
+        self,
+        hosts: Mapping[str, Host],
+        testbed: Testbed,
+        cpus: Mapping[str, Sequence[int]],
+        binary: str | Mapping[str, str],
+        *,
+        backend: str = "auto",
+        next_hop: NextHop = next_hop_mac,
+    ) -> None:
+        self._hosts, self._testbed, self._cpus, self._backend, self._next_hop = hosts, testbed, cpus, backend, next_hop
+        self._binaries = dict.fromkeys(hosts, binary) if isinstance(binary, str) else dict(binary)
+        self._agents: dict[str, Agent] = {}
+        self._clock_is_one: bool | None = None
+        self._streams = itertools.cycle(range(1, _LAST_STREAM + 1))
+        # Each probe has a port of its own, in random order: a flow that an earlier process left in the DUT is not taken for this one.
+        self._probe_ports = itertools.cycle(random.sample(_PROBE_PORTS, 4096))
+
+    async def check(self) -> str:
+        """The version, of both ends when they differ. Raises ToolMissing, ToolFailed, HostError."""
+        versions = [str((await self._agent(role)).hello.get("version", "unknown")) for role in ("source", "sink")]
+        return versions[0] if versions[0] == versions[1] else f"source {versions[0]}, sink {versions[1]}"
+
+    async def offer(self, offer: Offer) -> Outcome:
+        """Raises ToolFailed, HostError, PortRefused."""
+        ways = await ways_of(self._hosts, self._testbed, offer, next_hop=self._next_hop)
+        for agent in self._agents.values():
+            agent.take_lines()
+            agent.take_events()
+        load = Load(
+            offer.mix, offer.rate, offer.drain, offer.duration, profile=offer.profile, traffic=offer.traffic,
+            traffic_of=offer.traffic_of,
+            burst_frames=offer.burst_frames, directions=offer.directions, answered=offer.answered, broadcast_ratio=offer.broadcast_ratio,
+        )  # fmt: skip
+        watches = watches_of(ways, load)
+        async with self._opened(ways) as notes:
+            if offer.warmup > 0:
+                await self._part(ways, load.warming_up(offer.warmup, WARMUP_DRAIN), None).carry_out()
+            clocks, before = await self._clocks(), await self._paths(ways)
+            heard = await self._part(ways, load, clocks).carry_out(
+                watches=watches, stop_after_lost=offer.stop_after_lost, begun=offer.begun
+            )
+            after = await self._paths(ways)
+            apart = None if clocks is None else _lasting(clocks, await self._clocks() or clocks)
+        if not offer.broadcast_ratio:  # the path's counters count those frames too
+            heard = [h.with_places(b, a) for h, b, a in zip(heard, before, after, strict=True)]
+        heard = [h.with_clocks(apart) for h in heard]
+        facts = {"engine_ports": "; ".join(notes), "frame_sizes": sizes_in_words(offer.mix.parts)}
+        if apart is not None:
+            facts |= {"sink_clock_ahead_ns": str(apart.ns), "clock_error_ns": str(apart.error_ns)}
+        return self._outcome(heard, watches, facts, latency=apart is None)
+
+    def _part(self, ways: Sequence[Way], load: Load, clocks: Mapping[str, Offset] | None) -> Part:
+        paced = load.rate is not None or load.profile
+        broadcasts = {way.name: next(self._streams) for way in ways} if load.broadcast_ratio and paced else {}
+        return Part(self._agents, ways, {way.name: next(self._streams) for way in ways}, load, clocks, broadcasts)
+
+    async def _clocks(self) -> Mapping[str, Offset] | None:
+        """How far each agent's clock is ahead of ours; None where both agents read one clock."""
+        if await self._one_clock():
+            return None
+        with read("source and sink"):
+            return {role: await offset_of(self._agents[role]) for role in ("source", "sink")}
+
+    async def _paths(self, ways: Sequence[Way]) -> list[PathCount]:
+        return list(await asyncio.gather(*(read_path(self._hosts, self._testbed.links[way.link]) for way in ways)))
+
+    async def probe(self, link: str, *, reverse: bool = False) -> SeenProbe:
+        """Raises ToolFailed, HostError, PortRefused."""
+        way = await way_of(self._hosts, self._testbed, link, reverse=reverse, source_port=next(self._probe_ports), next_hop=self._next_hop)
+        shortest = SHORTEST_FRAME if "." in way.source else SHORTEST_IPV6_FRAME
+        load = Load(FrameMix("probe", ((shortest, 1),)), PROBE_RATE, PROBE_DRAIN, frames=PROBE_FRAMES)
+        async with self._opened([way]):
+            (heard,) = await self._part([way], load, await self._clocks()).carry_out()
+        flow = UdpFlow(ip_address(way.source), ip_address(way.destination), way.source_port, DESTINATION_PORT)
+        return SeenProbe(heard.flow.sent_frames, heard.flow.received_frames, " ".join(heard.flow.sources) or None, flow)
+
+    def on(self, cores: Sequence[int]) -> Engine:
+        """Another engine in the same place, whose source sends from these cores."""
+        return Engine(self._hosts, self._testbed, {**self._cpus, "source": cores}, self._binaries, backend=self._backend)
+
+    async def close(self) -> None:
+        """Ends both agents. The engine can be used again after it."""
+        agents, self._agents = list(self._agents.values()), {}
+        await asyncio.gather(*(agent.close() for agent in agents))
+
+    async def _agent(self, role: str) -> Agent:
+        if (agent := self._agents.get(role)) is not None and agent.alive:
+            return agent
+        if agent is not None:
+            await agent.close()
+        try:
+            self._agents[role] = await Agent.start(self._hosts[role], self._binaries[role])
+        except CommandFailed as e:
+            why = f"{self._binaries[role]} cannot be started: {e.stderr_tail.strip() or e.status}"
+            raise ToolMissing(
+                why, tool=TOOL, host=self._hosts[role].name, remedy="copy the engine there, or set DUTLAB_ENGINE to it"
+            ) from e
+        return self._agents[role]
+
+    @contextlib.asynccontextmanager
+    async def _opened(self, ways: Sequence[Way]) -> AsyncIterator[list[str]]:
+        """The ports of `ways`, open; yields what the agents say of them. After a failure the agents are gone, and all they held."""
+        notes, opened = [], []
+        try:
+            for role in ("source", "sink"):
+                await self._agent(role)
+            for i, way in enumerate({way.link: way for way in ways}.values()):  # the way back has the same ports
+                for role, port in ((way.sender, way.sends_on), (way.receiver, way.receives_on)):
+                    said = await self._agents[role].ask("open", **self._open_arguments(role, port, i, isolated=way.isolated))
+                    opened.append((role, port))
+                    notes += [f"{port}: {said.get('backend', '?')}", *(f"{port}: {note}" for note in said.get("notes", []))]
+            yield notes
+            for role, port in opened:
+                await self._agents[role].ask("close", port=str(port))
+        except BaseException:
+            await self.close()
+            await self._still_there()
+            raise
+
+    def _open_arguments(self, role: str, port: Port, nth: int, *, isolated: bool) -> dict[str, Any]:
+        networks = sorted({str(a.network) for link in self._testbed.links.values() for a in link.addresses})
+        cpus = self._cpus.get(role) or ()
+        arguments = {
+            "port": str(port),
+            "iface": port.interface,
+            "backend": self._backend,
+            "guard": {"allow": networks, "isolated": isolated},
+        }
+        return arguments | ({"cpu": cpus[nth % len(cpus)]} if cpus else {})
+
+    async def _still_there(self) -> None:
+        """Raises HostError when a host has vanished: that is then the reason, whatever failed first."""
+        for role in ("source", "sink"):
+            await self._hosts[role].run(["true"], timeout_s=REPLY_S)
+
+    async def _one_clock(self) -> bool:
+        """Whether source and sink share a kernel, and so its monotonic clock. boot_id names one boot of one kernel (random(4))."""
+        if self._clock_is_one is None:
+            boots = [await self._hosts[role].run(["cat", "/proc/sys/kernel/random/boot_id"], check=False) for role in ("source", "sink")]
+            self._clock_is_one = all(b.status == 0 and b.stdout == boots[0].stdout for b in boots)
+        return self._clock_is_one
+
+    def _outcome(self, heard: Sequence[FlowAccount], watches: Sequence[WayWatch], facts: Mapping[str, str], *, latency: bool) -> Outcome:
+        readings, lost_by = list[ToolReading](), dict[str, LostSoFar]()
+        for way, watch in zip((h.way for h in heard), watches, strict=True):
+            readings += watch.readings(self._wall(way.sender), self._wall(way.receiver), latency=latency)
+            if (lost := watch.lost_so_far(self._wall(way.receiver))) is not None:
+                lost_by[watch.flow] = lost
+        return Outcome(
+            flows=tuple(h.flow for h in heard),
+            doubts=tuple(d for h in heard for d in h.doubts),
+            raw={f"engine-{role}.jsonl": agent.take_lines() for role, agent in self._agents.items()},
+            facts={"engine_version": str(self._agents["source"].hello.get("version", "unknown")), **facts},
+            readings=readings,
+            lost_by=lost_by,
+            began_s=min((self._wall(h.way.sender)(h.first_ns) for h in heard if h.first_ns is not None), default=None),
+            stopped_early_s=Seconds(max(stopped)) if (stopped := [h.stopped_s for h in heard if h.stopped_s is not None]) else None,
+        )
+
+    def _wall(self, role: str) -> Callable[[int], float]:
+        """Wall clock of an agent's monotonic time, both as it said at its start."""
+        with read(role):
+            hello = self._agents[role].hello
+            offset_ns = int(hello["realtime_ns"]) - int(hello["monotonic_ns"])
+        return lambda monotonic_ns: (monotonic_ns + offset_ns) / NS
+
+
+def _lasting(before: Mapping[str, Offset], after: Mapping[str, Offset]) -> Offset:
+    """How far the sink's clock was ahead of the source's, throughout."""
+    return before["sink"].since(before["source"]).lasting(after["sink"].since(after["source"]))

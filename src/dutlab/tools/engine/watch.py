@@ -1,0 +1,78 @@
+"""What both ends of a way count while a trial runs: readings once a second, and whether so much is lost that it may end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from dutlab.methods.ports import LostSoFar, ToolReading
+from dutlab.tools.engine.loss_watch import ArrivedSoFar, LossWatch, SentSoFar
+
+SECOND_NS = 1_000_000_000
+_NEARLY = 0.9
+"""A reading comes at least this part of a second after the one before; looks more often than that give none."""
+
+
+@dataclass(frozen=True)
+class _Point:
+    """A running count at an instant of an agent's clock."""
+
+    at_ns: int
+    count: int
+
+
+@dataclass
+class WayWatch:
+    """One way in one trial; `flow` is what its flow is called."""
+
+    flow: str
+    losses: LossWatch
+    sending: bool = False
+    """A frame had been sent at the last look."""
+    _points: dict[str, list[_Point]] = field(default_factory=dict)
+    _latencies: list[tuple[int, int, int]] = field(default_factory=list)
+
+    def see(self, sent: SentSoFar, arrived: ArrivedSoFar) -> None:
+        """Enters a reading of both ends, each later than the one before."""
+        self.losses.see(sent, arrived)
+        self.sending = sent.sent > 0
+        self._enter("offered_pps", sent.at_ns, sent.sent)
+        self._enter("backpressure_pps", sent.at_ns, sent.backpressure)
+        self._enter("received_pps", arrived.at_ns, arrived.unique)
+        if (by := self.losses.lost_by) is not None:
+            self._enter("lost_pps", by.at_ns, self.losses.lost)
+        if self._due([at for at, *_ in self._latencies], arrived.at_ns):
+            self._latencies.append((arrived.at_ns, arrived.latency_count, arrived.latency_sum_ns))
+
+    def _enter(self, name: str, at_ns: int, count: int) -> None:
+        points = self._points.setdefault(name, [])
+        if self._due([p.at_ns for p in points[-1:]], at_ns):
+            points.append(_Point(at_ns, count))
+
+    @staticmethod
+    def _due(before_ns: list[int], at_ns: int) -> bool:
+        return not before_ns or at_ns - before_ns[-1] >= _NEARLY * SECOND_NS
+
+    def lost_so_far(self, receiver_wall_s: Callable[[int], float]) -> LostSoFar | None:
+        """At the last reading of losses; None where there is none yet."""
+        if not (lost := self._points.get("lost_pps")):
+            return None
+        refused = self._points["backpressure_pps"][-1].count
+        return LostSoFar(receiver_wall_s(lost[-1].at_ns), lost[-1].count + refused)
+
+    def readings(
+        self, sender_wall_s: Callable[[int], float], receiver_wall_s: Callable[[int], float], *, latency: bool
+    ) -> Iterator[ToolReading]:
+        """As methods.ports.Reading has them, each told at the later of two instants; latencies only if `latency` says so.
+
+        The functions make wall clock of an agent's monotonic time.
+        """
+        for name, points in self._points.items():
+            wall_s = sender_wall_s if name in {"offered_pps", "backpressure_pps"} else receiver_wall_s
+            for before, now in pairwise(points):
+                rate = (now.count - before.count) / ((now.at_ns - before.at_ns) / SECOND_NS)
+                yield ToolReading(wall_s(now.at_ns), self.flow, name, rate)
+        for (_, count, total), (at_ns, more, sum_ns) in pairwise(self._latencies) if latency else ():
+            if more > count:
+                yield ToolReading(receiver_wall_s(at_ns), self.flow, "latency_mean_ns", (sum_ns - total) / (more - count))

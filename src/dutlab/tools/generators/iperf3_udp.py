@@ -1,0 +1,111 @@
+"""Generator `iperf3-udp`: one datagram a frame, a client on the host that sends, a server on the host that receives.
+
+asked and sent are what the client says, received what the server counted. What the sending port dropped in the trial (a veth whose other
+end is full) was refused, not sent: iperf3 does not see it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.hosts.running import together
+from dutlab.methods.ledger import negative_loss
+from dutlab.methods.ports import Flow, Offer, Outcome
+from dutlab.spec.generators import GeneratorModel
+from dutlab.spec.generators.base import StreamsModel
+from dutlab.spec.generators.iperf3_udp import payload_of
+from dutlab.spec.mixes import sizes_in_words
+from dutlab.tools.engine.directions import ways_of
+from dutlab.tools.engine.load import Way
+from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
+from dutlab.tools.iperf3.datagrams import Datagrams, End, Sent, send
+from dutlab.tools.iperf3.program import FIRST_PORT, PORTS_TRIED, version_of
+from dutlab.tools.path_counters import PathCount, lost_by_place, read_path
+
+
+def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
+    """As tools.generators asks for."""
+    assert isinstance(model, StreamsModel)  # noqa: S101 -- the registry's key
+    return Iperf3Udp(model, place)
+
+
+class Iperf3Udp:
+    """A tools.generators.GeneratorTool."""
+
+    def __init__(self, model: StreamsModel, place: GeneratorSite) -> None:
+        self._model, self._place = model, place
+        self._version = ""
+
+    async def check(self) -> str:
+        """The version, of both ends when they differ. Raises ToolMissing, HostError."""
+        versions = [await version_of(self._place.hosts[role]) for role in ("source", "sink")]
+        self._version = versions[0] if versions[0] == versions[1] else f"source {versions[0]}, sink {versions[1]}"
+        return self._version
+
+    async def close(self) -> None:
+        """Nothing runs between trials."""
+
+    async def offer(self, offer: Offer) -> Outcome:
+        """No warm-up: each test is a connection of its own. Raises ToolFailed, HostError."""
+        ways = await ways_of(self._place.hosts, self._place.testbed, offer)
+        ((size, _),) = offer.mix.parts  # no experiment asks for more: spec.generators
+        datagrams = {way.name: self._datagrams(way, size, offer) for way in ways}
+        before = await self._paths(ways)
+        sent = await together(self._send(way, datagrams[way.name], nth) for nth, way in enumerate(ways))
+        after = await self._paths(ways)
+        flows = [
+            flow_of(
+                way, s, size, asked=None if offer.rate is None else round(offer.rate * datagrams[way.name].whole_seconds), before=b, after=a
+            )
+            for way, s, b, a in zip(ways, sent, before, after, strict=True)
+        ]
+        incomplete = [
+            Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(s.repairs), way.name) for way, s in zip(ways, sent, strict=True) if s.repairs
+        ]
+        return Outcome(
+            flows=tuple(flows),
+            doubts=(*incomplete, *(d for flow in flows for d in negative_loss(flow))),
+            raw={name: text for s in sent for name, text in s.raw.items()},
+            facts={"iperf3_version": self._version, "frame_sizes": sizes_in_words(offer.mix.parts)},
+        )
+
+    def _datagrams(self, way: Way, size: int, offer: Offer) -> Datagrams:
+        length = payload_of(size, ipv6=":" in way.source)
+        return Datagrams(length, offer.rate, float(offer.duration), self._model.streams)
+
+    async def _send(self, way: Way, datagrams: Datagrams, nth: int) -> Sent:
+        near = End(self._place.hosts[way.sender], way.source, self._place.cores(self._model, way.sender))
+        far = End(self._place.hosts[way.receiver], way.destination, tuple(self._place.cpus.get(way.receiver) or ()))
+        return await send(near, far, datagrams, name=way.name, first_port=FIRST_PORT + nth * PORTS_TRIED)
+
+    async def _paths(self, ways: list[Way]) -> list[PathCount]:
+        return list(await asyncio.gather(*(read_path(self._place.hosts, self._place.testbed.links[way.link]) for way in ways)))
+
+
+def flow_of(way: Way, said: Sent, size: int, *, asked: int | None, before: PathCount, after: PathCount) -> Flow:
+    """One way's flow; `asked` is the rate times the time, None at full speed."""
+    near = 3 if way.is_back else 0
+    b, a = before[near], after[near]
+    dropped = 0 if b is None or a is None else a.since(b).send_dropped
+    refused = max(0, min(dropped, said.sent - said.received))
+    sent = said.sent - refused
+    wanted = max(said.sent, asked or 0)
+    places: Mapping[str, int] = lost_by_place(before=before, after=after, sent=sent, received=said.received, reverse=way.is_back)
+    return Flow(
+        link=way.name,
+        intended_frames=wanted,
+        sent_frames=sent,
+        refused_frames=wanted - sent,
+        backpressure_frames=refused,
+        received_frames=said.received,
+        lost_frames=sent - said.received,
+        duplicated_frames=0,
+        reordered_frames=said.out_of_order,
+        foreign_frames=0,
+        sent_seconds=said.seconds,
+        mean_frame_bytes=float(size),
+        received_bytes=said.received * size,
+        places=places,
+    )

@@ -1,0 +1,184 @@
+"""Generator `ipgen` of IIJ: a script (-S) has it warm up, rest, clear its counters, send and drain; its log (-L) tells each second.
+
+What is corrected for (ipgen_log): its sizes are of layer 3, a latency of a second or more is wrong, and its own loss does not see
+a lost tail, so loss here is sent less received at the end of the drain. A script counts in whole seconds.
+
+A line of its log is written at the end of an interval of ipgen's own, a second long, and not when a step of the script ends. So the script
+drains for a whole interval more than was asked, and the account is that of the last interval in which nothing moved; where none was still,
+where it sent fewer frames than asked, and where more came than went, that is a doubt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.errors import ToolFailed, ToolMissing
+from dutlab.hosts.host import NO_SUCH_PROGRAM
+from dutlab.methods.ledger import negative_loss, starved
+from dutlab.methods.ports import Flow, Offer, Outcome, ToolReading
+from dutlab.spec.generators import GeneratorModel
+from dutlab.spec.generators.ipgen import L2_BYTES, SHORTEST_PACKET, IpgenModel
+from dutlab.spec.mixes import sizes_in_words
+from dutlab.spec.testbed import Link
+from dutlab.tools.engine.directions import ways_of
+from dutlab.tools.engine.load import Way
+from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool, both_ends, insist_that_it_sent
+from dutlab.tools.generators.ipgen_log import Second, parse_log
+from dutlab.units import Seconds
+
+TOOL = "ipgen"
+INSTALL = "build it from github.com/iij/ipgen"
+UNREACHED_PPS = 148_809_524
+"""The shortest frames at 100 Gb/s: what ipgen itself takes where it knows no speed (gen.c, main)."""
+LINKS_UP_S = 60.0
+"""It waits for both links to go down and up again as it takes the ports."""
+BENCHMARK_S = 3
+_VERSION = re.compile(r"ipgen v(\S+)")
+_MADE = re.compile(r"totally \d+ packet generated in \d+ second\. average: (\d+) pps")
+# Script and log lie in a folder that goes with the command, however it ends. The log follows what ipgen says, behind a line of its own.
+_RUN = 'd=$(mktemp -d) && trap \'rm -rf "$d"\' EXIT && cat >"$d/script" && "$@" -S "$d/script" -L "$d/log" >&2; s=$?; cat "$d/log"; exit $s'
+
+
+def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
+    """As tools.generators asks for."""
+    assert isinstance(model, IpgenModel)  # noqa: S101 -- the registry's key
+    return Ipgen(model, place)
+
+
+class Ipgen:
+    """A tools.generators.GeneratorTool."""
+
+    def __init__(self, model: IpgenModel, place: GeneratorSite) -> None:
+        self._model, self._place = model, place
+        self._facts: dict[str, str] = {}
+
+    async def check(self) -> str:
+        """Its version. Runs its benchmark if that was asked for. Raises ToolMissing, ToolFailed, HostError."""
+        host = await both_ends(self._place, tool=TOOL)
+        done = await host.run([self._model.program, "-v", "-X", "-t", "1"], check=False)
+        if done.status == NO_SUCH_PROGRAM:
+            raise ToolMissing("ipgen is not there", tool=TOOL, host=host.name, remedy=INSTALL)
+        found = _VERSION.search(done.text)
+        version = found[1] if found else "not told"
+        self._facts = {"ipgen_version": version}
+        if self._model.benchmark:
+            cores = self._place.cores(self._model, "source") or (0,)
+            made = await self.makes(SHORTEST_PACKET + L2_BYTES, cores)
+            self._facts[f"ipgen_{'X' * self._model.benchmark}_pps"] = ", ".join(
+                f"core {c}: {m:.0f}" for c, m in zip(cores, made, strict=True)
+            )
+        return version
+
+    async def close(self) -> None:
+        """Nothing runs between trials."""
+
+    async def makes(self, frame_bytes: int, cores: Sequence[int]) -> list[int]:
+        """Frames a second that processes on all cores make at once, sending none (-X, -XX, -XXX). Raises ToolFailed, HostError."""
+        host = self._place.hosts["source"]
+        options = [f"-{'X' * self._model.benchmark}", "-s", str(frame_bytes - L2_BYTES), "-t", str(BENCHMARK_S)]
+        pinned = [["taskset", "-c", str(core), self._model.program, *options] for core in cores]
+        done = await asyncio.gather(*(host.run(argv, check=False, timeout_s=BENCHMARK_S + 30) for argv in pinned))
+        made = [_MADE.findall(d.text) for d in done]
+        if bad := next((d for d, found in zip(done, made, strict=True) if not found), None):
+            raise ToolFailed(f"its benchmark ended with {bad.status} and no figure: {bad.last_words}", tool=TOOL, host=host.name)
+        return [int(found[-1]) for found in made]
+
+    async def offer(self, offer: Offer) -> Outcome:
+        """Raises ToolFailed, HostError."""
+        (way,) = await ways_of(self._place.hosts, self._place.testbed, offer)
+        ((size, _),) = offer.mix.parts  # no experiment asks for more: spec.generators
+        script, seconds = script_of(offer, size)
+        argv = [self._model.program, "--nocurses", *ends_of(self._place.testbed.links[way.link])]
+        host = self._place.hosts["source"]
+        done = await host.run(["sh", "-c", _RUN, "ipgen", *argv], stdin=script.encode(), timeout_s=seconds + LINKS_UP_S, check=False)
+        raw = {f"ipgen-{way.name}.jsonl": done.stdout, f"ipgen-{way.name}.txt": done.stderr, f"ipgen-{way.name}.script": script.encode()}
+        log, faults = parse_log(done.text)
+        if not log:
+            why = f"a log that cannot be read: {faults[0]}" if faults else f"an empty log: {done.last_words}"
+            raise ToolFailed(f"ended with {done.status} and {why}", tool=TOOL, host=host.name, raw=raw)
+        measured = since_cleared(log)
+        flow = flow_of(way, measured[-1], size, offer)
+        whole = replace(offer, duration=Seconds(flow.sent_seconds))
+        doubts = [Doubt(DoubtKind.TX_STARVED, short, way.name)] if (short := starved(whole, flow)) else []
+        if moving := still_moving(measured[-1]):
+            doubts.append(Doubt(DoubtKind.TOOL_INCOMPLETE, moving, way.name))
+        asked = None if offer.rate is None else flow.intended_frames
+        insist_that_it_sent(flow.sent_frames, asked=asked, tool=TOOL, host=host.name, raw=raw)
+        incomplete = [Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(faults), way.name)] if faults else []
+        return Outcome(
+            flows=(flow,),
+            doubts=(*incomplete, *doubts, *negative_loss(flow)),
+            raw=raw,
+            facts={**self._facts, **_latency(measured[-1]), "frame_sizes": sizes_in_words(offer.mix.parts)},
+            readings=readings_of(way, measured, ended_s=done.started_s + done.seconds),
+        )
+
+
+def script_of(offer: Offer, frame_bytes: int) -> tuple[str, int]:
+    """The script (`seconds command size rate`), and how long it takes. Whole seconds, one at least."""
+    packet, rate = frame_bytes - L2_BYTES, UNREACHED_PPS if offer.rate is None else round(offer.rate)
+    parts = [] if offer.warmup <= 0 else [(math.ceil(offer.warmup), rate), (1, 0)]
+    warm = [f"{seconds} tx1 {packet} {pps}" for seconds, pps in parts]
+    duration, drain = max(1, math.ceil(offer.duration)), max(1, math.ceil(offer.drain)) + 1  # an interval begins within a step
+    lines = [*warm, "0 reset", f"{duration} tx1 {packet} {rate}", f"{drain} tx1 {packet} 0"]
+    return "\n".join(lines) + "\n", sum(seconds for seconds, _ in parts) + duration + drain
+
+
+def ends_of(link: Link) -> list[str]:
+    """Its two ports, each with the gateway that it sends to and its own address."""
+    ends = (("-T", link.source, link.dut_in_address, link.source_address), ("-R", link.sink, link.dut_out_address, link.sink_address))
+    return [word for option, port, gateway, own in ends for word in (option, f"{port.interface},{gateway.ip},{own}")]
+
+
+def since_cleared(log: Sequence[Second]) -> list[Second]:
+    """What was logged after the counters were cleared: from where its totals fell, or all."""
+    fell = [n for n in range(1, len(log)) if log[n].sent < log[n - 1].sent]
+    return list(log[fell[-1] :] if fell else log)
+
+
+def still_moving(last: Second) -> str:
+    """What the last line says of frames that were still on their way, empty when there were none."""
+    moved = {"sent": last.offered_pps, "received": last.received_pps}
+    said = ", ".join(f"{word} {pps} frames/s" for word, pps in moved.items() if pps)
+    return f"its counters moved in its last interval: {said}" if said else ""
+
+
+def flow_of(way: Way, last: Second, size: int, offer: Offer) -> Flow:
+    """The account at the end of the drain."""
+    seconds = max(1, math.ceil(offer.duration))
+    wanted = max(last.sent, 0 if offer.rate is None else round(offer.rate) * seconds)
+    return Flow(
+        link=way.name,
+        intended_frames=wanted,
+        sent_frames=last.sent,
+        refused_frames=wanted - last.sent,
+        received_frames=last.received,
+        lost_frames=last.lost,
+        duplicated_frames=last.duplicated,
+        reordered_frames=last.reordered,
+        foreign_frames=0,
+        sent_seconds=float(seconds),
+        mean_frame_bytes=float(size),
+        received_bytes=last.received * size,
+    )
+
+
+def readings_of(way: Way, log: Sequence[Second], *, ended_s: float) -> list[ToolReading]:
+    """Its clock says how far apart seconds are; the last was logged as the process ended."""
+    out = []
+    for second in log:
+        at_s = ended_s - (log[-1].at_s - second.at_s)
+        lost = float(max(0, second.offered_pps - second.received_pps))
+        for name, value in (("offered_pps", float(second.offered_pps)), ("received_pps", float(second.received_pps)), ("lost_pps", lost)):
+            out.append(ToolReading(at_s, way.name, name, value))
+    return out
+
+
+def _latency(last: Second) -> dict[str, str]:
+    known = {"min": last.latency_min_ns, "mean": last.latency_avg_ns, "max": last.latency_max_ns}
+    return {f"ipgen_latency_{word}_ns": f"{value:.0f}" for word, value in known.items() if value is not None}

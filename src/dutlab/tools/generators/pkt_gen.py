@@ -1,0 +1,183 @@
+"""Generator `pkt-gen` of netmap: `-f tx` on the host that sends, `-f rx` on the one that receives, each ended by timeout(1).
+
+It counts what it put into the card's ring, not what left the card (netmap#536: 79 Gb/s on a link of 10). Its reports come about once a
+second on each host by that host's own clock; they are brought together by time (pkt_gen_log), with the offset of the clocks taken off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.errors import ToolFailed, ToolMissing
+from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host
+from dutlab.methods.ledger import negative_loss
+from dutlab.methods.ports import Flow, Offer, Outcome, ToolReading
+from dutlab.spec.generators import GeneratorModel
+from dutlab.spec.generators.pkt_gen import PktGenModel
+from dutlab.spec.mixes import sizes_in_words
+from dutlab.tools.engine.directions import ways_of
+from dutlab.tools.engine.load import DESTINATION_PORT, Way
+from dutlab.tools.gate import Gate
+from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool, insist_that_it_sent
+from dutlab.tools.generators.pkt_gen_log import ROUND_S, Log, matched, parse
+from dutlab.tools.path_counters import strangers_among
+from dutlab.units import FCS_BYTES, FrameBytes, Pps, Seconds
+
+TOOL = "pkt-gen"
+INSTALL = "build it from netmap (apps/pkt-gen) and load netmap; FreeBSD has it in net/netmap or tools/tools/netmap"
+LINK_WAIT_S = 2
+"""For the link to come back after netmap took the port (-w)."""
+READY_S = 1.0
+"""Beyond that, until the receiver surely listens."""
+GRACE_S = 10.0
+NS = 1e9
+
+
+def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
+    """As tools.generators asks for."""
+    assert isinstance(model, PktGenModel)  # noqa: S101 -- the registry's key
+    return PktGen(model, place)
+
+
+@dataclass(frozen=True)
+class PktGenOutputs:
+    """What both ends of one way said."""
+
+    way: Way
+    sender: Done
+    receiver: Done
+    ahead_s: float
+    """The receiver's clock against the sender's."""
+
+    @property
+    def sent(self) -> Log:
+        return parse(said(self.sender))
+
+    @property
+    def received(self) -> Log:
+        return parse(said(self.receiver))
+
+    @property
+    def raw(self) -> dict[str, bytes]:
+        ends = (("tx", self.sender), ("rx", self.receiver))
+        return {f"pkt-gen-{self.way.name}-{end}.txt": done.stderr + done.stdout for end, done in ends}
+
+
+class PktGen:
+    """A tools.generators.GeneratorTool."""
+
+    def __init__(self, model: PktGenModel, place: GeneratorSite) -> None:
+        self._model, self._place = model, place
+
+    async def check(self) -> str:
+        """It names no version of its own: that it is there, on both ends. Raises ToolMissing, HostError."""
+        for role in ("source", "sink"):
+            host = self._place.hosts[role]
+            done = await host.run([self._model.program, "-h"], check=False)
+            if done.status == NO_SUCH_PROGRAM or b"-f" not in done.stdout + done.stderr:
+                raise ToolMissing("pkt-gen is not there", tool=TOOL, host=host.name, remedy=INSTALL)
+        return "not told by pkt-gen"
+
+    async def close(self) -> None:
+        """Nothing runs between trials."""
+
+    async def offer(self, offer: Offer) -> Outcome:
+        """Raises ToolFailed, HostError."""
+        ways = await ways_of(self._place.hosts, self._place.testbed, offer)
+        ((size, _),) = offer.mix.parts  # no experiment asks for more: spec.generators
+        if offer.warmup > 0:
+            await asyncio.gather(*(self._send(way, size, offer.rate, offer.warmup) for way in ways))
+        heard = await asyncio.gather(*(self._both(way, size, offer) for way in ways))
+        flows = [flow_of(h, size, asked=None if offer.rate is None else round(offer.rate * offer.duration)) for h in heard]
+        queued = [Doubt(DoubtKind.QUEUED_NOT_SENT, about=flow.link) for flow in flows]
+        return Outcome(
+            flows=tuple(flows),
+            doubts=(*queued, *(d for flow in flows for d in negative_loss(flow))),
+            raw={name: text for h in heard for name, text in h.raw.items()},
+            facts={"frame_sizes": sizes_in_words(offer.mix.parts)},
+            readings=[reading for h in heard for reading in readings_of(h)],
+        )
+
+    async def _both(self, way: Way, size: FrameBytes, offer: Offer) -> PktGenOutputs:
+        """The receiver first; it listens until the drain is over."""
+        ahead_s = await self._ahead_s(way)
+        longest = 2 * (LINK_WAIT_S + READY_S) + offer.duration + offer.drain
+        receiving = asyncio.create_task(self._run(way.receiver, way.receives_on.interface, "rx", longest, []))
+        try:
+            await asyncio.sleep(LINK_WAIT_S + READY_S)
+            sender = await self._send(way, size, offer.rate, offer.duration)
+            return PktGenOutputs(way, sender, await receiving, ahead_s)
+        finally:
+            receiving.cancel()
+            await asyncio.gather(receiving, return_exceptions=True)
+
+    async def _send(self, way: Way, size: FrameBytes, rate: Pps | None, seconds: Seconds) -> Done:
+        options = ["-l", str(size - FCS_BYTES), "-s", f"{way.source}:{way.source_port}", "-d", f"{way.destination}:{DESTINATION_PORT}"]
+        options += ["-D", way.destination_mac, "-p", str(self._model.streams)]
+        options += [] if rate is None else ["-R", str(round(rate)), "-n", str(round(rate * seconds))]
+        if cores := self._place.cores(self._model, way.sender):
+            options += ["-a", str(cores[0])]
+        longest = LINK_WAIT_S + seconds + (0 if rate is None else 2)  # with a number of frames it ends by itself
+        return await self._run(way.sender, way.sends_on.interface, "tx", longest, options)
+
+    async def _run(self, role: str, interface: str, what: str, longest_s: float, options: list[str]) -> Done:
+        argv = [self._model.program, "-i", f"netmap:{interface}", "-f", what, "-w", str(LINK_WAIT_S), "-T", "1000", *options]
+        return await self._place.hosts[role].run(
+            ["timeout", "-s", "INT", f"{longest_s:g}", *argv], timeout_s=longest_s + GRACE_S, check=False
+        )
+
+    async def _ahead_s(self, way: Way) -> float:
+        clocks = [await _clock_ns(self._place.hosts[role]) for role in (way.receiver, way.sender)]
+        return (clocks[0] - clocks[1]) / NS
+
+
+async def _clock_ns(host: Host) -> int:
+    """Its wall clock against ours."""
+    gate = await Gate.stand(host, "true", asyncio.Semaphore(1))
+    await gate.process.end()
+    return gate.clock.offset.ns
+
+
+def said(done: Done) -> str:
+    """Reports are on standard error, the account of the end on standard output."""
+    return (done.stderr + b"\n" + done.stdout).decode("utf-8", "replace")
+
+
+def flow_of(heard: PktGenOutputs, size: FrameBytes, *, asked: int | None) -> Flow:
+    """`asked` is the rate times the time, None at full speed. Raises ToolFailed when an end gave no account."""
+    sent, received = heard.sent.total, heard.received.total
+    for done, total, way in ((heard.sender, sent, "Sent"), (heard.receiver, received, "Received")):
+        if total is None or total.way != way:
+            raise ToolFailed(
+                f"ended with {done.status} and no account of its frames: {done.last_words}", tool=TOOL, host=done.host, raw=heard.raw
+            )
+    assert sent is not None and received is not None  # noqa: S101, PT018 -- looked at above
+    insist_that_it_sent(sent.packets, asked=asked, tool=TOOL, host=heard.sender.host, raw=heard.raw)
+    wanted, strangers = max(sent.packets, asked or 0), strangers_among(received.packets, sent=sent.packets)
+    came = received.packets - strangers
+    return Flow(
+        link=heard.way.name,
+        intended_frames=wanted,
+        sent_frames=sent.packets,
+        refused_frames=wanted - sent.packets,
+        received_frames=came,
+        lost_frames=sent.packets - came,
+        duplicated_frames=0,
+        reordered_frames=0,
+        foreign_frames=strangers,
+        sent_seconds=sent.seconds,
+        mean_frame_bytes=float(size),
+        received_bytes=came * size,
+    )
+
+
+def readings_of(heard: PktGenOutputs) -> list[ToolReading]:
+    """Frames sent and received in each interval of the receiver, at its end by the sender's clock."""
+    out = []
+    for at_s, sent, received in matched(heard.sent.reports, heard.received.reports, offset_s=heard.ahead_s):
+        wall_s = heard.sender.started_s + (at_s - heard.sender.started_s) % ROUND_S  # its lines count modulo 1000 s
+        for name, value in (("offered_pps", sent), ("received_pps", received), ("lost_pps", max(0.0, sent - received))):
+            out.append(ToolReading(wall_s, heard.way.name, name, value))
+    return out

@@ -1,0 +1,124 @@
+"""Generator `trafgen` of netsniff-ng (0.6): each stream a process of its own, ended by timeout(1) or after its frames.
+
+It pins itself: to the core that its configuration names, else to core 0. Its rate (`-b`) is kept by sending a second's frames at once
+and waiting for the next second, each frame by a call of its own. Without a rate it fills a ring that the kernel empties; where the kernel
+takes no more for a moment it gives up (trafgen 0.6.8), as it does before a veth whose other end is slow. Then it is started again with a
+rate that nobody reaches, so that it calls for each frame and waits.
+"""
+
+from __future__ import annotations
+
+import re
+
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.errors import ToolFailed, ToolMissing
+from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host
+from dutlab.hosts.running import together
+from dutlab.spec.generators import GeneratorModel
+from dutlab.spec.generators.base import StreamsModel
+from dutlab.tools.engine.load import DESTINATION_PORT, Way
+from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
+from dutlab.tools.generators.counted import CountedGenerator, SendOrder, SendReport, run_for
+from dutlab.units import Pps
+
+TOOL = PROGRAM = "trafgen"
+INSTALL = "install netsniff-ng (Debian: apt install netsniff-ng)"
+UNREACHED = Pps(50e6)
+RING_GAVE_UP = b"Flushing TX_RING failed"
+_FCS = 4
+_HEADERS = {"ipv4": 14 + 20 + 8, "ipv6": 14 + 40 + 8}
+_VERSION = re.compile(r"^trafgen (\d+\.\d+(?:\.\d+)?)")
+_TOTAL = re.compile(rb"^\s*(\d+) packets outgoing", re.MULTILINE)
+_PROCESS = re.compile(rb"^\s*(\d+) sec, (\d+) usec on CPU\d+ \((\d+) packets\)", re.MULTILINE)
+
+
+def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
+    """As tools.generators asks for."""
+    assert isinstance(model, StreamsModel)  # noqa: S101 -- the registry's key
+    return CountedGenerator(Trafgen(model, place), place)
+
+
+class Trafgen:
+    """A tools.counted.Program."""
+
+    tool = TOOL
+
+    def __init__(self, model: StreamsModel, place: GeneratorSite) -> None:
+        self._model, self._place = model, place
+        self._ring_gives_up = False
+
+    async def check(self, host: Host) -> str:
+        """Raises ToolMissing, HostError."""
+        done = await host.run([PROGRAM, "--version"], check=False)
+        if (found := _VERSION.search(done.text)) is None:
+            what = "is not there" if done.status == NO_SUCH_PROGRAM else f"names no version: {(done.text + done.errors)[:80]!r}"
+            raise ToolMissing(f"trafgen {what}", tool=TOOL, host=host.name, remedy=INSTALL)
+        return found[1]
+
+    async def send(self, way: Way, asked: SendOrder) -> SendReport:
+        """Raises ToolFailed, HostError."""
+        if asked.rate is None and not self._ring_gives_up:
+            try:
+                return await self._sent(way, asked)
+            except ToolFailed as e:
+                if not any(RING_GAVE_UP in text for text in e.raw.values()) or self._model.streams > 1:
+                    raise
+                self._ring_gives_up = True
+        return await self._sent(way, asked)
+
+    async def _sent(self, way: Way, asked: SendOrder) -> SendReport:
+        host = self._place.hosts[way.sender]
+        rate = UNREACHED if asked.rate is None and self._ring_gives_up else asked.rate
+        configs = [packet_of(way, asked, core, rate) for core in self._cores(way.sender, rate)]
+        done = await together(_stream(host, way, asked, config) for config in configs)
+        raw = {f"trafgen-{way.name}-{i}.txt": d.stdout + d.stderr for i, d in enumerate(done)}
+        read = [read_end(d, host=host.name, raw=raw) for d in done]
+        doubts = () if asked.rate is None else (Doubt(DoubtKind.SENT_IN_BURSTS, about=way.name),)
+        seconds = max(seconds for _, seconds in read)
+        if asked.rate is not None:  # it does not wait after the last second's frames
+            seconds = max(seconds, float(asked.seconds))
+        facts = {"trafgen_path": "its ring gave up, so a call for each frame" if rate is UNREACHED else "ring" if rate is None else "calls"}
+        return SendReport(sum(frames for frames, _ in read), seconds, raw, doubts, facts)
+
+    def _cores(self, role: str, rate: Pps | None) -> list[int]:
+        """One a stream. Core 0, 1, … where nobody names any: it pins itself in any case."""
+        if rate is not None:
+            return [0]
+        cores = self._place.cores(self._model, role) or tuple(range(self._model.streams))
+        return [cores[n % len(cores)] for n in range(self._model.streams)]
+
+
+def packet_of(way: Way, asked: SendOrder, core: int, rate: Pps | None) -> tuple[str, list[str]]:
+    """Its configuration, and the options that go with it (trafgen(8))."""
+    ip = "ipv6" if ":" in way.source else "ipv4"
+    hops = "hl=64" if ip == "ipv6" else "id=0, ttl=64"
+    payload = asked.frame_bytes - _FCS - _HEADERS[ip]
+    body = f"eth(da={way.destination_mac}), {ip}({hops}, sa={way.source}, da={way.destination})"
+    frame = f"{{ {body}, udp(sp={way.source_port}, dp={DESTINATION_PORT}), fill(0, {payload}) }}\n"
+    if rate is not None:
+        count = [] if asked.frames is None else ["--num", str(asked.frames)]
+        return frame, ["--cpus", "1", *count, "--rate", f"{max(1, round(rate))}pps"]  # 0 is no limit
+    return f"cpu({core}): {frame}", ["--cpus", str(core + 1)]
+
+
+async def _stream(host: Host, way: Way, asked: SendOrder, config: tuple[str, list[str]]) -> Done:
+    frame, options = config
+    longest = asked.seconds + (0 if asked.rate is None else 2)  # with a rate it ends by itself, within a second of the last frame
+    argv = [PROGRAM, "--out", way.sends_on.interface, "--in", "-", *options]
+    return await run_for(host, argv, longest, tool=TOOL, stdin=frame.encode())
+
+
+def read_end(done: Done, *, host: str, raw: dict[str, bytes]) -> tuple[int, float]:
+    """Frames and seconds out of what it prints at its end. Raises ToolFailed."""
+    said = done.stdout + b"\n" + done.stderr
+    total, processes = _TOTAL.search(said), [tuple(map(int, found)) for found in _PROCESS.findall(said)]
+    if total is None or not processes:
+        tail = " ".join(line for line in said.decode("utf-8", "replace").splitlines() if line.strip() and "socket memory" not in line)[
+            -200:
+        ]
+        what = f"ended with {done.status} and no count of its frames: {tail or 'it printed nothing'}"
+        raise ToolFailed(what, tool=TOOL, host=host, raw=raw)
+    frames = int(total[1])
+    if frames == 0:
+        raise ToolFailed("sent nothing", tool=TOOL, host=host, raw=raw)
+    return frames, max(s + us / 1e6 for s, us, _ in processes)

@@ -1,0 +1,299 @@
+"""Generator `trex`: TRex in stateless mode, its server started for the run or running already, driven by its own Python client there.
+
+The client is spoken to through a small script of ours (trex_client.py) that goes to that machine. Counters are those of TRex's ports, set
+to nought before a trial and read after its drain, when they stand still. TRex stretches time rather than sending fewer frames, so a trial
+that is late is stopped, takes its real length, and what it did not send is asked less sent. Frames that its own receiver missed (`ierrors`)
+had reached its port: they count as received, with a doubt. What its ports counted of others is told apart only up to a handful, as of every
+generator that counts at ports.
+
+Proven against TRex 3.08 on af_packet interfaces, with a device between them that drops every 1000th frame: at 10, 50 and 100 kpps, of 64
+and of 512 bytes, it counted a loss ratio of 0.0010 each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.errors import CommandFailed, HostError, ToolFailed, ToolMissing
+from dutlab.hosts.host import Host, Process
+from dutlab.hosts.private_folder import held_folder
+from dutlab.methods.ledger import negative_loss
+from dutlab.methods.ports import Flow, Offer, Outcome
+from dutlab.spec.generators import GeneratorModel
+from dutlab.spec.generators.trex import TrexModel
+from dutlab.spec.mixes import sizes_in_words
+from dutlab.tools.engine.directions import way_of, ways_of
+from dutlab.tools.engine.load import Way
+from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool, both_ends, insist_that_it_sent
+from dutlab.tools.generators.trex_words import TrexPort, config_of, streams_of
+from dutlab.tools.path_counters import strangers_among
+from dutlab.units import Seconds
+
+TOOL = "trex"
+STARTS_S = 60.0
+"""A server takes some ten seconds to begin."""
+REPLY_S = 40.0
+"""Beyond the time that was asked for; the script itself stops a trial that is late, and pushes out what is left of one."""
+WARMUP_DRAIN = Seconds(0.1)
+_SERVER = 'cd "$1" && exec ./t-rex-64 -i --iom 0 --no-scapy-server --cfg "$2"'
+# find_python.sh is how TRex's own tools find their Python; it tells by setting PYTHON.
+_CLIENT = 'cd "$1" || exit 1; [ ! -f find_python.sh ] || source ./find_python.sh >&2; exec "${PYTHON:-python3}" "$2"'
+_SCRIPT = Path(__file__).with_name("trex_client.py")
+
+
+def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
+    """As tools.generators asks for."""
+    assert isinstance(model, TrexModel)  # noqa: S101 -- the registry's key
+    return Trex(model, place)
+
+
+class Trex:
+    """A tools.generators.GeneratorTool."""
+
+    def __init__(self, model: TrexModel, place: GeneratorSite) -> None:
+        self._model, self._place = model, place
+        self._folder = AsyncExitStack()
+        self._server: Process | None = None
+        self._client: Client | None = None
+        self._facts: dict[str, str] = {}
+
+    async def check(self) -> str:
+        """Starts it; the version that its server tells. Raises ToolMissing, ToolFailed, HostError."""
+        client = await self._started()
+        return str(client.hello.get("version", "not told"))
+
+    async def close(self) -> None:
+        """Ends the client, the server if it is ours, and takes away what was put there."""
+        client, self._client, server, self._server, folder = self._client, None, self._server, None, self._folder.pop_all()
+        if client is not None:
+            await client.close()
+        if server is not None:
+            await server.end(grace_s=10.0)
+        await folder.aclose()
+
+    async def offer(self, offer: Offer) -> Outcome:
+        """Raises ToolFailed, ToolMissing, HostError."""
+        client = await self._started()
+        ways = await ways_of(self._place.hosts, self._place.testbed, offer)
+        asked = {"mult": self._mult(offer), "ways": [await self._asked(way, offer) for way in ways]}
+        if offer.warmup > 0:
+            await client.offer(asked, offer.warmup, WARMUP_DRAIN)
+        found = await client.offer(asked, offer.duration, offer.drain)
+        raw = {"trex-client.jsonl": client.take_lines()}
+        flows = [self._flow(way, offer, found, raw) for way in ways]
+        facts = {name: str(found[name]) for name in ("queue_full", "cpu_percent") if found.get(name) is not None}
+        facts |= {"stopped_late_after_s": f"{found['seconds']:.3f}"} if found.get("late") else {}
+        return Outcome(
+            flows=tuple(flows),
+            doubts=(
+                *(Doubt(DoubtKind.COUNTED_BY_PORTS, f"TRex's ports of link {way.link}", way.name) for way in ways),
+                *(d for flow in flows for d in negative_loss(flow)),
+                *(Doubt(DoubtKind.TOOL_INCOMPLETE, str(warning)) for warning in found.get("warnings", ())),
+                *(d for way in ways for d in self._of_receiver(way, found)),
+            ),
+            raw=raw,
+            facts={**self._facts, **{f"trex_{name}": fact for name, fact in facts.items()}, "frame_sizes": sizes_in_words(offer.mix.parts)},
+            began_s=_number(found, "began_s", self._host.name, raw),
+        )
+
+    @property
+    def _host(self) -> Host:
+        return self._place.hosts["source"]
+
+    def _mult(self, offer: Offer) -> str:
+        """What TRex scales its streams by: ours have their rates, a profile's are made to add up to what is asked."""
+        if offer.rate is None:
+            return "100%"
+        return f"{offer.rate:.6f}pps" if self._model.profile else "1"
+
+    async def _asked(self, way: Way, offer: Offer) -> dict[str, Any]:
+        tx, rx = self._port_numbers(way)
+        said: dict[str, Any] = {"tx": tx, "rx": rx}
+        if self._model.profile:
+            return {**said, "profile": self._model.profile, "direction": int(way.is_back)}
+        return {**said, "streams": streams_of(way, offer.mix, offer.rate, await self._mac(way.sends_on.interface))}
+
+    def _port_numbers(self, way: Way) -> tuple[int, int]:
+        source = 2 * list(self._place.testbed.links).index(way.link)
+        return (source + 1, source) if way.is_back else (source, source + 1)
+
+    def _of_receiver(self, way: Way, found: Mapping[str, Any]) -> list[Doubt]:
+        """What its receiving port says of frames that it did not take, or does not say."""
+        missed = found["ports"][str(self._port_numbers(way)[1])].get("ierrors")
+        if missed is None:
+            return [Doubt(DoubtKind.TOOL_INCOMPLETE, "TRex does not count what its receiver missed (ierrors)", way.name)]
+        return [Doubt(DoubtKind.RX_DROPPED, f"{missed} frames", way.name)] if missed else []
+
+    def _flow(self, way: Way, offer: Offer, found: Mapping[str, Any], raw: Mapping[str, bytes]) -> Flow:
+        """Raises ToolFailed when the counters of its ports are not there."""
+        tx, rx = self._port_numbers(way)
+        try:
+            sender, receiver, seconds = found["ports"][str(tx)], found["ports"][str(rx)], float(found["seconds"])
+            sent, sent_bytes = int(sender["opackets"]), int(sender["obytes"])
+            came = int(receiver["ipackets"]) + int(receiver.get("ierrors") or 0)
+        except (KeyError, TypeError, ValueError) as e:
+            raise ToolFailed(f"its counters cannot be read: {e!r}", tool=TOOL, host=self._host.name, raw=raw) from e
+        asked = None if offer.rate is None else round(offer.rate * offer.duration)
+        insist_that_it_sent(sent, asked=asked, tool=TOOL, host=self._host.name, raw=raw)
+        wanted, strangers = max(sent, asked or 0), strangers_among(came, sent=sent)
+        mean = sent_bytes / sent if self._model.profile and sent else offer.mix.mean
+        return Flow(
+            link=way.name,
+            intended_frames=wanted,
+            sent_frames=sent,
+            refused_frames=wanted - sent,
+            received_frames=came - strangers,
+            lost_frames=sent - came + strangers,
+            duplicated_frames=0,
+            reordered_frames=0,
+            foreign_frames=strangers,
+            sent_seconds=seconds,
+            mean_frame_bytes=mean,
+            received_bytes=round((came - strangers) * mean),
+        )
+
+    async def _started(self) -> Client:
+        if self._client is not None and self._client.alive:
+            return self._client
+        await self.close()
+        try:
+            await self._start()
+        except BaseException:
+            await self.close()
+            raise
+        assert self._client is not None  # noqa: S101 -- _start() made it or has raised
+        return self._client
+
+    async def _start(self) -> None:
+        host, path = self._host, self._model.path
+        if (await host.run(["test", "-x", f"{path}/t-rex-64"], check=False)).status != 0:
+            what = f"{path} holds no TRex (t-rex-64)"
+            raise ToolMissing(what, tool=TOOL, host=host.name, remedy="unpack a release there, or name its folder with `path`")
+        if self._model.config is None and self._model.server == "own":
+            await both_ends(self._place, tool=TOOL)
+        folder = await self._folder.enter_async_context(held_folder(host))
+        script = f"{folder}/trex_client.py"
+        await host.put(_SCRIPT.read_bytes(), script)
+        if self._model.server == "own":
+            self._server = await host.spawn(["sh", "-c", _SERVER, "trex", path, self._model.config or await self._written(folder)])
+        self._client = Client(host, await host.spawn(["bash", "-c", _CLIENT, "trex", path, script]))
+        try:
+            hello = await self._client.connect(path)
+        except ToolFailed as e:
+            raise ToolFailed(f"{e.what}{await self._server_said()}", tool=TOOL, host=host.name, raw=e.raw) from e
+        self._facts = {f"trex_{name}": str(hello[name]) for name in ("version", "python") if name in hello}
+        if hello.get("ports", 0) < (needed := 2 * len(self._place.testbed.links)):
+            what = f"its server has {hello.get('ports')} ports, the testbed's links need {needed}"
+            raise ToolMissing(
+                what, tool=TOOL, host=host.name, remedy="name all ports in its configuration, source and sink of each link in turn"
+            )
+
+    async def _written(self, folder: str) -> str:
+        """Where the configuration for the links' interfaces lies."""
+        ways = [
+            await way_of(self._place.hosts, self._place.testbed, link, reverse=reverse)
+            for link, reverse in itertools.product(self._place.testbed.links, (False, True))
+        ]
+        ports = [TrexPort(w.sends_on.interface, await self._mac(w.sends_on.interface), w.destination_mac) for w in ways]
+        path = f"{folder}/trex_cfg.yaml"
+        await self._host.put(config_of(ports).encode(), path)
+        return path
+
+    async def _mac(self, interface: str) -> str:
+        """Raises CommandFailed; a card that DPDK has taken shows none, and TRex puts its own into the frames."""
+        try:
+            return (await self._host.run(["cat", f"/sys/class/net/{interface}/address"])).text.strip()
+        except CommandFailed:
+            if self._model.config is None and self._model.server == "own":
+                raise
+            return "00:00:00:00:00:00"
+
+    async def _server_said(self) -> str:
+        if self._server is None:
+            return ""
+        done = await self._server.end()
+        return f"; its server ended with {done.status}: {done.last_words}"
+
+
+class Client:
+    """The conversation with trex_client.py."""
+
+    def __init__(self, host: Host, process: Process) -> None:
+        self.hello: Mapping[str, Any] = {}
+        self._host, self._process = host, process
+        self._ids = itertools.count(1)
+        self._lines: list[bytes] = []
+        self.alive = True
+
+    async def connect(self, path: str) -> Mapping[str, Any]:
+        """What the server says of itself. Raises ToolFailed, HostError."""
+        self.hello = await self._ask("connect", STARTS_S + REPLY_S, path=path, wait_s=STARTS_S)
+        return self.hello
+
+    async def offer(self, asked: Mapping[str, Any], duration: Seconds, drain: Seconds) -> Mapping[str, Any]:
+        """Raises ToolFailed, HostError."""
+        return await self._ask("offer", duration + drain + REPLY_S, **asked, duration_s=duration, drain_s=drain)
+
+    def take_lines(self) -> bytes:
+        """Every line said and heard since the last call."""
+        lines, self._lines = self._lines, []
+        return b"".join(lines)
+
+    async def close(self) -> None:
+        """Ends it; it gives its ports back when its input ends."""
+        self.alive = False
+        with contextlib.suppress(HostError, TimeoutError):
+            await self._process.close_stdin()
+            async with asyncio.timeout(5.0):
+                await self._process.readline()
+        await self._process.end()
+
+    async def _ask(self, op: str, timeout_s: float, **arguments: object) -> Mapping[str, Any]:
+        line = json.dumps({"id": (number := next(self._ids)), "op": op, **arguments}).encode() + b"\n"
+        self._lines.append(line)
+        try:
+            await self._process.write(line)
+            async with asyncio.timeout(timeout_s):
+                heard = await self._process.readline()
+        except TimeoutError:
+            raise await self._failed(f"did not answer `{op}` within {timeout_s:g} s") from None
+        self._lines.append(heard)
+        answer = _object(heard)
+        if answer.get("id") != number or not ("err" in answer or isinstance(answer.get("ok"), dict)):
+            raise await self._failed(f"answered `{op}` with {heard[:100]!r}")
+        if "err" in answer:
+            self.alive = False  # whatever is wrong, the next trial begins with a new client, and a new server if that is ours
+            raise ToolFailed(f"{op}: {answer['err']}", tool=TOOL, host=self._host.name, raw={"trex-client.jsonl": self.take_lines()})
+        return dict(answer["ok"])
+
+    async def _failed(self, what: str) -> ToolFailed:
+        self.alive = False
+        done = await self._process.end()
+        tail = " ".join(done.complaint.split())
+        raw = {"trex-client.jsonl": self.take_lines(), "trex-client.txt": done.stderr}
+        return ToolFailed(f"{what}{f': {tail}' if tail else ''}", tool=TOOL, host=self._host.name, raw=raw)
+
+
+def _object(line: bytes) -> Mapping[str, Any]:
+    """Empty for what is no JSON object."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _number(found: Mapping[str, Any], name: str, host: str, raw: Mapping[str, bytes]) -> float:
+    """Raises ToolFailed that names what is missing."""
+    try:
+        return float(found[name])
+    except (KeyError, TypeError, ValueError) as e:
+        raise ToolFailed(f"its answer has no {name}: {e!r}", tool=TOOL, host=host, raw=raw) from e

@@ -1,0 +1,81 @@
+"""Generator `xdp-trafficgen` of xdp-tools: `xdp-trafficgen udp`, ended by timeout(1).
+
+It tells rates and no totals, so all of its numbers are those of the ports. What it takes to load its program counts as sending: rates are
+too low by some tens of milliseconds of the trial.
+"""
+
+from __future__ import annotations
+
+import re
+
+from dutlab.errors import ToolFailed, ToolMissing
+from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host
+from dutlab.spec.generators import GeneratorModel
+from dutlab.spec.generators.base import StreamsModel
+from dutlab.spec.generators.xdp_trafficgen import SHORTEST_FRAME
+from dutlab.tools.engine.load import DESTINATION_PORT, Way
+from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
+from dutlab.tools.generators.counted import CountedGenerator, SendOrder, SendReport, run_for
+
+TOOL = PROGRAM = "xdp-trafficgen"
+INSTALL = "install xdp-tools (Debian: apt install xdp-tools)"
+PROBE_S = 2.0
+ENDED_BY_TIMEOUT = 124  # timeout(1)
+_FCS = 4
+_VERSION = re.compile(r"version (\d+\.\d+(?:\.\d+)?)")
+_UNABLE = re.compile(r"failed to load|Error probing|Couldn't|doesn't support|is missing from")
+
+
+def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
+    """As tools.generators asks for."""
+    assert isinstance(model, StreamsModel)  # noqa: S101 -- the registry's key
+    return CountedGenerator(XdpTrafficgen(model, place), place)
+
+
+class XdpTrafficgen:
+    """A tools.counted.Program."""
+
+    tool = TOOL
+
+    def __init__(self, model: StreamsModel, place: GeneratorSite) -> None:
+        self._model, self._place = model, place
+
+    async def check(self, host: Host) -> str:
+        """It sends one frame to the loopback, to see whether this kernel takes its programs. Raises ToolMissing, HostError."""
+        done = await host.run([PROGRAM, "udp", "--version"], check=False)
+        if (found := _VERSION.search(done.text + done.errors)) is None:
+            what = "is not there" if done.status == NO_SUCH_PROGRAM else "names no version"
+            raise ToolMissing(f"xdp-trafficgen {what}", tool=TOOL, host=host.name, remedy=INSTALL)
+        tried = await run_for(host, [PROGRAM, "udp", "-n", "1", "lo"], PROBE_S, tool=TOOL)
+        if why := why_unable(tried):
+            remedy = "install xdp-tools that know this kernel, or use another generator"
+            raise ToolMissing(f"xdp-trafficgen {found[1]} does not work with this kernel: {why}", tool=TOOL, host=host.name, remedy=remedy)
+        return found[1]
+
+    async def send(self, way: Way, asked: SendOrder) -> SendReport:
+        """Raises ToolFailed, HostError."""
+        host = self._place.hosts[way.sender]
+        if asked.frame_bytes != SHORTEST_FRAME and "--pkt-size" not in (await host.run([PROGRAM, "udp", "--help"], check=False)).text:
+            what = f"this version sends {SHORTEST_FRAME} bytes with FCS and no other size"
+            raise ToolFailed(what, tool=TOOL, host=host.name, remedy=f"write frame_sizes: [{SHORTEST_FRAME}], or install xdp-tools 1.5")
+        done = await run_for(host, command(way, asked, self._model.streams), float(asked.seconds), tool=TOOL)
+        raw = {f"xdp-trafficgen-{way.name}.txt": done.stdout + done.stderr}
+        if (why := why_unable(done)) or done.status not in {0, ENDED_BY_TIMEOUT}:
+            raise ToolFailed(why or f"ended with {done.status} and no word why", tool=TOOL, host=host.name, raw=raw)
+        return SendReport(None, float(asked.seconds), raw)
+
+
+def command(way: Way, asked: SendOrder, streams: int) -> list[str]:
+    """As xdp-trafficgen(8) has it. Its own link-local addresses stand where the link has none of IPv6."""
+    argv = [PROGRAM, "udp", "--dst-mac", way.destination_mac, "--dst-port", str(DESTINATION_PORT), "--threads", str(streams)]
+    if ":" in way.source:
+        argv += ["--dst-addr", way.destination, "--src-addr", way.source]
+    if asked.frame_bytes != SHORTEST_FRAME:
+        argv += ["--pkt-size", str(asked.frame_bytes - _FCS)]
+    return [*argv, way.sends_on.interface]
+
+
+def why_unable(done: Done) -> str:
+    """The last line in which it says that it cannot, or nothing."""
+    said = (done.text + "\n" + done.errors).splitlines()
+    return next((line.strip() for line in said if _UNABLE.search(line)), "")

@@ -1,0 +1,161 @@
+"""Workload `datagrams`: `iperf3 -u` with one length after the other, and why the answer steps where a packet no longer carries a datagram.
+
+A datagram longer than the path MTU less its headers is sent in fragments (RFC 791 section 3.2, RFC 8200 section 4.5): more packets for the
+same datagram, and the loss of any one loses all of it. Where that begins is told from the path MTU, which pings find, not from the answer.
+
+Figures of a link: path_mtu_bytes, whole_bytes (the longest datagram that one packet carries), and of the lengths just above and just below
+that, where both were measured, the ratio of datagrams a second: offered_step_ratio and received_step_ratio. Table `lengths`: a row a link
+and length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.errors import InputError, MeasurementError
+from dutlab.hosts.host import Host
+from dutlab.hosts.running import together
+from dutlab.methods.ports import Measured, Row
+from dutlab.plan.cell import Cell
+from dutlab.spec.generators.iperf3_udp import IP_UDP
+from dutlab.spec.testbed import Testbed
+from dutlab.tools.generator_tool import GeneratorSite
+from dutlab.tools.iperf3.datagrams import Datagrams, End, Sent, send
+from dutlab.tools.iperf3.program import FIRST_PORT, PORTS_TRIED
+from dutlab.tools.ping import Ping
+from dutlab.units import si
+
+_UDP = 8
+_IP_HEADER = {4: 20, 6: 40 + 8}
+"""In front of each fragment; over IPv6 with the fragment header."""
+_UNIT = 8
+"""Offsets of fragments count so many bytes."""
+
+
+class Iperf3Lengths:
+    """Drives iperf3 on source and sink; `cpus` is role → cores."""
+
+    def __init__(self, hosts: Mapping[str, Host], testbed: Testbed, cpus: Mapping[str, Sequence[int]]) -> None:
+        self._hosts, self._testbed, self._cpus = hosts, testbed, cpus
+
+    async def measure(self, cell: Cell) -> Measured:
+        """`params`: lengths_bytes, rate_pps, streams, duration_s. Raises InputError, ToolFailed, HostError."""
+        wanted = _asked(cell)
+        mtus, notes = await self._path_mtus(cell)
+        rows: list[Row] = []
+        raw: dict[str, bytes] = {}
+        doubts: list[Doubt] = []
+        for datagrams in wanted:
+            sent = await together(self._one(name, nth, datagrams) for nth, name in enumerate(cell.links))
+            for name, of_link in zip(cell.links, sent, strict=True):
+                rows.append(_row(name, datagrams.length, of_link, mtus[name], self._version(name)))
+                raw |= of_link.raw
+                doubts += [Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(of_link.repairs), name)] if of_link.repairs else []
+        steps = {name: step_of([r for r in rows if r["link"] == name], mtus[name] - IP_UDP[self._version(name)]) for name in cell.links}
+        figures = {
+            name: {
+                "path_mtu_bytes": float(mtu),
+                "whole_bytes": float(mtu - IP_UDP[self._version(name)]),
+                **(step.figures if (step := steps[name]) else {}),
+            }
+            for name, mtu in mtus.items()
+        }
+        notes += [step.words(name, mtus[name], self._version(name)) for name, step in steps.items() if step]
+        return Measured(figures=figures, tables={"lengths": rows}, raw=raw, notes=notes, doubts=tuple(doubts))
+
+    async def _path_mtus(self, cell: Cell) -> tuple[dict[str, int], list[str]]:
+        """Of each link; where pings are not answered, that of its own ports, and a note that says so."""
+        try:
+            found = await Ping(self._hosts, self._testbed).path_mtu(cell)
+        except MeasurementError as e:
+            of_ports = {name: self._testbed.links[name].mtu for name in cell.links}
+            return of_ports, [f"the path MTU is taken from the testbed, since pings do not tell: {e}"]
+        return {name: int(found.figures[name]["path_mtu_bytes"]) for name in cell.links}, []
+
+    async def _one(self, name: str, nth: int, datagrams: Datagrams) -> Sent:
+        link = self._testbed.links[name]
+        near = End(self._hosts["source"], str(link.source_address.ip), tuple(self._cpus.get("source") or ()))
+        far = End(self._hosts["sink"], str(link.sink_address.ip), tuple(self._cpus.get("sink") or ()))
+        return await send(near, far, datagrams, name=f"{name}-{datagrams.length}", first_port=FIRST_PORT + nth * PORTS_TRIED)
+
+    def _version(self, name: str) -> int:
+        return self._testbed.links[name].source_address.version
+
+
+async def lengths(site: GeneratorSite, cell: Cell) -> Measured:
+    """Workload `datagrams`. Raises as Iperf3Lengths.measure."""
+    return await Iperf3Lengths(site.hosts, site.testbed, site.cpus).measure(cell)
+
+
+def packets_of(length: int, mtu: int, version: int) -> int:
+    """Into how many IP packets a datagram of `length` bytes of payload goes."""
+    if length + IP_UDP[version] <= mtu:
+        return 1
+    each = (mtu - _IP_HEADER[version]) // _UNIT * _UNIT
+    return -(-(length + _UDP) // each)
+
+
+@dataclass(frozen=True)
+class Step:
+    """The longest length that went whole and the shortest that did not, of those measured."""
+
+    whole: Row
+    split: Row
+
+    def ratio(self, name: str) -> float:
+        """Above ÷ below."""
+        return _number(self.split, name) / _number(self.whole, name)
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """Under the names of figures."""
+        return {f"{what}_step_ratio": self.ratio(f"{what}_pps") for what in ("offered", "received")}
+
+    def words(self, link: str, mtu: int, version: int) -> str:
+        """One sentence: where the step is, why, and how large."""
+        below, above = (int(_number(row, "length_bytes")) for row in (self.whole, self.split))
+        headers, packets = IP_UDP[version], int(_number(self.split, "packets_per_datagram"))
+        limit = f"the path MTU of {mtu} bytes carries datagrams of up to {mtu - headers} bytes whole ({headers} bytes are headers)"
+        why = f"{above} bytes take {packets} packets, any of which loses the datagram"
+        return f"link {link}: {limit}. {why}: from {below} to {above} bytes {self._change('offered')}, {self._change('received')}"
+
+    def _change(self, what: str) -> str:
+        whole, split = (si(_number(row, f"{what}_pps"), "pps") for row in (self.whole, self.split))
+        return f"{what} goes from {whole} to {split} ({(self.ratio(f'{what}_pps') - 1) * 100:+.0f} %)"
+
+
+def step_of(rows: Sequence[Row], whole_bytes: int) -> Step | None:
+    """None where the lengths of one link lie on one side of the limit, or nothing was received below it."""
+    whole = max((r for r in rows if _number(r, "length_bytes") <= whole_bytes), key=lambda r: _number(r, "length_bytes"), default=None)
+    split = min((r for r in rows if _number(r, "length_bytes") > whole_bytes), key=lambda r: _number(r, "length_bytes"), default=None)
+    return Step(whole, split) if whole is not None and split is not None and _number(whole, "received_pps") > 0 else None
+
+
+def _row(link: str, length: int, sent: Sent, mtu: int, version: int) -> Row:
+    return {
+        "link": link,
+        "length_bytes": float(length),
+        "packets_per_datagram": float(packets_of(length, mtu, version)),
+        "offered_pps": sent.sent / sent.seconds,
+        "received_pps": sent.received / sent.seconds,
+        "goodput_bps": sent.received * length * 8 / sent.seconds,
+        "loss_ratio": (sent.sent - sent.received) / sent.sent if sent.sent else 0.0,
+    }
+
+
+def _number(row: Row, name: str) -> float:
+    value = row[name]
+    return float(value) if value is not None else 0.0
+
+
+def _asked(cell: Cell) -> list[Datagrams]:
+    """Raises InputError."""
+    params = cell.params
+    try:
+        lengths = [int(word) for word in str(params["lengths_bytes"]).split(",")]
+        rate = None if params.get("rate_pps") is None else float(params["rate_pps"] or 0.0)
+        return [Datagrams(length, rate, float(params["duration_s"] or 0), int(params.get("streams") or 1)) for length in lengths]
+    except (KeyError, ValueError) as e:
+        raise InputError(f"workload {cell.workload} lacks what it needs: {e}", remedy="write lengths and a duration") from e

@@ -1,0 +1,236 @@
+"""Tool `iperf3`: TCP through the DUT on one link or several at once.
+
+For each link a server on the sink, bound to the link's sink address, and a client on the source, bound to its source address; both
+pinned with taskset(1) where the testbed says to which cores. Every server is seen listening before any client starts, and all clients
+start together. Servers are ours: started for one test, ended with it.
+
+Figures of a link: goodput_bps (what the sink received, over the seconds that count), sent_bps, retransmits, sender_cpu_percent and
+receiver_cpu_percent (of one core, as iperf3 measures itself). Of several links, `a+b`: their sum.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.errors import InputError, ToolFailed
+from dutlab.hosts.host import Done, Host, Process
+from dutlab.hosts.programs import all_there
+from dutlab.hosts.running import together
+from dutlab.methods.ports import Measured, ToolReading
+from dutlab.plan.cell import Cell
+from dutlab.spec.testbed import Testbed
+from dutlab.tools.generator_tool import GeneratorSite
+from dutlab.tools.iperf3 import json_output
+from dutlab.tools.iperf3.datagrams import End
+from dutlab.tools.iperf3.json_output import Result, UnreadableError
+from dutlab.tools.iperf3.pair import datagrams_between
+from dutlab.tools.iperf3.program import FIRST_PORT, PORTS_TRIED, PROGRAM, TOOL, ended, listen, pinned, run_client, version_of
+
+GRACE_S = 15.0
+"""Beyond omit and duration: connecting, exchanging results, ending."""
+CONNECT_RETRIES = 2
+RETRY_PAUSE_S = 0.2
+TOGETHER = 0.05
+"""Share of the duration by which tests of several links may end apart and still count as having run at once."""
+_ADDS = ("goodput_bps", "sent_bps", "retransmits", "sender_cpu_percent", "receiver_cpu_percent")
+
+
+@dataclass(frozen=True)
+class _Test:
+    """What a cell asks for: whole seconds, as iperf3 takes no others."""
+
+    streams: int
+    omit_s: int
+    duration_s: int
+    zerocopy: bool = False
+
+    @property
+    def timeout_s(self) -> float:
+        return self.omit_s + self.duration_s + GRACE_S
+
+
+@dataclass(frozen=True)
+class _End:
+    """A host and the address that a test is bound to there."""
+
+    role: str
+    host: Host
+    address: str
+
+
+@dataclass(frozen=True)
+class _Ran:
+    """One link's test that ended."""
+
+    link: str
+    result: Result
+    client: Done
+    server: Done
+    retries: int
+
+
+class Iperf3:
+    """Drives iperf3 on source and sink. `cpus` is role → cores for taskset; a role that is absent or empty is not pinned."""
+
+    def __init__(self, hosts: Mapping[str, Host], testbed: Testbed, cpus: Mapping[str, Sequence[int]]) -> None:
+        self._hosts, self._testbed, self._cpus = hosts, testbed, cpus
+
+    async def check(self) -> str:
+        """The version, of both ends when they differ. Raises ToolMissing, ToolsMissing for absent or too old iperf3."""
+        source, sink = await all_there(version_of(self._hosts[role]) for role in ("source", "sink"))
+        return source if source == sink else f"source {source}, sink {sink}"
+
+    async def measure(self, cell: Cell) -> Measured:
+        """One test on every link of the cell at once. `params`: streams, omit_s, duration_s, zerocopy.
+
+        Raises ToolFailed with what iperf3 said or failed to say, HostError when a host vanished, InputError for params that it cannot take.
+        """
+        test = _test_of(cell)
+        ran = await self._all({name: (self._end("source", name), self._end("sink", name)) for name in cell.links}, test)
+        return _measured(cell, test, ran)
+
+    async def pair(self, cell: Cell) -> Measured:
+        """One test from the host `client` to the host `server` of the params, on the cell's link. Raises as measure()."""
+        (link,) = cell.links
+        client, server = str(cell.params["client"]), str(cell.params["server"])
+        for role in (client, server):
+            await version_of(self._hosts[role])
+        facing = {"source": "source", "sink": "sink"}
+        near, far = self._end(client, link, facing=facing.get(server, "")), self._end(server, link, facing=facing.get(client, ""))
+        if cell.params.get("protocol") == "udp":
+            return await datagrams_between(self._of_datagrams(near), self._of_datagrams(far), cell)
+        test = _test_of(cell)
+        return _measured(cell, test, await self._all({link: (near, far)}, test))
+
+    def _of_datagrams(self, end: _End) -> End:
+        return End(end.host, end.address, tuple(self._cpus.get(end.role) or ()))
+
+    def _end(self, role: str, link: str, *, facing: str = "") -> _End:
+        """`role`'s end of a link; the DUT has one that faces the source and one that faces the sink."""
+        of = self._testbed.links[link]
+        addresses = {
+            "source": of.source_address,
+            "sink": of.sink_address,
+            "dut": of.dut_out_address if facing == "sink" else of.dut_in_address,
+        }
+        return _End(role, self._hosts[role], str(addresses[role].ip))
+
+    async def _all(self, tests: Mapping[str, tuple[_End, _End]], test: _Test) -> list[_Ran]:
+        """A test from client to server on every link at once: every server is listening before any client starts."""
+        async with AsyncExitStack() as ended_at_exit:
+            servers = {}
+            for i, (name, (_, server)) in enumerate(tests.items()):
+                servers[name] = await listen(
+                    server.host, server.address, FIRST_PORT + i * PORTS_TRIED, ended_at_exit, cores=self._cpus.get(server.role)
+                )
+            return await together(self._one(name, tests[name], test, *servers[name]) for name in tests)
+
+    async def _one(self, name: str, ends: tuple[_End, _End], test: _Test, port: int, server: Process) -> _Ran:
+        """The whole test, from the client's end to the server's. Raises ToolFailed."""
+        near, far = ends
+        argv = [*pinned(self._cpus.get(near.role)), PROGRAM, "-c", far.address, "-p", str(port), "-B", near.address]
+        argv += ["-P", str(test.streams), "-O", str(test.omit_s), "-t", str(test.duration_s), "-J"]
+        argv += ["-Z"] if test.zerocopy else []
+        retries = 0
+        while True:
+            client = await run_client(near.host, argv, timeout_s=test.timeout_s, name=f"link {name}", lets="TCP")
+            if retries == CONNECT_RETRIES or "Connection refused" not in (json_output.error_in(client.stdout) or ""):
+                break
+            retries += 1
+            await asyncio.sleep(RETRY_PAUSE_S)
+        served = await ended(server)
+        try:
+            result = json_output.parse(client.stdout)
+        except UnreadableError as e:
+            said = client.complaint
+            why = f"link {name}: {e}{f'; on stderr: {said}' if said else ''}"
+            if (other := json_output.error_in(served.stdout)) is not None:
+                why += f"; the server reports: {other}"
+            raise ToolFailed(why, tool=TOOL, host=near.host.name, raw=_raw(name, client, served)) from e
+        return _Ran(name, result, client, served, retries)
+
+
+async def goodput(site: GeneratorSite, cell: Cell) -> Measured:
+    """Workload `iperf3`. Raises as Iperf3.measure."""
+    return await Iperf3(site.hosts, site.testbed, site.cpus).measure(cell)
+
+
+async def pair(site: GeneratorSite, cell: Cell) -> Measured:
+    """Workload `matrix`. Raises as Iperf3.pair."""
+    return await Iperf3(site.hosts, site.testbed, site.cpus).pair(cell)
+
+
+def _raw(link: str, client: Done, server: Done) -> dict[str, bytes]:
+    """What both ends printed, by file name."""
+    return {f"iperf3-{link}-client.json": client.stdout, f"iperf3-{link}-server.json": server.stdout}
+
+
+def _test_of(cell: Cell) -> _Test:
+    """Raises InputError: iperf3 reads `-t 1.5` as 1 without a word (atoi() in its src/iperf_api.c), so halves are refused here."""
+    whole = {}
+    for name, default, least, most in (("streams", 1, 1, 128), ("omit_s", 0, 0, 60), ("duration_s", None, 1, 86400)):
+        value = cell.params.get(name)
+        number = default if value is None else float(value)
+        if number is None or not float(number).is_integer() or not least <= number <= most:
+            raise InputError(f"workload {cell.workload}: {name} is {value}", remedy=f"iperf3 takes a whole number from {least} to {most}")
+        whole[name] = int(number)
+    return _Test(**whole, zerocopy=cell.params.get("zerocopy") == "yes")
+
+
+def _measured(cell: Cell, test: _Test, ran: Sequence[_Ran]) -> Measured:
+    figures = {r.link: figures_of(r.result) for r in ran}
+    if len(ran) > 1:
+        each = list(figures.values())
+        figures[cell.link_label] = {name: sum(f[name] for f in each) for name in _ADDS if all(name in f for f in each)}
+    facts = {"iperf3_version": ran[0].result.version}
+    if congestion := sorted({r.result.congestion for r in ran if r.result.congestion}):
+        facts["iperf3_congestion_control"] = ", ".join(congestion)
+    if retries := sum(r.retries for r in ran):
+        facts["iperf3_connect_retries"] = str(retries)
+    return Measured(
+        figures=figures,
+        doubts=(*(d for r in ran for d in _doubts(r, test)), *_apart(cell, test, ran)),
+        raw={name: text for r in ran for name, text in _raw(r.link, r.client, r.server).items()},
+        facts=facts,
+        readings=tuple(
+            ToolReading(r.client.started_s + i.end_s, r.link, name, value)
+            for r in ran
+            for i in r.result.intervals
+            for name, value in (("goodput_bps", i.goodput_bps), ("retransmits", i.retransmits))
+            if value is not None
+        ),
+    )
+
+
+def figures_of(result: Result) -> dict[str, float]:
+    """What a test found, under the names of figures; what this iperf3 does not tell is absent."""
+    known = {
+        "goodput_bps": result.received_bps,
+        "sent_bps": result.sent_bps,
+        "retransmits": result.retransmits,
+        "sender_cpu_percent": result.sender_cpu_percent,
+        "receiver_cpu_percent": result.receiver_cpu_percent,
+    }
+    return {name: float(value) for name, value in known.items() if value is not None}
+
+
+def _doubts(ran: _Ran, test: _Test) -> list[Doubt]:
+    whys = list(ran.result.repairs)
+    if ran.result.seconds < test.duration_s * (1 - TOGETHER):
+        whys.append(f"it measured {ran.result.seconds:.1f} of {test.duration_s} s")
+    if json_output.error_in(ran.server.stdout) is not None or not ran.server.stdout.strip():
+        whys.append(f"the server ended badly: {json_output.error_in(ran.server.stdout) or 'it printed nothing'}")
+    return [Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(whys), ran.link)] if whys else []
+
+
+def _apart(cell: Cell, test: _Test, ran: Sequence[_Ran]) -> list[Doubt]:
+    """Whether the links were loaded at the same time."""
+    ends = [r.client.started_s + r.client.seconds for r in ran]
+    apart_s = max(ends) - min(ends)
+    if apart_s <= test.duration_s * TOGETHER + 0.1:  # the clients' own ways in and out of a process take some tens of milliseconds
+        return []
+    return [Doubt(DoubtKind.NOT_TOGETHER, f"they ended {apart_s:.1f} s apart", cell.link_label)]

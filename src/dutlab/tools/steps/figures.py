@@ -1,0 +1,230 @@
+r"""Figures in what a step printed: the one number a trial that people keep, found by the form of the output, whatever the command was.
+
+    iperf3 -J    its report (src/iperf_api.c)                    goodput_bps, sent_bps, retransmits, loss_ratio, jitter_ns
+    iperf3       `[SUM] 0.00-10.00 sec 2.62 GBytes 2.25 Gbits/sec 12 sender` (src/iperf_locale.c); iperf 2 without the last word
+    pkt-gen      see pkt_gen_log.py                              offered_pps, received_pps
+    ipgen        a line of JSON a second (ipgen_log.py)          offered_pps, received_pps
+    netperf      `131072 16384 16384 10.00 9380.28`, under heads (src/nettest_bsd.c)   goodput_bps, transactions_per_s
+    ping         `rtt min/avg/max/mdev = …` and `… packet loss`  rtt_min_ns, rtt_avg_ns, rtt_max_ns, loss_ratio
+    pmcstat      `# p/EVENT p/EVENT`, then counts                EVENT_count
+    time         sh, bash, FreeBSD's and GNU time                real_s, user_s, sys_s
+
+Rates are payload bits per second as these programs count them. What is none of this has no figure; a program that ran several times in one
+step has the figure of each, as `goodput_bps`, `run_2_goodput_bps`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from statistics import fmean
+from typing import Any
+
+from dutlab.tools.generators import ipgen_log, pkt_gen_log
+from dutlab.tools.json_text import UnreadableError, member, number, read_object
+
+Found = tuple[str, float]
+
+MOST_BYTES = 2**22
+"""Of a longer output the beginning and the end are read: figures are in the summary."""
+MOST_FIGURES = 40
+"""Of one step; a server that hundreds of clients used has no more."""
+
+_NUMBER = r"(\d+(?:\.\d+)?)"
+_BITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_IPERF = re.compile(
+    rf"^\[\s*(?P<stream>SUM|\d+)\](?:\[(?P<role>[TR]X-[CS])\])?\s+{_NUMBER}-\s*{_NUMBER}\s+sec\s+{_NUMBER} [KMGT]?Bytes\s+"
+    rf"{_NUMBER} (?P<scale>[KMGT]?)bits/sec(?:\s+{_NUMBER} ms\s+(\d+)/\s*(\d+) \([^)]*\))?(?:\s+(?P<again>\d+)(?:\s+[\d.]+ [KMG]?Bytes)?)?"
+    r"(?:\s+(?P<who>sender|receiver))?\s*$"
+)
+_RTT = re.compile(rf"(?:rtt|round-trip) min/avg/max(?:/\w+)? = {_NUMBER}/{_NUMBER}/{_NUMBER}(?:/{_NUMBER})? ms")
+_LOSS = re.compile(rf"^\d+ packets transmitted, .*?{_NUMBER}% packet loss", re.MULTILINE)
+_PMC_HEAD = re.compile(r"^#((?:\s+[ps](?:/\d+)?/\S+)+)\s*$")
+_TIMES = (
+    re.compile(r"^(?P<name>real|user|sys)\s+(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?P<s>\d+[.,]\d+)s?$", re.MULTILINE),  # sh, bash, -p
+    re.compile(r"(?P<s>\d+\.\d+)\s+(?P<name>real|user|sys)\b"),  # FreeBSD
+    re.compile(r"(?P<s>\d+\.\d+)(?P<name>user|system)\b|(?:(?P<h>\d+):(?=\d+:))?(?P<m>\d+):(?P<s2>\d+\.?\d*)(?P<elapsed>elapsed)"),  # GNU
+)
+_NETPERF_STREAM, _NETPERF_RR = re.compile(r"Throughput\s*$"), re.compile(r"\bTrans\.")
+_NETPERF_UNIT = re.compile(r"10\^(\d+)bits/s|([KMG]?)(Bytes|bits)/s")
+
+
+def step_figures(stdout: bytes, stderr: bytes) -> dict[str, float]:
+    """What was found in both streams: name with its unit → value. Never raises; what cannot be read is no figure."""
+    out: dict[str, float] = {}
+    texts = [_text(stdout), _text(stderr)]
+    for read in _READERS:
+        for text in texts:
+            for name, value in read(text):
+                if len(out) == MOST_FIGURES:
+                    return out
+                out[_free(name, out)] = value
+    return out
+
+
+def _text(data: bytes) -> str:
+    if len(data) > MOST_BYTES:
+        data = data[: MOST_BYTES // 2] + b"\n" + data[-MOST_BYTES // 2 :]
+    return data.decode("utf-8", "replace").replace("\r", "")
+
+
+def _free(name: str, taken: Mapping[str, float]) -> str:
+    return name if name not in taken else next(own for n in count(2) if (own := f"run_{n}_{name}") not in taken)
+
+
+def _iperf_json(text: str) -> Iterator[Found]:
+    """Each report in the text, of which a server may print one a client."""
+    if '"end"' not in text:
+        return
+    decoder, at = json.JSONDecoder(), text.find("{")
+    while at >= 0:
+        try:
+            document, until = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            yield from _mended_report(text[at:])  # as of an iperf3 that prints -nan
+            at = text.find("\n{", at + 1)
+            continue
+        if isinstance(document, dict):
+            yield from _iperf_report(document)
+        at = text.find("{", until)
+
+
+def _mended_report(text: str) -> Iterator[Found]:
+    try:
+        document, _ = read_object(text.encode())
+    except UnreadableError:
+        return
+    yield from _iperf_report(document)
+
+
+def _iperf_report(document: Mapping[str, Any]) -> Iterator[Found]:
+    if "error" in document:  # its sums are of a test that was cut
+        return
+    end = member(document, "end")
+    received, sent, both = member(end, "sum_received"), member(end, "sum_sent"), member(end, "sum")
+    is_udp = number(both, "jitter_ms") is not None
+    received = received or both
+    for name, of, key, scale in (
+        ("goodput_bps", received, "bits_per_second", 1.0),
+        ("sent_bps", sent, "bits_per_second", 1.0),
+        ("retransmits", sent, "retransmits", 1.0),
+        ("jitter_ns", both if is_udp else {}, "jitter_ms", 1e6),
+        ("loss_ratio", both if is_udp else {}, "lost_percent", 0.01),
+    ):
+        if (value := number(of, key)) is not None:
+            yield name, value * scale
+
+
+def _iperf_text(text: str) -> Iterator[Found]:
+    """The summary of each test: the sum of its streams, and of one stream its own."""
+    test: dict[tuple[str, str], list[re.Match[str]]] = {}
+    for line in text.split("\n"):
+        if (found := _IPERF.match(line)) is None:
+            if test and line.startswith(("- - -", "-----", "Accepted", "Connecting")):
+                yield from _iperf_summary(test)
+                test = {}
+            continue
+        if found["who"] or _begins_with_whole(found):
+            test.setdefault((found["role"] or "", found["who"] or ""), []).append(found)
+    yield from _iperf_summary(test)
+
+
+def _begins_with_whole(found: re.Match[str]) -> bool:
+    """Whether the line of an iperf that names no side may be the summary: it covers more than a second from the start."""
+    return float(found[3]) == 0.0 and float(found[4]) > 1.5  # noqa: PLR2004 -- an interval is a second unless asked for otherwise
+
+
+def _iperf_summary(test: Mapping[tuple[str, str], list[re.Match[str]]]) -> Iterator[Found]:
+    named = {key: lines for key, lines in test.items() if key[1]} or test
+    sums: dict[str, float] = {}
+    for (role, who), lines in named.items():
+        whole = [line for line in lines if line["stream"] == "SUM"] or lines
+        way = "back_" if role.startswith("RX") and any(r.startswith("TX") for r, _ in named) else ""
+        rate = sum(float(line[6]) * _BITS[line["scale"]] for line in whole)
+        sums[way + ("sent_bps" if who == "sender" else "goodput_bps")] = rate
+        if who == "sender" and whole[0]["again"] is not None:
+            sums[way + "retransmits"] = float(sum(int(line["again"]) for line in whole))
+        if who != "sender" and whole[0][8] is not None:
+            sums[way + "jitter_ns"] = fmean(float(line[8]) for line in whole) * 1e6
+            lost, all_of = (sum(int(line[n]) for line in whole) for n in (9, 10))
+            if all_of:
+                sums[way + "loss_ratio"] = lost / all_of
+    yield from sums.items()
+
+
+def _pkt_gen(text: str) -> Iterator[Found]:
+    if "pps" not in text:
+        return
+    log = pkt_gen_log.parse(text)
+    if log.total is not None:
+        yield "received_pps" if log.total.way == "Received" else "offered_pps", log.total.pps
+    elif log.reports:
+        is_sender = "sender_body" in text or "-f tx" in text
+        yield "offered_pps" if is_sender else "received_pps", fmean(r.pps for r in log.reports)
+
+
+def _ipgen(text: str) -> Iterator[Found]:
+    if '"statistics"' not in text:
+        return
+    seconds, _ = ipgen_log.parse_log(text)
+    if seconds:
+        yield "offered_pps", fmean(s.offered_pps for s in seconds)
+        yield "received_pps", fmean(s.received_pps for s in seconds)
+
+
+def _netperf(text: str) -> Iterator[Found]:
+    """The first line of numbers below its heads; the last column is the result."""
+    kind, scale = "", 0.0
+    for line in text.split("\n"):
+        if _NETPERF_STREAM.search(line) and "Size" in line:
+            kind = "goodput_bps"
+        elif _NETPERF_RR.search(line):
+            kind, scale = "transactions_per_s", 1.0
+        elif kind == "goodput_bps" and (unit := _NETPERF_UNIT.search(line)):
+            scale = 10.0 ** int(unit[1]) if unit[1] else _BITS[unit[2]] * (8 if unit[3] == "Bytes" else 1)
+        elif kind and scale and (row := line.split()) and len(row) >= 5 and all(map(_is_number, row)):  # noqa: PLR2004 -- sizes, time, result
+            yield kind, float(row[-1]) * scale
+            kind, scale = "", 0.0
+
+
+def _is_number(word: str) -> bool:
+    return re.fullmatch(r"\d+(?:\.\d+)?", word) is not None
+
+
+def _ping(text: str) -> Iterator[Found]:
+    for found in _LOSS.finditer(text):
+        yield "loss_ratio", float(found[1]) / 100
+    for found in _RTT.finditer(text):
+        yield from zip(("rtt_min_ns", "rtt_avg_ns", "rtt_max_ns"), (float(found[n]) * 1e6 for n in (1, 2, 3)), strict=True)
+
+
+def _pmcstat(text: str) -> Iterator[Found]:
+    """Counts of each event, over all intervals."""
+    names: list[str] = []
+    sums: list[float] = []
+    for line in text.split("\n"):
+        if head := _PMC_HEAD.match(line):
+            if names != (names := head[1].split()):
+                sums = [0.0] * len(names)
+        elif names and len(row := line.split()) == len(names) and all(word.isdecimal() for word in row):
+            sums = [a + float(b) for a, b in zip(sums, row, strict=True)]
+    for name, value in zip(names, sums, strict=True):
+        yield f"{re.sub(r'[^a-z0-9]+', '_', name.lower()).strip('_')}_count", value
+
+
+def _time(text: str) -> Iterator[Found]:
+    for form in _TIMES:
+        found: dict[str, float] = {}
+        for one in form.finditer(text):
+            parts = one.groupdict()
+            name = {"system": "sys"}.get(parts.get("name") or "real", parts.get("name") or "real")
+            seconds = float((parts.get("s") or parts.get("s2") or "0").replace(",", "."))
+            found[f"{name}_s"] = seconds + 60 * int(parts.get("m") or 0) + 3600 * int(parts.get("h") or 0)
+        if found.keys() == {"real_s", "user_s", "sys_s"}:
+            yield from found.items()
+            return
+
+
+_READERS: tuple[Callable[[str], Iterator[Found]], ...] = (_iperf_json, _iperf_text, _pkt_gen, _ipgen, _netperf, _ping, _pmcstat, _time)
