@@ -16,8 +16,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from dutlab.analysis.statistics import summarise
 from dutlab.report.sections.search_words import REPEATS_WITHIN
+from dutlab.stats.summary import summarise
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 

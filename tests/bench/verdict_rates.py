@@ -24,11 +24,11 @@ from dutlab.analysis.compare import Pair, Verdict, compare
 from dutlab.analysis.design import Design
 from dutlab.analysis.factors import Cell, analyse
 from dutlab.analysis.history import Point, history
-from dutlab.analysis.power import provable
-from dutlab.analysis.ratio import ratio_of
-from dutlab.analysis.repeats import RepeatRule, decide
-from dutlab.analysis.statistics import median
 from dutlab.analysis.together import together
+from dutlab.stats.power import provable
+from dutlab.stats.ratio import ratio_of
+from dutlab.stats.repeats import RepeatRule, decide
+from dutlab.stats.summary import median
 
 SEED = 20261122
 CELLS, REPEATS = 32, 6

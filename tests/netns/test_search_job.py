@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from capability import have_netns, need, need_program
-from dutlab.analysis.rescore import points_of
+from dutlab.stats.rescore import points_of
 from processes import LIMIT_S
 
 ROOT = Path(__file__).parents[2]

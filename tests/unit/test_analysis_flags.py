@@ -12,8 +12,8 @@ from scipy import stats
 
 from dutlab.analysis import flags
 from dutlab.analysis.flags import drift_of, flags_of, heaps_of, outliers_of
-from dutlab.analysis.repeats import RepeatRule, decide
-from dutlab.analysis.statistics import median
+from dutlab.stats.repeats import RepeatRule, decide
+from dutlab.stats.summary import median
 
 
 def test_a_value_far_off_is_named_and_kept() -> None:

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dutlab.analysis.power import _deviations
-from dutlab.analysis.rank import holm, least_p, mann_whitney, repeats_needed, u_quantile
-from dutlab.analysis.ratio import ratio_of
+from dutlab.stats.power import _deviations
+from dutlab.stats.rank import holm, least_p, mann_whitney, repeats_needed, u_quantile
+from dutlab.stats.ratio import ratio_of
 
 FEW = st.lists(st.integers(1, 9).map(float), min_size=1, max_size=6)  # ties are certain to occur
 POSITIVE = st.lists(st.floats(1e-3, 1e9), min_size=1, max_size=12)

@@ -10,7 +10,7 @@ import pytest
 
 from dutlab.analysis.compare import Pair, Verdict, compare, could_prove
 from dutlab.analysis.design import Design
-from dutlab.analysis.rounds import FEWEST, changed
+from dutlab.stats.rounds import FEWEST, changed
 
 Cell = dict[int, tuple[float, float]]
 

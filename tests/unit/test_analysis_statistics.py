@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.analysis.statistics import median, order_interval, summarise
+from dutlab.stats.summary import median, order_interval, summarise
 
 VALUES = st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=60)
 

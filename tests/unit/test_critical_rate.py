@@ -13,9 +13,6 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import expit, ndtr
 
-from dutlab.analysis.cloud import Cloud
-from dutlab.analysis.critical_rate import CriticalRate, LoadTrial
-from dutlab.analysis.loss_curves import CURVES
 from dutlab.errors import MeasurementError
 from dutlab.interop.imported_run import Imported, write_imported
 from dutlab.methods import critical_rate
@@ -26,6 +23,9 @@ from dutlab.methods.soak import measure
 from dutlab.plan.cell import Cell
 from dutlab.report.gather import gather
 from dutlab.report.model.value import Figure
+from dutlab.stats.cloud import Cloud
+from dutlab.stats.critical_rate import CriticalRate, LoadTrial
+from dutlab.stats.loss_curves import CURVES
 from dutlab.units import Pps, Seconds
 from simulated import Dut, Simulation
 from simulated_losses import CLAIMED, LossyDut

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.analysis.knee import knee
 from dutlab.doubts import DoubtKind
 from dutlab.errors import InputError, MeasurementError
+from dutlab.stats.knee import knee
 from dutlab.units import BpsL1
 from queueing import OWN_WAY_NS, Queueing, cell, run
 from simulated import Dut, in_flight

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.analysis.series import Piece, mean_rate, pieces, ramp_mean
 from dutlab.doubts import DoubtKind
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.loadtest import measure, ramp_of
 from dutlab.methods.ports import Bench, Directions, Flow, Offer, Outcome, ToolReading
 from dutlab.plan.cell import Cell
+from dutlab.stats.series import Piece, mean_rate, pieces, ramp_mean
 from dutlab.units import BpsL1, Pps, line_rate
 
 GIGABIT = BpsL1(1e9)

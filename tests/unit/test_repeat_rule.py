@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutlab import labs
-from dutlab.analysis.repeats import RepeatRule, decide
 from dutlab.plan.cell import Cell
 from dutlab.plan.trials import Plan, make_plan
 from dutlab.spec.loader import SpecRefused, load_experiment
+from dutlab.stats.repeats import RepeatRule, decide
 from dutlab.store import needed
 from dutlab.store.needed import Repeats, needed_cells, needless, repeat_rule
 from dutlab.store.record import TrialRecord

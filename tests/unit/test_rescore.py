@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from MLRsearch.target_spec import TargetSpec
 from MLRsearch.target_stat import TargetStat
 
-from dutlab.analysis.rescore import (
+from dutlab.stats.rescore import (
     CSIT_NDR,
     CSIT_PDR,
     DEFINITIONS,

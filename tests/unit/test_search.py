@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dutlab.analysis.rescore import answer, points_of
 from dutlab.methods.mixes import frame_mix
 from dutlab.methods.search import find
 from dutlab.methods.search_asked import EarlyStop, Search
 from dutlab.methods.search_result import Irregular
 from dutlab.methods.search_trial import Role
 from dutlab.spec.goals import PRESETS
+from dutlab.stats.rescore import answer, points_of
 from simulated import LINE_PPS, Dut, Simulation, in_flight
 
 MIX = frame_mix(64)

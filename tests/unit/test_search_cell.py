@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 from pydantic import TypeAdapter
 
-from dutlab.analysis.rescore import RFC2544, answer, points_of
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Bench, Outcome
 from dutlab.methods.search import measure
 from dutlab.plan.cell import Cell
+from dutlab.stats.rescore import RFC2544, answer, points_of
 from dutlab.store.record import TrialRecord
 from simulated import Dut, Simulation, in_flight
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from dutlab.analysis.rescore import Verdict, by_load, classify
 from dutlab.doubts import DoubtKind
 from dutlab.errors import HostError, ToolFailed
 from dutlab.methods.mixes import frame_mix
@@ -20,6 +19,7 @@ from dutlab.methods.search_log import Ended, Log
 from dutlab.methods.search_result import Irregular
 from dutlab.methods.search_trial import Mark, Role
 from dutlab.spec.goals import PRESETS
+from dutlab.stats.rescore import Verdict, by_load, classify
 from dutlab.units import Pps, Seconds
 from simulated import LINE_PPS, Dut, Simulation, in_flight
 

@@ -11,8 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.analysis.events import LossEvent, longest_clean, loss_events
-from dutlab.analysis.rescore import RampSecond
 from dutlab.errors import InputError, MeasurementError
 from dutlab.interop.imported_run import Imported, write_imported
 from dutlab.methods.ports import Bench, Flow, LostSoFar, Offer, Outcome, ToolReading
@@ -20,6 +18,8 @@ from dutlab.methods.soak import MOST_PIECES, measure
 from dutlab.plan.cell import Cell
 from dutlab.report.gather import gather
 from dutlab.report.model.value import Figure
+from dutlab.stats.events import LossEvent, longest_clean, loss_events
+from dutlab.stats.rescore import RampSecond
 from dutlab.units import BpsL1
 
 WALL_S = 1_795_266_456.25

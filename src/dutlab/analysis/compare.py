@@ -1,7 +1,7 @@
 """Two sets of measurements of the same figure, and what may be said of them in a word.
 
 Within one run the blocks of the plan are the unit: ranks of the repeats (Mann-Whitney), tested against the least change that counts. Of
-two runs that took turns the rounds are it (dutlab.analysis.rounds), of several runs a side the runs (dutlab.analysis.runs). Over all pairs
+two runs that took turns the rounds are it (dutlab.stats.rounds), of several runs a side the runs (dutlab.stats.runs). Over all pairs
 that are compared at once, p is adjusted (Holm; rounds do it themselves). "Equivalent" needs a margin that was given before anybody looked,
 and an interval of the ratio that lies wholly inside it; of two single runs that interval is widened by what runs of one box may lie apart.
 """
@@ -15,15 +15,15 @@ from statistics import NormalDist
 
 from dutlab.analysis.design import ENOUGH_FOR_ONE, Design
 from dutlab.analysis.flags import Flags, flags_of
-from dutlab.analysis.power import provable, spread_of
-from dutlab.analysis.rank import RankTest, holm, mann_whitney, p_words, repeats_needed
-from dutlab.analysis.ratio import Ratio, ratio_of
-from dutlab.analysis.rounds import FEWEST as FEWEST_ROUNDS
-from dutlab.analysis.rounds import Round, changed
-from dutlab.analysis.runs import FEWEST as FEWEST_RUNS
-from dutlab.analysis.runs import RunLevels, levels_of, of_one_box
-from dutlab.analysis.statistics import Interval, summarise
 from dutlab.analysis.verdict import Verdict, is_speed, less_is_better, main_figures, side_words
+from dutlab.stats.power import provable, spread_of
+from dutlab.stats.rank import RankTest, holm, mann_whitney, p_words, repeats_needed
+from dutlab.stats.ratio import Ratio, ratio_of
+from dutlab.stats.rounds import FEWEST as FEWEST_ROUNDS
+from dutlab.stats.rounds import Round, changed
+from dutlab.stats.runs import FEWEST as FEWEST_RUNS
+from dutlab.stats.runs import RunLevels, levels_of, of_one_box
+from dutlab.stats.summary import Interval, summarise
 
 __all__ = ["LEVEL", "Comparison", "Level", "Pair", "Verdict", "compare", "could_prove", "less_is_better", "main_figures"]
 

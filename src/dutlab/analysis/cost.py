@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dutlab.analysis.ratio import reach_of_difference
-from dutlab.analysis.statistics import CONFIDENCE, Interval, median
+from dutlab.stats.ratio import reach_of_difference
+from dutlab.stats.summary import CONFIDENCE, Interval, median
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """What each factor does, from cells as they are: full, fractional or made by hand, with cells missing.
 
-An effect is a ratio: of the cells' medians, put together with the weights of dutlab.analysis.contrasts. How sure it is follows from the
+An effect is a ratio: of the cells' medians, put together with the weights of dutlab.stats.contrasts. How sure it is follows from the
 blocks of the run: the same weights over the values of each block give one answer a block, and blocks are independent whatever hangs
 together inside one (t over blocks, the standard error of a mean times that of a median). Without three whole blocks it follows from what
 the cells leave over beyond main effects and two-factor interactions (least squares on the logarithms). Holm's correction spans every
@@ -17,9 +17,9 @@ from itertools import combinations
 from math import exp, isfinite, log, sqrt
 from statistics import stdev
 
-from dutlab.analysis.contrasts import Design, Group, Levels, Weights, changes, groups_of
-from dutlab.analysis.rank import holm
-from dutlab.analysis.statistics import CONFIDENCE, Interval, median
+from dutlab.stats.contrasts import Design, Group, Levels, Weights, changes, groups_of
+from dutlab.stats.rank import holm
+from dutlab.stats.summary import CONFIDENCE, Interval, median
 
 _NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,15})?")
 LEVEL = 0.05

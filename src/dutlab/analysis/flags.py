@@ -10,7 +10,7 @@ from itertools import accumulate, pairwise
 from math import factorial, sqrt
 from statistics import NormalDist
 
-from dutlab.analysis.statistics import median
+from dutlab.stats.summary import median
 
 FEWEST = 5
 """Below five repeats nothing can be told from chance."""

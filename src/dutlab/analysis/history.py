@@ -17,7 +17,7 @@ from math import ceil, isfinite, sqrt
 from statistics import NormalDist, fmean
 
 from dutlab.analysis.compare import LEVEL
-from dutlab.analysis.statistics import median
+from dutlab.stats.summary import median
 
 FEWEST = 6
 """Runs, below which the spread of single runs is not known well enough."""

@@ -13,12 +13,12 @@ from statistics import fmean
 
 from dutlab.analysis.compare import LEVEL, Comparison, beyond
 from dutlab.analysis.design import Design
-from dutlab.analysis.rank import least_p
-from dutlab.analysis.rounds import FEWEST as FEWEST_ROUNDS
-from dutlab.analysis.rounds import changed
-from dutlab.analysis.runs import levels_of
-from dutlab.analysis.statistics import median
 from dutlab.analysis.verdict import Verdict, is_speed, less_is_better, side_words
+from dutlab.stats.rank import least_p
+from dutlab.stats.rounds import FEWEST as FEWEST_ROUNDS
+from dutlab.stats.rounds import changed
+from dutlab.stats.runs import levels_of
+from dutlab.stats.summary import median
 
 
 @dataclass(frozen=True)

@@ -137,10 +137,10 @@ def check(
       dutlab check runs/2026-11-28T0801Z-firewall-modes-77c0 --baseline runs --margin 2%
     """  # noqa: D301
     from dutlab.analysis.compare import LEVEL, could_prove  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.analysis.rank import repeats_needed  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.analysis.together import together_can  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.analysis.verdict import Verdict  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.compared import CompareRequest, compare_runs, open_run  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.stats.rank import repeats_needed  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.find import older_like  # noqa: PLC0415 -- `--help` needs none of it
 
     base = [path for where in baselines for path in older_like(where, run[0], most)]
@@ -252,7 +252,7 @@ _ONE_RUN = f" A single run may lie wholly in a slow hour: against {ENOUGH_FOR_ON
 
 
 def _together(of: Together, design: Design) -> str:
-    from dutlab.analysis.rank import p_words  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.stats.rank import p_words  # noqa: PLC0415 -- `--help` needs none of it
 
     unit = {Design.RUNS: "runs", Design.ROUNDS: "rounds"}.get(design, "blocks")
     return f"all {of.cells} cells together: {of.words}, {of.ratio:.4f} times ({p_words(of.p)}, {of.blocks[0]} and {of.blocks[1]} {unit})"

@@ -32,11 +32,11 @@ def effects(*, source: Path, figure: str, plot: Path | None, as_json: bool) -> N
       dutlab effects apu2-openbsd-factors.csv --figure mbytes_per_s --plot effects.svg
     """  # noqa: D301
     from dutlab.analysis.factors import analyse  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.analysis.rank import p_words  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report import write_image  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.cells import cells_of_run, cells_of_table  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.compared import open_run  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.ratio_rows import effects_plot  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.stats.rank import p_words  # noqa: PLC0415 -- `--help` needs none of it
 
     cells = cells_of_run(open_run(source), figure) if source.is_dir() else cells_of_table(source, figure)
     try:

@@ -14,8 +14,8 @@ from dutlab.cli.text_table import table
 from dutlab.cli.told import say
 
 if TYPE_CHECKING:
-    from dutlab.analysis.rescore import Answer, Saturation
     from dutlab.report.sections.rescored import Ramp, Rescored
+    from dutlab.stats.rescore import Answer, Saturation
 
 
 @click.command()

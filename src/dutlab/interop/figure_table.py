@@ -15,12 +15,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from dutlab.analysis.ceilings import frames, tcp_goodput
-from dutlab.analysis.statistics import median
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import Imported, ImportOptions
 from dutlab.methods.loadtest import REFERENCE_LINE
 from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
+from dutlab.stats.summary import median
 from dutlab.store.record import PUBLISHED
 from dutlab.units import ETH_L1_OVERHEAD_BYTES, BpsL1, si
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 
-from dutlab.analysis.rescore import LOSS_THRESHOLD, RampSecond
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_cell
 from dutlab.interop.loadtest_json import Channel, LoadtestFile, Sample, from_bytes, profile_file
 from dutlab.methods.loadtest import REFERENCE_LINE, Ramp, Second, figures_of, notes_of, rows_of, together
 from dutlab.methods.ports import Measured, back_of
 from dutlab.plan.cell import Cell
+from dutlab.stats.rescore import LOSS_THRESHOLD, RampSecond
 from dutlab.store.record import TrialRecord
 from dutlab.units import BpsL1, Pps, Seconds, parse_pps, si
 

@@ -2,7 +2,7 @@
 
 Trials follow one another, each a little longer than the one before, at rates that the estimate so far chooses. The first two are half of
 the highest rate and the highest rate itself; the others by turns the upper end of the interval, its middle and its lower end
-(analysis.critical_rate): what is lost above the critical rate tells most, and what is not lost below it how low it cannot be.
+(stats.critical_rate): what is lost above the critical rate tells most, and what is not lost below it how low it cannot be.
 
 Figures, of each link, under the label of all that are loaded at once:
 
@@ -19,12 +19,12 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dutlab.analysis.critical_rate import Critical, CriticalRate, LoadTrial
 from dutlab.doubts import Doubt
 from dutlab.errors import MeasurementError
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames
 from dutlab.methods.ports import Bench, Measured, Offer, Outcome, Row
 from dutlab.plan.cell import Cell
+from dutlab.stats.critical_rate import Critical, CriticalRate, LoadTrial
 from dutlab.units import Pps, Seconds
 
 FIRST_S, LONGER_S = 5.1, 0.1

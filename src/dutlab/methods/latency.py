@@ -20,7 +20,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dutlab.analysis.knee import knee
 from dutlab.doubts import Doubt
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.ledger import doubts_of, doubts_of_length, failed_frames, made_frames, negative_loss, starved
@@ -30,6 +29,7 @@ from dutlab.methods.search import find
 from dutlab.methods.search_asked import Search
 from dutlab.plan.cell import Cell
 from dutlab.spec.goals import PRESETS
+from dutlab.stats.knee import knee
 from dutlab.units import Pps, Seconds, line_rate, si
 
 

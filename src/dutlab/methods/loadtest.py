@@ -20,13 +20,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dutlab.analysis.rescore import LOSS_THRESHOLD, RampSecond, saturation
-from dutlab.analysis.series import mean_rate, pieces, ramp_mean
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.ledger import doubts_of, negative_loss
 from dutlab.methods.mixes import mix_of
 from dutlab.methods.ports import DRAIN, Bench, Directions, Flow, Measured, Offer, Outcome, Row, Stretch, ToolReading
 from dutlab.plan.cell import Cell
+from dutlab.stats.rescore import LOSS_THRESHOLD, RampSecond, saturation
+from dutlab.stats.series import mean_rate, pieces, ramp_mean
 from dutlab.units import BpsL1, Pps, Seconds, l1_rate, line_rate, si
 
 REFERENCE_LINE = BpsL1(1e9)

@@ -6,10 +6,10 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dutlab.analysis.rescore import Answer, TrialPoint, Verdict, answer, by_load, classify
 from dutlab.methods.mlrsearch import Bounds
 from dutlab.methods.search_trial import Mark, Role, SearchTrial
 from dutlab.spec.goals import Goal
+from dutlab.stats.rescore import Answer, TrialPoint, Verdict, answer, by_load, classify
 from dutlab.units import Pps, Seconds, si
 
 
@@ -94,7 +94,7 @@ class SearchResult:
 
     @property
     def points(self) -> tuple[TrialPoint, ...]:
-        """The trials that count, for `analysis.rescore`."""
+        """The trials that count, for `stats.rescore`."""
         return tuple(t.point(self.tolerance) for t in self.trials if t.counts)
 
     @property

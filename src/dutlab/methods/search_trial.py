@@ -6,11 +6,11 @@ import enum
 import math
 from dataclasses import asdict, dataclass
 
-from dutlab.analysis.rescore import NO, YES, TrialPoint
 from dutlab.methods.early_stop import most_frames
 from dutlab.methods.ledger import failed_frames, made_frames
 from dutlab.methods.mlrsearch import Ask, LoadOutcome
 from dutlab.methods.ports import Flow, Offer, Outcome, Row
+from dutlab.stats.rescore import NO, YES, TrialPoint
 
 NEXT_TO_NOTHING = 0.001
 """Of the frames made: so few come back of what was on its way when a DUT died, or by mistake."""
@@ -117,7 +117,7 @@ class SearchTrial:
         return TrialPoint(self.load_pps, self.duration_s, self.loss_ratio)
 
     def row(self, tolerance: float) -> Row:
-        """For the record: every field by its name, and what definitions see of it, as analysis.rescore.points_of reads it."""
+        """For the record: every field by its name, and what definitions see of it, as stats.rescore.points_of reads it."""
         point = self.point(tolerance)
         plain = asdict(self) | {
             "role": self.role.value,

@@ -18,15 +18,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dutlab.analysis.events import LossEvent, longest_clean, loss_events, with_late
-from dutlab.analysis.rescore import RampSecond
-from dutlab.analysis.series import Piece, between, mean_rate, pieces
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods import critical_rate
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, negative_loss
 from dutlab.methods.mixes import mix_of
 from dutlab.methods.ports import DRAIN, Bench, Flow, Measured, Offer, Outcome, Row
 from dutlab.plan.cell import Cell
+from dutlab.stats.events import LossEvent, longest_clean, loss_events, with_late
+from dutlab.stats.rescore import RampSecond
+from dutlab.stats.series import Piece, between, mean_rate, pieces
 from dutlab.units import Pps, Seconds, line_rate, si
 
 MOST_PIECES = 600

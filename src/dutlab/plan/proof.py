@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from dutlab.analysis.compare import LEVEL
 from dutlab.analysis.design import Design
-from dutlab.analysis.power import provable
-from dutlab.analysis.rank import repeats_needed
 from dutlab.plan.trials import Plan
+from dutlab.stats.power import provable
+from dutlab.stats.rank import repeats_needed
 
 SPREAD = 0.01
 """From repeat to repeat, relative: what is assumed where nothing was measured yet."""

@@ -1,7 +1,7 @@
 """Several runs in turn: one block of each, then the next block of each, in an order that chance draws anew for every round.
 
 What drifts, and whatever else happens to the machines meanwhile, falls on all of them alike; and since chance alone decides who goes first,
-the two blocks of a round may be compared as a pair (analysis.rounds). Each run is a folder of its own, as if it had been cut after each
+the two blocks of a round may be compared as a pair (stats.rounds). Each run is a folder of its own, as if it had been cut after each
 block and resumed: its stage is opened for a block and closed after it, so runs may share hosts, and a cut finds one stage open at most.
 """
 

@@ -19,12 +19,12 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, PlainSerializer, Strict, ValidationInfo
 from pydantic_core import InitErrorDetails
 
-from dutlab.analysis.repeats import RepeatRule
 from dutlab.spec.fields import Name, Share, name_fault, named
 from dutlab.spec.generators import Generator
 from dutlab.spec.known import LABS, NOT_WATCHED, WATCHES
 from dutlab.spec.model import SpecModel, did_you_mean, fault, from_file
 from dutlab.spec.workloads import Workload
+from dutlab.stats.repeats import RepeatRule
 
 __all__ = ["CustomMode", "Experiment", "LabRef", "TestbedPath"]
 

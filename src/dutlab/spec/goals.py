@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 
-from dutlab.analysis.rescore import CSIT_NDR, CSIT_PDR, RFC2544, TST009, Definition
 from dutlab.errors import InputError
+from dutlab.stats.rescore import CSIT_NDR, CSIT_PDR, RFC2544, TST009, Definition
 from dutlab.units import Seconds
 
 WIDTH = 0.005

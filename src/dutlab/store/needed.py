@@ -13,9 +13,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from dutlab.analysis.compare import main_figures
-from dutlab.analysis.repeats import RepeatRule, decide
 from dutlab.plan.cell import Cell
 from dutlab.spec.experiment import RepeatUntil
+from dutlab.stats.repeats import RepeatRule, decide
 from dutlab.store.cell_figures import CellFigures, counts
 from dutlab.store.record import TrialRecord
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from dutlab.analysis.statistics import summarise
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.value import Figure, Missing, Value
+from dutlab.stats.summary import summarise
 from dutlab.store.record import PUBLISHED, TrialRecord
 
 

@@ -12,7 +12,7 @@ from dutlab.report.model.words import numbers_words
 from dutlab.store.record import DoubtRecord, TrialRecord
 
 FIRST_INTERVAL_N = 6
-"""Repeats from which a 95 % interval exists (analysis.statistics)."""
+"""Repeats from which a 95 % interval exists (stats.summary)."""
 MOST_DETAILS = 8
 _Key = tuple[str, str, str, str]
 

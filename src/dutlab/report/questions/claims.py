@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from dutlab.analysis.statistics import Summary, summarise
 from dutlab.errors import InputError, StoreError
 from dutlab.report.gather import gather
 from dutlab.report.model.run_report import Headline, RunReport
+from dutlab.stats.summary import Summary, summarise
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.read import read_json, read_plain, reading
 from dutlab.store.record import TrialRecord

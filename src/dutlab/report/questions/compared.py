@@ -12,11 +12,11 @@ from typing import Any
 from dutlab.analysis.compare import Comparison, Margin, Pair, compare, main_figures
 from dutlab.analysis.design import Design, in_turn
 from dutlab.analysis.differences import Difference, differences
-from dutlab.analysis.statistics import median
 from dutlab.analysis.together import Together, together
 from dutlab.errors import InputError
 from dutlab.plan.cell import Cell
 from dutlab.plan.trials import Turns
+from dutlab.stats.summary import median
 from dutlab.store.cell_figures import CellFigure, CellFigures, CellKey, cells_of, figure_names, name_words, without_details
 from dutlab.store.needed import needed_cells
 from dutlab.store.read import reading

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from dutlab.analysis.compare import less_is_better, main_figures
 from dutlab.analysis.history import Change, History, Point, history
-from dutlab.analysis.rank import p_words
 from dutlab.errors import InputError
 from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.model.words import bit_rate_unit, unit_of
 from dutlab.report.plots.curve_plot import curve_plot
 from dutlab.report.plots.plot import Plot
 from dutlab.report.questions.compared import cell_label
+from dutlab.stats.rank import p_words
 from dutlab.store.cell_figures import name_words
 from dutlab.store.index import IndexedFigure
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dutlab.analysis.disturbed import machine_too_busy
-from dutlab.analysis.statistics import median
 from dutlab.report.model.groups import Group
 from dutlab.report.model.words import asked_words, numbers_words, plural
+from dutlab.stats.summary import median
 from dutlab.store.cell_figures import key_of
 from dutlab.store.judged import DISTURBED
 from dutlab.store.record import TrialRecord

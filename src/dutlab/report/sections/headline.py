@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from dutlab.analysis.statistics import median
 from dutlab.report.model.run_report import Column, Headline, LimitRow, Matrix, Sweep
 from dutlab.report.model.value import Figure, Value
 from dutlab.report.model.words import KPPS, Unit, bit_rate_unit
+from dutlab.stats.summary import median
 
 _PROVEN_N = 6
 

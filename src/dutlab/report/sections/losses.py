@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dutlab.analysis.statistics import median
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import LossRow
+from dutlab.stats.summary import median
 from dutlab.store.record import FlowRecord
 
 

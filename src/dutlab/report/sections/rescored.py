@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dutlab.analysis.rescore import LOSS_THRESHOLD, Answer, RampSecond, Saturation, TrialPoint, points_of, rescore, saturation
 from dutlab.methods.ledger import RATE_TOLERANCE, failed_frames, made_frames
 from dutlab.methods.ports import Row
 from dutlab.report.model.groups import Group, group, labels_of
+from dutlab.stats.rescore import LOSS_THRESHOLD, Answer, RampSecond, Saturation, TrialPoint, points_of, rescore, saturation
 from dutlab.store.needed import needed_cells
 from dutlab.store.read import reading
 from dutlab.store.record import TrialRecord

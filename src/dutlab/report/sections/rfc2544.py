@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from dutlab.analysis.statistics import median
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import figure_of, value_of
 from dutlab.report.model.grid import Grid, GridColumn, GridRow
@@ -18,6 +17,7 @@ from dutlab.report.model.value import Figure
 from dutlab.report.model.words import KPPS, plural
 from dutlab.report.sections.rfc2544_groups import file_words, of_test, place_of, size_of, variant, way_of
 from dutlab.report.sections.rfc2544_variants import networks, variants
+from dutlab.stats.summary import median
 from dutlab.store.run_folder import RunFolder
 
 _K = TypeVar("_K")

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from dutlab.analysis.rescore import Answer
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import ceiling_of, computed_value, value_of
 from dutlab.report.model.grid import Grid, GridColumn, GridRow
@@ -19,6 +18,7 @@ from dutlab.report.sections.headline import compared
 from dutlab.report.sections.rescored import Rescored, rescored
 from dutlab.report.sections.search_words import deviations, findings
 from dutlab.report.sections.tables import size_order
+from dutlab.stats.rescore import Answer
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dutlab.analysis.statistics import summarise
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.value import Figure
 from dutlab.report.model.words import KPPS, plural
+from dutlab.stats.summary import summarise
 
 REPEATS_WITHIN = 0.03
 """Searches of one cell that lie further apart are explained, as far as their trials can."""

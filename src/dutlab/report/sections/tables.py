@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from itertools import count, groupby
 from typing import Any
 
-from dutlab.analysis.statistics import median
 from dutlab.report.model.figures import ceiling_of, value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.loads import BACKPRESSURE, DELIVERED, load_value
@@ -14,6 +13,7 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Column, Matrix, MatrixRow, Sweep, SweepPoint, SweepSeries
 from dutlab.report.model.value import Figure
 from dutlab.report.model.words import asked_words
+from dutlab.stats.summary import median
 from dutlab.store.record import TrialRecord
 from dutlab.workloads import plug_of
 

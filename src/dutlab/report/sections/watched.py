@@ -9,10 +9,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from dutlab.analysis.statistics import median
 from dutlab.errors import StoreError
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import CheckLine, CounterRow, Cpu, CpuRow
+from dutlab.stats.summary import median
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.samples import damaged_samples, query_samples
 

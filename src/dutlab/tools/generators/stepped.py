@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from dutlab.analysis.series import ramp_mean
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.methods.ports import NO_TIME, Flow, Offer, Outcome, Stretch, ToolReading
+from dutlab.stats.series import ramp_mean
 from dutlab.tools.generator_tool import GeneratorTool
 from dutlab.units import Pps, Seconds
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dutlab.analysis.rescore import RampSecond
+from dutlab.stats.rescore import RampSecond
 
 CONTIGUOUS_S = 1.5
 """Readings that follow one another closer than this belong to one event: they come once a second, give or take."""

@@ -7,10 +7,10 @@ from functools import lru_cache
 from math import exp, log, log1p, pi, sqrt
 from statistics import NormalDist, fmean
 
-from dutlab.analysis.rank import MOST_EXACT_PAIRS, u_quantile
-from dutlab.analysis.ratio import FEWEST as FEWEST_OF_INTERVAL
-from dutlab.analysis.ratio import order_scale
-from dutlab.analysis.statistics import CONFIDENCE
+from dutlab.stats.rank import MOST_EXACT_PAIRS, u_quantile
+from dutlab.stats.ratio import FEWEST as FEWEST_OF_INTERVAL
+from dutlab.stats.ratio import order_scale
+from dutlab.stats.summary import CONFIDENCE
 
 POWER = 0.8
 _DRAWS = 4000

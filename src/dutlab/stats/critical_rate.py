@@ -1,6 +1,6 @@
 """The rate at which the expected loss ratio equals a target, from trials at many rates: a Bayesian estimate in the manner of PLRsearch.
 
-On average a trial at load x loses what one of two loss curves (analysis.loss_curves) says, and beside it a share of all frames at any load
+On average a trial at load x loses what one of two loss curves (stats.loss_curves) says, and beside it a share of all frames at any load
 (a floor: bit errors, stalls), which is less than the target. How much trials scatter about that average is found with the rest: frames are
 lost in bursts, and no trial is nearer to the curve than some relative error, because other states of the DUT, other users of the machine
 and what an overload does besides overflowing are no part of any curve. So the number lost is negative binomial, of variance
@@ -9,7 +9,7 @@ the time of the trial: a DUT whose losses scatter by so much has no sharper knee
 the loss that is a curve's average, its bursts have 0.8 (`erf`) or 1 to 2 such widths (`stretch`).
 
 Before any trial all critical rates up to a little above the highest load are equally likely, small floors more than great ones, and all
-orders of magnitude of width, burst and error. Each curve's posterior is a cloud of points (analysis.cloud), and both weigh the same.
+orders of magnitude of width, burst and error. Each curve's posterior is a cloud of points (stats.cloud), and both weigh the same.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dutlab.analysis.cloud import Cloud
-from dutlab.analysis.loss_curves import CURVES, LossCurve
+from dutlab.stats.cloud import Cloud
+from dutlab.stats.loss_curves import CURVES, LossCurve
 
 Array = NDArray[np.float64]
 
@@ -103,7 +103,7 @@ class _Seen:
         return cls(columns[:, :1], columns[:, 1:2], columns[:, 2:], target)
 
     def logs(self, points: Array, curve: LossCurve) -> tuple[Array, Array]:
-        """As analysis.cloud has them; the last trial is new. Columns of `points` are those of the box."""
+        """As stats.cloud has them; the last trial is new. Columns of `points` are those of the box."""
         rate, log_width, log_burst, log_error, root_floor = points.T
         width, floor = np.exp(log_width), root_floor**2
         capacity = curve.capacity(rate, width, self.target * (1 - floor))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dutlab.analysis.statistics import CONFIDENCE, median, order_interval
+from dutlab.stats.summary import CONFIDENCE, median, order_interval
 
 
 @dataclass(frozen=True)

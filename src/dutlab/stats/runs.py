@@ -17,7 +17,7 @@ from math import exp, log, log1p
 from statistics import median
 from typing import TYPE_CHECKING
 
-from dutlab.analysis.statistics import CONFIDENCE, Interval
+from dutlab.stats.summary import CONFIDENCE, Interval
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,7 +14,7 @@ from functools import lru_cache
 from math import comb, exp, hypot, isfinite, log
 from statistics import NormalDist
 
-from dutlab.analysis.statistics import CONFIDENCE, Interval, median
+from dutlab.stats.summary import CONFIDENCE, Interval, median
 
 FEWEST = 4
 """Values a side for an interval."""
