@@ -19,7 +19,7 @@ from dutlab.analysis.ceilings import frames, tcp_goodput
 from dutlab.doubts import DoubtKind
 from dutlab.methods.ports import Latency
 from dutlab.plan.cell import Cell
-from dutlab.sensors import Sample
+from dutlab.sensors.sensor import Sample
 from dutlab.store.record import DoubtRecord, FlowRecord, TrialRecord
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.write import Sync
@@ -219,7 +219,7 @@ def _samples(cell: Cell, w: Wanted, dice: random.Random) -> list[Sample]:
             soft = (78 if core == 0 else 30 if core == 1 else 4) * dice.uniform(0.9, 1.05)
             shares = {"softirq": soft, "system": 6 * dice.random(), "user": 2 * dice.random(), "irq": 0.4, "steal": 0.0, "iowait": 0.0}
             shares["idle"] = max(0.0, 100 - sum(shares.values()))
-            out += [Sample(tick / w.samples_a_second, "dut", "cpu", f"cpu{core}_{kind}_percent", v) for kind, v in shares.items()]
+            out += [Sample(tick / w.samples_a_second, "dut", "cpu", f"cpu{core}_{kind}_percent", "%", v) for kind, v in shares.items()]
     return out
 
 

@@ -39,8 +39,13 @@ class DoubtKind(enum.Enum):
     )
     WATCHING_COSTS = (
         Grade.WARNING,
-        "watching the DUT took more than 1 % of one of its cores",
-        "compare with a run that has `watch: []`; counters are read before and after each trial all the same",
+        "sensors took more than 1 % of a core of their host",
+        "compare with a run that has `watch: []` and no sensors there; counters are read before and after each trial all the same",
+    )
+    SENSOR_FAILED = (
+        Grade.WARNING,
+        "a sensor failed or was silent: its readings have holes or are missing",
+        "see that it answers by itself; the figures of the traffic are not touched by it",
     )
     EMBEDDED_LAB = (
         Grade.NOTE,

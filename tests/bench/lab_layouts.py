@@ -27,8 +27,9 @@ from dutlab.hosts.host import Host
 from dutlab.labs.napi import napi_threads
 from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Offer
-from dutlab.sensors import difference, read_counters
+from dutlab.sensors.counters import difference
 from dutlab.sensors.procfs import cpu_times
+from dutlab.sensors.systems import read_counters
 from dutlab.tools.engine.engine import Engine, find_engine
 from dutlab.units import Seconds
 

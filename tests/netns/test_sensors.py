@@ -15,7 +15,10 @@ from dutlab import labs
 from dutlab.errors import HostError
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.local import LocalHost
-from dutlab.sensors import Sampler, difference, read_counters
+from dutlab.sensors.cores import Sampler
+from dutlab.sensors.counters import difference
+from dutlab.sensors.sensor import SensorSite, Watched
+from dutlab.sensors.systems import read_counters
 from processes import eventually, running_with
 
 pytestmark = pytest.mark.timing
@@ -30,13 +33,13 @@ async def lab(label: str) -> AsyncIterator[labs.Lab]:
 
 
 async def test_every_core_is_sampled_once_a_second(lab: labs.Lab) -> None:
-    sampler = Sampler(lab.hosts()["dut"], cpu=lab.watch_cpu)
+    sampler = Sampler(SensorSite(lab.hosts()["dut"], core=lab.watch_cpu))
     await sampler.start()
     while len(sampler._readings) < 5:
         await asyncio.sleep(0.1)
-    found = await sampler.stop()
+    found = (await sampler.stop()).samples
     for cpu in range(os.cpu_count() or 1):
-        of_core = [s for s in found if s.name.startswith(f"cpu{cpu}_") and s.sensor == "cpu"]
+        of_core = [s for s in found if s.name.startswith(f"cpu{cpu}_") and s.unit == "%"]
         times = sorted({s.t_s for s in of_core})
         assert len(times) >= 4
         assert all(t_s > n - 0.3 for n, t_s in enumerate(times, 1)), f"more often than once a second: {times}"
@@ -47,44 +50,43 @@ async def test_every_core_is_sampled_once_a_second(lab: labs.Lab) -> None:
 async def test_a_busy_core_is_seen_as_busy() -> None:
     host = LocalHost("dut")
     cpu = max(os.sched_getaffinity(0))
-    sampler = Sampler(host)
+    sampler = Sampler(SensorSite(host))
     await sampler.start()
     burner = await host.spawn(["taskset", "-c", str(cpu), "sh", "-c", "while :; do :; done"])
     begun_after = len(sampler._readings)
     while len(sampler._readings) < begun_after + 3:
         await asyncio.sleep(0.1)
     await burner.end()
-    last = [s for s in await sampler.stop() if s.name == f"cpu{cpu}_idle_percent"][-1]
+    last = [s for s in (await sampler.stop()).samples if s.name == f"cpu{cpu}_idle_percent"][-1]
     assert last.value < 30.0
 
 
 async def test_the_sampler_leaves_no_process(lab: labs.Lab) -> None:
     host = lab.hosts()["dut"]
-    sampler = Sampler(host, interval_s=987.25)
+    sampler = Sampler(SensorSite(host), interval_s=987.25)
     await sampler.start()
     assert running_with("987.25")
     await sampler.stop()
     assert eventually(lambda: running_with("987.25") == [])
-    assert await sampler.stop() == []  # no second second has passed: no sample, and no error either
+    assert (await sampler.stop()).samples == []  # no second second has passed: no sample, and no error either
 
 
 async def test_a_sampler_that_cannot_run_says_so_and_one_never_started_has_nothing(lab: labs.Lab) -> None:
     host = lab.hosts()["dut"]
-    assert await Sampler(host).stop() == []
+    assert await Sampler(SensorSite(host)).stop() == Watched()
     with pytest.raises(HostError, match="taskset"):
-        await Sampler(host, cpu=4095).start()
+        await Sampler(SensorSite(host, core=4095)).start()
 
 
 async def test_times_count_from_where_the_trial_starts(lab: labs.Lab) -> None:
-    sampler = Sampler(lab.hosts()["dut"], interval_s=0.2)
+    sampler = Sampler(SensorSite(lab.hosts()["dut"]), interval_s=0.2)
     await sampler.start()
     while len(sampler._readings) < 3:
         await asyncio.sleep(0.02)
-    sampler.zero()
     began, before = time.monotonic(), len(sampler._readings)
     while len(sampler._readings) < before + 5:
         await asyncio.sleep(0.02)
-    times = sorted({s.t_s for s in await sampler.stop()})
+    times = sorted({s.t_s for s in (await sampler.stop(began)).samples})
     assert times[0] < 0 < times[-1] < time.monotonic() - began + 0.1
 
 

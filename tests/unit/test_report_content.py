@@ -18,7 +18,7 @@ from dutlab.errors import InputError, StoreError
 from dutlab.report import write_plots, write_report
 from dutlab.report.gather import gather
 from dutlab.report.model.value import Figure, Missing
-from dutlab.sensors import Sample
+from dutlab.sensors.sensor import Sample
 from dutlab.store.run_folder import NewerRun, RunFolder
 from dutlab.store.samples import columns, write_samples
 from fake_run import PPS, PUBLISHED, Wanted, build
@@ -291,7 +291,7 @@ def test_a_million_samples_are_reported_in_under_five_seconds_and_a_small_file(t
     folder = RunFolder.open(run)
     paths = [folder.path / f"trials/{n:04d}/samples.parquet" for n in sorted(folder.finished())]
     many = columns(
-        [Sample(i / 8, "dut", "cpu", f"cpu{i % 4}_{('softirq', 'system')[i % 2]}_percent", float(i % 40)) for i in range(25_000)]
+        [Sample(i / 8, "dut", "cpu", f"cpu{i % 4}_{('softirq', 'system')[i % 2]}_percent", "%", float(i % 40)) for i in range(25_000)]
     )
     present = [p for p in paths if p.exists()]
     assert len(present) >= 40

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.sensors import difference
-from dutlab.sensors.counters import parse_counters
+from dutlab.sensors.counters import difference, parse_counters
 from dutlab.sensors.names import CONNTRACK_ENTRIES
 
 OUTPUT = """\

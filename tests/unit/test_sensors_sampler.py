@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dutlab.runner.trial import _watched
-from dutlab.sensors.sampler import WATCH_COST, CpuReading, Sample, parse_reading, samples
+from dutlab.runner.trial import doubts_of
+from dutlab.sensors.cores import CpuReading, parse_reading, samples
+from dutlab.sensors.sensor import WATCH_COST, Sample, Watched
 
 
 def turn(uptime: float, *, softirq: int, idle: int, processed: int, own: str = "0m0.0s") -> CpuReading:
@@ -17,9 +18,9 @@ def turn(uptime: float, *, softirq: int, idle: int, processed: int, own: str = "
 
 def test_each_sample_is_the_mean_since_the_reading_before() -> None:
     found = list(samples([turn(100.0, softirq=0, idle=0, processed=0), turn(102.0, softirq=150, idle=50, processed=5000)], host="dut"))
-    assert Sample(2.0, "dut", "cpu", "cpu0_softirq_percent", 75.0) in found
-    assert Sample(2.0, "dut", "cpu", "cpu0_idle_percent", 25.0) in found
-    assert Sample(2.0, "dut", "softnet", "cpu0_softnet_processed_per_s", 2500.0) in found
+    assert Sample(2.0, "dut", "cpu", "cpu0_softirq_percent", "%", 75.0) in found
+    assert Sample(2.0, "dut", "cpu", "cpu0_idle_percent", "%", 25.0) in found
+    assert Sample(2.0, "dut", "cpu", "cpu0_softnet_processed_per_s", "/s", 2500.0) in found
 
 
 def test_times_count_from_the_trials_start() -> None:
@@ -41,10 +42,10 @@ def test_a_packet_counter_that_wrapped_is_put_right() -> None:
 def test_the_loop_tells_what_it_takes_of_its_core() -> None:
     first, then = (turn(s, softirq=0, idle=100, processed=0, own=own) for s, own in ((1.0, "1m0.25s"), (3.0, "1m0.29s")))
     (cost,) = [s for s in samples([first, then], host="dut") if s.name == WATCH_COST]
-    assert (cost.sensor, cost.value) == ("sampler", pytest.approx(2.0))
+    assert (cost.sensor, cost.value) == ("cpu", pytest.approx(2.0))
 
 
 def test_watching_is_a_doubt_where_it_costs_more_than_a_percent_of_a_core() -> None:
-    dear, cheap = ([Sample(1.0, "dut", "sampler", WATCH_COST, value)] for value in (1.5, 0.2))
-    assert [d.kind.name for d in _watched(dear)] == ["WATCHING_COSTS"]
-    assert _watched(cheap) == _watched([]) == []
+    dear, cheap = (Watched([Sample(1.0, "dut", "cpu", WATCH_COST, "%", value)]) for value in (1.5, 0.2))
+    assert [d.kind.name for d in doubts_of(dear)] == ["WATCHING_COSTS"]
+    assert doubts_of(cheap) == doubts_of(Watched()) == []

@@ -12,11 +12,14 @@ from pathlib import Path
 import pytest
 
 from dutlab.hosts.local import LocalHost
-from dutlab.sensors import bsd, cpu_watch, difference, systems
+from dutlab.sensors import bsd, systems
+from dutlab.sensors.cores import LINUX_CPU, Sampler, parse_reading, samples
+from dutlab.sensors.counters import difference
 from dutlab.sensors.freebsd_cpu import FREEBSD_CPU
 from dutlab.sensors.names import CONNTRACK_ENTRIES
 from dutlab.sensors.openbsd_cpu import OPENBSD_CPU
-from dutlab.sensors.sampler import LINUX_CPU, WATCH_COST, Sampler, parse_reading, samples
+from dutlab.sensors.sensor import WATCH_COST, SensorSite
+from dutlab.sensors.systems import cpu_watch
 from dutlab.spec.known import FAMILY_MODES
 
 pytestmark = pytest.mark.timing
@@ -223,30 +226,34 @@ async def test_openbsds_cores_are_told_as_shares_of_each_turn(tmp_path: Path) ->
     for turn, (user, idle) in enumerate(((5, 40), (10, 35), (25.5, 19.5)), start=1):
         (tmp_path / str(turn)).write_text(SYSTAT.format(user=user, idle=idle))
     (tmp_path / "turns").write_text("0")
-    sampler = Sampler(host, interval_s=0.05, watch=OPENBSD_CPU)
+    sampler = Sampler(SensorSite(host), interval_s=0.05, watch=OPENBSD_CPU)
     await sampler.start()
     while (tmp_path / "turns").read_text().strip() != "4":
         await asyncio.sleep(0.01)
-    told = {(s.t_s, s.name): s.value for s in await sampler.stop()}
+    told = {(s.t_s, s.name): s.value for s in (await sampler.stop()).samples}
     assert {t for t, _ in told} == {1.0, 2.0}
     assert [told[t, "cpu0_user_percent"] for t in (1.0, 2.0)] == [10.0, 25.5]
     assert [told[t, "cpu0_idle_percent"] for t in (1.0, 2.0)] == [35.0, 19.5]
     assert (told[1.0, "cpu0_system_percent"], told[1.0, "cpu0_irq_percent"], told[2.0, "cpu1_idle_percent"]) == (15.0, 40.0, 100.0)
     assert not [name for _, name in told if name.startswith("cpu2")], "a core that is off has no share"
     assert told[1.0, WATCH_COST] >= 0
-    linux = {s.name for s in samples([parse_reading(LINUX), parse_reading(LATER)], host="dut") if s.sensor == "cpu"}
+    linux = {
+        s.name
+        for s in samples([parse_reading(LINUX), parse_reading(LATER)], host="dut")
+        if s.name.endswith("_percent") and s.name != WATCH_COST
+    }
     assert {name for _, name in told if name.startswith("cpu0")} == linux, "the names of Linux's"
 
 
 async def test_an_openbsd_whose_systat_fails_has_no_shares_and_is_not_kept_busy(tmp_path: Path) -> None:
     (tmp_path / "turns").write_text("0")
     host = speaks_openbsd(tmp_path, {**STAND_INS, "systat": 'echo >>"$D/asked"; exit 1'})
-    sampler = Sampler(host, interval_s=0.2, watch=OPENBSD_CPU)
+    sampler = Sampler(SensorSite(host), interval_s=0.2, watch=OPENBSD_CPU)
     await sampler.start()
     while not (tmp_path / "asked").exists():
         await asyncio.sleep(0.01)
     await asyncio.sleep(0.5)
-    assert not [s for s in await sampler.stop() if s.sensor == "cpu"]
+    assert not [s for s in (await sampler.stop()).samples if s.unit == "%" and s.name != WATCH_COST]
     assert len((tmp_path / "asked").read_text()) <= 5
 
 

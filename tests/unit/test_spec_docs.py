@@ -10,9 +10,10 @@ import pytest
 from dutlab.plan.trials import make_plan
 from dutlab.spec.experiment import CustomMode, Experiment
 from dutlab.spec.generators import GENERATORS
-from dutlab.spec.known import FAMILY_MODES, LABS, WATCHES
+from dutlab.spec.known import FAMILY_MODES, LABS
 from dutlab.spec.loader import load_experiment, load_testbed
 from dutlab.spec.mixes import NAMED_MIXES
+from dutlab.spec.sensors import SENSORS, WATCHES
 from dutlab.spec.testbed import HostSpec, Link, Testbed
 from dutlab.spec.traffic import FlowSet, Traffic
 from dutlab.spec.workloads import model_of
@@ -58,16 +59,18 @@ def test_every_key_has_its_row(page, model):
 
 def test_no_row_explains_a_key_that_is_none():
     for page, models in (
-        (TESTBED_PAGE, (Testbed, HostSpec, Link)),
+        (TESTBED_PAGE, (Testbed, HostSpec, Link, *SENSORS.values())),
         (EXPERIMENT_PAGE, (Experiment, *map(model_of, settable()), *GENERATORS.values(), SearchGoal, Step, Traffic, FlowSet, CustomMode)),
     ):
-        known = {key for model in models for key in model.file_keys()}
+        known = {key for model in models for key in model.file_keys()} | {"kind", *SENSORS}
         assert set(re.findall(r"^\| `([a-z0-9_]+)` \|", page, re.MULTILINE)) <= known
 
 
 def test_the_reference_names_everything_that_can_be_named():
     for name in (*FAMILY_MODES, *FAMILY_MODES["linux"]):
         assert f"`{name}`" in TESTBED_PAGE
+    for kind in SENSORS:
+        assert f"`{kind}`" in TESTBED_PAGE
     for name in (*NAMED_MIXES, *WATCHES, *GENERATORS):
         assert f"`{name}`" in EXPERIMENT_PAGE
     for name in LABS:

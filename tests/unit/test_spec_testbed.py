@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from dutlab.errors import SpecRefused
 from dutlab.spec.known import ROLES
 from dutlab.spec.loader import load_testbed
+from dutlab.spec.sensors import CommandSensor, HwmonSensor
 from dutlab.spec.testbed import HostSpec, Link, Port, Testbed
 from strategies import testbeds
 
@@ -147,7 +148,7 @@ def test_a_testbed_file_becomes_a_testbed(tmp_path):
             "testbed: ../x",
             ":1:1: testbed: '../x' is no name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names",
         ),
-        ("testbed: e302-9d", "lab: three-node", ":1:1: lab: unknown key (known: generator, hosts, links, testbed)"),
+        ("testbed: e302-9d", "lab: three-node", ":1:1: lab: unknown key (known: generator, hosts, links, sensors, testbed)"),
     ],
 )
 def test_one_mistake_is_refused_where_it_stands(tmp_path, old, new, expected):
@@ -155,11 +156,41 @@ def test_one_mistake_is_refused_where_it_stands(tmp_path, old, new, expected):
     assert expected in faults(tmp_path, RIGHT.replace(old, new, 1))
 
 
-def test_instruments_that_nothing_reads_are_refused_and_left_out_of_what_older_versions_kept(tmp_path):
-    (said,) = faults(tmp_path, RIGHT + 'sensors:\n  wall: {shelly: "http://192.0.2.40"}\n')
-    assert said == ":11:1: sensors: this version reads no instruments beside the hosts; leave it out"
-    kept = {**load(tmp_path, RIGHT).model_dump(mode="json"), "sensors": {"wall": {"name": "wall", "shelly": "http://192.0.2.40"}}}
-    assert Testbed.model_validate(kept) == load(tmp_path, RIGHT)
+WITH_SENSORS = (
+    RIGHT
+    + """\
+sensors:
+  wall: {kind: command, command: cat /run/watts, unit: W, every: 500ms}
+  heat: {kind: hwmon, host: dut}
+"""
+)
+
+
+def test_sensors_are_of_a_kind_and_keep_what_was_written(tmp_path):
+    found = load(tmp_path, WITH_SENSORS)
+    assert found.sensors["wall"] == CommandSensor(name="wall", command="cat /run/watts", unit="W", every=0.5)
+    assert found.sensors["heat"] == HwmonSensor(name="heat", host="dut")
+    assert Testbed.model_validate(found.model_dump(mode="json")) == found
+    assert load(tmp_path, RIGHT).sensors == {}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("kind: command, ", "", ":12:3: sensors.wall.kind: missing (known: command, cpu, hwmon)"),
+        ("kind: hwmon", "kind: hwmom", ":13:10: sensors.heat.kind: unknown kind of sensor 'hwmom' (known: command, cpu, hwmon; did you mean hwmon?)"),
+        ("kind: hwmon", "kind: [hwmon]", ":13:10: sensors.heat.kind: unknown kind of sensor \"['hwmon']\""),
+        (", unit: W", "", ":12:3: sensors.wall.unit: missing"),
+        ("unit: W", "unit: w a t t", ":12:50: sensors.wall.unit: 'w a t t' is no unit"),
+        ("500ms", "1ms", ":12:59: sensors.wall.every: must be from 100ms to 1h"),
+        ("host: dut}", "host: dot}", ":13:23: sensors.heat.host: there is no host 'dot' (known: dut, sink, source; did you mean dut?)"),
+        ("  heat: {kind: hwmon, host: dut}", "  heat: hwmon", ":13:3: sensors.heat: must be a mapping"),
+        ("  wall:", "  ../wall:", "sensors.../wall"),
+    ],
+)  # fmt: skip
+def test_a_sensor_that_cannot_be_is_refused_where_it_stands(tmp_path, old, new, expected):
+    assert old in WITH_SENSORS
+    assert expected in faults(tmp_path, WITH_SENSORS.replace(old, new, 1))[0]
 
 
 def test_every_fault_is_reported_at_once(tmp_path):
@@ -184,7 +215,7 @@ colour: red
         ":3:21: hosts.source.famly: unknown key (known: cpus, family, local, ssh; did you mean family?)",
         ":7:5: links.a.speed: '10 Gb' is an amount, not a rate: per what time? Write 10 Gbit/s",
         ":11:46: links.b.path.3: nosuch:eth0: there is no host 'nosuch' (known: dut, source)",
-        ":13:1: colour: unknown key (known: generator, hosts, links, testbed)",
+        ":13:1: colour: unknown key (known: generator, hosts, links, sensors, testbed)",
     ]
 
 

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from capability import have_mount, need
 from dutlab.errors import InputError, StoreError
 from dutlab.plan.cell import Cell
-from dutlab.sensors import Sample
+from dutlab.sensors.sensor import Sample
 from dutlab.store.names import UnsafeName, checked_component, checked_relative, run_name
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import NewerRun, RunFolder
-from dutlab.store.samples import query_samples, read_samples
+from dutlab.store.samples import query_samples
 from dutlab.store.write import AlreadyWritten, write_once
 
 NOW = datetime(2026, 11, 21, 8, 1, 30, tzinfo=UTC)
@@ -81,7 +81,7 @@ def test_two_runs_with_the_same_name_do_not_mix(tmp_path: Path) -> None:
 
 def test_a_trial_comes_back_as_it_was_written(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    rows = [Sample(float(t), "dut", "cpu", "cpu0_busy_percent", t * 10.0) for t in range(3)]
+    rows = [Sample(float(t), "dut", "cpu", "cpu0_busy_percent", "%", t * 10.0) for t in range(3)]
     kept = run.write_trial(record(), {"source/iperf3.json": b"{}", "log.txt": b"\x00\xff"}, rows)
     assert kept.raw == ["raw/log.txt", "raw/source/iperf3.json"]
     assert run.record(1) == kept
@@ -89,7 +89,7 @@ def test_a_trial_comes_back_as_it_was_written(tmp_path: Path) -> None:
     assert (run.path / "trials/0001/raw/log.txt").read_bytes() == b"\x00\xff"
     path = run.samples_path(1)
     assert path is not None
-    assert list(read_samples(path)["value"]) == [0.0, 10.0, 20.0]
+    assert query_samples([path], "SELECT value, unit FROM samples ORDER BY t_s") == [(0.0, "%"), (10.0, "%"), (20.0, "%")]
 
 
 def test_a_record_is_never_rewritten(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_samples_of_several_trials_are_asked_at_once_even_under_odd_folder_names
     runs.mkdir()
     run = new_run(runs)
     for trial in (1, 2):
-        run.write_trial(record(trial), {}, [Sample(0.0, "dut", "cpu", "cpu0_busy_percent", trial * 10.0)])
+        run.write_trial(record(trial), {}, [Sample(0.0, "dut", "cpu", "cpu0_busy_percent", "%", trial * 10.0)])
     paths = [p for t in (1, 2) if (p := run.samples_path(t))]
     assert query_samples(paths, "SELECT file, avg(value) FROM samples GROUP BY file ORDER BY file") == [(0, 10.0), (1, 20.0)]
 
@@ -257,7 +257,7 @@ def test_a_full_disk_is_said_with_what_is_needed_and_leaves_no_half_trial(tmp_pa
         "except DiskFull as full: error = full\n"
         "assert error.needed_bytes == 2**20 and 0 <= error.free_bytes < 2**20, error\n"
         "assert 'dutlab resume' in error.remedy\n"
-        "rows = [Sample(float(i), 'dut', 'cpu', 'n', random.random()) for i in range(60000)]\n"
+        "rows = [Sample(float(i), 'dut', 'cpu', 'n', '%', random.random()) for i in range(60000)]\n"
         "try: run.write_trial(record(2), {}, rows)\n"
         "except DiskFull as full: print('samples too')\n"
         "assert run.finished() == {1} and run.incomplete() == []\n"

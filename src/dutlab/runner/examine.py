@@ -16,7 +16,9 @@ from dutlab.errors import HostError
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.host import Host
 from dutlab.hosts.local import THIS_MACHINE
-from dutlab.sensors import Sample, Sampler, cpu_watch
+from dutlab.sensors.cores import Sampler
+from dutlab.sensors.sensor import Sample, SensorSite
+from dutlab.sensors.systems import cpu_watch
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.testbed import Testbed
 from dutlab.tools.ping import Ping
@@ -98,7 +100,7 @@ def doubts_of(findings: Sequence[doctor.Finding]) -> list[Doubt]:
 async def _watch(hosts: Mapping[str, Host], families: Mapping[str, str]) -> dict[str, doctor.Watched]:
     """The cores of each host, in the words of its family, without one of Linux; one that tells nothing of them is left out."""
     loops = {name: cpu_watch(families.get(name, "linux")) for name in hosts}
-    samplers = {name: Sampler(hosts[name], interval_s=WATCH_S, watch=loop) for name, loop in loops.items() if loop}
+    samplers = {name: Sampler(SensorSite(hosts[name]), interval_s=WATCH_S, watch=loop) for name, loop in loops.items() if loop}
     started = await asyncio.gather(*(s.start() for s in samplers.values()), return_exceptions=True)
     await asyncio.sleep(WATCH_S * 1.2)
     found = {}
@@ -107,7 +109,7 @@ async def _watch(hosts: Mapping[str, Host], families: Mapping[str, str]) -> dict
             if not isinstance(begun, HostError):
                 raise begun
             continue
-        if cores := _shares(await sampler.stop()):
+        if cores := _shares((await sampler.stop()).samples):
             found[name] = doctor.Watched(WATCH_S, cores)
     return found
 

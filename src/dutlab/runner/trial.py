@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
+from statistics import fmean
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut.mode import Check
 from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.hosts.host import Done
+from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.methods.ports import Measured
 from dutlab.plan.trials import Trial
 from dutlab.runner.per_cpu_second import with_rate_per_cpu_second
 from dutlab.runner.rig import with_headroom
 from dutlab.runner.stage import DUT, Stage
-from dutlab.sensors import CARRIER_CHANGES, WATCH_COST, Sample, Sampler, cpu_watch, difference, read_counters
+from dutlab.sensors.counters import CARRIER_CHANGES
+from dutlab.sensors.registry import make
+from dutlab.sensors.sensor import WATCH_COST, Sample, Sensor, SensorSite, Tell, Watched, nobody
+from dutlab.sensors.totals import CounterTotals, CpuTotals
+from dutlab.sensors.watch import Watch
+from dutlab.spec.sensors import SENSORS
 from dutlab.store.judged import DISTURBED
 from dutlab.store.record import CommandRecord, DoubtRecord, TrialRecord, above_line_doubts, found_of
+from dutlab.units import unit_in
 
 STEAL_DOUBT_PERCENT = 1.0
 WATCH_DOUBT_PERCENT = 1.0
@@ -69,34 +78,24 @@ class TrialOutput:
     """Programs that somebody killed meanwhile, of a trial that failed."""
 
 
-async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: CommandBook, *, watch: Sequence[str]) -> TrialOutput:
+async def carry_out(
+    stage: Stage, trial: Trial, checks: Sequence[Check], book: CommandBook, *, watch: Sequence[str], tell: Tell = nobody
+) -> TrialOutput:
     """Measures one trial in the mode that is applied. A tool that failed makes a record with status `failed`.
 
     Raises HostError when a host vanished: such a trial has no record and is done again by `dutlab resume`.
     """
     started, began = datetime.now(UTC), time.monotonic()
-    families = {name: stage.testbed.hosts[name].family for name in stage.hosts}
-    before = {name: await read_counters(host, families[name]) for name, host in stage.hosts.items()}
-    how = cpu_watch(families[DUT]) if "cpu" in watch and DUT in stage.hosts else None
-    sampler = Sampler(stage.dut, cpu=stage.watch_cpu, watch=how) if how else None
-    if sampler:
-        await sampler.start()
-    cpu_before = await stage.accounts.read()
     measured, why, without = Measured(figures={}), "", "failed"
-    try:
-        async with stage.accounts.running():
+    async with Watch(sensors_of(stage, watch, book), tell) as sensors:
+        try:
             measured = with_headroom(await stage.drivers[trial.cell.workload](trial.cell), trial.cell, stage.calibration)
-    except MeasurementError as e:
-        measured, why = Measured(figures={}, raw=e.raw), str(e)
-        if isinstance(e, MachineTooBusy):
-            without, measured = DISTURBED, replace(measured, doubts=(Doubt(DoubtKind.DISTURBED, why),))
-    finally:
-        samples = await sampler.stop() if sampler else []
-    cpu_after = await stage.accounts.read()
-    interference = {name: cpu_after[name].since(cpu_before[name]) for name in sorted(cpu_after.keys() & cpu_before.keys())}
-    measured = with_rate_per_cpu_second(measured, trial.cell, interference)
-    after = {name: await read_counters(host, families[name]) for name, host in stage.hosts.items()}
-    counters = {name: difference(before[name], after[name]) for name in stage.hosts}
+        except MeasurementError as e:
+            measured, why = Measured(figures={}, raw=e.raw), str(e)
+            if isinstance(e, MachineTooBusy):
+                without, measured = DISTURBED, replace(measured, doubts=(Doubt(DoubtKind.DISTURBED, why),))
+    watched = sensors.watched
+    measured = with_rate_per_cpu_second(measured, trial.cell, watched.interference)
     took, killed = timedelta(seconds=time.monotonic() - began), book.killed
     clock = _clock_set(datetime.now(UTC) - started, took)
     found_doubts = (*measured.doubts, *above_line_doubts(measured, trial.ceilings))
@@ -110,18 +109,37 @@ async def carry_out(stage: Stage, trial: Trial, checks: Sequence[Check], book: C
         ceilings=trial.ceilings,
         doubts=[
             DoubtRecord.of(d)
-            for d in dict.fromkeys(
-                (*found_doubts, *stage.marks, *_stolen(samples), *_watched(samples), *_unplugged(stage, counters), *clock)
-            )
+            for d in dict.fromkeys((*found_doubts, *stage.marks, *doubts_of(watched), *_unplugged(stage, watched.counters), *clock))
         ],
         checks=[asdict(c) for c in checks],
         commands=book.take(),
-        counters=counters,
-        interference=interference,
+        counters=watched.counters,
+        interference=watched.interference,
         **found_of(replace(measured, facts={**stage.versions, **measured.facts})),
     )
-    samples = [*samples, *_of_tool(measured, trial, started)]
+    samples = [*watched.samples, *_of_tool(measured, trial, started)]
     return TrialOutput(record, dict(measured.raw), samples, killed if record.status == "failed" else ())
+
+
+def sensors_of(stage: Stage, watch: Sequence[str], book: CommandBook) -> list[Sensor]:
+    """Those of every trial, those of the testbed, and those that `watch` names, on the DUT if it can be entered."""
+    hosts = stage.testbed.hosts
+    specs = list(stage.testbed.sensors.values())
+    there = {(spec.kind, spec.host) for spec in specs}
+    if DUT in stage.hosts:
+        specs += [SENSORS[kind](name=kind, host=DUT) for kind in watch if (kind, DUT) not in there]
+    found: list[Sensor] = [CounterTotals(host, hosts[name].family) for name, host in stage.hosts.items()]
+    found.append(CpuTotals(stage.accounts))
+    for spec in specs:
+        if spec.host is None:
+            site = SensorSite(LocalHost(THIS_MACHINE, book.note), core=stage.watch_cpu)
+        elif spec.host in stage.hosts:
+            site = SensorSite(stage.hosts[spec.host], hosts[spec.host].family, stage.watch_cpu if spec.host == DUT else None)
+        else:
+            continue
+        if (sensor := make(spec, site)) is not None:
+            found.append(sensor)
+    return found
 
 
 def _unplugged(stage: Stage, counters: Mapping[str, Mapping[str, float]]) -> Iterator[Doubt]:
@@ -143,7 +161,7 @@ def _clock_set(shown: timedelta, took: timedelta) -> list[Doubt]:
 def _of_tool(measured: Measured, trial: Trial, started: datetime) -> list[Sample]:
     """What the tool itself read once a second, as samples beside those of the sensors."""
     zero = started.timestamp()
-    return [Sample(r.at_s - zero, r.link, trial.cell.tool, r.name, r.value) for r in measured.readings]
+    return [Sample(r.at_s - zero, r.link, trial.cell.tool, r.name, unit_in(r.name), r.value) for r in measured.readings]
 
 
 def refused(stage: Stage, trial: Trial, checks: Sequence[Check], book: CommandBook, why: str) -> TrialOutput:
@@ -165,14 +183,21 @@ def refused(stage: Stage, trial: Trial, checks: Sequence[Check], book: CommandBo
     return TrialOutput(record, {}, [])
 
 
-def _watched(samples: Sequence[Sample]) -> list[Doubt]:
-    """What watching itself cost, where it is worth a word."""
-    taken = [s.value for s in samples if s.name == WATCH_COST]
-    mean = sum(taken) / len(taken) if taken else 0.0
-    return [Doubt(DoubtKind.WATCHING_COSTS, detail=f"{mean:.1f} % of one core on average")] if mean > WATCH_DOUBT_PERCENT else []
-
-
-def _stolen(samples: Sequence[Sample]) -> list[Doubt]:
-    steal = [s.value for s in samples if s.name.endswith("_steal_percent")]
-    mean = sum(steal) / len(steal) if steal else 0.0
-    return [Doubt(DoubtKind.CPU_STOLEN, detail=f"{mean:.1f} % of the cores' time on average")] if mean > STEAL_DOUBT_PERCENT else []
+def doubts_of(watched: Watched) -> list[Doubt]:
+    """What sensors say against the trial: time that a hypervisor took, what watching itself cost, and readings that are missing."""
+    cost, steal = defaultdict[tuple[str, str], list[float]](list), list[float]()
+    for s in watched.samples:
+        if s.name == WATCH_COST:
+            cost[s.host, s.sensor].append(s.value)
+        elif s.name.endswith("_steal_percent"):
+            steal.append(s.value)
+    doubts = [Doubt(DoubtKind.SENSOR_FAILED, detail=fault) for fault in watched.faults]
+    of_host = defaultdict[str, float](float)
+    for (host, _), taken in cost.items():
+        of_host[host] += fmean(taken)
+    dear = [f"{host}: {percent:.1f} % of one core on average" for host, percent in of_host.items() if percent > WATCH_DOUBT_PERCENT]
+    if dear:
+        doubts.append(Doubt(DoubtKind.WATCHING_COSTS, detail=", ".join(dear)))
+    if steal and (mean := fmean(steal)) > STEAL_DOUBT_PERCENT:
+        doubts.append(Doubt(DoubtKind.CPU_STOLEN, detail=f"{mean:.1f} % of the cores' time on average"))
+    return doubts

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 
 from dutlab.sensors import procfs
+from dutlab.sensors.cores import CpuReading, CpuWatch
 from dutlab.sensors.procfs import CpuTimes
-from dutlab.sensors.sampler import CpuReading, CpuWatch
 
 _LOOP = r"""
 ticks=$(sysctl -n kern.clockrate)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from dutlab.hosts.host import Host
 from dutlab.sensors import bsd, counters, vpp
+from dutlab.sensors.cores import LINUX_CPU, CpuWatch, Sampler
 from dutlab.sensors.freebsd_cpu import FREEBSD_CPU
 from dutlab.sensors.openbsd_cpu import OPENBSD_CPU
-from dutlab.sensors.sampler import LINUX_CPU, CpuWatch
+from dutlab.sensors.sensor import SensorSite
+from dutlab.spec.sensors import CpuSensor
 
 
 @dataclass(frozen=True)
@@ -54,3 +56,9 @@ async def read_counters(host: Host, family: str = "linux") -> dict[str, float]:
 def cpu_watch(family: str) -> CpuWatch | None:
     """How the cores of a host of this family are watched; None where they cannot be."""
     return _CPU.get(family, LINUX_CPU)
+
+
+def make(spec: CpuSensor, site: SensorSite) -> Sampler | None:
+    """The sensor `cpu`; None where the cores of such a system cannot be watched."""
+    watch = cpu_watch(site.family)
+    return None if watch is None else Sampler(site, watch=watch, interval_s=spec.every, name=spec.name)

@@ -21,8 +21,9 @@ from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Name, Share, name_fault, named
 from dutlab.spec.generators import Generator
-from dutlab.spec.known import LABS, NOT_WATCHED, WATCHES
-from dutlab.spec.model import SpecModel, did_you_mean, fault, from_file
+from dutlab.spec.known import LABS
+from dutlab.spec.model import SpecModel, did_you_mean, fault
+from dutlab.spec.sensors import DEFAULT_WATCH, WATCHES
 from dutlab.spec.workloads import Workload
 from dutlab.stats.repeats import RepeatRule
 
@@ -152,11 +153,6 @@ def _level(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
 Level = Annotated[str, BeforeValidator(_level), Field(min_length=1, max_length=100)]
 
 
-def _watched(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a user wrote can be anything
-    """Runs of older versions name what was never watched; it is left out there, and a fault in a file."""
-    return value if from_file(info) or not isinstance(value, list | tuple) else tuple(w for w in value if w not in NOT_WATCHED)
-
-
 class Experiment(SpecModel):
     """A whole experiment."""
 
@@ -176,7 +172,8 @@ class Experiment(SpecModel):
     order: Literal["shuffled", "as-written"] = "shuffled"
     seed: Annotated[int, Strict(), Field(ge=0, le=LARGEST_SEED)] | None = None
     """Of the shuffled order; None draws one."""
-    watch: Annotated[tuple[str, ...], BeforeValidator(_watched)] = WATCHES
+    watch: tuple[str, ...] = DEFAULT_WATCH
+    """Kinds of sensors that watch the DUT."""
     modes: Annotated[dict[str, CustomMode], BeforeValidator(named), Field(default_factory=dict)]
 
     @property
@@ -225,9 +222,7 @@ def _watch_faults(watch: object) -> Iterator[InitErrorDetails]:
     if not isinstance(watch, list | tuple):
         return
     for i, what in enumerate(watch):
-        if isinstance(what, str) and what in NOT_WATCHED:
-            yield fault(("watch", i), f"{what} cannot be watched yet: {NOT_WATCHED[what]}")
-        elif isinstance(what, str) and what not in WATCHES:
+        if isinstance(what, str) and what not in WATCHES:
             yield fault(("watch", i), f"{what!r} cannot be watched {did_you_mean(what, WATCHES)}")
         elif what in watch[:i]:
             yield fault(("watch", i), f"{what} stands twice")

@@ -1,4 +1,4 @@
-"""What an input file may name although it is built elsewhere: DUT families with their modes, embedded labs, things to watch.
+"""What an input file may name although it is built elsewhere: DUT families with their modes, embedded labs.
 
 The files are checked without touching a host or importing what does, so the names stand here; a test of each room that builds
 them compares its own list with this one.
@@ -48,10 +48,6 @@ FAMILY_MODES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 """Family → the modes that it brings along."""
-
-WATCHES = ("cpu",)
-NOT_WATCHED = {"nic": "the ports are not sampled; their counters are read before and after each trial, whatever is watched"}
-"""What an experiment might ask to watch, and why this version refuses it."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from dutlab.spec.fields import Address, BitRate, Name, interface_fault, named, s
 from dutlab.spec.generators import Generator
 from dutlab.spec.known import FAMILY_MODES, ROLES, WITHOUT_A_WAY_IN
 from dutlab.spec.model import FILE_CONTEXT, NAME_KEY, SpecModel, did_you_mean, fault
+from dutlab.spec.sensors import Sensors, host_faults
 
 IPV6 = 6
 IPV6_LEAST_MTU = 1280  # RFC 8200 section 5
@@ -185,13 +186,14 @@ class Testbed(SpecModel):
 
     __test__ = False  # not a test class, whatever its name says to pytest
     only_code: ClassVar[frozenset[str]] = frozenset({"lab"})
-    not_yet: ClassVar[Mapping[str, str]] = {"sensors": "this version reads no instruments beside the hosts; leave it out"}
 
     name: Annotated[Name, Field(alias="testbed")]
     hosts: Annotated[dict[str, HostSpec], BeforeValidator(named)]
     links: Annotated[dict[str, Link], BeforeValidator(named)]
     generator: Generator | None = None
     """What drives frames here where an experiment names none; None is the engine."""
+    sensors: Annotated[Sensors, Field(default_factory=dict)]
+    """What is watched in every trial, whatever an experiment asks for."""
     lab: str | None = None
     """Name of the embedded lab that this is; None for machines of your own."""
 
@@ -204,6 +206,7 @@ class Testbed(SpecModel):
         if isinstance(hosts, Mapping):
             faults += _host_faults(hosts, in_lab=data.get("lab") is not None)
             faults += _reference_faults(links, hosts)
+            faults += host_faults(data.get("sensors"), hosts, frozenset(n for n, h in hosts.items() if _family(h) in WITHOUT_A_WAY_IN))
         if made is not None and not made.links:
             faults.append(fault(("links",), "empty; a testbed needs a link"))
         return faults

@@ -1,6 +1,6 @@
 """SQL over all runs: DuckDB in memory, over what the index knows and over the samples where they lie.
 
-Tables: `runs`, `trials`, `figures` (run, trial, link, figure, value) and `samples` (run, trial, t_s, host, sensor, name, value).
+Tables: `runs`, `trials`, `figures` (run, trial, link, figure, value) and `samples` (run, trial, t_s, host, sensor, name, unit, value).
 A question reads these and changes nothing: question.py admits one SELECT, and DuckDB may open no file but the samples, which it reads
 where they lie. It writes no temporary files either, which a killed process would leave behind.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _FROM_INDEX = ("runs", "trials", "figures")
 _BATCH = 100_000
 _MEMORY_LIMIT = "2GB"
-_NO_SAMPLES = "SELECT ''::VARCHAR AS filename, 0.0 AS t_s, '' AS host, '' AS sensor, '' AS name, 0.0 AS value WHERE false"
+_NO_SAMPLES = "SELECT ''::VARCHAR AS filename, 0.0 AS t_s, '' AS host, '' AS sensor, '' AS name, '' AS unit, 0.0 AS value WHERE false"
 _ZONED = "WITH TIME ZONE"
 
 
@@ -131,7 +131,7 @@ def _batches(rows: sqlite3.Cursor) -> Iterator[list[tuple[Any, ...]]]:
 def _view_samples(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path]) -> None:
     source = f"read_parquet({_list([literal_glob(p) for p in paths])}, filename = true)" if paths else f"({_NO_SAMPLES})"
     place = "split_part(filename, '/', -4) AS run, split_part(filename, '/', -2)::INTEGER AS trial"
-    columns = "t_s, host, sensor, name, value"
+    columns = "t_s, host, sensor, name, unit, value"
     connection.execute(f"CREATE VIEW samples AS SELECT {place}, {columns} FROM {source}")  # noqa: S608 - paths are quoted
 
 

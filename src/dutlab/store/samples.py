@@ -1,4 +1,4 @@
-"""The time series of a trial, as Parquet: columns t_s, host, sensor, name, value. DuckDB in memory writes and reads it."""
+"""The time series of a trial, as Parquet: columns t_s, host, sensor, name, unit, value. DuckDB in memory writes and reads it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class SampleRow(Protocol):
-    """One value at one time. `t_s` counts from the trial's start; the unit is the last part of `name`."""
+    """One value at one time. `t_s` counts from the trial's start; `unit` is as one writes it behind a number."""
 
     @property
     def t_s(self) -> float: ...
@@ -26,6 +26,8 @@ class SampleRow(Protocol):
     def sensor(self) -> str: ...
     @property
     def name(self) -> str: ...
+    @property
+    def unit(self) -> str: ...
     @property
     def value(self) -> float: ...
 
@@ -40,6 +42,7 @@ def columns(rows: Iterable[SampleRow]) -> dict[str, NDArray[Any]]:
         "host": _texts([r.host for r in held]),
         "sensor": _texts([r.sensor for r in held]),
         "name": _texts([r.name for r in held]),
+        "unit": _texts([r.unit for r in held]),
         "value": np.array([r.value for r in held], dtype=np.float64),
     }
 
@@ -53,7 +56,7 @@ def write_samples(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     try:
         with duckdb.connect(":memory:") as connection:
             connection.register("arrays", dict(arrays))
-            copy = "COPY (SELECT t_s, host, sensor, name, value FROM arrays) TO $path (FORMAT PARQUET, COMPRESSION ZSTD)"
+            copy = "COPY (SELECT t_s, host, sensor, name, unit, value FROM arrays) TO $path (FORMAT PARQUET, COMPRESSION ZSTD)"
             connection.execute(copy, {"path": str(part)})
         with part.open("rb") as f:
             os.fsync(f.fileno())
@@ -83,7 +86,7 @@ def query_samples(paths: Sequence[Path], select: str) -> list[tuple[Any, ...]]:
             connection.execute(numbered, {"paths": [str(p) for p in paths]})
             connection.execute("SET VARIABLE globs = $globs", {"globs": [literal_glob(p) for p in paths]})
             connection.execute(
-                "CREATE VIEW samples AS SELECT p.file, s.t_s, s.host, s.sensor, s.name, s.value"
+                "CREATE VIEW samples AS SELECT p.file, s.t_s, s.host, s.sensor, s.name, s.unit, s.value"
                 " FROM read_parquet(getvariable('globs'), filename = true) s JOIN paths p USING (filename)"
             )
             return connection.execute(select).fetchall()
@@ -100,26 +103,11 @@ def damaged_samples(paths: Sequence[Path]) -> dict[Path, str]:
     with duckdb.connect(":memory:") as connection:
         for path in paths:
             try:
-                read = "SELECT sum(hash(t_s, host, sensor, name, value)) FROM read_parquet($path)"
+                read = "SELECT sum(hash(t_s, host, sensor, name, unit, value)) FROM read_parquet($path)"
                 connection.execute(read, {"path": literal_glob(path)}).fetchall()
             except duckdb.Error as error:
                 found[path] = str(error).splitlines()[0]
     return found
-
-
-def read_samples(path: Path) -> dict[str, NDArray[Any]]:
-    """All samples of one trial, as arrays. Raises StoreError."""
-    import numpy as np  # noqa: PLC0415 - as above
-
-    rows = query_samples([path], "SELECT t_s, host, sensor, name, value FROM samples ORDER BY host, sensor, name, t_s")
-    t, host, sensor, name, value = zip(*rows, strict=True) if rows else ((), (), (), (), ())
-    return {
-        "t_s": np.array(t, dtype=np.float64),
-        "host": _texts(host),
-        "sensor": _texts(sensor),
-        "name": _texts(name),
-        "value": np.array(value, dtype=np.float64),
-    }
 
 
 def _texts(values: Sequence[str]) -> NDArray[np.object_]:

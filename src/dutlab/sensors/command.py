@@ -1,0 +1,61 @@
+"""Sensor `command`: the number that a command of the user's prints, once a period, on a host or here.
+
+What it prints besides a number, and a status that is not 0, are faults of that reading; the trial goes on without it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from dutlab.sensors import procfs
+from dutlab.sensors.loop import MARK, ShellLoop, loop_of
+from dutlab.sensors.sensor import Sample, SensorSite
+from dutlab.spec.sensors import CommandSensor
+
+_LOOP = loop_of(r"""
+  said=$(sh -c "$2" </dev/null 2>&1); status=$?
+  printf '\036said\n%.400s\n\036status\n%s\n' "$said" "$status"
+""")
+_SHOWN = 80
+
+
+class CommandLoop(ShellLoop):
+    """Runs the command in a loop on its host."""
+
+    waits = False
+    needs = "its command printed nothing in time"
+
+    def __init__(self, spec: CommandSensor, site: SensorSite) -> None:
+        super().__init__(spec.name, site, _LOOP, [spec.command], interval_s=spec.every)
+        self._unit = spec.unit
+        self._values: list[tuple[float, float]] = []
+
+    def _turn(self, at_s: float, text: str) -> None:
+        value = number_in(procfs.sections(text, MARK))
+        self._values.append((at_s, value))
+        self._tell(self.host, self.name, {self.name: value})
+
+    def _samples(self, began_s: float) -> Iterable[Sample]:
+        for at_s, value in self._values:
+            yield Sample(round(at_s - began_s, 3), self.host, self.name, self.name, self._unit, value)
+        yield from self._costs(began_s)
+
+
+def number_in(parts: Mapping[str, str]) -> float:
+    """What the command printed, as a number. Raises ValueError with what it printed instead."""
+    said, status = parts["said"].strip(), parts["status"].strip()
+    if status != "0":
+        raise ValueError(f"its command ended with {status}: {said[:_SHOWN]!r}")
+    try:
+        value = float(said)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"its command printed {said[:_SHOWN]!r}, which is not one number")
+    return value
+
+
+def make(spec: CommandSensor, site: SensorSite) -> CommandLoop:
+    """The sensor that `spec` describes."""
+    return CommandLoop(spec, site)

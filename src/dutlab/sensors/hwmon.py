@@ -1,0 +1,102 @@
+"""Sensor `hwmon`: temperatures, fans and power as the kernel of a Linux host knows them.
+
+Names and units of the files: Documentation/hwmon/sysfs-interface.rst (millidegrees Celsius, revolutions a minute, microwatts) and
+Documentation/driver-api/thermal/sysfs-api.rst (millidegrees Celsius). Everything is read by the shell itself: no program is started.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from dutlab.sensors import procfs
+from dutlab.sensors.loop import MARK, ShellLoop, loop_of
+from dutlab.sensors.sensor import Sample, SensorSite
+from dutlab.spec.sensors import HwmonSensor
+
+_LOOP = loop_of(r"""
+  printf '\036hwmon\n'
+  for file in "$2"/class/hwmon/hwmon*/temp*_input "$2"/class/hwmon/hwmon*/fan*_input \
+      "$2"/class/hwmon/hwmon*/power*_average "$2"/class/hwmon/hwmon*/power*_input; do
+    [ -r "$file" ] || continue
+    value= chip= label=
+    { read -r value <"$file"; } 2>/dev/null
+    { read -r chip <"${file%/*}/name"; } 2>/dev/null
+    { read -r label <"${file%_*}_label"; } 2>/dev/null
+    printf '%s|%s|%s|%s\n' "$chip" "${file##*/}" "$label" "$value"
+  done
+  printf '\036zones\n'
+  for zone in "$2"/class/thermal/thermal_zone*; do
+    [ -r "$zone/temp" ] || continue
+    value= kind=
+    { read -r value <"$zone/temp"; } 2>/dev/null
+    { read -r kind <"$zone/type"; } 2>/dev/null
+    printf '%s|%s||%s\n' "$kind" "${zone##*/}" "$value"
+  done
+""")
+_KINDS = {
+    "temp": ("celsius", "degC", 1e-3),
+    "thermal_zone": ("celsius", "degC", 1e-3),
+    "fan": ("rpm", "rpm", 1.0),
+    "power": ("watts", "W", 1e-6),
+}
+_FILE = re.compile(r"(?P<kind>temp|fan|power|thermal_zone)(?P<number>\d+)(?:_input|_average)?")
+
+
+class HwmonLoop(ShellLoop):
+    """Reads every monitor in a loop on its host."""
+
+    needs = "the host needs sh"
+
+    def __init__(self, spec: HwmonSensor, site: SensorSite, *, sys: str = "/sys") -> None:
+        super().__init__(spec.name, site, _LOOP, [sys], interval_s=spec.every)
+        self._values: list[tuple[float, dict[str, tuple[str, float]]]] = []
+
+    def _turn(self, at_s: float, text: str) -> None:
+        if not (found := readings(text)):
+            raise ValueError(f"{self.host} has no hardware monitor that can be read")
+        self._values.append((at_s, found))
+        self._tell(self.host, self.name, {name: value for name, (_, value) in found.items()})
+
+    def _samples(self, began_s: float) -> Iterable[Sample]:
+        for at_s, found in self._values:
+            for name, (unit, value) in found.items():
+                yield Sample(round(at_s - began_s, 3), self.host, self.name, name, unit, value)
+        yield from self._costs(began_s)
+
+
+def readings(text: str) -> dict[str, tuple[str, float]]:
+    """Name → unit and value, of one turn. A monitor that cannot be read just now (its card sleeps) is left out.
+
+    Two chips of one kind, as two drives are, get a number behind the name, in the order of the kernel's.
+    """
+    found: dict[str, tuple[str, float]] = {}
+    for chip, file, label, raw in _rows(text):
+        if (m := _FILE.fullmatch(file)) is None or not raw.lstrip("-").isdigit():
+            continue
+        what, unit, scale = _KINDS[m["kind"]]
+        place = "" if m["kind"] == "thermal_zone" else label or f"{m['kind']}{m['number']}"
+        first = "_".join(filter(None, (_word(chip), _word(place))))
+        name, number = f"{first}_{what}", 1
+        while name in found:
+            number += 1
+            name = f"{first}_{number}_{what}"
+        found[name] = (unit, round(int(raw) * scale, 6))
+    return found
+
+
+def _rows(text: str) -> Iterator[tuple[str, str, str, str]]:
+    parts = procfs.sections(text, MARK)
+    for line in (parts.get("hwmon", "") + parts.get("zones", "")).splitlines():
+        match line.split("|"):
+            case [chip, file, label, raw]:
+                yield chip, file, label, raw.strip()
+
+
+def _word(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
+
+
+def make(spec: HwmonSensor, site: SensorSite) -> HwmonLoop:
+    """The sensor that `spec` describes."""
+    return HwmonLoop(spec, site)

@@ -1,0 +1,125 @@
+"""A sensor that is one shell loop on its host for a whole trial: a login or a program's start every second would be seen in the figures.
+
+Each turn prints parts that begin with a mark and a name; `own` tells what the loop itself has taken of its core, and `end` ends the turn.
+The loop runs on a core that the generator does not use, where there is one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from dutlab.errors import CommandFailed, HostError
+from dutlab.hosts.host import Process
+from dutlab.sensors import procfs
+from dutlab.sensors.sensor import WATCH_COST, Sample, SensorSite, Tell, Watched, nobody
+
+MARK = "\x1e"
+_END = f"{MARK}end\n"
+_FIRST_TURN_S = 30.0
+_MOST_LINES = 4096
+"""Of one turn: a sensor that never ends its turn does not fill the memory."""
+
+
+def loop_of(body: str) -> str:
+    """A loop over `body`, a turn every `$1` seconds."""
+    return f"while :; do\n{body}\nprintf '\\036own\\n'; times\nprintf '\\036end\\n'\nsleep \"$1\"\ndone\n"
+
+
+class ShellLoop:
+    """The loop `script`, whose `$1` is the seconds between two turns and whose further arguments are `arguments`.
+
+    A kind of sensor says what a turn means (`_turn`), and what its turns are as samples (`_samples`).
+    """
+
+    vital = False
+    waits = True
+    """Whether start() waits for the first turn; a sensor whose first turn may be slow holds no trial up."""
+    needs = "the host needs sh"
+    """What to look for on a host where it prints nothing."""
+
+    def __init__(self, name: str, site: SensorSite, script: str, arguments: Sequence[str] = (), *, interval_s: float = 1.0) -> None:
+        self.name, self.host = name, site.host.name
+        self._site, self._script, self._interval_s = site, script, interval_s
+        self._arguments = tuple(arguments)
+        self._process: Process | None = None
+        self._reader: asyncio.Future[None] | None = None
+        self._first = asyncio.Event()
+        self._first_s = 0.0
+        self._own: list[tuple[float, float]] = []
+        """When turns came, and what the loop had taken by then; seconds."""
+        self._faults: list[str] = []
+        self._tell: Tell = nobody
+
+    async def start(self, tell: Tell = nobody) -> None:
+        """Returns once the first turn is there, if the sensor waits for one. Raises HostError."""
+        self._tell = tell
+        pin = [] if self._site.core is None else ["taskset", "-c", str(self._site.core)]
+        argv = [*pin, "sh", "-c", self._script, "sensor", str(self._interval_s), *self._arguments]
+        self._process = await self._site.host.spawn(argv)
+        self._reader = asyncio.ensure_future(self._read(self._process))
+        if not self.waits:
+            return
+        first = asyncio.ensure_future(self._first.wait())
+        try:
+            await asyncio.wait([first, self._reader], timeout=_FIRST_TURN_S, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            first.cancel()
+        if not self._first.is_set():
+            done = await self._process.end()
+            if done.status > 0:
+                raise CommandFailed(host=self.host, argv=done.argv[:3], status=done.status, stderr_tail=done.errors)
+            raise HostError(f"sensor {self.name} printed nothing", host=self.host, remedy=self.needs)
+
+    async def stop(self, began_s: float | None = None) -> Watched:
+        """Ends the loop. Without `began_s` the trial began with the first turn."""
+        if self._process is None or self._reader is None:
+            return Watched()
+        if self._reader.done() and not self._faults:
+            self._faults.append("its loop ended before the trial did")
+        await self._process.end(grace_s=1.0)
+        await self._reader
+        if not self._first.is_set():
+            self._faults.append(f"no reading; {self.needs}")
+        again = f" ({len(self._faults)} times)" if len(self._faults) > 1 else ""
+        faults = (f"{self.name}: {self._faults[0]}{again}",) if self._faults else ()
+        return Watched(list(self._samples(self._first_s if began_s is None else began_s)), faults=faults)
+
+    def _turn(self, at_s: float, text: str) -> None:
+        """Enters what a turn printed, and tells of it. Raises ValueError, KeyError where it makes no sense."""
+        raise NotImplementedError
+
+    def _samples(self, began_s: float) -> Iterable[Sample]:
+        """What the turns tell, with times since `began_s`."""
+        raise NotImplementedError
+
+    def _costs(self, began_s: float) -> Iterable[Sample]:
+        """What the loop took of one core between each two turns."""
+        for (before_s, before), (at_s, after) in pairwise(self._own):
+            if at_s > before_s:
+                yield Sample(round(at_s - began_s, 3), self.host, self.name, WATCH_COST, "%", (after - before) / (at_s - before_s) * 100)
+
+    async def _read(self, process: Process) -> None:
+        block: list[bytes] = []
+        try:
+            while line := await process.readline():
+                block.append(line)
+                if line == _END.encode():
+                    at_s, text = time.monotonic(), b"".join(block).decode("utf-8", "replace")
+                    block = []
+                    self._enter(at_s, text)
+                del block[_MOST_LINES:]
+        except HostError as e:  # the host is lost, which whoever measures says too
+            self._faults.append(str(e))
+
+    def _enter(self, at_s: float, text: str) -> None:
+        try:
+            self._turn(at_s, text)
+            self._own.append((at_s, procfs.shell_times_s(procfs.sections(text, MARK).get("own", ""))))
+        except (ValueError, KeyError) as e:
+            self._faults.append(str(e))
+        if not self._first.is_set():
+            self._first_s = at_s
+            self._first.set()

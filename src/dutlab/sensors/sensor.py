@@ -1,0 +1,91 @@
+"""What a sensor is: something that is started before a trial and stopped after it, and hands back what it read.
+
+Adding one takes its settings (spec/sensors.py), a module with `make(spec, site)` here, and its line in registry.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from dutlab.analysis.interference import Interference
+from dutlab.hosts.host import Host
+
+WATCH_COST = "watch_core_percent"
+"""Name of the sample by which a sensor says what it takes of one core of its host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A value in time inside a trial. `t_s` is seconds since the trial's start."""
+
+    t_s: float
+    host: str
+    sensor: str
+    name: str
+    unit: str
+    """As one writes it behind a number: `%`, `W`, `degC`, `/s`; empty for a plain count."""
+    value: float
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What sensors read in a trial. Those of several are added up with `+`."""
+
+    samples: list[Sample] = field(default_factory=list)
+    counters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Host → counter → what it grew by."""
+    interference: Mapping[str, Interference] = field(default_factory=dict)
+    """Machine → what other work took from the trial."""
+    faults: tuple[str, ...] = ()
+    """Why readings are missing, each with the sensor's name first."""
+
+    def __add__(self, other: Watched) -> Watched:
+        return Watched(
+            [*self.samples, *other.samples],
+            {**self.counters, **other.counters},
+            {**self.interference, **other.interference},
+            (*self.faults, *other.faults),
+        )
+
+
+@dataclass(frozen=True)
+class SensorSite:
+    """Where a sensor works: the host that it reads, which is a host of the testbed or the machine that dutlab runs on."""
+
+    host: Host
+    family: str = "linux"
+    core: int | None = None
+    """Where programs of the sensor run there; None lets the kernel choose."""
+
+
+Tell = Callable[[str, str, Mapping[str, float]], None]
+"""Takes the newest values by name, of a host and a sensor, for whoever looks on."""
+
+
+def nobody(_host: str, _sensor: str, _values: Mapping[str, float]) -> None:
+    """A Tell where nobody looks on."""
+
+
+class Sensor(Protocol):
+    """One sensor in one trial; used once."""
+
+    @property
+    def name(self) -> str:
+        """What its samples call it."""
+
+    @property
+    def vital(self) -> bool:
+        """True where its failure is the host's own, so that the trial cannot count; of any other sensor a failure is a doubt."""
+
+    async def start(self, tell: Tell) -> None:
+        """Returns once the first reading is there. Raises HostError."""
+
+    async def stop(self, began_s: float) -> Watched:
+        """What was read since start(), with times since `began_s` (time.monotonic() here); nothing if never started. Raises HostError."""
+
+
+def all_of(watched: Iterable[Watched]) -> Watched:
+    """What several sensors read, together."""
+    return sum(watched, Watched())

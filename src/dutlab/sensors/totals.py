@@ -1,0 +1,59 @@
+"""The two sensors of every trial: what counters grew by, and what other work took of the CPUs. Both are read before and after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+
+from dutlab.analysis.interference import CpuAccount
+from dutlab.hosts.host import Host
+from dutlab.sensors.counters import difference
+from dutlab.sensors.cpu_account import AccountReader
+from dutlab.sensors.sensor import Tell, Watched, nobody
+from dutlab.sensors.systems import read_counters
+
+
+class CounterTotals:
+    """The counters of one host."""
+
+    name = "counters"
+    vital = True
+    """A host that does not answer before or after a trial was lost, and the trial with it."""
+
+    def __init__(self, host: Host, family: str) -> None:
+        self._host, self._family = host, family
+        self._before: Mapping[str, float] | None = None
+
+    async def start(self, tell: Tell = nobody) -> None:
+        """Raises HostError."""
+        del tell  # a total has no values meanwhile
+        self._before = await read_counters(self._host, self._family)
+
+    async def stop(self, began_s: float) -> Watched:
+        """Raises HostError."""
+        del began_s
+        if self._before is None:
+            return Watched()
+        return Watched(counters={self._host.name: difference(self._before, await read_counters(self._host, self._family))})
+
+
+class CpuTotals:
+    """The CPU accounts of all machines of a testbed."""
+
+    name = "interference"
+    vital = True
+
+    def __init__(self, accounts: AccountReader) -> None:
+        self._accounts, self._meanwhile = accounts, AsyncExitStack()
+        self._before: Mapping[str, CpuAccount] = {}
+
+    async def start(self, tell: Tell = nobody) -> None:
+        del tell
+        self._before = await self._accounts.read()
+        await self._meanwhile.enter_async_context(self._accounts.running())
+
+    async def stop(self, began_s: float) -> Watched:
+        del began_s
+        await self._meanwhile.aclose()
+        before, after = self._before, await self._accounts.read()
+        return Watched(interference={name: after[name].since(before[name]) for name in sorted(after.keys() & before.keys())})

@@ -1,0 +1,72 @@
+"""All sensors of one trial: started together before it, stopped together after it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from dutlab.errors import DutlabError, HostError
+from dutlab.sensors.sensor import Sensor, Tell, Watched, all_of, nobody
+
+
+class Watch:
+    """A context around the trial; afterwards `watched` has what the sensors read.
+
+    `vital` ones enclose the others and each other, in this order: what costs time or CPU is outside what accounts for it. A sensor that is
+    not vital never costs the trial anything: what goes wrong with it is among `watched.faults`.
+    """
+
+    def __init__(self, sensors: Sequence[Sensor], tell: Tell = nobody) -> None:
+        self._vital = [s for s in sensors if s.vital]
+        self._others = [s for s in sensors if not s.vital]
+        self._tell = tell
+        self._began_s = 0.0
+        self._failed: list[Watched] = []
+        self._running: list[Sensor] = []
+        self.watched = Watched()
+
+    async def __aenter__(self) -> Self:
+        """Raises HostError when a vital sensor cannot be read."""
+        self._running = list(self._others)
+        try:
+            started = await asyncio.gather(*(s.start(self._tell) for s in self._others), return_exceptions=True)
+            for sensor, fault in zip(self._others, started, strict=True):
+                if isinstance(fault, BaseException):
+                    self._failed.append(_fault_of(sensor, fault))
+            for sensor in self._vital:
+                await sensor.start(self._tell)
+        except BaseException:
+            await self._end_others()
+            raise
+        self._began_s = time.monotonic()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Raises HostError when a vital sensor cannot be read; not where the trial failed by itself."""
+        del kind, trace
+        found = []
+        try:
+            for sensor in reversed(self._vital):
+                found.append(await sensor.stop(self._began_s))  # noqa: PERF401 - what was found before a fault is kept
+        except HostError:
+            if error is None:
+                raise
+        finally:
+            found += await self._end_others()
+        self.watched = all_of([*self._failed, *found])
+
+    async def _end_others(self) -> list[Watched]:
+        running, self._running = self._running, []
+        ended = await asyncio.gather(*(s.stop(self._began_s) for s in running), return_exceptions=True)
+        return [_fault_of(s, w) if isinstance(w, BaseException) else w for s, w in zip(running, ended, strict=True)]
+
+
+def _fault_of(sensor: Sensor, error: BaseException) -> Watched:
+    """What went wrong with a sensor, be it its own fault; a wish to end is raised."""
+    if not isinstance(error, Exception):
+        raise error
+    what = str(error) if isinstance(error, DutlabError) else repr(error)
+    return Watched(faults=(f"{sensor.name}: {what}",))

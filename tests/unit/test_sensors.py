@@ -1,0 +1,259 @@
+"""Sensors as plugs: every kind has its module, a fault of one is a doubt, and a new one takes a settings class, a module and a line."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from dutlab.doubts import DoubtKind
+from dutlab.errors import HostError
+from dutlab.hosts.local import LocalHost
+from dutlab.runner.trial import doubts_of
+from dutlab.sensors import registry
+from dutlab.sensors.command import CommandLoop
+from dutlab.sensors.hwmon import HwmonLoop, readings
+from dutlab.sensors.loop import ShellLoop
+from dutlab.sensors.sensor import WATCH_COST, Sample, SensorSite, Tell, Watched, nobody
+from dutlab.sensors.watch import Watch
+from dutlab.spec.sensors import SENSORS, CommandSensor, CpuSensor, HwmonSensor, SensorSpec
+
+pytestmark = pytest.mark.timing
+
+
+def here() -> SensorSite:
+    return SensorSite(LocalHost("here"))
+
+
+def command(text: str, every: float = 0.1) -> CommandLoop:
+    return CommandLoop(CommandSensor(name="wall", command=text, unit="W", every=every), here())
+
+
+async def until(what: Callable[[], Any]) -> None:
+    while not what():
+        await asyncio.sleep(0.01)
+
+
+def test_every_kind_that_can_be_written_has_a_module_that_makes_it() -> None:
+    assert SENSORS.keys() == registry.MODULES.keys()
+    for kind, module in registry.MODULES.items():
+        assert callable(importlib.import_module(module).make), kind
+        assert SENSORS[kind].measures
+
+
+def test_a_family_whose_cores_cannot_be_watched_has_no_such_sensor() -> None:
+    assert registry.make(CpuSensor(name="cpu"), SensorSite(LocalHost("dut"), "windows")) is None
+    assert registry.make(CpuSensor(name="cpu"), SensorSite(LocalHost("dut"), "linux")) is not None
+
+
+async def test_a_command_is_read_once_a_period_with_its_unit_and_its_cost(tmp_path: Path) -> None:
+    (tmp_path / "watts").write_text("12.5\n")
+    seen = list[tuple[str, str, Mapping[str, float]]]()
+    sensor = command(f"cat {tmp_path}/watts")
+    await sensor.start(lambda host, name, values: seen.append((host, name, values)))
+    await until(lambda: len(seen) >= 2)
+    (tmp_path / "watts").write_text("-3e1\n")
+    await until(lambda: seen[-1][2] == {"wall": -30.0})
+    began_s = time.monotonic()
+    await until(lambda: len(sensor._values) > len(seen) - 1 and sensor._values[-1][0] > began_s)
+    found = await sensor.stop(began_s)
+    values = [s for s in found.samples if s.name == "wall"]
+    assert {(s.host, s.sensor, s.unit) for s in values} == {("here", "wall", "W")}
+    assert [s.value for s in values][:2] == [12.5, 12.5]
+    assert values[-1].value == -30.0
+    assert values[0].t_s < 0 <= values[-1].t_s, "times count from the trial's start"
+    assert all(s.unit == "%" and s.value >= 0 for s in found.samples if s.name == WATCH_COST)
+    assert any(s.name == WATCH_COST for s in found.samples)
+    assert found.faults == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("echo '<html>off</html>'", "printed '<html>off</html>', which is not one number"),
+        ("echo 12 W", "printed '12 W', which is not one number"),
+        ("echo nan", "printed 'nan', which is not one number"),
+        ("echo inf", "printed 'inf', which is not one number"),
+        ("true", "printed '', which is not one number"),
+        ("echo 12; echo off >&2; exit 3", "ended with 3: '12\\noff'"),
+        ("no-such-program-anywhere", "ended with 127"),
+        ("kill -9 $$", "ended with 137"),
+    ],
+)
+async def test_what_is_no_number_is_a_fault_and_no_value(text: str, said: str) -> None:
+    sensor = command(text)
+    await sensor.start()
+    await until(lambda: len(sensor._faults) > 1)
+    found = await sensor.stop()
+    assert not [s for s in found.samples if s.name == "wall"]
+    (fault,) = found.faults
+    assert fault.startswith("wall: ")
+    assert said in fault
+    assert "times)" in fault
+    (doubt,) = doubts_of(found)
+    assert doubt.kind is DoubtKind.SENSOR_FAILED
+
+
+async def test_a_command_that_hangs_holds_no_trial_up_and_leaves_no_process() -> None:
+    sensor = command("sleep 987.125")
+    await sensor.start()
+    found = await sensor.stop()
+    assert found.samples == []
+    assert found.faults == ("wall: no reading; its command printed nothing in time",)
+
+
+async def test_a_loop_that_somebody_ends_in_mid_trial_is_a_fault_and_what_it_read_stays() -> None:
+    sensor = command("echo 5")
+    await sensor.start()
+    await until(lambda: sensor._values)
+    assert sensor._process is not None
+    await sensor._process.end()
+    await until(lambda: sensor._reader and sensor._reader.done())
+    found = await sensor.stop()
+    assert found.faults == ("wall: its loop ended before the trial did",)
+    assert next(s.value for s in found.samples if s.name == "wall") == 5.0
+
+
+def monitors(sys_folder: Path) -> Path:
+    files = {
+        "class/hwmon/hwmon0/name": "k10temp",
+        "class/hwmon/hwmon0/temp1_input": "61250",
+        "class/hwmon/hwmon0/temp1_label": "Tctl",
+        "class/hwmon/hwmon1/name": "nct6798",
+        "class/hwmon/hwmon1/fan2_input": "1180",
+        "class/hwmon/hwmon1/temp3_input": "-5000",
+        "class/hwmon/hwmon1/power1_average": "23500000",
+        "class/hwmon/hwmon2/name": "nvme",
+        "class/hwmon/hwmon2/temp1_input": "40000",
+        "class/hwmon/hwmon3/name": "nvme",
+        "class/hwmon/hwmon3/temp1_input": "41000",
+        "class/hwmon/hwmon4/name": "mlx5",
+        "class/hwmon/hwmon4/temp1_input": "",
+        "class/thermal/thermal_zone0/type": "acpitz",
+        "class/thermal/thermal_zone0/temp": "27800",
+    }
+    for name, text in files.items():
+        path = sys_folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}\n")
+    return sys_folder
+
+
+async def test_hardware_monitors_are_read_by_name_and_in_their_units(tmp_path: Path) -> None:
+    sensor = HwmonLoop(HwmonSensor(name="heat", every=0.1), here(), sys=str(monitors(tmp_path)))
+    seen = list[Mapping[str, float]]()
+    await sensor.start(lambda _host, _sensor, values: seen.append(values))
+    found = await sensor.stop()
+    first = {s.name: (s.value, s.unit) for s in found.samples if s.name != WATCH_COST}
+    assert first == {
+        "k10temp_tctl_celsius": (61.25, "degC"),
+        "nct6798_temp3_celsius": (-5.0, "degC"),
+        "nct6798_fan2_rpm": (1180.0, "rpm"),
+        "nct6798_power1_watts": (23.5, "W"),
+        "nvme_temp1_celsius": (40.0, "degC"),
+        "nvme_temp1_2_celsius": (41.0, "degC"),
+        "acpitz_celsius": (27.8, "degC"),
+    }
+    assert seen[0]["nct6798_power1_watts"] == 23.5
+    assert found.faults == ()
+
+
+async def test_a_host_without_monitors_says_so(tmp_path: Path) -> None:
+    sensor = HwmonLoop(HwmonSensor(name="heat"), here(), sys=str(tmp_path))
+    await sensor.start()
+    assert (await sensor.stop()).faults == ("heat: here has no hardware monitor that can be read",)
+    assert readings("\x1ehwmon\nchip|temp1_input||not a number\nbroken\n\x1ezones\n") == {}
+
+
+class Fake:
+    """A sensor that does as it is told, and writes down when."""
+
+    def __init__(self, name: str, *, vital: bool = False, start: Exception | None = None, stop: Exception | None = None) -> None:
+        self.name, self.vital, self._start, self._stop = name, vital, start, stop
+
+    log: list[str]
+
+    async def start(self, tell: Tell) -> None:
+        del tell
+        self.log.append(f"start {self.name}")
+        if self._start:
+            raise self._start
+
+    async def stop(self, began_s: float) -> Watched:
+        self.log.append(f"stop {self.name}")
+        if self._stop:
+            raise self._stop
+        return Watched([Sample(began_s, "dut", self.name, self.name, "", 1.0)])
+
+
+@pytest.fixture(autouse=True)
+def log() -> list[str]:
+    Fake.log = []
+    return Fake.log
+
+
+async def test_what_accounts_for_the_trial_is_read_inside_what_costs_time(log: list[str]) -> None:
+    async with Watch([Fake("counters", vital=True), Fake("accounts", vital=True), Fake("wall")]) as watch:
+        log.append("trial")
+    assert log == ["start wall", "start counters", "start accounts", "trial", "stop accounts", "stop counters", "stop wall"]
+    assert {s.sensor for s in watch.watched.samples} == {"counters", "accounts", "wall"}
+
+
+@pytest.mark.parametrize("fault", [HostError("gone", host="dut"), ValueError("a fault of its own")])
+@pytest.mark.parametrize("when", ["start", "stop"])
+async def test_a_sensor_that_fails_is_a_doubt_and_never_a_failed_trial(fault: Exception, when: str) -> None:
+    async with Watch([Fake("bad", **{when: fault}), Fake("good"), Fake("counters", vital=True)]) as watch:  # type: ignore[arg-type]
+        pass
+    assert {s.sensor for s in watch.watched.samples} >= {"good", "counters"}
+    assert any(f.startswith("bad: ") for f in watch.watched.faults)
+    assert [d.kind for d in doubts_of(watch.watched)] == [DoubtKind.SENSOR_FAILED]
+
+
+async def test_a_vital_sensor_that_fails_is_its_hosts_fault_and_the_others_are_ended(log: list[str]) -> None:
+    for when in ("start", "stop"):
+        log.clear()
+        with pytest.raises(HostError, match="gone"):
+            async with Watch([Fake("wall"), Fake("counters", vital=True, **{when: HostError("gone", host="dut")})]):  # type: ignore[arg-type]
+                pass
+        assert "stop wall" in log
+
+
+async def test_the_fault_of_a_trial_is_not_hidden_by_one_of_a_sensor(log: list[str]) -> None:
+    with pytest.raises(KeyError, match="the trial's"):
+        async with Watch([Fake("wall"), Fake("counters", vital=True, stop=HostError("gone", host="dut"))]):
+            raise KeyError("the trial's")
+    assert "stop wall" in log
+
+
+async def test_a_new_kind_is_a_settings_class_a_module_and_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    class UptimeSensor(SensorSpec):
+        kind = "uptime"
+        measures = "seconds since the host's start"
+
+    class Uptime(ShellLoop):
+        def _turn(self, at_s: float, text: str) -> None:
+            self.found = (at_s, float(text.partition("\n")[2].split()[0]))
+
+        def _samples(self, began_s: float) -> list[Sample]:
+            return [Sample(self.found[0] - began_s, self.host, self.name, "uptime_s", "s", self.found[1])]
+
+    script = "printf '\\036uptime\\n'; cat /proc/uptime; printf '\\036end\\n'; sleep 1000"
+    module = ModuleType("thrown_away")
+    module.make = lambda spec, site: Uptime(spec.name, site, script)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "thrown_away", module)
+    monkeypatch.setattr(registry, "MODULES", {**registry.MODULES, "uptime": "thrown_away"})
+    sensor = registry.make(UptimeSensor(name="up"), here())
+    assert sensor is not None
+    async with Watch([sensor]) as watch:
+        pass
+    (sample,) = watch.watched.samples
+    assert (sample.sensor, sample.unit) == ("up", "s")
+    assert sample.value > 0
+    assert nobody("here", "up", {"uptime_s": 1.0}) is None  # type: ignore[func-returns-value]
