@@ -7,9 +7,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from dutlab.spec.experiment import Experiment
-from dutlab.spec.known import FAMILY_MODES, IPSEC, WITHOUT_A_WAY_IN
+from dutlab.spec.known import FAMILY_MODES, WITHOUT_A_WAY_IN
 from dutlab.spec.model import FILE_CONTEXT
 from dutlab.spec.testbed import Testbed
+from dutlab.systems.system import IPSEC
 
 names = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
 whole_seconds = st.integers(1, 60).map(lambda n: f"{n}s")

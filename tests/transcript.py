@@ -28,6 +28,8 @@ from pathlib import Path
 from typing import Self
 
 from dutlab.hosts.host import Done, Process, command_failed, no_such_program
+from dutlab.systems.linux import LINUX
+from dutlab.systems.system import System
 
 TRANSCRIPTS = Path(__file__).parent / "data" / "transcripts"
 
@@ -97,8 +99,8 @@ def _facts(text: str) -> Iterator[tuple[str, str]]:
 class TranscriptHost:
     """Host of hosts/host.py. `ran` is every command with its standard input; `state` is how things stand, which tests may tamper with."""
 
-    def __init__(self, name: str, text: str, changes: Mapping[str, str] | None = None) -> None:
-        self.name = name
+    def __init__(self, name: str, text: str, changes: Mapping[str, str] | None = None, system: System = LINUX) -> None:
+        self.name, self.system = name, system
         self.state, self.exchanges = read_transcript(text)
         self.state.update(changes or {})
         self.ran: list[tuple[tuple[str, ...], str]] = []

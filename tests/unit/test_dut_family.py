@@ -16,6 +16,8 @@ from dutlab.hosts.black_box import BlackBox
 from dutlab.hosts.host import Done
 from dutlab.labs import description
 from dutlab.spec.known import FAMILY_MODES, INSIDE_ONLY
+from dutlab.systems.linux import LINUX
+from dutlab.systems.system import System
 
 LAB = description("three-node").testbed
 ALL, NONE = (10, 10), (10, 0)
@@ -28,6 +30,7 @@ class ScriptedHost:
 
     answers: dict[str, tuple[int, str]]
     name: str = "dut"
+    system: System = LINUX
     ran: list[str] = field(default_factory=list)
 
     async def run(self, argv, *, stdin=b"", timeout_s=30.0, check=True):
@@ -84,7 +87,7 @@ def test_files_know_the_modes_that_admit_no_flow_from_outside(name):
 
 
 def test_an_unknown_family_is_refused_with_the_known_ones():
-    with pytest.raises(InputError, match=r"no DUT family 'vms'; known families: .*linux"):
+    with pytest.raises(InputError, match=r"'vms': unknown family; known families: .*linux"):
         family("vms")
 
 

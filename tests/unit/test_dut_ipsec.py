@@ -11,8 +11,9 @@ from dut_families import EXAMPLES
 from dutlab.dut import family
 from dutlab.errors import CommandFailed, HostError, SpecRefused, ToolMissing
 from dutlab.runner.undo import carry_out
-from dutlab.spec.known import FAMILY_MODES, IPSEC
+from dutlab.spec.known import FAMILY_MODES
 from dutlab.spec.loader import load_experiment
+from dutlab.systems.system import IPSEC
 from tunnel_ends import FAMILIES, KEY, OF, WAYS, Ends, Silence
 
 each_way = pytest.mark.parametrize(("ends", "mode"), WAYS, ids=[f"{ends.name}-{mode}" for ends, mode in WAYS])

@@ -12,9 +12,9 @@ from dut_families import EXAMPLES, failed, there_and_back, ways_of
 from dutlab.dut import family, vyos_rules
 from dutlab.dut.vyos_config import COMMIT, back, script
 from dutlab.errors import CommandFailed, HostError
-from dutlab.hosts.plain import plain
 from dutlab.spec.loader import load_testbed
 from dutlab.spec.testbed import Testbed
+from dutlab.systems.plain import plain
 from transcript import TranscriptHost
 
 BED = load_testbed(EXAMPLES / "vyos.yaml")

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from capability import need_program
-from dutlab.hosts import lease, private_folder
+from dutlab.hosts import private_folder
+from dutlab.systems import posix_lease
 from processes import eventually
 
 SHELLS = {"dash": ["dash"], "bash": ["bash", "--posix"], "zsh": ["zsh", "--emulate", "sh"], "busybox": ["busybox", "sh"]}
@@ -69,7 +70,7 @@ def test_a_held_folder_is_removed_when_its_input_ends(shell: list[str], place: P
 @pytest.fixture
 def hold(shell: list[str], place: Path) -> Iterator[list[str]]:
     """The lease's script, with folders of the test's own in place of those of the machine."""
-    script = lease._HOLD.replace(lease.ROOTS, str(place / "none")).replace(lease.SHARED, str(place))
+    script = posix_lease.SCRIPT.replace(posix_lease.ROOTS, str(place / "none")).replace(posix_lease.SHARED, str(place))
     yield [*shell, "-c", script, "dutlab-lease"]
     shutil.rmtree(place)
 

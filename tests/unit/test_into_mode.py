@@ -15,6 +15,8 @@ from dutlab.runner.into_mode import as_applied, lost_state
 from dutlab.runner.stage import Stage
 from dutlab.spec.loader import load_testbed
 from dutlab.spec.testbed import Testbed
+from dutlab.systems import SYSTEMS
+from dutlab.systems.vpp import VPP
 from transcript import TranscriptHost
 
 LAB = description("three-node").testbed
@@ -91,6 +93,7 @@ async def test_a_filter_that_the_system_reloads_by_itself_is_noticed_after_the_t
     transcripts: tuple[str, ...], name: str, mode: str, harm: dict[str, str], said: str
 ) -> None:
     dut = TranscriptHost.of(*transcripts)
+    dut.system = SYSTEMS[name]
     stage, applied = stage_of(E302, dut), family(name).modes[mode]
     await applied.apply(dut, E302)
     assert await lost_state(stage, applied, await as_applied(stage)) == ""
@@ -100,7 +103,9 @@ async def test_a_filter_that_the_system_reloads_by_itself_is_noticed_after_the_t
 
 async def test_a_question_that_fails_on_a_dut_that_is_there_is_a_mode_lost_and_on_one_that_is_gone_an_error() -> None:
     bed = load_testbed(EXAMPLES / "vpp.yaml")
-    dut = TranscriptHost("dut", "$ id -u\n> 0\n$ vppctl show interface\n! clib_socket_init: connect: No such file\n= 1\n$ true\n")
+    dut = TranscriptHost(
+        "dut", "$ id -u\n> 0\n$ vppctl show interface\n! clib_socket_init: connect: No such file\n= 1\n$ true\n", system=VPP
+    )
     stage: Any = stage_of(bed, dut)
     assert "`vppctl show interface` ended with 1" in await lost_state(stage, family("vpp").modes["router"], {})
     next(e for e in dut.exchanges if e.argv == ("true",)).status = 255

@@ -14,6 +14,7 @@ from dutlab.errors import InputError, ToolFailed, ToolsMissing
 from dutlab.hosts.local import LocalHost
 from dutlab.labs import description
 from dutlab.plan.cell import Cell
+from dutlab.systems import SYSTEMS
 from dutlab.tools.iperf3 import program as iperf3_program
 from dutlab.tools.iperf3 import tcp as iperf3
 from dutlab.tools.iperf3.tcp import Iperf3
@@ -108,20 +109,19 @@ async def test_links_at_once_are_summed_under_their_joint_name(fake):
     assert len(measured.raw) == 4
 
 
-async def test_the_command_is_the_one_that_the_cell_asks_for(fake, monkeypatch):
+async def test_the_command_is_the_one_that_the_cell_asks_for(fake):
     log = []
     tool = fake()
     tool._hosts = {**tool._hosts, "source": LocalHost("source", log.append)}
-    tool._cpus = {"source": (1, 3)}
-    monkeypatch.setattr(iperf3, "pinned", lambda _: [])  # taskset of cores that this machine may not have
     await tool.measure(cell(streams=4, omit_s=5, duration_s=30))
     (argv,) = [d.argv for d in log]
     assert argv[1:] == ("-c", "172.16.10.2", "-p", argv[4], "-B", "172.16.0.2", "-P", "4", "-O", "5", "-t", "30", "-J")
 
 
-def test_pinning_is_only_where_cores_are_named():
-    assert iperf3_program.pinned((0, 2)) == ["taskset", "-c", "0,2"]
-    assert iperf3_program.pinned(()) == iperf3_program.pinned(None) == []
+def test_pinning_is_only_where_cores_are_named_and_in_the_words_of_the_system():
+    assert SYSTEMS["linux"].pinned((0, 2)) == ["taskset", "-c", "0,2"]
+    assert SYSTEMS["freebsd"].pinned((0, 2)) == ["cpuset", "-l", "0,2"]
+    assert SYSTEMS["linux"].pinned(()) == SYSTEMS["windows"].pinned(()) == []
 
 
 async def test_a_repaired_report_is_a_doubt_on_its_link(fake):
@@ -231,8 +231,8 @@ async def test_the_version_is_told(fake):
     [
         ("#!/bin/sh\necho 'iperf 3.0.11'\n", "iperf3 3.0 is too old; install 3.1 or later"),
         ("#!/bin/sh\necho 'iperf 2.1.8 (12 August 2022) pthreads'\n", "iperf3 2.1 is too old; install 3.1 or later"),
-        ("#!/bin/sh\necho garbage\n", "`iperf3 --version` says 'garbage', which names no version; install iperf3"),
-        ("#!/bin/sh\nexit 1\n", "`iperf3 --version` says '', which names no version; install iperf3"),
+        ("#!/bin/sh\necho garbage\n", "`iperf3 --version` says 'garbage', which names no version; install it"),
+        ("#!/bin/sh\nexit 1\n", "`iperf3 --version` says '', which names no version; install it"),
     ],
 )
 async def test_an_iperf3_that_cannot_be_used_is_named_with_the_remedy(fake, program, says):
@@ -246,7 +246,7 @@ async def test_an_absent_iperf3_is_named_with_the_remedy(monkeypatch):
     with pytest.raises(ToolsMissing) as caught:
         await Iperf3({"source": LocalHost("source"), "sink": LocalHost("sink")}, BED, {}).check()
     ends = ("source", "sink")
-    assert str(caught.value).splitlines() == [f"{end}: iperf3 is not there; install iperf3 (Debian: apt install iperf3)" for end in ends]
+    assert str(caught.value).splitlines() == [f"{end}: iperf3 is not there; install it (Debian: apt install iperf3)" for end in ends]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from dutlab.runner.journal import (
 )
 from dutlab.runner.leasing import begun, leased_by
 from dutlab.store.run_folder import RunFolder
+from dutlab.systems.linux import LINUX
 
 STEP = UndoStep("dut", ("sysctl", "-w", "net.ipv4.ip_forward=0"), stdin="", why="as it was")
 
@@ -143,7 +144,7 @@ def test_a_line_that_a_full_disk_cut_is_ended_before_the_next(tmp_path):
 class Refusing:
     """A host whose every program ends by saying who has the machine."""
 
-    name = "dut"
+    name, system = "dut", LINUX
 
     def __init__(self, state):
         self.state = state

@@ -5,35 +5,56 @@ from __future__ import annotations
 import pytest
 
 from dutlab.errors import MeasurementError
-from dutlab.tools.ping_words import hint, words_of
+from dutlab.systems import SYSTEMS
+from dutlab.systems.system import System, hint
 from transcript import TranscriptHost
 
 FAR, FAR6 = "172.16.10.2", "2001:db8:1::2"
+WINDOWS = SYSTEMS["windows"]
+PINGS = [system for system in SYSTEMS.values() if system.has_way_in]
 
 
-@pytest.mark.parametrize("family", ["linux", "vyos", "freebsd", "freebsd-pf", "pfsense", "openbsd", "openbsd-pf", "windows"])
-async def test_a_narrow_router_is_told_by_every_system(family: str) -> None:
-    host, words = TranscriptHost.of("pings"), words_of(family)
-    too_large = await host.run(words.argv(4, 8972, FAR), check=False)
-    assert not words.answered(too_large)
-    assert hint(too_large) == (0 if family == "windows" else 1500), "Windows names no size"
-    assert words.answered(await host.run(words.argv(4, 1472, FAR), check=False))
-    if family != "windows":
-        assert words.answered(await host.run(words.argv(6, 1452, FAR6), check=False))
+async def asked(system: System, payload: int, *, far: str = FAR, version: int = 4) -> tuple[bool, int]:
+    """Whether the far end answered, and the size that was named."""
+    done = await TranscriptHost.of("pings").run(system.ping.argv(version, payload, far), check=False)
+    return system.ping.answered(done.status, done.text, far), hint(done.text + done.errors)
+
+
+@pytest.mark.parametrize("system", PINGS, ids=lambda system: system.name)
+async def test_a_narrow_router_is_told_by_every_system(system: System) -> None:
+    assert await asked(system, 8972) == (False, 0 if system is WINDOWS else 1500), "Windows names no size"
+    assert (await asked(system, 1472))[0]
+    if system.ping.v6:
+        assert (await asked(system, 1452, far=FAR6, version=6))[0]
 
 
 async def test_a_host_that_cannot_send_so_much_itself_names_no_size() -> None:
-    host, words = TranscriptHost.of("pings"), words_of("freebsd")
-    done = await host.run(words.argv(4, 9188, FAR), check=False)
-    assert (words.answered(done), hint(done)) == (False, 0)
+    assert await asked(SYSTEMS["freebsd"], 9188) == (False, 0)
 
 
-async def test_windows_ends_with_0_although_a_router_said_no_and_speaks_its_users_language() -> None:
-    host, words = TranscriptHost.of("pings"), words_of("windows")
-    assert not words.answered(await host.run(words.argv(4, 1473, FAR)))
-    assert words.answered(await host.run(words.argv(4, 1472, FAR)))
+@pytest.mark.parametrize(
+    ("payload", "answers"),
+    [(1472, True), (1473, False), (1474, False), (1475, False), (1476, False)],
+    ids=["answered", "router refuses", "nobody answers", "time to live", "too long to send"],
+)
+async def test_a_windows_of_any_language_is_read_by_the_shape_of_its_answer(payload: int, answers: bool) -> None:
+    done = await TranscriptHost.of("pings-windows-german").run(WINDOWS.ping.argv(4, payload, FAR), check=False)
+    assert WINDOWS.ping.answered(done.status, done.text, FAR) == answers
 
 
-def test_a_system_that_cannot_forbid_fragments_says_so() -> None:
-    with pytest.raises(MeasurementError, match=r"ping of Windows cannot forbid that IPv6 is fragmented; measure the path MTU from another"):
-        words_of("windows").argv(6, 1452, FAR6)
+def test_the_bytes_of_an_old_code_page_change_nothing() -> None:
+    said = "Ping wird ausgeführt für 172.16.10.2\r\nAntwort von 172.16.10.2: Bytes=1472 Zeit<1ms TTL=63\r\n"
+    assert WINDOWS.ping.answered(0, said.encode("cp850").decode("utf-8", "replace"), FAR)
+
+
+def test_another_host_that_answers_is_not_the_far_end() -> None:
+    assert not WINDOWS.ping.answered(0, "Antwort von 172.16.10.20: Bytes=1472 Zeit<1ms TTL=63", FAR)
+    assert not WINDOWS.ping.answered(0, "Antwort von 1172.16.10.2: Bytes=1472 Zeit<1ms TTL=63", FAR)
+
+
+@pytest.mark.parametrize("name", ["windows", "macos"])
+def test_a_system_that_cannot_forbid_fragments_says_so(name: str) -> None:
+    system = SYSTEMS[name]
+    what = rf"ping of {system.title} cannot forbid that IPv6 is fragmented; measure the path MTU from another"
+    with pytest.raises(MeasurementError, match=what):
+        system.ping.argv(6, 1452, FAR6)

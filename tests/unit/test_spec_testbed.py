@@ -135,7 +135,7 @@ def test_a_testbed_file_becomes_a_testbed(tmp_path):
         (
             "family: freebsd}",
             "family: frebsd}",
-            ":3:34: hosts.source.family: 'frebsd' is no family (known: black-box, freebsd, freebsd-pf, linux, manual, openbsd, openbsd-pf, pfsense, vpp, vyos, windows; did you mean freebsd?)",
+            ":3:34: hosts.source.family: 'frebsd' is no family (known: black-box, freebsd, freebsd-pf, linux, macos, manual, openbsd, openbsd-pf, pfsense, vpp, vyos, windows; did you mean freebsd?)",
         ),
         ("  sink:   {", "  sunk:   {", ":5:3: hosts.sunk: unknown role (known: dut, sink, source; did you mean sink?)"),
         (

@@ -8,7 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from capability import need_program
-from dutlab.hosts.ssh_command import Head, Tail, command_line, new_mark
+from dutlab.hosts.ssh_command import Head, Tail, new_mark
+from dutlab.systems.posix import command_line
 
 MARK = b"\x1e0123456789abcdef:"
 LIKE_MARKS = st.lists(st.binary(max_size=20) | st.sampled_from([b"\x1e", b"\x1e\n", b"\x1e7\n", MARK[:5], MARK[:-1]]), max_size=9).map(

@@ -38,4 +38,4 @@ async def _of_link(name: str, link: Link, prober: Prober) -> list[Check]:
     return [*found, Check(f"link {name}: a new flow from the sink's side", passed=True, found=came_back)]
 
 
-BLACK_BOX = Family(NAME, {mode.name: mode for mode in (AsFound(),)})
+FAMILY = Family(NAME, {mode.name: mode for mode in (AsFound(),)})

@@ -16,4 +16,4 @@ FREEBSD = PfSystem(
     rivals=("net.inet.ip.fw.enable",),
 )
 
-FREEBSD_PF = pf_family("freebsd-pf", FREEBSD, SetkeyEnd)
+FAMILY = pf_family("freebsd-pf", FREEBSD, SetkeyEnd)

@@ -74,4 +74,4 @@ def _ipsec(hosts: Mapping[str, Host]) -> Mapping[str, Mode]:
     return ipsec_modes(_MODES[0], hosts, lambda suite: XfrmEnd(suite, "router"), XfrmEnd)
 
 
-LINUX = Family("linux", {mode.name: mode for mode in _MODES}, RESETS, _ipsec)
+FAMILY = Family("linux", {mode.name: mode for mode in _MODES}, RESETS, _ipsec)

@@ -46,10 +46,10 @@ _MODES = (
     ManualMode("nat", "as filter-default, and flows leave with the address of the outer port", TRANSLATES),
 )
 
-MANUAL = Family(NAME, {mode.name: mode for mode in _MODES})
+FAMILY = Family(NAME, {mode.name: mode for mode in _MODES})
 
 
 def question(name: str, level: str) -> str:
     """What to ask a person of a factor and its level; a mode of this family says what it means."""
-    mode = MANUAL.modes.get(level) if name == "mode" else None
+    mode = FAMILY.modes.get(level) if name == "mode" else None
     return f"set {name} to {level}" + (f" ({mode.means})" if isinstance(mode, ManualMode) else "")

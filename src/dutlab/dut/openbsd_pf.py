@@ -18,4 +18,4 @@ OPENBSD = PfSystem(
     settings=((FORWARDING, "1"), (FORWARDING6, "1"), ("hw.perfpolicy", "manual"), ("hw.setperf", "100")),
 )
 
-OPENBSD_PF = pf_family("openbsd-pf", OPENBSD, IpsecctlEnd, SUITES)
+FAMILY = pf_family("openbsd-pf", OPENBSD, IpsecctlEnd, SUITES)

@@ -52,4 +52,4 @@ async def as_generated(root: Root, system: PfSystem) -> str:
     return text
 
 
-PFSENSE = pf_family("pfsense", replace(FREEBSD, ruleset_to_restore=as_generated, own=RULES, afterwards=run_time_tables), SetkeyEnd)
+FAMILY = pf_family("pfsense", replace(FREEBSD, ruleset_to_restore=as_generated, own=RULES, afterwards=run_time_tables), SetkeyEnd)

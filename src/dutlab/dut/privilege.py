@@ -1,4 +1,4 @@
-"""Commands of a DUT as root, for a login that is not root: by doas(1) or sudo(8), neither of which may ask for a password."""
+"""Commands of a DUT as root, for a login that is not root: by doas(1) or sudo(8) as its system has it, asked for no password."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from typing import Self
 from dutlab.dut.mode import UndoStep
 from dutlab.errors import HostError
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host, command_failed
-
-_WAYS = (("doas", "-n"), ("sudo", "-n"))
-"""`-n`: rather fail than ask."""
 
 
 @dataclass(frozen=True)
@@ -27,14 +24,15 @@ class Root:
         if (await dut.run(["id", "-u"])).text.strip() == "0":
             return cls(dut)
         refused = None
-        for way in _WAYS:
+        for way in dut.system.as_root:
             tried = await dut.run([*way, "true"], check=False)
             if tried.status == 0:
                 return cls(dut, way)
             refused = tried if tried.status != NO_SUCH_PROGRAM else refused
         if refused is not None:
             raise command_failed(refused)
-        raise HostError("its modes need root, and it has neither doas nor sudo", host=dut.name, remedy="log in as root")
+        absent = " nor ".join(way[0] for way in dut.system.as_root)
+        raise HostError(f"its modes need root, and it has neither {absent}", host=dut.name, remedy="log in as root")
 
     async def run(self, argv: Sequence[str], *, stdin: str = "", check: bool = True) -> Done:
         """Raises CommandFailed on a status other than 0 if `check`, HostError."""

@@ -173,4 +173,4 @@ _MODES = (
     VppMode("nat", vpp_rules.filter_default, TRANSLATES),
 )
 
-VPP = Family("vpp", {mode.name: mode for mode in _MODES}, beside=lambda hosts: ipsec_modes(_MODES[0], hosts, VppEnd, XfrmEnd))
+FAMILY = Family("vpp", {mode.name: mode for mode in _MODES}, beside=lambda hosts: ipsec_modes(_MODES[0], hosts, VppEnd, XfrmEnd))

@@ -25,9 +25,9 @@ from dutlab.dut.privilege import Root
 from dutlab.dut.vpp_state import show
 from dutlab.errors import CommandFailed
 from dutlab.hosts.host import Host
-from dutlab.hosts.plain import plain
 from dutlab.hosts.programs import VPPCTL, Program
 from dutlab.spec.testbed import Testbed
+from dutlab.systems.plain import plain
 
 # format_ipsec_sa() and format_ipsec_policy() in ipsec_format.c
 _SPI = re.compile(r"^\[\d+\] sa \d+ \(\S+\) spi (\d+) ", re.MULTILINE)

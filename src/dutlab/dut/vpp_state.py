@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from dutlab.dut.privilege import Root
 from dutlab.dut.vpp_rules import INPUT, OUTPUT, Place
 from dutlab.errors import CommandFailed
-from dutlab.hosts.plain import plain
+from dutlab.systems.plain import plain
 
 _ACL = re.compile(r"^acl-index (\d+) count (\d+) tag \{(.*)\}", re.MULTILINE)
 _INTERFACE = re.compile(r"^(\S+)\s+(\d+)\s+(up|down)\b", re.MULTILINE)

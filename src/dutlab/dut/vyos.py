@@ -72,4 +72,4 @@ _MODES = (
     VyosMode("nat", vyos_rules.nat, TRANSLATES),
 )
 
-VYOS = Family("vyos", {mode.name: mode for mode in _MODES}, beside=lambda hosts: ipsec_modes(_MODES[0], hosts, VyosEnd, StrongswanEnd))
+FAMILY = Family("vyos", {mode.name: mode for mode in _MODES}, beside=lambda hosts: ipsec_modes(_MODES[0], hosts, VyosEnd, StrongswanEnd))

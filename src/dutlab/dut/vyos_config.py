@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dutlab.dut.mode import UndoStep
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
-from dutlab.hosts.plain import plain
+from dutlab.systems.plain import plain
 
 _TEMPLATE = "source /opt/vyatta/etc/functions/script-template"
 _PROGRAM = "/opt/vyatta/sbin/my_"

@@ -7,10 +7,13 @@ from typing import NoReturn
 
 from dutlab.errors import HostError
 from dutlab.hosts.host import Done, Process
+from dutlab.systems.closed import BLACK_BOX
 
 
 class BlackBox:
     """Refuses every command. Implements dutlab.hosts.host.Host for whatever is given a DUT and must do without one."""
+
+    system = BLACK_BOX
 
     def __init__(self, name: str) -> None:
         self._name = name

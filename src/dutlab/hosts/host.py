@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from dutlab.errors import CommandFailed, HostError
+from dutlab.systems.system import System
 
 NO_SUCH_PROGRAM = 127
 """Status of a command that is not there, as every shell has it (POSIX, Shell Command Language 2.8.2)."""
@@ -103,6 +104,10 @@ class Host(Protocol):
     @property
     def name(self) -> str:
         """The testbed's name for it: source, dut, sink."""
+
+    @property
+    def system(self) -> System:
+        """In whose words it is asked."""
 
     async def run(
         self,

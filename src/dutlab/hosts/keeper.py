@@ -14,21 +14,7 @@ import os
 import subprocess
 
 from dutlab.hosts.passwords import without_passwords
-
-SCRIPT = """
-trap '' INT TERM HUP
-watched=' '
-while read -r sign group; do
-  case $sign in
-    +) watched="$watched$group " ;;
-    T) kill -s TERM -- "-$group" 2>/dev/null ;;
-    K) kill -s KILL -- "-$group" 2>/dev/null ;;
-    -) case $watched in *" $group "*) watched="${watched%% $group *} ${watched#* $group }" ;; esac ;;
-  esac
-done
-for group in $watched; do kill -s KILL -- "-$group" 2>/dev/null; done
-"""
-"""Lines `+ GROUP`, `- GROUP`; and `T GROUP`, `K GROUP` to send SIGTERM or SIGKILL, for a controller on another machine."""
+from dutlab.systems import posix
 
 
 class Keeper:
@@ -43,7 +29,7 @@ class Keeper:
         if self._shell is None or self._pid != os.getpid():
             self._pid = os.getpid()
             self._shell = subprocess.Popen(
-                ["sh", "-c", SCRIPT],
+                ["sh", "-c", posix.KEEPER],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -25,53 +25,10 @@ from typing import Self
 from dutlab.errors import HostError, TestbedError
 from dutlab.hosts.host import Host, Process, Spawn, renewed_by
 from dutlab.printable import printable
+from dutlab.systems.posix_lease import LEAF, ROOTS, SHARED
 
-ROOTS, SHARED = "/var/run", "/var/tmp"  # noqa: S108 what others can put there is looked at, never followed
-"""Where the lease lies: in root's folder where the login may write there, else in the one that all users share. Both are looked at."""
-LEAF = "dutlab-lease-"
-"""Followed by the number of the host's network namespace: two that share a file system are two machines. Empty without /proc."""
 _ENDS_S, _ANSWERS_S, _LOOK_S = 10.0, 30.0, 0.1
 _LONGEST = 200
-_BLOCK = 32768
-# A lease is a regular file, no link to one; `dd` reads a block of it, however long it is. What others may have put into the shared folder
-# (a link, a pipe, a folder) is neither opened nor replaced. mktemp(1) makes its file exclusively and under a name nobody can foresee; and
-# `ln` would put the file into a folder that came into its place, so what is there is compared afterwards.
-_HOLD = rf"""
-leaf={LEAF}$(readlink /proc/self/ns/net 2>/dev/null | tr -dc 0-9); roots={ROOTS}/$leaf shared={SHARED}/$leaf
-at=$shared
-case $(ls -ldn -- {ROOTS}/) in d????-??-*) [ ! -w {ROOTS} ] || at=$roots ;; esac
-look() {{
-  there= pid= who=
-  [ -h "$1" ] || [ -e "$1" ] || return
-  if [ -h "$1" ] || [ ! -f "$1" ]; then there=odd; return; fi
-  text=$(dd if="$1" bs={_BLOCK} count=1 2>/dev/null)
-  pid=$(printf '%s\n' "$text" | sed -n 1p) who=$(printf '%s\n' "$text" | sed -n 2p)
-  case $pid in ''|*[!0-9]*) there=left; return ;; esac
-  words=$({{ tr '\0' ' ' </proc/"$pid"/cmdline || ps -ww -o args= -p "$pid"; }} 2>/dev/null)
-  case $words in *dutlab-lease*) there=held ;; *) there=left ;; esac
-}}
-for other in "$roots" "$shared"; do
-  [ "$other" != "$at" ] || continue
-  look "$other"
-  [ "$there" != held ] || {{ printf 'held\n%s\n' "$who"; exit 0; }}
-done
-look "$at"
-[ "$there" != odd ] || {{ printf 'odd\n%s\n' "$at"; exit 0; }}
-[ "$2" != over ] || [ "$there" = held ] || rm -f "$at"
-mine=$(mktemp "$at.XXXXXXXXXX") || exit 1
-printf '%s\n%s\n' $$ "$1" >"$mine" && chmod 644 "$mine" || {{ rm -f "$mine"; exit 1; }}
-ln "$mine" "$at" 2>/dev/null
-rm -f "$mine"
-look "$at"
-if [ "$pid" = $$ ] && [ "$who" = "$1" ]; then
-  printf 'ours\n\n'
-  cat >/dev/null
-  look "$at"
-  [ "$pid" != $$ ] || rm -f "$at"
-  exit 0
-fi
-printf '%s\n%s\n' "${{there:-odd}}" "${{who:-$at}}"
-"""
 
 
 def lease_files(network_namespace: str) -> list[Path]:
@@ -180,7 +137,7 @@ class _Lease:
         raise HostError(f"no lease can be made: {printable(done.complaint)}", host=self.host.name, remedy=remedy)
 
     async def _try(self, spawn: Spawn, over: str) -> tuple[Process, str, bytes]:
-        process = await spawn(["sh", "-c", _HOLD, "dutlab-lease", self._words.decode(), over])
+        process = await spawn(self.host.system.shell.lease(self._words.decode(), over))
         try:
             async with asyncio.timeout(_ANSWERS_S):
                 state, said = (await process.readline()).decode(errors="replace").strip(), await process.readline()

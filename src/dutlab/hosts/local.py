@@ -14,8 +14,10 @@ from dutlab.errors import HostError
 from dutlab.hosts.child import start_child
 from dutlab.hosts.host import CommandLog, Done, Process, cannot_write, command_failed, no_such_program
 from dutlab.hosts.passwords import without_passwords
-from dutlab.hosts.plain import COLOURFUL
 from dutlab.hosts.running import Running
+from dutlab.systems.linux import LINUX
+from dutlab.systems.plain import COLOURFUL
+from dutlab.systems.system import System
 
 THIS_MACHINE = "this-machine"
 """What the machine that dutlab runs on is called where no testbed names it."""
@@ -24,8 +26,8 @@ THIS_MACHINE = "this-machine"
 class LocalHost:
     """Runs commands as children of this process. Implements dutlab.hosts.host.Host."""
 
-    def __init__(self, name: str, log: CommandLog | None = None) -> None:
-        self._name, self._log = name, log
+    def __init__(self, name: str, log: CommandLog | None = None, *, system: System = LINUX) -> None:
+        self._name, self._log, self.system = name, log, system
         self._left_running: set[Running] = set()
 
     @property

@@ -46,9 +46,8 @@ async def missing_on(host: Host, programs: Iterable[Program]) -> list[ToolMissin
     wanted = list(dict.fromkeys(programs))
     if not wanted:
         return []
-    lines = [" || ".join([*(f"command -v {name} >/dev/null" for name in p.names), f"echo {p.name}"]) for p in wanted]
-    absent = (await host.run(["sh", "-c", "\n".join([*lines, "true"])])).text.split()
-    return [_missing(host.name, p) for p in wanted if p.name in absent]
+    absent = (await host.run(host.system.shell.absent([p.names for p in wanted]))).text.split()
+    return [_missing(host, p) for p in wanted if p.name in absent]
 
 
 def insist(missing: Sequence[ToolMissing]) -> None:
@@ -62,9 +61,9 @@ def insist(missing: Sequence[ToolMissing]) -> None:
         raise absent
 
 
-def _missing(host: str, program: Program) -> ToolMissing:
+def _missing(host: Host, program: Program) -> ToolMissing:
     what = f"it has none of {', '.join(program.names)}" if program.others else f"{program.name} is not there"
-    return ToolMissing(what, tool=program.name, host=host, remedy=f"install it (Debian: apt install {program.package})")
+    return ToolMissing(what, tool=program.name, host=host.name, remedy=how_to_install(host, program.package))
 
 
 async def all_there(looks: Iterable[Awaitable[_T]], missing: Sequence[ToolMissing] = ()) -> list[_T]:
@@ -82,3 +81,8 @@ async def all_there(looks: Iterable[Awaitable[_T]], missing: Sequence[ToolMissin
             missing += e.missing
     insist(missing)
     return found
+
+
+def how_to_install(host: Host, package: str) -> str:
+    """What a person does to have it there."""
+    return f"install it ({host.system.install.format(package)})"

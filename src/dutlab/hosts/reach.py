@@ -6,18 +6,25 @@ from dutlab.hosts.host import CommandLog, Host
 from dutlab.hosts.local import LocalHost
 from dutlab.spec.known import WITHOUT_A_WAY_IN
 from dutlab.spec.testbed import Testbed
+from dutlab.systems import system_of
+from dutlab.systems.linux import LINUX
+from dutlab.systems.system import System
 
 
 def hosts_of(testbed: Testbed, log: CommandLog | None = None) -> dict[str, Host]:
     """Role → host of a testbed of machines, but for a DUT into which there is no way; connects to none of them yet."""
-    return {name: host_at(name, spec.ssh, log) for name, spec in testbed.hosts.items() if spec.family not in WITHOUT_A_WAY_IN}
+    return {
+        name: host_at(name, spec.ssh, log, system=system_of(spec.family))
+        for name, spec in testbed.hosts.items()
+        if spec.family not in WITHOUT_A_WAY_IN
+    }
 
 
-def host_at(name: str, ssh: str | None, log: CommandLog | None = None) -> Host:
+def host_at(name: str, ssh: str | None, log: CommandLog | None = None, *, system: System = LINUX) -> Host:
     """The host that ssh reaches as `[user@]host[:port]`, not yet connected to; None is this machine."""
     if ssh is None:
-        return LocalHost(name, log)
+        return LocalHost(name, log, system=system)
     from dutlab.hosts.ssh import SshHost  # noqa: PLC0415 -- loads asyncssh, which no local host needs
     from dutlab.hosts.ssh_login import Login  # noqa: PLC0415 -- as above
 
-    return SshHost(Login(name, ssh), log)
+    return SshHost(Login(name, ssh), log, system=system)

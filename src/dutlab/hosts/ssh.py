@@ -1,4 +1,4 @@
-"""A machine reached over ssh, as a host: nothing is installed on it, POSIX sh is all it needs.
+"""A machine reached over ssh, as a host: nothing is installed on it, the shell of its system is all it needs.
 
 One connection a host, opened at the first command and again after it was lost; many commands at once, each in a channel.
 """
@@ -13,26 +13,17 @@ from dutlab.hosts.host import CommandLog, Done, Process, Renewal, cannot_write, 
 from dutlab.hosts.running import Running
 from dutlab.hosts.ssh_link import Link
 from dutlab.hosts.ssh_login import Login
+from dutlab.systems.linux import LINUX
+from dutlab.systems.system import System
 
 PUT_S = 600.0
-
-# The file appears under its name only when all of it is there: a connection that is lost in the middle looks like the end of the input.
-_PUT = """
-part=$1; path=$2; mode=$3; size=$4
-umask 077
-if dd of="$part" bs=65536 && [ "$(wc -c <"$part")" -eq "$size" ] && chmod "$mode" "$part" && [ ! -d "$path" ] && mv -f "$part" "$path"
-then exit 0; fi
-[ ! -d "$path" ] || echo "dd: $path: Is a directory" >&2
-rm -f "$part"
-exit 1
-"""
 
 
 class SshHost:
     """Implements dutlab.hosts.host.Host."""
 
-    def __init__(self, login: Login, log: CommandLog | None = None) -> None:
-        self.login, self._log = login, log
+    def __init__(self, login: Login, log: CommandLog | None = None, *, system: System = LINUX) -> None:
+        self.login, self._log, self.system = login, log, system
         self._link: Link | None = None
         self._connections = 0
         self._connecting = asyncio.Lock()
@@ -74,17 +65,15 @@ class SshHost:
 
     async def put(self, data: bytes, path: str, *, mode: int = 0o600) -> None:
         """Raises HostError: the file is then as it was before."""
-        folder, _, leaf = path.rpartition("/")
-        part = f"{folder}/.{leaf}.{secrets.token_hex(8)}.part" if folder or path.startswith("/") else f".{leaf}.{secrets.token_hex(8)}.part"
-        argv = ["sh", "-c", _PUT, "put", part, path, f"{mode:o}", str(len(data))]
+        argv = self.system.shell.put(path, secrets.token_hex(8), mode, len(data))
         done = await self.run(argv, stdin=data, timeout_s=PUT_S, check=False)
         if done.status != 0:
             said = [line for line in done.errors.splitlines() if ": " in line]
-            raise cannot_write(self.name, path, said[0].rpartition(": ")[2] if said else f"`sh` ended with {done.status}")
+            raise cannot_write(self.name, path, said[0].rpartition(": ")[2] if said else f"`{argv[0]}` ended with {done.status}")
 
     async def get(self, path: str) -> bytes:
         """Raises CommandFailed."""
-        return (await self.run(["cat", "--", path])).stdout
+        return (await self.run(self.system.shell.get(path))).stdout
 
     async def close(self) -> None:
         await asyncio.gather(*(p.end() for p in list(self._left_running)))
@@ -97,7 +86,7 @@ class SshHost:
         async with self._connecting:
             if self._link is None or not self._link.alive:
                 lost, self._link = self._link, None
-                link = await Link.open(self.login, lost)
+                link = await Link.open(self.login, self.system.shell, lost)
                 self._connections += 1
                 if lost is not None:
                     await lost.close()

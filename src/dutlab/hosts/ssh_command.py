@@ -1,62 +1,28 @@
-r"""How an argv travels through a login shell that may be any shell, and what comes back around its output.
+r"""What comes back around the output of a command that travels through a login shell.
 
-sshd hands one string to the user's login shell: sh, bash, csh on older FreeBSD, fish. So the string holds nothing that any of them
-reads in a way of its own: `exec sh -c 'eval "$(printf %b "…")"' dutlab` with every byte that is not plain as `\0ooo`.
-
-sshd starts each command as leader of a session of its own (session.c, do_exec_no_pty: setsid), so the login shell's number is the number
-of its process group. Most login shells become the script's sh; pfSense's, rc.initial, runs it as a child and waits (2.7.2, lines 50 to
-53). So the group is asked for, and taken only where it is this sh's own number or its parent's: a server that starts no session would lose
-itself. The script tells the group before the command runs, tells the status after it, and then kills the group, itself included: children
-do not outlive the command that left them.
+Each system's line for sshd (systems/posix.py, systems/windows.py) has this printed around the command's own output:
 
     stdout:  MARK GROUP \n  …the command's own output…
     stderr:  MARK \n        …the command's own output…   MARK STATUS \n
 
 A mark is \036 and a number that is drawn anew for each command, so that nothing that a login script or the command itself prints is taken
-for one. What comes before the first mark is dropped. A group of `-` says that there is no such program.
+for one. What comes before the first mark is dropped. GROUP is the number by which the host's keeper ends the command and its children; a
+group of `-` says that there is no such program.
 """
 
 from __future__ import annotations
 
 import re
 import secrets
-import shlex
-from collections.abc import Callable, Sequence
-
-from dutlab.hosts.plain import COLOURFUL
+from collections.abc import Callable
 
 _BEGINS = b"\x1e"
-_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:= ")
-_PREAMBLE = (
-    "PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C NO_COLOR=1 TERM=dumb; "
-    f"export PATH LC_ALL NO_COLOR TERM; unset {' '.join(COLOURFUL)}; "
-)
-_SCRIPT = (
-    'command -v "$1" >/dev/null 2>&1 || { printf "MARK-\\n"; printf "MARK\\nMARK127\\n" >&2; exit 127; }; '
-    # The fifth word of Linux's stat (proc(5)); the BSDs have no such file and are asked by ps(1).
-    "group=; { read -r _ _ _ _ group _ </proc/$$/stat; } 2>/dev/null || group=$(ps -o pgid= -p $$ 2>/dev/null); "
-    'group=${group##* }; [ "$group" = "$PPID" ] || group=$$; '
-    'trap : TERM HUP INT; printf "MARK%s\\n" $group; printf "MARK\\n" >&2; '
-    '"$@"; status=$?; printf "MARK%s\\n" $status >&2; kill -s KILL -- -$group 2>/dev/null; exit $status'
-)
 _LONGEST_STATUS = 3
 
 
 def new_mark() -> bytes:
     """For the output of one command."""
     return _BEGINS + secrets.token_hex(8).encode() + b":"
-
-
-def command_line(argv: Sequence[str], mark: bytes) -> str:
-    """The string for sshd that runs `argv` with `mark` around its output."""
-    script = _SCRIPT.replace("MARK", mark.decode().replace("\x1e", "\\036"))
-    return through_login_shell(f"{_PREAMBLE}set -- {shlex.join(argv)}; {script}")
-
-
-def through_login_shell(script: str) -> str:
-    """The string for sshd that runs a POSIX `script`, whatever the login shell is."""
-    plain = "".join(chr(b) if b in _PLAIN else f"\\0{b:03o}" for b in script.encode())
-    return f"""exec sh -c 'eval "$(printf %b "{plain}")"' dutlab"""
 
 
 class Head:

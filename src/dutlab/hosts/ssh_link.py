@@ -1,7 +1,7 @@
 """One ssh connection to one host: channels for commands, and a keeper there that ends them when the connection ends.
 
-sshd leaves commands running when their connection is gone. The keeper, a few lines of shell in a channel of its own, knows every
-process group that was started over the connection and not yet ended; when its input ends, it kills them. It also carries our signals.
+sshd leaves commands running when their connection is gone. The keeper, a few lines of the system's shell in a channel of its own, knows
+every process group that was started over the connection and not yet ended; when its input ends, it kills them. It also carries our signals.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Sequence
 import asyncssh
 
 from dutlab.errors import HostError
-from dutlab.hosts.keeper import SCRIPT
 from dutlab.hosts.running import Began
 from dutlab.hosts.ssh_channel import NOTHING, ChannelCarrier
-from dutlab.hosts.ssh_command import command_line, new_mark
+from dutlab.hosts.ssh_command import new_mark
 from dutlab.hosts.ssh_login import Login, connect
+from dutlab.systems.system import Shell
 
 START_S = 30.0
 """Within which a command's shell must be running there, a wait for a free session included."""
@@ -38,20 +38,20 @@ _SPLITS = (
 class Link:
     """An open connection. Made by `open()`."""
 
-    def __init__(self, login: Login, connection: asyncssh.SSHClientConnection) -> None:
-        self._login, self._connection = login, connection
+    def __init__(self, login: Login, shell: Shell, connection: asyncssh.SSHClientConnection) -> None:
+        self._login, self._shell, self._connection = login, shell, connection
         self._nonce = f"dutlab-keeper-{secrets.token_hex(6)}"
         self._keeper: ChannelCarrier | None = None
         self._running: set[ChannelCarrier] = set()
         self._session_free = asyncio.Event()
 
     @classmethod
-    async def open(cls, login: Login, before: Link | None) -> Link:
+    async def open(cls, login: Login, shell: Shell, before: Link | None) -> Link:
         """Connects. What a connection `before` this one has left running is ended. Raises HostError."""
         async with _logins():
-            link = cls(login, await connect(login))
+            link = cls(login, shell, await connect(login))
             try:
-                link._keeper = await link._open(["sh", "-c", SCRIPT, link._nonce])
+                link._keeper = await link._open(shell.keeper(link._nonce))
                 if before is not None:
                     await link._sweep(before)
             except BaseException:
@@ -92,7 +92,7 @@ class Link:
 
     async def _open(self, argv: Sequence[str]) -> ChannelCarrier:
         carrier = ChannelCarrier(self._signal, mark := new_mark())
-        opening = asyncio.ensure_future(self._begin(carrier, command_line(argv, mark)))
+        opening = asyncio.ensure_future(self._begin(carrier, self._shell.command_line(argv, mark)))
         try:
             await asyncio.shield(opening)
         except asyncio.CancelledError:
@@ -140,10 +140,10 @@ class Link:
 
         The groups are killed only while that keeper lives, which shows that the numbers still mean what they meant: no reboot since.
         """
-        keeper, groups = before._keeper, [str(c.group) for c in before._running if c.group]
+        keeper, groups = before._keeper, [c.group for c in before._running if c.group]
         if keeper is None:
             return
-        done = await self._open(["sh", "-c", _SWEEP, "sweep", str(keeper.group), before._nonce, *groups])
+        done = await self._open(self._shell.sweep(keeper.group, before._nonce, groups))
         await done.exited()
         done.release()
 
@@ -161,11 +161,3 @@ _turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] 
 def _logins() -> asyncio.Semaphore:
     """The turns of this event loop."""
     return _turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(LOGINS_AT_ONCE))
-
-
-_SWEEP = """
-keeper=$1 name=$2; shift 2
-case $(ps -ww -o args= -p "$keeper" 2>/dev/null) in
-  *"$name"*) for group in "$@" "$keeper"; do kill -s KILL -- "-$group" 2>/dev/null; done ;;
-esac
-"""

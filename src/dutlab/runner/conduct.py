@@ -23,7 +23,7 @@ from dutlab.runner.trial import CommandBook
 from dutlab.spec.workloads.steps import PHASES, Phase, StepsWorkload
 from dutlab.store.record import DoubtRecord, TrialRecord, found_of
 from dutlab.store.run_folder import RunFolder
-from dutlab.tools.steps.background import in_directory
+from dutlab.systems.posix import SH
 from dutlab.tools.steps.steps import Account, StepDone, Steps
 
 AS_IT_IS = "as-it-is"
@@ -63,11 +63,15 @@ class Conduct:
     def reset(self) -> list[UndoStep]:
         """Reset, for an undo of a run that was killed before it."""
         return [
-            UndoStep(name, ("sh", "-c", in_directory(self.directories.get(name, ""), step.command)), why="Reset")
+            UndoStep(name, SH.text(self._in_its_folder(name, step.command)), why="Reset")
             for name, steps in (self.work.reset if "reset" in self.phases else {}).items()
             for step in steps
             if name in self.reached
         ]
+
+    def _in_its_folder(self, name: str, command: str) -> str:
+        folder = self.directories.get(name)
+        return SH.in_directory(folder, command) if folder else command
 
     def plan(self) -> Plan:
         """One trial a repeat."""

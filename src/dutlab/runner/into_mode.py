@@ -44,7 +44,7 @@ async def stayed_in_mode(stage: Stage, mode: Mode, connections: int) -> None:
 async def as_applied(stage: Stage) -> Mapping[str, str]:
     """What frames and checks do not show and is to be the same after each trial, of a Linux DUT: MTUs and ruleset. Raises HostError."""
     found = {f"the MTU of {port}": mtu for port, mtu in (await _mtus(stage)).items()}
-    if DUT in stage.hosts and stage.testbed.hosts[DUT].family == "linux":
+    if DUT in stage.hosts and stage.dut.system.kernel_tables:
         said = await stage.dut.run(["nft", "-s", "list", "ruleset"], check=False)  # -s: without counters
         found |= {_RULESET: said.text} if said.status == 0 else {}
     return found
@@ -52,7 +52,7 @@ async def as_applied(stage: Stage) -> Mapping[str, str]:
 
 async def _mtus(stage: Stage) -> Mapping[str, str]:
     ports = [port.interface for link in stage.testbed.links.values() for port in link.path if port.host == DUT]
-    if DUT not in stage.hosts or stage.testbed.hosts[DUT].family != "linux" or not ports:
+    if DUT not in stage.hosts or not stage.dut.system.kernel_tables or not ports:
         return {}
     said = await stage.dut.run(["cat", *(f"/sys/class/net/{port}/mtu" for port in ports)], check=False)
     return dict(zip(ports, said.text.split(), strict=False))

@@ -11,9 +11,9 @@ from dutlab.hosts.host import Host
 from dutlab.hosts.programs import ETHTOOL, IP, IPERF3, NFT, PING, PYTHON3, SYSCTL, TASKSET, Program, missing_on
 from dutlab.plan.cell import Cell
 from dutlab.spec.testbed import Testbed
+from dutlab.systems import system_of
 from dutlab.workloads import named, plug_of
 
-LINUX = "linux"
 _ENDS = ("source", "sink")
 _FOR_RESET = (IP, NFT, SYSCTL)
 _ADDS = {ETHTOOL: "drivers, offloads and ring sizes of its ports"}
@@ -29,7 +29,7 @@ def needs_of(
     """
     found: dict[str, list[Program]] = defaultdict(list)
     for role in _ENDS:  # the engine's next hop
-        found[role] += [IP, PING] if testbed.hosts[role].family == LINUX else []
+        found[role] += [IP, PING] if system_of(testbed.hosts[role].family).kernel_tables else []
     for name in dict.fromkeys(name for cell in cells for name in (cell.mode, str(cell.params.get("to")))):
         mode = modes.get(name)
         if isinstance(mode, NeedsPrograms):
@@ -37,8 +37,8 @@ def needs_of(
                 found[role] += programs
     for cell in cells:
         for role in _of_iperf3(cell):
-            found[role] += [IPERF3, *([TASKSET] if pinned.get(role) else [])]
-        if testbed.hosts["dut"].family == LINUX:
+            found[role] += [IPERF3, *([TASKSET] if pinned.get(role) and TASKSET.name in system_of(testbed.hosts[role].family).pin else [])]
+        if system_of(testbed.hosts["dut"].family).kernel_tables:
             found["dut"] += (named(path) for path in plug_of(cell.workload).on_dut)
             found["dut"] += _FOR_RESET if "reset" in _words(cell, "tests") else ()
             found["dut"] += (IP,) if "routing" in _words(cell, "modifiers") else ()
@@ -55,7 +55,7 @@ async def left_out(hosts: Mapping[str, Host], testbed: Testbed) -> list[str]:
     """A note for each program that a record can do without. Raises HostError."""
     notes = []
     for role, host in hosts.items():
-        if testbed.hosts[role].family == LINUX:
+        if system_of(testbed.hosts[role].family).kernel_tables:
             absent = {missing.tool for missing in await missing_on(host, _ADDS)}
             notes += [f"{role}: no {p.name}, so {what} are not recorded" for p, what in _ADDS.items() if p.name in absent]
     return notes

@@ -23,8 +23,6 @@ from dutlab.spec.fields import Address
 from dutlab.spec.testbed import IPV6, Link, Testbed
 
 LINK_LOCAL = "fe80::/10"  # RFC 4291 section 2.5.6
-_OWN_PORTS = frozenset({"vpp", "windows"})
-"""Families whose ports their kernel does not list, or not by these names."""
 APPLICATION = "ports"
 """What the journal calls the preparation."""
 
@@ -48,7 +46,7 @@ async def insist_on_ports(testbed: Testbed, hosts: Mapping[str, Host]) -> None:
     named = [port for link in testbed.links.values() for port in link.path]
     faults = []
     for name, host in hosts.items():
-        if testbed.hosts[name].family in _OWN_PORTS or not (present := await interfaces_of(host)):
+        if not (present := await interfaces_of(host)):
             continue
         if absent := [port.interface for port in named if port.host == name and port.interface not in present]:
             faults.append(f"{name} has no interface {', '.join(absent)}; it has {', '.join(without_loopback(present))}")

@@ -201,7 +201,7 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
     device = JournaledDevice(_dut_among(hosts), testbed, modes, dut_family.resets, engine, journal)
     families = {name: testbed.hosts[name].family for name in hosts}
     accounts = accounts_of(hosts, families, ground.napi_threads or None)
-    bench = _bench(engine, device, hosts["source"], testbed, dut_family.name)
+    bench = _bench(engine, device, hosts["source"], testbed)
     undisturbed = partial(
         Undisturbed,
         accounts=accounts,
@@ -239,7 +239,7 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
         await engine.close()
 
 
-def _bench(engine: Engine, device: JournaledDevice, source: Host, testbed: Testbed, family_name: str) -> Bench:
+def _bench(engine: Engine, device: JournaledDevice, source: Host, testbed: Testbed) -> Bench:
     """What methods work with; the tables of the DUT are reached on Linux alone."""
     bench = Bench(
         engine,
@@ -248,7 +248,7 @@ def _bench(engine: Engine, device: JournaledDevice, source: Host, testbed: Testb
         addresses={link.name: (link.source_address.ip, link.sink_address.ip) for link in testbed.links.values()},
         management=Manager(source, testbed),
     )
-    if family_name != "linux":
+    if not device.dut.system.kernel_tables:
         return bench
     return replace(
         bench,

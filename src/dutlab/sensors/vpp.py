@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 
-from dutlab.hosts.plain import plain
 from dutlab.sensors import procfs
 from dutlab.sensors.names import CONNTRACK_ENTRIES
+from dutlab.systems.plain import plain
 
 SCRIPT = r"""
 ask() { vppctl "$@" 2>/dev/null || sudo -n vppctl "$@" 2>/dev/null; }

@@ -9,13 +9,14 @@ from typing import Any, Self
 from pydantic import TypeAdapter, ValidationError
 
 from dutlab.spec.generators import ENGINE, Generator, GeneratorModel
-from dutlab.spec.known import FAMILY_MODES, INSIDE_ONLY, IPSEC, LABS, ROLES, WITHOUT_A_WAY_IN
+from dutlab.spec.known import FAMILY_MODES, INSIDE_ONLY, LABS, ROLES, WITHOUT_A_WAY_IN
 from dutlab.spec.model import FILE_CONTEXT, Loc, did_you_mean
 from dutlab.spec.testbed import IPV6, Testbed
 from dutlab.spec.workloads import LinkBounds, Workload, WorkloadModel
 from dutlab.spec.workloads.frames import FrameWorkload
 from dutlab.spec.workloads.reconf import RELOAD, ReconfWorkload
 from dutlab.spec.workloads.steps import StepsWorkload
+from dutlab.systems.system import IPSEC
 
 MOST_TRIALS = 100_000
 

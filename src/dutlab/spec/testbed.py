@@ -23,9 +23,10 @@ from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Address, BitRate, Name, interface_fault, named, ssh_fault, vpp_interface_fault
 from dutlab.spec.generators import Generator
-from dutlab.spec.known import FAMILY_MODES, ROLES, WITHOUT_A_WAY_IN
+from dutlab.spec.known import FAMILY_MODES, OWN_PORTS, ROLES, WITHOUT_A_WAY_IN
 from dutlab.spec.model import FILE_CONTEXT, NAME_KEY, SpecModel, did_you_mean, fault
 from dutlab.spec.sensors import Sensors, host_faults
+from dutlab.systems import SYSTEMS
 
 IPV6 = 6
 IPV6_LEAST_MTU = 1280  # RFC 8200 section 5
@@ -55,6 +56,8 @@ class HostSpec(SpecModel):
         family, ssh = data.get("family"), data.get("ssh")
         if isinstance(family, str) and family not in FAMILY_MODES:
             faults.append(fault(("family",), f"{family!r} is no family {did_you_mean(family, FAMILY_MODES)}"))
+        if isinstance(family, str) and data.get("cpus") and (system := SYSTEMS.get(family)) and not system.pin:
+            faults.append(fault(("cpus",), f"{system.title} has no command that keeps a program on chosen cores; leave cpus out"))
         if isinstance(ssh, str) and (what := ssh_fault(ssh)):
             faults.append(fault(("ssh",), what))
         if ssh is not None and data.get("local") is True:
@@ -250,7 +253,7 @@ def _reference_faults(links: Mapping[str, Link], hosts: Mapping[str, Any]) -> It
         for i, port in enumerate(link.path):
             if port.host not in hosts:
                 yield fault(("links", name, "path", i), f"{port}: there is no host {port.host!r} {did_you_mean(port.host, hosts)}")
-            elif _family(hosts[port.host]) not in {"vpp", *WITHOUT_A_WAY_IN} and (what := interface_fault(port.interface)):
+            elif _family(hosts[port.host]) not in OWN_PORTS and (what := interface_fault(port.interface)):
                 yield fault(("links", name, "path", i), what)
 
 

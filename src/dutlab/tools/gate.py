@@ -1,8 +1,8 @@
 """Commands on several hosts that begin at one agreed instant.
 
-Each stands behind a gate on its own host: a few lines of shell (`gate_script.py`) that tell that host's clock when asked, and that are told
-in time when to open. They wait by themselves, so what the network or the controller is busy with at that instant delays nobody. A host that
-has no clock finer than a second is released by a word instead, sent half a round trip before.
+Each stands behind a gate on its own host: a few lines of its system's shell (`systems/posix_gate.py`) that tell that host's clock when
+asked, and that are told in time when to open. They wait by themselves, so what the network or the controller is busy with at that instant
+delays nobody. A host that has no clock finer than a second is released by a word instead, sent half a round trip before.
 
 Clocks are compared as in `clocks.py`: the host's wall clock against this process's CLOCK_MONOTONIC, which nobody can set.
 """
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host, Process
+from dutlab.systems.posix_gate import BEGAN, NS_PER_S
 from dutlab.tools.engine.clocks import Offset, exchange
-from dutlab.tools.gate_script import BEGAN, NS_PER_S, gate_argv
 
 MOST_EXCHANGES = 4
 CLOSE_NS = 2_000_000
@@ -86,7 +86,7 @@ class Gate:
         As many do so together as `few` allows.
         """
         async with few:
-            process = await host.spawn(gate_argv(command))
+            process = await host.spawn(host.system.shell.gate(command))
             await _line(process)
             clock = await _look(process)
             for _ in range(1, MOST_EXCHANGES):

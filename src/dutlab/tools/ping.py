@@ -15,8 +15,8 @@ from dutlab.hosts.host import NO_SUCH_PROGRAM, Host
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.testbed import Link, Testbed
+from dutlab.systems.system import hint
 from dutlab.tools.generator_tool import GeneratorSite
-from dutlab.tools.ping_words import hint, words_of
 
 TOOL = "ping"
 LEAST_MTU = {4: 68, 6: 1280}
@@ -53,7 +53,7 @@ class Ping:
 
     async def check(self) -> str:
         """The version. Raises ToolMissing."""
-        words = words_of(self._testbed.hosts["source"].family)
+        words = self._hosts["source"].system.ping
         if not words.version:
             return f"of {words.system}"
         done = await self._hosts["source"].run(words.version, check=False)
@@ -141,13 +141,13 @@ class Ping:
     async def _answers(self, hop: _Hop, packet: int) -> _Refused | None:
         """None when it does."""
         version = hop.address.version
-        words = words_of(self._testbed.hosts[hop.sender].family)
+        words = self._hosts[hop.sender].system.ping
         argv = words.argv(version, packet - HEADERS[version], str(hop.address))
         for _ in range(TRIES):
             done = await self._hosts[hop.sender].run(argv, check=False, timeout_s=10.0)
-            if words.answered(done):
+            if words.answered(done.status, done.text, str(hop.address)):
                 return None
-            if named := hint(done):
+            if named := hint(done.text + done.errors):
                 return _Refused(named)
         return _Refused(0)
 

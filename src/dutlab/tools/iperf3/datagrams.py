@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from dutlab.errors import ToolFailed
 from dutlab.hosts.host import Done, Host
-from dutlab.tools.iperf3.program import PROGRAM, TOOL, ended, listen, pinned, run_client
+from dutlab.tools.iperf3.program import PROGRAM, TOOL, ended, listen, run_client
 from dutlab.tools.json_text import UnreadableError, member, read_object
 
 GRACE_S = 15.0
@@ -60,7 +60,7 @@ async def send(near: End, far: End, datagrams: Datagrams, *, name: str, first_po
     """From a client on `near` to a server on `far`; `name` begins the names of the raw files. Raises ToolFailed, ToolMissing, HostError."""
     async with AsyncExitStack() as ended_at_exit:
         port, server = await listen(far.host, far.address, first_port, ended_at_exit, cores=far.cores)
-        argv = [*pinned(near.cores), PROGRAM, "-c", far.address, "-p", str(port), "-B", near.address, "-u", "-J"]
+        argv = [*near.host.system.pinned(near.cores), PROGRAM, "-c", far.address, "-p", str(port), "-B", near.address, "-u", "-J"]
         argv += ["-l", str(datagrams.length), "-b", _bit_rate(datagrams), "-P", str(datagrams.streams), "-t", str(datagrams.whole_seconds)]
         client = await run_client(near.host, argv, timeout_s=datagrams.whole_seconds + GRACE_S, name=name, lets="TCP and UDP")
         served = await ended(server)

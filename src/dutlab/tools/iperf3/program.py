@@ -1,4 +1,4 @@
-"""The program iperf3: found and versioned on a host, pinned to cores, and its server seen listening before anybody connects."""
+"""The program iperf3: found and versioned on a host, and its server seen listening before anybody connects."""
 
 from __future__ import annotations
 
@@ -9,40 +9,32 @@ from contextlib import AsyncExitStack
 
 from dutlab.errors import CommandTimedOut, ToolFailed, ToolMissing
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host, Process
+from dutlab.hosts.programs import how_to_install
 from dutlab.tools.iperf3 import json_output
 
 TOOL = PROGRAM = "iperf3"
 OLDEST = (3, 1)  # esnet/iperf release notes: 3.1 brought -1 that can be relied on and server-side JSON with every field read here
-INSTALL = "install iperf3 (Debian: apt install iperf3)"
 FIRST_PORT = 5201
 PORTS_TRIED = 8
-LISTEN_TRIES = 100
+LISTEN_TRIES, LISTEN_PAUSE_S = 100, 0.05
 SERVER_ENDS_S = 5.0
 _VERSION = re.compile(r"^iperf (\d+)\.(\d+)")
-# Ends with 0 as soon as something listens on the port: Linux's table (proc_pid_net(5): state 0A is LISTEN), else the BSDs' netstat.
-_LISTENS = (
-    "i=0; while :; do {{ cat /proc/net/tcp /proc/net/tcp6 || netstat -an; }} 2>/dev/null |"
-    " grep -Eq ':{hexport} [0-9A-F]+:0000 0A |[.:]{port} .*LISTEN' && exit 0; i=$((i+1)); [ $i -lt {tries} ] || exit 1; sleep 0.05; done"
-)
 
 
 async def version_of(host: Host) -> str:
     """`3.12`. Raises ToolMissing."""
     done = await host.run([PROGRAM, "--version"], check=False)
     if done.status == NO_SUCH_PROGRAM:
-        raise ToolMissing("iperf3 is not there", tool=TOOL, host=host.name, remedy=INSTALL)
+        raise ToolMissing("iperf3 is not there", tool=TOOL, host=host.name, remedy=how_to_install(host, TOOL))
     if not (found := _VERSION.search(done.text)):
         said = (done.text + done.errors).strip()[:80]
-        raise ToolMissing(f"`iperf3 --version` says {said!r}, which names no version", tool=TOOL, host=host.name, remedy=INSTALL)
+        raise ToolMissing(
+            f"`iperf3 --version` says {said!r}, which names no version", tool=TOOL, host=host.name, remedy=how_to_install(host, TOOL)
+        )
     if (int(found[1]), int(found[2])) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         raise ToolMissing(f"iperf3 {found[1]}.{found[2]} is too old", tool=TOOL, host=host.name, remedy=f"install {oldest} or later")
     return f"{found[1]}.{found[2]}"
-
-
-def pinned(cores: Sequence[int] | None) -> list[str]:
-    """What stands before a command that runs on these cores; nothing without any."""
-    return ["taskset", "-c", ",".join(str(core) for core in cores)] if cores else []
 
 
 async def listen(
@@ -50,9 +42,9 @@ async def listen(
 ) -> tuple[int, Process]:
     """A server that has been seen listening, on the first free port from `first_port`. Raises ToolFailed."""
     for port in range(first_port, first_port + PORTS_TRIED):
-        if (await host.run(["sh", "-c", _LISTENS.format(port=port, hexport=f"{port:04X}", tries=1)], check=False)).status == 0:
+        if await _is_taken(host, port):
             continue  # somebody's server; ours could not tell its own readiness from theirs
-        server = await host.spawn([*pinned(cores), PROGRAM, "-s", "-B", address, "-p", str(port), "-1", "-J"])
+        server = await host.spawn([*host.system.pinned(cores or ()), PROGRAM, "-s", "-B", address, "-p", str(port), "-1", "-J"])
         ended_at_exit.push_async_callback(server.end)
         if (why := await _why_silent(host, server, port)) is None:
             return port, server
@@ -73,7 +65,7 @@ async def run_client(host: Host, argv: Sequence[str], *, timeout_s: float, name:
         why = f"{name}: the client did not end within {e.timeout_s:g} s and was ended"
         raise ToolFailed(why, tool=TOOL, host=host.name, remedy=f"see whether the link lets {lets} through") from e
     if client.status == NO_SUCH_PROGRAM:
-        raise ToolMissing("iperf3 is not there", tool=TOOL, host=host.name, remedy=INSTALL)
+        raise ToolMissing("iperf3 is not there", tool=TOOL, host=host.name, remedy=how_to_install(host, TOOL))
     return client
 
 
@@ -85,15 +77,28 @@ async def ended(server: Process) -> Done:
         return await server.end()
 
 
+async def _is_taken(host: Host, port: int) -> bool:
+    """Whether something listens on a TCP port there."""
+    done = await host.run(host.system.listens(port), check=False)
+    return host.system.is_listening(done.text, port)
+
+
+async def _seen_listening(host: Host, port: int) -> bool:
+    for _ in range(LISTEN_TRIES):
+        if await _is_taken(host, port):
+            return True
+        await asyncio.sleep(LISTEN_PAUSE_S)
+    return False
+
+
 async def _why_silent(host: Host, server: Process, port: int) -> str | None:
     """None as soon as `server` listens on `port`; otherwise why it does not."""
-    look = _LISTENS.format(port=port, hexport=f"{port:04X}", tries=LISTEN_TRIES)
-    looking = asyncio.create_task(host.run(["sh", "-c", look], check=False))
+    looking = asyncio.create_task(_seen_listening(host, port))
     # With -J a server prints nothing before its test is over: a line, or the end of its output, means that it has failed.
     speaking = asyncio.create_task(server.readline())
     try:
         await asyncio.wait({looking, speaking}, return_when=asyncio.FIRST_COMPLETED)
-        if not speaking.done() and looking.result().status == 0:
+        if not speaking.done() and looking.result():
             return None
     finally:
         for task in (looking, speaking):

@@ -28,7 +28,7 @@ from dutlab.tools.iperf3 import json_output
 from dutlab.tools.iperf3.datagrams import End
 from dutlab.tools.iperf3.json_output import Result, UnreadableError
 from dutlab.tools.iperf3.pair import datagrams_between
-from dutlab.tools.iperf3.program import FIRST_PORT, PORTS_TRIED, PROGRAM, TOOL, ended, listen, pinned, run_client, version_of
+from dutlab.tools.iperf3.program import FIRST_PORT, PORTS_TRIED, PROGRAM, TOOL, ended, listen, run_client, version_of
 
 GRACE_S = 15.0
 """Beyond omit and duration: connecting, exchanging results, ending."""
@@ -132,7 +132,7 @@ class Iperf3:
     async def _one(self, name: str, ends: tuple[_End, _End], test: _Test, port: int, server: Process) -> _Ran:
         """The whole test, from the client's end to the server's. Raises ToolFailed."""
         near, far = ends
-        argv = [*pinned(self._cpus.get(near.role)), PROGRAM, "-c", far.address, "-p", str(port), "-B", near.address]
+        argv = [*near.host.system.pinned(self._cpus.get(near.role) or ()), PROGRAM, "-c", far.address, "-p", str(port), "-B", near.address]
         argv += ["-P", str(test.streams), "-O", str(test.omit_s), "-t", str(test.duration_s), "-J"]
         argv += ["-Z"] if test.zerocopy else []
         retries = 0

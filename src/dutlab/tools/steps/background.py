@@ -1,4 +1,4 @@
-"""What a step leaves in the background, and the directory that it runs in: the text that a host's shell is given for a command.
+"""What a step leaves in the background: the text that a host's shell is given for a command.
 
 The end of a command's shell ends all of its process group, as every command of dutlab's does. A step that starts `nohup PROGRAM &` wants
 PROGRAM to go on. So such a command runs inside another shell, which tells its status on standard output and then stays, as leader of the
@@ -40,8 +40,3 @@ def take_status(said: bytearray, since: int) -> int | None:
     status = int(found[1])
     del said[found.start() : found.end()]
     return status
-
-
-def in_directory(directory: str, command: str) -> str:
-    """`command` in `directory`; a host that does not have it ends with 126 and says so."""
-    return f"cd -- {shlex.quote(directory)} || exit 126\n{command}" if directory else command

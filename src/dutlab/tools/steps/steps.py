@@ -23,7 +23,7 @@ from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.steps import PHASES, Phase, Step, StepsWorkload
 from dutlab.tools.gate import AT_ONCE, ClockReading, Gate, Start, lead_ns
 from dutlab.tools.generator_tool import GeneratorSite
-from dutlab.tools.steps.background import in_directory, leaves_something, take_status, watched
+from dutlab.tools.steps.background import leaves_something, take_status, watched
 from dutlab.tools.steps.figures import step_figures
 
 TOOL = "steps"
@@ -283,12 +283,12 @@ class _Lane:
             return
         for place, step in enumerate(self.steps, 1):
             try:
-                process = self.gate.process if place == 1 else await self.host.spawn(["sh", "-c", self._text(step)])
+                process = self.gate.process if place == 1 else await self.host.spawn(self.host.system.shell.text(self._text(step)))
                 begun = self.awaited = self._begun(place, self.began_s if place == 1 else time.time())
                 await process.close_stdin()
                 if step.spawn is not None:
                     self.left.append(_Left(begun, process, asyncio.ensure_future(process.wait(LONGEST_S))))
-                elif leaves_something(step.command):
+                elif self._may_leave_something(step):
                     await self._watched(process, begun)
                 else:
                     await self._waited(process, begun)
@@ -308,8 +308,11 @@ class _Lane:
 
     def _text(self, step: Step) -> str:
         """What the host's shell is given."""
-        command = watched(step.command) if step.spawn is None and leaves_something(step.command) else step.command
-        return in_directory(self.directory, command)
+        command = watched(step.command) if step.spawn is None and self._may_leave_something(step) else step.command
+        return self.host.system.shell.in_directory(self.directory, command) if self.directory else command
+
+    def _may_leave_something(self, step: Step) -> bool:
+        return self.host.system.shell.watches_background and leaves_something(step.command)
 
     async def _waited(self, process: Process, begun: StepDone) -> None:
         """Until it has ended, or its time-out has ended it. Raises HostError."""

@@ -75,6 +75,6 @@ done
 _EITHER = 'command -v bash >/dev/null && exec bash -c "$1" bash "$2" "$3"; exec sh -c "$2" sh "$3"'
 
 
-def gate_argv(command: str) -> list[str]:
+def gate_argv(command: str) -> tuple[str, ...]:
     """What is run on the host for `command`, a line or more for `sh`."""
-    return ["sh", "-c", _EITHER, "sh", _FINE, _PLAIN, command]
+    return ("sh", "-c", _EITHER, "sh", _FINE, _PLAIN, command)

@@ -1,0 +1,38 @@
+"""The systems that a host may be: a file each, a record each, and this list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from dutlab.errors import InputError
+from dutlab.systems.closed import BLACK_BOX, MANUAL
+from dutlab.systems.freebsd import FREEBSD, FREEBSD_PF, PFSENSE
+from dutlab.systems.linux import LINUX, VYOS
+from dutlab.systems.macos import MACOS
+from dutlab.systems.openbsd import OPENBSD, OPENBSD_PF
+from dutlab.systems.system import System
+from dutlab.systems.vpp import VPP
+from dutlab.systems.windows import WINDOWS
+
+SYSTEMS: Mapping[str, System] = MappingProxyType(
+    {
+        known.name: known
+        for known in (
+            *(LINUX, VYOS, VPP),
+            *(FREEBSD, FREEBSD_PF, PFSENSE),
+            *(OPENBSD, OPENBSD_PF),
+            *(MACOS, WINDOWS),
+            *(BLACK_BOX, MANUAL),
+        )
+    }
+)
+"""What a testbed may write as a host's `family`."""
+
+
+def system_of(name: str) -> System:
+    """Raises InputError that names the known ones."""
+    try:
+        return SYSTEMS[name]
+    except KeyError:
+        raise InputError(f"{name!r}: unknown family", remedy=f"known families: {', '.join(sorted(SYSTEMS))}") from None

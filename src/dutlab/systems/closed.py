@@ -1,0 +1,22 @@
+"""Devices that no command reaches: one that is measured as it is found, and one that a person sets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dutlab.systems.linux import LINUX
+from dutlab.systems.system import FIREWALL
+
+# Nothing of a shell is ever asked of them.
+BLACK_BOX = replace(
+    LINUX,
+    name="black-box",
+    title="black box",
+    kernel="",
+    modes=("as-found",),
+    ports=(),
+    has_way_in=False,
+    runs_engine=False,
+    kernel_tables=False,
+)
+MANUAL = replace(BLACK_BOX, name="manual", title="device that a person sets", modes=FIREWALL)

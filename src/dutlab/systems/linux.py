@@ -1,0 +1,29 @@
+"""Linux, and VyOS, which is made of it and has a configuration of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dutlab.systems.posix import DOAS_OR_SUDO, SH, is_listening, listens
+from dutlab.systems.system import FIREWALL, IPSEC, PingWords, System
+
+# iputils ping(8).
+_PING = ("ping", "-n", "-c", "1", "-W", "0.5", "-M", "do", "-s")
+
+LINUX = System(
+    name="linux",
+    title="Linux",
+    kernel="Linux",
+    shell=SH,
+    ping=PingWords("Linux", _PING, _PING, version=("ping", "-V")),
+    listens=listens,
+    is_listening=is_listening,
+    install="Debian: apt install {}",
+    modes=(*FIREWALL, *IPSEC),
+    ports=("sh", "-c", r"ip -o link | sed -n 's/^[0-9]*: \([^:@]*\).*/\1/p'"),
+    pin=("taskset", "-c"),
+    as_root=DOAS_OR_SUDO,
+    runs_engine=True,
+    kernel_tables=True,
+)
+VYOS = replace(LINUX, name="vyos", title="VyOS", kernel_tables=False)

@@ -1,0 +1,121 @@
+"""What a system is to dutlab: one record of the words in which hosts of its kind are asked, and of what their answers mean. No I/O."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dutlab.errors import MeasurementError
+
+IPSEC = ("ipsec", "ipsec-cbc")
+"""Modes in which only what a host's own kernel sends is encrypted, and nothing else passes."""
+FIREWALL = ("router", "filter-empty", "filter-1", "filter-25", "filter-default", "nat")
+"""With the filters of RFC 2544 section 11.4."""
+PF_FIREWALL = (*FIREWALL[:-1], "filter-own", "nat", "nat-open")
+"""`filter-own` keeps the ruleset that the system loads by itself, `nat-open` translates and filters nothing."""
+
+_HINT = re.compile(r"(?:too long|frag(?:mentation)? needed|packet too big).*?mtu\s*[=:]?\s*(\d+)", re.DOTALL | re.IGNORECASE)
+_IPV6 = 6
+
+Argv = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Shell:
+    """How a command reaches a host through the login shell that sshd starts, and how it is ended there. The words are argvs or one line."""
+
+    command_line: Callable[[Sequence[str], bytes], str]
+    """The line for sshd that runs an argv with a mark around its output (hosts/ssh_command.py says what comes back)."""
+    keeper: Callable[[str], Argv]
+    """Reads from standard input which groups to watch and to end, and ends those left when its input ends; its last word is given."""
+    sweep: Callable[[int, str, Sequence[int]], Argv]
+    """Ends the groups of a connection that was lost, if its keeper, by number and last word, still runs."""
+    put: Callable[[str, str, int, int], Argv]
+    """Writes standard input to PATH, under which the file appears only once all of SIZE is there: PATH, a word for its name until then,
+    mode, SIZE."""
+    get: Callable[[str], Argv]
+    """Prints a file."""
+    lease: Callable[[str, str], Argv]
+    """Holds the host's lease for whoever the first word names until its input ends (hosts/lease.py says what it prints). The second is
+    `over` to take one over whose holder has ended."""
+    text: Callable[[str], Argv]
+    """Runs a text that a user wrote, in the language of the system's users."""
+    gate: Callable[[str], Argv]
+    """The same, begun at an instant that is named later (posix_gate.py says how)."""
+    in_directory: Callable[[str, str], str]
+    """The same text, run in a folder; a host that does not have the folder ends with 126 and says so."""
+    absent: Callable[[Sequence[Argv]], Argv]
+    """Prints the first name of each group of programs of which the host has none."""
+    watches_background: bool = True
+    """Whether what a command leaves in the background is seen, and ended with its group."""
+
+
+@dataclass(frozen=True)
+class PingWords:
+    """A single ping that may not be fragmented: the command before size and address, by version of IP; a version without one has none."""
+
+    system: str
+    v4: Argv
+    v6: Argv = ()
+    answer: str = ""
+    """A pattern of the line in which the far end answers, `{address}` in place of its address. Empty where the exit status tells."""
+    version: Argv = ()
+    """What makes it tell its version, if anything does."""
+
+    def argv(self, version: int, payload: int, address: str) -> list[str]:
+        """Raises MeasurementError where this system has no such ping."""
+        words = self.v6 if version == _IPV6 else self.v4
+        if not words:
+            raise MeasurementError(
+                f"ping of {self.system} cannot forbid that IPv{version} is fragmented",
+                remedy="measure the path MTU from another system, or over IPv4",
+            )
+        return [*words, str(payload), address]
+
+    def answered(self, status: int, text: str, address: str) -> bool:
+        """Whether `address`, the far end, answered."""
+        if not self.answer:
+            return status == 0
+        return status == 0 and re.search(self.answer.format(address=re.escape(address)), text) is not None
+
+
+def hint(text: str) -> int:
+    """The MTU that whoever refused a ping named (RFC 1191 section 4), 0 where nobody did."""
+    found = _HINT.search(text)
+    return int(found[1]) if found else 0
+
+
+@dataclass(frozen=True)
+class System:
+    """What a testbed calls a host's `family`."""
+
+    name: str
+    title: str
+    shell: Shell
+    ping: PingWords
+    listens: Callable[[int], Argv]
+    """Ends with 0 and prints a line for which `is_listening` holds if something listens on a TCP port."""
+    is_listening: Callable[[str, int], bool]
+    install: str
+    """How a person installs a program there; `{}` stands for the package."""
+    kernel: str = ""
+    """What `uname -s` prints."""
+    modes: tuple[str, ...] = ()
+    """The names of the modes that dut/NAME.py brings along; without any, each mode is written out in the experiment."""
+    ports: Argv = ()
+    """Prints the names of all interfaces; empty where a testbed's names of ports are others."""
+    pin: Argv = ()
+    """Stands before a list of cores and a command that may run on these only; empty where no command does that."""
+    as_root: tuple[Argv, ...] = ()
+    """What may stand before a command to run it as root without a password."""
+    has_way_in: bool = True
+    """Whether a command can reach such a host."""
+    runs_engine: bool = False
+    """Whether dutlab's engine is built for it."""
+    kernel_tables: bool = False
+    """Whether routes, rules and states are those of its Linux kernel, and no other software's to manage."""
+
+    def pinned(self, cores: Sequence[int]) -> list[str]:
+        """What stands before a command that runs on `cores`; nothing without any. spec refuses cores where nothing pins."""
+        return [*self.pin, ",".join(str(core) for core in cores)] if cores else []

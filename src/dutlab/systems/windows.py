@@ -1,0 +1,134 @@
+"""Windows with OpenSSH's server, whether its default shell is cmd or PowerShell.
+
+sshd hands the line to the default shell (cmd.exe /c, or what the registry's DefaultShell names). A line that either shell takes untouched
+starts Windows PowerShell with a script in Base64 (`-EncodedCommand`, about_PowerShell_exe); cmd takes 8,191 characters at most. The script
+starts the program itself, by .NET's Process with the streams that it has itself, and prints what the marks of hosts/ssh_command.py carry:
+its own number, by which taskkill(1) ends it and all that descends from it, and the program's status. Windows has no signal that asks a
+console program to end, so SIGTERM ends it as SIGKILL does; and a process whose parent has ended belongs to nobody, so what a command leaves
+behind goes on.
+
+Nothing here reads a word of a language: ping's answer is known by the sender's address and TTL (a German Windows says `Antwort von
+172.16.10.2: Bytes=1472 Zeit<1ms TTL=63`), netstat's listener by the foreign address 0.0.0.0:0 (its state is `ABHÖREN` there).
+
+Read in Microsoft's documentation of ping, netstat, taskkill, PowerShell 5.1 and .NET, and in the issues of Win32-OpenSSH; never run on a
+machine.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Sequence
+from subprocess import list2cmdline
+
+from dutlab.systems.system import Argv, PingWords, Shell, System
+
+_POWERSHELL = ("powershell.exe", "-NoProfile", "-NonInteractive", "-InputFormat", "None", "-EncodedCommand")
+_RUN = r"""
+$ProgressPreference='SilentlyContinue'
+$o=[Console]::Out; $e=[Console]::Error; $m=[char]30+$a[0]
+$c=@(Get-Command -CommandType Application -Name $a[1] -ErrorAction SilentlyContinue)[0]
+if(!$c){ $o.Write("$m-`n"); $e.Write("$m`n${m}127`n"); exit 127 }
+$o.Write("$m$PID`n"); $o.Flush(); $e.Write("$m`n"); $e.Flush()
+$i=New-Object Diagnostics.ProcessStartInfo -ArgumentList $c.Path,$a[2]; $i.UseShellExecute=$false
+$p=[Diagnostics.Process]::Start($i); $p.WaitForExit()
+$s=$p.ExitCode; if($s -lt 0 -or $s -gt 255){ $s=255 }
+$e.Write("$m$s`n"); exit $s
+"""
+KEEPER = r"""
+$w=@{}
+while($null -ne ($l=[Console]::In.ReadLine())){
+ $s,$g=$l.Split(' ')
+ if($s -eq '+'){ $w[$g]=1 } elseif($s -eq '-'){ $w.Remove($g) } else { taskkill.exe /T /F /PID $g 2>&1 >$null }
+}
+foreach($g in @($w.Keys)){ taskkill.exe /T /F /PID $g 2>&1 >$null }
+"""
+SWEEP = r"""
+$k=Get-CimInstance Win32_Process -Filter "ProcessId=$($a[0])"
+if($k -and $k.CommandLine.Contains($a[1])){ foreach($g in $a[2..99]){ taskkill.exe /T /F /PID $g }; taskkill.exe /T /F /PID $a[0] }
+"""
+PUT = r"""
+$part="$($a[0]).$($a[1]).part"
+try {
+ $f=[IO.File]::Create($part); [Console]::OpenStandardInput().CopyTo($f); $f.Close()
+ if((Get-Item -LiteralPath $part).Length -ne $a[2]){ throw 'not all of it arrived' }
+ [IO.File]::Delete($a[0]); [IO.File]::Move($part,$a[0])
+} catch { [Console]::Error.WriteLine("put: $($_.Exception.GetBaseException().Message)"); [IO.File]::Delete($part); exit 1 }
+"""
+GET = r"""
+try { $b=[IO.File]::ReadAllBytes($a[0]); [Console]::OpenStandardOutput().Write($b,0,$b.Length) }
+catch { [Console]::Error.WriteLine($_.Exception.GetBaseException().Message); exit 1 }
+"""
+# The system releases the file's lock when the process ends, however that ends: no lease is ever left behind.
+LEASE = r"""
+$p=Join-Path $env:ProgramData 'dutlab-lease'
+try { $f=[IO.File]::Open($p,'OpenOrCreate','ReadWrite','Read') } catch [IO.IOException] {
+ $r=New-Object IO.StreamReader([IO.File]::Open($p,'Open','Read','ReadWrite')); 'held'; $r.ReadLine(); exit
+}
+$b=[Text.Encoding]::UTF8.GetBytes($a[0]); $f.SetLength(0); $f.Write($b,0,$b.Length); $f.Flush()
+'ours'; ''
+[void][Console]::In.ReadToEnd(); $f.SetLength(0); $f.Close()
+"""
+# UtcNow moves in steps of the system's timer, 15.625 ms where no program asked for a finer one.
+GATE = r"""
+function now { ([DateTime]::UtcNow.Ticks-621355968000000000)*100 }
+[Console]::Out.Write("`n")
+while($null -ne ($l=[Console]::In.ReadLine())){
+ $w,$at,$later=$l.Split(' '); $t=now
+ if($w -eq 'clock'){ [Console]::Out.Write("$t 15625000`n"); continue }
+ $left=[long]$at-$t; [Console]::Out.Write("$left`n")
+ if($left -gt 0 -and $left -lt 60000000000){ Start-Sleep -Milliseconds ([int]($left/1000000)) }
+ [Console]::Out.Write([char]0+"began`n"); [Console]::Out.Flush()
+"""
+ABSENT = (
+    "foreach($g in $a){ $n=$g.Split(' '); if(!(Get-Command -CommandType Application -Name $n -ErrorAction SilentlyContinue)){ $n[0] } }\n"
+)
+_STATUS = "\nif($null -ne $LASTEXITCODE){ exit $LASTEXITCODE }\n"
+_LONGEST_LINE = 8191
+# TCP, our address and port, the foreign address of a socket that has no peer, and the state in the system's language.
+_LISTENER = re.compile(r"^\s*TCP\s+\S+:(\d+)\s+(?:0\.0\.0\.0|\[::\]):0\s+\S+\s*$", re.MULTILINE)
+
+
+def powershell(script: str, *words: str) -> Argv:
+    """Runs `script` with `words` as `$a`."""
+    given = ",".join("'" + word.replace("'", "''") + "'" for word in words)
+    return (*_POWERSHELL, base64.b64encode(f"$a=@({given});{script}".encode("utf-16-le")).decode())
+
+
+def _command_line(argv: Sequence[str], mark: bytes) -> str:
+    line = " ".join(powershell(_RUN, mark.decode().removeprefix("\x1e"), argv[0], list2cmdline(argv[1:])))
+    if len(line) > _LONGEST_LINE:
+        raise ValueError(f"{argv[0]}: a command of {len(line)} characters; cmd.exe takes {_LONGEST_LINE}")
+    return line
+
+
+def _in_directory(folder: str, text: str) -> str:
+    quoted = folder.replace("'", "''")
+    return f"try {{ Set-Location -LiteralPath '{quoted}' -ErrorAction Stop }} catch {{ [Console]::Error.WriteLine($_); exit 126 }}\n{text}"
+
+
+def _is_listening(said: str, port: int) -> bool:
+    return str(port) in _LISTENER.findall(said)
+
+
+WINDOWS = System(
+    name="windows",
+    title="Windows",
+    shell=Shell(
+        command_line=_command_line,
+        keeper=lambda word: powershell(KEEPER, word),
+        sweep=lambda keeper, word, groups: powershell(SWEEP, str(keeper), word, *map(str, groups)),
+        put=lambda path, word, mode, size: powershell(PUT, path, word, str(size)),  # noqa: ARG005 -- Windows has no modes of files
+        get=lambda path: powershell(GET, path),
+        lease=lambda who, over: powershell(LEASE, who),  # noqa: ARG005 -- none is ever left to be taken over
+        text=lambda text: powershell(text + _STATUS),
+        gate=lambda text: powershell(f"{GATE} {text}{_STATUS} exit\n}}\n"),
+        in_directory=_in_directory,
+        absent=lambda groups: powershell(ABSENT, *(" ".join(names) for names in groups)),
+        watches_background=False,
+    ),
+    ping=PingWords("Windows", ("ping", "-n", "1", "-w", "1000", "-f", "-l"), answer=r"\b{address}: .*\bTTL=\d+\b"),
+    listens=lambda _: ("netstat.exe", "-an"),
+    is_listening=_is_listening,
+    install="put the folder of {} on the system's PATH",
+)
