@@ -49,8 +49,8 @@ class WorkloadPlug:
     """Takes (Bench, Cell) and returns what it measured; it drives a generator."""
     tool: str = ""
     """Takes (GeneratorSite, Cell) and returns what it measured; it drives a program of its own."""
-    section: str = ""
-    """The Builder of its section of the report; without one its figures are a table of modes and links."""
+    section: str = "dutlab.report.sections.goodput:section"
+    """The Builder of its section of the report; as it is, a table of modes and links."""
     load: Load = Load.SEVERAL
     headroom: Headroom = Headroom.NONE
     on_dut: tuple[str, ...] = ()
@@ -76,6 +76,7 @@ _PLUGS = (
         "sweep",
         settings="dutlab.spec.workloads.sweep:SweepWorkload",
         method="dutlab.methods.sweep:measure",
+        section="dutlab.report.sections.sweep:section",
         load=Load.STEADY,
         headroom=Headroom.EACH_WAY,
     ),

@@ -27,9 +27,9 @@ def test_the_example_measures_every_ordered_pair_once_and_the_report_has_them(tm
     assert all(r["figures"]["a"]["goodput_bps"] > 0 for r in records if r["cell"]["workload"] == "matrix")
     (report,) = tmp_path.glob("runs/*/report/report.json")
     sections = {s["workload"]: s for s in json.loads(report.read_text())["runs"][0]["sections"]}
-    goodput = sections["matrix"]["grids"][0]
+    goodput = sections["matrix"]["tables"][0]
     assert {row["cells"][0] for row in goodput["rows"]} == {"source", "dut", "sink"}
-    assert goodput["shaded"] == "by-value"
+    assert goodput["shaded"] is True
     assert "fastest pair" in sections["matrix"]["words"][0]
     assert "router: link a carries packets of up to 1500 bytes whole, pings with 1472 bytes of payload." in sections["path-mtu"]["words"]
     assert [row["cells"][0] for row in goodput["rows"]] == ["source", "dut", "sink"]  # however the trials were shuffled
@@ -55,4 +55,4 @@ def test_datagrams_between_every_pair_are_told_with_what_was_lost(python, python
     assert section["lead"].startswith(
         "Between every two hosts, both ways, one pair at a time: UDP, iperf3, at 2.0 kpps a link, 1 s, datagrams"
     )
-    assert [g["caption"].partition(" from")[0] for g in section["grids"]] == ["Goodput", "Datagrams lost"]
+    assert [g["title"].partition(" from")[0] for g in section["tables"]] == ["Goodput", "Datagrams lost"]

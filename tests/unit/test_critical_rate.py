@@ -181,7 +181,7 @@ def test_the_report_has_the_rate_its_interval_and_how_it_closed_in(tmp_path):
         tmp_path, "soak", [Imported(of, run(Simulation(Dut(3e5)), of), {})], command=(), now=datetime(2026, 11, 21, tzinfo=UTC)
     )
     (section,) = gather(folder.path, folder.path).sections
-    (grid,) = section.grids
+    (grid,) = section.tables
     assert next(c.median for c in grid.rows[0].cells if isinstance(c, Figure)) == pytest.approx(1e-3)
     (curve,) = section.curves
     assert [line.label for line in curve.lines] == ["offered", "critical rate", "at least", "at most"]

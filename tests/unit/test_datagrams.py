@@ -100,7 +100,7 @@ def test_the_report_has_a_row_a_length_and_a_line_where_fragments_begin(tmp_path
     report = gather(folder, folder)
     assert not any("TCP goodput" in words for words in report.deviations)
     (section,) = report.sections
-    rows = [[c.median if isinstance(c, Figure) else c for c in r.cells] for r in section.grids[0].rows]
+    rows = [[c.median if isinstance(c, Figure) else c for c in r.cells] for r in section.tables[0].rows]
     assert rows[2][:5] == ["a", "1473", 2.0, 49e3, 40e3] and len(rows) == 4
     assert section.words == ("router: link a: a step.",)
     (curve,) = section.curves

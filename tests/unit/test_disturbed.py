@@ -229,7 +229,7 @@ def test_a_report_says_which_trials_were_done_again_and_counts_the_others(run: R
     assert found.repeated == (
         "Other work on the machine disturbed 2 trials; figures are of undisturbed trials only. Done again: 1. Without an undisturbed attempt: 3."
     )
-    (value,) = [v for row in found.matrices[0].rows for v in row.values]
+    (value,) = [v for row in found.sections[0].tables[0].rows for v in row.cells]
     assert (value.n, value.median) == (2, 9e9)
     assert [(t.number, t.status) for t in found.unsuccessful] == [(3, "disturbed")]
 
@@ -255,7 +255,7 @@ def test_a_cell_without_an_undisturbed_trial_has_no_figure(tmp_path: Path) -> No
         run.write_trial(record(n, 0.5 if n > 3 else 0.0, mode=mode, repeat=(n - 1) % 3 + 1), {})
     found = gather(run.path, run.path)
     assert found.busy == "machine too busy: other work disturbed every attempt at 1 cell, which have no figures."
-    values = {row.label: row.values[0] for row in found.matrices[0].rows}
+    values = {row.label: row.cells[0] for row in found.sections[0].tables[0].rows}
     assert "disturbed" in values["nat"].why
 
 

@@ -95,7 +95,7 @@ def test_the_report_has_both_numbers_their_ratio_and_a_line_each(tmp_path):
     folder = write_imported(tmp_path, "generators", trials, command=(), now=NOW).path
     report = gather(folder, folder)
     (section,) = report.sections
-    (grid,) = section.grids
+    (grid,) = section.tables
     rows = [[round(c.median, 6) if isinstance(c, Figure) else c for c in row.cells] for row in grid.rows]
     assert rows[0] == ["engine, from sink", "64", "a.back", 2e6, 1e6, 2e6, 400e3, 0.0, 0.2, 0.8, 2.5]
     assert rows[2] == ["trafgen, from sink", "64", "a.back", 300e3, 300e3, 300e3, 300e3, 0.0, 1.0, 0.0, 1.0]

@@ -18,8 +18,8 @@ def test_the_section_has_every_share_and_the_knee(tmp_path):
     folder = write_imported(tmp_path, "latency", trials, command=(), now=datetime(2026, 11, 21, tzinfo=UTC)).path
     report = gather(folder, folder)
     (section,) = report.sections
-    assert [row.cells[2] for row in section.grids[0].rows] == ["0 %", "10 %", "50 %", "90 %", "100 %", "110 %"]
-    typical = section.grids[0].rows[3].cells[3]
+    assert [row.cells[2] for row in section.tables[0].rows] == ["0 %", "10 %", "50 %", "90 %", "100 %", "110 %"]
+    typical = section.tables[0].rows[3].cells[3]
     assert isinstance(typical, Figure) and typical.n == 3 and typical.median == 38_571
     (curve,) = section.curves
     assert (curve.scale, [(m.x, m.words) for m in curve.moments]) == ("log", [(1.0, "knee: 100 %")])

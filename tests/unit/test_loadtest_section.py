@@ -37,13 +37,13 @@ def section(run):
 
 
 def row(section, label, way):
-    (found,) = [r for r in section.grids[0].rows if r.label == label and r.link == way]
-    return dict(zip([c.figure for c in section.grids[0].columns], found.cells, strict=True))
+    (found,) = [r for r in section.tables[0].rows if r.label == label and r.link == way]
+    return dict(zip([c.figure for c in section.tables[0].columns], found.cells, strict=True))
 
 
 def test_each_way_has_its_row_and_both_together_stand_first(section):
-    assert [r.link for r in section.grids[0].rows if r.label == "vpp"] == ["a+a.back", "a", "a.back"]
-    assert [r.link for r in section.grids[0].rows if r.label == "one-way"] == ["a"]
+    assert [r.link for r in section.tables[0].rows if r.label == "vpp"] == ["a+a.back", "a", "a.back"]
+    assert [r.link for r in section.tables[0].rows if r.label == "one-way"] == ["a"]
     of_sum = row(section, "vpp", "a+a.back")
     assert (of_sum["max_received_pps"].median, of_sum["saturation_pps"].median, of_sum["saturation_s"].median) == (6600, 6400, 3.0)
     assert isinstance(row(section, "vpp", "a")["loss_ratio"], Figure)

@@ -49,10 +49,10 @@ def test_what_a_module_does_not_tell_is_said_in_its_place() -> None:
 def test_a_report_has_the_table_only_where_there_is_a_module() -> None:
     assert optics_section({"dut": {"interfaces": {"eth5": {"optic": None}}}}) == ()
     (section,) = optics_section(facts(OPENBSD, speed_mbps=None))
-    heads = [column.head for column in section.grids[0].columns]
+    heads = [column.head for column in section.tables[0].columns]
     assert "wavelength, nm" in heads
     assert "speed, Mb/s" not in heads  # nobody tells it
-    assert section.grids[0].rows[0].cells[heads.index("part")] == "FTLX8571D3BCL"
+    assert section.tables[0].rows[0].cells[heads.index("part")] == "FTLX8571D3BCL"
 
 
 @pytest.fixture

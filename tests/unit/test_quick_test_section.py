@@ -49,7 +49,7 @@ def test_each_size_has_a_row_and_a_sentence(run):
     folder = run(imported(64, Dut(100_000.0)), imported(1518, Dut(100_000.0, random_loss=0.02)))
     report = gather(folder.path, folder.path)
     (section,) = report.sections
-    first, second = section.grids[0].rows
+    first, second = section.tables[0].rows
     assert (first.cells[0], second.cells[0]) == ("64", "1518")
     assert isinstance(first.cells[1], Figure) and first.cells[1].median == pytest.approx(1e5, rel=0.03)
     assert all(isinstance(cell, Missing) for cell in (second.cells[1], second.cells[2], second.cells[-1]))

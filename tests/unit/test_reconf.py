@@ -172,7 +172,7 @@ def test_the_report_says_what_is_shorter_than_a_gap(tmp_path):
         tmp_path, "reconf", [Imported(of, run(Box(outages), of), {})], command=(), now=datetime(2026, 11, 21, tzinfo=UTC)
     )
     (section,) = gather(folder.path, folder.path).sections
-    (grid,) = section.grids
+    (grid,) = section.tables
     into, back = grid.rows
     assert into.cells[2] == "into nat" and isinstance(into.cells[4], Figure) and into.cells[4].median == 125e6
     assert back.cells[4] == back.cells[5] == "shorter than the gap between two frames, 100.0 µs"

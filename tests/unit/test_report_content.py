@@ -97,7 +97,7 @@ def test_the_answer_comes_before_every_table_and_names_both_ends(page: Page) -> 
 
 
 def test_every_section_is_there(page: Page) -> None:
-    assert {"answer", "goodput", "sweep", "cores", "doubts", "conditions", "repeat", "trials", "unsuccessful"} <= set(page.ids)
+    assert {"answer", "iperf3", "sweep", "cores", "doubts", "conditions", "repeat", "trials", "unsuccessful"} <= set(page.ids)
 
 
 def test_every_link_inside_the_page_has_its_end_and_every_link_out_of_it_a_file(page: Page, metal: Path) -> None:
@@ -136,10 +136,10 @@ def test_doubts_about_every_figure_are_said_once_beside_the_table_and_not_in_eac
 
 
 def test_a_doubt_about_one_figure_marks_only_that_figure(metal: Path) -> None:
-    sweep = gather(metal, metal).sweeps[0]
-    point = next(p for p in sweep.series[0].points if p.size == "1518")
+    table = gather(metal, metal).sections[1].tables[1]
+    row = next(row for row in table.rows if row.size == "1518")
     dropped = next(n.number for n in gather(metal, metal).notes if n.kind == "RX_DROPPED")
-    touched = {name for name, v in point.values.items() if isinstance(v, Figure) and dropped in v.marks}
+    touched = {c.figure for c, v in zip(table.columns, row.cells, strict=True) if isinstance(v, Figure) and dropped in v.marks}
     assert touched == {"loss_ratio", "delivered_ratio"}  # which is what was not lost
 
 
@@ -147,7 +147,9 @@ def test_a_gap_says_why_in_every_form(metal: Path, tmp_path: Path) -> None:
     why = "ended with 1 before the trial was over: link in-a went down"
     for name in ALL:
         assert why in report(metal, tmp_path, name).replace("\\", ""), name
-    value = gather(metal, tmp_path).sweeps[0].series[1].points[3].values["received_pps"]
+    table = gather(metal, tmp_path).sections[1].tables[1]
+    (row,) = [row for row in table.rows if (row.label, row.size) == ("filter-empty", "512")]
+    value = row.cells[[c.figure for c in table.columns].index("received_pps")]
     assert isinstance(value, Missing)
     assert value.why.startswith("failed: sink: engine")
 
@@ -266,18 +268,18 @@ def test_all_four_forms_hold_the_same_medians(metal: Path, page: Page, tmp_path:
     text = report(metal, tmp_path, "md")
     medians = {float(row["median"]) for row in rows if row["median"]}
     cells = {cell for row in page.rows for cell in row}
-    for matrix_row in found["matrices"][0]["rows"]:
-        for value in matrix_row["values"]:
+    goodput, (_, every) = found["sections"][0]["tables"][0], found["sections"][1]["tables"]
+    for goodput_row in (row for row in goodput["rows"] if row["label"]):
+        for value in goodput_row["cells"]:
             assert value["median"] in medians
             printed = f"{value['median'] / 1e9:.2f} ({value['low'] / 1e9:.2f}–{value['high'] / 1e9:.2f})"
             assert printed in text
             assert any(cell.startswith(printed.partition(" ")[0]) for cell in cells)
-    for series in found["sweeps"][0]["series"]:
-        for point in series["points"]:
-            value = point["values"]["received_pps"]
-            if "median" in value:
-                assert value["median"] in medians
-                assert f"{value['median'] / 1e3:.1f}" in text
+    at = [column["figure"] for column in every["columns"]].index("received_pps")
+    for value in (row["cells"][at] for row in every["rows"]):
+        if "median" in value:
+            assert value["median"] in medians
+            assert f"{value['median'] / 1e3:.1f}" in text
 
 
 def test_the_manifest_and_the_command_are_on_the_page(metal: Path, page: Page) -> None:

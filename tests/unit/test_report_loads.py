@@ -11,7 +11,7 @@ from dutlab.interop.imported_run import Imported, imported_cell, write_imported
 from dutlab.methods.ports import Flow, Measured
 from dutlab.report import write_report
 from dutlab.report.gather import gather
-from dutlab.report.model.run_report import SweepPoint
+from dutlab.report.model.table import Table
 from dutlab.report.model.value import Figure
 from dutlab.report.plots.of_report import plots_of
 from dutlab.store.run_folder import RunFolder
@@ -40,8 +40,9 @@ def run_of(tmp_path: Path, *flows: Flow, intended_pps: float | None = None) -> P
     return write_imported(tmp_path, "x", [Imported(cell, Measured(figures, flows=flows))], command=("dutlab",), now=NOW).path
 
 
-def delivered(point: SweepPoint, figure: str = "delivered_ratio") -> float:
-    value = point.values[figure]
+def delivered(table: Table, figure: str = "delivered_ratio") -> float:
+    """Of the only row of a table of every figure."""
+    ((value,),) = [[cell for c, cell in zip(table.columns, row.cells, strict=True) if c.figure == figure] for row in table.rows]
     assert isinstance(value, Figure)
     return value.median
 
@@ -64,8 +65,8 @@ def test_the_html_page_says_the_same_and_names_the_rate(tmp_path: Path) -> None:
     run = run_of(tmp_path, flow(sent=100_000, refused=900_000, by_peer=900_000))
     (path,) = write_report([run], formats=("html",), out=None)
     page = path.read_text().replace("\u00ad", "")
-    assert "Forwarding rate at maximum offered load (FRMOL, RFC 2285 section 3.6.2), kpps" in page
-    heads = re.findall(r'<th class="num" scope="col">(offered|backpressure|delivered|lost)</th>', page)
+    assert "Forwarding rate at maximum offered load (FRMOL, RFC 2285 section 3.6.2), link a" in page
+    heads = re.findall(r'<th class="num" scope="col"[^>]*>(offered|backpressure|delivered|lost), (?:kpps|%)</th>', page)
     assert heads == ["offered", "backpressure", "delivered", "delivered", "lost"]
 
 
@@ -74,8 +75,7 @@ def test_the_plot_shows_the_share_that_was_delivered(tmp_path: Path) -> None:
     report = gather(run, run)
     (plot,) = [p for p in plots_of(report) if p.name == "sweep-a-delivered"]
     assert "% of what the generator made" in plot.described
-    ((point,),) = [series.points for series in report.sweeps[0].series]
-    assert delivered(point) == 0.1
+    assert delivered(report.sections[0].tables[1]) == 0.1
 
 
 def test_a_generator_that_was_too_slow_is_no_backpressure(tmp_path: Path) -> None:
@@ -88,9 +88,8 @@ def test_a_generator_that_was_too_slow_is_no_backpressure(tmp_path: Path) -> Non
 
 def test_links_together_count_all_of_their_frames(tmp_path: Path) -> None:
     flows = flow(sent=100, refused=100, by_peer=100, lost=50), flow("b", sent=200, refused=0, by_peer=0)
-    whole = gather(run := run_of(tmp_path, *flows), run).sweeps[0]
-    (point,) = whole.series[0].points
-    assert (whole.link, delivered(point, "backpressure_ratio"), delivered(point)) == ("a+b", 0.25, 0.625)
+    whole = gather(run := run_of(tmp_path, *flows), run).sections[0].tables[1]
+    assert (whole.rows[0].link, delivered(whole, "backpressure_ratio"), delivered(whole)) == ("a+b", 0.25, 0.625)
 
 
 def test_the_console_says_what_was_held_back_beside_the_loss(tmp_path: Path) -> None:

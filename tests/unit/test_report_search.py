@@ -79,7 +79,7 @@ def run_of(tmp_path):
 
 def grid(report, slug):
     (section,) = report.sections
-    return next(g for g in section.grids if g.slug == slug)
+    return next(g for g in section.tables if g.slug == slug)
 
 
 def row(found, label, size="64"):
@@ -149,7 +149,7 @@ async def test_searches_that_do_not_repeat_say_how_wide_they_are_and_why(run_of,
 
 async def test_a_search_that_never_worked_is_a_row_without_a_result(run_of, tmp_path):
     path = await run_of([(cell(), Simulation(Dut(capacity_pps=1e6), dumb_from=0))])
-    (found,) = gather(path, tmp_path).sections[0].grids
+    (found,) = gather(path, tmp_path).sections[0].tables
     assert isinstance(found.rows[0].cells[-1], Missing)
     assert len(write_report([path], formats=("html", "md", "csv", "json"), out=tmp_path / "out")) == 4
 
@@ -182,7 +182,7 @@ async def test_every_form_of_the_report_prints_the_limits(run_of, tmp_path):
         assert "search" in text
     assert "Goal ndr" in written[".html"] and "Goal ndr" in written[".md"]
     assert "ndr_lower_pps" in written[".csv"] and "rfc2544_lower_pps" in written[".csv"]
-    figures = [v for r in json.loads(written[".json"])["runs"][0]["sections"][0]["grids"][0]["rows"] for v in r["cells"]]
+    figures = [v for r in json.loads(written[".json"])["runs"][0]["sections"][0]["tables"][0]["rows"] for v in r["cells"]]
     assert any(isinstance(v, dict) and v.get("median") for v in figures)
     assert isinstance(row(grid(gather(path, tmp_path), "search-ndr"), "router")["lower bound"], Figure)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dutlab.plan.cell import Cell
 from dutlab.report.model.groups import group, key_of, labels_of
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Column, Matrix, MatrixRow
+from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.value import Figure, Missing
 from dutlab.report.model.words import (
     KPPS,
@@ -27,7 +27,7 @@ from dutlab.report.model.words import (
     unit_of,
 )
 from dutlab.report.sections.facts import fact_rows
-from dutlab.report.sections.headline import of_matrix
+from dutlab.report.sections.goodput import headline
 from dutlab.store.needed import planned_cells
 from dutlab.store.record import DoubtRecord, TrialRecord
 
@@ -164,27 +164,27 @@ def figure(median: float, spread: float = 0.0) -> Figure:
     return Figure(median, median - spread, median + spread, interval=False, n=3, planned=3, trials=(1, 2, 3))
 
 
-def matrix(*rows: tuple[str, Figure | Missing]) -> Matrix:
-    made = tuple(MatrixRow(label, (value,)) for label, value in rows)
-    return Matrix("iperf3-goodput", "iperf3", "iperf3", "goodput_bps", (Column(("a",), "a"),), made, (None,), ())
+def goodput(*rows: tuple[str, Figure | Missing]) -> Table:
+    made = tuple(Row(label, (value,)) for label, value in rows)
+    return Table("iperf3-goodput", "TCP goodput", (Column("link a", "goodput_bps", links=("a",), link="a"),), made)
 
 
 def test_modes_whose_repeats_overlap_are_not_called_different() -> None:
-    found = of_matrix(matrix(("router", figure(5e9, 0.6e9)), ("nat", figure(4e9, 0.6e9))))
+    found = headline("iperf3", goodput(("router", figure(5e9, 0.6e9)), ("nat", figure(4e9, 0.6e9))))
     assert found is not None
     assert found.difference == "no difference shown"
     assert "fastest at" not in found.sentence
 
 
 def test_a_runner_up_within_the_spread_is_named() -> None:
-    found = of_matrix(matrix(("router", figure(5e9, 0.1e9)), ("filter", figure(4.9e9, 0.1e9)), ("nat", figure(4e9))))
+    found = headline("iperf3", goodput(("router", figure(5e9, 0.1e9)), ("filter", figure(4.9e9, 0.1e9)), ("nat", figure(4e9))))
     assert found is not None
     assert found.sentence == "router is the fastest at 5.00 Gb/s, nat the slowest at 4.00 Gb/s (medians of 3). filter overlaps with router."
     assert found.difference == "20 % less"
 
 
 def test_one_figure_alone_is_no_comparison() -> None:
-    assert of_matrix(matrix(("router", figure(5e9)), ("nat", Missing("failed: x")))) is None
+    assert headline("iperf3", goodput(("router", figure(5e9)), ("nat", Missing("failed: x")))) is None
 
 
 def test_facts_stand_side_by_side_with_the_few_that_matter_first_and_none_lost_in_silence() -> None:

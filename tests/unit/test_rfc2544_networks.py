@@ -140,14 +140,14 @@ async def test_the_report_has_what_was_found_over_the_networks_beside_what_was_f
         )
         run.write_trial(record, {}, [])
     (section,) = gather(run.path, tmp_path).sections
-    grid = next(g for g in section.grids if g.slug == "rfc2544-variants")
+    grid = next(g for g in section.tables if g.slug == "rfc2544-variants")
     assert "one source and one destination address" in grid.caption and "durations × 0.05" in grid.caption
     assert any(words.startswith("Frames of all") and "0 arrived out of order, 0 twice, 0 altered" in words for words in section.words)
     (row,) = grid.rows
     by = dict(zip((c.head for c in grid.columns), row.cells, strict=True))
     assert by["then"] == "256 networks"
     assert by["throughput"].median == pytest.approx(400_000, rel=0.01) and by["throughput, then"].median == pytest.approx(300_000, rel=0.01)
-    (told,) = next(g for g in section.grids if g.slug == "rfc2544-networks").rows
+    (told,) = next(g for g in section.tables if g.slug == "rfc2544-networks").rows
     assert told.cells == ("a", "256", "198.19.128.0/17", "sink", "256", "64")
     (throughput,) = [c for c in section.curves if "throughput" in c.slug]
     assert [line.label for line in throughput.lines] == ["router", "router, 256 networks", "highest rate"]

@@ -126,7 +126,7 @@ async def test_each_set_of_headers_has_its_trials_and_hop_by_hop_a_test_of_its_o
             [],
         )
     (section,) = gather(run.path, tmp_path).sections
-    grids = {grid.slug: grid for grid in section.grids}
+    grids = {grid.slug: grid for grid in section.tables}
     assert [row.cells[0] for row in grids["rfc2544-throughput"].rows] == [
         "a",
         "a, 256 networks",

@@ -140,7 +140,7 @@ def test_the_report_has_the_figures_the_events_and_both_curves(tmp_path):
     trials = [Imported(of, run(Forgetful({10: 5}), of), {})]
     folder = write_imported(tmp_path, "soak", trials, command=(), now=datetime(2026, 11, 21, tzinfo=UTC)).path
     (section,) = gather(folder, folder).sections
-    whole, events = section.grids
+    whole, events = section.tables
     assert isinstance(whole.rows[0].cells[2], Figure) and whole.rows[0].cells[5].median == 1
     assert events.rows[0].cells == ("1", "a", "10.00 s", "1.00 s", "5")
     assert [curve.y for curve in section.curves] == ["loss_ratio", "latency_mean_ns"]

@@ -39,7 +39,7 @@ def test_forwarding_by_number_of_routes_is_a_table_and_a_curve_over_powers_of_te
         trials.append(Imported(cell, asyncio.run(routes.measure(bench, cell)), {}))
     report = report_of(tmp_path, trials)
     (section,) = report.sections
-    rows = section.grids[0].rows
+    rows = section.tables[0].rows
     assert [row.cells[0] for row in rows] == ["10", "1 000", "100 000"]
     rates = [row.cells[3] for row in rows]
     assert [round(rate.median, -3) for rate in rates if isinstance(rate, Figure)] == [9000, 8000, 6000]
@@ -58,7 +58,7 @@ def test_what_a_dut_knows_of_flows_is_told_with_its_own_counters(tmp_path):
         trials.append(Imported(cell, asyncio.run(suite.measure(Bench(dut, states=states), cell)), {}))
     report = report_of(tmp_path, trials)
     (section,) = report.sections
-    results, setup, concurrent = section.grids
+    results, setup, concurrent = section.tables
     assert [type(cell) for row in results.rows for cell in row.cells[2:]] == [Figure] * 8
     heads = [column.head for column in concurrent.columns]
     assert {"tracked by the DUT", "early_drop", "drop"} <= set(heads)

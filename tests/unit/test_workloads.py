@@ -22,8 +22,7 @@ def test_a_record_names_code_that_is_there(plug: WorkloadPlug) -> None:
     if plug.settings:
         assert model_of(plug.name).kind == plug.name
         inspect.signature(named(plug.method or plug.tool)).bind("where", "cell")  # raises TypeError if it takes others
-    if plug.section:
-        inspect.signature(named(plug.section)).bind("run", "groups", "labels", "book")
+    inspect.signature(named(plug.section)).bind("run", "groups", "labels", "book")
     assert all(isinstance(named(path), Program) for path in plug.on_dut)
 
 

@@ -75,9 +75,9 @@ def cost(*, run: Path, barest: str | None, hertz: float | None, as_json: bool) -
       dutlab cost runs/2026-11-21T0801Z-firewall-modes-3f2a --hertz 2.2G
     """  # noqa: D301
     from dutlab.analysis.cost import costs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.model.words import size_order  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.cells import rates_by_mode  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.compared import open_run  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.sections.tables import size_order  # noqa: PLC0415 -- `--help` needs none of it
 
     by_place, notes = rates_by_mode(open_run(run)), list[str]()
     for place, rates in by_place.items():

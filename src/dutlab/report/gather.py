@@ -6,7 +6,7 @@ import hashlib
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,18 @@ from dutlab.errors import StoreError
 from dutlab.plan.cell import Cell
 from dutlab.report.model.groups import Group, group, labels_of
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import RunReport, TrialLine
+from dutlab.report.model.run_report import LimitRow, RunReport, Section, TrialLine
+from dutlab.report.model.table import Column, Links, Table
+from dutlab.report.model.value import Figure, Missing, Value
 from dutlab.report.model.words import asked_words, duration_words
 from dutlab.report.sections.disturbed import nearly_nothing_left, per_cpu, repeated, too_busy
 from dutlab.report.sections.facts import fact_rows, tools
-from dutlab.report.sections.headline import headlines, spread_sentence
+from dutlab.report.sections.headline import spread_sentence, with_limits
 from dutlab.report.sections.limits import Bed, limits
 from dutlab.report.sections.losses import losses
 from dutlab.report.sections.optics import optics_section
 from dutlab.report.sections.registry import sections
-from dutlab.report.sections.tables import SWEEP, matrices, sweeps
+from dutlab.report.sections.sweep import RATE, SWEEP
 from dutlab.report.sections.watched import checks, core_means, counters, cpus
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.needed import needed_cells, repeat_rule
@@ -90,7 +92,6 @@ def report_of(read: ReadRun, base: Path) -> RunReport:
 def _report_of(read: ReadRun, base: Path) -> RunReport:
     run, experiment, testbed, groups, order, book = read.run, read.experiment, read.testbed, read.groups, read.labels, read.book
     records, plan, planned, faults = read.records, read.plan, read.planned, list(read.faults)
-    found_matrices, found_sweeps = matrices(groups, order, book), sweeps(groups, order, book)
     found_sections = sections(run, groups, order, book)
     aside = _set_aside(run, faults)
     means, facts = core_means(run, groups, faults), _hosts(run, faults)
@@ -101,6 +102,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
     started = min((r.started for r in records), default=None)
     ended = max((r.ended for r in records), default=None)
     of_trial = {r.trial: r for r in records}
+    of_row = {(row.label, trial): row for row in found_limits for trial in row.trials}
     cells = [*planned.values()] or [r.cell for r in records]
     return RunReport(
         name=run.name,
@@ -119,12 +121,8 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         command=_command(run, run.resolved, plan.get("seed")),
         manifest=_manifest(run),
         labels=order,
-        headlines=()
-        if busy
-        else (*(h for s in found_sections for h in s.headlines), *headlines(found_matrices, found_sweeps, found_limits)),
-        matrices=found_matrices,
-        sweeps=found_sweeps,
-        sections=(*found_sections, *optics_section(facts)),
+        headlines=() if busy else tuple(with_limits(h, of_row) for s in found_sections for h in s.headlines),
+        sections=(*(_judged(s, of_row) for s in found_sections), *optics_section(facts)),
         findings=_findings(run, faults),
         limits=found_limits,
         losses=losses(groups),
@@ -142,9 +140,36 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         busy=too_busy(records, aside),
         repeated=repeated(records, aside),
         per_cpu=per_cpu(groups, aside),
-        spread=spread_sentence(found_matrices, found_sweeps) if records else "",
+        spread=spread_sentence(_rates(found_sections)) if records else "",
         faults=tuple(faults),
     )
+
+
+def _judged(section: Section, of_row: Mapping[tuple[str, int], LimitRow]) -> Section:
+    """Its tables that say what limited each row, with a column of that."""
+    return replace(section, tables=tuple(_with_limits(t, of_row) if t.judged else t for t in section.tables))
+
+
+def _with_limits(table: Table, of_row: Mapping[tuple[str, int], LimitRow]) -> Table:
+    rows = []
+    for row in table.rows:
+        found = next((of_row[row.label, t] for t in row.trials if (row.label, t) in of_row), None)
+        words = "" if found is None else found.words.replace("limited by ", "") if found.confidence else "not known"
+        ceilings = (*row.ceilings, None) if row.ceilings else ()
+        rows.append(replace(row, cells=(*row.cells, Links.of([(words, "#limits")]) if words else ""), ceilings=ceilings))
+    return replace(table, columns=(*table.columns, Column("limited by")), rows=tuple(rows))
+
+
+def _rates(sections: Sequence[Section]) -> list[Value]:
+    """The main figures of what is drawn: of links every one, of frame sizes what came through."""
+    drawn = {(t.slug, d.kind): t for s in sections for d in s.drawings for t in s.tables if t.slug == d.table}
+    return [
+        cell
+        for (_, kind), table in drawn.items()
+        for row in table.rows
+        for column, cell in zip(table.columns, row.cells, strict=True)
+        if isinstance(cell, Figure | Missing) and (kind == "links" or column.figure == RATE)
+    ]
 
 
 def _mtus(testbed: Mapping[str, Any]) -> dict[str, int]:

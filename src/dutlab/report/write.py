@@ -8,12 +8,12 @@ from pathlib import Path
 from dutlab.errors import InputError
 from dutlab.report.gather import gather, read_run, report_of
 from dutlab.report.model.run_report import RunReport
-from dutlab.report.pages.csv_table import csv_table
+from dutlab.report.pages.csv_table import csv_table, table_csv
 from dutlab.report.pages.html import html
 from dutlab.report.pages.json_data import json_data
 from dutlab.report.pages.markdown import markdown
 from dutlab.report.pages.publication import publication
-from dutlab.report.pages.publication_page import publication_html, publication_json, publication_markdown, table_csv
+from dutlab.report.pages.publication_page import publication_html, publication_json, publication_markdown
 from dutlab.report.plots.of_report import plots_of
 from dutlab.report.plots.plot import Plot
 from dutlab.store.manifest import DERIVED

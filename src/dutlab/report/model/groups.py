@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 from dutlab.plan.cell import Cell
 from dutlab.store.cell_figures import CellKey as GroupKey
 from dutlab.store.cell_figures import counts, key_of
 from dutlab.store.record import TrialRecord
+
+SIZES = ("frame_size", "frame_mix")
+"""What varies inside one table of frame sizes."""
 
 
 @dataclass
@@ -68,3 +72,20 @@ def labels_of(cells: Iterable[Cell], factors: Mapping[str, Any]) -> dict[GroupKe
 
     ordered = sorted(held, key=place)
     return {key_of(c): " · ".join([c.mode, *(f"{n} {c.factors[n]}" for n in varied if n in c.factors)]) for c in ordered}
+
+
+def present(labels: Sequence[str], groups: Sequence[Group]) -> list[str]:
+    """The labels of the groups, in their order."""
+    there = {g.label for g in groups}
+    return [label for label in labels if label in there]
+
+
+def alike(groups: Sequence[Group], *, with_links: bool) -> list[list[Group]]:
+    """Groups that belong into one table: same workload and parameters, whatever the mode, the frame size and (unless asked) the links."""
+
+    def key(group: Group) -> tuple[str, tuple[str, ...], str]:
+        params: dict[str, Any] = {k: v for k, v in group.cell.params.items() if k not in SIZES}
+        return (group.cell.workload, group.cell.links if with_links else (), repr(sorted(params.items())))
+
+    ordered = sorted(groups, key=lambda g: (g.cell.workload, len(g.cell.links) if with_links else 0, key(g)))
+    return [list(same) for _, same in groupby(ordered, key=key)]

@@ -13,8 +13,7 @@ from typing import Literal
 
 from dutlab.analysis.doctor import Finding
 from dutlab.report.model.curve import Curve
-from dutlab.report.model.grid import Grid
-from dutlab.report.model.value import Figure, Value
+from dutlab.report.model.table import Table
 
 GradeWord = Literal["note", "warning", "severe"]
 GRADES: tuple[GradeWord, ...] = ("severe", "warning", "note")
@@ -35,99 +34,15 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column of a matrix: one link of those driven at once, or their sum."""
+class Drawing:
+    """A table of the section that is drawn as well."""
 
-    links: tuple[str, ...]
-    link: str
-
-    @property
-    def alone(self) -> bool:
-        """The link was driven by itself."""
-        return len(self.links) == 1
-
-    @property
-    def sum(self) -> bool:
-        """All links driven at once, added up."""
-        return len(self.links) > 1 and self.link == "+".join(self.links)
-
-
-@dataclass(frozen=True)
-class MatrixRow:
-    """One mode (and the levels of other factors) in a matrix."""
-
-    label: str
-    values: tuple[Value, ...]
-
-
-@dataclass(frozen=True)
-class Matrix:
-    """Modes × links, of one figure of one workload."""
-
-    slug: str
-    """Its name in file names, unique in the run."""
-    workload: str
-    asked: str
-    """What was driven, in words: `4 streams, 30 s`."""
-    figure: str
-    columns: tuple[Column, ...]
-    rows: tuple[MatrixRow, ...]
-    ceilings: tuple[float | None, ...]
-    """Of each column."""
-    common_marks: tuple[int, ...]
-    """Notes that touch every figure here."""
-
-
-@dataclass(frozen=True)
-class SweepPoint:
-    """One frame size (or mix) in one mode: figure name → value."""
-
-    size: str
-    mean_frame: float | None
-    """Bytes with FCS; None when nothing was received that would tell a mix's."""
-    values: dict[str, Value]
-    trials: tuple[int, ...]
-    marks: tuple[int, ...]
-    severe: bool
-
-
-@dataclass(frozen=True)
-class SweepSeries:
-    """One mode over all frame sizes."""
-
-    label: str
-    points: tuple[SweepPoint, ...]
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """Modes × frame sizes on one link (or several driven at once)."""
-
-    slug: str
-    """Its name in file names; the sweeps of single links of several driven at once share it."""
-    workload: str
-    asked: str
-    links: tuple[str, ...]
-    link: str
-    sizes: tuple[str, ...]
-    series: tuple[SweepSeries, ...]
-    ceilings: dict[str, dict[str, float]]
-    """Size → figure → limit."""
-    mixes: dict[str, str]
-    """Name of a mix → its sizes and weights, as the plan has them: `64:7,594:4,1518:1`."""
-    common_marks: tuple[int, ...]
-
-    @property
-    def rate_words(self) -> str:
-        """What the field calls received frames a second here."""
-        asked = any(isinstance(p.values.get("intended_pps"), Figure) for series in self.series for p in series.points)
-        maximum = "Forwarding rate at maximum offered load (FRMOL, RFC 2285 section 3.6.2)"
-        return "Forwarding rate (RFC 2285 section 3.6.1)" if asked else maximum
-
-    @property
-    def main(self) -> bool:
-        """The whole of what was driven, not one link of several."""
-        return self.link == "+".join(self.links)
+    kind: Literal["links", "sizes"]
+    """A mark a figure under the names of modes; or a line a mode over frame sizes, a plot a figure."""
+    table: str
+    """Slug of the table that has the figures, and the first part of the plots' names."""
+    below: str
+    """Slug of the table that the plots stand below."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +54,8 @@ class Section:
     title: str
     lead: str
     """How to read it, in a few sentences."""
-    grids: tuple[Grid, ...]
+    tables: tuple[Table, ...]
+    drawings: tuple[Drawing, ...] = ()
     curves: tuple[Curve, ...] = ()
     words: tuple[str, ...] = ()
     """Findings in sentences."""
@@ -314,8 +230,6 @@ class RunReport:
     labels: tuple[str, ...]
     """Rows in their order; a label's place decides its colour."""
     headlines: tuple[Headline, ...]
-    matrices: tuple[Matrix, ...]
-    sweeps: tuple[Sweep, ...]
     sections: tuple[Section, ...]
     findings: tuple[Finding, ...]
     """What spoils measurements on the testbed, as it was examined before the trials; the dearest first."""
@@ -351,6 +265,11 @@ class RunReport:
                 mode = f"{mode} · {level}" if mode else level
                 out.setdefault(mode, place)
         return out
+
+    @property
+    def drawn(self) -> list[tuple[Drawing, Table]]:
+        """Every drawing, with the table that has its figures."""
+        return [(d, t) for s in self.sections for d in s.drawings for t in s.tables if t.slug == d.table]
 
     @property
     def unsuccessful(self) -> tuple[TrialLine, ...]:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import count
+from typing import Literal
 
+from dutlab.analysis.verdict import less_is_better
+
+Better = Literal["higher", "lower", ""]
+"""Which figures of a name are the better ones; empty for those of which neither are, as a load that was asked for."""
 NARROW_SPACE = "\u202f"
 MINUS = "\u2212"
 
@@ -112,6 +118,21 @@ def unit_of(figure: str) -> Unit:
     return next((unit for suffix, unit in _UNITS if figure.endswith(suffix)), COUNT)
 
 
+_NEITHER = ("intended_", "offered_", "asked_", "clock_", "earliest_", "latest_", "at_s", "rig_", "frames_", "path_mtu_")
+_LOWER = ("loss", "lost", "backpressure", "refused", "latency", "outage", "tl", "wcl", "pdv", "reset", "recovery", "command", "width")
+_HIGHER = ("_pps", "_bps", "_bps_l1", "_bps_l2", "_iops", "_bytes_per_s", "_per_s", "_frames", "_bits_per_cpu_s", "_frames_per_cpu_s",
+           "delivered_ratio", "headroom_ratio", "line_ratio", "share_ratio")  # fmt: skip
+
+
+def better_of(figure: str) -> Better:
+    """The direction of a figure, from the words of its name."""
+    if figure.startswith(_NEITHER):
+        return ""
+    if less_is_better(figure) or set(_LOWER) & set(figure.split("_")):
+        return "lower"
+    return "higher" if figure.endswith(_HIGHER) else ""
+
+
 def asked_words(params: Mapping[str, str | float | int | None], tool: str, *, without: Iterable[str] = ()) -> str:
     """`4 streams, 30 s, first 5 s left out`: what a workload asked for."""
     left = {k: v for k, v in params.items() if v is not None and k not in {*without, *_TOLD_ELSEWHERE} and (k, v) not in _NOTHING}
@@ -202,3 +223,13 @@ def numbers_words(numbers: Iterable[int]) -> str:
         else:
             out.append([n, n])
     return ", ".join(str(a) if a == b else f"{a}–{b}" if b > a + 1 else f"{a}, {b}" for a, b in out)
+
+
+def size_order(size: str) -> tuple[int, float, str]:
+    """Numbers by size, then mixes by name."""
+    return (0, float(size), "") if size.isdigit() else (1, 0.0, size)
+
+
+def slug_of(base: str, taken: Collection[str]) -> str:
+    """A name for files, with a number from the second of the same name on."""
+    return next(slug for n in count(1) if (slug := base if n == 1 else f"{base}-{n}") not in taken)

@@ -7,7 +7,9 @@ import io
 from collections.abc import Iterator, Sequence
 
 from dutlab.report.model.run_report import RunReport
-from dutlab.report.model.value import Figure, Value
+from dutlab.report.model.table import Cell, Table
+from dutlab.report.model.value import Figure, Missing, Value
+from dutlab.report.model.words import Unit
 
 COLUMNS = (
     "run", "workload", "asked", "mode", "links", "link", "frame_size", "figure", "median", "low", "high", "spread", "repeats", "planned",
@@ -28,38 +30,36 @@ def csv_table(runs: Sequence[RunReport]) -> str:
 
 
 def _rows(r: RunReport) -> Iterator[Row]:
-    for m in r.matrices:
-        for row in m.rows:
-            for column, limit, value in zip(m.columns, m.ceilings, row.values, strict=True):
-                place: Row = {
-                    "workload": m.workload,
-                    "asked": m.asked,
-                    "mode": row.label,
-                    "links": "+".join(column.links),
-                    "link": column.link,
-                }
-                yield {"run": r.name, **place, "frame_size": None, "figure": m.figure, "ceiling": limit, **_value(r, value)}
-    yield from _grids(r)
-    for s in r.sweeps:
-        for series in s.series:
-            for point in series.points:
-                place = {"workload": s.workload, "asked": s.asked, "mode": series.label, "links": "+".join(s.links), "link": s.link}
-                for figure, value in point.values.items():
-                    if isinstance(value, Figure) or figure == "received_pps":
-                        limit = s.ceilings.get(point.size, {}).get(figure)
-                        yield {"run": r.name, **place, "frame_size": point.size, "figure": figure, "ceiling": limit, **_value(r, value)}
-
-
-def _grids(r: RunReport) -> Iterator[Row]:
+    """Of each table that says nothing that another one has."""
     for section in r.sections:
-        for grid in section.grids:
-            for row in grid.rows:
-                place: Row = {"run": r.name, "workload": section.workload, "asked": grid.caption, "mode": row.label, "links": row.links}
-                place |= {"link": row.link, "frame_size": row.size}
-                for i, (column, value) in enumerate(zip(grid.columns, row.cells, strict=True)):
-                    if not isinstance(value, str):
-                        limit = row.ceilings[i] if row.ceilings else None
-                        yield {**place, "figure": column.figure, "ceiling": limit, **_value(r, value)}
+        for table in (t for t in section.tables if not t.again):
+            for row in table.rows:
+                for i, (column, cell) in enumerate(zip(table.columns, row.cells, strict=True)):
+                    if isinstance(cell, Figure | Missing):
+                        yield {
+                            "run": r.name, "workload": section.workload, "asked": table.asked or table.title, "mode": row.label,
+                            "links": row.links or "+".join(column.links), "link": row.link or column.link,
+                            "frame_size": row.size or column.size, "figure": column.figure,
+                            "ceiling": row.ceilings[i] if row.ceilings else None, **_value(r, cell),
+                        }  # fmt: skip
+
+
+def table_csv(table: Table) -> str:
+    """A table as it is printed, in the units of its head: RFC 4180."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\r\n")
+    writer.writerow([formula_safe(column.name or column.figure or column.head) for column in table.columns])
+    for row in table.rows:
+        writer.writerow([formula_safe(_plain(cell, unit)) for cell, unit in zip(row.cells, table.units, strict=True)])
+    return out.getvalue()
+
+
+def _plain(cell: Cell, unit: Unit) -> str:
+    """A number that programs read."""
+    if isinstance(cell, str | Missing):
+        return cell if isinstance(cell, str) else ""
+    value = cell.median if isinstance(cell, Figure) else cell
+    return (cell.published_in(unit.scale) if isinstance(cell, Figure) else "") or f"{value / unit.scale:.{unit.digits}f}"
 
 
 def _value(r: RunReport, value: Value) -> Row:

@@ -8,20 +8,21 @@ from dutlab.report.gather import ReadRun
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import RunReport
+from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.value import Figure
-from dutlab.report.model.words import MBPS, PERCENT, Unit
-from dutlab.report.pages.publication import Contents, Head, Table
+from dutlab.report.model.words import MBPS, PERCENT, Unit, size_order
+from dutlab.report.pages.publication import Contents
 from dutlab.report.plots.curve_plot import curve_plot
 from dutlab.report.plots.row_plots import Bar, bar_plot
-from dutlab.report.sections.tables import size_order
 
 _FRAMES = Unit("kpps", 1e3, 2)
-_BITS = Unit("Mb/s", 1e6, 2)
+_BITS = Unit("Mb/s L1", 1e6, 2)
+_LINE = Unit("% L1", PERCENT.scale, PERCENT.digits)
 _COLUMNS = (
-    ("max_received_pps", Head("frames, kpps", "kpps", _FRAMES)),
-    ("max_received_bps_l1", Head("on the wire, Mb/s L1", "mbps_l1", _BITS)),
-    ("max_line_ratio", Head("of line rate, % L1", "percent_of_linerate_l1", PERCENT)),
-    ("saturation_pps", Head("saturated at, kpps", "saturation_kpps", _FRAMES)),
+    Column("frames", "max_received_pps", _FRAMES, "kpps"),
+    Column("on the wire", "max_received_bps_l1", _BITS, "mbps_l1"),
+    Column("of line rate", "max_line_ratio", _LINE, "percent_of_linerate_l1"),
+    Column("saturated at", "saturation_pps", _FRAMES, "saturation_kpps"),
 )
 _CAPTION = (
     "The most that came through in a second of the ramp, all ways together; of two ways that is up to 200 % of the line rate of one. "
@@ -35,15 +36,16 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
     if not groups:
         return Contents((), (), {})
     products = list(dict.fromkeys(_product(read, g, reads) for read, g in groups))
-    shown = [c for c in _COLUMNS if any(isinstance(value_of(g, _together(g), c[0], read.book), Figure) for read, g in groups)]
+    shown = [c for c in _COLUMNS if any(isinstance(value_of(g, _together(g), c.figure, read.book), Figure) for read, g in groups)]
     rows = []
     for read, g in groups:
-        values = (value_of(g, _together(g), figure, read.book) for figure, _ in shown)
-        rows.append((_product(read, g, reads), str(g.cell.params.get("frame_size")), *values))
-    table = Table("loadtest", _CAPTION, (Head("product", "product"), Head("load", "loadtest"), *(h for _, h in shown)), tuple(rows))
+        values = (value_of(g, _together(g), c.figure, read.book) for c in shown)
+        rows.append(Row("", (_product(read, g, reads), str(g.cell.params.get("frame_size")), *values)))
+    table = Table("loadtest", _CAPTION, (Column("product"), Column("load", name="loadtest"), *shown), tuple(rows), first="")
     bars = []
-    for size in dict.fromkeys(str(row[1]) for row in rows):
-        of_size = [Bar(str(row[0]), products.index(str(row[0])), v) for row in rows if row[1] == size and isinstance(v := row[3], Figure)]
+    cells = [row.cells for row in rows]
+    for size in dict.fromkeys(str(of[1]) for of in cells):
+        of_size = [Bar(str(of[0]), products.index(str(of[0])), v) for of in cells if of[1] == size and isinstance(v := of[3], Figure)]
         bars += [bar_plot(f"loadtest-{size}", f"Load {size}: the most on the wire, L1", of_size, MBPS)] if of_size else []
     ramps = [curve_plot(c, r.labels) for r in reports for s in r.sections if s.workload == "loadtest" for c in s.curves]
     words = [said for r in reports for s in r.sections if s.workload == "loadtest" for said in s.words]

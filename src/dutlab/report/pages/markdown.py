@@ -6,39 +6,13 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 
-from dutlab.report.model.grid import Grid, Links
-from dutlab.report.model.loads import BACKPRESSURE, DELIVERED
-from dutlab.report.model.run_report import Matrix, RunReport, Section, Sweep, TrialLine
-from dutlab.report.model.value import Figure, Value
-from dutlab.report.model.words import (
-    KPPS,
-    MBPS,
-    MICROSECONDS,
-    PERCENT,
-    TIMES,
-    Unit,
-    column_words,
-    duration_words,
-    mix_words,
-    numbers_words,
-    plural,
-)
-from dutlab.report.pages.html import figure_text, grid_units, matrix_unit
+from dutlab.report.model.run_report import RunReport, Section, TrialLine
+from dutlab.report.model.table import Cell, Links, Table, number_text, spread_text
+from dutlab.report.model.value import Figure, Missing
+from dutlab.report.model.words import duration_words, numbers_words, plural
 from dutlab.report.pages.method_words import method_words
-from dutlab.report.plots.row_plots import matrix_words
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~])")
-_COLUMNS = (
-    ("intended_pps", "intended, kpps", KPPS), ("offered_pps", "offered, kpps", KPPS), (BACKPRESSURE, "backpressure, %", PERCENT),
-    ("received_pps", "delivered, kpps", KPPS), (DELIVERED, "delivered, %", PERCENT), ("loss_ratio", "lost, %", PERCENT),
-    ("received_bps_l1", "L1, Mb/s", MBPS), ("received_bps_l2", "L2, Mb/s", MBPS),
-    ("latency_p50_ns", "p50, µs", MICROSECONDS), ("latency_p99_ns", "p99, µs", MICROSECONDS), ("latency_max_ns", "max, µs", MICROSECONDS),
-    ("headroom_ratio", "headroom, ×", TIMES),
-)  # fmt: skip
-_LOADS = (
-    "Offered is what left the generator (RFC 2285); backpressure and delivered are shares of what it made, "
-    "lost is the share of what was offered."
-)
 
 
 def markdown(runs: Sequence[RunReport]) -> str:
@@ -64,7 +38,7 @@ def _parts(r: RunReport) -> Iterable[str]:
     yield "## Answer"
     yield (
         "\n".join(f"- **{text(h.about)}**: {text(' '.join([h.sentence, *(f'{words}.' for words in h.limits)]))}" for h in r.headlines)
-        or ("No two modes have figures that can be compared." if r.matrices or r.sweeps else "")
+        or ("No two modes have figures that can be compared." if r.drawn else "")
     )
     yield "\n".join(f"- {text(words)}" for s in r.sections for words in (*s.words, *(f"Not known: {what}." for what in s.unknown)))
     yield text(r.repeated)
@@ -72,10 +46,6 @@ def _parts(r: RunReport) -> Iterable[str]:
     yield text(r.spread)
     for section in r.sections:
         yield from _section(r, section)
-    for m in r.matrices:
-        yield from _matrix(r, m)
-    for s in r.sweeps:
-        yield from _sweep(r, s)
     yield from _limits(r)
     yield from _losses(r)
     yield from _cores(r)
@@ -87,55 +57,35 @@ def _parts(r: RunReport) -> Iterable[str]:
 def _section(r: RunReport, s: Section) -> Iterable[str]:
     yield f"## {text(s.title)}"
     yield text(s.lead)
-    for grid in s.grids:
-        yield f"{text(grid.caption)}.{_common(grid.common_marks)}"
-        yield _grid(r, grid)
+    for table in s.tables:
+        yield f"{text(table.caption)}.{_common(table.common_marks)}"
+        yield table_markdown(table, r)
+        yield from (text(words) for words in table.notes)
 
 
-def _grid(r: RunReport, g: Grid) -> str:
-    units = grid_units(g)
-    head = [f"{text(c.head)}, {u.name}" if c.figure and u.name else text(c.head) for c, u in zip(g.columns, units, strict=True)]
-    rows = [
-        [
-            text(row.label),
-            *(_words(r, v) if isinstance(v, str) else _value(r, v, u, g.common_marks) for v, u in zip(row.cells, units, strict=True)),
-        ]
-        for row in g.rows
-    ]
-    return markdown_table(["mode", *head], rows)
-
-
-def _words(r: RunReport, said: str) -> str:
-    if not isinstance(said, Links):
-        return text(said)
-    return " ".join(f"[{text(words)}]({r.folder}/{file})" for words, file in said.links)
-
-
-def _matrix(r: RunReport, m: Matrix) -> Iterable[str]:
-    unit = matrix_unit(m)
-    yield f"## {text(matrix_words(m))}, {unit.name}"
-    yield f"{text(m.asked)}. Medians over repeats, the spread in brackets.{_common(m.common_marks)}"
-    rows = [[text(row.label), *(_value(r, v, unit, m.common_marks) for v in row.values)] for row in m.rows]
-    if any(c is not None for c in m.ceilings):
-        rows.append(["ceiling of the link", *("" if c is None else unit.number(c) for c in m.ceilings)])
-    yield markdown_table(["mode", *(text(column_words(c.links, c.link)) for c in m.columns)], rows)
-
-
-def _sweep(r: RunReport, s: Sweep) -> Iterable[str]:
-    columns = [c for c in _COLUMNS if any(isinstance(p.values[c[0]], Figure) for series in s.series for p in series.points)]
-    yield f"## {text(s.workload)}, {text(column_words(s.links, s.link))}"
-    yield f"{text(s.asked)}. Frame sizes with FCS; L1 counts preamble and gap, L2 does not. {_LOADS}{_common(s.common_marks)}"
-    for name, mix in sorted(s.mixes.items()):
-        yield f"{text(name)}: {text(mix_words(mix))}."
+def table_markdown(t: Table, r: RunReport | None = None) -> str:
+    """A table; `r` is the run whose doubts and files it refers to, none in a publication."""
     rows = []
-    for series in s.series:
-        for p in series.points:
-            cells = [_value(r, p.values[name], unit, s.common_marks) for name, _, unit in columns]
-            if not any(isinstance(p.values[name], Figure) for name, _, _ in columns):  # why there is no result, said once
-                cells[1:] = [""] * (len(cells) - 1)
-            limit = s.ceilings.get(p.size, {}).get("received_pps")
-            rows.append([text(series.label), text(p.size), *cells, *([KPPS.number(limit) if limit else ""] if s.ceilings else [])])
-    yield markdown_table(["mode", "frame size", *(words for _, words, _ in columns), *(["ceiling, kpps"] if s.ceilings else [])], rows)
+    for row in t.rows:
+        cells, gap = [_cell(r, t, i, row.cells[i]) for i in t.shown], t.gap(row) if r else None
+        if gap is not None:  # why there is no result, said once
+            cells[gap + 1 :] = [""] * (len(cells) - gap - 1)
+        rows.append([*([text(row.label or row.head)] if t.first else []), *cells])
+    return markdown_table([*([t.first] if t.first else []), *(text(t.head(i, flat=True).replace("\u00ad", "")) for i in t.shown)], rows)
+
+
+def _cell(r: RunReport | None, t: Table, i: int, cell: Cell) -> str:
+    if isinstance(cell, Links):
+        return " ".join(text(words) if to.startswith("#") or r is None else f"[{text(words)}]({r.folder}/{to})" for words, to in cell.links)
+    if isinstance(cell, str):
+        return text(cell)
+    if isinstance(cell, Missing):
+        return f"*no result: {text(cell.why)}*" if r else "no result"
+    spread = spread_text(cell, t.units[i])
+    own = cell.marks if r and isinstance(cell, Figure) else ()
+    severe = {n.number for n in r.severe} if r else set()
+    marks = "".join(f" {'⚠' if m in severe else ''}[{m}]" for m in own if m not in t.common_marks)
+    return f"{text(number_text(cell, t.units[i]))}{f' ({spread})' if spread else ''}{marks}"
 
 
 def _limits(r: RunReport) -> Iterable[str]:
@@ -234,15 +184,6 @@ def _conditions(r: RunReport) -> Iterable[str]:
 
 def _files(t: TrialLine) -> str:
     return " · ".join(f"[{text(name)}]({href})" for name, href in t.files)
-
-
-def _value(r: RunReport, value: Value, unit: Unit, common: Sequence[int]) -> str:
-    if not isinstance(value, Figure):
-        return f"*no result: {text(value.why)}*"
-    spread = f" ({unit.number(value.low)}–{unit.number(value.high)})" if value.n > 1 else ""
-    severe = {n.number for n in r.severe}
-    marks = "".join(f" {'⚠' if m in severe else ''}[{m}]" for m in value.marks if m not in common)
-    return f"{text(figure_text(value, unit))}{spread}{marks}"
 
 
 def _common(marks: Sequence[int]) -> str:

@@ -8,9 +8,10 @@ from dutlab.report.gather import ReadRun
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import RunReport
+from dutlab.report.model.table import Cell, Column, Row, Table
 from dutlab.report.model.value import Figure
 from dutlab.report.model.words import COUNT, Unit
-from dutlab.report.pages.publication import Cell, Contents, Head, Table
+from dutlab.report.pages.publication import Contents
 from dutlab.report.sections.matrix import hosts_of, variant_of
 
 _GOODPUT = Unit("Gb/s", 1e9, 2)
@@ -30,11 +31,14 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
 
 def _list(found: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> Table:
     several = len(found) > 1
-    heads = [Head("client", "client"), Head("server", "server")]
+    heads = [Column("client"), Column("server")]
     for name, _, _ in found:
-        before, slug = (f"{name}: ", f"{name}_") if several else ("", "")
-        heads += [Head(f"{before}Gb/s", f"{slug}gbps", _GOODPUT), Head(f"{before}retries", f"{slug}retries", COUNT)]
-    heads += [Head("change", "ratio", align="right")] if len(found) == 2 else []  # noqa: PLR2004 -- before and after
+        before, slug = (name, f"{name}_") if several else ("", "")
+        heads += [
+            Column(before, "goodput_bps", _GOODPUT, f"{slug}gbps"),
+            Column(f"{before}: retries".removeprefix(": "), "retransmits", COUNT, f"{slug}retries"),
+        ]
+    heads += [Column("change", name="ratio", align="right")] if len(found) == 2 else []  # noqa: PLR2004 -- before and after
     rows = []
     for pair in dict.fromkeys(pair for _, _, of_pair in found for pair in of_pair):
         cells: list[Cell] = []
@@ -44,18 +48,19 @@ def _list(found: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> Table:
         changed = (
             (f"{last.median / first.median:.2f} ×",) if isinstance(first, Figure) and isinstance(last, Figure) and first.median else ("",)
         )
-        rows.append((*pair, *cells, *(changed if len(found) == 2 else ())))  # noqa: PLR2004 -- as above
-    return Table("pairs", "Goodput between every two hosts, one pair at a time", tuple(heads), tuple(rows))
+        rows.append(Row("", (*pair, *cells, *(changed if len(found) == 2 else ()))))  # noqa: PLR2004 -- as above
+    return Table("pairs", "Goodput between every two hosts, one pair at a time", tuple(heads), tuple(rows), first="")
 
 
 def _map(name: str, read: ReadRun, of_pair: dict[Pair, Group], darkest: float | None) -> Table:
     hosts = hosts_of(of_pair)
     rows = [
-        (client, *("" if client == server else _value(of_pair.get((client, server)), read, "goodput_bps") for server in hosts))
+        Row("", (client, *("" if client == server else _value(of_pair.get((client, server)), read, "goodput_bps") for server in hosts)))
         for client in hosts
     ]
-    heads = (Head("client", "client"), *(Head(f"to {host}, Gb/s", f"{host}_gbps", _GOODPUT) for host in hosts))
-    return Table(f"map-{name}", f"{name}: from the host of the row to the host of the column", heads, tuple(rows), darkest)
+    heads = (Column("client"), *(Column(f"to {host}", "goodput_bps", _GOODPUT, f"{host}_gbps") for host in hosts))
+    title = f"{name}: from the host of the row to the host of the column"
+    return Table(f"map-{name}", title, heads, tuple(rows), first="", shaded=True, darkest=darkest)
 
 
 def _variants(read: ReadRun, label: str, reads: Sequence[ReadRun]) -> list[tuple[str, dict[Pair, Group]]]:

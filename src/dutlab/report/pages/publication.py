@@ -8,13 +8,12 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from dutlab.errors import InputError
 from dutlab.report.gather import ReadRun
 from dutlab.report.model.run_report import RunReport
-from dutlab.report.model.value import Figure, Value
-from dutlab.report.model.words import Unit, plural
+from dutlab.report.model.table import Table
+from dutlab.report.model.words import plural
 from dutlab.report.plots.plot import Plot
 
 STYLES: Mapping[str, str] = {
@@ -24,38 +23,6 @@ STYLES: Mapping[str, str] = {
     "table": "dutlab.report.pages.table_style",
 }
 """Style → the module whose `contents` makes its tables and plots."""
-
-
-@dataclass(frozen=True)
-class Head:
-    """A column of a published table."""
-
-    words: str
-    column: str
-    """Its name in CSV files."""
-    unit: Unit | None = None
-    """How its figures are printed; None for a column of texts."""
-    align: Literal["left", "right"] = "left"
-    """Of texts: those that are numbers stand to the right, as figures do."""
-
-
-Cell = Value | str
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table as it is printed: one number a place, the spread below it where there are repeats."""
-
-    slug: str
-    caption: str
-    heads: tuple[Head, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    darkest: float | None = None
-    """Of a heat map: the figure that is shaded most."""
-
-    def shade_percent(self, cell: Cell) -> int:
-        """A figure's share of the darkest in a heat map."""
-        return round(100 * cell.median / self.darkest) if self.darkest and isinstance(cell, Figure) else 0
 
 
 @dataclass(frozen=True)

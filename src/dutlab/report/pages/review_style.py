@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dutlab.report.gather import ReadRun
-from dutlab.report.model.run_report import Column, Matrix, RunReport, Sweep
+from dutlab.report.model.run_report import RunReport
+from dutlab.report.model.table import Cell, Column, Row, Table
 from dutlab.report.model.value import Figure
 from dutlab.report.model.words import KPPS, PERCENT, Unit, column_words
-from dutlab.report.pages.html import matrix_unit
-from dutlab.report.pages.publication import Cell, Contents, Head, Table
+from dutlab.report.pages.publication import Contents
+from dutlab.report.plots.of_report import plots_of_table
 from dutlab.report.plots.plot import Plot
-from dutlab.report.plots.row_plots import matrix_plot, matrix_words
-from dutlab.report.plots.size_plot import SIZE_PLOTS, size_plot
+from dutlab.report.sections.sweep import RATE, rate_words
 
 _PLOTTED = ("kpps", "delivered", "latency-p50")
 
@@ -23,31 +23,33 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
     tables, plots = list[Table](), dict[str, tuple[Plot, ...]]()
     for r in reports:
         prefix = f"{r.name}-" if len(reports) > 1 else ""
-        for m in r.matrices:
-            table = _goodput(prefix, m)
-            tables += [table, *_shares(prefix, m)]
-            plots[tables[-1].slug] = _there(matrix_plot(m, r.labels))
-        for s in (s for s in r.sweeps if s.main):
-            tables.append(_sizes(prefix, s))
-            plots[tables[-1].slug] = _there(*(size_plot(s, wanted, r.labels) for wanted in SIZE_PLOTS if wanted.slug in _PLOTTED))
+        for drawing, table in r.drawn:
+            drawn = plots_of_table(drawing, table, r)
+            if drawing.kind == "links":
+                tables += [_goodput(prefix, table), *_shares(prefix, table)]
+                plots[tables[-1].slug] = tuple(drawn)
+            else:
+                tables.append(_sizes(prefix, table))
+                plots[tables[-1].slug] = tuple(p for p in drawn if p.name.removeprefix(f"{table.slug}-") in _PLOTTED)
     return Contents(tuple(h.sentence for r in reports for h in r.headlines), tuple(tables), plots)
 
 
-def _goodput(prefix: str, m: Matrix) -> Table:
-    unit, columns = matrix_unit(m), _single_first(m)
-    heads = (Head("mode", "mode"), *(Head(column_words(c.links, c.link), _column(c, unit), unit) for _, c in columns))
-    rows = [(row.label, *(row.values[n] for n, _ in columns)) for row in m.rows]
-    return Table(f"{prefix}{m.slug}", f"{matrix_words(m)}, {unit.name}: {m.asked}", heads, tuple(rows))
+def _goodput(prefix: str, found: Table) -> Table:
+    unit, places = found.units[0], _single(found)
+    rows = [Row("", (row.label, *(row.cells[n] for n in places))) for row in found.rows if row.label]
+    columns = [_column(found.columns[n], unit, found.columns[n].figure) for n in places]
+    return Table(f"{prefix}{found.slug}", found.title, (Column("mode"), *columns), tuple(rows), asked=found.asked, first="")
 
 
-def _shares(prefix: str, m: Matrix) -> tuple[Table, ...]:
+def _shares(prefix: str, found: Table) -> tuple[Table, ...]:
     """Of the first mode, which is the barest: what each further one leaves."""
-    columns = _single_first(m)
-    if len(m.rows) < 2:  # noqa: PLR2004 -- nothing to compare with
+    barest, *others = [row for row in found.rows if row.label]
+    if not others:
         return ()
-    heads = (Head("mode", "mode"), *(Head(column_words(c.links, c.link), _column(c, PERCENT), align="right") for _, c in columns))
-    rows = [(row.label, *(_share(row.values[n], m.rows[0].values[n]) for n, _ in columns)) for row in m.rows[1:]]
-    return (Table(f"{prefix}{m.slug}-share", f"The same in % of {m.rows[0].label}", heads, tuple(rows)),)
+    places = _single(found)
+    rows = [Row("", (row.label, *(_share(row.cells[n], barest.cells[n]) for n in places))) for row in others]
+    columns = (Column("mode"), *(_column(found.columns[n], PERCENT) for n in places))
+    return (Table(f"{prefix}{found.slug}-share", f"The same in % of {barest.label}", columns, tuple(rows), first=""),)
 
 
 def _share(value: Cell, base: Cell) -> str:
@@ -55,28 +57,28 @@ def _share(value: Cell, base: Cell) -> str:
     return f"{value.median / base.median:.1%}".rstrip("%") if both else ""  # type: ignore[union-attr]
 
 
-def _single_first(m: Matrix) -> list[tuple[int, Column]]:
+def _single(found: Table) -> list[int]:
     """Sums are left to the full report: reviews print the links."""
-    return [(n, c) for n, c in enumerate(m.columns) if not c.sum]
+    return [n for n, c in enumerate(found.columns) if not c.sum]
 
 
-def _column(c: Column, unit: Unit) -> str:
-    """`single_a_gbps`, `dual_a_gbps`."""
+def _column(c: Column, unit: Unit, figure: str = "") -> Column:
+    """`single_a_gbps`, `dual_a_gbps`; of a share, a column of words."""
     driven = {1: "single", 2: "dual"}.get(len(c.links), "all")
-    return f"{driven}_{c.link}_{'percent' if unit is PERCENT else unit.name.replace('/', 'p').lower()}"
+    name = f"{driven}_{c.link}_{'percent' if unit is PERCENT else unit.name.replace('/', 'p').lower()}"
+    return Column(column_words(c.links, c.link), figure, unit if figure else None, name, align="right")
 
 
-def _sizes(prefix: str, s: Sweep) -> Table:
-    heads = [Head("frame size", "frame_size"), *(Head(f"{series.label}, kpps", f"{series.label}_kpps", KPPS) for series in s.series)]
-    heads += [Head("ceiling of the link, kpps", "ceiling_kpps", align="right")] if s.ceilings else []
+def _sizes(prefix: str, found: Table) -> Table:
+    at = next(n for n, c in enumerate(found.columns) if c.figure == RATE)
+    of = {(row.label, row.size): row for row in found.rows}
+    modes, sizes = (list(dict.fromkeys(key[n] for key in of)) for n in (0, 1))
+    limits = {row.size: limit for row in found.rows if (limit := row.ceilings[at]) is not None}
+    columns = [Column("frame size", name="frame_size"), *(Column(m, RATE, KPPS, f"{m}_kpps") for m in modes)]
+    columns += [Column("ceiling of the link, kpps", name="ceiling_kpps", align="right")] if limits else []
     rows = []
-    for n, size in enumerate(s.sizes):
-        limit = s.ceilings.get(size, {}).get("received_pps")
-        ceiling = ("" if limit is None else KPPS.number(limit),) if s.ceilings else ()
-        rows.append((size, *(series.points[n].values["received_pps"] for series in s.series), *ceiling))
-    caption = f"{s.rate_words}, link {'+'.join(s.links)}: {s.asked}. Sizes with FCS"
-    return Table(f"{prefix}{s.slug}-sizes", caption, tuple(heads), tuple(rows))
-
-
-def _there(*plots: Plot | None) -> tuple[Plot, ...]:
-    return tuple(p for p in plots if p is not None)
+    for size in sizes:
+        ceiling = (KPPS.number(limits[size]) if size in limits else "",) if limits else ()
+        rows.append(Row("", (size, *(of[m, size].cells[at] for m in modes), *ceiling)))
+    title = f"{rate_words(found)}, link {found.rows[0].links}"
+    return Table(f"{prefix}{found.slug}-sizes", title, tuple(columns), tuple(rows), asked=f"{found.asked}. Sizes with FCS", first="")

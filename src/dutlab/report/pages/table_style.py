@@ -9,9 +9,10 @@ from dutlab.report.gather import ReadRun
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import RunReport
+from dutlab.report.model.table import Cell, Column, Row, Table
 from dutlab.report.model.value import Figure
 from dutlab.report.model.words import Unit, unit_of
-from dutlab.report.pages.publication import Cell, Contents, Head, Table
+from dutlab.report.pages.publication import Contents
 from dutlab.store.record import PUBLISHED
 
 _TOLD = ("frame_mix", "steps", "generator")
@@ -37,13 +38,13 @@ def _table(prefix: str, workload: str, groups: Sequence[Group], read: ReadRun) -
     figures = list(dict.fromkeys(name for g, link in places for r in g.measured for name in r.figures.get(link, ())))
     columns = {name: _head(name, places) for name in figures}
     by_link = len({link for _, link in places}) > 1
-    heads = (Head("mode", "mode"), *(Head(k.replace("_", " "), k) for k in asked), *([Head("link", "link")] if by_link else []))
+    heads = (Column("mode"), *(Column(k.replace("_", " "), name=k) for k in asked), *([Column("link")] if by_link else []))
     rows = []
     for group, link in places:
         params = [str(group.cell.params[k]) if group.cell.params.get(k) is not None else "" for k in asked]
-        rows.append((group.label, *params, *([link] if by_link else []), *_cells(group, link, figures, read)))
+        rows.append(Row("", (group.label, *params, *([link] if by_link else []), *_cells(group, link, figures, read))))
     caption = f"{workload}: every figure, as it was published or in its own unit"
-    return Table(f"{prefix}{workload}", caption, (*heads, *columns.values()), tuple(rows))
+    return Table(f"{prefix}{workload}", caption, (*heads, *columns.values()), tuple(rows), first="")
 
 
 def _cells(group: Group, link: str, figures: Sequence[str], read: ReadRun) -> Iterator[Cell]:
@@ -53,12 +54,11 @@ def _cells(group: Group, link: str, figures: Sequence[str], read: ReadRun) -> It
         yield value if isinstance(value, Figure) else ""
 
 
-def _head(figure: str, places: Sequence[tuple[Group, str]]) -> Head:
+def _head(figure: str, places: Sequence[tuple[Group, str]]) -> Column:
     """The column of a figure: the published one where all that were published agree."""
     rows = [row for g, _ in places for r in g.measured for row in r.tables.get(PUBLISHED, ()) if row.get("figure") == figure]
     found = {(str(row["column"]), float(scale)) for row in rows if isinstance(scale := row.get("scale"), int | float)}
     if len(found) != 1:
-        unit = unit_of(figure)
-        return Head(f"{figure.replace('_', ' ')}{f', {unit.name}' if unit.name else ''}", figure, unit)
+        return Column(figure.replace("_", " "), figure, unit_of(figure))
     ((column, scale),) = found
-    return Head(column.replace("_", " "), column, Unit(column, scale, _DIGITS))
+    return Column(column.replace("_", " "), figure, Unit("", scale, _DIGITS), column)

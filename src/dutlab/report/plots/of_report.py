@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from dutlab.report.model.run_report import RunReport
+from dataclasses import replace
+
+from dutlab.report.model.run_report import Drawing, RunReport
+from dutlab.report.model.table import Table
 from dutlab.report.plots.curve_plot import curve_plot
 from dutlab.report.plots.plot import Plot
-from dutlab.report.plots.row_plots import cpu_plot, matrix_plot
+from dutlab.report.plots.row_plots import cpu_plot, link_plot
 from dutlab.report.plots.size_plot import SIZE_PLOTS, size_plot
 
 
 def plots_of(report: RunReport) -> list[Plot]:
     """Names are unique within a run."""
-    found = [matrix_plot(m, report.labels) for m in report.matrices]
-    found += [size_plot(s, wanted, report.labels) for s in report.sweeps if s.main for wanted in SIZE_PLOTS]
-    found += [curve_plot(curve, report.labels) for s in report.sections for curve in s.curves]
-    found += [cpu_plot(cpu, report.labels) for cpu in report.cpus]
-    return [plot for plot in found if plot is not None]
+    found = [plot for drawing, table in report.drawn for plot in plots_of_table(drawing, table, report)]
+    curves = [curve_plot(curve, report.labels) for s in report.sections for curve in s.curves]
+    cores = [cpu_plot(cpu, report.labels) for cpu in report.cpus]
+    return [*found, *(plot for plot in (*curves, *cores) if plot is not None)]
+
+
+def plots_of_table(drawing: Drawing, table: Table, report: RunReport) -> list[Plot]:
+    """Of one table, as it is to be drawn."""
+    if drawing.kind == "links":
+        found = [link_plot(table, report.labels)]
+    else:
+        found = [size_plot(table, wanted, report.labels) for wanted in SIZE_PLOTS]
+    return [replace(plot, below=drawing.below) for plot in found if plot is not None]

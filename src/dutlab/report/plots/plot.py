@@ -21,6 +21,8 @@ class Plot:
     """x, y, width, height of what was drawn, in pixels."""
     note: str = ""
     """Said below it: what could not be drawn to scale."""
+    below: str = ""
+    """Slug of the table that it stands below; empty for the end of its section."""
 
     def inline(self) -> str:
         """SVG for inside a page."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dutlab.report.model.run_report import Cpu, Matrix
+from dutlab.report.model.run_report import Cpu
+from dutlab.report.model.table import Table
 from dutlab.report.model.value import Figure
 from dutlab.report.model.words import Unit, bit_rate_unit, column_words, unit_of
 from dutlab.report.plots.axis import Scale, draw_x_axis
@@ -23,29 +24,32 @@ SEEN_PERCENT = 0.5
 """A kind of work below this on every core is not worth a place in the legend."""
 
 
-def matrix_plot(matrix: Matrix, labels: Sequence[str]) -> Plot | None:
+def link_plot(table: Table, labels: Sequence[str]) -> Plot | None:
     """A mark a figure with its range, links under modes. None without any figure."""
-    figures = [v for row in matrix.rows for v in row.values if isinstance(v, Figure)]
+    rows = [row for row in table.rows if row.label]
+    figures = [v for row in rows for v in row.cells if isinstance(v, Figure)]
     if not figures:
         return None
-    unit = bit_rate_unit(v.median for v in figures) if matrix.figure.endswith("_bps") else unit_of(matrix.figure)
-    words = [column_words(c.links, c.link) for c in matrix.columns]
-    height = len(matrix.rows) * (HEAD + STEP * len(words) + AFTER)
+    figure = table.columns[0].figure
+    unit = bit_rate_unit(v.median for v in figures) if figure.endswith("_bps") else unit_of(figure)
+    words = [column_words(c.links, c.link) for c in table.columns]
+    ceilings = [c for c in rows[0].ceilings if c is not None]
+    height = len(rows) * (HEAD + STEP * len(words) + AFTER)
     most = max(v.high for v in figures)
-    most = max(most, *(c for c in matrix.ceilings if c is not None and c <= most * NEAR), most)
+    most = max(most, *(c for c in ceilings if c <= most * NEAR), most)
     x = Scale(0.0, most / unit.scale * 1.04 or 1.0, 0.0, WIDTH)
     d = Drawing()
-    below = draw_x_axis(d, x, top=0.0, bottom=height, title=f"{matrix_words(matrix)}, {unit.name}", ticks=x.ticks())
-    for limit in sorted({c / unit.scale for c in matrix.ceilings if c is not None and c / unit.scale <= x.high}):
+    below = draw_x_axis(d, x, top=0.0, bottom=height, title=f"{table.title}, {unit.name}", ticks=x.ticks())
+    for limit in sorted({c / unit.scale for c in ceilings if c / unit.scale <= x.high}):
         d.line(x(limit), 0, x(limit), height, colour=QUIET, width=1.5, dash="2 3")
         d.text(x(limit), -9, "ceiling", size=SMALL_SIZE, colour=QUIET, anchor="middle")
     y = 0.0
-    for row in matrix.rows:
+    for row in rows:
         place = labels.index(row.label)
         colour = series_colour(place)
         d.text(-10, y + HEAD / 2 + 1, shortened(row.label), size=HEAD_SIZE, colour=colour, anchor="end", bold=True)
         y += HEAD
-        for word, value in zip(words, row.values, strict=True):
+        for word, value in zip(words, row.cells, strict=True):
             middle = y + STEP / 2
             d.text(-10, middle, word, size=TEXT_SIZE, colour=QUIET, anchor="end")
             if isinstance(value, Figure):
@@ -58,12 +62,12 @@ def matrix_plot(matrix: Matrix, labels: Sequence[str]) -> Plot | None:
                 d.text(6, middle, "no result", size=TEXT_SIZE, colour=QUIET, italic=True)
             y += STEP
         y += AFTER
-    left = 18 + max(text_width(shortened(w), HEAD_SIZE) for w in [*words, *(row.label for row in matrix.rows)])
-    title = f"{matrix_words(matrix)} by mode and link"
+    left = 18 + max(text_width(shortened(w), HEAD_SIZE) for w in [*words, *(row.label for row in rows)])
+    title = f"{table.title} by mode and link"
     return Plot(
-        name=matrix.slug,
+        name=table.slug,
         title=title,
-        described=f"{title}, {matrix.asked}: medians with their spread over repeats",
+        described=f"{title}, {table.asked}: medians with their spread over repeats",
         drawing=d,
         box=(-left, -20.0, left + WIDTH + 52.0, height + below + 20.0),
     )
@@ -134,10 +138,3 @@ def bar_plot(name: str, title: str, bars: Sequence[Bar], unit: Unit) -> Plot:
         d.text(max(high, at) + 9, middle, unit.number(bar.value.median), size=TEXT_SIZE, colour=INK, halo=True)
     left = 18 + max(text_width(shortened(b.label), HEAD_SIZE) for b in bars)
     return Plot(name, title, f"{title}: a bar a row, {unit.name}", d, (-left, -6.0, left + WIDTH + 62.0, len(bars) * step + below + 6.0))
-
-
-def matrix_words(matrix: Matrix) -> str:
-    """What a matrix shows, for a title."""
-    if matrix.figure == "goodput_bps" and matrix.workload.startswith("iperf3"):
-        return "TCP goodput"
-    return matrix.figure.removesuffix("_bps").replace("_", " ")

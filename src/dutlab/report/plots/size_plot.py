@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dutlab.report.model.loads import DELIVERED
-from dutlab.report.model.run_report import Sweep
+from dutlab.report.model.table import Cell, Row, Table
 from dutlab.report.model.value import Figure
 from dutlab.report.model.words import Unit, unit_of
 from dutlab.report.plots.axis import TICK_SIZE, Scale, draw_y_axis, spread
@@ -68,15 +68,17 @@ class _Label:
     bold: bool
 
 
-def size_plot(sweep: Sweep, wanted: SizePlot, labels: Sequence[str]) -> Plot | None:
+def size_plot(table: Table, wanted: SizePlot, labels: Sequence[str]) -> Plot | None:
     """None without any figure to draw."""
-    unit, places = unit_of(wanted.figure), _places(sweep)
-    lines = {s.label: found for s in sweep.series if (found := _points(sweep, s.label, wanted, unit, places))}
+    unit, places = unit_of(wanted.figure), _places(table)
+    modes = list(dict.fromkeys(row.label for row in table.rows))
+    lines = {label: found for label in modes if (found := _points(table, label, wanted, unit, places))}
     if not lines:
         return None
-    reach = _reach(sweep, wanted.sent, unit, places)
-    limited = [s for s in sweep.sizes if wanted.figure in sweep.ceilings.get(s, {})]
-    ceiling = [_at(sweep.ceilings[s][wanted.figure], s, unit, places) for s in limited]
+    reach = _reach(table, wanted.sent, unit, places)
+    limits = _ceilings(table, wanted.figure)
+    limited = [s for s in places if s in limits]
+    ceiling = [_at(limits[s], s, unit, places) for s in limited]
     drawn = [p for found in lines.values() for p in found]
     y = _value_scale(drawn, reach, log=wanted.log)
     x = Scale(min(places.values()) - 0.25, max(places.values()) + 0.25, 0.0, WIDTH)
@@ -95,46 +97,49 @@ def size_plot(sweep: Sweep, wanted: SizePlot, labels: Sequence[str]) -> Plot | N
     named += [_Label(GENERATOR, x(reach[-1].x), y(reach[-1].y), QUIET, bold=False)] if reach else []
     right = _draw_labels(d, named, labels)
 
-    title = f"{wanted.title}, {_of_links(sweep)}"
+    title = f"{wanted.title}, {_of_links(table)}"
     above = [(p.y, size) for p, size in zip(ceiling, limited, strict=True) if p.y > y.high]
     return Plot(
-        name=_name(sweep, wanted),
+        name=f"{table.slug}-{wanted.slug}",
         title=title,
-        described=f"{title}, {sweep.asked}: {wanted.axis} against frame size, one line a mode",
+        described=f"{title}, {table.asked}: {wanted.axis} against frame size, one line a mode",
         drawing=d,
         box=(-left, -14.0, left + WIDTH + right, HEIGHT + 14.0 + 48.0),
-        note=_beyond(above, len(sweep.sizes), unit),
+        note=_beyond(above, len(places), unit),
     )
 
 
-def sweep_plot_names(sweep: Sweep) -> list[str]:
-    """Names of all plots of a sweep."""
-    return [_name(sweep, wanted) for wanted in SIZE_PLOTS]
-
-
-def _name(sweep: Sweep, wanted: SizePlot) -> str:
-    """`sweep-a-kpps`."""
-    return f"{sweep.slug}-{wanted.slug}"
-
-
-def _places(sweep: Sweep) -> dict[str, float]:
+def _places(table: Table) -> dict[str, float]:
     """Size → place: the binary logarithm; mixes stand to the right of the longest frame."""
-    fixed = {s: math.log2(float(s)) for s in sweep.sizes if s.isdigit()}
+    sizes = list(dict.fromkeys(row.size for row in table.rows))
+    fixed = {s: math.log2(float(s)) for s in sizes if s.isdigit()}
     end = max(fixed.values(), default=6.0)
-    mixes = [s for s in sweep.sizes if not s.isdigit()]
+    mixes = [s for s in sizes if not s.isdigit()]
     return fixed | {s: end + MIX_ROOM * n for n, s in enumerate(mixes, 1)}
 
 
-def _points(sweep: Sweep, label: str, wanted: SizePlot, unit: Unit, places: Mapping[str, float]) -> list[_Point]:
+def _points(table: Table, label: str, wanted: SizePlot, unit: Unit, places: Mapping[str, float]) -> list[_Point]:
     out, joined = [], False
-    for point in (p for s in sweep.series if s.label == label for p in s.points):
-        value = point.values[wanted.figure]
+    for size, value in ((row.size, cell) for row, cell in _cells(table, wanted.figure) if row.label == label):
         there = isinstance(value, Figure) and (value.low > 0 or not wanted.log)
         if isinstance(value, Figure) and there:
             y, low, high = (v / unit.scale for v in (value.median, value.low, value.high))
-            out.append(_Point(places[point.size], y, low, high, mix=not point.size.isdigit(), joined=joined))
+            out.append(_Point(places[size], y, low, high, mix=not size.isdigit(), joined=joined))
         joined = there
     return out
+
+
+def _cells(table: Table, figure: str) -> Iterator[tuple[Row, Cell]]:
+    """Of the column of a figure; nothing where there is none."""
+    for i, column in enumerate(table.columns):
+        if column.figure == figure and figure:
+            yield from ((row, row.cells[i]) for row in table.rows)
+
+
+def _ceilings(table: Table, figure: str) -> dict[str, float]:
+    """Size → the limit of a figure."""
+    at = [i for i, column in enumerate(table.columns) if column.figure == figure]
+    return {row.size: limit for i in at for row in table.rows if (limit := row.ceilings[i]) is not None}
 
 
 def _at(value: float, size: str, unit: Unit, places: Mapping[str, float]) -> _Point:
@@ -142,11 +147,11 @@ def _at(value: float, size: str, unit: Unit, places: Mapping[str, float]) -> _Po
     return _Point(places[size], y, y, y, mix=not size.isdigit())
 
 
-def _reach(sweep: Sweep, figure: str, unit: Unit, places: Mapping[str, float]) -> list[_Point]:
+def _reach(table: Table, figure: str, unit: Unit, places: Mapping[str, float]) -> list[_Point]:
     """What the generator itself sent, at each size the most of any mode: its reach while the DUT took its share of the machine."""
     out = []
-    for size in sweep.sizes if figure else ():
-        sent = [v.median for s in sweep.series for p in s.points if p.size == size and isinstance(v := p.values[figure], Figure)]
+    for size in places:
+        sent = [cell.median for row, cell in _cells(table, figure) if row.size == size and isinstance(cell, Figure)]
         if sent:
             out.append(_at(max(sent), size, unit, places))
     return out
@@ -235,5 +240,6 @@ def _beyond(above: Sequence[tuple[float, str]], sizes: int, unit: Unit) -> str:
     return f"The link's ceiling lies above this plot for {len(above)} of {sizes} sizes ({limit}); the table has it."
 
 
-def _of_links(sweep: Sweep) -> str:
-    return f"link {sweep.link}" if len(sweep.links) == 1 else f"links {' and '.join(sweep.links)} together"
+def _of_links(table: Table) -> str:
+    links = table.rows[0].links.split("+")
+    return f"link {links[0]}" if len(links) == 1 else f"links {' and '.join(links)} together"

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import value_of
-from dutlab.report.model.grid import Grid, GridColumn, GridRow
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.value import Figure
 
 LEAD = (
@@ -32,16 +32,16 @@ def seeks_rate(group: Group) -> bool:
     return group.cell.params.get("target_loss_percent") is not None
 
 
-def grid(groups: Sequence[Group], book: NoteBook) -> Grid:
+def table(groups: Sequence[Group], book: NoteBook) -> Table:
     """One row a mode, frame size and set of links."""
     rows = []
     for g in groups:
         size, links = str(g.cell.params.get("frame_size")), g.cell.link_label
         cells = (size, links, *(value_of(g, links, figure, book) for _, figure in _COLUMNS))
-        rows.append(GridRow(g.label, cells, links=links, link=links, size=size))
+        rows.append(Row(g.label, cells, links=links, link=links, size=size))
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
-    columns = (GridColumn("frames"), GridColumn("links"), *(GridColumn(head, figure) for head, figure in _COLUMNS))
-    return Grid("soak-critical", "Critical rate of each link", columns, tuple(rows), book.common(marks))
+    columns = (Column("frames"), Column("links"), *(Column(head, figure) for head, figure in _COLUMNS))
+    return Table("soak-critical", "Critical rate of each link", columns, tuple(rows), book.common(marks))
 
 
 def curves(group: Group) -> Iterator[Curve]:

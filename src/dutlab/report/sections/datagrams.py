@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.model.figures import figure_of
-from dutlab.report.model.grid import Grid, GridColumn, GridRow
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
+from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.value import Missing, Value
 from dutlab.store.run_folder import RunFolder
 
@@ -25,7 +25,7 @@ _FIGURES = (
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One row a mode, link and length; a curve a link of what was received over the length."""
     del run, book
-    columns = (GridColumn("link"), GridColumn("payload, bytes"), *(GridColumn(head, figure) for head, figure in _FIGURES))
+    columns = (Column("link"), Column("payload, bytes"), *(Column(head, figure) for head, figure in _FIGURES))
     notes = dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)
     return Section(
         slug="datagrams",
@@ -35,7 +35,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
             "UDP from a socket of the source to one of the sink (iperf3 -u), one length after the other. Rates count datagrams; loss at "
             "full speed is mostly the receiving host's. The upright line is where one packet of the path no longer carries a datagram."
         ),
-        grids=(Grid("datagrams", "Datagrams by length", columns, tuple(row for g in groups for row in _rows(g))),),
+        tables=(Table("datagrams", "Datagrams by length", columns, tuple(row for g in groups for row in _rows(g))),),
         curves=tuple(
             curve for link in dict.fromkeys(link for g in groups for link in g.cell.links) for curve in _curve(groups, link, labels)
         ),
@@ -43,12 +43,12 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     )
 
 
-def _rows(group: Group) -> Iterator[GridRow]:
+def _rows(group: Group) -> Iterator[Row]:
     lengths = [int(word) for word in str(group.cell.params.get("lengths_bytes")).split(",")]
     for link in group.cell.links:
         for length in lengths:
             values = (_value(group, link, length, figure) for _, figure in _FIGURES)
-            yield GridRow(group.label, (link, str(length), *values), links=group.cell.link_label, link=link, size=str(length))
+            yield Row(group.label, (link, str(length), *values), links=group.cell.link_label, link=link, size=str(length))
 
 
 def _value(group: Group, link: str, length: int, figure: str) -> Value:

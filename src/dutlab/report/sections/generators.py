@@ -6,15 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import value_of
-from dutlab.report.model.grid import Grid, GridColumn, GridRow
 from dutlab.report.model.groups import Group
 from dutlab.report.model.loads import BACKPRESSURE, DELIVERED, load_value
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, Section
+from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.value import Figure
-from dutlab.report.model.words import KPPS, by_words
+from dutlab.report.model.words import KPPS, by_words, size_order
 from dutlab.report.sections.headline import compared
-from dutlab.report.sections.tables import size_order
 from dutlab.store.run_folder import RunFolder
 
 _FIGURES = (
@@ -36,7 +35,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     groups = sorted(groups, key=_place)
     rows = [_row(g, link, book) for g in groups for link in _flows(g)]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
-    columns = (*(GridColumn(head) for head in _HEADS), *(GridColumn(head, figure) for head, figure in _FIGURES))
+    columns = (*(Column(head) for head in _HEADS), *(Column(head, figure) for head, figure in _FIGURES))
     return Section(
         slug="generators",
         workload="generators",
@@ -46,7 +45,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
             "generator or the sink is the limit, and the DUT may do more; a generator that makes less than another measures itself, "
             "not the DUT."
         ),
-        grids=(Grid("generators", "Frames a second of each generator", columns, tuple(rows), book.common(marks)),),
+        tables=(Table("generators", "Frames a second of each generator", columns, tuple(rows), book.common(marks)),),
         curves=tuple(curve for label in labels for curve in _curves([g for g in groups if g.label == label], label)),
         headlines=tuple(h for label in labels for h in _headlines([g for g in groups if g.label == label], label, book)),
     )
@@ -69,11 +68,11 @@ def _sender(group: Group) -> str:
     return "sink" if group.cell.params.get("directions") == "back" else "source"
 
 
-def _row(group: Group, link: str, book: NoteBook) -> GridRow:
+def _row(group: Group, link: str, book: NoteBook) -> Row:
     size = str(group.cell.params.get("frame_size"))
     words = (_line_name(group), size, link)
     values = ((load_value if figure in (BACKPRESSURE, DELIVERED) else value_of)(group, link, figure, book) for _, figure in _FIGURES)
-    return GridRow(group.label, (*words, *values), links=group.cell.link_label, link=link, size=size)
+    return Row(group.label, (*words, *values), links=group.cell.link_label, link=link, size=size)
 
 
 def _generator(group: Group) -> str:

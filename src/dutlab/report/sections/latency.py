@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.model.figures import value_of
-from dutlab.report.model.grid import Grid, GridColumn, GridRow
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
+from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.value import Figure, Value
 from dutlab.report.model.words import KPPS, latency_text
 from dutlab.store.run_folder import RunFolder
@@ -23,14 +23,14 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     del run, labels
     rows = [row for g in groups for link in g.cell.links for row in _rows(g, link, book)]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
-    columns = (GridColumn("frames"), GridColumn("link"), GridColumn("load"), *(GridColumn(head, figure) for head, figure in _COLUMNS))
+    columns = (Column("frames"), Column("link"), Column("load"), *(Column(head, figure) for head, figure in _COLUMNS))
     return Section(
         slug="latency",
         workload="latency",
         title="Latency over load",
         lead="One-way latency at shares of one rate (RFC 8219 section 7): typical is the median, worst case the 99.9th percentile, "
         "variation the 99.9th percentile less the least. At 0 % a trickle is sent.",
-        grids=(Grid("latency", "Latency at each load", columns, tuple(rows), book.common(marks)),),
+        tables=(Table("latency", "Latency at each load", columns, tuple(rows), book.common(marks)),),
         curves=tuple(curve for g in groups for link in g.cell.links if (curve := _curve(g, link, book)) is not None),
         words=tuple(words for g in groups if g.measured for link in g.cell.links for words in _words(g, link, book)),
         deviations=tuple(_deviations(groups)),
@@ -45,10 +45,10 @@ def _value(group: Group, link: str, share: str, figure: str, book: NoteBook) -> 
     return value_of(group, link, f"at_{share}_{figure}", book)
 
 
-def _rows(group: Group, link: str, book: NoteBook) -> list[GridRow]:
+def _rows(group: Group, link: str, book: NoteBook) -> list[Row]:
     size = str(group.cell.params.get("frame_size"))
     return [
-        GridRow(
+        Row(
             group.label,
             (size, link, f"{share} %", *(_value(group, link, share, figure, book) for _, figure in _COLUMNS)),
             links=group.cell.link_label,

@@ -16,7 +16,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.loads import held_back
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import LimitRow, Note
-from dutlab.report.sections.tables import size_order
+from dutlab.report.model.words import size_order
 from dutlab.report.sections.watched import DUT, CoreMeans
 from dutlab.stats.summary import median
 from dutlab.store.record import FlowRecord

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.model.figures import value_of
-from dutlab.report.model.grid import Grid, GridColumn, GridRow
 from dutlab.report.model.groups import Group
 from dutlab.report.model.loads import BACKPRESSURE, DELIVERED, load_value
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
+from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.value import Figure, Missing, Value
 from dutlab.report.model.words import KPPS, MBPS, PERCENT, SECONDS, plural
 from dutlab.store.record import TrialRecord
@@ -42,7 +42,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     rows = [row for g in groups for row in _rows(g, book)]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
     thresholds = dict.fromkeys(f"{float(g.cell.params.get('threshold_percent') or 0):g} %" for g in groups)
-    columns = (GridColumn("profile"), GridColumn("way"), *(GridColumn(head, figure) for head, figure in _COLUMNS))
+    columns = (Column("profile"), Column("way"), *(Column(head, figure) for head, figure in _COLUMNS))
     return Section(
         slug="loadtest",
         workload="loadtest",
@@ -50,7 +50,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         lead="The load rises from nothing to a share of the line rate. Saturation is the first second from which the loss stays above "
         f"{' or '.join(thresholds)} to the end; frames that the DUT refuses count as lost there. Bits are on the wire, with preamble and "
         "gap; of both ways together they can be twice the line rate of one.",
-        grids=(Grid("loadtest", _CAPTION, columns, tuple(rows), book.common(marks)),),
+        tables=(Table("loadtest", _CAPTION, columns, tuple(rows), book.common(marks)),),
         curves=tuple(curve for g in groups if (curve := _curve(g)) is not None),
         words=tuple(dict.fromkeys(notes)),
     )
@@ -78,10 +78,10 @@ def _names(group: Group) -> list[str]:
     return sorted(names, key=lambda name: (-name.count("+"), name)) or [group.cell.link_label]
 
 
-def _rows(group: Group, book: NoteBook) -> list[GridRow]:
+def _rows(group: Group, book: NoteBook) -> list[Row]:
     cell = group.cell
     return [
-        GridRow(
+        Row(
             group.label,
             (
                 str(cell.params.get("frame_size")),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dutlab.report.model.figures import value_of
-from dutlab.report.model.grid import Grid, GridColumn, GridRow
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
+from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.value import Figure
 from dutlab.report.model.words import asked_words, bit_rate_unit
 from dutlab.store.run_folder import RunFolder
@@ -21,7 +21,7 @@ _SHOWN = {
 
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """One grid a figure, mode and link."""
+    """One table a figure, mode and link."""
     del run
     variants = sorted({variant_of(g) for g in groups})  # the trials may have been shuffled
     of = {
@@ -32,8 +32,8 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         if (kept := [g for g in groups if (g.label, g.cell.link_label, variant_of(g)) == (label, link, variant)])
     }
     several = len(variants) > 1
-    grids = [
-        _grid(kept, link, shown, book, variant=f"{variants.index(variant) + 1}: {variant}" if several else "")
+    tables = [
+        _table(kept, link, shown, book, variant=f"{variants.index(variant) + 1}: {variant}" if several else "")
         for nth in range(2)
         for (_, link, variant), kept in of.items()
         for shown in (_SHOWN[protocol_of(kept[0])][nth],)
@@ -43,7 +43,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         workload="matrix",
         title="Every pair of hosts",
         lead=f"Between every two hosts, both ways, one pair at a time: {'; '.join(variants)}. Shades are shares of the largest figure.",
-        grids=tuple(grids),
+        tables=tuple(tables),
         words=tuple(
             f"{f'{variant}: ' if several else ''}{said}"
             for (label, link, variant), kept in of.items()
@@ -68,12 +68,12 @@ def variant_of(group: Group) -> str:
     return f"{protocol_of(group).upper()}, {asked}"
 
 
-def _grid(groups: Sequence[Group], link: str, shown: tuple[str, str], book: NoteBook, *, variant: str) -> Grid:
+def _table(groups: Sequence[Group], link: str, shown: tuple[str, str], book: NoteBook, *, variant: str) -> Table:
     figure, words = shown
     by_pair = {(str(g.cell.params["client"]), str(g.cell.params["server"])): g for g in groups}
     hosts = hosts_of(by_pair)
     rows = [
-        GridRow(
+        Row(
             groups[0].label,
             (client, *("" if client == server else value_of(by_pair.get((client, server)), link, figure, book) for server in hosts)),
             link=link,
@@ -81,14 +81,14 @@ def _grid(groups: Sequence[Group], link: str, shown: tuple[str, str], book: Note
         for client in hosts
     ]
     found = [cell.marks for row in rows for cell in row.cells if isinstance(cell, Figure)]
-    columns = (GridColumn("client"), *(GridColumn(f"to {host}", figure) for host in hosts))
-    return Grid(
+    columns = (Column("client"), *(Column(f"to {host}", figure) for host in hosts))
+    return Table(
         f"matrix{variant.partition(':')[0]}-{groups[0].label}-{link}-{figure}",
         f"{words} from the host of the row to the host of the column, link {link}{variant and f', {variant}'}",
         columns,
         tuple(rows),
         book.common(found),
-        shaded="by-value" if figure == "goodput_bps" else "no",
+        shaded=figure == "goodput_bps",
     )
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from dutlab.report.model.grid import Grid, GridColumn, GridRow
 from dutlab.report.model.run_report import Section
+from dutlab.report.model.table import Column, Row, Table
 
 NO_DIAGNOSTICS, NO_LIMITS, GOOD = "tells no values", "no thresholds to judge by", "within its limits"
 
@@ -61,12 +61,12 @@ def optics_section(hosts: Mapping[str, Mapping[str, Any]]) -> tuple[Section, ...
     if not rows:
         return ()
     shown = [name for name in COLUMNS if any(row.words()[name] for row in rows)]
-    columns = tuple(GridColumn(head(name)) for name in shown)
-    grid = Grid("optics", "Each module, and whether its values are within its own limits", columns, tuple(
-        GridRow("", tuple(row.words()[name] for name in shown)) for row in rows
+    columns = tuple(Column(head(name)) for name in shown)
+    table = Table("optics", "Each module, and whether its values are within its own limits", columns, tuple(
+        Row("", tuple(row.words()[name] for name in shown)) for row in rows
     ))  # fmt: skip
     lead = "Read once, before the run. The limits are the module's own; flags that a module or a driver raises are not read."
-    return (Section(slug="optics", workload="", title="Optics", lead=lead, grids=(grid,)),)
+    return (Section(slug="optics", workload="", title="Optics", lead=lead, tables=(table,)),)
 
 
 def head(column: str) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dutlab.report.model.grid import Grid, GridColumn, GridRow
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
+from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.value import Figure, Missing, Value
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
@@ -20,12 +20,12 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     del run, book
     groups = sorted(groups, key=lambda g: (labels.index(g.label) if g.label in labels else len(labels), g.cell.link_label))
     columns = (
-        GridColumn("link"),
-        GridColumn("from"),
-        GridColumn("to"),
-        GridColumn("MTU, bytes", _FIGURES[0]),
-        GridColumn("payload, bytes", _FIGURES[1]),
-        GridColumn(""),
+        Column("link"),
+        Column("from"),
+        Column("to"),
+        Column("MTU, bytes", _FIGURES[0]),
+        Column("payload, bytes", _FIGURES[1]),
+        Column(""),
     )
     rows = tuple(row for g in groups for row in _rows(g))
     return Section(
@@ -33,7 +33,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         workload="path-mtu",
         title="Path MTU",
         lead="The largest IP packet that reaches each hop whole, by pings that may not be fragmented, and the payload of such a ping.",
-        grids=(Grid("path-mtu", "Path MTU by hop", columns, rows),),
+        tables=(Table("path-mtu", "Path MTU by hop", columns, rows),),
         words=tuple(
             dict.fromkeys(
                 [
@@ -45,17 +45,17 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     )
 
 
-def _rows(group: Group) -> list[GridRow]:
+def _rows(group: Group) -> list[Row]:
     found: dict[tuple[str, str, str], list[tuple[TrialRecord, dict[str, int | float | str | None]]]] = {}
     for record in group.measured:
         for row in record.tables.get("path_mtu", ()):
             found.setdefault((str(row["link"]), str(row["from"]), str(row["to"])), []).append((record, row))
     if not found:
         missing = Missing(group.why_missing, tuple(group.planned))
-        return [GridRow(group.label, (group.cell.link_label, "", "", missing, missing, ""))]
+        return [Row(group.label, (group.cell.link_label, "", "", missing, missing, ""))]
     mtus = {key: min(float(row[_FIGURES[0]] or 0) for _, row in rows) for key, rows in found.items()}
     return [
-        GridRow(group.label, (*key, *(_least(rows, figure, group) for figure in _FIGURES), _narrow(key, mtus)), link=key[0])
+        Row(group.label, (*key, *(_least(rows, figure, group) for figure in _FIGURES), _narrow(key, mtus)), link=key[0])
         for key, rows in found.items()
     ]
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import IPv6Interface, ip_interface
 
 from dutlab.report.model.figures import ceiling_of, computed_value, value_of
-from dutlab.report.model.grid import Grid, GridColumn, GridRow
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
+from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.value import Figure
 from dutlab.report.model.words import KPPS, bit_rate_unit, latency_text
 from dutlab.store.record import TrialRecord
@@ -31,17 +31,17 @@ _FIGURES = (
     ("median", "half_latency_p50_ns"),
     ("99.9 %", "half_latency_p999_ns"),
 )
-_LINE, _RIG = GridColumn("of line rate", "ndr_line_ratio"), GridColumn("headroom", "headroom_ratio")
+_LINE, _RIG = Column("of line rate", "ndr_line_ratio"), Column("headroom", "headroom_ratio")
 
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """One grid; a row a mode, link and frame size."""
+    """One table; a row a mode, link and frame size."""
     del labels
     known = {name for g in groups for r in g.measured for name in r.figures.get(g.cell.link_label, ())}
     lines = any(ceiling_of(g, g.cell.link_label, "received_pps") for g in groups)
     columns = [
-        GridColumn("frames"),
-        *(GridColumn(head, figure) for head, figure in _FIGURES),
+        Column("frames"),
+        *(Column(head, figure) for head, figure in _FIGURES),
         *([_LINE] if lines else []),
         *([_RIG] if _RIG.figure in known else []),
     ]
@@ -53,8 +53,8 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         workload=WORKLOAD,
         title="Quick test",
         lead=LEAD,
-        grids=(
-            Grid(
+        tables=(
+            Table(
                 WORKLOAD,
                 "Rates; loss and latency at half of the NDR; what the rig does without the device ÷ NDR",
                 tuple(columns),
@@ -74,7 +74,7 @@ def sentences(run: RunFolder) -> Iterator[str]:
     yield from (*_path(run), TERMS, *_found(records), *(f"Not known: {what}." for what in _not_known(run)), *_how_to_go_on(run))
 
 
-def _row(group: Group, columns: Sequence[GridColumn], book: NoteBook) -> GridRow:
+def _row(group: Group, columns: Sequence[Column], book: NoteBook) -> Row:
     cell, link = group.cell, group.cell.link_label
     size, line = str(cell.params.get("frame_size")), ceiling_of(group, link, "received_pps")
 
@@ -86,7 +86,7 @@ def _row(group: Group, columns: Sequence[GridColumn], book: NoteBook) -> GridRow
         computed_value(group, link, column.figure, of_line, book) if column is _LINE else value_of(group, link, column.figure, book)
         for column in columns[1:]
     ]
-    return GridRow(group.label, (size, *values), links="+".join(cell.links), link=link, size=size)
+    return Row(group.label, (size, *values), links="+".join(cell.links), link=link, size=size)
 
 
 def _path(run: RunFolder) -> Iterator[str]:

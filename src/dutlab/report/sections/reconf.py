@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import value_of
-from dutlab.report.model.grid import Grid, GridColumn, GridRow
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
+from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.value import Figure, Value
 from dutlab.report.model.words import latency_text
 from dutlab.store.run_folder import RunFolder
@@ -33,21 +33,21 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     rows = [_row(g, link, way, shown, book) for g in groups for link in g.cell.links for way in _ways(g)]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
     heads = ("frames", "link", "change", "offered")
-    columns = (*(GridColumn(head, "intended_pps" if head == "offered" else "") for head in heads), *(_column(*one) for one in shown))
+    columns = (*(Column(head, "intended_pps" if head == "offered" else "") for head in heads), *(_column(*one) for one in shown))
     return Section(
         slug="reconf",
         workload="reconf",
         title="Changes of mode under load",
         lead="Out of service is frames lost ÷ offered rate of a load in which the mode was changed once. A change that loses no frame is "
         "shorter than the gap between two frames. A silence is known only to whole readings of the receiver.",
-        grids=(Grid("reconf", "Time out of service", columns, tuple(rows), book.common(marks)),),
+        tables=(Table("reconf", "Time out of service", columns, tuple(rows), book.common(marks)),),
         curves=tuple(curve for g in groups for curve in _curves(g)),
         words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),
     )
 
 
-def _column(head: str, figure: str) -> GridColumn:
-    return GridColumn(head, figure.format(way=_WAYS[0]))
+def _column(head: str, figure: str) -> Column:
+    return Column(head, figure.format(way=_WAYS[0]))
 
 
 def _ways(group: Group) -> list[str]:
@@ -56,7 +56,7 @@ def _ways(group: Group) -> list[str]:
     return [way for way in _WAYS if way in (found or asked)]
 
 
-def _row(group: Group, link: str, way: str, shown: Sequence[tuple[str, str]], book: NoteBook) -> GridRow:
+def _row(group: Group, link: str, way: str, shown: Sequence[tuple[str, str]], book: NoteBook) -> Row:
     size, to = str(group.cell.params.get("frame_size")), str(group.cell.params.get("to"))
     words = {"into": f"into {to}", "back": f"back from {to}", "reload": "the same again"}[way]
     values: list[Value | str] = [value_of(group, link, figure.format(way=way), book) for _, figure in shown]
@@ -66,7 +66,7 @@ def _row(group: Group, link: str, way: str, shown: Sequence[tuple[str, str]], bo
         values[:2] = [value if isinstance(value, Figure) else shorter for value in values[:2]]
     values[len(_COLUMNS) :] = [value if isinstance(value, Figure) else "none seen" for value in values[len(_COLUMNS) :]]
     cells = (size, link, words, value_of(group, link, "intended_pps", book), *values)
-    return GridRow(group.label, cells, links=group.cell.link_label, link=link, size=size)
+    return Row(group.label, cells, links=group.cell.link_label, link=link, size=size)
 
 
 def _shorter(group: Group, link: str, book: NoteBook) -> str:

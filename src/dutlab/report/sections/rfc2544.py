@@ -9,10 +9,10 @@ from typing import TypeVar
 
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import figure_of, value_of
-from dutlab.report.model.grid import Grid, GridColumn, GridRow
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
+from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.value import Figure
 from dutlab.report.model.words import KPPS, plural
 from dutlab.report.sections.rfc2544_groups import file_words, of_test, place_of, size_of, variant, way_of
@@ -25,7 +25,7 @@ _K = TypeVar("_K")
 
 @dataclass(frozen=True)
 class _Shown:
-    """A test's grid: its name in the experiment file, its table in records, what it says, and its columns with their figures."""
+    """A test's table: its name in the experiment file, its table in records, what it says, and its columns with their figures."""
 
     test: str
     table: str
@@ -92,23 +92,23 @@ _SHOWN = (
 
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """A grid a test that was asked for, with one row a mode, set of links and frame size; the curves of throughput and of frame loss."""
+    """A table a test that was asked for, with one row a mode, set of links and frame size; the curves of throughput and of frame loss."""
     del run, labels
     scaled = _scale_words(groups)
-    grids = [_grid(shown, scaled, groups, book) for shown in _SHOWN if _asked(groups, shown.test)]
-    grids += variants(groups, scaled, book)
-    grids += networks(groups)
+    tables = [_table(shown, scaled, groups, book) for shown in _SHOWN if _asked(groups, shown.test)]
+    tables += variants(groups, scaled, book)
+    tables += networks(groups)
     if _asked(groups, "frame-loss"):
-        grids.append(_losses(groups, "frame-loss", "Frame loss rate (§26.3), from the highest rate down" + scaled))
+        tables.append(_losses(groups, "frame-loss", "Frame loss rate (§26.3), from the highest rate down" + scaled))
     if _asked(groups, "hop-by-hop"):
         hops = "Frames with a hop-by-hop options header (RFC 5180 §5.3), which each router looks into"
-        grids.append(_losses(groups, "hop-by-hop", hops + scaled))
+        tables.append(_losses(groups, "hop-by-hop", hops + scaled))
     return Section(
         slug="rfc2544",
         workload="rfc2544",
         title="RFC 2544",
         lead="Rates and frames are of all links and directions of a row together. Frames that the DUT's port did not take count as lost.",
-        grids=tuple(grids),
+        tables=tuple(tables),
         curves=(*_throughput_curves(groups), *_loss_curves(groups)),
         words=(*dict.fromkeys(said for g in groups for said in _words(g, book)), *_arrivals(groups)),
         deviations=_deviations(groups),
@@ -150,15 +150,15 @@ def _scale_words(groups: Sequence[Group]) -> str:
     return f" — durations × {', '.join(f'{scale:g}' for scale in scales)}" if scales else ""
 
 
-def _grid(shown: _Shown, scaled: str, groups: Sequence[Group], book: NoteBook) -> Grid:
-    columns = (GridColumn("links"), GridColumn("frame size"), *(GridColumn(*one) for one in shown.columns), GridColumn("trial"))
+def _table(shown: _Shown, scaled: str, groups: Sequence[Group], book: NoteBook) -> Table:
+    columns = (Column("links"), Column("frame size"), *(Column(*one) for one in shown.columns), Column("trial"))
     rows = []
     for g in (g for g in groups if of_test(g, shown.test)):
         link = g.cell.link_label
         values = tuple(value_of(g, link, figure, book) for _, figure in shown.columns)
-        rows.append(GridRow(g.label, (place_of(g), size_of(g), *values, _how(g, shown.table)), links=link, link=link, size=size_of(g)))
+        rows.append(Row(g.label, (place_of(g), size_of(g), *values, _how(g, shown.table)), links=link, link=link, size=size_of(g)))
     marks = [cell.marks for row in rows for cell in row.cells if isinstance(cell, Figure)]
-    return Grid(f"rfc2544-{shown.test}", shown.caption + scaled, columns, tuple(rows), book.common(marks))
+    return Table(f"rfc2544-{shown.test}", shown.caption + scaled, columns, tuple(rows), book.common(marks))
 
 
 def _how(group: Group, table: str) -> str:
@@ -177,7 +177,7 @@ def _how(group: Group, table: str) -> str:
     return plural(len(rows), "repeat") if "repeat" in first else ""
 
 
-def _losses(groups: Sequence[Group], test: str, caption: str) -> Grid:
+def _losses(groups: Sequence[Group], test: str, caption: str) -> Table:
     """One row a rate; a rate that only some repeats came to has as many."""
     rows = []
     for g in groups:
@@ -189,15 +189,15 @@ def _losses(groups: Sequence[Group], test: str, caption: str) -> Grid:
             )
             offered = figure_of(dict.fromkeys(found, share), planned)
             link = g.cell.link_label
-            rows.append(GridRow(g.label, (place_of(g), size_of(g), offered, made, lost), links=link, link=link, size=size_of(g)))
+            rows.append(Row(g.label, (place_of(g), size_of(g), offered, made, lost), links=link, link=link, size=size_of(g)))
     columns = (
-        GridColumn("links"),
-        GridColumn("frame size"),
-        GridColumn("of the highest rate", "offered_share_ratio"),
-        GridColumn("offered each way", "made_pps"),
-        GridColumn("lost", "loss_ratio"),
+        Column("links"),
+        Column("frame size"),
+        Column("of the highest rate", "offered_share_ratio"),
+        Column("offered each way", "made_pps"),
+        Column("lost", "loss_ratio"),
     )
-    return Grid(f"rfc2544-{test}", caption, columns, tuple(rows))
+    return Table(f"rfc2544-{test}", caption, columns, tuple(rows))
 
 
 def _by_share(group: Group, table: str) -> dict[float, dict[int, tuple[float, float]]]:

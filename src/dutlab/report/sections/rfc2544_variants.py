@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dutlab.report.model.figures import value_of
-from dutlab.report.model.grid import Grid, GridColumn, GridRow
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.value import Figure
 from dutlab.report.sections.rfc2544_groups import of_test, size_of, variant, way_of
 
@@ -22,8 +22,8 @@ _VARIANT_FIGURES = (
 )
 
 
-def variants(groups: Sequence[Group], scaled: str, book: NoteBook) -> list[Grid]:
-    """What the tests of plain frames found beside what the same tests found of others; no grid without others."""
+def variants(groups: Sequence[Group], scaled: str, book: NoteBook) -> list[Table]:
+    """What the tests of plain frames found beside what the same tests found of others; no table without others."""
     plain = {(g.label, way_of(g), size_of(g)): g for g in groups if not variant(g)}
     pairs = [(plain.get((g.label, way_of(g), size_of(g))), g) for g in groups if variant(g) and not of_test(g, "hop-by-hop")]
     known = {name for g in groups for record in g.measured for figures in record.figures.values() for name in figures}
@@ -31,18 +31,18 @@ def variants(groups: Sequence[Group], scaled: str, book: NoteBook) -> list[Grid]
     for first, then in pairs:
         link = then.cell.link_label
         values = [value_of(g, link, figure, book) if g else "" for _, figure in shown for g in (first, then)]
-        rows.append(GridRow(then.label, (way_of(then), size_of(then), variant(then), *values), links=link, link=link, size=size_of(then)))
+        rows.append(Row(then.label, (way_of(then), size_of(then), variant(then), *values), links=link, link=link, size=size_of(then)))
     if not rows:
         return []
     marks = [cell.marks for row in rows for cell in row.cells if isinstance(cell, Figure)]
-    columns = [GridColumn(name + later, figure) for name, figure in shown for later in ("", ", then")]
-    heads = (GridColumn("links"), GridColumn("frame size"), GridColumn("then"), *columns)
+    columns = [Column(name + later, figure) for name, figure in shown for later in ("", ", then")]
+    heads = (Column("links"), Column("frame size"), Column("then"), *columns)
     words = "; ".join(said for word, said in _VARIANT_WORDS.items() if any(word in variant(then) for _, then in pairs))
-    return [Grid("rfc2544-variants", words[0].upper() + words[1:] + scaled, heads, tuple(rows), book.common(marks))]
+    return [Table("rfc2544-variants", words[0].upper() + words[1:] + scaled, heads, tuple(rows), book.common(marks))]
 
 
-def networks(groups: Sequence[Group]) -> list[Grid]:
-    """Where destinations lay and what the DUT said of its routes to them; no grid for a single network."""
+def networks(groups: Sequence[Group]) -> list[Table]:
+    """Where destinations lay and what the DUT said of its routes to them; no table for a single network."""
     names = ("way", "networks", "within", "behind", "routes_loaded", "routes_checked")
     told = dict.fromkeys(
         (g.label, *("unknown" if row.get(name) is None else f"{row[name]}" for name in names))
@@ -54,4 +54,4 @@ def networks(groups: Sequence[Group]) -> list[Grid]:
         return []
     heads = ("way", "networks", "within", "behind the", "routes that the DUT counts", "addresses that it leads there")
     caption = "Destination networks (§12): one address in each, in pseudo-random order; routes were looked at before the first frame"
-    return [Grid("rfc2544-networks", caption, tuple(map(GridColumn, heads)), tuple(GridRow(row[0], row[1:]) for row in told))]
+    return [Table("rfc2544-networks", caption, tuple(map(Column, heads)), tuple(Row(row[0], row[1:]) for row in told))]

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import value_of
-from dutlab.report.model.grid import Grid, GridColumn, GridRow
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
+from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.value import Figure, Value
 from dutlab.report.model.words import KPPS, PERCENT
 from dutlab.store.run_folder import RunFolder
@@ -22,21 +22,21 @@ the easy case for a trie: a real table has gaps and several lengths."""
 
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """One grid; one curve a link and frame size, with a line a mode."""
+    """One table; one curve a link and frame size, with a line a mode."""
     del run
     groups = sorted(groups, key=lambda g: (labels.index(g.label), g.cell.link_label, str(g.cell.params["frame_size"]), _count(g)))
     rates = _rates(groups)
     rows = [_row(g, rates, book) for g in groups]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
     columns = (
-        GridColumn("routes"), GridColumn("frames"), GridColumn("link"), *(GridColumn(head, figure) for head, figure in (*rates, *_LOADING)),
+        Column("routes"), Column("frames"), Column("link"), *(Column(head, figure) for head, figure in (*rates, *_LOADING)),
     )  # fmt: skip
     return Section(
         slug="routes",
         workload="routes",
         title="Size of the routing table",
         lead=LEAD,
-        grids=(Grid("routes", "Forwarding by number of routes", columns, tuple(rows), book.common(marks)),),
+        tables=(Table("routes", "Forwarding by number of routes", columns, tuple(rows), book.common(marks)),),
         curves=tuple(_curves(groups, labels, rates[0][1], book)),
         words=tuple(_words(groups, rates[0][1], book)),
     )
@@ -54,11 +54,11 @@ def _rates(groups: Sequence[Group]) -> tuple[tuple[str, str], ...]:
     return tuple((f"{goal}, {bound} bound", f"{goal}_{bound}_pps") for goal in goals for bound in ("lower", "upper"))
 
 
-def _row(group: Group, rates: Sequence[tuple[str, str]], book: NoteBook) -> GridRow:
+def _row(group: Group, rates: Sequence[tuple[str, str]], book: NoteBook) -> Row:
     cell = group.cell
     size, link = str(cell.params["frame_size"]), cell.link_label
     found: list[Value] = [value_of(group, link, figure, book) for _, figure in (*rates, *_LOADING)]
-    return GridRow(group.label, (f"{_count(group):,}".replace(",", " "), size, link, *found), links=link, link=link, size=size)
+    return Row(group.label, (f"{_count(group):,}".replace(",", " "), size, link, *found), links=link, link=link, size=size)
 
 
 def _curves(groups: Sequence[Group], labels: Sequence[str], figure: str, book: NoteBook) -> Iterator[Curve]:

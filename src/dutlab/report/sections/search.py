@@ -8,16 +8,15 @@ from typing import Any
 
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import ceiling_of, computed_value, value_of
-from dutlab.report.model.grid import Grid, GridColumn, GridRow
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, Section
+from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.value import Figure, Missing, Value
-from dutlab.report.model.words import KPPS
+from dutlab.report.model.words import KPPS, size_order
 from dutlab.report.sections.headline import compared
 from dutlab.report.sections.rescored import Rescored, rescored
 from dutlab.report.sections.search_words import deviations, findings
-from dutlab.report.sections.tables import size_order
 from dutlab.stats.rescore import Answer
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
@@ -29,18 +28,18 @@ _COSTS = (("trials", "search_trials"), ("sent for", "search_sent_s"), ("saved", 
 
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """One grid a goal, one of other definitions, one curve a set of links and frame size."""
+    """One table a goal, one of other definitions, one curve a set of links and frame size."""
     del run
     groups = sorted(groups, key=lambda g: (labels.index(g.label), _order(g)))
     names = list(dict.fromkeys(str(row["name"]) for g in groups for r in g.measured for row in r.tables.get("goals", ())))
-    grids = [_grid(name, groups, book) for name in names] or [_without_result(groups)]
+    tables = [_table(name, groups, book) for name in names] or [_without_result(groups)]
     again = rescored(groups)
     return Section(
         slug="search",
         workload="search",
         title="Limits",
         lead=LEAD,
-        grids=(*grids, *([_other_definitions(again)] if again else [])),
+        tables=(*tables, *([_other_definitions(again)] if again else [])),
         curves=tuple(_courses(groups)),
         words=tuple(findings(groups, names, book)),
         headlines=tuple(h for name in names[:1] if (h := _headline(name, groups, labels, book)) is not None),
@@ -48,26 +47,26 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     )
 
 
-def _grid(name: str, groups: Sequence[Group], book: NoteBook) -> Grid:
+def _table(name: str, groups: Sequence[Group], book: NoteBook) -> Table:
     line_rates = any(ceiling_of(g, g.cell.link_label, "received_pps") for g in groups)
     columns = [
-        GridColumn("links"),
-        GridColumn("frame size"),
-        GridColumn("lower bound", f"{name}_lower_pps"),
-        GridColumn("upper bound", f"{name}_upper_pps"),
-        GridColumn("width", f"{name}_width_ratio"),
-        GridColumn("conditional", f"{name}_conditional_pps"),
-        GridColumn("on the wire, L1", f"{name}_lower_bps_l1"),
-        *([GridColumn("of line rate", f"{name}_line_ratio")] if line_rates else []),
-        *(GridColumn(head, figure) for head, figure in _COSTS),
-        GridColumn("irregular"),
+        Column("links"),
+        Column("frame size"),
+        Column("lower bound", f"{name}_lower_pps"),
+        Column("upper bound", f"{name}_upper_pps"),
+        Column("width", f"{name}_width_ratio"),
+        Column("conditional", f"{name}_conditional_pps"),
+        Column("on the wire, L1", f"{name}_lower_bps_l1"),
+        *([Column("of line rate", f"{name}_line_ratio")] if line_rates else []),
+        *(Column(head, figure) for head, figure in _COSTS),
+        Column("irregular"),
     ]
     rows = [_row(name, g, columns, book) for g in groups]
     marks = [cell.marks for row in rows for cell in row.cells if isinstance(cell, Figure)]
-    return Grid(f"search-{name}", f"Goal {name}: {_goal_words(name, groups)}", tuple(columns), tuple(rows), book.common(marks))
+    return Table(f"search-{name}", f"Goal {name}: {_goal_words(name, groups)}", tuple(columns), tuple(rows), book.common(marks))
 
 
-def _row(name: str, group: Group, columns: Sequence[GridColumn], book: NoteBook) -> GridRow:
+def _row(name: str, group: Group, columns: Sequence[Column], book: NoteBook) -> Row:
     cell, link = group.cell, group.cell.link_label
     irregular = "; ".join(dict.fromkeys(str(row["irregular"]) for row in _goal_rows(name, group) if row["irregular"]))
     line = ceiling_of(group, link, "received_pps")
@@ -83,7 +82,7 @@ def _row(name: str, group: Group, columns: Sequence[GridColumn], book: NoteBook)
             value = value_of(group, link, column.figure, book)
         unknown = isinstance(value, Missing) and irregular
         cells.append(Missing(f"unknown: {irregular}", value.trials) if unknown else value)
-    return GridRow(group.label, (*cells, irregular), links="+".join(cell.links), link=link, size=str(cell.params["frame_size"]))
+    return Row(group.label, (*cells, irregular), links="+".join(cell.links), link=link, size=str(cell.params["frame_size"]))
 
 
 def _goal_rows(name: str, group: Group) -> list[Mapping[str, Any]]:
@@ -97,11 +96,11 @@ def _goal_words(name: str, groups: Sequence[Group]) -> str:
     return f"{loss} lost in {goal['sum_s']:g} s of trials of {goal['final_s']:g} s{bad}"
 
 
-def _without_result(groups: Sequence[Group]) -> Grid:
+def _without_result(groups: Sequence[Group]) -> Table:
     rows = tuple(
-        GridRow(g.label, (g.cell.link_label, str(g.cell.params["frame_size"]), Missing(g.why_missing, tuple(g.planned)))) for g in groups
+        Row(g.label, (g.cell.link_label, str(g.cell.params["frame_size"]), Missing(g.why_missing, tuple(g.planned)))) for g in groups
     )
-    return Grid("search", "No search has a result", (GridColumn("links"), GridColumn("frame size"), GridColumn("result")), rows)
+    return Table("search", "No search has a result", (Column("links"), Column("frame size"), Column("result")), rows)
 
 
 def _width(record: TrialRecord, link: str, name: str) -> float | None:
@@ -134,12 +133,12 @@ def _order(group: Group) -> tuple[int, str, tuple[int, float, str]]:
     return len(group.cell.links), link, size_order(size)
 
 
-def _other_definitions(again: Sequence[Rescored]) -> Grid:
+def _other_definitions(again: Sequence[Rescored]) -> Table:
     names = [a.definition.name for a in again[0].answers]
-    columns = [GridColumn("links"), GridColumn("frame size"), GridColumn("trial")]
-    columns += [GridColumn(name, f"{name.replace('-', '_').replace('.', '_').rstrip('%')}_lower_pps") for name in names]
+    columns = [Column("links"), Column("frame size"), Column("trial")]
+    columns += [Column(name, f"{name.replace('-', '_').replace('.', '_').rstrip('%')}_lower_pps") for name in names]
     rows = [
-        GridRow(
+        Row(
             r.label,
             (r.links, r.size, str(r.trials[0]), *(_answer(a, r.trials) for a in r.answers)),
             links=r.links,
@@ -148,7 +147,7 @@ def _other_definitions(again: Sequence[Rescored]) -> Grid:
         )
         for r in again
     ]
-    return Grid(
+    return Table(
         "search-rescored", "What the same trials say under other definitions: lower bounds, of each link", tuple(columns), tuple(rows)
     )
 

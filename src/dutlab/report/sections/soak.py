@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import value_of
-from dutlab.report.model.grid import Grid, GridColumn, GridRow
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
+from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.value import Figure
 from dutlab.report.model.words import COUNT, SECONDS
 from dutlab.report.sections import critical_part
@@ -40,33 +40,33 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         workload="soak",
         title="Soak",
         lead=" ".join(leads),
-        grids=(*(_held(held, book) if held else ()), *([critical_part.grid(sought, book)] if sought else ())),
+        tables=(*(_held(held, book) if held else ()), *([critical_part.table(sought, book)] if sought else ())),
         curves=(*(curve for g in held for curve in _curves(g)), *(curve for g in sought for curve in critical_part.curves(g))),
         words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),
     )
 
 
-def _held(groups: Sequence[Group], book: NoteBook) -> list[Grid]:
+def _held(groups: Sequence[Group], book: NoteBook) -> list[Table]:
     """One row a mode, frame size and link; the events of every trial."""
     known = [c for c in _COLUMNS if any(c[1] in of for g in groups for r in g.measured for of in r.figures.values())] or _COLUMNS
     rows = [row for g in groups for row in _rows(g, [figure for _, figure in known], book)]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
-    columns = (GridColumn("frames"), GridColumn("link"), *(GridColumn(head, figure) for head, figure in known))
-    grids = [Grid("soak", "The whole time", columns, tuple(rows), book.common(marks))]
+    columns = (Column("frames"), Column("link"), *(Column(head, figure) for head, figure in known))
+    tables = [Table("soak", "The whole time", columns, tuple(rows), book.common(marks))]
     events = [row for g in groups for row in _events(g)]
     if events:
         heads = ("trial", "link", "from the first frame", "lasted", "frames lost")
         more = len(events) - MOST_EVENTS
         beyond = f"; {more} more stand in the records" if more > 0 else ""
         caption = f"Seconds in which frames were lost{beyond}"
-        grids.append(Grid("soak-events", caption, tuple(GridColumn(h) for h in heads), tuple(events[:MOST_EVENTS])))
-    return grids
+        tables.append(Table("soak-events", caption, tuple(Column(h) for h in heads), tuple(events[:MOST_EVENTS])))
+    return tables
 
 
-def _rows(group: Group, figures: Sequence[str], book: NoteBook) -> list[GridRow]:
+def _rows(group: Group, figures: Sequence[str], book: NoteBook) -> list[Row]:
     size = str(group.cell.params.get("frame_size"))
     return [
-        GridRow(
+        Row(
             group.label,
             (size, link, *(value_of(group, link, figure, book) for figure in figures)),
             links=group.cell.link_label,
@@ -77,9 +77,9 @@ def _rows(group: Group, figures: Sequence[str], book: NoteBook) -> list[GridRow]
     ]
 
 
-def _events(group: Group) -> list[GridRow]:
+def _events(group: Group) -> list[Row]:
     return [
-        GridRow(
+        Row(
             group.label,
             (
                 str(record.trial),

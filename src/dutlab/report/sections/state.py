@@ -7,10 +7,10 @@ from typing import Any
 
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import figure_of, value_of
-from dutlab.report.model.grid import Grid, GridColumn, GridRow
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
+from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.value import Figure, Value
 from dutlab.store.run_folder import RunFolder
 
@@ -39,20 +39,20 @@ those count whose answer comes through too. Beside them stands what the DUT itse
 
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """A grid of results, one of each test's trials, and a curve."""
+    """A table of results, one of each test's trials, and a curve."""
     del run
     groups = sorted(groups, key=lambda g: labels.index(g.label))
     rows = [_row(g, book) for g in groups]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
-    columns = (GridColumn("frames"), GridColumn("link"), *(GridColumn(head, figure) for head, figure in _RESULTS))
+    columns = (Column("frames"), Column("link"), *(Column(head, figure) for head, figure in _RESULTS))
     return Section(
         slug="state",
         workload="state",
         title="State table",
         lead=LEAD,
-        grids=(
-            Grid("state", "What the DUT takes and keeps", columns, tuple(rows), book.common(marks)),
-            *(grid for table in _TRIALS if (grid := _trials(table, groups)) is not None),
+        tables=(
+            Table("state", "What the DUT takes and keeps", columns, tuple(rows), book.common(marks)),
+            *(of_test for name in _TRIALS if (of_test := _trials(name, groups)) is not None),
         ),
         curves=tuple(_curves(groups)),
         words=tuple(_words(groups)),
@@ -63,10 +63,10 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     )
 
 
-def _row(group: Group, book: NoteBook) -> GridRow:
+def _row(group: Group, book: NoteBook) -> Row:
     size, link = str(group.cell.params["frame_size"]), group.cell.link_label
     found: list[Value] = [value_of(group, link, figure, book) for _, figure in _RESULTS]
-    return GridRow(group.label, (size, link, *found), links=link, link=link, size=size)
+    return Row(group.label, (size, link, *found), links=link, link=link, size=size)
 
 
 def _rows(table: str, group: Group) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -76,7 +76,7 @@ def _rows(table: str, group: Group) -> Iterator[tuple[int, Mapping[str, Any]]]:
             yield record.trial, row
 
 
-def _trials(table: str, groups: Sequence[Group]) -> Grid | None:
+def _trials(table: str, groups: Sequence[Group]) -> Table | None:
     """Every trial of a test with the DUT's counters; those that rose in none are left out."""
     found = [(g, trial, row) for g in groups for trial, row in _rows(table, g)]
     if not found:
@@ -84,9 +84,9 @@ def _trials(table: str, groups: Sequence[Group]) -> Grid | None:
     title, own = _TRIALS[table]
     risen = dict.fromkeys(name for _, _, row in found for name in row if name.endswith("_count") and row[name])
     counters = [("tracked by the DUT", "tracked_flows"), *((name.removesuffix("_count"), name) for name in risen)]
-    columns = (GridColumn("link"), *(GridColumn(head, name) for head, name in (*own, *counters)))
+    columns = (Column("link"), *(Column(head, name) for head, name in (*own, *counters)))
     rows = [
-        GridRow(
+        Row(
             group.label,
             (group.cell.link_label, *(_value(trial, row.get(name)) for _, name in (*own, *counters))),
             links=group.cell.link_label,
@@ -94,7 +94,7 @@ def _trials(table: str, groups: Sequence[Group]) -> Grid | None:
         )
         for group, trial, row in found
     ]
-    return Grid(table.replace("_", "-"), f"{title}: every trial", columns, tuple(rows))
+    return Table(table.replace("_", "-"), f"{title}: every trial", columns, tuple(rows))
 
 
 def _value(trial: int, value: Any) -> Value | str:  # noqa: ANN401 a record's tables hold numbers and words

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote
 
 from dutlab.report.model.figures import figure_of
-from dutlab.report.model.grid import Grid, GridColumn, GridRow, Links
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
+from dutlab.report.model.table import Column, Links, Row, Table
 from dutlab.report.model.value import Missing, Value
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
@@ -20,20 +20,20 @@ _Key = tuple[str, ...]
 _Row = Mapping[str, int | float | str | None]
 _Found = list[tuple[TrialRecord, _Row]]
 _STARTS = (
-    GridColumn("host"),
-    GridColumn("phase"),
-    GridColumn("no sooner than", "earliest_ns"),
-    GridColumn("no later than", "latest_ns"),
-    GridColumn("its clock was ahead by", "clock_ahead_ns"),
-    GridColumn("known within", "clock_error_ns"),
+    Column("host"),
+    Column("phase"),
+    Column("no sooner than", "earliest_ns"),
+    Column("no later than", "latest_ns"),
+    Column("its clock was ahead by", "clock_ahead_ns"),
+    Column("known within", "clock_error_ns"),
 )
 _STEP = (
-    GridColumn("phase"),
-    GridColumn("step"),
-    GridColumn("command"),
-    GridColumn("ended with"),
-    GridColumn("took", "duration_s"),
-    GridColumn("output, by trial"),
+    Column("phase"),
+    Column("step"),
+    Column("command"),
+    Column("ended with"),
+    Column("took", "duration_s"),
+    Column("output, by trial"),
 )
 _MOST_TRIALS = 12
 """With more than these a table has no column for each trial; the records have them all."""
@@ -57,10 +57,10 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         workload="steps",
         title="Steps",
         lead="Commands in four phases. Hosts begin a phase together; the steps of a host follow one another.",
-        grids=(
+        tables=(
             *_figures(groups),
             *_hosts(groups),
-            Grid(
+            Table(
                 "starts",
                 "When each host began, after the instant agreed on, and its clock",
                 _STARTS,
@@ -72,7 +72,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     )
 
 
-def _figures(groups: Sequence[Group]) -> Iterator[Grid]:
+def _figures(groups: Sequence[Group]) -> Iterator[Table]:
     """A table a figure: a row a step, its median with its interval, and the value of each trial."""
     found = [
         (g, key, rows) for g in groups for key, rows in _table(g, "step_figures", ("figure", "host", "phase", "step", "command")).items()
@@ -82,10 +82,10 @@ def _figures(groups: Sequence[Group]) -> Iterator[Grid]:
         own = [(g, key, rows) for g, key, rows in found if key[0] == name]
         most = max(len(g.records) for g, _, _ in own)
         each = most if 1 < most <= _MOST_TRIALS else 0
-        heads = (GridColumn("host"), GridColumn("phase"), GridColumn("step"), GridColumn("command"), GridColumn("median", name))
-        columns = (*heads, *(GridColumn(f"trial {n}", name) for n in range(1, each + 1)))
-        cells = [GridRow(g.label, (*key[1:], _median(rows, "value"), *_each(g, rows, each))) for g, key, rows in own]
-        yield Grid(f"figures-{name.replace('_', '-')}", f"{_words(name)}, by step and trial", columns, tuple(cells))
+        heads = (Column("host"), Column("phase"), Column("step"), Column("command"), Column("median", name))
+        columns = (*heads, *(Column(f"trial {n}", name) for n in range(1, each + 1)))
+        cells = [Row(g.label, (*key[1:], _median(rows, "value"), *_each(g, rows, each))) for g, key, rows in own]
+        yield Table(f"figures-{name.replace('_', '-')}", f"{_words(name)}, by step and trial", columns, tuple(cells))
 
 
 def _words(name: str) -> str:
@@ -108,16 +108,14 @@ def _each(group: Group, rows: _Found, many: int) -> list[Value]:
     return out + [Missing("no such trial")] * (many - len(out))
 
 
-def _hosts(groups: Sequence[Group]) -> Iterator[Grid]:
+def _hosts(groups: Sequence[Group]) -> Iterator[Table]:
     """A table a host."""
     found = [(g, key, rows) for g in groups for key, rows in _table(g, "steps", ("host", "phase", "step", "command")).items()]
     for number, host in enumerate(dict.fromkeys(key[0] for _, key, _ in found)):
         cells = [
-            GridRow(g.label, (*key[1:], _ends(rows), _median(rows, "duration_s"), _outputs(rows)))
-            for g, key, rows in found
-            if key[0] == host
+            Row(g.label, (*key[1:], _ends(rows), _median(rows, "duration_s"), _outputs(rows))) for g, key, rows in found if key[0] == host
         ]
-        yield Grid(f"steps-{number + 1}", f"{host}: each step, and how it ended", _STEP, tuple(cells))
+        yield Table(f"steps-{number + 1}", f"{host}: each step, and how it ended", _STEP, tuple(cells))
 
 
 def _outputs(rows: _Found) -> str:
@@ -131,9 +129,9 @@ def _outputs(rows: _Found) -> str:
     return Links.of(links) if links else "none"
 
 
-def _starts(group: Group) -> list[GridRow]:
+def _starts(group: Group) -> list[Row]:
     found = _table(group, "starts", ("host", "phase"))
-    return [GridRow(group.label, (*key, *(_median(rows, c.figure) for c in _STARTS if c.figure))) for key, rows in found.items()]
+    return [Row(group.label, (*key, *(_median(rows, c.figure) for c in _STARTS if c.figure))) for key, rows in found.items()]
 
 
 def _table(group: Group, name: str, keys: Sequence[str]) -> dict[_Key, _Found]:

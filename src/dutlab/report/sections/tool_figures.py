@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from dutlab.report.model.figures import value_of
-from dutlab.report.model.grid import Grid, GridColumn, GridRow
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, Section
+from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.value import Figure
 from dutlab.report.model.words import asked_words, unit_of
 from dutlab.report.sections.headline import compared
@@ -30,15 +30,15 @@ class _Table:
     groups: Sequence[Group]
     asked: Mapping[int, str]
 
-    def grid(self, book: NoteBook) -> Grid:
+    def table(self, book: NoteBook) -> Table:
         rows = [row for g in self.groups if _has(g, self.figures) for row in _rows(g, self.figures, book, self.asked)]
         marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
         columns = (
-            *([GridColumn("asked")] if any(self.asked.values()) else []),
-            *(GridColumn(_head(name, self.way), name) for name in self.figures),
+            *([Column("asked")] if any(self.asked.values()) else []),
+            *(Column(_head(name, self.way), name) for name in self.figures),
         )
         slug = f"{self.workload}-{self.way}" if self.way else self.workload
-        return Grid(slug, self.way or "figures", columns, tuple(rows), book.common(marks))
+        return Table(slug, self.way or "figures", columns, tuple(rows), book.common(marks))
 
     def headline(self, book: NoteBook) -> Headline | None:
         """Of the first figure, where more than one mode was asked the same."""
@@ -65,16 +65,16 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         workload=workload,
         title=workload,
         lead=f"What the tool itself says, figure by figure: {asked_words(alike, groups[0].cell.tool)}.",
-        grids=tuple(table.grid(book) for table in tables),
+        tables=tuple(table.table(book) for table in tables),
         words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),
         headlines=tuple(found for table in tables if table.way or len(tables) == 1 if (found := table.headline(book)) is not None),
     )
 
 
-def _rows(group: Group, figures: Sequence[str], book: NoteBook, asked: Mapping[int, str]) -> list[GridRow]:
+def _rows(group: Group, figures: Sequence[str], book: NoteBook, asked: Mapping[int, str]) -> list[Row]:
     told = [asked[id(group)]] if any(asked.values()) else []
     return [
-        GridRow(group.label, (*told, *(value_of(group, link, figure, book) for figure in figures)), links=group.cell.link_label, link=link)
+        Row(group.label, (*told, *(value_of(group, link, figure, book) for figure in figures)), links=group.cell.link_label, link=link)
         for link in group.cell.links
     ]
 

@@ -1,0 +1,213 @@
+"""The one table of a report: columns with their unit and direction, rows with what they are about, doubts, what is shaded.
+
+HTML, Markdown, CSV, JSON and the terminal write it down; none of them decides what it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
+from typing import Literal, Self
+
+from dutlab.report.model.value import Figure, Missing, Value
+from dutlab.report.model.words import MBPS, Better, Unit, better_of, bit_rate_unit, unit_of
+
+Cell = Value | float | str
+"""A figure or why there is none; a number that was not measured (a ceiling, a share), in base units; or words."""
+
+
+class Links(str):
+    """Words of a cell that are links: to files, relative to the run's folder and quoted, or to a `#place` of the page."""
+
+    __slots__ = ("links",)
+    links: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, links: Sequence[tuple[str, str]]) -> Self:
+        """(words, file or #place) of each."""
+        made = cls(" ".join(words for words, _ in links))
+        made.links = tuple(links)
+        return made
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: figures of one name, or words where `figure` is empty."""
+
+    head: str
+    """Without the unit."""
+    figure: str = ""
+    """Its name ends in its unit."""
+    unit: Unit | None = None
+    """In which its figures are printed; None for the one that follows from their name and size."""
+    name: str = ""
+    """In tables for programs, where it differs from `figure`."""
+    group: str = ""
+    """A head above this column and its neighbours of the same group."""
+    align: Literal["left", "right"] = "left"
+    """Of words: those that are numbers stand to the right, as figures do."""
+    spread: bool = True
+    """The spread of repeats is printed."""
+    shown: bool = True
+    """In print; otherwise only in CSV, JSON and plots."""
+    links: tuple[str, ...] = ()
+    """What its figures are about, where the rows do not say it: the links that were driven at once, …"""
+    link: str = ""
+    """… the one of them, or their sum `a+b`, …"""
+    size: str = ""
+    """… and the frame size."""
+    better: Better = field(init=False)
+    """Which figures of this name are the better ones."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "better", better_of(self.figure))
+
+    @property
+    def numeric(self) -> bool:
+        """It stands to the right."""
+        return bool(self.figure or self.unit) or self.align == "right"
+
+    @property
+    def sum(self) -> bool:
+        """All links driven at once, added up."""
+        return len(self.links) > 1 and self.link == "+".join(self.links)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row, and what of the experiment it is about."""
+
+    label: str
+    """One of the run's labels; empty for a row about none, as a ceiling."""
+    cells: tuple[Cell, ...]
+    links: str = ""
+    link: str = ""
+    size: str = ""
+    """Frame size, or the name of a mix."""
+    ceilings: tuple[float | None, ...] = ()
+    """Of each cell, or none at all."""
+    head: str = ""
+    """Said in the place of the label where there is none."""
+
+    @property
+    def marks(self) -> tuple[int, ...]:
+        """Numbers of the notes that touch any of its figures."""
+        return tuple(sorted({mark for cell in self.cells if isinstance(cell, Figure) for mark in cell.marks}))
+
+    @property
+    def severe(self) -> bool:
+        """A severe doubt touches one of its figures."""
+        return any(isinstance(cell, Figure) and cell.severe for cell in self.cells)
+
+    @property
+    def trials(self) -> tuple[int, ...]:
+        """Behind any of its figures, or of those that should be there."""
+        return tuple(dict.fromkeys(t for cell in self.cells if isinstance(cell, Figure | Missing) for t in cell.trials))
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that a report prints."""
+
+    slug: str
+    """Its name in file names and programs, unique in the run."""
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    common_marks: tuple[int, ...] = ()
+    """Notes that touch every figure here."""
+    asked: str = ""
+    """What was asked for, in words: `4 streams, 30 s`."""
+    notes: tuple[str, ...] = ()
+    """Said below it."""
+    first: str = "mode"
+    """Head of the column of labels; empty for a table without one."""
+    shaded: bool = False
+    """A heat map: each figure's field is shaded by its share of the largest, in the colour of its direction."""
+    darkest: float | None = None
+    """The figure that is shaded most, where it stands in another table."""
+    marked: Literal["figures", "rows"] = "figures"
+    """Where the numbers of doubts are printed: beside each figure, or once a row."""
+    again: bool = False
+    """It shows once more what another table of the run holds, which programs read."""
+    judged: bool = False
+    """Each row names what limited it."""
+    folded: bool = False
+    """Shown only to who asks for it."""
+
+    @cached_property
+    def units(self) -> list[Unit]:
+        """Of each column. Bit rates of one column share theirs, and those of columns of one figure too if it is all that there is."""
+        numbers = [[row.cells[i] for row in self.rows] for i in range(len(self.columns))]
+        if self.same_figure:
+            numbers = [[cell for of in numbers for cell in of]] * len(self.columns)
+        return [c.unit or _common_unit(c.figure, of) for c, of in zip(self.columns, numbers, strict=True)]
+
+    @property
+    def same_figure(self) -> bool:
+        """All columns of figures, two or more, are of one figure: its unit is said once."""
+        figures = [c.figure for c in self.columns if c.figure and c.shown]
+        return len(figures) > 1 and len(set(figures)) == 1
+
+    @property
+    def caption(self) -> str:
+        """`TCP goodput, Gb/s: 4 streams, 30 s`."""
+        unit = next(u.name for c, u in zip(self.columns, self.units, strict=True) if c.figure) if self.same_figure else ""
+        return f"{self.title}{f', {unit}' if unit else ''}{f': {self.asked}' if self.asked else ''}"
+
+    @property
+    def shown(self) -> list[int]:
+        """Places of the columns that are printed."""
+        return [i for i, c in enumerate(self.columns) if c.shown]
+
+    @property
+    def groups(self) -> list[tuple[str, int]]:
+        """The upper heads and how many columns each is above; empty where there are none."""
+        found = [(words, len(list(same))) for words, same in groupby(self.columns[i].group for i in self.shown)]
+        return found if any(words for words, _ in found) else []
+
+    def head(self, i: int, *, flat: bool = False) -> str:
+        """`offered, kpps`; where all heads stand in one line, with its group: `latency: p50, µs`."""
+        column = self.columns[i]
+        said = column.figure and not self.same_figure
+        own = ", ".join(filter(None, (column.head, self.units[i].name if said else "")))
+        return f"{column.group}: {own}" if flat and column.group else own
+
+    def gap(self, row: Row) -> int | None:
+        """From which printed place on the row has one reason why there is nothing, which is then said once."""
+        cells = [row.cells[i] for i in self.shown]
+        first = next((n for n, cell in enumerate(cells) if isinstance(cell, Missing)), None)
+        if first is None or first == len(cells) - 1:
+            return None
+        rest = {cell.why if isinstance(cell, Missing) else cell for cell in cells[first:] if cell != ""}
+        return first if len(rest) == 1 else None
+
+    def shade_percent(self, cell: Cell) -> int:
+        """How strongly a field is shaded; 0 where it is not."""
+        if not self.shaded or not isinstance(cell, Figure):
+            return 0
+        most = self.darkest or max(c.median for row in self.rows for c in row.cells if isinstance(c, Figure))
+        return round(100 * cell.median / most) if most > 0 else 0
+
+
+def number_text(cell: Figure | float, unit: Unit) -> str:
+    """A figure in its own digits where it was published in this unit."""
+    if isinstance(cell, Figure):
+        return cell.published_in(unit.scale) or unit.number(cell.median)
+    return unit.number(cell)
+
+
+def spread_text(cell: Cell, unit: Unit) -> str:
+    """`8.61–9.02`, where there are repeats."""
+    return f"{unit.number(cell.low)}–{unit.number(cell.high)}" if isinstance(cell, Figure) and cell.n > 1 else ""
+
+
+def _common_unit(figure: str, cells: Sequence[Cell]) -> Unit:
+    """Of bit rates the one that all of them were published in, else one that suits the largest."""
+    if not figure.endswith(("_bps", "_bps_l1", "_bps_l2")):
+        return unit_of(figure)
+    found = [cell for cell in cells if isinstance(cell, Figure)]
+    published = {cell.published_scale for cell in found if cell.published}
+    return MBPS if published == {MBPS.scale} else bit_rate_unit([cell.median for cell in found])

@@ -1,0 +1,92 @@
+"""One figure of each link: a row a mode, a column a link or the sum of several.
+
+The section of iperf3, and of every workload that has none of its own, as imported tables have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dutlab.report.model.figures import ceiling_of, value_of
+from dutlab.report.model.groups import Group, alike, present
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import Drawing, Headline, Section
+from dutlab.report.model.table import Column, Row, Table
+from dutlab.report.model.value import Figure
+from dutlab.report.model.words import asked_words, bit_rate_unit, slug_of
+from dutlab.report.sections.headline import compared, link_words
+from dutlab.store.run_folder import RunFolder
+
+CEILING = "ceiling of the link"
+
+
+def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+    """One table a set of parameters."""
+    del run
+    workload, tables = groups[0].cell.workload, list[Table]()
+    for same in alike(groups, with_links=False):
+        tables.append(_table(same, labels, book, [t.slug for t in tables]))
+    found = [(table, headline(workload, table)) for table in tables]
+    several = len(tables) > 1
+    title = tables[0].title.removeprefix("TCP ")
+    return Section(
+        slug=workload,
+        workload=workload,
+        title=f"{title[:1].upper()}{title[1:]} by mode and link",
+        lead="",
+        tables=tuple(tables),
+        drawings=tuple(Drawing("links", t.slug, below=t.slug) for t in tables),
+        headlines=tuple(replace(h, about=f"{h.about}: {t.asked}") if several else h for t, h in found if h is not None),
+    )
+
+
+def headline(workload: str, table: Table) -> Headline | None:
+    """Of the sum over all links where there is one, else of the first column with two figures."""
+    for i in sorted(range(len(table.columns)), key=lambda i: (not table.columns[i].sum, i)):
+        column = table.columns[i]
+        named = [(row.label, cell) for row in table.rows if row.label and not isinstance(cell := row.cells[i], str | float)]
+        figures = [v.median for _, v in named if isinstance(v, Figure)]
+        about = f"{workload} through {link_words(column.links, column.link)}"
+        if (found := compared(about, named, bit_rate_unit(figures))) is not None:
+            return found
+    return None
+
+
+def _table(groups: Sequence[Group], labels: Sequence[str], book: NoteBook, taken: Sequence[str]) -> Table:
+    cell, figure = groups[0].cell, _figure_of(groups)
+    links = sorted({g.cell.links for g in groups}, key=lambda of: (len(of), of))
+    columns = [_column(figure, of, link) for of in links for link in ([*of, "+".join(of)] if len(of) > 1 else of)]
+    ceilings = tuple(_first_ceiling([g for g in groups if g.cell.links == c.links], c.link, figure) for c in columns)
+    by_place = {(g.label, g.cell.links): g for g in groups}
+    rows = [
+        Row(label, tuple(value_of(by_place.get((label, c.links)), c.link, figure, book) for c in columns), ceilings=ceilings)
+        for label in present(labels, groups)
+    ]
+    marks = book.common([v.marks for row in rows for v in row.cells if isinstance(v, Figure)])
+    if any(limit is not None for limit in ceilings):
+        rows.append(Row("", tuple("" if limit is None else limit for limit in ceilings), head=CEILING))
+    tcp = figure == "goodput_bps" and cell.workload.startswith("iperf3")
+    return Table(
+        slug=slug_of(f"{cell.workload}-{figure.removesuffix('_bps')}", taken),
+        title="TCP goodput" if tcp else figure.removesuffix("_bps").replace("_", " "),
+        columns=tuple(columns),
+        rows=tuple(rows),
+        common_marks=marks,
+        asked=asked_words(cell.params, cell.tool),
+    )
+
+
+def _column(figure: str, links: tuple[str, ...], link: str) -> Column:
+    driven = {1: "one link at a time", 2: "both at once"}.get(len(links), f"links {', '.join(links)} at once")
+    return Column("sum" if len(links) > 1 and link == "+".join(links) else f"link {link}", figure, group=driven, links=links, link=link)
+
+
+def _first_ceiling(groups: Sequence[Group], link: str, figure: str) -> float | None:
+    return next((limit for g in groups if (limit := ceiling_of(g, link, figure)) is not None), None)
+
+
+def _figure_of(groups: Sequence[Group]) -> str:
+    """goodput_bps where there is one, else whatever a record has first."""
+    names = [name for g in groups for r in g.measured for of_link in r.figures.values() for name in of_link]
+    return "goodput_bps" if not names or "goodput_bps" in names else names[0]

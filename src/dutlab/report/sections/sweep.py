@@ -1,0 +1,165 @@
+"""Frames forwarded over frame size: a row a mode, then every figure of each size, and of each link of several driven at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dutlab.report.model.figures import ceiling_of, value_of
+from dutlab.report.model.groups import SIZES, Group, alike, present
+from dutlab.report.model.loads import BACKPRESSURE, DELIVERED, load_value
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import Drawing, Headline, Section
+from dutlab.report.model.table import Cell, Column, Row, Table
+from dutlab.report.model.value import Figure, Missing, Value
+from dutlab.report.model.words import KPPS, MBPS, Unit, asked_words, mix_words, size_order, slug_of
+from dutlab.report.sections.goodput import CEILING
+from dutlab.report.sections.headline import compared, link_words
+from dutlab.stats.summary import median
+from dutlab.store.run_folder import RunFolder
+
+SWEEP = "sweep"
+RATE = "received_pps"
+LEAD = """Frame sizes count the FCS. L1 rates count preamble and gap as well, 20 bytes a frame; L2 rates do not. A mix (imix) stands apart
+from the fixed sizes. The thin grey line is the most that left the generator in any mode. A mode that lies on it was limited by the
+generator if there was little backpressure, and held the generator back if there was much: a port that takes no more frames refuses
+them. Loads are called as in RFC 2285: intended is what was asked for, offered what left the generator. Backpressure and delivered are
+shares of what the generator made, lost is the share of what was offered.""".replace("\n", " ")
+MEAN_FRAME, OF_CEILING = "mean_frame_bytes", "ceiling_ratio"
+"""Columns that follow from others."""
+_PERCENT = Unit("%", 0.01, 1)
+_COLUMNS = (
+    Column("mean frame", MEAN_FRAME, shown=False),
+    Column("intended", "intended_pps", spread=False),
+    Column("refused", "refused_ratio", shown=False),
+    Column("offered", "offered_pps", spread=False),
+    Column("offered, L1", "offered_bps_l1", MBPS, shown=False),
+    Column("back\u00adpressure", BACKPRESSURE, spread=False),
+    Column("delivered", RATE),
+    Column("delivered", DELIVERED, spread=False),
+    Column("lost", "loss_ratio"),
+    Column("of ceiling", OF_CEILING, _PERCENT),
+    Column("L1", "received_bps_l1", MBPS, spread=False),
+    Column("L2", "received_bps_l2", MBPS, spread=False),
+    Column("p50", "latency_p50_ns", group="latency"),
+    Column("p99", "latency_p99_ns", group="latency"),
+    Column("max", "latency_max_ns", group="latency", spread=False),
+    Column("headroom", "headroom_ratio", spread=False),
+)
+
+
+def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+    """Two tables a set of parameters and links, and one more for each link of several driven at once."""
+    del run
+    tables, drawings, headlines = list[Table](), list[Drawing](), list[Headline]()
+    for same in alike(groups, with_links=True):
+        links = same[0].cell.links
+        slug, together = slug_of(f"{SWEEP}-{'+'.join(links)}", [d.table for d in drawings]), "+".join(links)
+        every = _every(slug, same, together, labels, book)
+        rates = _rates(f"{slug}-rates", same, every)
+        tables += [rates, every, *(_every(f"{slug}-of-{link}", same, link, labels, book) for link in links if link != together)]
+        drawings.append(Drawing("sizes", every.slug, below=rates.slug))
+        headlines += [h for h in [_headline(links, every)] if h is not None]
+    return Section(SWEEP, SWEEP, "Frame sizes", LEAD, tuple(tables), tuple(drawings), headlines=tuple(headlines))
+
+
+def _every(slug: str, groups: Sequence[Group], link: str, labels: Sequence[str], book: NoteBook) -> Table:
+    """Every figure of a link, or of all together."""
+    links, sizes = groups[0].cell.links, _sizes(groups)
+    by_place = {(g.label, str(g.cell.params["frame_size"])): g for g in groups}
+    rows = [
+        replace(_row(by_place.get((label, size)), size, link, book), label=label, links="+".join(links))
+        for label in present(labels, groups)
+        for size in sizes
+    ]
+    there = [i for i, c in enumerate(_COLUMNS, 1) if c.figure == RATE or any(isinstance(r.cells[i], Figure | float) for r in rows)]
+    whole = link == "+".join(links)
+    return Table(
+        slug=slug,
+        title=f"All figures of {'link' if len(links) == 1 else 'links'} {' and '.join(links)}{'' if len(links) == 1 else ' together'}"
+        if whole
+        else f"All figures of link {link} while {' and '.join(links)} were driven together",
+        columns=(Column("frame size"), *(_COLUMNS[i - 1] for i in there)),
+        rows=tuple(_only(row, [0, *there]) for row in rows),
+        common_marks=book.common([row.marks for row in rows if any(isinstance(cell, Figure) for cell in row.cells)]),
+        asked=asked_words(groups[0].cell.params, groups[0].cell.tool, without=SIZES),
+        marked="rows",
+        judged=True,
+        folded=not whole,
+    )
+
+
+def _rates(slug: str, groups: Sequence[Group], every: Table) -> Table:
+    """Of every size the frames that came through, from the table that has every figure."""
+    at, sizes = _place(every, RATE), _sizes(groups)
+    of = {(row.label, row.size): row.cells[at] for row in every.rows}
+    limits = {row.size: limit for row in every.rows if (limit := row.ceilings[at]) is not None}
+    rows = [Row(label, tuple(of[label, size] for size in sizes)) for label in dict.fromkeys(row.label for row in every.rows)]
+    if limits:
+        rows.append(Row("", tuple(limits.get(size, "") for size in sizes), head=CEILING))
+    mixes = {size: g.cell.params.get("frame_mix") for size in sizes for g in groups if g.cell.params["frame_size"] == size}
+    links = groups[0].cell.links
+    about = f"link {links[0]}" if len(links) == 1 else f"links {' and '.join(links)} together"
+    return Table(
+        slug=slug,
+        title=f"{rate_words(every)}, {about}",
+        columns=tuple(Column(size, RATE, KPPS, links=links, link="+".join(links), size=size) for size in sizes),
+        rows=tuple(rows),
+        common_marks=every.common_marks,
+        asked=every.asked,
+        notes=tuple(f"{size}: {mix_words(str(mix))}." for size, mix in sorted(mixes.items()) if mix and not size.isdigit()),
+        again=True,
+    )
+
+
+def rate_words(every: Table) -> str:
+    """What the field calls received frames a second here."""
+    if any(c.figure == "intended_pps" for c in every.columns):
+        return "Forwarding rate (RFC 2285 section 3.6.1)"
+    return "Forwarding rate at maximum offered load (FRMOL, RFC 2285 section 3.6.2)"
+
+
+def _row(group: Group | None, size: str, link: str, book: NoteBook) -> Row:
+    cells: dict[str, Cell] = {c.figure: _value(group, link, c.figure, book) for c in _COLUMNS if c.figure not in {MEAN_FRAME, OF_CEILING}}
+    rate, limit = cells[RATE], ceiling_of(group, link, RATE)
+    cells[MEAN_FRAME] = _mean_frame(group, link, size)
+    cells[OF_CEILING] = rate.median / limit if isinstance(rate, Figure) and limit else ""
+    limits = (None, *(ceiling_of(group, link, c.figure) for c in _COLUMNS))
+    return Row("", (size, *(cells[c.figure] for c in _COLUMNS)), link=link, size=size, ceilings=limits)
+
+
+def _mean_frame(group: Group | None, link: str, size: str) -> Cell:
+    """Bytes with FCS; nothing where nothing was received that would tell a mix's."""
+    if size.isdigit():
+        return float(size)
+    means = [f.mean_frame_bytes for r in (group.measured if group else ()) for f in r.flows if f.link in link.split("+")]
+    return median(means) if means else ""
+
+
+def _value(group: Group | None, link: str, figure: str, book: NoteBook) -> Value:
+    if figure in {BACKPRESSURE, DELIVERED}:
+        return load_value(group, link, figure, book)
+    return value_of(group, link, figure, book)
+
+
+def _only(row: Row, places: Sequence[int]) -> Row:
+    return replace(row, cells=tuple(row.cells[i] for i in places), ceilings=tuple(row.ceilings[i] for i in places))
+
+
+def _place(table: Table, figure: str) -> int:
+    return next(i for i, c in enumerate(table.columns) if c.figure == figure)
+
+
+def _sizes(groups: Sequence[Group]) -> list[str]:
+    return sorted({str(g.cell.params["frame_size"]) for g in groups}, key=size_order)
+
+
+def _headline(links: tuple[str, ...], every: Table) -> Headline | None:
+    """Of received frames a second at the first size that two modes have."""
+    at = _place(every, RATE)
+    for size in dict.fromkeys(row.size for row in every.rows):
+        named = [(row.label, cell) for row in every.rows if row.size == size and isinstance(cell := row.cells[at], Figure | Missing)]
+        what = f"{size}-byte frames" if size.isdigit() else size
+        if (found := compared(f"{SWEEP}, {what} through {link_words(links, '+'.join(links))}", named, KPPS)) is not None:
+            return found
+    return None
