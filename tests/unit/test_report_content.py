@@ -92,7 +92,7 @@ def test_the_goodput_table_shows_the_published_figures_in_their_place(page: Page
 
 def test_the_answer_comes_before_every_table_and_names_both_ends(page: Page) -> None:
     first = page.text.index("router is the fastest at 17.44 Gb/s, filter-default the slowest at 9.91 Gb/s (medians of 3).")
-    assert first < page.text.index("Goodput by mode and link")
+    assert first < page.text.index("TCP goodput, Gb/s: ")
     assert "43 % less" in page.text
 
 
