@@ -71,7 +71,7 @@ def read_transcript(text: str) -> tuple[dict[str, str], list[Exchange]]:
         elif sign in ("$", "put"):
             found.append(Exchange(("put", rest) if sign == "put" else tuple(shlex.split(rest)), number))
         elif not found or sign not in ("if", "<", ">", "!", "=", "then"):
-            raise ValueError(f"line {number} is no part of a transcript: {line!r}")
+            raise ValueError(f"line {number} is not part of a transcript: {line!r}")
         else:
             named = texts[rest[1:]] if sign in ("<", ">") and rest.startswith("@") else f"{rest}\n"
             _add(found[-1], sign, rest, named.replace("\\e", "\x1b"))

@@ -50,7 +50,7 @@ def parse_duration(text: str) -> Seconds:
     Raises UnitError.
     """
     if not (m := _DURATION.fullmatch(text.strip())):
-        raise UnitError(f"{text!r} is no duration; write a number and one of ns, us, ms, s, min, h, d, as in 30s")
+        raise UnitError(f"{text!r} is not a duration; write a number and one of ns, us, ms, s, min, h, d, as in 30s")
     return Seconds(float(m["n"]) * _DURATION_S[m["u"]])
 
 
@@ -63,7 +63,7 @@ def parse_bit_rate(text: str) -> float:
     if not (m := _BIT_RATE.fullmatch(s)) or not (m["u"] or m["w"]):
         if re.fullmatch(rf"{_NUMBER}\s*[kMGT]?(b|bit|bits|B)", s):
             raise UnitError(f"{text!r} is an amount, not a rate: per what time? Write {s.rstrip('bitsB').strip()}bit/s")
-        raise UnitError(f"{text!r} is no bit rate; write a number with k, M, G or T, as in 10G or 2.5 Gbit/s")
+        raise UnitError(f"{text!r} is not a bit rate; write a number with k, M, G or T, as in 10G or 2.5 Gbit/s")
     return float(m["n"]) * _SCALE[m["u"]]
 
 
@@ -73,7 +73,7 @@ def parse_pps(text: str) -> Pps:
     Raises UnitError.
     """
     if not (m := _PPS.fullmatch(text.strip())):
-        raise UnitError(f"{text!r} is no frame rate; write a number and pps, kpps, Mpps or Gpps, as in 100kpps")
+        raise UnitError(f"{text!r} is not a frame rate; write a number and pps, kpps, Mpps or Gpps, as in 100kpps")
     return Pps(float(m["n"]) * _SCALE[m["u"]])
 
 
@@ -83,7 +83,7 @@ def parse_byte_rate(text: str) -> float:
     Raises UnitError.
     """
     if not (m := _BYTE_RATE.fullmatch(text.strip())):
-        raise UnitError(f"{text!r} is no rate in bytes; write a number with kB/s, MB/s, GB/s, TB/s or KiB/s to TiB/s, as in 2800MB/s")
+        raise UnitError(f"{text!r} is not a rate in bytes; write a number with kB/s, MB/s, GB/s, TB/s or KiB/s to TiB/s, as in 2800MB/s")
     return float(m["n"]) * (_SCALE | _BINARY)[m["u"]]
 
 
@@ -93,7 +93,7 @@ def parse_amount(text: str) -> float:
     Raises UnitError.
     """
     if not (m := _AMOUNT.fullmatch(text.strip())):
-        raise UnitError(f"{text!r} is no number; write digits, with k, M or G if need be, as in 75k")
+        raise UnitError(f"{text!r} is not a number; write digits, with k, M or G if need be, as in 75k")
     return float(m["n"]) * _SCALE[m["u"]]
 
 
@@ -103,7 +103,7 @@ def parse_share(text: str) -> float:
     Raises UnitError.
     """
     if not (m := _SHARE.fullmatch(text.strip())):
-        raise UnitError(f"{text!r} is no share; write a number and %, as in 2%")
+        raise UnitError(f"{text!r} is not a share; write a number and %, as in 2%")
     return float(m["n"]) / 100
 
 

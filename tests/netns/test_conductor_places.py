@@ -68,7 +68,7 @@ def test_hosts_over_ssh_of_a_testbed_file_and_here_run_one_test_together(dutlab:
     assert not lease(lab, "sink").exists()
     resumed = dutlab("resume", str(folder.parents[1]))
     assert resumed.returncode == 2
-    assert "is no run on a testbed" in resumed.stderr
+    assert "is not a run on a testbed" in resumed.stderr
 
 
 def test_a_machine_that_another_run_has_is_refused_and_freed_once_that_has_died(
@@ -102,7 +102,7 @@ def test_a_machine_that_another_run_has_is_refused_and_freed_once_that_has_died(
 @pytest.mark.parametrize(
     ("place", "said"),
     [
-        ("ssh:-oProxyCommand=x", "is no ssh target"),
+        ("ssh:-oProxyCommand=x", "is not an ssh target"),
         ("nowhere.yaml/source", "there is no file nowhere.yaml"),
         ("bench.yaml/router", "has no host router; it has source, dut, sink"),
         ("telnet:x", "no such kind of host; a host is local, ssh:"),

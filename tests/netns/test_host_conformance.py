@@ -106,7 +106,7 @@ async def test_a_command_that_takes_too_long_is_ended_with_all_its_children(host
 async def test_children_do_not_outlive_the_command_that_left_them(host: Host, marker: str) -> None:
     done = await host.run(["sh", "-c", f"sleep {marker} & echo started"], timeout_s=LIMIT_S)
     assert done.stdout == b"started\n"
-    assert done.seconds < 60  # the child holds the pipe open; that is no reason to wait
+    assert done.seconds < 60  # the child holds the pipe open; that is not a reason to wait
     assert eventually(lambda: running_with(marker) == [])
 
 

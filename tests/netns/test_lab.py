@@ -248,7 +248,7 @@ async def test_a_namespace_of_somebody_else_is_not_taken_over(label: str) -> Non
 
 @pytest.mark.parametrize("bad", ["", "-x", "x-", "UPPER", "a/b", "../up", "with space", "x" * 25])
 async def test_a_label_that_is_none_is_refused(bad: str) -> None:
-    with pytest.raises(InputError, match="no label"):
+    with pytest.raises(InputError, match="not a label"):
         await labs.up("three-node", label=bad or "-")
 
 

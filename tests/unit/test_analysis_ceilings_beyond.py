@@ -281,7 +281,7 @@ def test_full_stripes_give_up_parity_or_copies() -> None:
 
 @pytest.mark.parametrize(
     ("level", "drives", "why"),
-    [(7, 8, "no RAID 7"), (5, 2, "RAID 5 needs at least 3 drives, not 2"), (10, 5, "even number"), (6, 3, "at least 4")],
+    [(7, 8, "RAID 7: not known"), (5, 2, "RAID 5 needs at least 3 drives, not 2"), (10, 5, "even number"), (6, 3, "at least 4")],
 )
 def test_an_array_that_cannot_be_built_is_refused(level: int, drives: int, why: str) -> None:
     with pytest.raises(ValueError, match=why):
@@ -292,9 +292,9 @@ def test_an_array_that_cannot_be_built_is_refused(level: int, drives: int, why: 
     ("level", "drives", "groups", "why"),
     [
         (50, 12, None, "at least two groups"),
-        (50, 12, 5, "no 5 equal groups of 3"),
-        (60, 6, 2, "no 2 equal groups of 4"),
-        (5, 6, 2, "RAID 5 has no groups"),
+        (50, 12, 5, "into 5 equal groups of at least 3"),
+        (60, 6, 2, "into 2 equal groups of at least 4"),
+        (5, 6, 2, "RAID 5 takes no groups"),
     ],
 )
 def test_groups_that_cannot_be_are_refused(level: int, drives: int, groups: int | None, why: str) -> None:
@@ -346,7 +346,7 @@ def test_the_window_that_fills_100m_at_25_ms() -> None:
 
 
 def test_a_frame_without_its_fcs_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"60 is no frame size: the shortest frame has 64 bytes with its FCS \(60 without\)"):
+    with pytest.raises(ValueError, match=r"60 is not a frame size: the shortest frame has 64 bytes with its FCS \(60 without\)"):
         ethernet_ceilings(TEN_G, {"60": 60})
 
 

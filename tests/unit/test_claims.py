@@ -127,7 +127,7 @@ def test_an_unfinished_run_has_no_card_and_nonsense_is_none(run: Path, tmp_path:
     assert "no manifest" in str(said(claims, run).exception)
     nonsense = tmp_path / "card.json"
     nonsense.write_text('{"schema_version": 1}')
-    assert "is no claim card" in str(said(verify_claim, nonsense).exception)
+    assert "is not a claim card" in str(said(verify_claim, nonsense).exception)
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_costs_are_by_frame_size_against_the_fastest(run: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "has no column 'v'"), ("a,b\n1,2\n", "has no column 'v'"), ("a,v\n1,x\n", ":2: 'x' in column v is no number"),
+        ("", "has no column 'v'"), ("a,b\n1,2\n", "has no column 'v'"), ("a,v\n1,x\n", ":2: 'x' in column v is not a number"),
         ("a,v\n1\n", ":2: has another number"), ("a,v\n1,2,3\n", ":2: has another number"), ("a,v\n1,2\n", "at least two cells"),
         ("a,v\n1,nan\n2,inf\n", "at least two cells"),
     ],

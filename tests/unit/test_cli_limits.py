@@ -67,5 +67,5 @@ def test_what_is_wrong_is_said_in_words() -> None:
     assert "no room beside 52 bytes" in refused("tcp", "--speed", "1G", "--mtu", "52")
     assert "--nat-t is of ESP" in refused("tunnel", "vxlan", "--nat-t", "--speed", "1G")
     assert "all of --devices" in refused("pcie", "--gen", "4", "--width", "4", "--devices", "32")
-    assert "is no rate in bytes" in refused("raid", "0", "--drives", "2", "--read-rate", "7Gbit/s")
-    assert "is no share" in refused("raid", "5", "--drives", "3", "--read-iops", "1k", "--writes", "0.2")
+    assert "is not a rate in bytes" in refused("raid", "0", "--drives", "2", "--read-rate", "7Gbit/s")
+    assert "is not a share" in refused("raid", "5", "--drives", "3", "--read-iops", "1k", "--writes", "0.2")

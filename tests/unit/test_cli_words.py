@@ -61,7 +61,7 @@ def test_the_help_of_every_command_has_an_example_of_that_command() -> None:
 def test_a_folder_that_is_no_run_is_a_wrong_argument(told: Told, tmp_path: Path, word: str) -> None:
     (tmp_path / "notes").mkdir()
     status, _, error = told(word, "notes")
-    assert (status, "is no run: plan.json, resolved.json, trials missing" in error) == (2, True), error
+    assert (status, "is not a run: plan.json, resolved.json, trials missing" in error) == (2, True), error
 
 
 @pytest.mark.parametrize("argv", [["runs"], ["query", "SELECT 1"], ["history", "x"]])
@@ -141,7 +141,7 @@ def test_an_answer_is_waited_for_beside_everything_else(monkeypatch: pytest.Monk
     with os.fdopen(reading) as stdin, os.fdopen(writing, "wb") as typed:
         monkeypatch.setattr(sys, "stdin", stdin)
         assert run_in_order(Console().ask("switch turbo off")) == "turbo is off"
-        assert run_in_order(Console().ask("switch turbo on")) == "and on"  # an empty line is no answer
+        assert run_in_order(Console().ask("switch turbo on")) == "and on"  # an empty line is not an answer
 
         async def ctrl_c() -> None:
             asyncio.get_running_loop().call_later(0.1, os.kill, os.getpid(), signal.SIGINT)

@@ -157,7 +157,7 @@ def test_every_fault_of_every_file_is_told_at_once():
         "a.cfg:1:1: Coordinator: missing; a host's file has [Coordinator] (2015: [Master])",
         "a.cfg:1:1: Reset: missing; it may be empty",
         "a.cfg:1:1: file: 'player: x' comes before the first [section]",
-        "conductor.cfg:2:1: Test.trials: 'many' is no number of trials from 0 to 1000",
+        "conductor.cfg:2:1: Test.trials: 'many' is not a number of trials from 0 to 1000",
         "conductor.cfg:5:1: c2: b.cfg cannot be read: No such file or directory",
     ]
 

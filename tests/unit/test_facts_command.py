@@ -38,7 +38,7 @@ def test_why_facts_are_absent_is_told_last():
 
 def test_a_host_that_would_be_an_option_of_ssh_is_refused():
     done = told("--", "-oProxyCommand=true")
-    assert "is no ssh target" in str(done.exception)
+    assert "is not an ssh target" in str(done.exception)
 
 
 def test_a_host_that_the_testbed_has_not_is_refused_with_those_it_has(tmp_path):

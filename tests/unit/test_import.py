@@ -63,7 +63,7 @@ def test_a_stream_of_events_is_read_as_the_object_would_be():
     (trial,) = read("iperf3", "s.json", stream.encode())
     (whole,) = read("iperf3", "s.json", (IPERF3 / "ok.json").read_bytes())
     assert trial.measured.figures == whole.measured.figures
-    assert f"line {len(events) + 1} is no event" in trial.measured.doubts[0].detail
+    assert f"line {len(events) + 1} is not an event" in trial.measured.doubts[0].detail
 
 
 def test_udp_has_loss_and_jitter():

@@ -83,9 +83,9 @@ def test_what_is_written_is_read_back_the_same(of):
         (b"{", "is no JSON"),
         (b"[]", "vars: missing, or no object; stats: missing"),
         (b'{"vars": {}, "stats": {}}', "vars.profile_file: missing; stats: empty"),
-        (MINIMAL.replace(b'"rx_util": 6.7}', b'"rx_util": "x"}'), r"stats.1000.5.0.rx_util: 'x' is no rate; stats.1000.5.1.rx_util"),
-        (MINIMAL.replace(b'"tx_pps": 1e5', b'"tx_pps": NaN'), "nan is no rate"),
-        (MINIMAL.replace(b'"tx_pps": 1e5', b'"tx_pps": -1'), "-1 is no rate"),
+        (MINIMAL.replace(b'"rx_util": 6.7}', b'"rx_util": "x"}'), r"stats.1000.5.0.rx_util: 'x' is not a rate; stats.1000.5.1.rx_util"),
+        (MINIMAL.replace(b'"tx_pps": 1e5', b'"tx_pps": NaN'), "nan is not a rate"),
+        (MINIMAL.replace(b'"tx_pps": 1e5', b'"tx_pps": -1'), "-1 is not a rate"),
         (MINIMAL.replace(b'"1":', b'"2":'), "stats.1000.5.1: missing"),
         (MINIMAL.replace(b": 600", b': "long"'), "vars: "),
         (MINIMAL.replace(b'"stats": {"1000.5":', b'"stats": {"1000.5": 7, "x":'), "stats.1000.5.0: missing"),
@@ -172,5 +172,5 @@ def test_a_trial_that_is_no_ramp_on_one_link_is_no_such_file(tmp_path):
         record.model_copy(update={"tables": {}}),
         record.model_copy(update={"cell": record.cell.model_copy(update={"links": ("a", "b")})}),
     ):
-        with pytest.raises(InputError, match="no ramp on one link"):
+        with pytest.raises(InputError, match="not a ramp on one link"):
             file_of(other)

@@ -234,7 +234,7 @@ def test_a_record_of_a_newer_version_stops_the_report_with_a_sentence(tmp_path: 
 
 
 def test_what_is_no_run_and_what_is_no_format_are_refused(metal: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is no run"):
+    with pytest.raises(InputError, match="is not a run"):
         write_report([tmp_path], formats=["html"], out=tmp_path / "out")
     (tmp_path / "notes.txt").write_text("")
     with pytest.raises(StoreError, match=r"notes\.txt/report\.html: cannot be written: .*; a file stands where a folder is needed"):

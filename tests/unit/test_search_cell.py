@@ -175,7 +175,7 @@ async def test_counters_that_contradict_one_another_are_the_gravest_doubt():
         ({"lowest_pps": 0}, "no room for a search"),
         ({"lowest_pps": 2e7}, "no room for a search between 20 Mpps and 14.9 Mpps"),
         ({"lowest_pps": 9.99e5, "highest_pps": 1e6}, "no room for a search"),
-        ({"frame_size": 63}, "no frame size"),
+        ({"frame_size": 63}, "not a frame size"),
     ],
 )
 async def test_what_cannot_be_searched_is_refused_in_words_before_anything_is_sent(params, words):

@@ -96,8 +96,8 @@ def test_goals_of_the_users_own_are_json_with_the_same_names():
         ("[]", "there is no goal"),
         ('[{"name": "x"}]', "goal 0: exceed_ratio: missing; goal 0: final_s: missing"),
         ('[{"name": "x", "loss": 0, "loss_ratio": 0, "exceed_ratio": 0, "final_s": 1, "sum_s": 1}]', "loss: unknown key"),
-        ('[{"name": "x", "loss_ratio": "0", "exceed_ratio": 0, "final_s": 1, "sum_s": 1}]', "loss_ratio: '0' is no number"),
-        ('[{"name": "x", "loss_ratio": false, "exceed_ratio": 0, "final_s": 1, "sum_s": 1}]', "loss_ratio: False is no number"),
+        ('[{"name": "x", "loss_ratio": "0", "exceed_ratio": 0, "final_s": 1, "sum_s": 1}]', "loss_ratio: '0' is not a number"),
+        ('[{"name": "x", "loss_ratio": false, "exceed_ratio": 0, "final_s": 1, "sum_s": 1}]', "loss_ratio: False is not a number"),
     ],
 )
 def test_goals_that_cannot_be_read_are_refused_with_the_place(text, words):

@@ -102,7 +102,7 @@ def test_what_is_left_out_has_its_documented_default(tmp_path):
         ("[router, own]", "router", ":4:3: factors.mode: must be a list, as in [a, b]"),
         ("[1500, 9000]", "[1500, '1500']", ":5:15: factors.mtu.1: '1500' stands twice; `repeats` repeats trials"),
         ("[1500, 9000]", "[1500, ~]", ":5:15: factors.mtu.1: must be text"),
-        ("  mtu:", "  MTU size:", ":5:3: factors.MTU size: 'MTU size' is no name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names"),
+        ("  mtu:", "  MTU size:", ":5:3: factors.MTU size: 'MTU size' is not a name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names"),
         ("  mode: [router, own]\n", "", ":3:1: factors.mode: missing; write the modes to measure, as in [router, nat]; a mode with no commands can be written under `modes:`"),
         ("lab: three-node", "lab: three-nodes", ":2:11: testbed.lab: there is no lab 'three-nodes' (known: three-node, three-node-rfc2544, three-node-rfc5180, three-node-ssh; did you mean three-node?)"),
         ("lab: three-node", "lab: three-node, path: x", ":2:28: testbed.path: unknown key (known: lab)"),
@@ -115,7 +115,7 @@ def test_what_is_left_out_has_its_documented_default(tmp_path):
         ("omit: 5s", "omit: 1.5s", ":7:26: workloads.0.iperf3.omit: iperf3 takes whole seconds, not 1.5s"),
         ("omit: 5s", "omit: 61s", ":7:26: workloads.0.iperf3.omit: iperf3 takes 0s to 60s, not 61s"),
         ("duration: 30s", "duration: 0s", ":7:36: workloads.0.iperf3.duration: iperf3 takes 1s to 86400s, not 0s"),
-        ("duration: 30s", "duration: half an hour", ":7:36: workloads.0.iperf3.duration: 'half an hour' is no duration; write a number and one of ns, us, ms, s, min, h, d, as in 30s"),
+        ("duration: 30s", "duration: half an hour", ":7:36: workloads.0.iperf3.duration: 'half an hour' is not a duration; write a number and one of ns, us, ms, s, min, h, d, as in 30s"),
         ("[a, b]]", "[a, c]]", ":7:73: workloads.0.iperf3.links.2.1: lab three-node has no link 'c' (known: a, b)"),
         ("[a, b]]", "[a, a]]", ":7:69: workloads.0.iperf3.links.2: a link stands twice in one set"),
         ("[a, b]]", "[b]]", ":7:69: workloads.0.iperf3.links.2: b stands twice; `repeats` repeats trials"),
@@ -125,8 +125,8 @@ def test_what_is_left_out_has_its_documented_default(tmp_path):
         ("- iperf3:", "- iperf:", f":7:5: workloads.0.iperf: unknown workload (known: {', '.join(sorted(settable()))}; did you mean iperf3?)"),
         ("  - iperf3: {streams: 4, omit: 5s, duration: 30s, links: [[a], [b], [a, b]]}", "  - iperf3",
          f":7:5: workloads.0: must be one of {', '.join(settable())} with its settings, as in `- sweep: {{duration: 30s}}`"),
-        ("[64, imix]", "[63, imix]", ":8:27: workloads.1.sweep.frame_sizes.0: 63 is no frame size; 64 to 9234 bytes with FCS can be sent"),
-        ("[64, imix]", "[64, imax]", ":8:31: workloads.1.sweep.frame_sizes.1: 'imax' is no frame size, no genome and no mix (known: imix, imix-csit, imix-csit-v6, imix-ip, imix-spirent, imix-trex, imix-trex-4-rates, imix-trex-bench, imix-trex-hlt, imix-web; did you mean imix?)"),
+        ("[64, imix]", "[63, imix]", ":8:27: workloads.1.sweep.frame_sizes.0: 63 is not a frame size; 64 to 9234 bytes with FCS can be sent"),
+        ("[64, imix]", "[64, imax]", ":8:31: workloads.1.sweep.frame_sizes.1: 'imax' is not a frame size, a genome or a mix (known: imix, imix-csit, imix-csit-v6, imix-ip, imix-spirent, imix-trex, imix-trex-4-rates, imix-trex-bench, imix-trex-hlt, imix-web; did you mean imix?)"),
         ("[64, imix]", "[64, 64]", ":8:31: workloads.1.sweep.frame_sizes.1: stands twice; `repeats` repeats trials"),
         ("[64, imix]", "[64, 1519]", ":8:31: workloads.1.sweep.frame_sizes.1: 1519 bytes with FCS do not pass link a: its MTU of 1500 carries 1518"),
         ("[64, imix]", "[]", ":8:13: workloads.1.sweep.frame_sizes: empty; write at least one"),
@@ -149,7 +149,7 @@ def test_what_is_left_out_has_its_documented_default(tmp_path):
         ("[test -e /]", "['']", ":14:42: modes.own.verify.0: empty command"),
         ("[test -e /]", "test -e /", ":14:33: modes.own.verify: must be a list, as in [a, b]"),
         ("  own:", "  nat:", ":14:3: modes.nat: family linux already has a mode nat; give yours another name"),
-        ("experiment: modes", "experiment: a/b", ":1:1: experiment: 'a/b' is no name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names"),
+        ("experiment: modes", "experiment: a/b", ":1:1: experiment: 'a/b' is not a name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names"),
     ],
 )  # fmt: skip
 def test_one_mistake_is_refused_where_it_stands(tmp_path, old, new, expected):
@@ -167,7 +167,7 @@ workloads:
   - sweep: {frame_sizes: [9000], colour: red}
 """
     assert faults(tmp_path, text) == [
-        ":1:1: experiment: 'Bad' is no name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names",
+        ":1:1: experiment: 'Bad' is not a name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names",
         ":3:18: factors.mode.0: no mode 'ruter' for the DUT of lab three-node, of family linux (known: filter-1, filter-25, filter-default, filter-empty, ipsec, ipsec-cbc, nat, router; did you mean router?)",
         ":5:14: workloads.0.iperf3.duration: 10 has no unit; write it as in 30s",
         ":5:37: workloads.0.iperf3.links.0.0: lab three-node has no link 'z' (known: a, b)",

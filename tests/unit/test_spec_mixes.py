@@ -78,8 +78,8 @@ def test_an_order_of_ones_own_keeps_it():
     ("written", "part"),
     [
         ("imax", "did you mean imix?"),
-        ("ak", "no genome"),
-        ("aj", "16000 is no frame size"),
+        ("ak", "a genome"),
+        ("aj", "16000 is not a frame size"),
         ("0a", "repeats nothing"),
         ({"name": "m", "genome": "az"}, "z is the MTU"),
         ({"name": "m", "genome": "aB"}, "size of your own"),
@@ -87,7 +87,7 @@ def test_an_order_of_ones_own_keeps_it():
         ({"name": "m", "genome": "a7"}, "write a letter behind it"),
         ({"name": "m", "genome": ""}, "empty"),
         ({"name": "m", "genome": "99999a"}, "longer than 65536"),
-        ({"name": "m", "genome": "aA", "table": {"A": 63}}, "63 is no frame size"),
+        ({"name": "m", "genome": "aA", "table": {"A": 63}}, "63 is not a frame size"),
         ({"genome": "aA", "table": {"A": 65}}, "missing"),
         ({"name": "m", "genome": "a", "letters": 1}, "unknown key"),
         ({"name": "imix", "genome": "aaafg"}, "already means something else"),
@@ -96,7 +96,7 @@ def test_an_order_of_ones_own_keeps_it():
         ({"from": 64, "to": 100, "step": 0}, "go upwards"),
         ({"from": 64, "to": "x", "step": 1}, "whole number"),
         ({"name": "m", "sequence": []}, "empty"),
-        ({"name": "m", "sequence": [64, 9300]}, "9300 is no frame size"),
+        ({"name": "m", "sequence": [64, 9300]}, "9300 is not a frame size"),
     ],
 )
 def test_what_is_no_mix_is_refused_in_words(written, part):

@@ -68,7 +68,7 @@ def test_a_testbed_file_becomes_a_testbed(tmp_path):
             ":7:7: links.a.sped: unknown key (known: addresses, configure, isolated, mtu, path, speed; did you mean speed?)",
         ),
         ("speed: 10G", "name: b", ":7:7: links.a.name: unknown key (known: addresses, configure, isolated, mtu, path, speed)"),
-        ("source:ixl2", "source", ":7:26: links.a.path.0: 'source' is no port; write host:interface, as in source:eth1"),
+        ("source:ixl2", "source", ":7:26: links.a.path.0: 'source' is not a port; write host:interface, as in source:eth1"),
         (
             "source:ixl2",
             "sourc:ixl2",
@@ -82,7 +82,7 @@ def test_a_testbed_file_becomes_a_testbed(tmp_path):
         (
             "source:ixl2",
             "source:-f",
-            ":7:26: links.a.path.0: '-f' is no interface name; 1 to 15 of letters, digits, '.', '_' and '-', not beginning with '-' or '.'",
+            ":7:26: links.a.path.0: '-f' is not an interface name; 1 to 15 of letters, digits, '.', '_' and '-', not beginning with '-' or '.'",
         ),
         ("dut:ixl0", "dut:ixl2", ":7:49: links.a.path.2: dut:ixl2 is also where packets enter the DUT; a link needs two ports of it"),
         (", sink:ix0]", "]", ":7:19: links.a.path.3: missing"),
@@ -98,7 +98,7 @@ def test_a_testbed_file_becomes_a_testbed(tmp_path):
         (
             "172.16.0.1/24",
             "172.16.0.1/33",
-            ":8:34: links.a.addresses.1: '172.16.0.1/33' is no address; write it with its prefix length, as in 172.16.0.2/24",
+            ":8:34: links.a.addresses.1: '172.16.0.1/33' is not an address; write it with its prefix length, as in 172.16.0.2/24",
         ),
         (
             "172.16.0.1/24",
@@ -115,17 +115,17 @@ def test_a_testbed_file_becomes_a_testbed(tmp_path):
         (
             "root@192.0.2.11",
             "-oProxyCommand=id",
-            ":3:12: hosts.source.ssh: '-oProxyCommand=id' is no ssh target; write [user@]host[:port], as in root@192.0.2.11",
+            ":3:12: hosts.source.ssh: '-oProxyCommand=id' is not an ssh target; write [user@]host[:port], as in root@192.0.2.11",
         ),
         (
             "root@192.0.2.11",
             "root@-oX",
-            ":3:12: hosts.source.ssh: 'root@-oX' is no ssh target; write [user@]host[:port], as in root@192.0.2.11",
+            ":3:12: hosts.source.ssh: 'root@-oX' is not an ssh target; write [user@]host[:port], as in root@192.0.2.11",
         ),
         (
             "root@192.0.2.11",
             "h:70000",
-            ":3:12: hosts.source.ssh: 'h:70000' is no ssh target; write [user@]host[:port], as in root@192.0.2.11",
+            ":3:12: hosts.source.ssh: 'h:70000' is not an ssh target; write [user@]host[:port], as in root@192.0.2.11",
         ),
         (
             "ssh: root@192.0.2.11, ",
@@ -135,18 +135,18 @@ def test_a_testbed_file_becomes_a_testbed(tmp_path):
         (
             "family: freebsd}",
             "family: frebsd}",
-            ":3:34: hosts.source.family: 'frebsd' is no family (known: black-box, freebsd, freebsd-pf, linux, macos, manual, openbsd, openbsd-pf, pfsense, vpp, vyos, windows; did you mean freebsd?)",
+            ":3:34: hosts.source.family: 'frebsd' is not a family (known: black-box, freebsd, freebsd-pf, linux, macos, manual, openbsd, openbsd-pf, pfsense, vpp, vyos, windows; did you mean freebsd?)",
         ),
         ("  sink:   {", "  sunk:   {", ":5:3: hosts.sunk: unknown role (known: dut, sink, source; did you mean sink?)"),
         (
             "  a: {",
             "  A_1: {",
-            ":7:3: links.A_1.name: 'A_1' is no name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names",
+            ":7:3: links.A_1.name: 'A_1' is not a name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names",
         ),
         (
             "testbed: e302-9d",
             "testbed: ../x",
-            ":1:1: testbed: '../x' is no name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names",
+            ":1:1: testbed: '../x' is not a name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names",
         ),
         ("testbed: e302-9d", "lab: three-node", ":1:1: lab: unknown key (known: generator, hosts, links, sensors, testbed)"),
     ],
@@ -181,7 +181,7 @@ def test_sensors_are_of_a_kind_and_keep_what_was_written(tmp_path):
         ("kind: hwmon", "kind: hwmom", ":13:10: sensors.heat.kind: unknown kind of sensor 'hwmom' (known: command, cpu, hwmon; did you mean hwmon?)"),
         ("kind: hwmon", "kind: [hwmon]", ":13:10: sensors.heat.kind: unknown kind of sensor \"['hwmon']\""),
         (", unit: W", "", ":12:3: sensors.wall.unit: missing"),
-        ("unit: W", "unit: w a t t", ":12:50: sensors.wall.unit: 'w a t t' is no unit"),
+        ("unit: W", "unit: w a t t", ":12:50: sensors.wall.unit: 'w a t t' is not a unit"),
         ("500ms", "1ms", ":12:59: sensors.wall.every: must be from 100ms to 1h"),
         ("host: dut}", "host: dot}", ":13:23: sensors.heat.host: there is no host 'dot' (known: dut, sink, source; did you mean dut?)"),
         ("  heat: {kind: hwmon, host: dut}", "  heat: hwmon", ":13:3: sensors.heat: must be a mapping"),
@@ -211,7 +211,7 @@ colour: red
 """
     assert faults(tmp_path, text) == [
         ":2:1: hosts.sink: missing; a testbed has the hosts source, dut and sink",
-        ":3:12: hosts.source.ssh: '-v' is no ssh target; write [user@]host[:port], as in root@192.0.2.11",
+        ":3:12: hosts.source.ssh: '-v' is not an ssh target; write [user@]host[:port], as in root@192.0.2.11",
         ":3:21: hosts.source.famly: unknown key (known: cpus, family, local, ssh; did you mean family?)",
         ":7:5: links.a.speed: '10 Gb' is an amount, not a rate: per what time? Write 10 Gbit/s",
         ":11:46: links.b.path.3: nosuch:eth0: there is no host 'nosuch' (known: dut, source)",

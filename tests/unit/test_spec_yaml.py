@@ -60,7 +60,7 @@ def test_every_key_and_item_has_its_place():
         ("a: 1\nb: \x07\n", "f.yaml:2:4: file: no YAML: the character '\\x07' cannot stand here"),
         (b"a: 1\nb: caf\xe9\n", "f.yaml:2:7: file: not UTF-8: byte 0xe9; save the file as UTF-8"),
         ("a: 1\n".encode("utf-16"), "f.yaml:1:1: file: not UTF-8: byte 0xff; save the file as UTF-8"),
-        (b"a: 1\n\0", "f.yaml:2:1: file: a NUL byte; this is no text file"),
+        (b"a: 1\n\0", "f.yaml:2:1: file: a NUL byte; this is not a text file"),
         ("[" * 10_000, "f.yaml:1:21: file: nested deeper than 20 levels"),
         ("- " * 10_000 + "x", "f.yaml:1:41: file: nested deeper than 20 levels"),
         ("a: [" + "1," * 20_000 + "]", "f.yaml:1:19999: file: more than 5000 values"),
@@ -104,7 +104,7 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path):
 def test_a_file_far_too_large_is_not_read_to_its_end(tmp_path):
     path = tmp_path / "big.yaml"
     path.write_bytes(b"#" * (MOST_BYTES + 1))
-    with pytest.raises(SpecRefused, match="larger than 256 KiB; this is no input file"):
+    with pytest.raises(SpecRefused, match="larger than 256 KiB; this is not an input file"):
         read_file(path)
     began = time.process_time()
     with pytest.raises(SpecRefused, match="larger than"):

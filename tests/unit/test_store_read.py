@@ -1,4 +1,4 @@
-"""The boundary of all readers: what is damaged is named, is no traceback and no hang, and hinders no other run."""
+"""The boundary of all readers: what is damaged is named, is not a traceback and no hang, and hinders no other run."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_plan_without_anything_and_a_resolved_file_without_a_testbed_are_fault
         path = damaged(runs) / name
         path.unlink()
         path.write_text("{}")
-    with pytest.raises(InputError, match="no run on a testbed"):
+    with pytest.raises(InputError, match="not a run on a testbed"):
         recovery.testbed_in(RunFolder.open(damaged(runs)))
     for command in ("report", "resume", "undo", "cost"):
         done = dutlab(command, str(damaged(runs)))
@@ -125,7 +125,7 @@ def test_a_journal_that_is_a_pipe_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "journal.jsonl")
     with pytest.raises(StoreError, match=r"journal\.jsonl"):
         Journal(tmp_path / "journal.jsonl")
-    with pytest.raises(StoreError, match="no plain file"):
+    with pytest.raises(StoreError, match="not a plain file"):
         read_journal(tmp_path / "journal.jsonl")
 
 

@@ -187,7 +187,7 @@ def test_a_damaged_record_is_a_sentence_that_names_the_file(tmp_path: Path, dama
 
 
 def test_what_is_no_run_is_not_opened(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is no folder"):
+    with pytest.raises(InputError, match="is not a folder"):
         RunFolder.open(tmp_path / "absent")
     with pytest.raises(InputError, match=r"plan\.json"):
         RunFolder.open(tmp_path)

@@ -116,7 +116,7 @@ async def test_traffic_and_directions_are_what_the_cell_says():
     assert (offer.traffic.transport, offer.flow_names) == ("tcp", ("a", "a.back"))
     assert set(measured.figures) == {"a", "a.back", "a+a.back"}
     assert measured.figures["a+a.back"]["received_pps"] == 2e5
-    with pytest.raises(InputError, match="is no traffic"):
+    with pytest.raises(InputError, match="is not traffic"):
         await measured_by(dut, cell(traffic='{"transport":"smoke"}'))
 
 
@@ -229,13 +229,13 @@ def test_a_mix_of_the_users_own_goes_by_its_parts():
 
 @pytest.mark.parametrize("size", [63, 9235, 64.5, "63", "jumbo", "", "nan", -64, 0])
 def test_what_is_no_frame_size_is_refused_with_what_would_be_one(size):
-    with pytest.raises(InputError, match=r"is no frame size.*write bytes with FCS"):
+    with pytest.raises(InputError, match=r"is not a frame size.*write bytes with FCS"):
         frame_mix(size)
 
 
 @pytest.mark.parametrize("parts", ["", "64", "64:0", "64:7:1", "12:1", "x:1"])
 def test_parts_that_are_none_are_refused(parts):
-    with pytest.raises(InputError, match="is no frame mix"):
+    with pytest.raises(InputError, match="is not a frame mix"):
         mix_of(cell(frame_size="web", frame_mix=parts))
 
 

@@ -84,5 +84,5 @@ async def test_files_words_and_programs_that_are_not_there(dut: TranscriptHost) 
 
 def test_what_nobody_asked_for_is_told_and_a_line_that_is_none_is_refused(dut: TranscriptHost) -> None:
     assert dut.unused()[0] == "7: light"
-    with pytest.raises(ValueError, match="line 1 is no part of a transcript: '> too early'"):
+    with pytest.raises(ValueError, match="line 1 is not part of a transcript: '> too early'"):
         read_transcript("> too early")

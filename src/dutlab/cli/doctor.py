@@ -28,7 +28,7 @@ _LABEL_WIDTH = 11
 @click.option("--lab", metavar="NAME", help="An embedded lab: one that stands, by its label, or one to build for this, by its name.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def doctor(*, testbed: Path | None, lab: str | None, as_json: bool) -> None:
-    """Find what spoils measurements: each with its evidence, what it is expected to cost, a cure and the way back.
+    """Find what spoils measurements: each with its evidence, what it is expected to cost, a cure, and how to undo it.
 
     Examines the hosts of a testbed file, of a lab, or without either this machine alone. Changes nothing. The dearest finding comes
     first. Ends with 0 when nothing was found, 1 when something was, 2 for a wrong input, 3 when a host cannot be reached.

@@ -56,7 +56,7 @@ SECTIONS = {
         "facts": ("dutlab.cli.facts:facts", "Tell what hosts are: processor, kernel, mitigations, cards, offloads, rings, optics."),
         "doctor": (
             "dutlab.cli.doctor:doctor",
-            "Find what spoils measurements: each with its evidence, what it is expected to cost, a cure and the way back.",
+            "Find what spoils measurements: each with its evidence, what it is expected to cost, a cure, and how to undo it.",
         ),
         "optics": (
             "dutlab.cli.optics:optics",

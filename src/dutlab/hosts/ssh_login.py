@@ -71,7 +71,7 @@ async def connect(login: Login) -> asyncssh.SSHClientConnection:
 async def _options(login: Login, password: str | None) -> asyncssh.SSHClientConnectionOptions:
     m = _TARGET.fullmatch(login.target)
     if m is None:
-        raise ValueError(f"{login.target!r} is no ssh target")
+        raise ValueError(f"{login.target!r} is not an ssh target")
     options: asyncssh.SSHClientConnectionOptions = await asyncssh.SSHClientConnectionOptions.construct(
         host=m["host"].strip("[]"),
         port=int(m["port"]) if m["port"] else (),

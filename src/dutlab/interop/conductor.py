@@ -171,7 +171,7 @@ def _trials(test: Section, file: str, faults: list[Fault]) -> int:
         return 1
     if not (said.isascii() and said.isdecimal() and len(said) <= 4 and int(said) <= 1000):  # noqa: PLR2004 -- as an experiment may have
         line = next(e.line for e in test.entries if e.key == "trials")
-        faults.append(Fault(file, line, 1, "Test.trials", f"{said!r} is no number of trials from 0 to 1000"))
+        faults.append(Fault(file, line, 1, "Test.trials", f"{said!r} is not a number of trials from 0 to 1000"))
         return 1
     return int(said)
 

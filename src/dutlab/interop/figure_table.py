@@ -231,5 +231,5 @@ def _figures(where: str, of: Mapping[str, str], columns: Columns) -> tuple[dict[
         if math.isfinite(value):
             figures[figure] = value * factor
         else:
-            faults.append(f"{where}: {column} is {text[:40]!r}, which is no number")
+            faults.append(f"{where}: {column} is {text[:40]!r}, which is not a number")
     return figures, faults

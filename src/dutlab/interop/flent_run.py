@@ -56,7 +56,7 @@ def _unpacked(data: bytes) -> tuple[bytes, list[str]]:
     try:
         text = unpacker.decompress(data, LONGEST_OUTPUT)
     except zlib.error as error:
-        raise UnreadableError(f"is no whole gzip file ({error})") from error
+        raise UnreadableError(f"is not a whole gzip file ({error})") from error
     if unpacker.unconsumed_tail:
         raise UnreadableError(f"unpacks to more than {LONGEST_OUTPUT} bytes, more than any test has")
     return text, [] if unpacker.eof else ["the packed file was cut"]

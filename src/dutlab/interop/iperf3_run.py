@@ -71,7 +71,7 @@ def _document(data: bytes) -> tuple[dict[str, Any], list[str]]:
             said = json.loads(line)
             events.append((said["event"], said["data"]))
         except (ValueError, KeyError, TypeError, RecursionError):
-            cut += [f"line {at} is no event"] if line.strip() else []
+            cut += [f"line {at} is not an event"] if line.strip() else []
     whole: dict[str, Any] = {"intervals": [data for event, data in events if event == "interval"]}
     whole |= {event: data for event, data in events if event in ("start", "end", "error")}
     if "start" not in whole:

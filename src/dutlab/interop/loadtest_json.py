@@ -140,7 +140,7 @@ def _faults_of(stats: Mapping[str, Any]) -> Iterator[str]:
                 continue
             for field in _RATES:
                 if not _is_rate(port.get(field)):
-                    yield f"stats.{key}.{channel}.{field}: {'missing' if field not in port else f'{port[field]!r} is no rate'}"
+                    yield f"stats.{key}.{channel}.{field}: {'missing' if field not in port else f'{port[field]!r} is not a rate'}"
 
 
 def _is_rate(value: object) -> bool:
@@ -150,7 +150,7 @@ def _is_rate(value: object) -> bool:
 def _refused(name: str, faults: Sequence[str]) -> InputError:
     more = len(faults) - _MOST_FAULTS
     said = [*faults[:_MOST_FAULTS], *([f"and {more} more"] if more > 0 else [])]
-    return InputError(f"{name} is no trex-loadtest file: {'; '.join(said)}", remedy="give the JSON that trex-loadtest writes with -o")
+    return InputError(f"{name} is not a trex-loadtest file: {'; '.join(said)}", remedy="give the JSON that trex-loadtest writes with -o")
 
 
 def _port(of: Mapping[str, Any]) -> Channel:

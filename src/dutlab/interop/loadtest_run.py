@@ -35,7 +35,7 @@ def file_of(record: TrialRecord) -> LoadtestFile:
     """A trial of a ramp on one link as such a file. Raises InputError for any other trial."""
     rows, params = record.tables.get("seconds", []), record.cell.params
     if record.cell.workload != "loadtest" or not rows or len(record.cell.links) != 1:
-        what = f"trial {record.trial} is no ramp on one link with a result"
+        what = f"trial {record.trial} is not a ramp on one link with a result"
         raise InputError(what, remedy="trex-loadtest's file has two channels: those of one link")
     (link,) = record.cell.links
     there, back = ([row for row in rows if row["way"] == way] for way in (link, back_of(link)))

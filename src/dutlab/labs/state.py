@@ -29,7 +29,7 @@ def new_label() -> str:
 def check_label(label: str) -> str:
     """Returns `label`. Raises InputError when it is none."""
     if not LABEL.fullmatch(label):
-        raise InputError(f"{label!r} is no label for a lab", remedy="use up to 24 of a-z, 0-9 and -, no - at the ends")
+        raise InputError(f"{label!r} is not a label for a lab", remedy="use up to 24 of a-z, 0-9 and -, no - at the ends")
     return label
 
 

@@ -17,7 +17,7 @@ def frame_mix(size: str | float) -> FrameMix:
         mix = Mix.model_validate(int(size) if isinstance(size, float) and size.is_integer() else size)
     except ValidationError as e:
         raise InputError(
-            f"{size!r} is no frame size: {e.errors()[0]['msg'].removeprefix('Value error, ')}",
+            f"{size!r} is not a frame size: {e.errors()[0]['msg'].removeprefix('Value error, ')}",
             remedy="write bytes with FCS, as in 64, or imix",
         ) from e
     return FrameMix(mix.name, mix.parts, mix.sequence)
@@ -36,7 +36,7 @@ def mix_of(cell: Cell) -> FrameMix:
     try:
         return FrameMix(str(size), parse_mix_text(str(parts)), parse_order(str(parts)))
     except (ValueError, TypeError) as e:
-        raise InputError(f"{parts!r} is no frame mix: {e}", remedy="write weights by size, as in 64:7,594:4,1518:1") from e
+        raise InputError(f"{parts!r} is not a frame mix: {e}", remedy="write weights by size, as in 64:7,594:4,1518:1") from e
 
 
 def traffic_of(cell: Cell) -> Traffic:
@@ -45,4 +45,4 @@ def traffic_of(cell: Cell) -> Traffic:
     try:
         return Traffic.parse(None if text is None else str(text))
     except ValidationError as e:
-        raise InputError(f"{text!r} is no traffic: {e.errors()[0]['msg']}", remedy='write as in {"transport":"tcp"}') from e
+        raise InputError(f"{text!r} is not traffic: {e.errors()[0]['msg']}", remedy='write as in {"transport":"tcp"}') from e

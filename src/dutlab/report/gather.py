@@ -208,7 +208,7 @@ def _findings(run: RunFolder, faults: list[str]) -> tuple[Finding, ...]:
     except StoreError as error:
         faults.append(str(error))
     except (KeyError, TypeError) as error:
-        faults.append(f"{run.path / 'doctor.json'}: holds what is no finding: {error!r}")
+        faults.append(f"{run.path / 'doctor.json'}: holds what is not a finding: {error!r}")
     return tuple(by_price(found))
 
 

@@ -166,5 +166,5 @@ def testbed_in(folder: RunFolder) -> Testbed:
     try:
         return Testbed.model_validate(folder.resolved["testbed"])
     except (ValidationError, KeyError) as e:
-        what = f"{folder.path.name} is no run on a testbed: `dutlab run` did not make it"
+        what = f"{folder.path.name} is not a run on a testbed: `dutlab run` did not make it"
         raise InputError(what, remedy="give the command that made it again; resolved.json has it") from e

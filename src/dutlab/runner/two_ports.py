@@ -103,8 +103,8 @@ async def _surveyed(host: Host, ask: Ask) -> tuple[PortSurvey, PortSurvey]:
     ]
     faults += [] if ask.ports[0] != ask.ports[1] else [f"{ask.ports[0]} stands twice; a box has one port for each of two"]
     faults += [f"--insist {name}: is none of the two ports" for name in sorted(ask.insist - set(ask.ports))]
-    faults += [f"--gateway {text}: is no address" for text in ask.gateways if not _is_address(text)]
-    faults += [f"--address {text}: is no address with its prefix length" for text in ask.addresses if not _is_interface(text)]
+    faults += [f"--gateway {text}: is not an address" for text in ask.gateways if not _is_address(text)]
+    faults += [f"--address {text}: is not an address with its prefix length" for text in ask.addresses if not _is_interface(text)]
     if faults:
         raise InputError("; ".join(faults))
     found = [await survey(host, name) for name in ask.ports]

@@ -30,7 +30,7 @@ def name_fault(text: str) -> str:
     """What is wrong with a name, or nothing."""
     if _NAME.fullmatch(text):
         return ""
-    return f"{text!r} is no name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names"
+    return f"{text!r} is not a name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names"
 
 
 def _name(text: str) -> str:
@@ -89,7 +89,7 @@ def _address(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anythi
     try:
         address = ipaddress.ip_interface(value.strip())
     except ValueError as error:
-        raise ValueError(f"{value!r} is no address; write it with its prefix length, as in 172.16.0.2/24") from error
+        raise ValueError(f"{value!r} is not an address; write it with its prefix length, as in 172.16.0.2/24") from error
     if "/" not in value:
         raise ValueError(f"{value} has no prefix length; write it as in {value}/24")
     if unusable := [u for u in _UNUSABLE if getattr(address.ip, u)]:
@@ -116,7 +116,7 @@ def _network(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anythi
     except ValueError as error:
         raise ValueError(f"{error}; write a network with its prefix length, as in 198.18.0.0/15") from error
     if network.prefixlen == 0 or network.is_multicast or network.is_loopback or network.is_link_local:
-        raise ValueError(f"{value} is no network that packets are routed to")
+        raise ValueError(f"{value} is not a network that packets are routed to")
     return network
 
 
@@ -128,7 +128,7 @@ def interface_fault(text: str) -> str:
     """What is wrong with an interface name, or nothing (Linux: net/core/dev.c, dev_valid_name; 15 bytes)."""
     if _INTERFACE.fullmatch(text):
         return ""
-    return f"{text!r} is no interface name; 1 to 15 of letters, digits, '.', '_' and '-', not beginning with '-' or '.'"
+    return f"{text!r} is not an interface name; 1 to 15 of letters, digits, '.', '_' and '-', not beginning with '-' or '.'"
 
 
 def vpp_interface_fault(text: str) -> str:
@@ -140,7 +140,7 @@ def ssh_fault(text: str) -> str:
     """What is wrong with an ssh target, or nothing. One that begins with - would be an option of ssh."""
     m = _SSH.fullmatch(text)
     if m is None or (m["port"] and not 0 < int(m["port"]) <= _LAST_TCP_PORT):
-        return f"{text!r} is no ssh target; write [user@]host[:port], as in root@192.0.2.11"
+        return f"{text!r} is not an ssh target; write [user@]host[:port], as in root@192.0.2.11"
     return ""
 
 

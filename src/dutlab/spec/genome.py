@@ -50,7 +50,7 @@ def _size(letter: str, table: Mapping[str, int]) -> int:
         return LETTERS[letter]
     if not _can_be_stated(letter):
         known = " ".join(f"{a}={size}" for a, size in LETTERS.items())
-        raise ValueError(f"{letter!r} is no letter of a genome (known: {known}, z and A to Z as stated)")
+        raise ValueError(f"{letter!r} is not a letter of a genome (known: {known}, z and A to Z as stated)")
     if letter not in table:
         what = "the MTU" if letter == "z" else "a size of your own"
         raise ValueError(f"{letter} is {what}: state its frame size with FCS, as in table: {{{letter}: 1518}}")

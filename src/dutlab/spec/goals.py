@@ -78,7 +78,7 @@ def parse_goals(text: str) -> tuple[Goal, ...]:
     ]
     faults += [f"goal {i}: {key}: missing" for i, g in enumerate(raw) for key in sorted(needed - g.keys())]
     faults += [
-        f"goal {i}: {key}: {value!r} is no number"
+        f"goal {i}: {key}: {value!r} is not a number"
         for i, g in enumerate(raw)
         for key, value in g.items()
         if key != "name" and (isinstance(value, bool) or not isinstance(value, int | float))

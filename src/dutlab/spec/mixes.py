@@ -52,7 +52,7 @@ class Mix(SpecModel):
             if data not in NAMED_MIXES and looks_like_genome(data):
                 return _in_order(data, read_genome(data))
             if data not in NAMED_MIXES:
-                raise ValueError(f"{data!r} is no frame size, no genome and no mix {did_you_mean(data, NAMED_MIXES)}")
+                raise ValueError(f"{data!r} is not a frame size, a genome or a mix {did_you_mean(data, NAMED_MIXES)}")
             return {"name": data, "parts": NAMED_MIXES[data]}
         if not isinstance(data, Mapping):
             return data
@@ -187,7 +187,7 @@ def sizes_in_words(parts: Sequence[tuple[int, int]], *, most: int = 8) -> str:
 def _size(value: object) -> FrameBytes:
     size = _whole(value, "frame size")
     if not SHORTEST_FRAME <= size <= LONGEST_FRAME:
-        raise ValueError(f"{size} is no frame size; {SHORTEST_FRAME} to {LONGEST_FRAME} bytes with FCS can be sent")
+        raise ValueError(f"{size} is not a frame size; {SHORTEST_FRAME} to {LONGEST_FRAME} bytes with FCS can be sent")
     return FrameBytes(size)
 
 

@@ -67,7 +67,7 @@ def parse_rate(text: str) -> AskedRate | None:
     try:
         parse_bit_rate(written)
     except UnitError:
-        raise UnitError(f"{text!r} is no rate; {_WRITE}") from None
+        raise UnitError(f"{text!r} is not a rate; {_WRITE}") from None
     raise UnitError(f"{text!r} does not say its layer; write {written}-l1 (with preamble and gap) or {written}-l2 (frames with FCS)")
 
 
@@ -75,7 +75,7 @@ def _percent(text: str) -> AskedRate:
     try:
         value = float(text.removesuffix("%"))
     except ValueError:
-        raise UnitError(f"{text!r} is no rate; {_WRITE}") from None
+        raise UnitError(f"{text!r} is not a rate; {_WRITE}") from None
     if not 0 < value <= 100:  # noqa: PLR2004 per cent
         raise UnitError(f"{text!r}: a share of a link's speed is above 0% and at most 100%")
     return AskedRate(value, RateUnit.PERCENT)

@@ -55,7 +55,7 @@ class HostSpec(SpecModel):
         faults = []
         family, ssh = data.get("family"), data.get("ssh")
         if isinstance(family, str) and family not in FAMILY_MODES:
-            faults.append(fault(("family",), f"{family!r} is no family {did_you_mean(family, FAMILY_MODES)}"))
+            faults.append(fault(("family",), f"{family!r} is not a family {did_you_mean(family, FAMILY_MODES)}"))
         if isinstance(family, str) and data.get("cpus") and (system := SYSTEMS.get(family)) and not system.pin:
             faults.append(fault(("cpus",), f"{system.title} has no command that keeps a program on chosen cores; leave cpus out"))
         if isinstance(ssh, str) and (what := ssh_fault(ssh)):
@@ -79,7 +79,7 @@ class Port(SpecModel):
         if isinstance(data, Mapping):
             return data
         if not isinstance(data, str) or ":" not in data:
-            raise ValueError(f"{data!r} is no port; write host:interface, as in source:eth1")
+            raise ValueError(f"{data!r} is not a port; write host:interface, as in source:eth1")
         host, _, interface = data.partition(":")
         if what := vpp_interface_fault(interface):  # the longest names; a testbed knows which hosts have shorter ones
             raise ValueError(what)

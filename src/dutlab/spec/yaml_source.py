@@ -76,7 +76,7 @@ def read_file(path: Path) -> bytes:
         what = getattr(error, "strerror", None) or str(error)
         raise SpecRefused([Fault(printable(str(path)), 1, 1, "file", f"cannot be read: {what}")]) from error
     if len(raw) > MOST_BYTES:
-        raise SpecRefused([Fault(str(path), 1, 1, "file", f"larger than {MOST_BYTES // 1024} KiB; this is no input file")])
+        raise SpecRefused([Fault(str(path), 1, 1, "file", f"larger than {MOST_BYTES // 1024} KiB; this is not an input file")])
     return raw
 
 
@@ -118,7 +118,7 @@ def _decode(raw: bytes, file: str) -> str:
         raise SpecRefused([Fault(file, line, column, "file", what)]) from error
     if "\0" in text:
         line, column = _line_column(text, text.index("\0"))
-        raise SpecRefused([Fault(file, line, column, "file", "a NUL byte; this is no text file")])
+        raise SpecRefused([Fault(file, line, column, "file", "a NUL byte; this is not a text file")])
     return text
 
 

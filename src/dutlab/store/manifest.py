@@ -58,7 +58,7 @@ def compare(run: Path) -> Difference:
     said: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not (m := _LINE.fullmatch(line)):
-            raise StoreError(f"{path}:{number}: is no line of a manifest", remedy="the file was changed; restore it from a copy")
+            raise StoreError(f"{path}:{number}: is not a manifest line", remedy="the file was changed; restore it from a copy")
         said[m["path"]] = m["hash"]
     there = dict(_files(run))
     return Difference(

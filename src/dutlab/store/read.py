@@ -26,7 +26,7 @@ def read_plain(path: Path) -> bytes:
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(handle, "rb") as f:  # noqa: PTH123 - a descriptor
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise StoreError(f"{path}: is no plain file", remedy=CHANGED)
+            raise StoreError(f"{path}: is not a plain file", remedy=CHANGED)
         return f.read()
 
 
@@ -35,7 +35,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON is anything until its r
     try:
         return json.loads(read_plain(path), parse_constant=_refuse, parse_int=_integer, parse_float=_number)
     except FileNotFoundError:
-        raise StoreError(f"{path}: is missing", remedy="the folder is no whole run; verify it with its MANIFEST.sha256") from None
+        raise StoreError(f"{path}: is missing", remedy="the folder is not a whole run; verify it with its MANIFEST.sha256") from None
     except OSError as error:
         raise StoreError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
@@ -58,7 +58,7 @@ def reading(what: Path) -> Iterator[None]:
 
 
 def _refuse(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number of JSON")
+    raise ValueError(f"{word} is not a number of JSON")
 
 
 def _integer(digits: str) -> int:

@@ -99,9 +99,9 @@ class RunFolder:
     def open(cls, path: Path) -> Self:
         """An existing run, finished or not. Raises InputError when `path` is none."""
         if not path.is_dir():
-            raise InputError(f"{path}: is no folder", remedy="name a run's folder, as in runs/2026-11-21T0801Z-firewall-modes-3f2a")
+            raise InputError(f"{path}: is not a folder", remedy="name a run's folder, as in runs/2026-11-21T0801Z-firewall-modes-3f2a")
         if absent := [n for n in ("plan.json", "resolved.json", "trials") if not (path / n).exists()]:
-            raise InputError(f"{path}: is no run: {', '.join(absent)} missing", remedy="name the folder that holds plan.json")
+            raise InputError(f"{path}: is not a run: {', '.join(absent)} missing", remedy="name the folder that holds plan.json")
         return cls(path.resolve())
 
     @property

@@ -132,4 +132,4 @@ def _tags_fault(tags: int) -> str:
 def _frame_fault(name: str, size: float) -> str:
     if size >= SHORTEST_FRAME:
         return ""
-    return f"{name} is no frame size: the shortest frame has {SHORTEST_FRAME} bytes with its FCS (60 without)"
+    return f"{name} is not a frame size: the shortest frame has {SHORTEST_FRAME} bytes with its FCS (60 without)"

@@ -38,7 +38,7 @@ def disk_ceilings(interface: str, lanes: int = 1) -> tuple[Ceiling, ...]:
     """The cable of a drive or the wide port of a controller, by its name in CABLES. Raises ValueError."""
     cable = CABLES.get(interface)
     insist([
-        "" if cable else f"{interface!r} is no interface here; there are {', '.join(CABLES)}; for NVMe ask for pcie",
+        "" if cable else f"{interface!r} is not an interface here; there are {', '.join(CABLES)}; for NVMe ask for pcie",
         positive(lanes, "the number of lanes"),
         "a SATA drive has one lane" if interface.startswith("sata") and lanes != 1 else "",
     ])  # fmt: skip
@@ -84,12 +84,12 @@ class Array:
         nested = self.level in _NESTED
         groups, drives, least = self.groups or 1, self.drives, _LEAST.get(_NESTED.get(self.level, self.level))
         insist([
-            "" if least else f"there is no RAID {self.level} here, only {', '.join(map(str, (*_LEAST, *_NESTED)))}",
+            "" if least else f"RAID {self.level}: not known; known are {', '.join(map(str, (*_LEAST, *_NESTED)))}",
             "" if least is None or nested or drives >= least else f"RAID {self.level} needs at least {least} drives, not {drives}",
             "RAID 10 needs an even number of drives" if self.level == 10 and self.drives % 2 else "",  # noqa: PLR2004 - the level
-            "" if nested or self.groups is None else f"RAID {self.level} has no groups, RAID 50 and 60 have",
-            f"RAID {self.level} needs at least two groups" if nested and groups < 2 else "",  # noqa: PLR2004 - one is no stripe
-            f"{self.drives} drives are no {groups} equal groups of {least} or more"
+            "" if nested or self.groups is None else f"RAID {self.level} takes no groups: only RAID 50 and 60 do",
+            f"RAID {self.level} needs at least two groups" if nested and groups < 2 else "",  # noqa: PLR2004 - one is not a stripe
+            f"{self.drives} drives cannot be divided into {groups} equal groups of at least {least}"
             if nested and least and groups > 1 and (self.drives % groups or self.drives // groups < least) else "",
         ])  # fmt: skip
 

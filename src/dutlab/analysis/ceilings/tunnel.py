@@ -101,7 +101,7 @@ class Vxlan:
     """An Ethernet frame without FCS inside UDP (RFC 7348 section 5)."""
 
     name: str = "vxlan"
-    source: str = "RFC 7348 section 5: outer IP, UDP 8, VXLAN 8, inner Ethernet header 14; the outer Ethernet header is no part of the MTU"
+    source: str = "RFC 7348 section 5: outer IP, UDP 8, VXLAN 8, inner Ethernet header 14; the outer Ethernet header is not part of the MTU"
 
     def outer_bytes(self, inner: int, outer: Ip, mtu: int = _USUAL_MTU) -> int:
         del mtu

@@ -1,4 +1,4 @@
-"""What spoils measurements: one finding with its evidence, its price, its cure and the way back."""
+"""What spoils measurements: one finding with its evidence, its price, its cure, and how to undo that."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def cells_of_table(path: Path, response: str) -> tuple[Cell, ...]:
             try:
                 value = float(row[response])
             except ValueError:
-                raise InputError(f"{path}:{line}: {row[response]!r} in column {response} is no number") from None
+                raise InputError(f"{path}:{line}: {row[response]!r} in column {response} is not a number") from None
             found[tuple((k, v) for k, v in row.items() if k != response)].append(value)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path}: cannot be read: {error}") from error

@@ -86,7 +86,7 @@ def read_card(path: Path) -> ClaimCard:
         return ClaimCard.model_validate(read_json(path))
     except ValidationError as error:
         first = error.errors()[0]
-        raise InputError(f"{path}: is no claim card: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise InputError(f"{path}: is not a claim card: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
 def as_text(card: ClaimCard) -> str:

@@ -75,7 +75,7 @@ def parse_answer(text: str) -> list[Answer]:
         sizes = json.loads(text)["framesize"]
         found = [Answer(int(size), float(of["curpps"]), float(of["limitpps"]), float(of["bps"])) for size, of in sizes.items()]
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"is no answer of ipgen's RFC 2544 test: {error!r}") from error
+        raise ValueError(f"is not an answer of ipgen's RFC 2544 test: {error!r}") from error
     return sorted(found, key=lambda a: a.frame_bytes)
 
 

@@ -97,7 +97,7 @@ def packet_of(way: Way, asked: SendOrder, core: int, rate: Pps | None) -> tuple[
     frame = f"{{ {body}, udp(sp={way.source_port}, dp={DESTINATION_PORT}), fill(0, {payload}) }}\n"
     if rate is not None:
         count = [] if asked.frames is None else ["--num", str(asked.frames)]
-        return frame, ["--cpus", "1", *count, "--rate", f"{max(1, round(rate))}pps"]  # 0 is no limit
+        return frame, ["--cpus", "1", *count, "--rate", f"{max(1, round(rate))}pps"]  # 0 is not a limit
     return f"cpu({core}): {frame}", ["--cpus", str(core + 1)]
 
 
