@@ -43,6 +43,8 @@ class WorkloadPlug:
 
     name: str
     """As an experiment file calls it."""
+    says: str = ""
+    """What it measures, in a sentence."""
     settings: str = ""
     """The model of its settings. Workloads without one come from other tools' files only."""
     method: str = ""
@@ -53,6 +55,8 @@ class WorkloadPlug:
     """The Builder of its section of the report; as it is, a table of modes and links."""
     load: Load = Load.SEVERAL
     headroom: Headroom = Headroom.NONE
+    as_written: bool = False
+    """Whether its settings are measured in the order in which they are written, where no experiment file says otherwise."""
     on_dut: tuple[str, ...] = ()
     """Programs that it changes a Linux DUT with, beside those of the modes."""
 
@@ -68,12 +72,14 @@ _IP, _SYSCTL, _NFT = (f"dutlab.hosts.programs:{name}" for name in ("IP", "SYSCTL
 _PLUGS = (
     WorkloadPlug(
         "iperf3",
+        says="TCP goodput with iperf3.",
         settings="dutlab.spec.workloads.iperf3:Iperf3Workload",
         tool="dutlab.tools.iperf3.tcp:goodput",
         load=Load.STEADY,
     ),
     WorkloadPlug(
         "sweep",
+        says="What comes through at set rates, or as fast as the generator can.",
         settings="dutlab.spec.workloads.sweep:SweepWorkload",
         method="dutlab.methods.sweep:measure",
         section="dutlab.report.sections.sweep:section",
@@ -82,6 +88,7 @@ _PLUGS = (
     ),
     WorkloadPlug(
         "generators",
+        says="What each generator makes, with the DUT and without it.",
         settings="dutlab.spec.workloads.generators:GeneratorsWorkload",
         method="dutlab.methods.sweep:measure",
         section="dutlab.report.sections.generators:section",
@@ -90,38 +97,46 @@ _PLUGS = (
     ),
     WorkloadPlug(
         "quick-test",
+        says="Rates without loss and latency of a box, in a few minutes.",
         settings="dutlab.spec.workloads.quick_test:QuickTestWorkload",
         method="dutlab.methods.quick_test:measure",
         section="dutlab.report.sections.quick_test:section",
         headroom=Headroom.EACH_WAY,
+        as_written=True,
     ),
     WorkloadPlug(
         "datagrams",
+        says="UDP by length of datagram, with iperf3: where fragments begin and what they cost.",
         settings="dutlab.spec.workloads.datagrams:DatagramsWorkload",
         tool="dutlab.tools.iperf3.lengths:lengths",
         section="dutlab.report.sections.datagrams:section",
     ),
     WorkloadPlug(
         "matrix",
+        says="iperf3 between every two hosts, both ways, one pair at a time.",
         settings="dutlab.spec.workloads.matrix:MatrixWorkload",
         tool="dutlab.tools.iperf3.tcp:pair",
         section="dutlab.report.sections.matrix:section",
     ),
     WorkloadPlug(
         "rfc2544",
+        says="Throughput, latency, frame loss, back-to-back frames, recovery and reset, as RFC 2544 has them.",
         settings="dutlab.spec.workloads.rfc2544:Rfc2544Workload",
         method="dutlab.methods.rfc2544.suite:measure",
         section="dutlab.report.sections.rfc2544:section",
         headroom=Headroom.TOGETHER,
+        as_written=True,
     ),
     WorkloadPlug(
         "path-mtu",
+        says="The largest packet that each link carries whole, hop by hop.",
         settings="dutlab.spec.workloads.path_mtu:PathMtuWorkload",
         tool="dutlab.tools.ping:path_mtu",
         section="dutlab.report.sections.path_mtu:section",
     ),
     WorkloadPlug(
         "latency",
+        says="One-way latency at shares of one rate.",
         settings="dutlab.spec.workloads.latency:LatencyWorkload",
         method="dutlab.methods.latency:measure",
         section="dutlab.report.sections.latency:section",
@@ -129,6 +144,7 @@ _PLUGS = (
     ),
     WorkloadPlug(
         "loadtest",
+        says="A ramp of load from nothing to a share of the line rate.",
         settings="dutlab.spec.workloads.loadtest:LoadtestWorkload",
         method="dutlab.methods.loadtest:measure",
         section="dutlab.report.sections.loadtest:section",
@@ -137,6 +153,7 @@ _PLUGS = (
     ),
     WorkloadPlug(
         "soak",
+        says="Losses and drift of latency at one rate over hours.",
         settings="dutlab.spec.workloads.soak:SoakWorkload",
         method="dutlab.methods.soak:measure",
         section="dutlab.report.sections.soak:section",
@@ -145,6 +162,7 @@ _PLUGS = (
     ),
     WorkloadPlug(
         "reconf",
+        says="How long a change of mode takes the DUT out of service.",
         settings="dutlab.spec.workloads.reconf:ReconfWorkload",
         method="dutlab.methods.reconf:measure",
         section="dutlab.report.sections.reconf:section",
@@ -152,6 +170,7 @@ _PLUGS = (
     ),
     WorkloadPlug(
         "search",
+        says="The highest rates at which the DUT meets goals: NDR, PDR, RFC 2544 throughput.",
         settings="dutlab.spec.workloads.search:SearchWorkload",
         method="dutlab.methods.search:measure",
         section="dutlab.report.sections.search:section",
@@ -159,6 +178,7 @@ _PLUGS = (
     ),
     WorkloadPlug(
         "routes",
+        says="What is forwarded with so many routes in the DUT's table.",
         settings="dutlab.spec.workloads.routes:RoutesWorkload",
         method="dutlab.methods.routes:measure",
         section="dutlab.report.sections.routes:section",
@@ -166,6 +186,7 @@ _PLUGS = (
     ),
     WorkloadPlug(
         "state",
+        says="New flows a second, and most concurrent flows.",
         settings="dutlab.spec.workloads.state:StateWorkload",
         method="dutlab.methods.state.suite:measure",
         section="dutlab.report.sections.state:section",
@@ -173,12 +194,13 @@ _PLUGS = (
     ),
     WorkloadPlug(
         "steps",
+        says="Commands of your own on the hosts, in four phases.",
         settings="dutlab.spec.workloads.steps:StepsWorkload",
         tool="dutlab.tools.steps.steps:measure",
         section="dutlab.report.sections.steps:section",
     ),
-    WorkloadPlug("fio", section="dutlab.report.sections.tool_figures:section"),
-    WorkloadPlug("flent", section="dutlab.report.sections.tool_figures:section"),
+    WorkloadPlug("fio", says="Storage, read from fio's files.", section="dutlab.report.sections.tool_figures:section"),
+    WorkloadPlug("flent", says="Latency under load, read from flent's files.", section="dutlab.report.sections.tool_figures:section"),
 )
 WORKLOADS: Mapping[str, WorkloadPlug] = {plug.name: plug for plug in _PLUGS}
 """Name → record. A report has its sections in this order."""

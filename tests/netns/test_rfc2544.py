@@ -43,7 +43,7 @@ def test_tests_of_the_suite_have_their_tables_and_their_place_in_the_report(pyth
         "512",
         "--link",
         "a",
-        "--both-ways",
+        "directions=both",
         "--mode",
         "filter-25",
         "--lab",

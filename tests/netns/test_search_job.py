@@ -100,7 +100,7 @@ def test_the_ready_experiment_and_the_command_find_limits_that_can_be_rescored(p
     short = {"preset": "quick", "frame_sizes": "1518", "warmup": "0s", "drain": "100ms", "budget": "6s"}
     settings = [f"workloads.search.{key}={value}" for key, value in short.items()] + ["factors.mode=router", "repeats=1"]
     example = ["run", str(ROOT / "examples" / "ndr-pdr" / "experiment.yaml"), *(word for s in settings for word in ("--set", s))]
-    command = ["search", "--preset", "quick", "--size", "1518", "--link", "a", "--drain", "100ms", "--budget", "6s"]
+    command = ["search", "--preset", "quick", "--size", "1518", "--link", "a", "drain=100ms", "budget=6s"]
     for nth, argv in enumerate((example, command), 1):
         runs = tmp_path / f"runs-{nth}"
         done = subprocess.run(

@@ -148,9 +148,8 @@ async def test_of_ports_with_addresses_of_both_kinds_that_kind_is_taken_which_wa
         await find(host, Ask(PORTS))
     found = await find(host, Ask(PORTS, version=6))
     assert found.testbed["links"]["a"]["addresses"] == ["2001:db8:1::2/64", "2001:db8:1::1/64", "2001:db8:2::1/64", "2001:db8:2::2/64"]
-    (workload,) = found.experiment["workloads"]
     mix = {"name": "imix-over-ipv6", "parts": {84: 7, 594: 4, 1518: 1}}
-    assert workload["quick-test"]["frame_sizes"] == [84, mix, 1518]
+    assert found.sizes == [84, mix, 1518]
     assert "2001:db8:1::1 " not in in_it(box6, "ip", "neigh"), "who was asked for is forgotten again"
 
 

@@ -13,11 +13,9 @@ from dutlab.cli.main import COMMANDS, SECTIONS, dutlab
 from dutlab.interop.importers import KINDS
 from dutlab.methods.calibrate import Rig
 from dutlab.methods.known import METHODS
-from dutlab.methods.rfc2544.modifiers import Modifier
 from dutlab.report import FORMATS
 from dutlab.report.pages.publication import STYLES
 from dutlab.spec.generators import GENERATORS
-from dutlab.spec.traffic import EXTENSION_SETS
 from dutlab.spec.workloads.rfc2544 import ALL_TESTS
 from dutlab.spec.workloads.search import DEFAULT_PRESET
 
@@ -82,8 +80,6 @@ def test_each_short_help_is_the_commands_own():
 def test_what_options_offer_is_what_there_is():
     assert choices.PRESET == DEFAULT_PRESET
     assert tuple(GENERATORS) == choices.GENERATORS
-    assert tuple(m.value for m in Modifier) == choices.MODIFIERS
-    assert tuple(EXTENSION_SETS) == choices.EXTENSION_SETS
     assert tuple(ALL_TESTS) == choices.RFC2544_TESTS
     assert tuple(METHODS) == choices.METHODS
     assert tuple(r.value for r in Rig) == choices.RIGS

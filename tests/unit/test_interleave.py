@@ -72,12 +72,12 @@ workloads:
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (("e.yaml", "--interleave"), "one run takes no turns; name two experiments, or the same one twice, or two testbeds with --on"),
+        (("e.yaml", "--interleave"), "one run takes no turns; name two experiments, or the same one twice, or two testbeds with --testbed"),
         (("e.yaml", "e.yaml"), "2 runs at once; --interleave carries them out in turn; without it, start each by itself"),
         (("e.yaml", "absent.yaml", "--interleave"), "absent.yaml:1:1: file: cannot be read: No such file or directory"),
         (("e.yaml", "wrong.yaml", "--interleave"), "wrong.yaml:1:1: factores: unknown key"),
-        (("e.yaml", "--on", "t.yaml", "--on", "t.yaml"), "2 runs at once"),
-        (("e.yaml", "--on", "t.yaml", "--on", "t.yaml", "--interleave"), "t.yaml:1:1: nothing: unknown key"),
+        (("e.yaml", "--testbed", "t.yaml", "--testbed", "t.yaml"), "2 runs at once"),
+        (("e.yaml", "--testbed", "t.yaml", "--testbed", "t.yaml", "--interleave"), "t.yaml:1:1: nothing: unknown key"),
     ],
 )
 def test_what_cannot_be_done_in_turn_is_refused_before_a_folder_is_made(

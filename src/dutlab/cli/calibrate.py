@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from dutlab.cli.choices import RIGS
+from dutlab.cli.one_workload import DEFAULT_LAB, lab_of
+from dutlab.cli.options import LAB_WORDS, LINK_WORDS, TESTBED_WORDS
 from dutlab.cli.quantities import DURATION
 from dutlab.cli.text_table import table
 from dutlab.cli.told import say
@@ -28,8 +30,8 @@ _HEAD = ("generator", "links", "link", "frames", "asked", "sent", "received", "f
 
 
 @click.command()
-@click.option("--lab", "name", default="three-node", show_default=True, help="The embedded lab whose rig is measured.")
-@click.option("--testbed", type=click.Path(path_type=Path), help="A testbed file, instead of a lab.")
+@click.option("--lab", metavar="NAME", help=f"{LAB_WORDS}  [{DEFAULT_LAB}]")
+@click.option("--testbed", type=click.Path(path_type=Path), help=TESTBED_WORDS)
 @click.option(
     "--loop",
     "rig",
@@ -38,12 +40,20 @@ _HEAD = ("generator", "links", "link", "frames", "asked", "sent", "received", "f
 )
 @click.option("--alone", "rig", flag_value=RIGS[1], help="Its generator alone, as everything is cabled; nobody is asked.")
 @click.option("--sizes", default="64,512,1518,imix", show_default=True, help="Frame sizes with FCS, or mixes by name.")
-@click.option("--links", default="a", show_default=True, help="Links that are loaded at once, as in a+b.")
+@click.option("--link", "links", multiple=True, default=("a",), metavar="LINKS", help=f"{LINK_WORDS}  [a]")
 @click.option("--generator", "generators", multiple=True, help="What sends; may be given several times.  [engine]")
 @click.option("--duration", type=DURATION, default="1s", show_default=True, help="Of each load.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def calibrate(
-    *, name: str, testbed: Path | None, rig: str | None, sizes: str, links: str, generators: tuple[str, ...], duration: float, as_json: bool
+    *,
+    lab: str | None,
+    testbed: Path | None,
+    rig: str | None,
+    sizes: str,
+    links: tuple[str, ...],
+    generators: tuple[str, ...],
+    duration: float,
+    as_json: bool,
 ) -> None:
     """Measure the rig without the DUT, so that a result that is the rig's own can be told from one of the DUT.
 
@@ -63,17 +73,21 @@ def calibrate(
     from dutlab.spec.generators import ENGINE  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.spec.loader import load_testbed  # noqa: PLC0415 -- `--help` needs none of it
 
-    together = tuple(links.split("+"))
-    loads = [Load(together, frame_mix(size), kind) for kind in generators or (ENGINE.kind,) for size in sizes.split(",")]
+    sets = [tuple(together.split("+")) for together in links]
+    loads = [Load(at_once, frame_mix(size), kind) for kind in generators or (ENGINE.kind,) for at_once in sets for size in sizes.split(",")]
     _refuse_unfit(loads)
     if testbed is None and rig is not None:
         raise click.UsageError("--loop and --alone are for a testbed of your own; name it with --testbed")
+    if lab is not None and testbed is not None:
+        raise click.UsageError("--lab and --testbed exclude one another")
+    name, standing = lab_of(lab or DEFAULT_LAB) if testbed is None else ("", None)
     whole = labs.description(name).testbed if testbed is None else load_testbed(testbed)
-    if unknown := sorted(set(links.split("+")) - set(whole.links)):
-        raise click.BadParameter(f"{whole.name} has no link {', '.join(unknown)}", param_hint="--links")
+    if unknown := sorted({link for at_once in sets for link in at_once} - set(whole.links)):
+        raise click.BadParameter(f"{whole.name} has no link {', '.join(unknown)}", param_hint="--link")
     if testbed is None:
-        become_root()
-        found, where = run_in_order(_of_lab(name, loads, Seconds(duration)))
+        if standing is None:
+            become_root()
+        found, where = run_in_order(_of_lab(name, standing, loads, Seconds(duration)))
     else:
         if rig != RIGS[1] and set(generators) - {ENGINE.kind}:
             raise click.UsageError("in a loop only the engine can send: the others look for the DUT; give --alone")
@@ -111,18 +125,19 @@ def _ask_for_loop(testbed: Testbed) -> str:
     return RIGS[0]
 
 
-async def _of_lab(name: str, loads: Sequence[Load], duration: Seconds) -> tuple[Calibration, Path | None]:
+async def _of_lab(name: str, standing: str | None, loads: Sequence[Load], duration: Seconds) -> tuple[Calibration, Path | None]:
     from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.rig import calibrated, disturbed_by_environment  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.calibration import cache_folder  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
 
-    label = labs.new_label()
+    label = standing or labs.new_label()
     try:
-        lab = await labs.up(name, label=label)
+        lab = await (labs.attach(label) if standing else labs.up(name, label=label))
         return await calibrated(lab, str(find_engine()), loads, cache_folder(), anew=duration, disturbed=disturbed_by_environment())
     finally:
-        await labs.down(label)
+        if standing is None:
+            await labs.down(label)
 
 
 async def _of_testbed(testbed: Testbed, rig: Rig, loads: Sequence[Load], duration: Seconds) -> tuple[Calibration, Path | None]:

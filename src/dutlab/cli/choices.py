@@ -6,10 +6,6 @@ PRESET = "csit"
 """dutlab.spec.workloads.search.DEFAULT_PRESET."""
 GENERATORS = ("engine", "trafgen", "pktgen", "xdp-trafficgen", "iperf3-udp", "trex", "pkt-gen", "ipgen")
 """dutlab.spec.generators."""
-MODIFIERS = ("broadcast", "management", "routing")
-"""dutlab.methods.rfc2544.modifiers.Modifier."""
-EXTENSION_SETS = ("none", "destination-options", "routing", "fragment", "chain", "hop-by-hop")
-"""dutlab.spec.traffic."""
 RFC2544_TESTS = ("throughput", "latency", "frame-loss", "back-to-back", "recovery", "reset", "bursty")
 """dutlab.spec.workloads.rfc2544.ALL_TESTS."""
 METHODS = ("sweep", "latency", "soak", "loadtest", "rfc2544", "search")

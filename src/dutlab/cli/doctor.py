@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dutlab.cli.one_workload import lab_of
+from dutlab.cli.options import LAB_WORDS
 from dutlab.cli.told import say
 from dutlab.cli.userns import become_root
 from dutlab.printable import printable
@@ -25,7 +27,7 @@ _LABEL_WIDTH = 11
 
 @click.command()
 @click.argument("testbed", required=False, type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--lab", metavar="NAME", help="An embedded lab: one that stands, by its label, or one to build for this, by its name.")
+@click.option("--lab", metavar="NAME", help=LAB_WORDS)
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def doctor(*, testbed: Path | None, lab: str | None, as_json: bool) -> None:
     """Find what spoils measurements: each with its evidence, what it is expected to cost, a cure, and how to undo it.
@@ -37,17 +39,15 @@ def doctor(*, testbed: Path | None, lab: str | None, as_json: bool) -> None:
     Example:
       dutlab doctor testbed.yaml
     """  # noqa: D301
-    from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
 
     if testbed is not None and lab is not None:
         raise click.UsageError("TESTBED and --lab exclude one another")
     if lab is not None:
-        standing = lab in {s.label for s in labs.standing()}
-        if not standing:
-            labs.description(lab)
+        name, standing = lab_of(lab)
+        if standing is None:
             become_root()
-        found = run_in_order(_of_lab(lab, standing=standing))
+        found = run_in_order(_of_lab(name, standing))
     else:
         found = run_in_order(_of_testbed(testbed) if testbed else _of_this_machine())
     if as_json:
@@ -111,11 +111,11 @@ async def _of_testbed(file: Path) -> Examined:
         await _close(hosts.values())
 
 
-async def _of_lab(name: str, *, standing: bool) -> Examined:
+async def _of_lab(name: str, standing: str | None) -> Examined:
     from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.examine import examine  # noqa: PLC0415 -- `--help` needs none of it
 
-    label = name if standing else labs.new_label()
+    label = standing or labs.new_label()
     try:
         lab = await (labs.attach(label) if standing else labs.up(name, label=label))
         hosts = lab.hosts()
@@ -124,7 +124,7 @@ async def _of_lab(name: str, *, standing: bool) -> Examined:
         finally:
             await _close(hosts.values())
     finally:
-        if not standing:
+        if standing is None:
             await labs.down(label)
 
 

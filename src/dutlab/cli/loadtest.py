@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from dutlab.cli.choices import GENERATORS
-from dutlab.cli.one_workload import measure_workload, testbed_options
+from dutlab.cli.one_workload import SETTINGS, Where, measure_workload, where_options
 from dutlab.cli.told import say
 from dutlab.errors import InputError
 
@@ -40,6 +40,7 @@ class _Percent(click.ParamType[str]):
 
 
 @click.command()
+@SETTINGS
 @click.option("-s", "--server", "generator", type=click.Choice(GENERATORS), help="Which generator.  [the testbed's, else engine]")
 @click.option(
     "-p", "--profile", default="imix", metavar="NAME|FILE", help="imix, 64b, 1514b, any frame size or mix, or a YAML file of one.  [imix]"
@@ -53,20 +54,16 @@ class _Percent(click.ParamType[str]):
 @click.option("--line-rate", metavar="RATE", help="What percentages are of.  [the link's speed; 1G where it has none]")
 @click.option("--threshold", type=_Percent(), default="0.1%", help="Loss above which a second has failed.  [0.1%]")
 @click.option("--unidirectional", is_flag=True, help="From source to sink only; both ways without it.")
-@click.option("--link", default="a", help="The link of the testbed that is loaded.  [a]")
-@testbed_options
+@where_options
 def loadtest(
     *,
+    settings: tuple[str, ...],
     generator: str | None,
     profile: str,
     output: Path | None,
     unidirectional: bool,
     line_rate: str | None,
-    link: str,
-    lab: str | None,
-    testbed: Path | None,
-    modes: tuple[str, ...],
-    runs: Path,
+    where: Where,
     **times: str,
 ) -> None:
     """Ramp the load up and find where the DUT saturates: warm-up, linear ramp from 0 to a share of line rate, hold.
@@ -75,18 +72,19 @@ def loadtest(
     Example:
       dutlab loadtest -p 64b -rt 50 -rd 60 -o router.json
     """  # noqa: D301
-    if output is not None and (len(modes) > 1 or output.exists()):
-        why = "-o writes one ramp: give one --mode" if len(modes) > 1 else f"{output} exists"
-        raise click.UsageError(why)
+    if output is not None and (several := [o for o, n in (("--mode", len(where.modes)), ("--link", len(where.links))) if n > 1]):
+        raise click.UsageError(f"-o writes one ramp: give one {several[0]}")
+    if output is not None and (where.repeats > 1 or output.exists()):
+        raise click.UsageError(f"{output} exists" if output.exists() else "-o writes one ramp: leave --repeats out")
     body = {
         "frame_sizes": [_mix(profile)],
-        "links": [[link]],
+        "links": [["a"]],
         "directions": "forward" if unidirectional else "both",
         **times,
         "line_rate": line_rate,
         "generator": generator,
     }
-    measure_workload("loadtest", body, lab=lab, testbed=testbed, modes=modes, runs=runs, then=lambda run: _write(run, output))
+    measure_workload("loadtest", body, settings, where, then=lambda run: _write(run, output))
 
 
 def _mix(profile: str) -> Any:  # noqa: ANN401 whatever stands in the file is checked with the rest

@@ -33,6 +33,7 @@ SECTIONS = {
             "dutlab.cli.run:undo",
             "Put the DUT and the ports of a cut run back, take its lab down, free its hosts, and measure nothing.",
         ),
+        "measure": ("dutlab.cli.measure:measure", "Measure one workload, with no experiment file."),
         "search": ("dutlab.cli.search:search", "Find the highest rates at which the DUT meets goals: NDR, PDR, RFC 2544 throughput."),
         "loadtest": (
             "dutlab.cli.loadtest:loadtest",

@@ -1,91 +1,173 @@
-"""One workload without an experiment file: a command's options become the text of one, which is checked and kept as any other."""
+"""One workload without an experiment file: options and KEY=VALUE become the text of one, which is checked and kept as any other."""
 
 from __future__ import annotations
 
+import functools
 import io
+import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import click
 
-from dutlab.cli.options import RUNS
+from dutlab.cli.options import LAB_WORDS, LINK_WORDS, RUNS, TESTBED_WORDS
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError, SpecRefused
+from dutlab.workloads import plug_of, settable
 
 if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
     from dutlab.spec.loader import Given
 
-_F = TypeVar("_F", bound=Callable[..., Any])
+DEFAULT_LAB = "three-node"
+SETTINGS = click.argument("settings", nargs=-1, metavar="[KEY=VALUE]…")
 
 
-def testbed_options(command: _F) -> _F:
-    """--lab, --testbed, --mode and --runs, as every command takes them that measures without an experiment file."""
+@dataclass(frozen=True)
+class Where:
+    """What every command takes that measures without an experiment file."""
+
+    links: tuple[str, ...]
+    lab: str | None
+    testbed: Path | None
+    modes: tuple[str, ...]
+    repeats: int
+    runs: Path
+
+    @property
+    def link_sets(self) -> list[list[str]] | None:
+        """Those of --link; None where it was not given."""
+        return [together.split("+") for together in self.links] or None
+
+
+def where_options(command: Callable[..., None]) -> Callable[..., None]:
+    """--link, --lab, --testbed, --mode, --repeats and --runs, given to `command` as one Where."""
+
+    @functools.wraps(command)
+    def with_where(**given: Any) -> None:  # noqa: ANN401 -- whatever click was told to give
+        where = Where(*(given.pop(name) for name in ("links", "lab", "testbed", "modes", "repeats", "runs")))
+        command(**given, where=where)
+
     for option in (
         RUNS,
+        click.option("--repeats", type=click.IntRange(1, 1000), default=1, help="Trials of each cell.  [1]"),
         click.option("--mode", "modes", multiple=True, help="A mode to put the DUT into; may be given several times.  [router]"),
-        click.option("--testbed", type=click.Path(path_type=Path), help="A testbed file, instead of a lab."),
-        click.option("--lab", metavar="NAME", default=None, help="An embedded lab.  [three-node]"),
+        click.option("--testbed", type=click.Path(path_type=Path), help=TESTBED_WORDS),
+        click.option("--lab", metavar="NAME", help=f"{LAB_WORDS}  [{DEFAULT_LAB}]"),
+        click.option("--link", "links", multiple=True, metavar="LINKS", help=f"{LINK_WORDS}  [each alone]"),
     ):
-        command = option(command)
-    return command
+        with_where = option(with_where)
+    return with_where
 
 
 def measure_workload(
     kind: str,
     body: Mapping[str, Any],
+    settings: Sequence[str],
+    where: Where,
     *,
-    lab: str | None,
-    testbed: Path | None,
-    modes: Sequence[str],
-    runs: Path,
-    repeats: int = 1,
-    order: str = "shuffled",
     then: Callable[[Path], None] = lambda _: None,
 ) -> None:
     """Runs an experiment of one workload of this kind, called like it, and ends the command with the run's exit status.
 
-    What is None in `body` is an option that was not given. `then` is called with the run's folder before its report is written.
+    What is None in `body` is an option that was not given; `settings` are KEY=VALUE and change it. `then` is called with the run's folder
+    before its report is written.
 
-    Raises InputError with every fault of the options, SpecRefused for a testbed file, and what runner.run raises.
+    Raises InputError with every fault of options and settings, SpecRefused for a testbed file, and what runner.run raises.
     """
     from dutlab.cli.console import Console  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.cli.run import finish  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.tools.engine.engine import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
 
-    if lab is not None and testbed is not None:
+    if where.lab is not None and where.testbed is not None:
         raise click.UsageError("--lab and --testbed exclude one another")
-    text = as_yaml({
+    lab, standing = lab_of(where.lab or DEFAULT_LAB) if where.testbed is None else ("", None)
+    data = {
         "experiment": kind,
-        "testbed": str(testbed.absolute()) if testbed is not None else {"lab": lab or "three-node"},
-        "factors": {"mode": list(modes) or ["router"]},
-        "workloads": [{kind: {key: value for key, value in body.items() if value is not None}}],
-        "repeats": repeats,
-        "order": order,
-    })  # fmt: skip
-    given = _of_options(text, Path(f"{kind}.yaml"), kind)
-    if testbed is None:
+        "testbed": str(where.testbed.absolute()) if where.testbed is not None else {"lab": lab},
+        "factors": {"mode": list(where.modes) or ["router"]},
+        "repeats": where.repeats,
+        "order": "as-written" if plug_of(kind).as_written else "shuffled",
+    }
+    given = given_workload(data, kind, {**body, "links": where.link_sets or body.get("links")}, settings)
+    if where.testbed is None and standing is None:
         become_root()
-    options = runner.RunOptions(runs=runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]))
+    options = runner.RunOptions(runs=where.runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]), standing_lab=standing)
     result = run_in_order(runner.run(given, options, Console()))
     then(result.folder)
     finish([result])
 
 
-def _of_options(text: bytes, made: Path, kind: str) -> Given:
-    """The experiment that the options came to. A fault of theirs has no line in any file of the user's, so only its key is told."""
-    from dutlab.spec.loader import given_experiment  # noqa: PLC0415 -- `--help` needs none of it
+def lab_of(said: str) -> tuple[str, str | None]:
+    """The name of the lab that `--lab` means, and its label if it stands. Raises InputError."""
+    from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
 
+    standing = {lab.label: lab.lab for lab in labs.standing()}
+    if said in standing:
+        return standing[said], said
+    labs.description(said)
+    return said, None
+
+
+def given_workload(
+    data: Mapping[str, Any], kind: str, body: Mapping[str, Any], settings: Sequence[str], *, file: Path | None = None
+) -> Given:
+    """The experiment `data` with the one workload that the options and settings came to, and every fault of both at once.
+
+    `file` is where it is to lie, if it is. A fault of an option has no line in any file of the user's, so only its key is told.
+    Raises InputError; SpecRefused for a testbed file.
+    """
+    from dutlab.spec import overrides  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.loader import given_experiment  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.workloads import model_of  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.yaml_source import parse  # noqa: PLC0415 -- `--help` needs none of it
+
+    insist_on_workload(kind)
+    model, prefix, made = model_of(kind), f"workloads.0.{kind}.", file or Path(f"{kind}.yaml")
+    written = {key: value for key, value in body.items() if value is not None}
+    source, faults = parse(as_yaml({**data, "workloads": [{kind: written}]}), str(made)), list[str]()
+    for word in settings:
+        key, _, value = (part.strip() for part in word.partition("="))
+        if key and value:
+            wrong = overrides.apply(source, [f"{prefix}{key}={_value(value, model.model_fields.get(key))}"])
+            faults += [f"{key}: {fault.what}" for fault in wrong]
+        else:
+            faults.append(f"{word}: write KEY=VALUE")
     try:
-        return given_experiment(text, made)
+        given = given_experiment(as_yaml(source.data), made)
     except SpecRefused as refused:
-        if all(fault.file != str(made) for fault in refused.faults):
+        if not faults and all(fault.file != str(made) for fault in refused.faults):
             raise
-        said = [str(f) if f.file != str(made) else f"{f.path.removeprefix(f'workloads.0.{kind}.')}: {f.what}" for f in refused.faults]
-        raise InputError("\n".join(said)) from None
+        faults += [str(f) if f.file != str(made) else f"{f.path.removeprefix(prefix)}: {f.what}" for f in refused.faults]
+    if faults:
+        raise InputError("\n".join(faults))
+    return given
+
+
+def insist_on_workload(kind: str) -> None:
+    """Raises InputError for one that no experiment can ask for."""
+    from dutlab.spec.model import did_you_mean  # noqa: PLC0415 -- `--help` needs none of it
+
+    if kind not in settable():
+        raise InputError(f"{kind}: unknown workload {did_you_mean(kind, settable())}")
+
+
+def _value(text: str, field: FieldInfo | None) -> str:
+    """As YAML. One item of a list may stand alone, unless it is a list that has a name; the commas of what is no list are its own."""
+    from dutlab.spec.workloads.frames import SIZES_OF  # noqa: PLC0415 -- `--help` needs none of it
+
+    if field is None or text[0] in "[{\"'" or text in SIZES_OF:
+        return text
+    kinds = (field.annotation, *get_args(field.annotation))
+    if any(get_origin(kind) is tuple for kind in kinds):
+        return f"[{text}]"
+    return json.dumps(text, ensure_ascii=False) if "," in text else text
 
 
 def as_yaml(data: Mapping[str, Any]) -> bytes:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import click
 
 from dutlab.cli.examples import example
-from dutlab.cli.options import RUNS
+from dutlab.cli.one_workload import lab_of
+from dutlab.cli.options import LAB_WORDS, RUNS, TESTBED_WORDS
 from dutlab.cli.told import answer, say
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError
@@ -53,9 +54,9 @@ def demo(*, quick: bool, runs: Path) -> None:
 @click.argument("experiments", metavar="EXPERIMENT…", nargs=-1, required=True, type=click.Path(path_type=Path))
 @_SET
 @RUNS
-@click.option("--lab", metavar="LABEL", help="Use a lab that `dutlab lab up` built; without it the run builds one of its own.")
-@click.option("--on", "testbeds", multiple=True, type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="TESTBED",
-              help="This testbed in place of the file's; again for more, with --interleave.")  # fmt: skip
+@click.option("--lab", metavar="NAME", help=f"{LAB_WORDS}  [the file's]")
+@click.option("--testbed", "testbeds", multiple=True, type=click.Path(path_type=Path, exists=True, dir_okay=False),
+              help=f"{TESTBED_WORDS}  [the file's; again for more, with --interleave]")  # fmt: skip
 @click.option("--interleave", is_flag=True, help="Carry two or more out in turn, a repeat of each at a time: experiments (the same one "
               "twice shows what two runs of one box differ by), or one on several testbeds.")  # fmt: skip
 @click.option("--unattended", is_flag=True, help="Refuse a plan that needs a person, before it starts.")
@@ -84,18 +85,22 @@ def run(
     from dutlab.spec.loader import given_experiment  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.spec.yaml_source import read_file  # noqa: PLC0415 -- `--help` needs none of it
 
+    if lab is not None and testbeds:
+        raise click.UsageError("--lab and --testbed exclude one another")
     wanted = [(path, on) for path in experiments for on in (testbeds or (None,))]
     if interleave and len(wanted) == 1:
-        raise InputError("one run takes no turns", remedy="name two experiments, or the same one twice, or two testbeds with --on")
+        raise InputError("one run takes no turns", remedy="name two experiments, or the same one twice, or two testbeds with --testbed")
     if not interleave and len(wanted) > 1:
         raise InputError(f"{len(wanted)} runs at once", remedy="--interleave carries them out in turn; without it, start each by itself")
     texts = {path: read_file(path) for path in dict.fromkeys(experiments)}  # once: it may be a pipe
+    name, standing = lab_of(lab) if lab is not None else ("", None)
+    overrides = (*overrides, f"testbed.lab={name}") if name else overrides
     given = [given_experiment(texts[path], path, overrides, testbed=on) for path, on in wanted]  # refused before anything else happens
-    if lab is None and any(runner.testbed_of(of).lab is not None for of in given):
+    if standing is None and any(runner.testbed_of(of).lab is not None for of in given):
         if os.geteuid() != 0 and (pipes := [path for path in texts if not path.is_file()]):
             raise InputError(f"{pipes[0]}: a pipe is read once, and without root the command starts anew", remedy="save it in a file")
         become_root()
-    options = _options(runs, unattended=unattended, lab=lab, take_over=take_over)
+    options = _options(runs, unattended=unattended, lab=standing, take_over=take_over)
     if interleave:
         works = [runner.Work.planned(of, unattended=unattended) for of in given]
         finish(run_in_order(run_in_turn(works, options, _console_of)))

@@ -3,86 +3,102 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from dutlab.cli.one_workload import as_yaml
-from dutlab.cli.options import RUNS
+from dutlab.cli.one_workload import as_yaml, given_workload, lab_of
+from dutlab.cli.options import LAB_WORDS, RUNS
 from dutlab.cli.told import say
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError, TestbedError
 
 if TYPE_CHECKING:
-    from dutlab.runner import run as runner
     from dutlab.runner.two_ports import Ask, TwoPortFiles
 
 _LABS = {4: "two-port", 6: "two-port-ipv6"}
 """By version of IP."""
 _HEAD = b"# As `dutlab test` found it. Edit it, and go on with `dutlab run experiment.yaml` in this folder.\n"
+_QUICK_TEST = "quick-test"
+
+
+@dataclass(frozen=True)
+class PortOptions:
+    """What can be said of two ports of this machine and of the box between them."""
+
+    gateways: tuple[str, ...]
+    addresses: tuple[str, ...]
+    insist: tuple[str, ...]
+    cpus: tuple[int, ...]
+    version: int
+
+    def refuse_alone(self, why: str) -> None:
+        """Raises UsageError where anything was said, although there are no ports that it could be of."""
+        if self.gateways or self.addresses or self.insist or self.cpus:
+            raise click.UsageError(why)
+
+
+def port_options(command: Callable[..., None]) -> Callable[..., None]:
+    """--gateway, --address, --insist, --cpu and --ipv6, given to `command` as one PortOptions."""
+
+    @functools.wraps(command)
+    def with_ports(**given: Any) -> None:  # noqa: ANN401 -- whatever click was told to give
+        options = PortOptions(*(given.pop(name) for name in ("gateways", "addresses", "insist", "cpus", "version")))
+        command(**given, options=options)
+
+    for option in (
+        click.option("-6", "--ipv6", "version", flag_value=6, type=int, default=4,
+                     help="Of ports with both kinds of addresses, take IPv6."),
+        click.option("--cpu", "cpus", multiple=True, type=int, metavar="N",
+                     help="Core that sends; given twice, also the one that receives.  [any]"),
+        click.option("--insist", multiple=True, metavar="PORT",
+                     help="Use this port whatever it looks like: it is your word that it is a test link."),
+        click.option("--address", "addresses", multiple=True, metavar="ADDRESS/PREFIX",
+                     help="Of each port, in their order; put there for the run.  [the port's own]"),
+        click.option("--gateway", "gateways", multiple=True, metavar="ADDRESS",
+                     help="The box's address at each port, in their order.  [asked for]"),
+    ):  # fmt: skip
+        with_ports = option(with_ports)
+    return with_ports
 
 
 @click.command()
-@click.argument("ports", nargs=-1, metavar="PORT PORT")
-@click.option(
-    "--gateway", "gateways", multiple=True, metavar="ADDRESS", help="The box's address at each port, in their order.  [asked for]"
-)
-@click.option(
-    "--address",
-    "addresses",
-    multiple=True,
-    metavar="ADDRESS/PREFIX",
-    help="Of each port, in their order; put there for the run.  [the port's own]",
-)
-@click.option(
-    "--insist", multiple=True, metavar="PORT", help="Use this port whatever it looks like: it is your word that it is a test link."
-)
+@click.argument("words", nargs=-1, metavar="PORT PORT [KEY=VALUE]…")
 @click.option("--size", "sizes", multiple=True, metavar="BYTES", help="A frame size or mix, several times if need be.  [64, imix, 1518]")
-@click.option(
-    "--cpu", "cpus", multiple=True, type=int, metavar="N", help="Core that sends; given twice, also the one that receives.  [any]"
-)
-@click.option("--scale", type=click.FloatRange(0.05, 1), default=1.0, help="Take this share of every duration; the report says so.  [1]")
+@click.option("--scale", type=click.FloatRange(0.05, 1), help="Take this share of every duration; the report says so.  [1]")
 @click.option(
     "--write",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
     help="Write testbed.yaml and experiment.yaml there, to go on from.",
 )
-@click.option(
-    "-6",
-    "--ipv6",
-    "version",
-    flag_value=6,
-    type=int,
-    default=4,
-    help="Of ports with addresses of both kinds, take IPv6; a --lab has no other then.",
-)
 @click.option("--typed", hidden=True, help="What was typed, where it led here: the report says how to repeat it.")
-@click.option("--lab", is_flag=True, help="Try it out: build a box of namespaces and test that.")
+@click.option("--lab", is_flag=False, flag_value="", metavar="[NAME]", help=f"{LAB_WORDS}  [two-port; with -6 two-port-ipv6]")
+@port_options
 @RUNS
 def test(
     *,
-    ports: tuple[str, ...],
-    gateways: tuple[str, ...],
-    addresses: tuple[str, ...],
-    insist: tuple[str, ...],
+    words: tuple[str, ...],
     sizes: tuple[str, ...],
-    cpus: tuple[int, ...],
-    scale: float,
+    scale: float | None,
     folder: Path | None,
-    version: int,
     typed: str | None,
-    lab: bool,
+    lab: str | None,
+    options: PortOptions,
     runs: Path,
 ) -> None:
     """Measure a box between two ports of this machine: rates without loss and latency, in a few minutes, with no files.
+
+    KEY=VALUE is any other setting of the workload quick-test.
 
     \b
     Example:
@@ -90,27 +106,79 @@ def test(
       dutlab test --lab
     """  # noqa: D301
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.cli.run import finish  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.two_ports import Ask  # noqa: PLC0415 -- `--help` needs none of it
 
-    if lab:
-        if ports or gateways or addresses or insist or cpus:
-            raise click.UsageError("--lab builds its own box and ports; leave ports and their options out")
-        become_root()
-        click.get_current_context().exit(run_in_order(_in_lab(_LABS[version])))
-    if len(ports) != 2:  # noqa: PLR2004 -- in and out
+    settings, names = split_words(words, _QUICK_TEST)
+    if lab is not None:
+        if names:
+            raise click.UsageError("--lab brings its own box and ports; leave ports out")
+        options.refuse_alone("--lab brings its own box and ports; leave their options out")
+        name, label = lab_of(lab or _LABS[options.version])
+        if label is None:
+            become_root()
+        click.get_current_context().exit(run_in_order(_in_lab(name, label, lab)))
+    body = {"frame_sizes": [int(size) if size.isdigit() else size for size in sizes] or None, "scale": scale}
+    typed_words = sys.argv[1:] if typed is None else shlex.split(typed)
+    measure_ports(_QUICK_TEST, body, settings, names, options, runs=runs, folder=folder, typed=typed_words, then=_tell)
+
+
+def split_words(words: Sequence[str], kind: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What of a command's words are settings, and what are names of ports. Raises InputError for the name of a setting without a value."""
+    from dutlab.spec.workloads import model_of  # noqa: PLC0415 -- `--help` needs none of it
+
+    settings, names = tuple(w for w in words if "=" in w), tuple(w for w in words if "=" not in w)
+    if bare := [name for name in names if name in model_of(kind).file_keys()]:
+        raise InputError("\n".join(f"{name}: write {name}=VALUE" for name in bare))
+    return settings, names
+
+
+def measure_ports(
+    kind: str,
+    body: Mapping[str, Any],
+    settings: Sequence[str],
+    names: Sequence[str],
+    options: PortOptions,
+    *,
+    runs: Path,
+    folder: Path | None = None,
+    typed: Sequence[str] | None = None,
+    repeats: int = 1,
+    then: Callable[[Path], None] = lambda _: None,
+) -> None:
+    """Measures a workload between two ports, and ends the command with the run's exit status. What is None in `body` was not given.
+
+    `folder` is where the two files go, if they are to stay. Raises as measure_workload() does, and PortRefused.
+    """
+    from dutlab.cli.console import Console  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.run import finish  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.two_ports import EXPERIMENT_FILE, TESTBED_FILE, Ask  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+
+    if len(names) != 2:  # noqa: PLR2004 -- in and out
         raise click.UsageError("name two ports, one on each side of the box, as in `dutlab test eth1 eth2`")
     if os.geteuid() != 0:
         raise TestbedError("frames can be sent from a port by root only", remedy="use sudo; `dutlab test --lab` works without")
     login = os.environ.get("SSH_CONNECTION", "")
-    ask = Ask((ports[0], ports[1]), addresses, gateways, frozenset(insist), sizes, scale, version, cpus, login)
+    ask = Ask((names[0], names[1]), options.addresses, options.gateways, frozenset(options.insist), options.version, options.cpus, login)
     found = run_in_order(_find(ask))
     with ExitStack() as undo:
         if folder is None:
             folder = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="dutlab-")))
-        _write(folder, found)
-        result = _run(folder, found, runs, sys.argv[1:] if typed is None else shlex.split(typed))
-    _tell(result.folder)
+        files = folder / TESTBED_FILE, folder / EXPERIMENT_FILE
+        if there := [str(path) for path in files if path.exists()]:
+            raise InputError(f"{' and '.join(there)} would be overwritten", remedy="name another folder with --write")
+        folder.mkdir(parents=True, exist_ok=True)
+        files[0].write_bytes(_HEAD + as_yaml(found.testbed))
+        usual = {"frame_sizes": found.sizes} if kind == _QUICK_TEST else {}
+        asked = {**usual, **{key: value for key, value in body.items() if value is not None}, "links": [["a"]]}
+        name = "test" if kind == _QUICK_TEST else kind
+        given = given_workload({**found.experiment, "experiment": name, "repeats": repeats}, kind, asked, settings, file=files[1])
+        files[1].write_bytes(_HEAD + given.text)
+        command = ("dutlab", *(typed or sys.argv[1:]))
+        run_options = runner.RunOptions(runs=runs, engine_binary=find_engine(), command=command, unknown=found.unknown)
+        result = run_in_order(runner.run(given, run_options, Console()))
+    then(result.folder)
     finish([result])
 
 
@@ -121,30 +189,6 @@ async def _find(ask: Ask) -> TwoPortFiles:
     return await find(LocalHost("here"), ask)
 
 
-def _write(folder: Path, found: TwoPortFiles) -> None:
-    from dutlab.runner.two_ports import EXPERIMENT_FILE, TESTBED_FILE  # noqa: PLC0415 -- `--help` needs none of it
-
-    files = {folder / TESTBED_FILE: found.testbed, folder / EXPERIMENT_FILE: found.experiment}
-    if there := [str(path) for path in files if path.exists()]:
-        raise InputError(f"{' and '.join(there)} would be overwritten", remedy="name another folder with --write")
-    folder.mkdir(parents=True, exist_ok=True)
-    for path, data in files.items():
-        path.write_bytes(_HEAD + as_yaml(data))
-
-
-def _run(folder: Path, found: TwoPortFiles, runs: Path, typed: Sequence[str]) -> runner.RunResult:
-    from dutlab.cli.console import Console  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.two_ports import EXPERIMENT_FILE  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.loader import read_experiment  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
-
-    given = read_experiment(folder / EXPERIMENT_FILE)
-    options = runner.RunOptions(runs=runs, engine_binary=find_engine(), command=("dutlab", *typed), unknown=found.unknown)
-    return run_in_order(runner.run(given, options, Console()))
-
-
 def _tell(run: Path) -> None:
     from dutlab.report.sections.quick_test import sentences  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.run_folder import RunFolder  # noqa: PLC0415 -- `--help` needs none of it
@@ -153,21 +197,31 @@ def _tell(run: Path) -> None:
         say(line)
 
 
-async def _in_lab(name: str) -> int:
-    """The same command in the tester's namespace of a lab, its threads on the lab's cores. Returns its exit status."""
+async def _in_lab(name: str, standing: str | None, said: str) -> int:
+    """The same command in the tester's namespace of a lab, its threads on the lab's cores. Returns its exit status.
+
+    `standing` is the label of a lab that stands already, `said` what was given to --lab.
+    """
     from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
 
-    label = labs.new_label()
+    label = standing or labs.new_label()
     try:
-        lab = await labs.up(name, label=label)
+        lab = await (labs.attach(label) if standing else labs.up(name, label=label))
         link = lab.testbed.links["a"]
-        rest = [word for word in sys.argv[1:] if word != "--lab"]
+        rest = _without_lab(sys.argv[1:], said)
         pinned = [word for role in ("source", "sink") for word in ("--cpu", str(lab.cpus[role][0]))]
         inside = ["ip", "netns", "exec", lab.namespaces["source"], sys.executable, "-m", "dutlab"]
         command = [*inside, *rest, "--typed", shlex.join(sys.argv[1:]), link.source.interface, link.sink.interface, *pinned]
         return await _wait_for(command)
     finally:
-        await labs.down(label)
+        if standing is None:
+            await labs.down(label)
+
+
+def _without_lab(words: Sequence[str], said: str) -> list[str]:
+    """The words of a command without `--lab` and what followed it."""
+    at = next(i for i, word in enumerate(words) if word.partition("=")[0] == "--lab")
+    return [*words[:at], *words[at + 1 + (bool(said) and "=" not in words[at]) :]]
 
 
 async def _wait_for(command: list[str]) -> int:

@@ -25,6 +25,12 @@ from dutlab.units import LONGEST_STANDARD_FRAME, SHORTEST_FRAME, SHORTEST_IPV6_F
 IMIX, IMIX_OVER_IPV6 = "imix", "imix-over-ipv6"
 """The latter is the former with its shortest frame as long as a probe over IPv6 needs."""
 TESTBED_FILE, EXPERIMENT_FILE = "testbed.yaml", "experiment.yaml"
+_EXPERIMENT = {
+    "testbed": TESTBED_FILE,
+    "factors": {"mode": list(FAMILY_MODES[BLACK_BOX])},
+    "order": "as-written",
+    "watch": [],
+}
 _FEW_HOSTS = 16
 """Of a network so small every host is asked; of a larger one the first and the last, where routers usually are."""
 _STANDARD_MTU = 1500
@@ -39,9 +45,6 @@ class Ask:
     gateways: Sequence[str] = ()
     insist: frozenset[str] = frozenset()
     """Ports to be used whatever they look like."""
-    sizes: Sequence[str] = ()
-    """Frame sizes and mixes; none: the shortest, imix and the longest."""
-    scale: float = 1.0
     version: int = 4
     """Of IP, where a port has addresses of both and none is given."""
     cpus: Sequence[int] = ()
@@ -65,10 +68,12 @@ class End:
 
 @dataclass(frozen=True)
 class TwoPortFiles:
-    """The two files, as data, and what could not be found out."""
+    """The two files, as data; the experiment lacks its name and workloads. And what could not be found out."""
 
     testbed: Mapping[str, Any]
     experiment: Mapping[str, Any]
+    sizes: list[int | str | dict[str, Any]]
+    """The shortest frame that carries a probe, imix where it passes, the longest that passes both ports."""
     unknown: tuple[str, ...] = field(default=())
 
 
@@ -91,7 +96,7 @@ async def find(host: Host, ask: Ask) -> TwoPortFiles:
     ends = [End(p, a, g) for p, a, g in zip((source, sink), (here, there), gateways, strict=True)]
     if outside := [f"{e.gateway} is not in {e.address.network} of {e.port.name}" for e in ends if e.gateway not in e.address.network]:
         raise InputError("; ".join(outside), remedy="give the box's addresses with --gateway, in the order of the ports")
-    return TwoPortFiles(_testbed(ends, ask), _experiment(ends, ask), tuple(_unknown(ends, ask)))
+    return TwoPortFiles(_testbed(ends, ask), _EXPERIMENT, _sizes(ends), tuple(_unknown(ends, ask)))
 
 
 async def _surveyed(host: Host, ask: Ask) -> tuple[PortSurvey, PortSurvey]:
@@ -208,21 +213,7 @@ def _here(cpus: Sequence[int]) -> dict[str, Any]:
     return {"local": True, **({"cpus": list(cpus)} if cpus else {})}
 
 
-def _experiment(ends: Sequence[End], ask: Ask) -> dict[str, Any]:
-    sizes = [int(size) if size.isdigit() else size for size in ask.sizes] or _sizes(ends)
-    return {
-        "experiment": "test",
-        "testbed": TESTBED_FILE,
-        "factors": {"mode": list(FAMILY_MODES[BLACK_BOX])},
-        "workloads": [{"quick-test": {"frame_sizes": sizes, "links": [["a"]], **({"scale": ask.scale} if ask.scale != 1 else {})}}],
-        "repeats": 1,
-        "order": "as-written",
-        "watch": [],
-    }
-
-
 def _sizes(ends: Sequence[End]) -> list[int | str | dict[str, Any]]:
-    """The shortest frame that carries a probe, imix where it passes, the longest that passes both ports."""
     ipv6 = ends[0].address.version == IPV6
     shortest = int(SHORTEST_IPV6_FRAME if ipv6 else SHORTEST_FRAME)
     longest = min(int(LONGEST_STANDARD_FRAME), _mtu(ends) + ETH_FRAME_OVERHEAD)

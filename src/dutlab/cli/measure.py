@@ -1,0 +1,50 @@
+"""measure: any workload, with any of its settings, and no experiment file."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import CompletionItem
+
+from dutlab.cli.one_workload import Where, insist_on_workload, measure_workload, where_options
+from dutlab.cli.two_ports import PortOptions, measure_ports, port_options, split_words
+from dutlab.workloads import WORKLOADS, settable
+
+
+def _complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(name, help=WORKLOADS[name].says) for name in settable() if name.startswith(incomplete)]
+
+
+class _Measure(click.Command):
+    """Its help ends with the workloads that there are."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Workloads"):
+            formatter.write_dl([(name, WORKLOADS[name].says) for name in settable()])
+        super().format_epilog(ctx, formatter)
+
+
+@click.command(cls=_Measure)
+@click.argument("workload", shell_complete=_complete)
+@click.argument("words", nargs=-1, metavar="[PORT PORT] [KEY=VALUE]…")
+@port_options
+@where_options
+def measure(*, workload: str, words: tuple[str, ...], options: PortOptions, where: Where) -> None:
+    """Measure one workload, with no experiment file.
+
+    KEY=VALUE is a setting of the workload, as in an experiment file: duration=10s, frame_sizes=64,imix, rates=max. Two ports of this
+    machine are a testbed by themselves, with a box between them.
+
+    \b
+    Example:
+      dutlab measure sweep frame_sizes=64,1518 duration=10s --link a+b --mode nat
+      dutlab measure latency eth1 eth2 rate=100kpps
+    """  # noqa: D301
+    insist_on_workload(workload)
+    settings, names = split_words(words, workload)
+    if not names:
+        options.refuse_alone("--gateway, --address, --insist and --cpu are of two ports; name them")
+        measure_workload(workload, {}, settings, where)
+        return
+    if where.lab is not None or where.testbed is not None or where.links or where.modes:
+        raise click.UsageError("two ports are a testbed with one link and one mode; leave --lab, --testbed, --link and --mode out")
+    measure_ports(workload, {}, settings, names, options, runs=where.runs, repeats=where.repeats)

@@ -1,0 +1,71 @@
+"""A workload that nobody knew before takes its settings, a tool, a section and one entry in the registry, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+from capability import need_program
+from processes import LIMIT_S
+
+ECHO = r'''
+import re
+from typing import ClassVar
+
+from dutlab.methods.ports import Measured
+from dutlab.report.sections import tool_figures
+from dutlab.spec.workloads.base import Need, Setting, WorkloadModel
+from dutlab.units import Seconds
+from dutlab.workloads import WORKLOADS, WorkloadPlug
+
+
+class EchoWorkload(WorkloadModel):
+    """Pings through the DUT, and how many came back."""
+
+    kind: ClassVar[str] = "echo"
+    tool: ClassVar[str] = "ping"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.PING})
+
+    times: int = 3
+
+    def settings(self, every_link):
+        for links in self.link_sets(every_link):
+            yield Setting(links, {"times": self.times}, Seconds(self.times))
+
+
+async def echo(site, cell):
+    (link,) = cell.links
+    far = str(site.testbed.links[link].sink_address.ip)
+    done = await site.hosts["source"].run(["ping", "-c", str(cell.params["times"]), "-i", "0.2", far])
+    return Measured(figures={link: {"answers_count": float(re.search(r"(\d+) received", done.text)[1])}})
+
+
+section = tool_figures.section
+WORKLOADS["echo"] = WorkloadPlug(
+    "echo", says="Pings through the DUT.", settings="throw_away:EchoWorkload", tool="throw_away:echo", section="throw_away:section"
+)
+'''
+PROGRAM = "import throw_away; from dutlab.cli.main import main; main()"
+
+
+def test_a_workload_is_its_settings_its_tool_its_section_and_one_entry_in_the_registry(python, python_env, tmp_path):
+    need_program("ping")
+    (tmp_path / "throw_away.py").write_text(ECHO)
+    path = f"{tmp_path}:{python_env.get('PYTHONPATH', '')}"
+
+    def dutlab(*argv):
+        command = [python, "-c", PROGRAM, *argv]
+        return subprocess.run(
+            command, cwd=tmp_path, env={**python_env, "PYTHONPATH": path}, capture_output=True, text=True, timeout=LIMIT_S, check=False
+        )
+
+    wrong = dutlab("measure", "echo", "time=4")
+    assert wrong.returncode == 2 and "did you mean times?" in wrong.stderr, wrong.stderr
+    assert "Pings through the DUT." in dutlab("measure", "--help").stdout
+    done = dutlab("measure", "echo", "times=4", "--link", "a", "--repeats", "2")
+    assert done.returncode == 0, done.stderr
+    records = [json.loads(p.read_text()) for p in tmp_path.glob("runs/*/trials/*/record.json")]
+    assert [r["figures"]["a"]["answers_count"] for r in records] == [4.0, 4.0]
+    (report,) = tmp_path.glob("runs/*/report/report.json")
+    (section,) = json.loads(report.read_text())["runs"][0]["sections"]
+    assert (section["workload"], section["title"]) == ("echo", "echo")
