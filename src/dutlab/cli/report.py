@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from pathlib import Path
 
 import click
@@ -17,17 +20,26 @@ _OUT = click.option("-o", "--output", "out", type=click.Path(path_type=Path), he
 @_RUNS
 @click.option("--format", "formats", multiple=True, type=click.Choice(FORMATS), help="May be given again.  [all four]")
 @click.option("--style", type=click.Choice(STYLES), help="Print it as a kind of review does: its tables and figures alone.")
+@click.option("--print", "printed", is_flag=True, help="Print its tables here; write nothing.")
 @_OUT
-def report(*, runs: tuple[Path, ...], formats: tuple[str, ...], style: str | None, out: Path | None) -> None:
+def report(*, runs: tuple[Path, ...], formats: tuple[str, ...], style: str | None, printed: bool, out: Path | None) -> None:
     """Write the report of runs: tables, plots, doubts and what was done.
 
     \b
     Example:
       dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --format html
       dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --style review
+      dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --print
     """  # noqa: D301
-    from dutlab.report import write_publication, write_report  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report import print_report, write_publication, write_report  # noqa: PLC0415 -- `--help` needs none of it
 
+    if printed:
+        if formats or style or out:
+            raise click.UsageError("--print goes with no --format, --style or -o")
+        width, colour = shutil.get_terminal_size((80, 24)).columns, sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        for line in print_report(runs, width=width, colour=colour):
+            click.echo(line)  # as printable as what say() prints, and shaded
+        return
     wanted = formats or FORMATS
     written = (
         write_report(runs, formats=wanted, out=out) if style is None else write_publication(runs, style=style, formats=wanted, out=out)

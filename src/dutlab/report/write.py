@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from dutlab.errors import InputError
+from dutlab.printable import printable
 from dutlab.report.gather import gather, read_run, report_of
 from dutlab.report.model.run_report import RunReport
+from dutlab.report.model.words import plural
 from dutlab.report.pages.csv_table import csv_table, table_csv
 from dutlab.report.pages.html import html
 from dutlab.report.pages.json_data import json_data
 from dutlab.report.pages.markdown import markdown
 from dutlab.report.pages.publication import publication
 from dutlab.report.pages.publication_page import publication_html, publication_json, publication_markdown
+from dutlab.report.pages.terminal import terminal_table
 from dutlab.report.plots.of_report import plots_of
 from dutlab.report.plots.plot import Plot
 from dutlab.store.manifest import DERIVED
@@ -43,6 +47,24 @@ def write_report(runs: Sequence[Path], *, formats: Sequence[str], out: Path | No
     with reading(runs[0]):
         made = {f: _bytes(makers[f]()) for f in dict.fromkeys(formats)}
     return [replace_file(out if single and out else folder / f"report.{f}", data) for f, data in made.items()]
+
+
+def print_report(runs: Sequence[Path], *, width: int, colour: bool) -> Iterator[str]:
+    """The lines of every table that answers, with what was found, for a terminal. Nothing is written. Raises InputError, StoreError."""
+    for r in _gather(runs, runs[0]):
+        yield from _wrapped(r.experiment, width)
+        for words in (r.busy, *(h.sentence for h in r.headlines), *(w for s in r.sections for w in s.words), r.repeated, r.spread):
+            yield from _wrapped(words, width)
+        for table in (t for s in r.sections for t in s.tables if not t.folded):
+            yield ""
+            yield from terminal_table(table, width=width, colour=colour)
+        yield ""
+        for note in r.notes:
+            yield from _wrapped(f"[{note.number}] {note.grade}: {note.text} ({plural(len(note.trials), 'trial')})", width)
+
+
+def _wrapped(words: str, width: int) -> list[str]:
+    return textwrap.wrap(printable(words), width)
 
 
 def write_publication(runs: Sequence[Path], *, style: str, formats: Sequence[str], out: Path | None) -> list[Path]:

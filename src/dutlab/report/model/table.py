@@ -6,7 +6,7 @@ HTML, Markdown, CSV, JSON and the terminal write it down; none of them decides w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from typing import Literal, Self
@@ -58,11 +58,11 @@ class Column:
     """… the one of them, or their sum `a+b`, …"""
     size: str = ""
     """… and the frame size."""
-    better: Better = field(init=False)
-    """Which figures of this name are the better ones."""
+    better: Better = ""
+    """Which figures are the better ones; as the figure's name says where nothing is given."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "better", better_of(self.figure))
+        object.__setattr__(self, "better", self.better or better_of(self.figure))
 
     @property
     def numeric(self) -> bool:

@@ -37,3 +37,27 @@ def _plain(value: object) -> dict[str, Any]:
     if not is_dataclass(value):
         raise TypeError(f"{type(value).__name__} has no JSON")
     return {field.name: getattr(value, field.name) for field in fields(value)}
+
+
+def report_schema() -> dict[str, Any]:
+    """JSON Schema of what json_data() writes: the contract in contracts/report.schema.json."""
+    from pydantic import TypeAdapter  # noqa: PLC0415 - only who writes or checks the contract needs it
+
+    found = TypeAdapter(RunReport).json_schema(mode="serialization", ref_template="#/$defs/{model}")
+    defs = found.pop("$defs")
+    for of in (*defs.values(), found):
+        if "properties" in of:  # every field is always written
+            of |= {"required": list(of["properties"]), "additionalProperties": False}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Report",
+        "description": "report.json: figures in base units, of which the name of each says the last; every part of a run is always there.",
+        "type": "object",
+        "properties": {
+            "schema_version": {"const": REPORT_SCHEMA_VERSION},
+            "runs": {"type": "array", "items": {"$ref": "#/$defs/RunReport"}},
+        },
+        "required": ["schema_version", "runs"],
+        "additionalProperties": False,
+        "$defs": {**defs, "RunReport": found},
+    }

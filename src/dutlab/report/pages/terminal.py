@@ -1,0 +1,124 @@
+"""A table for a terminal: no wider than asked, words wrapped, spreads below their figures, a heat map shaded where colour is allowed."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from dutlab.printable import printable
+from dutlab.report.model.table import Cell, Table, number_text, spread_text
+from dutlab.report.model.value import Figure, Missing
+
+GAP = 2
+LONGEST_WORD = 24
+"""A longer one is broken, so that no path or address makes a table of its own."""
+_SHADES = {"lower": (52, 88, 124), "higher": (22, 28, 34), "": (17, 18, 19)}
+"""Colours of the field, of 256: weak, middle, strong. Of figures of which less is better, red."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A cell as it is printed: parts that begin a line each."""
+
+    parts: tuple[str, ...]
+    right: bool = False
+    field: int = 0
+    """The colour of its field; 0 for none."""
+
+    @property
+    def natural(self) -> int:
+        return max(map(len, self.parts), default=0)
+
+    @property
+    def least(self) -> int:
+        return min(max((len(word) for part in self.parts for word in part.split(" ")), default=0), LONGEST_WORD)
+
+    def lines(self, width: int) -> list[str]:
+        return [line for part in self.parts for line in textwrap.wrap(part, width) or [""]]
+
+
+def terminal_table(table: Table, *, width: int = 80, colour: bool = False) -> Iterator[str]:
+    """The lines of a table, and below them why figures are missing.
+
+    One that cannot be made narrow enough goes on below itself, with its labels and first words again.
+    """
+    yield from textwrap.wrap(_clean(table.caption), width)
+    heads = [*([_Place((table.first,))] if table.first else [])]
+    heads += [_Place((_clean(table.head(i, flat=True)),), right=table.columns[i].numeric) for i in table.shown]
+    rows = [_row(table, n, colour=colour) for n in range(len(table.rows))]
+    of_columns = list(zip(heads, *rows, strict=True))
+    for block in _blocks(of_columns, width):
+        widths = _widths([of_columns[n] for n in block], width)
+        for nth, line in enumerate((heads, *rows)):
+            yield from _lines([line[n] for n in block], widths)
+            if nth == 0:
+                yield "─" * (sum(widths) + GAP * (len(widths) - 1))
+    reasons = dict.fromkeys(f"no result: {cell.why}" for row in table.rows for cell in row.cells if isinstance(cell, Missing))
+    for words in (*reasons, *table.notes):
+        yield from textwrap.wrap(_clean(words), width)
+
+
+def _row(table: Table, n: int, *, colour: bool) -> list[_Place]:
+    row = table.rows[n]
+    out = [_Place((_clean(row.label or row.head),))] if table.first else []
+    gap = table.gap(row)
+    for place, i in enumerate(table.shown):
+        cell = row.cells[i]
+        shade = table.shade_percent(cell) if colour else 0
+        field = _SHADES[table.columns[i].better][min(2, shade * 3 // 100)] if shade else 0
+        parts = () if gap is not None and place > gap else _parts(table, i, cell)
+        out.append(_Place(parts, right=table.columns[i].numeric and not isinstance(cell, Missing), field=field))
+    return out
+
+
+def _parts(table: Table, i: int, cell: Cell) -> tuple[str, ...]:
+    if isinstance(cell, str):
+        return (_clean(cell),)
+    if isinstance(cell, Missing):
+        return ("no result",)
+    marks = "".join(f" [{m}]" for m in cell.marks if m not in table.common_marks) if isinstance(cell, Figure) else ""
+    spread = spread_text(cell, table.units[i]) if table.columns[i].spread else ""
+    return (f"{number_text(cell, table.units[i])}{marks}", *([spread] if spread else []))
+
+
+def _blocks(of_columns: Sequence[Sequence[_Place]], width: int) -> list[list[int]]:
+    """Columns that stand side by side; words before the first figures are in each block, unless they take half of it."""
+    least = [max(p.least for p in of) for of in of_columns]
+    keys = list(takewhile(lambda n: n == 0 or not of_columns[n][0].right, range(len(of_columns))))
+    if sum(least[n] + GAP for n in keys) > width / 2:
+        keys = keys[:1]
+    blocks = [[*keys]]
+    for n in range(len(keys), len(of_columns)):
+        if len(blocks[-1]) > len(keys) and sum(least[m] + GAP for m in blocks[-1]) + least[n] > width:
+            blocks.append([*keys])
+        blocks[-1].append(n)
+    return blocks
+
+
+def _widths(of_columns: Sequence[Sequence[_Place]], width: int) -> list[int]:
+    """As wide as each column needs; the widest ones give way where all together need too much."""
+    widths = [max(1, *(p.natural for p in of)) for of in of_columns]
+    least = [max(1, *(p.least for p in of)) for of in of_columns]
+    while sum(widths) + GAP * (len(widths) - 1) > width and widths != least:
+        n = max((n for n, w in enumerate(widths) if w > least[n]), key=lambda n: widths[n])
+        widths[n] -= 1
+    return widths
+
+
+def _lines(places: Sequence[_Place], widths: Sequence[int]) -> Iterator[str]:
+    """The lines of one row."""
+    held = [place.lines(width) for place, width in zip(places, widths, strict=True)]
+    for n in range(max(len(lines) for lines in held)):
+        out = []
+        for place, lines, width in zip(places, held, widths, strict=True):
+            text = lines[n] if n < len(lines) else ""
+            padded = text.rjust(width) if place.right else text.ljust(width)
+            out.append(f"\x1b[48;5;{place.field};97m{padded}\x1b[0m" if place.field and text else padded)
+        yield (" " * GAP).join(out).rstrip()
+
+
+def _clean(text: str) -> str:
+    """On one line, without what could move the cursor or colour the terminal."""
+    return printable(" ".join(text.replace("\u00ad", "").split()))

@@ -1,0 +1,97 @@
+"""The table of reports: units, directions and shades, and its lines on a terminal."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dutlab.cli.report import report as report_command
+from dutlab.report.model.table import Column, Row, Table
+from dutlab.report.model.value import Figure, Missing
+from dutlab.report.model.words import better_of
+from dutlab.report.pages.terminal import terminal_table
+from fake_run import Wanted, build
+
+
+def figure(median: float, n: int = 1, marks: tuple[int, ...] = ()) -> Figure:
+    return Figure(median, median * 0.9, median * 1.1, interval=False, n=n, planned=n, trials=(1,), marks=marks)
+
+
+def rates(*rows: tuple[str, Figure | Missing], name: str = "received_pps", shaded: bool = False) -> Table:
+    columns = (Column("size"), Column("forwarded", name))
+    return Table("x", "What came through", columns, tuple(Row(label, ("64", cell)) for label, cell in rows), shaded=shaded)
+
+
+@pytest.mark.parametrize(
+    ("figures", "better"),
+    [
+        (("received_pps", "goodput_bps", "ndr_lower_pps", "delivered_ratio", "headroom_ratio", "read_iops"), "higher"),
+        (
+            ("loss_ratio", "lost_frames", "latency_p99_ns", "at_50_tl_ns", "retransmits", "backpressure_ratio", "outage_ns", "watts"),
+            "lower",
+        ),
+        (("intended_pps", "offered_pps", "trials", "path_mtu_bytes", "clock_ahead_ns", ""), ""),
+    ],
+)
+def test_a_name_says_which_figures_are_better(figures: tuple[str, ...], better: str) -> None:
+    assert {name: better_of(name) for name in figures} == dict.fromkeys(figures, better)
+
+
+def test_spreads_stand_below_their_figures_and_units_in_the_head() -> None:
+    lines = list(terminal_table(rates(("nat", figure(5e5, n=3, marks=(2,))))))
+    assert lines[1].split() == ["mode", "size", "forwarded,", "kpps"]
+    assert lines[3].split() == ["nat", "64", "500.0", "[2]"]
+    assert lines[4].split() == ["450.0–550.0"]
+    assert lines[3].index("500.0 [2]") + len("500.0 [2]") == len(lines[4])  # both end where their column does
+
+
+def test_a_unit_that_all_columns_share_is_said_once() -> None:
+    table = Table("x", "Goodput", (Column("a", "goodput_bps"), Column("b", "goodput_bps")), (Row("nat", (figure(5e9), figure(4e8))),))
+    assert table.caption == "Goodput, Gb/s"
+    assert [table.head(n) for n in (0, 1)] == ["a", "b"]
+    assert [re.sub(r"\s+", " ", line) for line in terminal_table(table)][-1] == "nat 5.00 0.40"
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_no_line_is_wider_than_asked_and_no_figure_is_lost(width: int) -> None:
+    columns = (Column("what was asked for"), *(Column(f"column {n}", "received_pps") for n in range(20)))
+    row = Row("a mode of a long name", ("words that go on and on and are wrapped", *(figure(1e6 + n * 1e3) for n in range(20))))
+    lines = list(terminal_table(Table("x", "A wide table", columns, (row,)), width=width))
+    assert max(map(len, lines)) <= width
+    assert all(f"{1000 + n / 1:,.1f}".replace(",", "\u202f") in "\n".join(lines) for n in range(20))
+
+
+def test_what_is_missing_is_explained_below_once() -> None:
+    why = "failed: link in-a went down"
+    text = "\n".join(terminal_table(rates(("nat", Missing(why)), ("router", Missing(why)))))
+    assert text.count("no result: failed: link in-a went down") == 1
+    assert text.count("no result") == 3
+
+
+def test_shades_follow_the_size_and_their_colour_the_direction() -> None:
+    more = "\n".join(terminal_table(rates(("a", figure(1e6)), ("b", figure(1e5)), shaded=True), colour=True))
+    less = "\n".join(terminal_table(rates(("a", figure(0.5)), ("b", figure(0.01)), name="loss_ratio", shaded=True), colour=True))
+    assert re.findall(r"48;5;(\d+)", more) == ["34", "22"]
+    assert re.findall(r"48;5;(\d+)", less) == ["124", "52"]
+    assert "\x1b" not in "\n".join(terminal_table(rates(("a", figure(1e6)), shaded=True)))
+
+
+def test_names_cannot_move_the_cursor() -> None:
+    text = "\n".join(terminal_table(rates(("\x1b[2Jnat", figure(1e6))), colour=True))
+    assert "\x1b" not in text
+    assert "?[2Jnat" in text
+
+
+def test_report_prints_its_tables_and_writes_nothing(tmp_path: Path) -> None:
+    run = build(tmp_path, Wanted(repeats=1, seconds=2, cores=0, sizes=(64, "imix")))
+    before = sorted(run.rglob("*"))
+    done = CliRunner().invoke(report_command, [str(run), "--print"])
+    assert done.exit_code == 0, done.output
+    assert "TCP goodput, Gb/s" in done.output
+    assert "All figures of link a" in done.output
+    assert max(map(len, done.output.splitlines())) <= 80
+    assert sorted(run.rglob("*")) == before
+    assert CliRunner().invoke(report_command, [str(run), "--print", "--format", "md"]).exit_code == 2
