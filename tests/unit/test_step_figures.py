@@ -69,6 +69,22 @@ bytes  Bytes  bytes    bytes   secs.    per sec
 16384  131072 1        1       10.00    41234.56
 16384  131072
 """
+IPERF3_BYTES = """[  5]   0.00-5.00   sec   625 MBytes   125 MBytes/sec    0   1.14 MBytes
+[  5]   5.00-10.00  sec   625 MBytes   125 MBytes/sec    4   1.14 MBytes
+- - - - - - - - - - - - - - - - - - - - - - - - -
+[ ID] Interval           Transfer     Bitrate         Retr
+[  5]   0.00-10.00  sec  1.22 GBytes   125 MBytes/sec    4             sender
+[  5]   0.00-10.00  sec  1.22 GBytes   124 MBytes/sec                  receiver
+"""
+NETPERF_UDP = """MIGRATED UDP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 10.0.0.2 () port 0 AF_INET
+Socket  Message  Elapsed      Messages
+Size    Size     Time         Okay Errors   Throughput
+bytes   bytes    secs            #      #   10^6bits/sec
+
+212992   65507   10.00      200000      0   10481.12
+212992           10.00      150000           7860.84
+"""
+NETPERF_BYTES = NETPERF.replace("10^6bits/sec", "KBytes  /sec").replace("9380.28", "1145053.71")
 PING = """10 packets transmitted, 9 received, 10% packet loss, time 9198ms
 rtt min/avg/max/mdev = 0.043/0.057/0.081/0.011 ms
 """
@@ -91,6 +107,9 @@ PMCSTAT = """# p/inst_retired.any p/cpu_clk_unhalted.thread
         (PKT_GEN, {"offered_pps": 28394752 / 2}),
         (PKT_GEN_KILLED, {"received_pps": 1400176}),
         (NETPERF, {"goodput_bps": 9380.28e6}),
+        (NETPERF_UDP, {"sent_bps": 10481.12e6, "goodput_bps": 7860.84e6, "loss_ratio": 0.25}),
+        (NETPERF_BYTES, {"goodput_bps": 1145053.71 * 1024 * 8}),
+        (IPERF3_BYTES, {"sent_bps": 125 * 2**20 * 8, "goodput_bps": 124 * 2**20 * 8, "retransmits": 4}),
         (NETPERF_RR, {"transactions_per_s": 41234.56}),
         (PING, {"loss_ratio": 0.1, "rtt_min_ns": 43e3, "rtt_avg_ns": 57e3, "rtt_max_ns": 81e3}),
         (PING_BSD, {"loss_ratio": 0.0, "rtt_min_ns": 43e3, "rtt_avg_ns": 57e3, "rtt_max_ns": 81e3}),
@@ -101,7 +120,8 @@ PMCSTAT = """# p/inst_retired.any p/cpu_clk_unhalted.thread
         ("1.00user 0.25system 1:02.50elapsed 2%CPU (0avgtext+0avgdata 5688maxresident)k\n", {"real_s": 62.5, "user_s": 1.0, "sys_s": 0.25}),
         ("nothing of the kind: 12 Gbits/sec\n", {}),
     ],
-    ids=["iperf3", "streams", "udp", "iperf2", "pkt-gen", "pkt-gen killed", "netperf", "netperf rr", "ping", "bsd ping", "pmcstat", "bash", "sh",
+    ids=["iperf3", "streams", "udp", "iperf2", "pkt-gen", "pkt-gen killed", "netperf", "netperf udp", "netperf in bytes",
+         "iperf3 in bytes, an interval of 5 s", "netperf rr", "ping", "bsd ping", "pmcstat", "bash", "sh",
          "freebsd", "gnu", "none"],
 )  # fmt: skip
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])

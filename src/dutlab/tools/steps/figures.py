@@ -4,7 +4,7 @@ r"""Figures in what a step printed: the one number a trial that people keep, fou
     iperf3       `[SUM] 0.00-10.00 sec 2.62 GBytes 2.25 Gbits/sec 12 sender` (src/iperf_locale.c); iperf 2 without the last word
     pkt-gen      see pkt_gen_log.py                              offered_pps, received_pps
     ipgen        a line of JSON a second (ipgen_log.py)          offered_pps, received_pps
-    netperf      `131072 16384 16384 10.00 9380.28`, under heads (src/nettest_bsd.c)   goodput_bps, transactions_per_s
+    netperf      see netperf_text.py                             goodput_bps, sent_bps, loss_ratio, transactions_per_s
     ping         `rtt min/avg/max/mdev = …` and `… packet loss`  rtt_min_ns, rtt_avg_ns, rtt_max_ns, loss_ratio
     pmcstat      `# p/EVENT p/EVENT`, then counts                EVENT_count
     time         sh, bash, FreeBSD's and GNU time                real_s, user_s, sys_s
@@ -22,7 +22,9 @@ from itertools import count
 from statistics import fmean
 from typing import Any
 
+from dutlab.tools import netperf_text
 from dutlab.tools.generators import ipgen_log, pkt_gen_log
+from dutlab.tools.iperf3.text_line import SUM, TextLine, lines_of
 from dutlab.tools.json_text import UnreadableError, member, number, read_object
 
 Found = tuple[str, float]
@@ -33,13 +35,9 @@ MOST_FIGURES = 40
 """Of one step; a server that hundreds of clients used has no more."""
 
 _NUMBER = r"(\d+(?:\.\d+)?)"
-_BITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-_IPERF = re.compile(
-    rf"^\[\s*(?P<stream>SUM|\d+)\](?:\[(?P<role>[TR]X-[CS])\])?\s+{_NUMBER}-\s*{_NUMBER}\s+sec\s+{_NUMBER} [KMGT]?Bytes\s+"
-    rf"{_NUMBER} (?P<scale>[KMGT]?)bits/sec(?:\s+{_NUMBER} ms\s+(\d+)/\s*(\d+) \([^)]*\))?(?:\s+(?P<again>\d+)(?:\s+[\d.]+ [KMG]?Bytes)?)?"
-    r"(?:\s+(?P<who>sender|receiver))?\s*$"
-)
 _RTT = re.compile(rf"(?:rtt|round-trip) min/avg/max(?:/\w+)? = {_NUMBER}/{_NUMBER}/{_NUMBER}(?:/{_NUMBER})? ms")
+_BREAK = re.compile(r"^(?=- - -|-----|Accepted|Connecting)", re.MULTILINE)
+"""Where another test, or another part of one, begins in what iperf prints."""
 _LOSS = re.compile(rf"^\d+ packets transmitted, .*?{_NUMBER}% packet loss", re.MULTILINE)
 _PMC_HEAD = re.compile(r"^#((?:\s+[ps](?:/\d+)?/\S+)+)\s*$")
 _TIMES = (
@@ -47,8 +45,6 @@ _TIMES = (
     re.compile(r"(?P<s>\d+\.\d+)\s+(?P<name>real|user|sys)\b"),  # FreeBSD
     re.compile(r"(?P<s>\d+\.\d+)(?P<name>user|system)\b|(?:(?P<h>\d+):(?=\d+:))?(?P<m>\d+):(?P<s2>\d+\.?\d*)(?P<elapsed>elapsed)"),  # GNU
 )
-_NETPERF_STREAM, _NETPERF_RR = re.compile(r"Throughput\s*$"), re.compile(r"\bTrans\.")
-_NETPERF_UNIT = re.compile(r"10\^(\d+)bits/s|([KMG]?)(Bytes|bits)/s")
 
 
 def step_figures(stdout: bytes, stderr: bytes) -> dict[str, float]:
@@ -119,38 +115,35 @@ def _iperf_report(document: Mapping[str, Any]) -> Iterator[Found]:
 
 def _iperf_text(text: str) -> Iterator[Found]:
     """The summary of each test: the sum of its streams, and of one stream its own."""
-    test: dict[tuple[str, str], list[re.Match[str]]] = {}
-    for line in text.split("\n"):
-        if (found := _IPERF.match(line)) is None:
-            if test and line.startswith(("- - -", "-----", "Accepted", "Connecting")):
-                yield from _iperf_summary(test)
-                test = {}
-            continue
-        if found["who"] or _begins_with_whole(found):
-            test.setdefault((found["role"] or "", found["who"] or ""), []).append(found)
-    yield from _iperf_summary(test)
+    names_sides = any(line.side for line in lines_of(text))
+    for part in _BREAK.split(text):
+        test: dict[tuple[str, str], list[TextLine]] = {}
+        for line in lines_of(part):
+            if line.side or (not names_sides and _covers_all(line)):
+                test.setdefault((line.role, line.side), []).append(line)
+        yield from _iperf_summary(test)
 
 
-def _begins_with_whole(found: re.Match[str]) -> bool:
+def _covers_all(line: TextLine) -> bool:
     """Whether the line of an iperf that names no side may be the summary: it covers more than a second from the start."""
-    return float(found[3]) == 0.0 and float(found[4]) > 1.5  # noqa: PLR2004 -- an interval is a second unless asked for otherwise
+    return not line.is_omitted and line.from_s == 0.0 and line.to_s > 1.5  # noqa: PLR2004 -- an interval is a second unless asked otherwise
 
 
-def _iperf_summary(test: Mapping[tuple[str, str], list[re.Match[str]]]) -> Iterator[Found]:
+def _iperf_summary(test: Mapping[tuple[str, str], list[TextLine]]) -> Iterator[Found]:
     named = {key: lines for key, lines in test.items() if key[1]} or test
     sums: dict[str, float] = {}
-    for (role, who), lines in named.items():
-        whole = [line for line in lines if line["stream"] == "SUM"] or lines
-        way = "back_" if role.startswith("RX") and any(r.startswith("TX") for r, _ in named) else ""
-        rate = sum(float(line[6]) * _BITS[line["scale"]] for line in whole)
-        sums[way + ("sent_bps" if who == "sender" else "goodput_bps")] = rate
-        if who == "sender" and whole[0]["again"] is not None:
-            sums[way + "retransmits"] = float(sum(int(line["again"]) for line in whole))
-        if who != "sender" and whole[0][8] is not None:
-            sums[way + "jitter_ns"] = fmean(float(line[8]) for line in whole) * 1e6
-            lost, all_of = (sum(int(line[n]) for line in whole) for n in (9, 10))
-            if all_of:
-                sums[way + "loss_ratio"] = lost / all_of
+    for (role, side), lines in named.items():
+        whole = [line for line in lines if line.stream == SUM] or lines
+        back = "back_" if role.startswith("RX") and any(r.startswith("TX") for r, _ in named) else ""
+        sums[back + ("sent_bps" if side == "sender" else "goodput_bps")] = sum(line.bps for line in whole)
+        again = [line.retransmits for line in whole if line.retransmits is not None]
+        if side == "sender" and again:
+            sums[back + "retransmits"] = float(sum(again))
+        told = [line.datagrams for line in whole if line.datagrams is not None]
+        if side != "sender" and told:
+            sums[back + "jitter_ns"] = fmean(d.jitter_ns for d in told)
+            if total := sum(d.total for d in told):
+                sums[back + "loss_ratio"] = sum(d.lost for d in told) / total
     yield from sums.items()
 
 
@@ -175,22 +168,8 @@ def _ipgen(text: str) -> Iterator[Found]:
 
 
 def _netperf(text: str) -> Iterator[Found]:
-    """The first line of numbers below its heads; the last column is the result."""
-    kind, scale = "", 0.0
-    for line in text.split("\n"):
-        if _NETPERF_STREAM.search(line) and "Size" in line:
-            kind = "goodput_bps"
-        elif _NETPERF_RR.search(line):
-            kind, scale = "transactions_per_s", 1.0
-        elif kind == "goodput_bps" and (unit := _NETPERF_UNIT.search(line)):
-            scale = 10.0 ** int(unit[1]) if unit[1] else _BITS[unit[2]] * (8 if unit[3] == "Bytes" else 1)
-        elif kind and scale and (row := line.split()) and len(row) >= 5 and all(map(_is_number, row)):  # noqa: PLR2004 -- sizes, time, result
-            yield kind, float(row[-1]) * scale
-            kind, scale = "", 0.0
-
-
-def _is_number(word: str) -> bool:
-    return re.fullmatch(r"\d+(?:\.\d+)?", word) is not None
+    for test in netperf_text.tests_of(text):
+        yield from test.figures.items()
 
 
 def _ping(text: str) -> Iterator[Found]:

@@ -1,0 +1,75 @@
+"""One line of what iperf3 and iperf 2 print for people: an interval or a sum, with its rate and what follows it.
+
+The lines are those of iperf3's src/iperf_locale.c. Rates are printed in three digits, bits in powers of 1000 and bytes (`-f K`, `-f M`) in
+powers of 1024 (units.c, unit_snprintf()).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_LINE = re.compile(
+    r"^\[ *(?P<id>\d+|SUM)\](?:\[(?P<role>[TR]X-[CS])\])? +(?P<from>\d+\.\d+)- *(?P<to>\d+\.\d+) +sec +[\d.]+ [KMGT]?Bytes +"
+    r"(?P<rate>\d+(?:\.\d+)?) (?P<prefix>[KMGT]?)(?P<unit>bits|Bytes)/sec(?P<rest>.*)$",
+    re.MULTILINE,
+)
+_DATAGRAMS = re.compile(r"(?P<jitter>\d+(?:\.\d+)?) ms +(?P<lost>\d+)/ *(?P<total>\d+) +\(")
+_RETRANSMITS = re.compile(r"^ +(\d+)(?= |$)")
+_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+SUM = "SUM"
+
+
+@dataclass(frozen=True)
+class Datagrams:
+    """What a receiver tells of UDP."""
+
+    jitter_ns: float
+    lost: int
+    total: int
+
+
+@dataclass(frozen=True)
+class TextLine:
+    """Payload bits a second between two instants of a test. `at` is the line's place in the text, in characters."""
+
+    at: int
+    stream: str
+    """The number of a stream, or SUM."""
+    role: str
+    """Of a test in both directions (--bidir): TX-C, RX-C, TX-S or RX-S; else empty."""
+    from_s: float
+    to_s: float
+    bps: float
+    rest: str
+
+    @property
+    def side(self) -> str:
+        """`sender` or `receiver` of a line of sums; empty of an interval, and of iperf 2 and UDP before iperf3 3.1."""
+        return next((side for side in ("sender", "receiver") if self.rest.rstrip().endswith(side)), "")
+
+    @property
+    def is_omitted(self) -> bool:
+        """Whether it belongs to the warm-up that iperf3 leaves out (-O)."""
+        return "(omitted)" in self.rest
+
+    @property
+    def datagrams(self) -> Datagrams | None:
+        """None of TCP, and of an interval of who sends."""
+        found = _DATAGRAMS.search(self.rest)
+        return Datagrams(float(found["jitter"]) * 1e6, int(found["lost"]), int(found["total"])) if found else None
+
+    @property
+    def retransmits(self) -> int | None:
+        """None where the system does not tell them (Windows), and of who receives."""
+        found = _RETRANSMITS.match(self.rest)
+        return int(found[1]) if found else None
+
+
+def lines_of(text: str) -> Iterator[TextLine]:
+    """Every such line of a text, in its order."""
+    for m in _LINE.finditer(text):
+        is_bits = m["unit"] == "bits"
+        bps = float(m["rate"]) * (1e3 if is_bits else 1024.0) ** _POWERS[m["prefix"]] * (1 if is_bits else 8)
+        yield TextLine(m.start(), m["id"], m["role"] or "", float(m["from"]), float(m["to"]), bps, m["rest"])
