@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from dutlab.labs import sshd
 from processes import eventually
 
+WINDOWS = Path(__file__).parent / "windows_standin.py"
 SHELLS = {
     # pfSense 2.7.2, src/etc/rc.initial: the command is a child of the menu's own shell, which waits for it.
     "rc.initial": """#!/bin/sh
@@ -37,6 +39,11 @@ done
     # What the two shells of Windows say of a word that they do not know.
     "cmd": "#!/bin/sh\necho \"'exec' is not recognized as an internal or external command, operable program or batch file.\" >&2\nexit 1\n",
     "powershell": "#!/bin/sh\necho \"exec : The term 'exec' is not recognized as the name of a cmdlet, function, script file, or operable program.\" >&2\nexit 1\n",
+    # A whole Windows, in so far as tests need one: windows_standin.py.
+    **{
+        f"windows-{name}": f'#!/bin/sh\nexport DUTLAB_TEST_PROGRAMDATA="${{0%/*}}"\nexec {sys.executable} {WINDOWS} {name} "$@"\n'
+        for name in ("cmd", "powershell")
+    },
 }
 PROGRAMS = {"csh": "csh", "tcsh": "tcsh", "fish": "fish", "busybox": "busybox"}
 """Shells that are the real ones → the program."""

@@ -112,7 +112,11 @@ class Link:
             raise HostError(f"ssh {self._login.target}: the connection was lost ({e})", host=self._login.name) from e
         if why := carrier.never_began:
             carrier.release()
-            remedy = _SPLITS if why.endswith(NOTHING) else "see that this user may run commands there, in an ordinary shell of a Unix"
+            remedy = (
+                _SPLITS
+                if why.endswith(NOTHING)
+                else "see that this user may run commands there, in an ordinary shell of a Unix; a Windows is `family: windows`"
+            )
             raise HostError(f"ssh {self._login.target}: {why}", host=self._login.name, remedy=remedy)
         return carrier
 

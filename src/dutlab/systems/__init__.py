@@ -15,18 +15,9 @@ from dutlab.systems.system import System
 from dutlab.systems.vpp import VPP
 from dutlab.systems.windows import WINDOWS
 
-SYSTEMS: Mapping[str, System] = MappingProxyType(
-    {
-        known.name: known
-        for known in (
-            *(LINUX, VYOS, VPP),
-            *(FREEBSD, FREEBSD_PF, PFSENSE),
-            *(OPENBSD, OPENBSD_PF),
-            *(MACOS, WINDOWS),
-            *(BLACK_BOX, MANUAL),
-        )
-    }
-)
+_KNOWN = (LINUX, VYOS, VPP, FREEBSD, FREEBSD_PF, PFSENSE, OPENBSD, OPENBSD_PF, MACOS, WINDOWS, BLACK_BOX, MANUAL)
+_BY_NAME = {known.name: known for known in _KNOWN}
+SYSTEMS: Mapping[str, System] = MappingProxyType(_BY_NAME)
 """What a testbed may write as a host's `family`."""
 
 

@@ -21,6 +21,7 @@ import re
 from collections.abc import Sequence
 from subprocess import list2cmdline
 
+from dutlab.errors import InputError
 from dutlab.systems.system import Argv, PingWords, Shell, System
 
 _POWERSHELL = ("powershell.exe", "-NoProfile", "-NonInteractive", "-InputFormat", "None", "-EncodedCommand")
@@ -98,7 +99,8 @@ def powershell(script: str, *words: str) -> Argv:
 def _command_line(argv: Sequence[str], mark: bytes) -> str:
     line = " ".join(powershell(_RUN, mark.decode().removeprefix("\x1e"), argv[0], list2cmdline(argv[1:])))
     if len(line) > _LONGEST_LINE:
-        raise ValueError(f"{argv[0]}: a command of {len(line)} characters; cmd.exe takes {_LONGEST_LINE}")
+        what = f"`{argv[0]}` with its arguments takes {len(line)} characters; cmd.exe takes {_LONGEST_LINE}"
+        raise InputError(what, remedy="put the text into a script on the host, and run that")
     return line
 
 

@@ -1,0 +1,107 @@
+"""The records of systems: what a new one takes, and the words of Windows, which nobody else's look like."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dutlab.dut import family
+from dutlab.errors import InputError, SpecRefused
+from dutlab.spec.loader import load_testbed
+from dutlab.systems import SYSTEMS, system_of
+from dutlab.systems.windows import WINDOWS, powershell
+from windows_standin import decoded, words_of
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "testbeds" / "e302-9d.yaml"
+# The list's registry line and the two files of a family, made in memory by a process of its own, before anything has read the list.
+REGISTER = """
+import sys, types
+from pathlib import Path
+from dataclasses import replace
+from dutlab import systems
+systems._BY_NAME["toyos"] = replace(systems.LINUX, name="toyos", title="ToyOS", kernel="Toy", modes=("router",), as_root=(("become",),))
+from dutlab.dut.black_box import AsFound
+from dutlab.dut.mode import Family
+toyos = sys.modules["dutlab.dut.toyos"] = types.ModuleType("dutlab.dut.toyos")
+toyos.FAMILY = Family("toyos", {"router": AsFound("router")})
+from dutlab.dut import family
+from dutlab.hosts.reach import hosts_of
+from dutlab.spec.loader import load_experiment, load_testbed
+bed = load_testbed(Path(sys.argv[1]))
+plan = load_experiment(Path(sys.argv[2]))
+assert list(family(bed.hosts["dut"].family).modes_among({})) == list(plan.factors["mode"]) == ["router"]
+assert hosts_of(bed)["dut"].system.as_root == (("become",),)
+"""
+
+
+def test_a_new_family_is_known_to_testbeds_experiments_modes_and_hosts_by_its_own_files_and_one_line(tmp_path: Path) -> None:
+    bed = tmp_path / "bed.yaml"
+    bed.write_text(EXAMPLE.read_text().replace("family: pfsense", "family: toyos"))
+    experiment = tmp_path / "experiment.yaml"
+    experiment.write_text(f"experiment: toy\ntestbed: {bed}\nfactors: {{mode: [router]}}\nworkloads: [{{iperf3: {{duration: 1s}}}}]\n")
+    done = subprocess.run([sys.executable, "-c", REGISTER, str(bed), str(experiment)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "toyos" not in SYSTEMS
+
+
+@pytest.mark.parametrize("name", sorted(SYSTEMS))
+def test_every_system_has_the_modes_that_its_record_names(name: str) -> None:
+    assert tuple(family(name).modes_among({})) == system_of(name).modes
+
+
+def test_cores_are_refused_where_nothing_keeps_a_program_on_them(tmp_path: Path) -> None:
+    bed = tmp_path / "bed.yaml"
+    text = EXAMPLE.read_text()
+    source = next(line for line in text.splitlines() if line.strip().startswith("source:"))
+    bed.write_text(text.replace(source, "  source: {ssh: root@192.0.2.11, family: windows, cpus: [1]}"))
+    with pytest.raises(SpecRefused, match="Windows has no command that keeps a program on chosen cores; leave cpus out"):
+        load_testbed(bed)
+
+
+@given(st.lists(st.text(st.characters(codec="ascii", exclude_characters="\0\r\n"), max_size=12), max_size=5))
+def test_a_windows_program_gets_the_words_that_it_was_given(words: list[str]) -> None:
+    (line,) = (decoded(WINDOWS.shell.command_line(["iperf3", *words], b"\x1emark:").split()[-1]),)
+    given_words = line.partition(");")[0].removeprefix("$a=@(")
+    assert given_words.startswith("'mark:','iperf3','")
+    quoted = given_words.removeprefix("'mark:','iperf3','").removesuffix("'").replace("''", "'")
+    assert words_of(quoted) == words
+
+
+def test_a_line_for_windows_holds_nothing_that_cmd_or_powershell_reads_in_a_way_of_its_own() -> None:
+    line = WINDOWS.shell.command_line(["iperf3", "%PATH%", "$HOME", "a & b", '"', "'"], b"\x1emark:")
+    assert all(
+        word.replace("-", "").replace("+", "").replace("/", "").replace("=", "").replace(".", "").isalnum() for word in line.split(" ")
+    )
+
+
+def test_a_command_that_is_too_long_for_cmd_is_refused_and_not_cut() -> None:
+    with pytest.raises(InputError, match=r"`iperf3` with its arguments takes \d+ characters; cmd\.exe takes 8191"):
+        WINDOWS.shell.command_line(["iperf3", "x" * 4000], b"\x1emark:")
+    for argv in (WINDOWS.shell.keeper("dutlab-keeper-0123456789ab"), WINDOWS.shell.lease("x" * 200, ""), WINDOWS.shell.gate("iperf3 -c x")):
+        assert len(WINDOWS.shell.command_line(argv, b"\x1e0123456789abcdef:")) <= 8191
+
+
+# The form of netstat's own documentation (Microsoft Learn, netstat), and the same with the words of a German Windows
+NETSTAT = """
+Aktive Verbindungen
+
+  Proto  Lokale Adresse         Remoteadresse          Status
+  TCP    0.0.0.0:5201           0.0.0.0:0              ABHÖREN
+  TCP    172.16.0.2:5202        172.16.0.9:51345       HERGESTELLT
+  TCP    [::]:5203              [::]:0                 ABHÖREN
+  UDP    0.0.0.0:5204           *:*
+"""
+
+
+@pytest.mark.parametrize("text", [NETSTAT, NETSTAT.replace("ABHÖREN", "LISTENING").replace("HERGESTELLT", "ESTABLISHED")])
+def test_a_listener_of_windows_is_known_in_every_language(text: str) -> None:
+    assert [port for port in range(5200, 5206) if WINDOWS.is_listening(text, port)] == [5201, 5203]
+
+
+def test_quotes_in_a_word_stay_inside_it() -> None:
+    assert decoded(powershell("$a[0]", "it's; exit")[-1]) == "$a=@('it''s; exit');$a[0]"
