@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
+from dutlab.events import Event
 from dutlab.hosts.host import Host
 from dutlab.hosts.netns import NetnsMachine
 from dutlab.runner.conduct import Conduct, Conducted, conduct
@@ -35,6 +36,9 @@ with 10 steps a phase 10.5 s; dutlab then, there: 137 ms, 1390 ms, 3700 ms, 2.7 
 
 class Quiet(Progress):
     """Watched by nobody."""
+
+    def hear(self, event: Event) -> None:
+        del event
 
 
 @contextmanager

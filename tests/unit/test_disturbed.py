@@ -146,7 +146,10 @@ def run(tmp_path: Path) -> RunFolder:
 
 
 def attempts_of(run: RunFolder, journal: Journal, notes: list[str], most: int = 2) -> Attempts:
-    return Attempts(run, journal, most, notes.append)
+    def aside(trial: int, attempt: int, reason: str, why: str) -> None:
+        notes.append(f"{trial} {attempt} {reason} {why}")
+
+    return Attempts(run, journal, most, notes.append, aside)
 
 
 def keep(run: RunFolder, attempts: Attempts, found: TrialRecord) -> TrialRecord:
@@ -172,7 +175,7 @@ def test_a_disturbed_trial_is_done_again_a_bounded_number_of_times(run: RunFolde
     assert [a.folder.name for a in run.attempts()] == ["0001.disturbed-1", "0001.disturbed-2"]
     assert run.finished() == {1}
     assert [e["attempt"] for e in read_journal(run.journal) if e["event"] == "attempt-set-aside"] == [1, 2]
-    assert notes[0].startswith("trial 1 is done again, attempt 2: this-machine: other work took 40%")
+    assert notes[0].startswith("1 1 disturbed this-machine: other work took 40%")
 
 
 def test_the_bound_holds_over_a_resume(run: RunFolder) -> None:

@@ -35,6 +35,18 @@ def cell(links=("a",), **params):
     )
 
 
+async def test_the_bounds_of_each_goal_are_told_as_they_move_and_close_on_the_answer():
+    told = []
+    bench = Bench(Simulation(Dut(capacity_pps=1e6)), SPEEDS, tell=lambda *what: told.append(what))
+    found = (await measure(bench, cell())).found
+    assert {(where, who) for where, who, _ in told} == {("a", "search")}
+    for goal in ("ndr", "pdr"):
+        uppers = [values[f"{goal}_upper_pps"] for *_, values in told if f"{goal}_upper_pps" in values]
+        assert uppers == sorted(uppers, reverse=True), "an upper bound never rises"
+        assert uppers[-1] == pytest.approx(found.results[goal].upper_pps)
+        assert told[-1][2][f"{goal}_lower_pps"] == pytest.approx(found.results[goal].lower_pps)
+
+
 async def test_the_figures_are_named_after_the_goals_and_say_their_unit():
     measured = await measure(Bench(Simulation(Dut(capacity_pps=1e6)), SPEEDS), cell())
     figures, found = measured.figures["a"], measured.found

@@ -15,13 +15,14 @@ import pytest
 
 from dutlab.doubts import DoubtKind
 from dutlab.errors import HostError
+from dutlab.events import Tell
 from dutlab.hosts.local import LocalHost
 from dutlab.runner.trial import doubts_of
 from dutlab.sensors import registry
 from dutlab.sensors.command import CommandLoop
 from dutlab.sensors.hwmon import HwmonLoop, readings
 from dutlab.sensors.loop import ShellLoop
-from dutlab.sensors.sensor import WATCH_COST, Sample, SensorSite, Tell, Watched, nobody
+from dutlab.sensors.sensor import WATCH_COST, Sample, SensorSite, Watched
 from dutlab.sensors.watch import Watch
 from dutlab.spec.sensors import SENSORS, CommandSensor, CpuSensor, HwmonSensor, SensorSpec
 
@@ -256,4 +257,3 @@ async def test_a_new_kind_is_a_settings_class_a_module_and_a_line(monkeypatch: p
     (sample,) = watch.watched.samples
     assert (sample.sensor, sample.unit) == ("up", "s")
     assert sample.value > 0
-    assert nobody("here", "up", {"uptime_s": 1.0}) is None  # type: ignore[func-returns-value]

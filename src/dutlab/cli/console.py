@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import sys
+import time
 from collections.abc import Sequence
-from pathlib import Path
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 from dutlab.cli.answers import answer_to
 from dutlab.cli.told import tell
-from dutlab.dut.mode import Check
 from dutlab.errors import InputError
-from dutlab.plan.trials import Plan, Trial
-from dutlab.report.model.loads import BACKPRESSURE, load_of
+from dutlab.events import (
+    SEARCH,
+    DoubtFound,
+    Event,
+    HostLost,
+    ModeVerified,
+    Note,
+    Reading,
+    RunBegun,
+    RunEnded,
+    SetAside,
+    TrialBegun,
+    TrialEnded,
+)
 from dutlab.report.model.words import plural
-from dutlab.spec.workloads.rfc2544 import variant_of
-from dutlab.store.record import TrialRecord
 from dutlab.units import si
 
 _HEADLINES = (
@@ -29,6 +41,46 @@ _HEADLINES = (
 
 _OF_STEPS = (("goodput_bps", "bit/s"), ("received_pps", "pps"), ("offered_pps", "pps"), ("transactions_per_s", "/s"))
 
+_LIVE = (
+    ("offered_pps", "pps", "offered"),
+    ("received_pps", "pps", "received"),
+    ("lost_pps", "pps", "lost"),
+    ("goodput_bps", "bit/s", "goodput"),
+)
+"""Rates of tools: name, unit and word."""
+_TICK_S = 1.0
+
+
+@dataclass
+class LiveTrial:
+    """The trial that is being measured, as far as it is known."""
+
+    begun: TrialBegun
+    since_s: float
+    _rates: dict[str, dict[str, float]] = field(default_factory=dict)
+    _bounds: dict[str, float] = field(default_factory=dict)
+
+    def hear(self, reading: Reading) -> None:
+        """The newest values."""
+        if reading.who == SEARCH:
+            self._bounds = dict(reading.values)
+        elif any(name in reading.values for name, _, _ in _LIVE):
+            self._rates[reading.where] = dict(reading.values)
+
+    def words(self, now_s: float) -> str:
+        """The line for a terminal: which trial, for how long, how long all of them will take, and what is known of it."""
+        took, b = now_s - self.since_s, self.begun
+        parts = [f"{took:.0f} s, {_minutes(max(0.0, b.left_s - took))} left"]
+        goals = [name.removesuffix("_upper_pps") for name in self._bounds if name.endswith("_upper_pps")]
+        goals += [g for name in self._bounds if (g := name.removesuffix("_lower_pps")) != name and g not in goals]
+        for goal in goals:
+            low, high = (self._bounds.get(f"{goal}_{side}_pps") for side in ("lower", "upper"))
+            parts.append(f"{goal} {'?' if low is None else si(low, 'pps')} to {'?' if high is None else si(high, 'pps')}")
+        for name, unit, word in _LIVE:
+            if found := [values[name] for values in self._rates.values() if name in values]:
+                parts.append(f"{word} {si(sum(found), unit)}")
+        return f"[{b.done + 1}/{b.trials}] {b.what}: {', '.join(parts)}"
+
 
 class Console:
     """A runner.progress.Progress that writes to standard error, so that standard output stays for results."""
@@ -36,37 +88,73 @@ class Console:
     def __init__(self, name: str = "") -> None:
         """`name` begins every line: which of several runs it is about."""
         self._name = name
-        self._total = self._done = 0
         self._renews = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._width = shutil.get_terminal_size().columns - 1  # a line that wraps cannot be renewed
+        self._live: LiveTrial | None = None
+        self._severe: list[str] = []
+        self._ticking: asyncio.TimerHandle | None = None
 
-    def began(self, folder: Path, plan: Plan, done: int) -> None:
-        self._total, self._done = len(plan.trials), done
-        there = f", {done} of them done before" if done else ""
-        self._line(f"{folder}: {plural(self._total, 'trial')}{there}, about {_minutes(plan.estimate_s)}; order seed {plan.seed}")
+    def hear(self, event: Event) -> None:
+        match event:
+            case RunBegun():
+                there = f", {event.done} of them done before" if event.done else ""
+                trials = plural(event.trials, "trial")
+                self._line(f"{event.folder}: {trials}{there}, about {_minutes(event.estimate_s)}; order seed {event.seed}")
+            case Note():
+                self.note(event.text)
+            case ModeVerified(holds=False):
+                failed = [c for c in event.checks if not c.passed]
+                said = "; ".join(f"{c.what}: {c.found}" for c in failed) or "it could not be applied"
+                self._line(f"mode {event.mode} does not hold, its trials are refused: {said}")
+            case SetAside():
+                self.note(f"trial {event.trial} is done again, attempt {event.attempt + 1}: {event.why}")
+            case HostLost():
+                self.note(event.what)
+            case RunEnded():
+                self._rest()
+                if event.remedy:
+                    self.note(event.remedy)
+            case _:
+                self._hear_of_trial(event)
 
-    def mode(self, name: str, checks: Sequence[Check]) -> None:
-        failed = [c for c in checks if not c.passed]
-        if failed or not checks:
-            said = "; ".join(f"{c.what}: {c.found}" for c in failed) or "it could not be applied"
-            self._line(f"mode {name} does not hold, its trials are refused: {said}")
+    def _hear_of_trial(self, event: Event) -> None:
+        match event:
+            case TrialBegun():
+                self._live, self._severe = LiveTrial(event, time.monotonic()), []
+                self._tick()
+            case Reading() if self._live is not None:
+                self._live.hear(event)
+            case DoubtFound(grade="severe"):
+                self._severe.append(event.text)
+            case TrialEnded():
+                self._ended(event)
+            case _:
+                pass
 
-    def trial(self, trial: Trial, record: TrialRecord) -> None:
-        self._done += 1
-        cell = trial.cell
-        size = f" {cell.params['frame_size']}" if "frame_size" in cell.params else ""
-        pair = f" {cell.params['client']} to {cell.params['server']}" if "client" in cell.params else ""
-        variant = f", {words}," if (words := variant_of(cell.params)) else ""
-        link = f" {cell.link_label}" if cell.links else ""
-        what = f"{cell.mode} {cell.workload}{size}{pair}{link}{variant}"
-        text = f"{self._name}[{self._done}/{self._total}] {what} #{cell.repeat}: {_headline(record)}"
-        if record.status == "measured" and self._renews:
-            tell(text[: self._width], end="\n" if self._done == self._total else "", renew=True)
+    def note(self, text: str) -> None:
+        """Something that the user should know."""
+        self._line(f"note: {text}")
+
+    def _ended(self, event: TrialEnded) -> None:
+        self._rest()
+        text = f"{self._name}[{event.done}/{event.trials}] {event.what}: {_headline(event, self._severe)}"
+        if event.status == "measured" and self._renews:
+            tell(text[: self._width], end="\n" if event.done == event.trials else "", renew=True)
         else:
             tell(text, renew=self._renews)
 
-    def note(self, text: str) -> None:
-        self._line(f"note: {text}")
+    def _tick(self) -> None:
+        """Renews the line of the trial that is being measured, once a second, on a terminal."""
+        if self._live is None or not self._renews:
+            return
+        tell(f"{self._name}{self._live.words(time.monotonic())}"[: self._width], end="", renew=True)
+        with suppress(RuntimeError):  # nobody measures: there is no loop
+            self._ticking = asyncio.get_running_loop().call_later(_TICK_S, self._tick)
+
+    def _rest(self) -> None:
+        self._live = None
+        if self._ticking is not None:
+            self._ticking.cancel()
 
     async def ask(self, question: str) -> str:
         self._line("")
@@ -81,12 +169,11 @@ class Console:
         tell(f"{self._name}{text}" if text else "", renew=self._renews)
 
 
-def _headline(record: TrialRecord) -> str:
-    if record.status != "measured":
-        return f"{record.status}: {record.why}"
-    whole = max(record.figures, key=lambda name: name.count("+"), default="")  # all links and ways together
-    figures = record.figures.get(whole, {})
-    of_steps = [(own, file) for file, own in record.figures.items() if file.count("/") == 2] if record.cell.workload == "steps" else []  # noqa: PLR2004 -- HOST/PHASE/NN
+def _headline(ended: TrialEnded, severe: Sequence[str]) -> str:
+    if ended.status != "measured":
+        return f"{ended.status}: {ended.why}"
+    figures = ended.figures.get(ended.main, {})
+    of_steps = [(own, file) for file, own in ended.figures.items() if file.count("/") == 2] if ended.workload == "steps" else []  # noqa: PLR2004 -- HOST/PHASE/NN
     found = [si(figures[name], unit) for name, unit in _HEADLINES if name in figures]
     found += [f"{file.partition('/')[0]} {si(own[name], unit)}" for own, file in of_steps for name, unit in _OF_STEPS if name in own][:6]
     found += [f"{name.removesuffix('_lower_pps')} {si(value, 'pps')}" for name, value in figures.items() if name.endswith("_lower_pps")]
@@ -96,11 +183,10 @@ def _headline(record: TrialRecord) -> str:
         payload = f", payload {figures['payload_bytes']:.0f}" if "payload_bytes" in figures else ""
         found.append(f"MTU {figures['path_mtu_bytes']:.0f} bytes{payload}")
     if "loss_ratio" in figures:
-        if held := load_of(record, whole, BACKPRESSURE):  # beside it a loss of nothing says little
+        if held := ended.backpressure_ratio:  # beside it a loss of nothing says little
             found.append(f"backpressure {held:.1%}")
         found.append(f"loss {figures['loss_ratio']:.3%}")
-    severe = [d.text for d in record.doubts if d.grade == "severe"]
-    return ", ".join(found + severe) or "measured"
+    return ", ".join([*found, *severe]) or "measured"
 
 
 def _minutes(seconds: float) -> str:

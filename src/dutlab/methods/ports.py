@@ -13,6 +13,7 @@ from typing import Protocol
 
 from dutlab.analysis.interference import CpuAccount
 from dutlab.doubts import Doubt
+from dutlab.events import Tell, nobody
 from dutlab.methods.dut_tables import RouteTable, StateTable
 from dutlab.plan.cell import Cell
 from dutlab.spec.traffic import Traffic
@@ -368,6 +369,8 @@ class Bench:
     management: Beside | None = None
     """A query to the DUT's own address; None: nobody can send one. Likewise `updates`, a change of routes that no test frame takes."""
     updates: Beside | None = None
+    tell: Tell = nobody
+    """Takes what a method knows meanwhile, for whoever looks on."""
 
 
 Method = Callable[[Bench, Cell], Awaitable[Measured]]

@@ -52,7 +52,7 @@ async def measure(bench: Bench, cell: Cell) -> Searched:
     Raises InputError, HostError, and MeasurementError when not one trial told anything.
     """
     search = search_of(cell, bench.speeds)
-    log = Log(bench.generator, search)
+    log = Log(bench.generator, search, tell=bench.tell)
     found = await _find(log)
     by_link = {link: figures(found, search.mix, 1) for link in search.links}
     if len(search.links) > 1:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from dutlab.doubts import DoubtKind
 from dutlab.errors import MachineTooBusy, MeasurementError
+from dutlab.events import SEARCH, Tell, nobody
 from dutlab.methods.early_stop import HINTS, Matters, allowance, most_frames
 from dutlab.methods.ledger import doubts_of
 from dutlab.methods.mlrsearch import Ask
@@ -39,19 +41,33 @@ class Log:
     `clock` tells seconds: what stands around trials counts too, since somebody waits for it.
     """
 
-    def __init__(self, generator: Generator, search: Search, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, generator: Generator, search: Search, clock: Callable[[], float] = time.monotonic, tell: Tell = nobody) -> None:
         self.search, self.trials = search, list[SearchTrial]()
         self.facts: dict[str, str] = {}
         self.doubts: dict[DoubtKind, int] = {}
         self.raw: dict[str, bytes] = {}
         """The generator's own output, trial after trial."""
         self._generator, self._matters, self._clock = generator, Matters(search.goals), clock
+        self._tell = tell
         self._spent, self._budget = 0.0, search.budget or seconds_of(search.goals)
 
     @property
     def packed(self) -> dict[str, bytes]:
         """The raw files, each as gzip: a search has dozens of trials, and a trial's own words are many."""
         return {f"{name}.gz": gzip.compress(said, mtime=0) for name, said in self.raw.items()}
+
+    def _bounds(self, load: Pps) -> dict[str, float]:
+        """Of each goal, the highest load so far that met it and the lowest that did not, as whoever looks on sees them."""
+        found = {"intended_pps": float(load)}
+        told = [(t.load_pps, t.loss_ratio) for t in self.trials if t.counts and t.load_pps is not None]
+        for goal in self.search.goals:
+            upper = min((load for load, loss in told if loss > goal.loss_ratio), default=math.inf)
+            lower = max((load for load, loss in told if loss <= goal.loss_ratio and load < upper), default=0.0)
+            if upper < math.inf:
+                found[f"{goal.name}_upper_pps"] = float(upper)
+            if lower:
+                found[f"{goal.name}_lower_pps"] = float(lower)
+        return found
 
     async def reach(self) -> tuple[Pps, str]:
         """How far to search, by a short trial at full speed, and what sets that, in words. Raises MeasurementError when nothing is sent."""
@@ -78,6 +94,7 @@ class Log:
             await self._still_there(trial)
         trial = self._keep(replace(trial, counts=True))
         self._matters.learn(ask.load, trial.told(ask, self.search.tolerance).loss_ratio)
+        self._tell("+".join(self.search.links), SEARCH, self._bounds(ask.load))
         return trial
 
     async def again(self, load: Pps, goal: Goal) -> SearchTrial | None:

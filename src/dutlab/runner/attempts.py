@@ -19,13 +19,14 @@ _CUT = "the run was cut before its mode was verified again"
 
 @dataclass
 class Attempts:
-    """The attempts of one process at the trials of a run. `note` tells the user."""
+    """The attempts of one process at the trials of a run. `note` tells the user; `aside` takes trial, attempt, reason and why."""
 
     folder: RunFolder
     journal: Journal
     most_disturbed: int
     """So often is a trial that other work disturbed done again."""
     note: Callable[[str], None]
+    aside: Callable[[int, int, str, str], None]
     _known: dict[int, list[TrialRecord]] = field(default_factory=dict)
     """Trial → its records, those set aside first."""
     _judged: list[bool] = field(default_factory=list)
@@ -79,4 +80,4 @@ class Attempts:
     def _set_aside(self, trial: int, reason: AttemptReason, why: str) -> None:
         attempt = self.folder.set_aside(trial, reason)
         self.journal.write("attempt-set-aside", trial=trial, attempt=attempt.number, reason=reason.value, why=why)
-        self.note(f"trial {trial} is done again, attempt {attempt.number + 1}: {why}")
+        self.aside(trial, attempt.number, reason.value, why)

@@ -10,10 +10,12 @@ from typing import Any
 
 from dutlab import labs
 from dutlab.dut.mode import UndoStep
+from dutlab.events import EVENTS
 from dutlab.hosts.host import Host
 from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
 from dutlab.plan.trials import Plan, Trial
+from dutlab.runner.event_log import EventLog
 from dutlab.runner.journal import Journal, undo_to_json
 from dutlab.runner.leasing import begun, leased_by
 from dutlab.runner.progress import Progress
@@ -95,32 +97,35 @@ async def conduct(
         runs, experiment=what.name, experiment_yaml=what.given, testbed_yaml=None,
         resolved={**what.resolved, HOSTS: dict(what.shared)}, plan=plan.to_json(), now=datetime.now(UTC),
     )  # fmt: skip
-    progress.began(folder.path, plan, 0)
-    steps = Steps(hosts, directories=what.directories, note=progress.note)
+    events = EventLog(folder.path / EVENTS, progress.hear, plan)
+    events.begun(folder.path, set())
+    steps = Steps(hosts, directories=what.directories, note=events.note)
     with begun([folder]) as (journal,):
         if what.lab is not None:
             journal.write("lab-up", label=what.lab)
         shared = {name: hosts[name] for name in what.shared}
-        async with leased_by(shared, folder, journal, take_over=what.take_over, note=progress.note):
+        async with leased_by(shared, folder, journal, take_over=what.take_over, note=events.note):
             journal.write(
                 "steps-begun", experiment=what.name, trials=len(plan.trials), reset=undo_to_json(what.reset()), hosts=dict(what.reached)
             )
             try:
                 for trial in plan.trials:
-                    await _trial(what, trial, steps, folder=folder, book=book, progress=progress, done=done)
+                    await _trial(what, trial, steps, folder=folder, book=book, events=events, done=done)
             finally:
                 journal.write("steps-ended")
                 await _lab_down(what, hosts, journal)
         journal.write("run-finished")
-    folder.write_manifest()
     failed = sum(1 for o in done if o.account.failed)
+    events.close("finished", {"measured": len(done) - failed, "failed": failed})
+    folder.write_manifest()
     return RunResult(folder.path, len(done) - failed, failed, 0)
 
 
 async def _trial(
-    what: Conduct, trial: Trial, steps: Steps, *, folder: RunFolder, book: CommandBook, progress: Progress, done: list[Conducted]
+    what: Conduct, trial: Trial, steps: Steps, *, folder: RunFolder, book: CommandBook, events: EventLog, done: list[Conducted]
 ) -> None:
     account, started = Account(), datetime.now(UTC)
+    events.trial(trial)
     try:
         await steps.carry_out(what.work, account, what.phases)
     finally:
@@ -128,7 +133,7 @@ async def _trial(
         measured = account.measured()
         record = _record(trial, done[-1], measured, book)
         folder.write_trial(record, measured.raw)
-        progress.trial(trial, record)
+        events.ended(record)
 
 
 async def _lab_down(what: Conduct, hosts: Mapping[str, Host], journal: Journal) -> None:

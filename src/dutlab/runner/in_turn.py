@@ -44,7 +44,7 @@ async def run_in_turn(works: Sequence[Work], options: RunOptions, watch: Watch) 
     with begun(folders) as journals:
         going = [work.started(folders[n], journals[n], watch(n)) for n, work in enumerate(works)]
         if not _shared_cells(works):
-            going[0].progress.note("these runs have no cell in common: `dutlab compare` will have nothing to compare")
+            going[0].events.note("these runs have no cell in common: `dutlab compare` will have nothing to compare")
         return await _to_their_ends(going, turns[0], [options] * len(going))
 
 
@@ -105,11 +105,11 @@ async def _to_their_ends(going: Sequence[Execution], turns: Turns, options: Sequ
                 if not run.left():
                     run.journal.write("run-finished")
                     results[place] = run.result()
-    except BaseException:
+    except BaseException as error:
         together = " ".join(str(run.folder.path) for run in going)
         for place, run in enumerate(going):
             if place not in results:
-                run.say_cut(f"`dutlab resume {together}` goes on with all in turn")
+                run.say_cut(error, f"`dutlab resume {together}` goes on with all in turn")
         raise
     return [results[place] for place in range(len(going))]
 

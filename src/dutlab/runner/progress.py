@@ -1,30 +1,17 @@
-"""What the runner tells whoever watches. The command line shows it; tests keep it."""
+"""Whoever looks on while the runner works: hears events, and answers questions. The command line does both; tests keep them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Protocol
 
-from dutlab.dut.mode import Check
-from dutlab.plan.trials import Plan, Trial
-from dutlab.store.record import TrialRecord
+from dutlab.events import Event
 
 
 class Progress(Protocol):
-    """Told of each step once it is done."""
+    """Somebody who looks on."""
 
-    def began(self, folder: Path, plan: Plan, done: int) -> None:
-        """The run's folder exists; `done` trials are already there (resume)."""
-
-    def mode(self, name: str, checks: Sequence[Check]) -> None:
-        """A mode was applied and verified; a check that did not pass means that its trials are refused."""
-
-    def trial(self, trial: Trial, record: TrialRecord) -> None:
-        """A trial's record is on the disk."""
-
-    def note(self, text: str) -> None:
-        """Something that the user should know."""
+    def hear(self, event: Event) -> None:
+        """What just happened. Returns at once."""
 
     async def ask(self, question: str) -> str:
         """Waits for a person's answer. Never called for an unattended run. Raises InputError when there is nobody."""

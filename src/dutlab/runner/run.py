@@ -6,7 +6,7 @@ Per application of a mode: undo steps into the journal → apply → verify → 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -21,9 +21,11 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut.manual import question
 from dutlab.dut.mode import Check, Mode, UndoStep
 from dutlab.errors import DutlabError, InputError, LabError, MeasurementError
+from dutlab.events import EVENTS
 from dutlab.hosts.host import connections_of
 from dutlab.plan.trials import Plan, Trial, make_plan, needs_hand
 from dutlab.runner.attempts import Attempts
+from dutlab.runner.event_log import EventLog
 from dutlab.runner.examine import doubts_of, examine, streams_of
 from dutlab.runner.into_mode import as_applied, into_mode, lost_mode, lost_state, stayed_in_mode
 from dutlab.runner.journal import Journal, read_journal, undo_to_json, unproven_trials
@@ -223,20 +225,20 @@ class Execution:
         if left := self.left():
             try:
                 await self.measure(left, options)
-            except BaseException:
-                self.say_cut(f"`dutlab resume {self.folder.path}` goes on with it")
+            except BaseException as error:
+                self.say_cut(error, f"`dutlab resume {self.folder.path}` goes on with it")
                 raise
             self.journal.write("run-finished")
         return self.result()
 
     def begin(self) -> None:
         """Tells the user what there is to do."""
-        self.progress.began(self.folder.path, self.plan, len(self.folder.finished()))
+        self.events.begun(self.folder.path, self.folder.finished())
 
-    def say_cut(self, how: str) -> None:
+    def say_cut(self, error: BaseException, how: str) -> None:
         """Tells the user `how` the run can go on, if a trial of it is there."""
-        if finished := len(self.folder.finished()):
-            self.progress.note(f"cut after {finished} of {len(self.plan.trials)} trials: {how}")
+        finished = len(self.folder.finished())
+        self.events.cut(error, f"cut after {finished} of {len(self.plan.trials)} trials: {how}" if finished else "")
 
     def left(self, among: Sequence[Trial] | None = None) -> list[Trial]:
         """Those of `among` (of the plan) that have no record yet and that the plan's rule for repeats still needs."""
@@ -245,10 +247,10 @@ class Execution:
 
     def result(self) -> RunResult:
         """Closes the run, of which nothing is left."""
+        status = Counter(r.status for r in self.folder.records())
+        self.events.close("finished", status)
         self.folder.write_manifest()
-        status = [r.status for r in self.folder.records()]
-        measured, failed, not_held, disturbed = (sum(s == word for s in status) for word in ("measured", "failed", "refused", DISTURBED))
-        return RunResult(self.folder.path, measured, failed, not_held, disturbed)
+        return RunResult(self.folder.path, status["measured"], status["failed"], status["refused"], status[DISTURBED])
 
     async def measure(self, trials: Sequence[Trial], options: RunOptions) -> None:
         """`trials` on a stage that is opened and closed for them; with the last ones of the run, also those that hindsight sets aside."""
@@ -260,11 +262,12 @@ class Execution:
             journal=self.journal,
             log=self.book.note,
             engine_binary=options.engine_binary,
-            lease=lambda hosts: leased_by(hosts, self.folder, self.journal, take_over=options.take_over, note=self.progress.note),
+            tell=self.events.reading,
+            lease=lambda hosts: leased_by(hosts, self.folder, self.journal, take_over=options.take_over, note=self.events.note),
         ) as bare:
             for text in bare.notes:
                 if text not in self.said:
-                    self.progress.note(text)
+                    self.events.note(text)
                 self.said.add(text)
             if self.testbed.lab is None:
                 await insist_on_ports(self.testbed, bare.hosts)
@@ -315,7 +318,7 @@ class Execution:
         for finding in found.findings:
             text = f"{', '.join(finding.where)}: {finding.what}; expected cost: {finding.price.words}"
             if text not in self.said:
-                self.progress.note(text)
+                self.events.note(text)
             self.said.add(text)
         kinds = {card.get("kind") for end in ENDS for card in found.facts[end].get("interfaces", {}).values()}
         virtual = [] if bare.marks or VIRTUAL not in kinds else [Doubt(DoubtKind.VIRTUAL_PORTS)]
@@ -331,9 +334,9 @@ class Execution:
                 calibration = await self._of_lab(stage, stage.lab, loads, options)
             else:
                 rig = RealRig(stage.hosts, stage.testbed, stage.engine, stage.versions, self.experiment.disturbed)
-                calibration = await of_machines(rig, loads, cache_folder(), self.progress.note, self._no_headroom)
+                calibration = await of_machines(rig, loads, cache_folder(), self.events.note, self._no_headroom)
         except (LabError, MeasurementError) as e:
-            self.progress.note(f"no headroom: the rig could not be measured without the DUT: {e}")
+            self.events.note(f"no headroom: the rig could not be measured without the DUT: {e}")
             return stage
         self.folder.write_calibration(calibration.model_dump(mode="json"))
         return replace(stage, calibration=calibration)
@@ -359,7 +362,7 @@ class Execution:
 
     def _no_headroom(self, load: Load, why: MeasurementError) -> None:
         what = f"{load.generator}, {load.mix.name} on {'+'.join(load.links)}"
-        self.progress.note(f"no headroom of {what}: the rig could not be measured without the DUT: {why}")
+        self.events.note(f"no headroom of {what}: the rig could not be measured without the DUT: {why}")
 
     async def _group(self, stage: Stage, trials: Sequence[Trial]) -> None:
         """One application of a mode and the trials measured in it."""
@@ -368,19 +371,21 @@ class Execution:
         steps = await mode.undo(dut, stage.testbed)
         self.journal.write("mode-applying", application=application, mode=mode.name, undo=undo_to_json(steps))
         try:
+            self.events.applying(mode.name, len(trials))
             checks, why = await into_mode(stage, mode)
             self.journal.write("mode-refused" if why else "mode-verified", application=application, why=why)
-            self.progress.mode(mode.name, checks)
+            self.events.verified(mode.name, checks, holds=not why)
             left, stands = deque(trials), await as_applied(stage)
             while left:
                 trial = left[0]
                 self.folder.discard_incomplete(trial.number)
                 self.journal.write("trial-started", trial=trial.number)
+                self.events.trial(trial)
                 if why:
                     carried = refused(stage, trial, checks, self.book, why)
                 else:
                     connections = connections_of(stage.dut)
-                    carried = await carry_out(stage, trial, checks, self.book, watch=self.experiment.watch)
+                    carried = await carry_out(stage, trial, checks, self.book, watch=self.experiment.watch, tell=self.events.reading)
                     await stayed_in_mode(stage, mode, connections)
                 if not (again := self._once_more(carried)):
                     unproven.append(left.popleft())
@@ -442,7 +447,7 @@ class Execution:
             return True
         if self._repeats is not None:
             self._repeats.add(record)
-        self.progress.trial(next(t for t in self.plan.trials if t.number == record.trial), record)
+        self.events.ended(record)
         return False
 
     def _disturbed_in_hindsight(self) -> list[Trial]:
@@ -459,5 +464,10 @@ class Execution:
         return again
 
     @cached_property
+    def events(self) -> EventLog:
+        """What happens, for whoever looks on; in the run's folder until that is closed."""
+        return EventLog(None if self.folder.is_closed else self.folder.path / EVENTS, self.progress.hear, self.plan)
+
+    @cached_property
     def _attempts(self) -> Attempts:
-        return Attempts(self.folder, self.journal, self.plan.repeat_disturbed, self.progress.note)
+        return Attempts(self.folder, self.journal, self.plan.repeat_disturbed, self.events.note, self.events.set_aside)

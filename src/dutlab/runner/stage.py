@@ -13,6 +13,7 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut import family
 from dutlab.dut.custom import custom_mode
 from dutlab.dut.mode import Mode, SizedForFlows
+from dutlab.events import Tell, nobody
 from dutlab.hosts.black_box import BlackBox
 from dutlab.hosts.host import CommandLog, Host
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
@@ -112,6 +113,7 @@ async def open_stage(
     log: CommandLog,
     engine_binary: Path,
     lease: Lease,
+    tell: Tell = nobody,
 ) -> AsyncIterator[Stage]:
     """The testbed as stage, with the tools that `cells` need.
 
@@ -136,7 +138,7 @@ async def open_stage(
                 lab.testbed, hosts, lab.cpus, engine, lab.watch_cpu, (Doubt(DoubtKind.EMBEDDED_LAB),), tuple(lab.notes),
                 lab if lab.ssh_config is None else None, lab.napi_threads,
             )  # fmt: skip
-        yield await undo.enter_async_context(_set_up(experiment, ground, journal, cells))
+        yield await undo.enter_async_context(_set_up(experiment, ground, journal, cells, tell))
 
 
 async def _insist_on_programs(experiment: Experiment, lab: str, cells: Sequence[Cell]) -> None:
@@ -192,16 +194,16 @@ async def _engines(undo: AsyncExitStack, hosts: Mapping[str, Host], binary: Path
 
 
 @asynccontextmanager
-async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cells: Sequence[Cell]) -> AsyncIterator[Stage]:
+async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cells: Sequence[Cell], tell: Tell) -> AsyncIterator[Stage]:
     hosts, testbed = ground.hosts, ground.testbed
-    engine = Engine(hosts, testbed, ground.cpus, ground.engine)
+    engine = Engine(hosts, testbed, ground.cpus, ground.engine, tell=tell)
     iperf3 = Iperf3(hosts, testbed, ground.cpus)
     dut_family = family(testbed.hosts["dut"].family)
     modes = _modes(experiment, testbed, hosts, cells)
     device = JournaledDevice(_dut_among(hosts), testbed, modes, dut_family.resets, engine, journal)
     families = {name: testbed.hosts[name].family for name in hosts}
     accounts = accounts_of(hosts, families, ground.napi_threads or None)
-    bench = _bench(engine, device, hosts["source"], testbed)
+    bench = replace(_bench(engine, device, hosts["source"], testbed), tell=tell)
     undisturbed = partial(
         Undisturbed,
         accounts=accounts,

@@ -12,6 +12,7 @@ from statistics import fmean
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut.mode import Check
 from dutlab.errors import MachineTooBusy, MeasurementError
+from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Done
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.methods.ports import Measured
@@ -21,7 +22,7 @@ from dutlab.runner.rig import with_headroom
 from dutlab.runner.stage import DUT, Stage
 from dutlab.sensors.counters import CARRIER_CHANGES
 from dutlab.sensors.registry import make
-from dutlab.sensors.sensor import WATCH_COST, Sample, Sensor, SensorSite, Tell, Watched, nobody
+from dutlab.sensors.sensor import WATCH_COST, Sample, Sensor, SensorSite, Watched
 from dutlab.sensors.totals import CounterTotals, CpuTotals
 from dutlab.sensors.watch import Watch
 from dutlab.spec.sensors import SENSORS

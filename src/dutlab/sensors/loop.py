@@ -12,9 +12,10 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from dutlab.errors import CommandFailed, HostError
+from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Process
 from dutlab.sensors import procfs
-from dutlab.sensors.sensor import WATCH_COST, Sample, SensorSite, Tell, Watched, nobody
+from dutlab.sensors.sensor import WATCH_COST, Sample, SensorSite, Watched
 
 MARK = "\x1e"
 _END = f"{MARK}end\n"

@@ -5,11 +5,12 @@ Adding one takes its settings (spec/sensors.py), a module with `make(spec, site)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from dutlab.analysis.interference import Interference
+from dutlab.events import Tell
 from dutlab.hosts.host import Host
 
 WATCH_COST = "watch_core_percent"
@@ -58,14 +59,6 @@ class SensorSite:
     family: str = "linux"
     core: int | None = None
     """Where programs of the sensor run there; None lets the kernel choose."""
-
-
-Tell = Callable[[str, str, Mapping[str, float]], None]
-"""Takes the newest values by name, of a host and a sensor, for whoever looks on."""
-
-
-def nobody(_host: str, _sensor: str, _values: Mapping[str, float]) -> None:
-    """A Tell where nobody looks on."""
 
 
 class Sensor(Protocol):

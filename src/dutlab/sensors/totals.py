@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
 from dutlab.analysis.interference import CpuAccount
+from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Host
 from dutlab.sensors.counters import difference
 from dutlab.sensors.cpu_account import AccountReader
-from dutlab.sensors.sensor import Tell, Watched, nobody
+from dutlab.sensors.sensor import Watched
 from dutlab.sensors.systems import read_counters
 
 

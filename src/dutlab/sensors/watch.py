@@ -9,7 +9,8 @@ from types import TracebackType
 from typing import Self
 
 from dutlab.errors import DutlabError, HostError
-from dutlab.sensors.sensor import Sensor, Tell, Watched, all_of, nobody
+from dutlab.events import Tell, nobody
+from dutlab.sensors.sensor import Sensor, Watched, all_of
 
 
 class Watch:

@@ -6,6 +6,7 @@
     hosts/NAME.json                   facts; NAME~2.json is what a resumed run found
     doctor.json                       what spoils measurements on the testbed; doctor~2.json of a resumed run
     journal.jsonl                     the runner's
+    events.jsonl                      what happened, as it happened: for looking on
     trials/0001/raw/…                 every tool's own output
     trials/0001/samples.parquet       time series; absent when nothing was watched
     trials/0001/record.json           written last: a trial is complete when it exists

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dutlab.report.model.loads import DELIVERED
 from dutlab.report.model.table import Cell, Row, Table
 from dutlab.report.model.value import Figure
 from dutlab.report.model.words import Unit, unit_of
@@ -14,6 +13,7 @@ from dutlab.report.plots.axis import TICK_SIZE, Scale, draw_y_axis, spread
 from dutlab.report.plots.palette import FAINT, GRID, INK, QUIET, series_colour, series_shape
 from dutlab.report.plots.plot import Plot
 from dutlab.report.plots.svg import Drawing, shortened, text_width
+from dutlab.store.loads import DELIVERED
 
 WIDTH, HEIGHT = 300.0, 210.0
 LABEL_SIZE, LABEL_GAP = 13.5, 16.5

@@ -13,12 +13,12 @@ from dutlab.analysis.ceilings.ethernet import AROUND_PACKET_BYTES, TCP_HEADER_BY
 from dutlab.analysis.compare import main_figures
 from dutlab.analysis.limited import Core, Facts, Neighbour, what_limited
 from dutlab.report.model.groups import Group
-from dutlab.report.model.loads import held_back
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import LimitRow, Note
 from dutlab.report.model.words import size_order
 from dutlab.report.sections.watched import DUT, CoreMeans
 from dutlab.stats.summary import median
+from dutlab.store.loads import held_back
 from dutlab.store.record import FlowRecord
 from dutlab.units import ETH_L1_OVERHEAD_BYTES
 

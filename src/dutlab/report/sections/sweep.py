@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dutlab.report.model.figures import ceiling_of, value_of
 from dutlab.report.model.groups import SIZES, Group, alike, present
-from dutlab.report.model.loads import BACKPRESSURE, DELIVERED, load_value
+from dutlab.report.model.loads import load_value
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Drawing, Headline, Section
 from dutlab.report.model.table import Cell, Column, Row, Table
@@ -16,6 +16,7 @@ from dutlab.report.model.words import KPPS, MBPS, Unit, asked_words, mix_words, 
 from dutlab.report.sections.goodput import CEILING
 from dutlab.report.sections.headline import compared, link_words
 from dutlab.stats.summary import median
+from dutlab.store.loads import BACKPRESSURE, DELIVERED
 from dutlab.store.run_folder import RunFolder
 
 SWEEP = "sweep"

@@ -17,6 +17,7 @@ from typing import Any
 
 from dutlab.dut.mode import SeenProbe, UdpFlow
 from dutlab.errors import CommandFailed, ToolMissing
+from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Host
 from dutlab.methods.ports import FrameMix, LostSoFar, Offer, Outcome, ToolReading
 from dutlab.spec.mixes import sizes_in_words
@@ -56,9 +57,11 @@ class Engine:
         binary: str | Mapping[str, str],
         *,
         backend: str = "auto",
+        tell: Tell = nobody,
         next_hop: NextHop = next_hop_mac,
     ) -> None:
         self._hosts, self._testbed, self._cpus, self._backend, self._next_hop = hosts, testbed, cpus, backend, next_hop
+        self._tell = tell
         self._binaries = dict.fromkeys(hosts, binary) if isinstance(binary, str) else dict(binary)
         self._agents: dict[str, Agent] = {}
         self._clock_is_one: bool | None = None
@@ -82,7 +85,7 @@ class Engine:
             traffic_of=offer.traffic_of,
             burst_frames=offer.burst_frames, directions=offer.directions, answered=offer.answered, broadcast_ratio=offer.broadcast_ratio,
         )  # fmt: skip
-        watches = watches_of(ways, load)
+        watches = watches_of(ways, load, lambda flow, rates: self._tell(flow, TOOL, rates))
         async with self._opened(ways) as notes:
             if offer.warmup > 0:
                 await self._part(ways, load.warming_up(offer.warmup, WARMUP_DRAIN), None).carry_out()
@@ -127,7 +130,7 @@ class Engine:
 
     def on(self, cores: Sequence[int]) -> Engine:
         """Another engine in the same place, whose source sends from these cores."""
-        return Engine(self._hosts, self._testbed, {**self._cpus, "source": cores}, self._binaries, backend=self._backend)
+        return Engine(self._hosts, self._testbed, {**self._cpus, "source": cores}, self._binaries, backend=self._backend, tell=self._tell)
 
     async def close(self) -> None:
         """Ends both agents. The engine can be used again after it."""

@@ -197,9 +197,9 @@ class Part:
             )
 
 
-def watches_of(ways: Sequence[Way], load: Load) -> list[WayWatch]:
-    """A watch for each way."""
-    return [WayWatch(way.name, LossWatch(load.drain)) for way in ways]
+def watches_of(ways: Sequence[Way], load: Load, tell: Callable[[str, Mapping[str, float]], None] | None = None) -> list[WayWatch]:
+    """A watch for each way; `tell` takes the newest rates of each."""
+    return [WayWatch(way.name, LossWatch(load.drain), tell=tell) for way in ways]
 
 
 @contextlib.contextmanager

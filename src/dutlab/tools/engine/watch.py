@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -22,6 +22,11 @@ class _Point:
     count: int
 
 
+def _rate(before: _Point, now: _Point) -> float:
+    """Between two readings, a second."""
+    return (now.count - before.count) / ((now.at_ns - before.at_ns) / SECOND_NS)
+
+
 @dataclass
 class WayWatch:
     """One way in one trial; `flow` is what its flow is called."""
@@ -30,8 +35,11 @@ class WayWatch:
     losses: LossWatch
     sending: bool = False
     """A frame had been sent at the last look."""
+    _told: int = 0
     _points: dict[str, list[_Point]] = field(default_factory=dict)
     _latencies: list[tuple[int, int, int]] = field(default_factory=list)
+    tell: Callable[[str, Mapping[str, float]], None] | None = None
+    """Takes the flow and its newest rates, once a second."""
 
     def see(self, sent: SentSoFar, arrived: ArrivedSoFar) -> None:
         """Enters a reading of both ends, each later than the one before."""
@@ -44,6 +52,17 @@ class WayWatch:
             self._enter("lost_pps", by.at_ns, self.losses.lost)
         if self._due([at for at, *_ in self._latencies], arrived.at_ns):
             self._latencies.append((arrived.at_ns, arrived.latency_count, arrived.latency_sum_ns))
+        self._tell_rates()
+
+    def _tell_rates(self) -> None:
+        """The newest rate of each count, once those of the receiver have moved on too."""
+        received = self._points.get("received_pps", [])
+        if self.tell is None or len(received) <= self._told:
+            return
+        self._told = len(received)
+        rates = {name: round(_rate(*points[-2:]), 1) for name, points in self._points.items() if len(points) > 1}
+        if rates:
+            self.tell(self.flow, rates)
 
     def _enter(self, name: str, at_ns: int, count: int) -> None:
         points = self._points.setdefault(name, [])
@@ -71,8 +90,7 @@ class WayWatch:
         for name, points in self._points.items():
             wall_s = sender_wall_s if name in {"offered_pps", "backpressure_pps"} else receiver_wall_s
             for before, now in pairwise(points):
-                rate = (now.count - before.count) / ((now.at_ns - before.at_ns) / SECOND_NS)
-                yield ToolReading(wall_s(now.at_ns), self.flow, name, rate)
+                yield ToolReading(wall_s(now.at_ns), self.flow, name, _rate(before, now))
         for (_, count, total), (at_ns, more, sum_ns) in pairwise(self._latencies) if latency else ():
             if more > count:
                 yield ToolReading(receiver_wall_s(at_ns), self.flow, "latency_mean_ns", (sum_ns - total) / (more - count))

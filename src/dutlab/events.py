@@ -1,0 +1,198 @@
+"""What happens in a run, as it happens: one event a line of the run's events.jsonl, and the same to whoever looks on in this process.
+
+Events are for looking on. No record, no resume and no verdict is made from them. `events_schema()` is the contract in
+contracts/events.schema.json.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter
+
+EVENTS = "events.jsonl"
+"""Name of the file in a run's folder."""
+
+SEARCH = "search"
+"""Who tells the bounds of a search: GOAL_lower_pps and GOAL_upper_pps."""
+Tell = Callable[[str, str, Mapping[str, float]], None]
+"""Takes the newest values by name: of a host or link, as a sensor, tool or method has them."""
+
+
+def nobody(_where: str, _who: str, _values: Mapping[str, float]) -> None:
+    """A Tell where nobody looks on."""
+
+
+class _Event(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    at: datetime
+    """Of the wall clock of the machine that dutlab runs on."""
+
+
+class RunBegun(_Event):
+    """A process is at the run: its first, or one that goes on with it."""
+
+    event: Literal["run-begun"] = "run-begun"
+    folder: str
+    experiment: str
+    trials: int
+    done: int
+    """Trials that have their record already."""
+    estimate_s: float
+    seed: int
+
+
+class Note(_Event):
+    """Something that the user should know."""
+
+    event: Literal["note"] = "note"
+    text: str
+
+
+class ModeApplying(_Event):
+    """The DUT is being brought into a mode."""
+
+    event: Literal["mode-applying"] = "mode-applying"
+    mode: str
+    trials: int
+    """So many are to be measured in it."""
+
+
+class CheckSeen(BaseModel):
+    """One thing that was looked at, with real frames where it can be."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    what: str
+    passed: bool
+    found: str
+
+
+class ModeVerified(_Event):
+    """A mode was applied and looked at; where it does not hold, its trials are refused."""
+
+    event: Literal["mode-verified"] = "mode-verified"
+    mode: str
+    holds: bool
+    checks: tuple[CheckSeen, ...]
+
+
+class TrialBegun(_Event):
+    """A trial is being measured."""
+
+    event: Literal["trial-begun"] = "trial-begun"
+    trial: int
+    what: str
+    """The trial in words, as in `nat search 64 a+b #2`."""
+    mode: str
+    workload: str
+    tool: str
+    links: tuple[str, ...]
+    repeat: int
+    estimate_s: float
+    done: int
+    """Trials that have their record."""
+    trials: int
+    left_s: float
+    """Estimate of all that has no record yet, this trial included."""
+
+
+class Reading(_Event):
+    """The newest values of a sensor, tool or method; about once a second."""
+
+    event: Literal["reading"] = "reading"
+    trial: int | None
+    where: str
+    """A host, or a link with its direction."""
+    who: str
+    """The sensor, the tool, or `search`, whose values are the bounds as they stand."""
+    values: dict[str, FiniteFloat]
+    """Name → value; the unit is the last part of the name, or that of the sensor."""
+
+
+class DoubtFound(_Event):
+    """A reason to distrust the trial."""
+
+    event: Literal["doubt"] = "doubt"
+    trial: int
+    kind: str
+    grade: str
+    text: str
+
+
+class SetAside(_Event):
+    """A trial was measured and does not count; it is done again."""
+
+    event: Literal["set-aside"] = "set-aside"
+    trial: int
+    attempt: int
+    """The number of the attempt that does not count; the next one is done now."""
+    reason: str
+    """`disturbed`, `mode-lost`, or that a tool was ended."""
+    why: str
+
+
+class TrialEnded(_Event):
+    """A trial's record is on the disk."""
+
+    event: Literal["trial-ended"] = "trial-ended"
+    trial: int
+    what: str
+    workload: str
+    status: str
+    why: str
+    seconds: float
+    figures: dict[str, dict[str, FiniteFloat]]
+    """As in the record: link → figure → value."""
+    main: str
+    """Whose figures those of the whole trial are; empty when there are none."""
+    backpressure_ratio: FiniteFloat | None
+    """Of what the generator made, what the DUT did not take; null where it is not known."""
+    done: int
+    trials: int
+
+
+class HostLost(_Event):
+    """A host does not answer any more; the run ends with it."""
+
+    event: Literal["host-lost"] = "host-lost"
+    host: str
+    what: str
+
+
+class RunEnded(_Event):
+    """This process is done with the run."""
+
+    event: Literal["run-ended"] = "run-ended"
+    status: Literal["finished", "cut"]
+    """`cut`: trials are left, and `dutlab resume` goes on."""
+    measured: int
+    failed: int
+    refused: int
+    disturbed: int
+    remedy: str = ""
+
+
+Event = RunBegun | Note | ModeApplying | ModeVerified | TrialBegun | Reading | DoubtFound | SetAside | TrialEnded | HostLost | RunEnded
+
+_ANY: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="event")])
+
+
+def events_schema() -> dict[str, Any]:
+    """JSON Schema of one line."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "dutlab event", **_ANY.json_schema(mode="serialization")}
+
+
+def events_in(path: Path) -> Iterator[Event]:
+    """The events of a file, in order. What is no event is passed over: a line that a crash cut, or one of a newer dutlab."""
+    with path.open("rb") as lines:
+        for line in lines:
+            try:
+                yield _ANY.validate_python(json.loads(line), strict=False)
+            except (ValueError, RecursionError):
+                continue

@@ -1,0 +1,164 @@
+"""Writes what happens in a run to its events.jsonl, and tells whoever looks on.
+
+Each line is one write, so that a reader sees whole lines; nothing waits for the disk. A full disk costs the file, not the run.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from dutlab.dut.mode import Check
+from dutlab.errors import HostError
+from dutlab.events import (
+    CheckSeen,
+    DoubtFound,
+    Event,
+    HostLost,
+    ModeApplying,
+    ModeVerified,
+    Note,
+    Reading,
+    RunBegun,
+    RunEnded,
+    SetAside,
+    TrialBegun,
+    TrialEnded,
+)  # fmt: skip
+from dutlab.plan.cell import Cell
+from dutlab.plan.trials import Plan, Trial
+from dutlab.spec.workloads.rfc2544 import variant_of
+from dutlab.store.loads import BACKPRESSURE, load_of
+from dutlab.store.record import TrialRecord
+
+_APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""A link or a pipe in its place, in a run folder that came from elsewhere, is not written to."""
+
+
+class EventLog:
+    """One process's events of one run. `path` is None for a run that is closed: nothing is added to it."""
+
+    def __init__(self, path: Path | None, hear: Callable[[Event], None], plan: Plan) -> None:
+        self._path, self._hear, self._plan = path, hear, plan
+        self._file: int | None = None
+        self._done = set[int]()
+        self._trial: int | None = None
+
+    def begun(self, folder: Path, done: set[int]) -> None:
+        """A process is at the run, of which the trials `done` have their record."""
+        self._done = set(done)
+        plan = self._plan
+        self._say(
+            RunBegun(
+                at=_now(), folder=str(folder), experiment=plan.experiment, trials=len(plan.trials), done=len(done),
+                estimate_s=plan.estimate_s, seed=plan.seed,
+            )
+        )  # fmt: skip
+
+    def note(self, text: str) -> None:
+        """Something that the user should know."""
+        self._say(Note(at=_now(), text=text))
+
+    def applying(self, mode: str, trials: int) -> None:
+        """The DUT is being brought into a mode."""
+        self._say(ModeApplying(at=_now(), mode=mode, trials=trials))
+
+    def verified(self, mode: str, checks: Sequence[Check], *, holds: bool) -> None:
+        """A mode was applied and looked at."""
+        seen = tuple(CheckSeen(what=c.what, passed=c.passed, found=c.found) for c in checks)
+        self._say(ModeVerified(at=_now(), mode=mode, holds=holds, checks=seen))
+
+    def trial(self, trial: Trial) -> None:
+        """A trial begins."""
+        cell, self._trial = trial.cell, trial.number
+        self._say(
+            TrialBegun(
+                at=_now(), trial=trial.number, what=words_of(cell), mode=cell.mode, workload=cell.workload, tool=cell.tool,
+                links=tuple(cell.links), repeat=cell.repeat, estimate_s=trial.estimate_s, done=len(self._done),
+                trials=len(self._plan.trials), left_s=round(sum(t.estimate_s for t in self._plan.trials if t.number not in self._done), 1),
+            )
+        )  # fmt: skip
+
+    def reading(self, where: str, who: str, values: Mapping[str, float]) -> None:
+        """The newest values; a Tell."""
+        finite = {name: value for name, value in values.items() if math.isfinite(value)}
+        if finite:
+            self._say(Reading(at=_now(), trial=self._trial, where=where, who=who, values=finite))
+
+    def set_aside(self, trial: int, attempt: int, reason: str, why: str) -> None:
+        """A trial does not count and is done again."""
+        self._done.discard(trial)
+        self._say(SetAside(at=_now(), trial=trial, attempt=attempt, reason=reason, why=why))
+
+    def ended(self, record: TrialRecord) -> None:
+        """A trial has its record."""
+        self._trial = None
+        self._done.add(record.trial)
+        for d in record.doubts:
+            text = f"{d.text} ({d.detail})" if d.detail else d.text
+            self._say(DoubtFound(at=_now(), trial=record.trial, kind=d.kind, grade=d.grade, text=text))
+        main = max(record.figures, key=lambda name: name.count("+"), default="")  # all links and ways together
+        self._say(
+            TrialEnded(
+                at=_now(), trial=record.trial, what=words_of(record.cell), workload=record.cell.workload, status=record.status,
+                why=record.why, seconds=round((record.ended - record.started).total_seconds(), 3), figures=record.figures,
+                main=main, backpressure_ratio=load_of(record, main, BACKPRESSURE), done=len(self._done), trials=len(self._plan.trials),
+            )
+        )  # fmt: skip
+
+    def cut(self, error: BaseException, remedy: str) -> None:
+        """The run ends before its time, and can go on by `remedy`; empty where it cannot."""
+        if isinstance(error, HostError):
+            self._say(HostLost(at=_now(), host=error.host, what=str(error)))
+        self.close("cut", {}, remedy)
+
+    def close(self, status: str, counts: Mapping[Any, int], remedy: str = "") -> None:
+        """The last event of this process. `counts` is status of a record → how many."""
+        if status == "finished" or self._done or remedy:
+            of = {word: counts.get(word, 0) for word in ("measured", "failed", "refused", "disturbed")}
+            self._say(RunEnded.model_validate({"at": _now(), "status": status, **of, "remedy": remedy}))
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _say(self, event: Event) -> None:
+        self._write(event)
+        self._hear(event)
+
+    def _write(self, event: Event) -> None:
+        if self._path is None:
+            return
+        line = event.model_dump_json().encode() + b"\n"
+        try:
+            if self._file is None:
+                self._file = os.open(self._path, _APPEND, 0o666)
+                size = os.fstat(self._file).st_size
+                if size and os.pread(self._file, 1, size - 1) != b"\n":  # a crash cut the last line
+                    line = b"\n" + line
+            os.write(self._file, line)
+        except OSError as e:
+            path, self._path = self._path, None
+            with suppress(OSError):
+                if self._file is not None:
+                    os.close(self._file)
+            self._file = None
+            self._hear(Note(at=_now(), text=f"{path.name} is not written any more: {e.strerror}; the run goes on"))
+
+
+def words_of(cell: Cell) -> str:
+    """A trial in words, as in `nat search 64 a+b #2`."""
+    size = f" {cell.params['frame_size']}" if "frame_size" in cell.params else ""
+    pair = f" {cell.params['client']} to {cell.params['server']}" if "client" in cell.params else ""
+    variant = f", {words}," if (words := variant_of(cell.params)) else ""
+    link = f" {cell.link_label}" if cell.links else ""
+    return f"{cell.mode} {cell.workload}{size}{pair}{link}{variant} #{cell.repeat}"
+
+
+def _now() -> datetime:
+    now = datetime.now(UTC)
+    return now.replace(microsecond=now.microsecond // 1000 * 1000)
