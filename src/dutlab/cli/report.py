@@ -51,15 +51,18 @@ def report(*, runs: tuple[Path, ...], formats: tuple[str, ...], style: str | Non
 @click.command()
 @_RUNS
 @click.option("--format", "image", type=click.Choice(["svg", "png"]), default="svg", help="[svg]")
+@click.option("--sample", "samples", metavar="NAME", multiple=True, help="Instead, a sample over time; may be given again.")
 @_OUT
-def plot(*, runs: tuple[Path, ...], image: str, out: Path | None) -> None:
+def plot(*, runs: tuple[Path, ...], image: str, samples: tuple[str, ...], out: Path | None) -> None:
     """Write every plot of the report as a picture of its own.
 
     \b
     Example:
       dutlab plot runs/2026-11-21T0801Z-firewall-modes-3f2a --format png
+      dutlab plot runs/2026-11-21T0801Z-firewall-modes-3f2a --sample cpu0_softirq_percent
     """  # noqa: D301
-    from dutlab.report import write_plots  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report import write_plots, write_sample_plots  # noqa: PLC0415 -- `--help` needs none of it
 
-    for path in write_plots(runs, format=image, out=out):
+    written = write_sample_plots(runs, samples, format=image, out=out) if samples else write_plots(runs, format=image, out=out)
+    for path in written:
         say(path)

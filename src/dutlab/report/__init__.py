@@ -1,5 +1,25 @@
 """Reports of runs: HTML, Markdown, CSV and JSON, and every plot as SVG or PNG."""
 
-from dutlab.report.write import FORMATS, IMAGES, print_report, write_image, write_images, write_plots, write_publication, write_report
+from dutlab.report.write import (
+    FORMATS,
+    IMAGES,
+    print_report,
+    write_image,
+    write_images,
+    write_plots,
+    write_publication,
+    write_report,
+    write_sample_plots,
+)
 
-__all__ = ["FORMATS", "IMAGES", "print_report", "write_image", "write_images", "write_plots", "write_publication", "write_report"]
+__all__ = [
+    "FORMATS",
+    "IMAGES",
+    "print_report",
+    "write_image",
+    "write_images",
+    "write_plots",
+    "write_publication",
+    "write_report",
+    "write_sample_plots",
+]

@@ -29,7 +29,7 @@ from dutlab.report.sections.losses import losses
 from dutlab.report.sections.optics import optics_section
 from dutlab.report.sections.registry import sections
 from dutlab.report.sections.sweep import RATE, SWEEP
-from dutlab.report.sections.watched import checks, core_means, counters, cpus
+from dutlab.report.sections.watched import checks, core_means, counters, cpus, sample_means, samples_section
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.needed import needed_cells, repeat_rule
 from dutlab.store.read import read_plain, reading
@@ -94,7 +94,8 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
     records, plan, planned, faults = read.records, read.plan, read.planned, list(read.faults)
     found_sections = sections(run, groups, order, book)
     aside = _set_aside(run, faults)
-    means, facts = core_means(run, groups, faults), _hosts(run, faults)
+    watched, facts = sample_means(run, groups, faults), _hosts(run, faults)
+    means = core_means(watched)
     lab = _lab(testbed, records)
     busy = nearly_nothing_left(records, aside)
     one_bed = experiment.get("bed") != "unknown"
@@ -122,7 +123,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         manifest=_manifest(run),
         labels=order,
         headlines=() if busy else tuple(with_limits(h, of_row) for s in found_sections for h in s.headlines),
-        sections=(*(_judged(s, of_row) for s in found_sections), *optics_section(facts)),
+        sections=(*(_judged(s, of_row) for s in found_sections), *samples_section(watched, groups), *optics_section(facts)),
         findings=_findings(run, faults),
         limits=found_limits,
         losses=losses(groups),

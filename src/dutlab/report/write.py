@@ -18,8 +18,10 @@ from dutlab.report.pages.markdown import markdown
 from dutlab.report.pages.publication import publication
 from dutlab.report.pages.publication_page import publication_html, publication_json, publication_markdown
 from dutlab.report.pages.terminal import terminal_table
+from dutlab.report.plots.curve_plot import curve_plot
 from dutlab.report.plots.of_report import plots_of
 from dutlab.report.plots.plot import Plot
+from dutlab.report.sections.watched import sample_curves, sample_means
 from dutlab.store.manifest import DERIVED
 from dutlab.store.read import reading
 from dutlab.store.replace import file_names, folder_in, replace_file
@@ -94,6 +96,22 @@ def write_plots(runs: Sequence[Path], *, format: str, out: Path | None) -> list[
     found = _gather(runs, folder)
     with reading(runs[0]):
         named = [(f"{r.name}-{plot.name}" if len(found) > 1 else plot.name, plot) for r in found for plot in plots_of(r)]
+    return _write_plots(named, folder, format)
+
+
+def write_sample_plots(runs: Sequence[Path], names: Sequence[str], *, format: str, out: Path | None) -> list[Path]:  # noqa: A002 - as above
+    """Writes samples over the time of their trials, as write_plots() does. Raises InputError for one that no run has, StoreError."""
+    _insist([format], IMAGES)
+    folder, named = out or _folder(runs, None, "plots"), list[tuple[str, Plot]]()
+    with reading(runs[0]):
+        reads = [read_run(path) for path in dict.fromkeys(p.resolve() for p in runs)]
+        for name in names:
+            curves = [(read, curve) for read in reads for curve in sample_curves(read.run, read.groups, name)]
+            if not curves:
+                known = sorted({w.name for read in reads for of in sample_means(read.run, read.groups, []).values() for w in of})
+                raise InputError(f"{name}: no such sample", remedy=f"these were read: {', '.join(known) or 'none'}")
+            plots = [(f"{read.run.name}-" if len(reads) > 1 else "", curve_plot(curve, read.labels)) for read, curve in curves]
+            named += [(f"{prefix}{plot.name}", plot) for prefix, plot in plots if plot is not None]
     return _write_plots(named, folder, format)
 
 

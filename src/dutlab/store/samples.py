@@ -71,10 +71,10 @@ def write_samples(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
         part.unlink(missing_ok=True)
 
 
-def query_samples(paths: Sequence[Path], select: str) -> list[tuple[Any, ...]]:
+def query_samples(paths: Sequence[Path], select: str, *, wanted: str = "") -> list[tuple[Any, ...]]:
     """Rows of `select`, an SQL text over the table `samples` of all `paths`: its columns and `file`, the index into `paths`.
 
-    The text is ours, never the user's. Raises StoreError.
+    The text is ours, never the user's, who may give `wanted`: the variable of that name. Raises StoreError.
     """
     import duckdb  # noqa: PLC0415 - as above
 
@@ -84,6 +84,7 @@ def query_samples(paths: Sequence[Path], select: str) -> list[tuple[Any, ...]]:
         with duckdb.connect(":memory:") as connection:
             numbered = "CREATE TABLE paths AS SELECT unnest($paths) AS filename, unnest(range(len($paths))) AS file"
             connection.execute(numbered, {"paths": [str(p) for p in paths]})
+            connection.execute("SET VARIABLE wanted = $wanted", {"wanted": wanted})
             connection.execute("SET VARIABLE globs = $globs", {"globs": [literal_glob(p) for p in paths]})
             connection.execute(
                 "CREATE VIEW samples AS SELECT p.file, s.t_s, s.host, s.sensor, s.name, s.unit, s.value"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from dutlab.report.model.words import Unit
+
 
 @dataclass(frozen=True)
 class Line:
@@ -45,3 +47,5 @@ class Curve:
     x_span: tuple[float, float] | None = None
     """The ends of the axis where a standard prescribes them; None follows the points. Likewise `y_span`."""
     y_span: tuple[float, float] | None = None
+    y_unit: Unit | None = None
+    """Of a figure whose name does not say it."""

@@ -39,7 +39,7 @@ class _Drawn:
 
 def curve_plot(curve: Curve, labels: Sequence[str]) -> Plot | None:
     """None without any point. A line has the colour of its place among the run's `labels`, or the next free one."""
-    across, up = unit_of(curve.x), unit_of(curve.y)
+    across, up = unit_of(curve.x), curve.y_unit or unit_of(curve.y)
     drawn = _drawn(curve, labels, across, up)
     if not drawn:
         return None

@@ -7,11 +7,16 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from dutlab.errors import StoreError
+from dutlab.report.model.curve import Curve, Line
+from dutlab.report.model.figures import figure_of
 from dutlab.report.model.groups import Group
-from dutlab.report.model.run_report import CheckLine, CounterRow, Cpu, CpuRow
+from dutlab.report.model.run_report import CheckLine, CounterRow, Cpu, CpuRow, Section
+from dutlab.report.model.table import Column, Row, Table
+from dutlab.report.model.value import Missing, Value
+from dutlab.report.model.words import COUNT, Unit, unit_of
 from dutlab.stats.summary import median
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.samples import damaged_samples, query_samples
@@ -24,27 +29,110 @@ _OfCore = dict[tuple[str, int], list[Mapping[str, float]]]
 _AS = {**{kind: kind for kind in KINDS}, "nice": "user", "guest": "user"}
 DUT = "dut"
 _MEANS = """
-SELECT file, host, name, CASE WHEN count(*) > 1 THEN (sum(value) - arg_min(value, t_s)) / (count(*) - 1) ELSE avg(value) END
-FROM samples WHERE name LIKE 'cpu%percent' AND isfinite(value) GROUP BY ALL ORDER BY ALL
+SELECT file, host, sensor, name, unit,
+CASE WHEN count(*) > 1 THEN (sum(value) - arg_min(value, t_s)) / (count(*) - 1) ELSE avg(value) END
+FROM samples WHERE isfinite(value) GROUP BY ALL ORDER BY ALL
 """
 """Without the first sample where there are more: it begins before the load does."""
+_OVER_TIME = """
+SELECT file, host, sensor, unit, floor(t_s), avg(value)
+FROM samples WHERE name = getvariable('wanted') AND isfinite(value) GROUP BY ALL ORDER BY ALL
+"""
+
+
+class Watched(NamedTuple):
+    """What was watched: sensor, where (a host, or the link of a tool's readings), name and unit."""
+
+    sensor: str
+    where: str
+    name: str
+    unit: str
+
+
+SampleMeans = Mapping[int, Mapping[Watched, float]]
+"""Trial → the mean of everything that was watched in it."""
+_Seconds = dict[float, list[float]]
+"""Second of the trial → its values."""
 CoreMeans = Mapping[int, Mapping[tuple[str, int], Mapping[str, float]]]
 """Trial → (host, core) → kind of work → mean percentage."""
 
 
-def core_means(run: RunFolder, groups: Sequence[Group], faults: list[str]) -> CoreMeans:
-    """Load of each core in each trial, aggregated where the samples lie (in DuckDB), so that a million of them cost no time.
+def sample_means(run: RunFolder, groups: Sequence[Group], faults: list[str]) -> SampleMeans:
+    """The mean of every sample in each trial, made where the samples lie (in DuckDB), so that a million of them cost no time.
 
     A trial whose samples are damaged is reported without them, and `faults` says so.
     """
-    of_file = [(r.trial, path) for g in groups for r in g.measured if (path := run.samples_path(r.trial))]
-    found: dict[int, dict[tuple[str, int], dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
-    for file, host, name, mean in _rows_of(of_file, faults):
-        if m := _OF_CORE.fullmatch(name):
-            shares = found[of_file[file][0]][host, int(m["core"])]
-            if kind := _AS.get(m["kind"]):
-                shares[kind] = shares.get(kind, 0.0) + mean
+    of_file = _files(run, groups)
+    found: dict[int, dict[Watched, float]] = defaultdict(dict)
+    for file, where, sensor, name, unit, mean in _rows_of(of_file, faults):
+        found[of_file[file][0]][Watched(sensor, where, name, unit)] = mean
     return found
+
+
+def core_means(means: SampleMeans) -> CoreMeans:
+    """Load of each core in each trial."""
+    found: dict[int, dict[tuple[str, int], dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    for trial, of in means.items():
+        for watched, mean in of.items():
+            if m := _OF_CORE.fullmatch(watched.name):
+                shares = found[trial][watched.where, int(m["core"])]
+                if kind := _AS.get(m["kind"]):
+                    shares[kind] = shares.get(kind, 0.0) + mean
+    return found
+
+
+def samples_section(means: SampleMeans, groups: Sequence[Group]) -> tuple[Section, ...]:
+    """Everything that was watched, whatever read it: a table a sensor and place, a column a name. Cores are drawn, apart from this."""
+    names = dict.fromkeys(w for of in means.values() for w in of if not _OF_CORE.fullmatch(w.name))
+    tables = []
+    for sensor, where in sorted({(w.sensor, w.where) for w in names}):
+        shown = sorted(w for w in names if (w.sensor, w.where) == (sensor, where))
+        columns = (Column("workload"), Column("link"), *(Column(w.name.replace("_", " "), w.name, _unit(w)) for w in shown))
+        rows = [
+            Row(g.label, (g.cell.workload, g.cell.link_label, *(_mean(g, w, means) for w in shown)), links=g.cell.link_label)
+            for g in groups
+            if any(w in means.get(r.trial, {}) for r in g.measured for w in shown)
+        ]
+        tables.append(Table(f"watched-{sensor}-{where}", f"{sensor}, {where}", columns, tuple(rows), folded=True))
+    lead = "The mean of each trial, the median over repeats. `dutlab plot RUN --sample NAME` draws one over time."
+    return (Section("watched", "", "What was watched", lead.replace("`", ""), tuple(tables)),) if tables else ()
+
+
+def sample_curves(run: RunFolder, groups: Sequence[Group], name: str) -> list[Curve]:
+    """A sample over the time of its trials, a line a mode: a curve a workload, sensor and place."""
+    of_file = _files(run, groups)
+    group_of = {r.trial: g for g in groups for r in g.measured}
+    found: dict[tuple[str, ...], dict[str, _Seconds]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    for file, where, sensor, unit, second, value in query_samples([path for _, path in of_file], _OVER_TIME, wanted=name):
+        group = group_of[of_file[file][0]]
+        found[group.cell.workload, sensor, where, unit][group.label][second].append(value)
+    return [
+        Curve(
+            slug=f"sample-{name}-{workload}-{sensor}-{where}",
+            title=f"{name.replace('_', ' ')}, {where} ({sensor}), {workload}",
+            x_title="time",
+            x="time_s",
+            y_title=name.replace("_", " "),
+            y=name,
+            lines=tuple(Line(label, tuple((t, median(of[t])) for t in sorted(of))) for label, of in of_label.items()),
+            y_unit=_unit(Watched(sensor, where, name, unit)),
+        )
+        for (workload, sensor, where, unit), of_label in found.items()
+    ]
+
+
+def _unit(watched: Watched) -> Unit | None:
+    """That of the sample, unless its name has one that pages print in a way of their own."""
+    return Unit(watched.unit, 1.0, 1) if unit_of(watched.name) is COUNT else None
+
+
+def _mean(group: Group, watched: Watched, means: SampleMeans) -> Value:
+    values = {r.trial: means[r.trial][watched] for r in group.measured if watched in means.get(r.trial, {})}
+    return figure_of(values, len(group.planned)) if values else Missing("not watched", tuple(group.planned))
+
+
+def _files(run: RunFolder, groups: Sequence[Group]) -> list[tuple[int, Path]]:
+    return [(r.trial, path) for g in groups for r in g.measured if (path := run.samples_path(r.trial))]
 
 
 def _rows_of(of_file: list[tuple[int, Path]], faults: list[str]) -> list[tuple[Any, ...]]:

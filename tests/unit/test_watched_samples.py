@@ -1,0 +1,74 @@
+"""Whatever a sensor or tool read is in the report and can be drawn, without a line of code for its name."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from dutlab.errors import InputError
+from dutlab.report import write_report, write_sample_plots
+from dutlab.sensors.sensor import Sample
+from dutlab.store.run_folder import RunFolder
+from dutlab.store.samples import columns, write_samples
+from fake_run import Wanted, build
+
+SECONDS = 4
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its trials were also watched by a thermometer, a meter of a made-up thing, and the tool itself."""
+    made = build(tmp_path_factory.mktemp("runs"), Wanted(repeats=2, seconds=2, cores=1, sizes=(64,), bad_luck=False))
+    folder = RunFolder.open(made)
+    for trial in sorted(folder.finished()):
+        path = folder.path / f"trials/{trial:04d}/samples.parquet"
+        path.unlink()
+        rows = [
+            sample
+            for t in range(SECONDS)
+            for sample in (
+                Sample(t + 0.1, "dut", "hwmon", "package_celsius", "°C", 40.0 + 2 * t),
+                Sample(t + 0.1, "pdu", "meter", "noise", "dB", 30.0),
+                Sample(t + 0.1, "a", "engine", "received_pps", "pps", 250_000.0),
+                Sample(t + 0.1, "dut", "cpu", "cpu0_system_percent", "%", 50.0),
+            )
+        ]
+        write_samples(path, columns(rows))
+    return made
+
+
+def test_a_table_a_sensor_and_place_has_every_name_with_its_unit(run: Path) -> None:
+    written = {p.suffix: p.read_text() for p in write_report([run], formats=("html", "md", "csv", "json"), out=None)}
+    (section,) = [s for s in json.loads(written[".json"])["runs"][0]["sections"] if s["slug"] == "watched"]
+    tables = {t["title"]: t for t in section["tables"]}
+    assert set(tables) == {"hwmon, dut", "meter, pdu", "engine, a"}  # cores are drawn apart
+    values = [row["cells"][2] for row in tables["hwmon, dut"]["rows"]]
+    assert {v["median"] for v in values} == {44.0}  # of the seconds after the first: 42, 44, 46
+    assert all(v["n"] == 2 for v in values)
+    for form in (".html", ".md"):
+        assert "package celsius, °C" in written[form]
+        assert "noise, dB" in written[form]
+        assert "250.0" in written[form]  # kpps, as everywhere
+    rows = [row for row in csv.DictReader(io.StringIO(written[".csv"])) if row["figure"] == "noise"]
+    assert rows
+    assert {float(row["median"]) for row in rows} == {30.0}
+
+
+def test_any_name_is_drawn_over_time(run: Path, tmp_path: Path) -> None:
+    drawn = write_sample_plots([run], ["package_celsius", "noise"], format="svg", out=tmp_path)
+    names = {p.name for p in drawn}
+    assert {"sample-package_celsius-sweep-hwmon-dut.svg", "sample-noise-iperf3-meter-pdu.svg"} <= names
+    text = (tmp_path / "sample-package_celsius-sweep-hwmon-dut.svg").read_text()
+    assert "package celsius, °C" in text
+    assert all(f">{mode}<" in text for mode in ("router", "nat"))
+
+
+def test_a_name_that_nothing_read_is_refused_with_those_that_were(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="watts: no such sample") as refused:
+        write_sample_plots([run], ["watts"], format="svg", out=tmp_path)
+    assert "noise, package_celsius" in str(refused.value.remedy)
+    assert list(tmp_path.iterdir()) == []
