@@ -1,17 +1,17 @@
 //! The kernel's clocks.
 
 use dutlab_units::Nanos;
+use rustix::thread::set_current_timer_slack;
+use rustix::time::{ClockId, clock_gettime};
+use std::num::NonZeroU64;
 
 /// Two clocks read closer to each other than this are read well enough.
 const CLOSE: Nanos = Nanos(500);
 /// How often they are read at most.
 const TRIES: usize = 8;
 
-fn read(clock: libc::clockid_t) -> Nanos {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `t` is a valid timespec for the call to write to; the clocks that we pass exist on every Linux, so the
-    // call cannot fail.
-    unsafe { libc::clock_gettime(clock, &raw mut t) };
+fn read(clock: ClockId) -> Nanos {
+    let t = clock_gettime(clock);
     #[expect(clippy::cast_sign_loss, reason = "none of these clocks runs before its epoch")]
     Nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
 }
@@ -19,19 +19,19 @@ fn read(clock: libc::clockid_t) -> Nanos {
 /// `CLOCK_MONOTONIC`: what everything in the engine is timed by. All network namespaces of a machine share it.
 #[must_use]
 pub fn monotonic() -> Nanos {
-    read(libc::CLOCK_MONOTONIC)
+    read(ClockId::Monotonic)
 }
 
 /// `CLOCK_REALTIME`: what the kernel stamps arriving frames with.
 #[must_use]
 pub fn realtime() -> Nanos {
-    read(libc::CLOCK_REALTIME)
+    read(ClockId::Realtime)
 }
 
 /// CPU time that the calling thread has used: what it did, however often others had its CPU meanwhile.
 #[must_use]
 pub fn thread_cpu() -> Nanos {
-    read(libc::CLOCK_THREAD_CPUTIME_ID)
+    read(ClockId::ThreadCPUTime)
 }
 
 /// What has to be taken from `CLOCK_REALTIME` to get `CLOCK_MONOTONIC`, now.
@@ -58,8 +58,8 @@ pub fn realtime_offset() -> Nanos {
 
 /// Lets this thread's timers fire without the 50 µs of slack that threads have by default.
 pub fn precise_timers() {
-    // SAFETY: changes one number of the calling thread; no pointers.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_usize, 0_usize, 0_usize, 0_usize) };
+    // Without it, sleeps only end later.
+    let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 
 #[cfg(test)]

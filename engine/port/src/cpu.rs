@@ -1,36 +1,24 @@
 //! Which CPU a thread runs on.
 
+use rustix::io::Errno;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io;
 
 /// CPUs that the calling thread may run on.
 #[must_use]
 pub fn allowed() -> Vec<u32> {
-    // SAFETY: cpu_set_t is a plain array of bits, for which all zeroes is a valid value.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes at most the size passed.
-    let status = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) };
-    if status != 0 {
-        return Vec::new();
-    }
-    // SAFETY: `cpu` is below CPU_SETSIZE, the number of bits in the set.
-    (0..libc::CPU_SETSIZE.unsigned_abs()).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu as usize, &set) }).collect()
+    let numbers = 0..u32::try_from(CpuSet::MAX_CPU).unwrap_or(u32::MAX);
+    sched_getaffinity(None).map_or_else(|_| Vec::new(), |set| numbers.filter(|n| set.is_set(*n as usize)).collect())
 }
 
 /// Binds the calling thread to one CPU.
 pub fn pin(cpu: u32) -> io::Result<()> {
-    if cpu >= libc::CPU_SETSIZE.unsigned_abs() {
-        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    let mut set = CpuSet::new();
+    if cpu as usize >= CpuSet::MAX_CPU {
+        return Err(Errno::INVAL.into());
     }
-    // SAFETY: cpu_set_t is a plain array of bits, for which all zeroes is a valid value.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: `cpu` was checked to be below CPU_SETSIZE.
-    unsafe { libc::CPU_SET(cpu as usize, &mut set) };
-    // SAFETY: the kernel reads the size passed.
-    if unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) } == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    set.set(cpu as usize);
+    Ok(sched_setaffinity(None, &set)?)
 }
 
 /// Binds the calling thread, number `nth` of its kind, to one of `cpus`, which serve several threads each if there are more
@@ -43,15 +31,10 @@ pub fn pin_to_nth(cpus: &[u32], nth: usize) {
 
 /// Lets the calling thread run on every CPU that the system leaves it.
 pub fn unpin() {
-    // SAFETY: cpu_set_t is a plain array of bits.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    for cpu in 0..libc::CPU_SETSIZE.unsigned_abs() {
-        // SAFETY: `cpu` is below CPU_SETSIZE.
-        unsafe { libc::CPU_SET(cpu as usize, &mut set) };
-    }
+    let mut set = CpuSet::new();
+    (0..CpuSet::MAX_CPU).for_each(|cpu| set.set(cpu));
     // The kernel takes away what the process's cpuset does not hold.
-    // SAFETY: the kernel reads the size passed.
-    unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) };
+    let _ = sched_setaffinity(None, &set);
 }
 
 #[cfg(test)]

@@ -3,11 +3,9 @@
 use crate::error::PortError;
 use crate::network::Network;
 use crate::routes::{WideRoute, wide_route};
-use crate::sys;
-use std::ffi::{CStr, CString};
+use crate::{ethtool, link};
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::net::IpAddr;
 
 /// The routing table that is used unless rules say otherwise (`RT_TABLE_MAIN`).
 const MAIN_TABLE: u32 = 254;
@@ -106,41 +104,19 @@ impl InUse {
 impl Interface {
     /// Reads the facts of the interface called `name`.
     pub fn read(name: &str) -> Result<Self, PortError> {
-        let missing = || PortError::NoSuchInterface { iface: name.to_owned() };
-        let c_name = CString::new(name).map_err(|_| missing())?;
-        // SAFETY: `c_name` is a C string that outlives the call.
-        let index = unsafe { libc::if_nametoindex(c_name.as_ptr()) };
-        if index == 0 || c_name.as_bytes_with_nul().len() > libc::IFNAMSIZ {
-            return Err(missing());
-        }
-        let fd = sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0, name)?;
-        let ask = |call: &'static str, request: libc::Ioctl| {
-            // SAFETY: ifreq is plain bytes, for which all zeroes is a valid value.
-            let mut r: libc::ifreq = unsafe { std::mem::zeroed() };
-            for (to, from) in r.ifr_name.iter_mut().zip(c_name.as_bytes()) {
-                *to = libc::c_char::from_ne_bytes([*from]);
-            }
-            // SAFETY: `r` is an ifreq with a name that ends in a zero byte: it fits, as checked above.
-            match unsafe { libc::ioctl(fd.as_raw_fd(), request, &raw mut r) } {
-                0 => Ok(r),
-                _ => Err(PortError::last(call, name)),
-            }
-        };
-        let mac = ask("SIOCGIFHWADDR", libc::SIOCGIFHWADDR as libc::Ioctl)?;
-        let mtu = ask("SIOCGIFMTU", libc::SIOCGIFMTU as libc::Ioctl)?;
-        let flags = ask("SIOCGIFFLAGS", libc::SIOCGIFFLAGS as libc::Ioctl)?;
-        // SAFETY: each request fills the member of the union that is read here.
-        let (mac, mtu, flags) =
-            unsafe { (mac.ifr_ifru.ifru_hwaddr.sa_data, mtu.ifr_ifru.ifru_mtu, flags.ifr_ifru.ifru_flags) };
+        let facts = link::named(name).map_err(|e| match e.raw_os_error() {
+            Some(libc::ENODEV) => PortError::NoSuchInterface { iface: name.to_owned() },
+            _ => PortError::from_call("netlink(RTM_GETLINK)", name, e),
+        })?;
         Ok(Self {
             name: name.to_owned(),
-            index,
-            mac: std::array::from_fn(|i| mac[i].to_ne_bytes()[0]),
-            mtu: mtu.cast_unsigned(),
-            up: i32::from(flags) & libc::IFF_UP != 0,
-            carrier: link(&fd, &c_name).unwrap_or(i32::from(flags) & libc::IFF_RUNNING != 0),
-            addresses: addresses(name),
-            leads_out: match wide_route(index, name) {
+            index: facts.index,
+            mac: facts.mac,
+            mtu: facts.mtu,
+            up: facts.up,
+            carrier: ethtool::link(name).unwrap_or(facts.carrier),
+            addresses: link::addresses(facts.index).unwrap_or_default(),
+            leads_out: match wide_route(facts.index) {
                 Ok(None) => LeadsOut::No,
                 Ok(Some(route)) => LeadsOut::By(route),
                 Err(_) => LeadsOut::Unknown,
@@ -160,25 +136,11 @@ impl Interface {
     }
 }
 
-/// Whether a port takes the outer VLAN tag off a frame and hands it on apart (`rx-vlan-offload` of ethtool(8)), out of sight of
-/// an XDP program.
-#[must_use]
-pub fn takes_tags_off(name: &str) -> bool {
-    const GET_FLAGS: u32 = 0x25; // ETHTOOL_GFLAGS of linux/ethtool.h
-    const RX_VLAN: u32 = 1 << 8; // ETH_FLAG_RXVLAN
-    let (Ok(fd), Ok(name)) = (sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0, name), CString::new(name)) else {
-        return false;
-    };
-    let mut value = [GET_FLAGS, 0];
-    // SAFETY: `value` is a whole struct ethtool_value: command, data.
-    unsafe { sys::ethtool(&fd, &name, value.as_mut_ptr().cast()) }.is_ok() && value[1] & RX_VLAN != 0
-}
-
 /// What users of XDP should know of the bytes that are counted on a port; `generic`: programs run in the kernel's stack, which
 /// may have taken a tag off before.
 #[must_use]
 pub fn tags_note(name: &str, generic: bool) -> Option<String> {
-    (generic || takes_tags_off(name)).then(|| {
+    (generic || ethtool::takes_tags_off(name)).then(|| {
         format!(
             "a VLAN tag that {name} takes off a frame before XDP sees it is not among received_bytes: 4 bytes short for each such frame \
              (af_packet counts them)"
@@ -186,80 +148,10 @@ pub fn tags_note(name: &str, generic: bool) -> Option<String> {
     })
 }
 
-/// Whether the driver has a link. The flag `IFF_RUNNING` may be a second late.
-fn link(fd: &OwnedFd, name: &CStr) -> Option<bool> {
-    const GET_LINK: u32 = 0x0a; // ETHTOOL_GLINK of linux/ethtool.h
-    let mut value = [GET_LINK, 0];
-    // SAFETY: `value` is a whole struct ethtool_value: command, data.
-    unsafe { sys::ethtool(fd, name, value.as_mut_ptr().cast()) }.ok()?;
-    Some(value[1] != 0)
-}
-
 fn link_local(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(a) => a.is_link_local(),
         IpAddr::V6(a) => a.is_unicast_link_local(),
-    }
-}
-
-/// Addresses of an interface; empty when they cannot be read.
-fn addresses(name: &str) -> Vec<Network> {
-    let mut first = std::ptr::null_mut();
-    // SAFETY: the call writes a list that we free below.
-    if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
-        return Vec::new();
-    }
-    let (mut found, mut next) = (Vec::new(), first);
-    while !next.is_null() {
-        // SAFETY: `next` is an entry of the list, which lives until freeifaddrs.
-        let entry = unsafe { &*next };
-        // SAFETY: every entry has a name, a C string of the list.
-        let of = unsafe { CStr::from_ptr(entry.ifa_name) };
-        // SAFETY: address and mask are null or socket addresses of the list, of the same family.
-        let (address, mask) = unsafe { (ip(entry.ifa_addr), ip(entry.ifa_netmask)) };
-        if let (Some(address), true) = (address, of.to_bytes() == name.as_bytes()) {
-            let prefix = match mask {
-                Some(IpAddr::V4(m)) => m.to_bits().count_ones(),
-                Some(IpAddr::V6(m)) => m.to_bits().count_ones(),
-                None => {
-                    if address.is_ipv4() {
-                        32
-                    } else {
-                        128
-                    }
-                }
-            };
-            #[expect(clippy::cast_possible_truncation, reason = "at most 128")]
-            found.push(Network { address, prefix: prefix as u8 });
-        }
-        next = entry.ifa_next;
-    }
-    // SAFETY: `first` came from getifaddrs, and nothing borrowed from the list is left.
-    unsafe { libc::freeifaddrs(first) };
-    found
-}
-
-/// The IP address in a socket address, if there is one.
-///
-/// # Safety
-/// `address` is null or points to a whole socket address of the family it states.
-unsafe fn ip(address: *const libc::sockaddr) -> Option<IpAddr> {
-    if address.is_null() {
-        return None;
-    }
-    // SAFETY: by the contract; reads do not rely on alignment.
-    unsafe {
-        match i32::from((*address).sa_family) {
-            libc::AF_INET => {
-                let a = address.cast::<libc::sockaddr_in>().read_unaligned();
-                Some(Ipv4Addr::from(u32::from_be(a.sin_addr.s_addr)).into())
-            }
-            libc::AF_INET6 => {
-                let a = address.cast::<libc::sockaddr_in6>().read_unaligned();
-                Some(Ipv6Addr::from(a.sin6_addr.s6_addr).into())
-            }
-            _ => None,
-        }
     }
 }
 

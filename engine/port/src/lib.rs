@@ -18,7 +18,9 @@ pub mod batch;
 pub mod clock;
 pub mod cpu;
 pub mod error;
+pub mod ethtool;
 pub mod iface;
+mod link;
 mod mapping;
 pub mod memory;
 pub mod missed;
@@ -33,7 +35,6 @@ pub mod signal;
 pub mod speed;
 mod stall;
 mod sys;
-mod table;
 pub mod xdp;
 
 pub use batch::{Batch, Fill, Slot};

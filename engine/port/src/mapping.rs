@@ -1,8 +1,9 @@
 //! Memory that is shared with the kernel.
 
-use crate::error::PortError;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::ptr::NonNull;
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::ptr::{NonNull, null_mut};
 
 /// A mapping that goes away with this value.
 pub struct Mapping {
@@ -18,19 +19,16 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps `length` bytes of fresh memory, or of `file` from `offset`.
-    pub fn new(iface: &str, length: usize, file: Option<(&OwnedFd, libc::off_t)>) -> Result<Self, PortError> {
-        let (fd, offset, flags) = match file {
-            Some((fd, offset)) => (fd.as_raw_fd(), offset, libc::MAP_SHARED | libc::MAP_POPULATE),
-            None => (-1, 0, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE),
-        };
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping at an address that the kernel chooses.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, fd, offset) };
-        if start == libc::MAP_FAILED {
-            return Err(PortError::last("mmap", iface));
-        }
-        let start = NonNull::new(start.cast()).ok_or_else(|| PortError::last("mmap", iface))?;
-        Ok(Self { start, length })
+    pub fn new(length: usize, file: Option<(BorrowedFd<'_>, u64)>) -> io::Result<Self> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: new mappings at an address that the kernel chooses.
+        let start = unsafe {
+            match file {
+                Some((fd, at)) => mmap(null_mut(), length, protection, MapFlags::SHARED | MapFlags::POPULATE, fd, at),
+                None => mmap_anonymous(null_mut(), length, protection, MapFlags::PRIVATE | MapFlags::POPULATE),
+            }
+        }?;
+        Ok(Self { start: NonNull::new(start.cast()).expect("the kernel maps nothing at address 0"), length })
     }
 
     /// Where it begins.
@@ -47,6 +45,6 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: mapped by `new` with this length; whoever uses a pointer into it keeps it alive.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.length) };
     }
 }

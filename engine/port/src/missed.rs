@@ -1,7 +1,7 @@
 //! Frames that never reached the kernel, because the receiving port's hardware had no room for them.
 
 use crate::error::PortError;
-use crate::netlink::{Counter, counter};
+use crate::link::{Counter, counter};
 
 /// The drop counter of a receiving port's hardware (`rx_missed_errors`) from an instant on. Whoever lost those frames, it
 /// was the tester and not the DUT.

@@ -2,10 +2,10 @@
 
 use crate::error::PortError;
 use crate::iface::Interface;
-use crate::table::{self, Table, attributes, u16_at, u32_at};
+use crate::netlink::{Netlink, attributes, u16_at, u32_at};
+use crate::sys;
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
-use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 /// States of an entry whose MAC is known: reachable, stale, delay, probe, noarp, permanent.
@@ -15,7 +15,6 @@ const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
 /// `struct ndmsg`: family, padding, index, state, flags, type.
 const NDMSG: usize = 12;
-const NEIGHBOURS: Table = Table { ask: libc::RTM_GETNEIGH, name: "RTM_GETNEIGH", fixed: NDMSG };
 /// The discard service (RFC 863): a datagram to it asks for nothing.
 const DISCARD: u16 = 9;
 /// How often the table is looked at while the kernel resolves.
@@ -43,9 +42,12 @@ pub fn resolve(iface: &Interface, address: IpAddr, wait: Duration) -> Result<Opt
 
 /// What the table says now.
 fn look_up(iface: &Interface, address: IpAddr) -> Result<Option<[u8; 6]>, PortError> {
-    let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-    let mut found = None;
-    table::dump(NEIGHBOURS, family, &iface.name, |b| found = found.or_else(|| entry(b, iface.index, address)))?;
+    let (mut question, mut found) = ([0; NDMSG], None);
+    question[0] = sys::IP[usize::from(address.is_ipv6())];
+    let mut take = |row: &[u8]| found = found.or_else(|| entry(row, iface.index, address));
+    Netlink::route()
+        .and_then(|netlink| netlink.dump(libc::RTM_GETNEIGH, &question, &mut take))
+        .map_err(|e| PortError::from_call("netlink(RTM_GETNEIGH)", &iface.name, e))?;
     Ok(found)
 }
 
@@ -59,7 +61,7 @@ fn entry(b: &[u8], index: u32, address: IpAddr) -> Option<[u8; 6]> {
         IpAddr::V6(a) => a.octets().to_vec(),
     };
     let (mut is_it, mut mac) = (false, None);
-    for (kind, value) in attributes(&b[NDMSG..]) {
+    for (kind, value) in attributes(b, NDMSG) {
         match kind {
             NDA_DST => is_it = value == wanted,
             NDA_LLADDR => mac = value.try_into().ok(),
@@ -73,17 +75,7 @@ fn entry(b: &[u8], index: u32, address: IpAddr) -> Option<[u8; 6]> {
 fn provoke(iface: &Interface, address: IpAddr) -> io::Result<()> {
     let any = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let socket = UdpSocket::bind(any)?;
-    let mut name = [0_u8; libc::IFNAMSIZ];
-    name[..iface.name.len()].copy_from_slice(iface.name.as_bytes());
-    #[expect(clippy::cast_possible_truncation, reason = "16")]
-    let length = name.len() as libc::socklen_t;
-    // SAFETY: `name` is `length` bytes that the kernel only reads.
-    let bound = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_BINDTODEVICE, name.as_ptr().cast(), length)
-    };
-    if bound != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    sys::bind_to_device(&socket, &iface.name)?;
     let to = match address {
         IpAddr::V4(a) => SocketAddr::new(a.into(), DISCARD),
         IpAddr::V6(a) => SocketAddrV6::new(a, DISCARD, 0, iface.index).into(),

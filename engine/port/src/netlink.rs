@@ -1,157 +1,175 @@
-//! Netlink: what an interface can do with XDP, which program is attached to it, what its hardware dropped.
+//! Netlink (netlink(7)): one question to the kernel and its one answer, or a whole table of it.
 
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 
-/// `NLM_F_REQUEST`.
+const HEADER: usize = 16;
+/// `NLM_F_REQUEST`, `NLM_F_DUMP`.
 const REQUEST: u16 = 1;
-/// `NLMSG_ERROR`.
-const ERROR: u16 = 2;
-const GENL_ID_CTRL: u16 = 0x10;
-const CTRL_CMD_GETFAMILY: u8 = 3;
-const CTRL_ATTR_FAMILY_ID: u16 = 1;
-const CTRL_ATTR_FAMILY_NAME: u16 = 2;
-const NETDEV_CMD_DEV_GET: u8 = 1;
-const NETDEV_A_DEV_IFINDEX: u16 = 1;
-const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
-const IFLA_STATS64: u16 = 23;
-const IFLA_XDP: u16 = 43;
-const IFLA_XDP_ATTACHED: u16 = 2;
-const IFLA_XDP_PROG_ID: u16 = 4;
+const DUMP: u16 = 0x300;
 
-/// Bits of `enum netdev_xdp_act` of an interface; `None` where the kernel has no such question (before 6.3).
-pub(crate) fn xdp_features(ifindex: u32) -> io::Result<Option<u64>> {
-    let socket = Socket::open(libc::NETLINK_GENERIC)?;
-    let name = attribute(CTRL_ATTR_FAMILY_NAME, b"netdev\0");
-    let Ok(answer) = socket.ask(GENL_ID_CTRL, &[&[CTRL_CMD_GETFAMILY, 1, 0, 0], &name[..]].concat()) else {
-        return Ok(None);
-    };
-    let Some(family) = find(answer.get(4..).unwrap_or(&[]), CTRL_ATTR_FAMILY_ID).and_then(|v| v.first_chunk()) else {
-        return Ok(None);
-    };
-    let index = attribute(NETDEV_A_DEV_IFINDEX, &ifindex.to_ne_bytes());
-    let answer = socket.ask(u16::from_ne_bytes(*family), &[&[NETDEV_CMD_DEV_GET, 1, 0, 0], &index[..]].concat())?;
-    Ok(find(answer.get(4..).unwrap_or(&[]), NETDEV_A_DEV_XDP_FEATURES)
-        .and_then(|v| v.first_chunk())
-        .map(|v| u64::from_ne_bytes(*v)))
+/// A socket for questions of one family of netlink.
+pub(crate) struct Netlink(OwnedFd);
+
+/// How a datagram of the kernel's answer ends.
+#[derive(Debug, PartialEq, Eq)]
+enum Part {
+    More,
+    Done,
+    Refused(Errno),
 }
 
-/// The XDP program that is attached to an interface: its mode (1 native, 2 generic, 3 offloaded, 4 several) and id.
-pub(crate) fn attached(ifindex: u32) -> io::Result<Option<(u8, u32)>> {
-    let answer = link(ifindex)?;
-    let Some(xdp) = find(answer.get(16..).unwrap_or(&[]), IFLA_XDP) else { return Ok(None) };
-    let mode = find(xdp, IFLA_XDP_ATTACHED).and_then(|v| v.first().copied()).unwrap_or(0);
-    let id = find(xdp, IFLA_XDP_PROG_ID).and_then(|v| v.first_chunk()).map_or(0, |v| u32::from_ne_bytes(*v));
-    Ok((mode != 0).then_some((mode, id)))
+impl Netlink {
+    /// For questions about links, addresses, routes and neighbours (rtnetlink(7)).
+    pub(crate) fn route() -> io::Result<Self> {
+        Self::open(None)
+    }
+
+    /// For questions of families that the kernel names.
+    pub(crate) fn generic() -> io::Result<Self> {
+        Self::open(Some(net::netlink::GENERIC))
+    }
+
+    fn open(family: Option<Protocol>) -> io::Result<Self> {
+        Ok(Self(net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, family)?))
+    }
+
+    /// Asks one question, which consists of a structure and attributes, and gives its one answer in the same form.
+    pub(crate) fn ask(&self, kind: u16, body: &[u8]) -> io::Result<Vec<u8>> {
+        let mut answer = None;
+        self.talk(kind, REQUEST, body, &mut |body| answer = Some(body.to_vec()))?;
+        answer.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))
+    }
+
+    /// Asks for a whole table, and hands each entry to `take`. A kernel that does not have it has no entries of it.
+    pub(crate) fn dump(&self, kind: u16, body: &[u8], take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+        match self.talk(kind, REQUEST | DUMP, body, take) {
+            Err(Errno::OPNOTSUPP | Errno::AFNOSUPPORT) => Ok(()),
+            other => Ok(other?),
+        }
+    }
+
+    fn talk(&self, kind: u16, flags: u16, body: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<(), Errno> {
+        // An unconnected netlink socket sends to the kernel.
+        net::send(&self.0, &message(kind, flags, body), SendFlags::empty())?;
+        let mut buffer = vec![0_u8; 1 << 16];
+        loop {
+            let (n, _) = match net::recv(&self.0, buffer.as_mut_slice(), RecvFlags::empty()) {
+                Err(Errno::INTR) => continue,
+                other => other?,
+            };
+            match read(&buffer[..n], take) {
+                Part::More if flags & DUMP != 0 => {}
+                Part::More | Part::Done => return Ok(()),
+                Part::Refused(errno) => return Err(errno),
+            }
+        }
+    }
 }
 
-/// What the kernel says of an interface: struct ifinfomsg (16 bytes), then attributes.
-fn link(ifindex: u32) -> io::Result<Vec<u8>> {
-    // struct ifinfomsg: family, padding, type, index, flags, change.
-    let mut body = [0_u8; 16];
-    body[4..8].copy_from_slice(&ifindex.to_ne_bytes());
-    Socket::open(libc::NETLINK_ROUTE)?.ask(libc::RTM_GETLINK, &body)
+/// `struct nlmsghdr`: length, type, flags, sequence, sender; then the body.
+fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(HEADER + body.len()).expect("questions are short");
+    [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), &flags.to_ne_bytes(), &[0; 8], body].concat()
 }
 
-/// A counter of an interface since it is there, by its place in `struct rtnl_link_stats64` (`linux/if_link.h`).
-pub(crate) fn counter(ifindex: u32, place: Counter) -> io::Result<u64> {
-    let answer = link(ifindex)?;
-    find(answer.get(16..).unwrap_or(&[]), IFLA_STATS64)
-        .and_then(|all| all.get(place as usize * 8..)?.first_chunk())
-        .map(|word| u64::from_ne_bytes(*word))
-        .ok_or_else(|| io::Error::other("the kernel's answer has no such counter"))
+fn read(mut b: &[u8], take: &mut dyn FnMut(&[u8])) -> Part {
+    while b.len() >= HEADER {
+        let length = (u32_at(b, 0) as usize).clamp(HEADER, b.len());
+        let body = &b[HEADER..length];
+        match i32::from(u16_at(b, 4)) {
+            libc::NLMSG_DONE => return Part::Done,
+            libc::NLMSG_ERROR => {
+                let errno = body.first_chunk().map(|n| i32::from_ne_bytes(*n).wrapping_neg());
+                let errno = errno.filter(|n| (1..4096).contains(n)).unwrap_or(libc::EPROTO);
+                return Part::Refused(Errno::from_raw_os_error(errno));
+            }
+            _ => take(body),
+        }
+        b = &b[length.next_multiple_of(4).min(b.len())..];
+    }
+    Part::More
 }
 
-/// Places of the counters that are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Counter {
-    /// Frames that were received.
-    #[cfg(test)]
-    RxPackets = 0,
-    /// Frames that the device dropped for lack of buffer space: the host was slower than the link.
-    RxMissed = 15,
-}
-
-fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-    let mut a = Vec::with_capacity(value.len().next_multiple_of(4) + 4);
-    a.extend(u16::try_from(value.len() + 4).expect("attributes are short").to_ne_bytes());
-    a.extend(kind.to_ne_bytes());
-    a.extend(value);
+/// An attribute of a question.
+pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(value.len() + 4).expect("attributes are short");
+    let mut a = [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat();
     a.resize(a.len().next_multiple_of(4), 0);
     a
 }
 
-/// The value of the first attribute of a kind.
-fn find(mut attributes: &[u8], kind: u16) -> Option<&[u8]> {
-    while let Some(head) = attributes.first_chunk::<4>() {
-        let len = usize::from(u16::from_ne_bytes([head[0], head[1]]));
-        // The upper two bits mark nesting and byte order.
-        let this = u16::from_ne_bytes([head[2], head[3]]) & 0x3fff;
-        let value = attributes.get(4..len)?;
-        if this == kind {
-            return Some(value);
+/// The attributes of an answer or of an entry, which follow its structure of `fixed` bytes.
+pub(crate) fn attributes(body: &[u8], fixed: usize) -> impl Iterator<Item = (u16, &[u8])> {
+    let mut b = body.get(fixed..).unwrap_or(&[]);
+    std::iter::from_fn(move || {
+        if b.len() < 4 {
+            return None;
         }
-        attributes = attributes.get(len.next_multiple_of(4)..)?;
-    }
-    None
+        let length = usize::from(u16_at(b, 0)).clamp(4, b.len());
+        // The highest bits say how the value is nested.
+        let attribute = (u16_at(b, 2) & 0x3fff, &b[4..length]);
+        b = &b[length.next_multiple_of(4).min(b.len())..];
+        Some(attribute)
+    })
 }
 
-struct Socket(OwnedFd);
+/// The value of the first attribute of a kind.
+pub(crate) fn find(body: &[u8], fixed: usize, kind: u16) -> Option<&[u8]> {
+    attributes(body, fixed).find(|(k, _)| *k == kind).map(|(_, value)| value)
+}
 
-impl Socket {
-    fn open(protocol: i32) -> io::Result<Self> {
-        // SAFETY: a new socket, owned by what is returned.
-        unsafe {
-            match libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol) {
-                -1 => Err(io::Error::last_os_error()),
-                fd => Ok(Self(OwnedFd::from_raw_fd(fd))),
-            }
-        }
-    }
+/// The number that a value begins with.
+pub(crate) fn number(value: &[u8]) -> Option<u32> {
+    value.first_chunk().map(|n| u32::from_ne_bytes(*n))
+}
 
-    /// Sends one request and returns the body of its one answer.
-    fn ask(&self, kind: u16, body: &[u8]) -> io::Result<Vec<u8>> {
-        let mut message = Vec::with_capacity(16 + body.len());
-        message.extend(u32::try_from(16 + body.len()).expect("requests are short").to_ne_bytes());
-        message.extend(kind.to_ne_bytes());
-        message.extend((REQUEST).to_ne_bytes());
-        message.extend([0; 8]);
-        message.extend(body);
-        let mut answer = vec![0_u8; 32 * 1024];
-        // SAFETY: both buffers are as long as said and outlive the calls. An unconnected netlink socket sends to the kernel.
-        let n = unsafe {
-            if libc::send(self.0.as_raw_fd(), message.as_ptr().cast(), message.len(), 0) < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            libc::recv(self.0.as_raw_fd(), answer.as_mut_ptr().cast(), answer.len(), 0)
-        };
-        let n = usize::try_from(n).map_err(|_| io::Error::last_os_error())?;
-        answer.truncate(n);
-        let Some(head) = answer.first_chunk::<20>() else { return Err(io::Error::from(io::ErrorKind::UnexpectedEof)) };
-        if u16::from_ne_bytes([head[4], head[5]]) == ERROR {
-            let errno = i32::from_ne_bytes([head[16], head[17], head[18], head[19]]);
-            return Err(io::Error::from_raw_os_error(-errno));
-        }
-        Ok(answer.split_off(16))
-    }
+pub(crate) fn u16_at(b: &[u8], at: usize) -> u16 {
+    u16::from_ne_bytes([b[at], b[at + 1]])
+}
+
+pub(crate) fn u32_at(b: &[u8], at: usize) -> u32 {
+    u32::from_ne_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn answer(kind: i32, body: &[u8]) -> Vec<u8> {
+        message(u16::try_from(kind).unwrap(), 0, body)
+    }
+
     #[test]
-    fn counters_are_those_that_sysfs_shows() {
-        // Loopback is silent in a namespace of its own, and elsewhere never counts down.
-        let shown = |name: &str| {
-            let text = std::fs::read_to_string(format!("/sys/class/net/lo/statistics/{name}")).unwrap();
-            text.trim().parse::<u64>().unwrap()
+    fn an_answer_cut_anywhere_is_read_without_harm_and_its_end_and_refusals_are_seen() {
+        let (first, second) = (answer(28, &[1; 24]), answer(28, &[2; 12]));
+        let parts = |b: &[u8]| {
+            let mut seen = Vec::new();
+            let end = read(b, &mut |body: &[u8]| seen.push(body.to_vec()));
+            (seen, end)
         };
-        for (place, name) in [(Counter::RxPackets, "rx_packets"), (Counter::RxMissed, "rx_missed_errors")] {
-            let before = shown(name);
-            let read = counter(1, place).unwrap();
-            assert!((before..=shown(name)).contains(&read), "{name}: {read}");
+        let two = [first.clone(), second.clone()].concat();
+        assert_eq!(parts(&two), (vec![vec![1; 24], vec![2; 12]], Part::More));
+        for n in 0..two.len() {
+            parts(&two[..n]);
         }
-        assert_eq!(counter(u32::MAX >> 1, Counter::RxMissed).unwrap_err().raw_os_error(), Some(libc::ENODEV));
+        assert_eq!(parts(&[first, answer(libc::NLMSG_DONE, &[0; 4]), second].concat()).0.len(), 1);
+        let refused = |number: i32| parts(&answer(libc::NLMSG_ERROR, &number.to_ne_bytes()));
+        assert_eq!(refused(-libc::EPERM), (vec![], Part::Refused(Errno::PERM)));
+        assert_eq!((refused(0).1, refused(i32::MIN).1), (Part::Refused(Errno::PROTO), Part::Refused(Errno::PROTO)));
+        assert_eq!(parts(&answer(libc::NLMSG_ERROR, &[])).1, Part::Refused(Errno::PROTO));
+    }
+
+    #[test]
+    fn attributes_are_read_as_they_are_written_and_cut_anywhere_do_no_harm() {
+        let body = [vec![0; 8], attribute(3, b"netdev\0"), attribute(0x8000 | 7, &9_u32.to_ne_bytes())].concat();
+        assert_eq!(find(&body, 8, 3), Some(&b"netdev\0"[..]));
+        assert_eq!(find(&body, 8, 7).and_then(number), Some(9));
+        assert_eq!(find(&body, 8, 4), None);
+        for n in 0..body.len() {
+            attributes(&body[..n], 8).count();
+        }
     }
 }

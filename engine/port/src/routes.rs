@@ -1,13 +1,13 @@
 //! Routes that lead out of an interface to more than a testbed (rtnetlink(7), `linux/rtnetlink.h`), in every routing table.
 
-use crate::error::PortError;
+use crate::netlink::{Netlink, attributes, number, u16_at, u32_at};
 use crate::network::Network;
-use crate::table::{self, Table, attributes, u16_at, u32_at};
+use crate::sys;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// `struct rtmsg`: family, lengths of destination and source, TOS, table, protocol, scope, type, flags.
 const RTMSG: usize = 12;
-const ROUTES: Table = Table { ask: libc::RTM_GETROUTE, name: "RTM_GETROUTE", fixed: RTMSG };
 /// `struct rtnexthop`: length, flags, hops, index of the interface; attributes follow.
 const NEXT_HOP: usize = 8;
 /// Types of route that send a packet to one host (`RTN_UNICAST`).
@@ -31,19 +31,19 @@ pub struct WideRoute {
 }
 
 /// The first route out of the interface with this index that leads to more than a testbed: a default route, or a part of one.
-pub fn wide_route(index: u32, iface: &str) -> Result<Option<WideRoute>, PortError> {
-    for family in [libc::AF_INET, libc::AF_INET6] {
-        if let Some(route) = first(family, index, iface)? {
-            return Ok(Some(route));
+pub(crate) fn wide_route(index: u32) -> io::Result<Option<WideRoute>> {
+    let netlink = Netlink::route()?;
+    for family in sys::IP {
+        let mut question = [0; RTMSG];
+        question[0] = family;
+        let mut found = None;
+        netlink
+            .dump(libc::RTM_GETROUTE, &question, &mut |entry| found = found.take().or_else(|| wide(entry, index)))?;
+        if found.is_some() {
+            return Ok(found);
         }
     }
     Ok(None)
-}
-
-fn first(family: i32, index: u32, iface: &str) -> Result<Option<WideRoute>, PortError> {
-    let mut found = None;
-    table::dump(ROUTES, family, iface, |entry| found = found.take().or_else(|| wide(entry, index)))?;
-    Ok(found)
 }
 
 /// The route of a message, if it leads out of the interface and to more than a testbed.
@@ -57,12 +57,12 @@ fn wide(b: &[u8], index: u32) -> Option<WideRoute> {
     }
     let mut address = if v4 { IpAddr::from(Ipv4Addr::UNSPECIFIED) } else { Ipv6Addr::UNSPECIFIED.into() };
     let (mut table, mut leads_out) = (u32::from(b[4]), false);
-    for (kind, value) in attributes(&b[RTMSG..]) {
+    for (kind, value) in attributes(b, RTMSG) {
         match kind {
             RTA_DST if v4 => address = value.first_chunk::<4>().map_or(address, |a| IpAddr::from(*a)),
             RTA_DST => address = value.first_chunk::<16>().map_or(address, |a| IpAddr::from(*a)),
-            RTA_OIF => leads_out |= value.first_chunk().is_some_and(|n| u32::from_ne_bytes(*n) == index),
-            RTA_TABLE => table = value.first_chunk().map_or(table, |n| u32::from_ne_bytes(*n)),
+            RTA_OIF => leads_out |= number(value) == Some(index),
+            RTA_TABLE => table = number(value).unwrap_or(table),
             RTA_MULTIPATH => leads_out |= next_hops(value).any(|hop| hop == index),
             _ => {}
         }
@@ -86,14 +86,7 @@ fn next_hops(mut b: &[u8]) -> impl Iterator<Item = u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-        let mut a = u16::try_from(value.len() + 4).unwrap().to_ne_bytes().to_vec();
-        a.extend(kind.to_ne_bytes());
-        a.extend(value);
-        a.resize(a.len().next_multiple_of(4), 0);
-        a
-    }
+    use crate::netlink::attribute;
 
     /// A message of the kernel about a unicast route.
     fn route(family: i32, prefix: u8, table: u8, attributes: &[Vec<u8>]) -> Vec<u8> {

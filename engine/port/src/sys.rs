@@ -1,37 +1,47 @@
-//! System calls as safe functions. Those that only one back end uses stand there.
+//! Sockets as safe functions that name the call and the interface when they fail.
 
 use crate::error::PortError;
 use dutlab_units::Nanos;
-use std::ffi::CStr;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 /// Every protocol; the constant of `linux/if_ether.h`, in the width that the address has.
 pub(crate) const ETH_P_ALL: u16 = 3;
 
-/// An address family as the field of a socket address.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "families are small positive numbers")]
-pub(crate) const fn family(family: i32) -> libc::sa_family_t {
-    family as libc::sa_family_t
-}
+/// Address families of IPv4 and IPv6, in the width that netlink has.
+#[expect(clippy::cast_possible_truncation, reason = "2 and 10")]
+pub(crate) const IP: [u8; 2] = [libc::AF_INET as u8, libc::AF_INET6 as u8];
 
 /// Opens a socket that closes on exec.
-pub(crate) fn socket(domain: i32, kind: i32, protocol: i32, iface: &str) -> Result<OwnedFd, PortError> {
-    // SAFETY: no pointers.
-    let fd = unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) };
-    if fd < 0 {
-        return Err(PortError::last("socket", iface));
+pub(crate) fn socket(family: AddressFamily, kind: SocketType) -> io::Result<OwnedFd> {
+    Ok(socket_with(family, kind, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Opens a packet socket that receives nothing before it is bound.
+pub(crate) fn packet_socket(iface: &str) -> Result<OwnedFd, PortError> {
+    socket(AddressFamily::PACKET, SocketType::RAW).map_err(|e| PortError::from_call("socket", iface, e))
+}
+
+/// The name of an interface as the kernel takes it, with zeroes behind it; `ENODEV` if none can be called so.
+pub(crate) fn name(iface: &str) -> io::Result<[u8; libc::IFNAMSIZ]> {
+    let mut name = [0; libc::IFNAMSIZ];
+    if iface.is_empty() || iface.len() >= name.len() || iface.contains('\0') {
+        return Err(Errno::NODEV.into());
     }
-    // SAFETY: the kernel just gave us `fd`, and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    name[..iface.len()].copy_from_slice(iface.as_bytes());
+    Ok(name)
 }
 
 /// Sets a socket option to a plain value.
-pub(crate) fn set_option<T: Copy>(fd: &OwnedFd, level: i32, option: i32, value: &T) -> io::Result<()> {
+pub(crate) fn set_option<T: Copy>(fd: &impl AsFd, level: i32, option: i32, value: &T) -> io::Result<()> {
     #[expect(clippy::cast_possible_truncation, reason = "options are a few bytes long")]
     let length = size_of::<T>() as libc::socklen_t;
+    let (fd, value) = (fd.as_fd().as_raw_fd(), std::ptr::from_ref(value).cast());
     // SAFETY: `value` is `length` bytes that the kernel only reads.
-    let status = unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, std::ptr::from_ref(value).cast(), length) };
+    let status = unsafe { libc::setsockopt(fd, level, option, value, length) };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -45,53 +55,42 @@ pub(crate) fn get_option<T: Copy>(fd: &OwnedFd, level: i32, option: i32, value: 
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Asks the driver of an interface something. `fd` is any network socket.
-///
-/// # Safety
-/// `question` points to a whole structure of the command that it begins with (`linux/ethtool.h`).
-pub(crate) unsafe fn ethtool(fd: &OwnedFd, name: &CStr, question: *mut libc::c_char) -> io::Result<()> {
-    const SIOCETHTOOL: libc::Ioctl = 0x8946;
-    // SAFETY: ifreq is plain bytes, for which all zeroes is a valid value.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(name.to_bytes()) {
-        *to = libc::c_char::from_ne_bytes([*from]);
-    }
-    request.ifr_ifru.ifru_data = question;
-    // SAFETY: a whole ifreq whose name ends in a zero byte; what it leads to is whole by the contract.
-    let status = unsafe { libc::ioctl(fd.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
-    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+/// Ties a socket to an interface: it receives from there only, and sends there only.
+pub(crate) fn bind_to_device(fd: &impl AsFd, iface: &str) -> io::Result<()> {
+    set_option(fd, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, &name(iface)?)
 }
 
-/// Waits until a socket can be read or has an error, for `wait` at most; returns what poll(2) says of it.
-pub(crate) fn poll(fd: &OwnedFd, wait: Nanos, iface: &str) -> Result<libc::c_short, PortError> {
-    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN | libc::POLLERR, revents: 0 };
-    let ms = i32::try_from(wait.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
-    // SAFETY: `poll` is one pollfd.
-    if unsafe { libc::poll(&raw mut poll, 1, ms) } >= 0 {
-        return Ok(poll.revents);
-    }
-    let error = io::Error::last_os_error();
-    match error.raw_os_error() {
-        Some(libc::EINTR) => Ok(0),
-        _ => Err(PortError::from_call("poll", iface, error)),
+/// Waits until a socket can be read or has an error, for `wait` at most; says what poll(2) says of it.
+pub(crate) fn wait(fd: &OwnedFd, wait: Nanos, iface: &str) -> Result<PollFlags, PortError> {
+    let mut fds = [PollFd::new(fd, PollFlags::IN | PollFlags::ERR)];
+    #[expect(clippy::cast_possible_wrap, reason = "a wait is far below 2^63 nanoseconds")]
+    let wait = Timespec { tv_sec: (wait.0 / 1_000_000_000) as i64, tv_nsec: (wait.0 % 1_000_000_000) as i64 };
+    match poll(&mut fds, Some(&wait)) {
+        Ok(_) => Ok(fds[0].revents()),
+        Err(Errno::INTR) => Ok(PollFlags::empty()),
+        Err(e) => Err(PortError::from_call("poll", iface, e.into())),
     }
 }
 
 /// Reads and clears the error that waits at a socket: its interface went down, or vanished.
 pub(crate) fn pending_error(fd: &OwnedFd, call: &'static str, iface: &str) -> Result<(), PortError> {
-    let mut error = 0_i32;
-    get_option(fd, libc::SOL_SOCKET, libc::SO_ERROR, &mut error)
-        .map_err(|e| PortError::from_call("getsockopt(SO_ERROR)", iface, e))?;
-    if error == 0 { Ok(()) } else { Err(PortError::from_call(call, iface, io::Error::from_raw_os_error(error))) }
+    sockopt::socket_error(fd)
+        .map_err(|e| PortError::from_call("getsockopt(SO_ERROR)", iface, e.into()))?
+        .map_err(|e| PortError::from_call(call, iface, e.into()))
 }
 
 /// Binds a packet socket to an interface. `protocol` in host order; 0 receives nothing.
 pub(crate) fn bind_packet(fd: &OwnedFd, index: u32, protocol: u16, iface: &str) -> Result<(), PortError> {
-    // SAFETY: sockaddr_ll is plain numbers, for which all zeroes is a valid value.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    address.sll_family = family(libc::AF_PACKET);
-    address.sll_protocol = protocol.to_be();
-    address.sll_ifindex = index.cast_signed();
+    #[expect(clippy::cast_possible_truncation, reason = "a small number")]
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as libc::sa_family_t,
+        sll_protocol: protocol.to_be(),
+        sll_ifindex: index.cast_signed(),
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
     #[expect(clippy::cast_possible_truncation, reason = "20 bytes")]
     let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
     // SAFETY: `address` is `length` bytes that the kernel only reads.

@@ -6,8 +6,12 @@
 
 use crate::error::PortError;
 use crate::sys;
+use rustix::io::Errno;
+use rustix::net::sockopt::set_ipv6_v6only;
+use rustix::net::{AddressFamily, SocketType, bind};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::OwnedFd;
 
 /// Holds UDP ports of an interface for as long as it lives.
 pub struct Absorb {
@@ -19,9 +23,9 @@ impl Absorb {
     pub fn open(iface: &str, ports: &[u16]) -> Result<Self, PortError> {
         let mut sockets = Vec::new();
         for port in ports {
-            sockets.push(silent(iface, *port, libc::AF_INET)?);
+            sockets.push(silent(iface, *port, AddressFamily::INET)?);
             // A kernel without IPv6 sends no ICMPv6 either.
-            match silent(iface, *port, libc::AF_INET6) {
+            match silent(iface, *port, AddressFamily::INET6) {
                 Ok(socket) => sockets.push(socket),
                 Err(e) if matches!(e.errno(), Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL)) => {}
                 Err(e) => return Err(e),
@@ -31,47 +35,28 @@ impl Absorb {
     }
 }
 
-fn silent(iface: &str, port: u16, family: i32) -> Result<OwnedFd, PortError> {
-    let fd = sys::socket(family, libc::SOCK_DGRAM, 0, iface)?;
+fn silent(iface: &str, port: u16, family: AddressFamily) -> Result<OwnedFd, PortError> {
     let fail = |call: &'static str| move |e: io::Error| PortError::from_call(call, iface, e);
+    let fd = sys::socket(family, SocketType::DGRAM).map_err(fail("socket"))?;
     // A classic BPF program of one instruction: return 0, "keep no byte of it".
     let mut nothing = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 };
     let program = libc::sock_fprog { len: 1, filter: &raw mut nothing };
     sys::set_option(&fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
         .map_err(fail("setsockopt(SO_ATTACH_FILTER)"))?;
-    let mut name = [0_u8; libc::IFNAMSIZ];
-    name[..iface.len()].copy_from_slice(iface.as_bytes());
-    sys::set_option(&fd, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, &name)
-        .map_err(fail("setsockopt(SO_BINDTODEVICE)"))?;
-    let bound = if family == libc::AF_INET {
-        // SAFETY: sockaddr_in is plain numbers, for which all zeroes (any address) is a valid value.
-        let mut a: libc::sockaddr_in = unsafe { std::mem::zeroed() };
-        a.sin_family = sys::family(libc::AF_INET);
-        a.sin_port = port.to_be();
-        bind(&fd, &a)
+    sys::bind_to_device(&fd, iface).map_err(fail("setsockopt(SO_BINDTODEVICE)"))?;
+    let any = if family == AddressFamily::INET {
+        IpAddr::from(Ipv4Addr::UNSPECIFIED)
     } else {
-        sys::set_option(&fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &1_i32).map_err(fail("setsockopt(IPV6_V6ONLY)"))?;
-        // SAFETY: sockaddr_in6 is plain numbers, for which all zeroes (any address) is a valid value.
-        let mut a: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
-        a.sin6_family = sys::family(libc::AF_INET6);
-        a.sin6_port = port.to_be();
-        bind(&fd, &a)
+        set_ipv6_v6only(&fd, true).map_err(|e| fail("setsockopt(IPV6_V6ONLY)")(e.into()))?;
+        Ipv6Addr::UNSPECIFIED.into()
     };
-    match bound {
+    match bind(&fd, &SocketAddr::new(any, port)) {
         Ok(()) => Ok(fd),
-        Err(e) if e.raw_os_error() == Some(libc::EADDRINUSE) => Err(PortError::Unsupported {
+        Err(Errno::ADDRINUSE) => Err(PortError::Unsupported {
             iface: iface.to_owned(),
             what: format!("UDP port {port} is taken by another program on this host"),
             remedy: "choose another destination port, or end that program".into(),
         }),
-        Err(e) => Err(PortError::from_call("bind", iface, e)),
+        Err(e) => Err(PortError::from_call("bind", iface, e.into())),
     }
-}
-
-fn bind<T>(fd: &OwnedFd, address: &T) -> io::Result<()> {
-    #[expect(clippy::cast_possible_truncation, reason = "socket addresses are a few bytes long")]
-    let length = size_of::<T>() as libc::socklen_t;
-    // SAFETY: `address` is `length` bytes that the kernel only reads.
-    let status = unsafe { libc::bind(fd.as_raw_fd(), std::ptr::from_ref(address).cast(), length) };
-    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

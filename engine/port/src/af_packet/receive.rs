@@ -10,7 +10,8 @@ use crate::mapping::Mapping;
 use crate::port::{Arrived, BurstReceiver};
 use crate::sys::{self, ETH_P_ALL};
 use dutlab_units::Nanos;
-use std::os::fd::OwnedFd;
+use rustix::event::PollFlags;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -51,7 +52,7 @@ impl Ring {
 
     fn one(iface: &Interface) -> Result<Self, PortError> {
         let name = iface.name.as_str();
-        let fd = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0, name)?;
+        let fd = sys::packet_socket(name)?;
         let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
         sys::set_option(&fd, libc::SOL_PACKET, libc::PACKET_VERSION, &version)
             .map_err(|e| PortError::from_call("setsockopt(PACKET_VERSION)", name, e))?;
@@ -69,7 +70,8 @@ impl Ring {
         };
         sys::set_option(&fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
             .map_err(|e| PortError::from_call("setsockopt(PACKET_RX_RING)", name, e))?;
-        let memory = Mapping::new(name, BLOCK as usize * BLOCKS as usize, Some((&fd, 0)))?;
+        let memory = Mapping::new(BLOCK as usize * BLOCKS as usize, Some((fd.as_fd(), 0)))
+            .map_err(|e| PortError::from_call("mmap", name, e))?;
         let ring = Self { fd, iface: name.to_owned(), memory, block: 0, dropped: 0, strangers: None };
         #[expect(clippy::cast_possible_truncation, reason = "1")]
         let membership = libc::packet_mreq {
@@ -94,7 +96,7 @@ impl Ring {
 
     /// Waits until the kernel hands over a block, or `wait` is over.
     fn wait(&self, wait: Nanos) -> Result<(), PortError> {
-        if sys::poll(&self.fd, wait, &self.iface)? & libc::POLLERR != 0 {
+        if sys::wait(&self.fd, wait, &self.iface)?.contains(PollFlags::ERR) {
             sys::pending_error(&self.fd, "poll", &self.iface)?;
         }
         Ok(())

@@ -37,7 +37,7 @@ impl Bursts {
     /// Opens a socket on `iface`. Needs `CAP_NET_RAW`.
     pub fn open(iface: &Interface) -> Result<Self, PortError> {
         let name = iface.name.as_str();
-        let fd = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0, name)?;
+        let fd = sys::packet_socket(name)?;
         sys::set_option(&fd, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1_i32)
             .map_err(|e| PortError::from_call("setsockopt(PACKET_QDISC_BYPASS)", name, e))?;
         // The forced form needs CAP_NET_ADMIN in the first user namespace; without it the system's limit applies.

@@ -19,7 +19,7 @@ impl Strangers {
     /// Counts from now on. Needs `CAP_NET_RAW`.
     pub fn open(iface: &Interface) -> Result<Self, PortError> {
         let name = iface.name.as_str();
-        let fd = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0, name)?;
+        let fd = sys::packet_socket(name)?;
         filter::attach(&fd, Side::Foreign)
             .map_err(|e| PortError::from_call("setsockopt(SO_ATTACH_FILTER)", name, e))?;
         // The kernel makes it as small as it can: two or three frames.

@@ -7,8 +7,10 @@ use crate::iface::Interface;
 use crate::mapping::Mapping;
 use crate::port::{BurstSender, Handed};
 use crate::sys;
+use rustix::io::Errno;
+use rustix::net::{self, SendFlags};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// As many frames in a call as `sendmmsg` gets.
@@ -35,7 +37,7 @@ impl TxRing {
     /// Opens a ring on `iface`. Needs `CAP_NET_RAW`.
     pub fn open(iface: &Interface) -> Result<Self, PortError> {
         let name = iface.name.as_str();
-        let fd = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0, name)?;
+        let fd = sys::packet_socket(name)?;
         let fail = |call: &'static str| move |e: io::Error| PortError::from_call(call, name, e);
         let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
         sys::set_option(&fd, libc::SOL_PACKET, libc::PACKET_VERSION, &version)
@@ -50,7 +52,7 @@ impl TxRing {
         };
         sys::set_option(&fd, libc::SOL_PACKET, libc::PACKET_TX_RING, &request)
             .map_err(fail("setsockopt(PACKET_TX_RING)"))?;
-        let memory = Mapping::new(name, FRAMES as usize * STRIDE as usize, Some((&fd, 0)))?;
+        let memory = Mapping::new(FRAMES as usize * STRIDE as usize, Some((fd.as_fd(), 0))).map_err(fail("mmap"))?;
         sys::bind_packet(&fd, iface.index, 0, name)?;
         let slots = (0..FRAMES).map(|i| Slot { start: i * STRIDE + HEADER, ..Slot::default() }).collect();
         Ok(Self { fd, iface: name.to_owned(), memory, slots, order: (0..FRAMES).collect(), next: 0 })
@@ -86,14 +88,10 @@ impl BurstSender for TxRing {
             self.status(index).store(libc::TP_STATUS_SEND_REQUEST, Ordering::Release);
             self.next = (index + 1) % FRAMES;
         }
-        // SAFETY: no data: what is in the ring is sent.
-        let status = unsafe { libc::send(self.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT) };
-        if status < 0 {
-            let error = io::Error::last_os_error();
-            if !matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR)) {
-                return Err(PortError::from_call("send", &self.iface, error));
-            }
+        // Without data: what is in the ring is sent.
+        match net::send(&self.fd, &[], SendFlags::DONTWAIT) {
+            Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => Ok(Handed { sent: free, refused: 0 }),
+            Err(e) => Err(PortError::from_call("send", &self.iface, e.into())),
         }
-        Ok(Handed { sent: free, refused: 0 })
     }
 }

@@ -14,6 +14,7 @@ pub struct Umem {
 impl Umem {
     /// `count` buffers of `chunk` bytes.
     pub fn map(iface: &str, chunk: u32, count: u32) -> Result<Self, PortError> {
-        Ok(Self { memory: Mapping::new(iface, chunk as usize * count as usize, None)?, chunk })
+        let memory = Mapping::new(chunk as usize * count as usize, None);
+        Ok(Self { memory: memory.map_err(|e| PortError::from_call("mmap", iface, e))?, chunk })
     }
 }

@@ -20,6 +20,7 @@ pub use receive::Rx;
 pub use send::Tx;
 
 use crate::error::PortError;
+use crate::ethtool;
 use crate::iface::Interface;
 use memory::Umem;
 use program::Program;
@@ -73,11 +74,14 @@ pub fn open(iface: &Interface, senders: usize) -> Result<Opened, PortError> {
         });
     }
     let chunk = if frame + HEADROOM <= PAGE / 2 { PAGE / 2 } else { PAGE };
-    let count = socket::queues(&iface.name);
+    // A driver that does not say has one.
+    let queues = ethtool::queues(&iface.name);
+    let count = |of: fn(ethtool::Queues) -> u32| queues.map_or(1, of).clamp(1, QUEUES);
+    let (receive, send) = (count(|q| q.receive), count(|q| q.send));
     let mut notes = Vec::new();
     let mut sockets = Vec::new();
-    for queue in 0..count.receive {
-        let sends = if queue == 0 || (queue as usize) < senders && queue < count.send { SEND_FRAMES } else { 0 };
+    for queue in 0..receive {
+        let sends = if queue == 0 || (queue as usize) < senders && queue < send { SEND_FRAMES } else { 0 };
         let umem = Umem::map(&iface.name, chunk, RECEIVE_FRAMES + sends)?;
         sockets.push(Socket::open(iface, queue, Arc::new(umem), sends)?);
     }

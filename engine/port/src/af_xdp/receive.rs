@@ -8,6 +8,9 @@ use crate::error::PortError;
 use crate::port::{Arrived, BurstReceiver};
 use crate::sys;
 use dutlab_units::Nanos;
+use rustix::net::sockopt::xdp_statistics;
+use rustix::net::xdp::XdpDesc;
+use rustix::net::{self, RecvFlags};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
@@ -22,19 +25,14 @@ const STAMP: usize = 16;
 pub struct Queue {
     fd: Arc<OwnedFd>,
     umem: Arc<Umem>,
-    rx: Consumer<libc::xdp_desc>,
+    rx: Consumer<XdpDesc>,
     fill: Producer<u64>,
     /// Whether our program could stamp every frame so far.
     stamps: bool,
 }
 
 impl Queue {
-    pub(super) const fn new(
-        fd: Arc<OwnedFd>,
-        umem: Arc<Umem>,
-        rx: Consumer<libc::xdp_desc>,
-        fill: Producer<u64>,
-    ) -> Self {
+    pub(super) const fn new(fd: Arc<OwnedFd>, umem: Arc<Umem>, rx: Consumer<XdpDesc>, fill: Producer<u64>) -> Self {
         Self { fd, umem, rx, fill, stamps: true }
     }
 
@@ -65,7 +63,7 @@ impl Queue {
         count
     }
 
-    fn frame(&self, desc: &libc::xdp_desc) -> &[u8] {
+    fn frame(&self, desc: &XdpDesc) -> &[u8] {
         let (from, length) = (usize::try_from(desc.addr).unwrap_or(usize::MAX), desc.len as usize);
         assert!(
             from.checked_add(length).is_some_and(|end| end <= self.umem.memory.length()),
@@ -78,26 +76,21 @@ impl Queue {
     /// Has a sleeping kernel look at the buffers that it got back.
     fn wake(&self) {
         if self.fill.needs_wakeup() {
-            // SAFETY: no buffer and no address: the call only wakes the kernel up. What it says does not matter.
-            unsafe {
-                let (none, no_address) = (std::ptr::null_mut(), std::ptr::null_mut());
-                libc::recvfrom(self.fd.as_raw_fd(), none, 0, libc::MSG_DONTWAIT, no_address, std::ptr::null_mut());
-            }
+            // Without a buffer the call only wakes the kernel up. What it says does not matter.
+            let _ = net::recv(&self.fd, &mut [0_u8; 0][..], RecvFlags::DONTWAIT);
         }
     }
 
     /// Frames dropped for want of room since the socket was opened.
     fn dropped(&self, iface: &str) -> Result<u64, PortError> {
-        // SAFETY: plain numbers.
-        let mut s: libc::xdp_statistics = unsafe { std::mem::zeroed() };
-        sys::get_option(&self.fd, libc::SOL_XDP, libc::XDP_STATISTICS, &mut s)
-            .map_err(|e| PortError::from_call("getsockopt(XDP_STATISTICS)", iface, e))?;
-        Ok(s.rx_dropped + s.rx_ring_full)
+        let s = xdp_statistics(&self.fd)
+            .map_err(|e| PortError::from_call("getsockopt(XDP_STATISTICS)", iface, e.into()))?;
+        Ok(s.rx_dropped + s.rx_ring_full.unwrap_or(0))
     }
 }
 
 /// When a frame arrived, if our program could say.
-fn stamp(memory: std::ptr::NonNull<u8>, desc: &libc::xdp_desc) -> Option<Nanos> {
+fn stamp(memory: std::ptr::NonNull<u8>, desc: &XdpDesc) -> Option<Nanos> {
     let from = usize::try_from(desc.addr).ok()?.checked_sub(STAMP)?;
     // SAFETY: within the memory, since the frame behind it is; the kernel wrote it before the frame was ready.
     let [stamped, at] = unsafe { memory.add(from).cast::<[u64; 2]>().read_unaligned() };
@@ -125,7 +118,7 @@ impl Rx {
 
     fn wait(&self, wait: Nanos) -> Result<(), PortError> {
         // A socket whose interface is gone reports nothing here; it has to be asked.
-        if sys::poll(&self.queue.fd, wait, &self.iface)? == 0 {
+        if sys::wait(&self.queue.fd, wait, &self.iface)?.is_empty() {
             sys::pending_error(&self.queue.fd, "poll", &self.iface)?;
         }
         Ok(())

@@ -4,7 +4,8 @@
 
 use crate::error::PortError;
 use crate::mapping::Mapping;
-use std::os::fd::OwnedFd;
+use rustix::net::xdp::{XdpDesc, XdpRingOffset};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -16,9 +17,9 @@ pub struct Place<'a> {
     /// The socket.
     pub fd: &'a OwnedFd,
     /// Which of its rings: an offset for `mmap`.
-    pub page: libc::off_t,
+    pub page: u64,
     /// Where indices and entries lie in the mapping.
-    pub offsets: libc::xdp_ring_offset,
+    pub offsets: XdpRingOffset,
     /// Entries; a power of two.
     pub size: u32,
 }
@@ -26,7 +27,8 @@ pub struct Place<'a> {
 /// A ring of `T`, mapped.
 struct Ring<T> {
     mapping: Mapping,
-    offsets: libc::xdp_ring_offset,
+    offsets: XdpRingOffset,
+    flags: u64,
     size: u32,
     entries: std::marker::PhantomData<T>,
 }
@@ -34,18 +36,24 @@ struct Ring<T> {
 /// An entry type: plain numbers, for which any bytes are valid.
 pub trait Entry: Copy {}
 impl Entry for u64 {}
-impl Entry for libc::xdp_desc {}
+impl Entry for XdpDesc {}
 
 impl<T: Entry> Ring<T> {
     fn map(place: Place<'_>) -> Result<Self, PortError> {
         let Place { iface, fd, page, offsets, size } = place;
         assert!(size.is_power_of_two(), "the size of a ring");
         let length = usize::try_from(offsets.desc).unwrap_or(usize::MAX) + size as usize * size_of::<T>();
-        let mapping = Mapping::new(iface, length, Some((fd, page)))?;
-        for at in [offsets.producer, offsets.consumer, offsets.flags] {
+        let mapping = Mapping::new(length, Some((fd.as_fd(), page)))
+            .map_err(|e| PortError::from_call("mmap of an AF_XDP ring", iface, e))?;
+        let flags = offsets.flags.ok_or_else(|| PortError::Unsupported {
+            iface: iface.to_owned(),
+            what: "this kernel's AF_XDP rings have no flags".into(),
+            remedy: "use Linux 5.4 or newer, or the af_packet back end".into(),
+        })?;
+        for at in [offsets.producer, offsets.consumer, flags] {
             assert!(at.is_multiple_of(4) && at + 4 <= offsets.desc, "an index outside of its ring");
         }
-        Ok(Self { mapping, offsets, size, entries: std::marker::PhantomData })
+        Ok(Self { mapping, offsets, flags, size, entries: std::marker::PhantomData })
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "within the mapping, whose length is a usize")]
@@ -70,7 +78,7 @@ impl<T: Entry> Ring<T> {
 
     /// Whether the kernel sleeps until it is called.
     fn needs_wakeup(&self) -> bool {
-        self.word(self.offsets.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
+        self.word(self.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
     }
 
     fn entry(&self, index: u32) -> NonNull<T> {

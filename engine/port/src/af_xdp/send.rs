@@ -9,8 +9,9 @@ use crate::iface::Interface;
 use crate::port::{BurstSender, Handed, Unsent};
 use crate::stall::Stall;
 use dutlab_units::Nanos;
-use std::io;
-use std::os::fd::AsRawFd;
+use rustix::io::Errno;
+use rustix::net::xdp::{XdpDesc, XdpDescOptions};
+use rustix::net::{self, SendFlags};
 
 /// Frames in a burst: twice what the kernel takes in one call when it copies.
 const BURST: usize = 64;
@@ -86,26 +87,23 @@ impl Tx {
         let mut tries = 0;
         while self.waiting() > 0 && tries < TRIES && (!self.half.zero_copy || self.half.tx.needs_wakeup()) {
             let before = self.taken;
-            // SAFETY: no data and no address: the call only wakes the kernel up.
-            let status = unsafe {
-                libc::sendto(self.half.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0)
-            };
-            let error = (status < 0).then(io::Error::last_os_error);
+            // Without data the call only wakes the kernel up.
+            let error = net::send(&self.half.fd, &[], SendFlags::DONTWAIT).err();
             self.see_taken();
             let mut left = self.taken.wrapping_sub(before);
             if let Some(error) = error {
-                match error.raw_os_error() {
+                match error {
                     // More to do than one call does, or no room for a moment.
-                    Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => {}
-                    Some(libc::EBUSY) => {
+                    Errno::AGAIN | Errno::NOBUFS | Errno::INTR => {}
+                    Errno::BUSY => {
                         if !self.half.zero_copy {
                             left = self.note_thrown_away(left);
                         }
                         if left == 0 {
-                            self.stall.refused(&self.iface, "sendto", error)?;
+                            self.stall.refused(&self.iface, "sendto", error.into())?;
                         }
                     }
-                    _ => return Err(PortError::from_call("sendto", &self.iface, error)),
+                    _ => return Err(PortError::from_call("sendto", &self.iface, error.into())),
                 }
             }
             if left > 0 {
@@ -176,7 +174,7 @@ impl BurstSender for Tx {
             let addr = self.before as u64 + u64::from(slot.start);
             let entry = self.half.tx.put_so_far() as usize;
             self.lengths[entry % self.lengths.len()] = slot.length;
-            self.half.tx.put(libc::xdp_desc { addr, len: slot.length, options: 0 });
+            self.half.tx.put(XdpDesc { addr, len: slot.length, options: XdpDescOptions::empty() });
         }
         self.free.truncate(kept);
         self.half.tx.publish();

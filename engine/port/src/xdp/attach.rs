@@ -4,7 +4,7 @@ use super::call::{Command, bpf};
 use super::error::{Why, XdpError};
 use super::objects;
 use super::system::Interface;
-use crate::netlink;
+use crate::link;
 use aya::EbpfLoader;
 use aya::programs::{ProgramFd, Xdp};
 use std::io;
@@ -76,7 +76,7 @@ impl Attached {
     /// programs on frames as long as the MTU allows.
     pub(super) fn new(iface: &Interface, program: &ProgramFd) -> Result<Self, XdpError> {
         let name = iface.name.as_str();
-        let occupied = || match netlink::attached(iface.index) {
+        let occupied = || match link::attached(iface.index) {
             Ok(Some((_, program_id))) => Some(XdpError::new(name, LINK_CREATE, Why::Occupied { program_id })),
             _ => None,
         };
@@ -89,7 +89,7 @@ impl Attached {
         };
         // Somebody may have been faster.
         let link = link.map_err(|e| occupied().unwrap_or_else(|| refused(iface, e)))?;
-        let attached = netlink::attached(iface.index).map_err(|e| XdpError::system(name, "netlink(RTM_GETLINK)", e))?;
+        let attached = link::attached(iface.index).map_err(|e| XdpError::system(name, "netlink(RTM_GETLINK)", e))?;
         let mode = attached.and_then(|(mode, _)| AttachMode::from_netlink(mode)).ok_or_else(|| {
             let what = format!("the kernel says neither native nor generic of the attached program: {attached:?}");
             XdpError::new(name, "netlink(RTM_GETLINK)", Why::Other(what))

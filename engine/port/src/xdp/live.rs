@@ -50,19 +50,16 @@ impl Words {
 
 impl Call {
     /// The sending thread. One call sends up to 2^32 frames; long trials at high rates make several, 25 ms apart.
-    pub(super) fn run(mut self, cpu: Option<usize>, tid: &AtomicI32) -> Result<(), XdpError> {
+    pub(super) fn run(mut self, tid: &AtomicI32) -> Result<(), XdpError> {
         system::block_signals();
         tid.store(system::thread_id(), Ordering::Release);
         self.words.tell_tid(system::thread_id());
-        let result = self.send(cpu);
+        let result = self.send();
         self.words.halt();
         result
     }
 
-    fn send(&mut self, cpu: Option<usize>) -> Result<(), XdpError> {
-        if let Some(cpu) = cpu {
-            system::pin(cpu).map_err(|e| XdpError::system(&self.iface, "sched_setaffinity", e))?;
-        }
+    fn send(&mut self) -> Result<(), XdpError> {
         let Some(Ok(program)) = self.bpf.program_mut(self.program).map(<&mut Xdp>::try_from) else {
             return Err(XdpError::new(&self.iface, "load", Why::Other(format!("no program {}", self.program))));
         };

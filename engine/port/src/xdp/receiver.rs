@@ -8,6 +8,7 @@ use super::error::{Why, XdpError};
 use super::histogram::Histogram;
 use super::shared::{load64, store64};
 use super::{quiescence, system};
+use crate::clock;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ptr::addr_of_mut;
 
@@ -174,7 +175,7 @@ impl XdpReceiver {
         self.accounting.ledgers.clear();
         self.accounting.latencies.clear();
         self.accounting.others.clear();
-        self.set_begin(begin_ns.unwrap_or_else(system::monotonic_ns));
+        self.set_begin(begin_ns.unwrap_or_else(|| clock::monotonic().0));
         Ok(())
     }
 

@@ -13,6 +13,7 @@ use super::setup::{
 };
 use super::shared::{SharedArray, load, load32, load64, store32, store64};
 use super::system;
+use crate::clock;
 use aya::programs::Xdp;
 use std::io;
 use std::ptr::addr_of_mut;
@@ -48,20 +49,10 @@ pub struct XdpSender {
 }
 
 impl XdpSender {
-    /// Starts to send on `iface`, which lies in the calling thread's network namespace, from a thread pinned to `cpu`.
+    /// Loads everything that sending on `iface` needs, which lies in the calling thread's network namespace. Sends nothing yet.
     ///
     /// # Errors
     /// When the plan, the interface, the permission or the kernel does not allow it; nothing is left behind then.
-    pub fn start(iface: &str, plan: &XdpPlan, cpu: Option<usize>) -> Result<Self, XdpError> {
-        let mut sender = Self::prepare(iface, plan)?;
-        sender.launch(cpu)?;
-        Ok(sender)
-    }
-
-    /// Loads everything that sending needs, and sends nothing yet.
-    ///
-    /// # Errors
-    /// As those of [`start`](Self::start).
     pub fn prepare(iface: &str, plan: &XdpPlan) -> Result<Self, XdpError> {
         plan.check().map_err(|why| XdpError::new(iface, "plan", why))?;
         let facts = system::Interface::find(iface)?;
@@ -103,7 +94,7 @@ impl XdpSender {
         let refusals_known = observe(&mut bpf);
 
         // Loading took a while. A plan that begins late is a whole plan; one that begins at once has frames to catch up.
-        let start_ns = (system::monotonic_ns() + SETUP_NS).max(plan.start_ns.unwrap_or(0));
+        let start_ns = (clock::monotonic().0 + SETUP_NS).max(plan.start_ns.unwrap_or(0));
         let (initial, end_ns) = control_of(plan, start_ns).map_err(|why| XdpError::new(iface, "plan", why))?;
         control.set(0, initial);
         system::install_wake_signal().map_err(|e| XdpError::system(iface, "sigaction", e))?;
@@ -128,14 +119,14 @@ impl XdpSender {
         })
     }
 
-    /// Starts the sending thread, once; without `cpu` it may run where the calling thread may.
+    /// Starts the sending thread, once. It may run where the calling thread may.
     ///
     /// # Errors
     /// When there is no thread to be had.
-    pub fn launch(&mut self, cpu: Option<usize>) -> Result<(), XdpError> {
+    pub fn launch(&mut self) -> Result<(), XdpError> {
         let Some(call) = self.call.take() else { return Ok(()) };
         let tid = Arc::clone(&self.tid);
-        let thread = thread::Builder::new().name(format!("send-{}", self.iface)).spawn(move || call.run(cpu, &tid));
+        let thread = thread::Builder::new().name(format!("send-{}", self.iface)).spawn(move || call.run(&tid));
         self.thread = Some(thread.map_err(|e| XdpError::system(&self.iface, "pthread_create", e))?);
         Ok(())
     }
@@ -213,17 +204,6 @@ impl XdpSender {
             return Err(e);
         }
         Ok(self.end())
-    }
-
-    /// Waits until sending has ended by itself.
-    ///
-    /// # Errors
-    /// What `poll` says.
-    pub fn wait(&mut self) -> Result<SendReport, XdpError> {
-        while self.poll()? == SendEnd::Running {
-            thread::sleep(Duration::from_millis(1));
-        }
-        Ok(self.report())
     }
 
     /// Ends sending now and waits for the thread, which takes some milliseconds.
@@ -311,7 +291,7 @@ impl XdpSender {
         let behind = control.lanes.iter().any(|l| l.behind > 0);
         if self.thread.is_some() {
             // What the program would skip if the device made room now.
-            control.ended_ns = if behind { system::monotonic_ns().saturating_sub(HELD_MOST_NS) } else { 0 };
+            control.ended_ns = if behind { clock::monotonic().0.saturating_sub(HELD_MOST_NS) } else { 0 };
         }
         let nonzero = |n: u64| (n != 0).then_some(n);
         let mut streams: Vec<_> = self

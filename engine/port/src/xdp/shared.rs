@@ -1,13 +1,12 @@
 //! Map values that a program and this process see at the same time.
 
 use super::error::{Why, XdpError};
+use crate::mapping::Mapping;
 use aya::Ebpf;
 use aya::maps::Map;
-use std::io;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd as _, AsRawFd as _};
-use std::ptr::{self, NonNull};
+use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A type made of unsigned integers only, laid out as C does, whose size is a multiple of eight, or four: the kernel
@@ -24,16 +23,11 @@ const WORD: usize = size_of::<u64>();
 
 /// An array map, mapped into this process. It stays valid after the programs and the map's descriptor are gone.
 pub(super) struct SharedArray<T> {
-    at: NonNull<u64>,
-    bytes: usize,
+    /// All accesses are atomic. A value of many words may be seen half written, which the contract allows for.
+    mapping: Mapping,
     len: usize,
     of: PhantomData<T>,
 }
-
-// SAFETY: the memory belongs to the map, not to a thread; all accesses are atomic.
-unsafe impl<T> Send for SharedArray<T> {}
-// SAFETY: as above. Each word is whole; a value of many words may be seen half written, which the contract allows for.
-unsafe impl<T> Sync for SharedArray<T> {}
 
 impl<T: Words> SharedArray<T> {
     /// Bytes from one value to the next.
@@ -45,23 +39,14 @@ impl<T: Words> SharedArray<T> {
         let Some(Map::Array(map)) = bpf.map(name) else {
             return Err(XdpError::new("", "map", Why::Other(format!("the object has no array map {name}"))));
         };
-        let bytes = len.max(1) * Self::STRIDE;
-        // SAFETY: a new mapping at an address of the kernel's choice; the length is the map's own, which the kernel checks.
-        let at = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                map.fd().as_fd().as_raw_fd(),
-                0,
-            )
-        };
-        if at == libc::MAP_FAILED {
-            return Err(XdpError::system("", "mmap of a BPF map", io::Error::last_os_error()));
-        }
-        let at = NonNull::new(at.cast()).expect("mmap gives no null");
-        Ok(Self { at, bytes, len, of: PhantomData })
+        let mapping = Mapping::new(len.max(1) * Self::STRIDE, Some((map.fd().as_fd(), 0)))
+            .map_err(|e| XdpError::system("", "mmap of a BPF map", e))?;
+        Ok(Self { mapping, len, of: PhantomData })
+    }
+
+    /// Where the first word lies: mappings begin on a page.
+    fn start(&self) -> *mut u64 {
+        self.mapping.start().cast().as_ptr()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -70,7 +55,7 @@ impl<T: Words> SharedArray<T> {
 
     /// Memory that it takes.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes
+        self.mapping.length()
     }
 
     /// Where value `i` lies.
@@ -80,7 +65,7 @@ impl<T: Words> SharedArray<T> {
     pub(super) fn pointer(&self, i: usize) -> *mut T {
         assert!(i < self.len, "entry {i} of {}", self.len);
         // SAFETY: `i < len`, and `map` mapped `len` strides.
-        unsafe { self.at.as_ptr().add(i * Self::STRIDE / WORD).cast() }
+        unsafe { self.start().add(i * Self::STRIDE / WORD).cast() }
     }
 
     /// A copy of value `i`; each word of it is whole.
@@ -111,17 +96,10 @@ impl<T: Words> SharedArray<T> {
 
     /// Sets everything to zero, word by word.
     pub(super) fn clear(&self) {
-        for word in 0..self.bytes / WORD {
+        for word in 0..self.mapping.length() / WORD {
             // SAFETY: inside of the mapping, whose length is a multiple of 8; all other accesses are atomic too.
-            unsafe { store64(self.at.as_ptr().add(word), 0) };
+            unsafe { store64(self.start().add(word), 0) };
         }
-    }
-}
-
-impl<T> Drop for SharedArray<T> {
-    fn drop(&mut self) {
-        // SAFETY: exactly what `map` mapped, once.
-        unsafe { libc::munmap(self.at.as_ptr().cast(), self.bytes) };
     }
 }
 

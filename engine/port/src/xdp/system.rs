@@ -1,23 +1,14 @@
-//! System calls: interfaces, threads, signals, the clock.
+//! What the back end needs of the system: interfaces, namespaces, CPUs, signals.
 
 use super::error::{Why, XdpError};
+use crate::{ethtool, link, sys};
 use aya::Btf;
-use std::ffi::CString;
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, SocketType};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::OnceLock;
-
-/// `CLOCK_MONOTONIC`, the clock of `bpf_ktime_get_ns`.
-pub(super) fn monotonic_ns() -> u64 {
-    let mut t = MaybeUninit::<libc::timespec>::uninit();
-    // SAFETY: the call fills `t`; it cannot fail for this clock.
-    let t = unsafe {
-        libc::clock_gettime(libc::CLOCK_MONOTONIC, t.as_mut_ptr());
-        t.assume_init()
-    };
-    t.tv_sec.cast_unsigned() * 1_000_000_000 + t.tv_nsec.cast_unsigned()
-}
 
 /// The kernel's types; `None` where it does not tell them. Read once: they are megabytes, and no kernel changes them.
 pub(super) fn kernel_types() -> Option<&'static Btf> {
@@ -37,28 +28,12 @@ pub(super) fn pidns() -> io::Result<(u64, u64)> {
 
 /// The interface's index, in the calling thread's network namespace.
 pub(super) fn index_of(iface: &str) -> Option<u32> {
-    let name = CString::new(iface).ok()?;
-    // SAFETY: a valid C string.
-    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
-        0 => None,
-        index => Some(index),
-    }
+    let socket = sys::socket(AddressFamily::INET, SocketType::DGRAM).ok()?;
+    name_to_index(socket, iface).ok()
 }
 
 pub(super) fn thread_id() -> i32 {
-    // SAFETY: no arguments, no memory.
-    unsafe { libc::gettid() }
-}
-
-/// Pins the calling thread to a CPU.
-pub(super) fn pin(cpu: usize) -> io::Result<()> {
-    let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
-    // SAFETY: an all-zero set is an empty one; CPU_SET checks the index itself.
-    let result = unsafe {
-        libc::CPU_SET(cpu, &mut *set.as_mut_ptr());
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set.as_ptr())
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    rustix::thread::gettid().as_raw_nonzero().get()
 }
 
 /// One above the highest number of a CPU that may ever run.
@@ -140,23 +115,19 @@ pub(super) const NDO_XMIT: u64 = 4;
 
 impl Interface {
     pub(super) fn find(iface: &str) -> Result<Self, XdpError> {
-        let index = index_of(iface)
-            .ok_or_else(|| XdpError::system(iface, "if_nametoindex", io::Error::from_raw_os_error(libc::ENODEV)))?;
-        let socket = Control::open().map_err(|e| XdpError::system(iface, "socket", e))?;
-        let mtu = socket.mtu(iface).map_err(|e| XdpError::system(iface, "ioctl(SIOCGIFMTU)", e))?;
-        let driver = socket.driver(iface).unwrap_or_else(|_| "unknown".into());
+        let facts = link::named(iface).map_err(|e| XdpError::system(iface, "netlink(RTM_GETLINK)", e))?;
         Ok(Self {
             name: iface.into(),
-            index,
-            mtu,
-            driver,
-            xdp_features: crate::netlink::xdp_features(index).ok().flatten(),
+            index: facts.index,
+            mtu: facts.mtu,
+            driver: ethtool::driver(iface).unwrap_or_else(|_| "unknown".into()),
+            xdp_features: link::xdp_features(facts.index).ok().flatten(),
         })
     }
 
     /// Receive queues in use; `None`: the driver does not say.
     pub(super) fn rx_queues(&self) -> Option<u32> {
-        Control::open().and_then(|c| c.rx_queues(&self.name)).ok()
+        ethtool::queues(&self.name).map(|q| q.receive)
     }
 
     /// Whether the driver runs native programs inside of a poll of a queue (NAPI), as all do but one: TUN and TAP run
@@ -183,78 +154,6 @@ impl Interface {
     }
 }
 
-/// A socket to ask about interfaces.
-struct Control(std::os::fd::OwnedFd);
-
-impl Control {
-    fn open() -> io::Result<Self> {
-        use std::os::fd::FromRawFd as _;
-        // SAFETY: a new socket; its descriptor is owned by what is returned.
-        unsafe {
-            match libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) {
-                -1 => Err(io::Error::last_os_error()),
-                fd => Ok(Self(std::os::fd::OwnedFd::from_raw_fd(fd))),
-            }
-        }
-    }
-
-    fn request(iface: &str) -> io::Result<libc::ifreq> {
-        // SAFETY: a zeroed ifreq is valid.
-        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        if iface.len() >= request.ifr_name.len() {
-            return Err(io::Error::from_raw_os_error(libc::ENODEV));
-        }
-        for (to, from) in request.ifr_name.iter_mut().zip(iface.bytes()) {
-            // c_char is signed on some architectures and unsigned on others.
-            #[allow(clippy::cast_possible_wrap, clippy::allow_attributes, reason = "see above")]
-            let character = from as libc::c_char;
-            *to = character;
-        }
-        Ok(request)
-    }
-
-    fn ioctl(&self, call: u64, request: &mut libc::ifreq) -> io::Result<()> {
-        use std::os::fd::AsRawFd as _;
-        // SAFETY: `request` is a whole ifreq, and what it points to (if anything) outlives the call.
-        match unsafe { libc::ioctl(self.0.as_raw_fd(), call as _, request) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
-    }
-
-    fn mtu(&self, iface: &str) -> io::Result<u32> {
-        let mut request = Self::request(iface)?;
-        self.ioctl(libc::SIOCGIFMTU, &mut request)?;
-        // SAFETY: the call filled this member.
-        Ok(unsafe { request.ifr_ifru.ifru_mtu }.cast_unsigned())
-    }
-
-    fn rx_queues(&self, iface: &str) -> io::Result<u32> {
-        const ETHTOOL_GCHANNELS: u32 = 0x3c;
-        const SIOCETHTOOL: u64 = 0x8946;
-        // struct ethtool_channels: cmd, max_{rx,tx,other,combined}, {rx,tx,other,combined}_count.
-        let mut channels = [0_u32; 9];
-        channels[0] = ETHTOOL_GCHANNELS;
-        let mut request = Self::request(iface)?;
-        request.ifr_ifru.ifru_data = channels.as_mut_ptr().cast();
-        self.ioctl(SIOCETHTOOL, &mut request)?;
-        Ok(channels[5] + channels[8])
-    }
-
-    fn driver(&self, iface: &str) -> io::Result<String> {
-        const ETHTOOL_GDRVINFO: u32 = 3;
-        const SIOCETHTOOL: u64 = 0x8946;
-        // struct ethtool_drvinfo: cmd, then driver[32], and more; 196 bytes in all.
-        let mut info = [0_u8; 256];
-        info[..4].copy_from_slice(&ETHTOOL_GDRVINFO.to_ne_bytes());
-        let mut request = Self::request(iface)?;
-        request.ifr_ifru.ifru_data = info.as_mut_ptr().cast();
-        self.ioctl(SIOCETHTOOL, &mut request)?;
-        let name: Vec<u8> = info[4..36].iter().copied().take_while(|b| *b != 0).collect();
-        Ok(String::from_utf8_lossy(&name).into_owned())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -277,7 +176,7 @@ mod tests {
             .filter_map(|entry| entry.unwrap().file_name().to_str()?.strip_prefix("cpu")?.parse::<usize>().ok());
         assert!(before > highest.max().unwrap());
         std::thread::spawn(move || {
-            pin(0).unwrap();
+            crate::cpu::pin(0).unwrap();
             assert_eq!(possible_cpus().unwrap(), before);
         })
         .join()

@@ -64,7 +64,7 @@ impl PlanSender for XdpTransmitter {
     fn run(&mut self) -> Result<(), PortError> {
         let Some(trial) = &self.loaded else { return Ok(()) };
         // The sending thread is born where this one is pinned; this one watches it from elsewhere.
-        trial.sender().launch(None)?;
+        trial.sender().launch()?;
         cpu::unpin();
         loop {
             if trial.stop.load(Ordering::Relaxed) {

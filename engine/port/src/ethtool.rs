@@ -1,0 +1,103 @@
+//! What the driver of an interface says: ethtool(8) by `SIOCETHTOOL` (`linux/ethtool.h`), which every kernel answers.
+
+use crate::sys;
+use rustix::net::{AddressFamily, SocketType};
+use std::io;
+use std::os::fd::AsRawFd as _;
+
+/// `SIOCETHTOOL`, linux/sockios.h.
+const SIOCETHTOOL: libc::Ioctl = 0x8946;
+/// Commands, linux/ethtool.h: `ETHTOOL_GSET`, `ETHTOOL_GDRVINFO`, `ETHTOOL_GLINK`, `ETHTOOL_GFLAGS`, `ETHTOOL_GCHANNELS`.
+const GET_SETTINGS: u32 = 0x01;
+const GET_DRIVER: u32 = 0x03;
+const GET_LINK: u32 = 0x0a;
+const GET_FLAGS: u32 = 0x25;
+const GET_CHANNELS: u32 = 0x3c;
+/// `ETH_FLAG_RXVLAN`.
+const RX_VLAN: u32 = 1 << 8;
+
+/// Queues of an interface that are in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Queues {
+    /// Those that receive.
+    pub receive: u32,
+    /// Those that send.
+    pub send: u32,
+}
+
+/// How many queues the interface called `name` uses; `None`: the driver does not say.
+#[must_use]
+pub fn queues(name: &str) -> Option<Queues> {
+    // struct ethtool_channels: cmd, max_{rx,tx,other,combined}, {rx,tx,other,combined}_count.
+    let channels = ask::<9>(name, GET_CHANNELS).ok()?;
+    let with_combined = |count: u32| count.saturating_add(channels[8]);
+    Some(Queues { receive: with_combined(channels[5]), send: with_combined(channels[6]) })
+}
+
+/// The driver's name.
+pub fn driver(name: &str) -> io::Result<String> {
+    // struct ethtool_drvinfo: cmd, driver[32], version, firmware, bus, …; 196 bytes.
+    let info = ask::<49>(name, GET_DRIVER)?;
+    let name = info[1..9].iter().flat_map(|word| word.to_ne_bytes()).take_while(|b| *b != 0).collect::<Vec<_>>();
+    Ok(String::from_utf8_lossy(&name).into_owned())
+}
+
+/// Whether the driver has a link. The flag `IFF_RUNNING` may be a second late.
+pub(crate) fn link(name: &str) -> io::Result<bool> {
+    Ok(ask::<2>(name, GET_LINK)?[1] != 0)
+}
+
+/// Whether a port takes the outer VLAN tag off a frame and hands it on apart (`rx-vlan-offload`), out of sight of an XDP program.
+#[must_use]
+pub fn takes_tags_off(name: &str) -> bool {
+    ask::<2>(name, GET_FLAGS).is_ok_and(|value| value[1] & RX_VLAN != 0)
+}
+
+/// The speed of the link in megabits per second, as the driver puts it: 0 or all ones where it does not know.
+pub(crate) fn megabits(name: &str) -> io::Result<u32> {
+    // struct ethtool_cmd: cmd, supported, advertising, speed and three bytes … , speed_hi at byte 28; 44 bytes.
+    let settings = ask::<11>(name, GET_SETTINGS)?;
+    let half = |word: u32| {
+        let [low, high, ..] = word.to_ne_bytes();
+        u32::from(u16::from_ne_bytes([low, high]))
+    };
+    Ok(half(settings[7]) << 16 | half(settings[3]))
+}
+
+/// `struct ifreq` with a pointer.
+#[repr(C)]
+struct Request {
+    name: [u8; libc::IFNAMSIZ],
+    data: *mut u32,
+    rest: [u64; 2],
+}
+
+const _: () = assert!(size_of::<Request>() == size_of::<libc::ifreq>());
+
+/// Carries out a command that fills a structure of `WORDS` words of 32 bits.
+fn ask<const WORDS: usize>(iface: &str, command: u32) -> io::Result<[u32; WORDS]> {
+    let fd = sys::socket(AddressFamily::INET, SocketType::DGRAM)?;
+    let mut answer = [0; WORDS];
+    answer[0] = command;
+    let mut request = Request { name: sys::name(iface)?, data: answer.as_mut_ptr(), rest: [0; 2] };
+    // SAFETY: `request` is a whole ifreq whose name ends in a zero byte. It leads to a structure of the command that it begins with:
+    // each caller names the structure and gives its length.
+    match unsafe { libc::ioctl(fd.as_raw_fd(), SIOCETHTOOL, &raw mut request) } {
+        0 => Ok(answer),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_that_is_not_there_or_cannot_be_named_is_an_error_and_loopback_has_a_link() {
+        for name in ["dutlab-none", "a-name-that-is-too-long-for-linux", "nul\0byte"] {
+            assert!(driver(name).is_err() && queues(name).is_none() && !takes_tags_off(name), "{name}");
+        }
+        // Loopback has no driver that could be asked for more.
+        assert!(link("lo").is_ok());
+    }
+}

@@ -1,0 +1,176 @@
+//! What the kernel says of an interface (rtnetlink(7), `linux/if_link.h`), and its addresses.
+
+use crate::netlink::{Netlink, attribute, find, number, u32_at};
+use crate::network::Network;
+use crate::sys;
+use std::io;
+use std::net::IpAddr;
+
+/// `struct ifinfomsg`: family, padding, type, index, flags, change.
+const IFINFOMSG: usize = 16;
+const IFLA_ADDRESS: u16 = 1;
+const IFLA_IFNAME: u16 = 3;
+const IFLA_MTU: u16 = 4;
+const IFLA_STATS64: u16 = 23;
+const IFLA_CARRIER: u16 = 33;
+const IFLA_XDP: u16 = 43;
+const IFLA_XDP_ATTACHED: u16 = 2;
+const IFLA_XDP_PROG_ID: u16 = 4;
+/// `struct ifaddrmsg`: family, prefix length, flags, scope, index.
+const IFADDRMSG: usize = 8;
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+/// `struct genlmsghdr`: command, version, reserved.
+const GENLMSGHDR: usize = 4;
+const GENL_ID_CTRL: u16 = 0x10;
+const CTRL_CMD_GETFAMILY: u8 = 3;
+const CTRL_ATTR_FAMILY_ID: u16 = 1;
+const CTRL_ATTR_FAMILY_NAME: u16 = 2;
+const NETDEV_CMD_DEV_GET: u8 = 1;
+const NETDEV_A_DEV_IFINDEX: u16 = 1;
+const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
+
+/// An interface, as the kernel sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Link {
+    pub(crate) index: u32,
+    pub(crate) up: bool,
+    pub(crate) carrier: bool,
+    pub(crate) mtu: u32,
+    /// Zeroes where it has no MAC.
+    pub(crate) mac: [u8; 6],
+}
+
+/// The interface called `name`.
+pub(crate) fn named(name: &str) -> io::Result<Link> {
+    let name = sys::name(name)?;
+    let length = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+    let body = [vec![0; IFINFOMSG], attribute(IFLA_IFNAME, &name[..=length])].concat();
+    let answer = Netlink::route()?.ask(libc::RTM_GETLINK, &body)?;
+    if answer.len() < IFINFOMSG {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(Link {
+        index: u32_at(&answer, 4),
+        up: u32_at(&answer, 8) & libc::IFF_UP.cast_unsigned() != 0,
+        carrier: find(&answer, IFINFOMSG, IFLA_CARRIER).is_some_and(|v| v.first() == Some(&1)),
+        mtu: find(&answer, IFINFOMSG, IFLA_MTU).and_then(number).unwrap_or(0),
+        mac: find(&answer, IFINFOMSG, IFLA_ADDRESS).and_then(|v| v.try_into().ok()).unwrap_or_default(),
+    })
+}
+
+fn numbered(index: u32) -> io::Result<Vec<u8>> {
+    let mut body = [0_u8; IFINFOMSG];
+    body[4..8].copy_from_slice(&index.to_ne_bytes());
+    Netlink::route()?.ask(libc::RTM_GETLINK, &body)
+}
+
+/// The addresses of the interface with this index.
+pub(crate) fn addresses(index: u32) -> io::Result<Vec<Network>> {
+    let mut all = Vec::new();
+    Netlink::route()?.dump(libc::RTM_GETADDR, &[0; IFADDRMSG], &mut |entry| all.extend(address(entry, index)))?;
+    Ok(all)
+}
+
+/// The address of an entry, if it is one of the interface.
+fn address(entry: &[u8], index: u32) -> Option<Network> {
+    if entry.len() < IFADDRMSG || u32_at(entry, 4) != index {
+        return None;
+    }
+    // At the end of a point-to-point link, the second is the peer's.
+    let value = find(entry, IFADDRMSG, IFA_LOCAL).or_else(|| find(entry, IFADDRMSG, IFA_ADDRESS))?;
+    let address = match i32::from(entry[0]) {
+        libc::AF_INET => IpAddr::from(*value.first_chunk::<4>()?),
+        libc::AF_INET6 => IpAddr::from(*value.first_chunk::<16>()?),
+        _ => return None,
+    };
+    Some(Network { address, prefix: entry[1] })
+}
+
+/// The XDP program that is attached to an interface: its mode (1 native, 2 generic, 3 offloaded, 4 several) and id.
+pub(crate) fn attached(index: u32) -> io::Result<Option<(u8, u32)>> {
+    let answer = numbered(index)?;
+    let Some(xdp) = find(&answer, IFINFOMSG, IFLA_XDP) else { return Ok(None) };
+    let mode = find(xdp, 0, IFLA_XDP_ATTACHED).and_then(|v| v.first().copied()).unwrap_or(0);
+    let id = find(xdp, 0, IFLA_XDP_PROG_ID).and_then(number).unwrap_or(0);
+    Ok((mode != 0).then_some((mode, id)))
+}
+
+/// Places of the counters that are read, in `struct rtnl_link_stats64`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counter {
+    /// Frames that were received.
+    #[cfg(test)]
+    RxPackets = 0,
+    /// Frames that the device dropped for lack of buffer space: the host was slower than the link.
+    RxMissed = 15,
+}
+
+/// A counter of an interface since it is there.
+pub(crate) fn counter(index: u32, place: Counter) -> io::Result<u64> {
+    let answer = numbered(index)?;
+    find(&answer, IFINFOMSG, IFLA_STATS64)
+        .and_then(|all| all.get(place as usize * 8..)?.first_chunk())
+        .map(|word| u64::from_ne_bytes(*word))
+        .ok_or_else(|| io::Error::other("the kernel's answer has no such counter"))
+}
+
+/// Bits of `enum netdev_xdp_act` of an interface; `None` where the kernel has no such question (before 6.3).
+pub(crate) fn xdp_features(index: u32) -> io::Result<Option<u64>> {
+    let netlink = Netlink::generic()?;
+    let question = |command: u8, kind, value: &[u8]| [vec![command, 1, 0, 0], attribute(kind, value)].concat();
+    let family = question(CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME, b"netdev\0");
+    let Ok(answer) = netlink.ask(GENL_ID_CTRL, &family) else { return Ok(None) };
+    let Some(family) = find(&answer, GENLMSGHDR, CTRL_ATTR_FAMILY_ID).and_then(|v| v.first_chunk()) else {
+        return Ok(None);
+    };
+    let device = question(NETDEV_CMD_DEV_GET, NETDEV_A_DEV_IFINDEX, &index.to_ne_bytes());
+    let answer = netlink.ask(u16::from_ne_bytes(*family), &device)?;
+    let features = find(&answer, GENLMSGHDR, NETDEV_A_DEV_XDP_FEATURES).and_then(|v| v.first_chunk());
+    Ok(features.map(|bits| u64::from_ne_bytes(*bits)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_those_that_sysfs_shows() {
+        // Loopback is silent in a namespace of its own, and elsewhere never counts down.
+        let shown = |name: &str| {
+            let text = std::fs::read_to_string(format!("/sys/class/net/lo/statistics/{name}")).unwrap();
+            text.trim().parse::<u64>().unwrap()
+        };
+        for (place, name) in [(Counter::RxPackets, "rx_packets"), (Counter::RxMissed, "rx_missed_errors")] {
+            let before = shown(name);
+            let read = counter(1, place).unwrap();
+            assert!((before..=shown(name)).contains(&read), "{name}: {read}");
+        }
+        assert_eq!(counter(u32::MAX >> 1, Counter::RxMissed).unwrap_err().raw_os_error(), Some(libc::ENODEV));
+    }
+
+    #[test]
+    fn loopback_is_what_sysfs_shows() {
+        let shown = std::fs::read_to_string("/sys/class/net/lo/mtu").unwrap();
+        let lo = named("lo").unwrap();
+        assert_eq!((lo.index, lo.mtu, lo.mac), (1, shown.trim().parse().unwrap(), [0; 6]));
+        assert_eq!(attached(1).unwrap(), None);
+        for name in ["dutlab-none", "a-name-that-is-too-long-for-linux"] {
+            assert_eq!(named(name).unwrap_err().raw_os_error(), Some(libc::ENODEV), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_the_own_one_of_its_interface_and_an_entry_cut_anywhere_does_no_harm() {
+        let family = u8::try_from(libc::AF_INET).unwrap();
+        let mut entry = vec![family, 30, 0, 0];
+        entry.extend(2_u32.to_ne_bytes());
+        entry.extend(attribute(IFA_ADDRESS, &[10, 0, 0, 2]));
+        entry.extend(attribute(IFA_LOCAL, &[10, 0, 0, 1]));
+        assert_eq!(address(&entry, 2), Some("10.0.0.1/30".parse().unwrap()));
+        assert_eq!(address(&entry, 3), None);
+        for n in 0..entry.len() {
+            address(&entry[..n], 2);
+        }
+    }
+}
