@@ -1,11 +1,11 @@
 //! Whether the `xdp` back end works on an interface, and its halves.
 
 use dutlab_port::iface::{Interface, tags_note};
-use dutlab_port::xdp::{self, AttachMode, Why, XdpCounter, XdpTransmitter};
 use dutlab_port::{PortError, Receiver, Sender};
 use dutlab_protocol::reply::BackendAbility;
 use dutlab_protocol::request::Backend;
 use dutlab_units::FCS;
+use dutlab_xdp::{self as xdp, AttachMode, Why, XdpCounter, XdpTransmitter};
 
 /// What `open` got.
 pub struct Halves {

@@ -7,12 +7,13 @@ use dutlab_port::af_packet::{Bursts, Ring};
 use dutlab_port::iface::{Interface, LeadsOut};
 use dutlab_port::memory::{Sink, pipe};
 use dutlab_port::network::{BadNetwork, Network};
-use dutlab_port::{PortError, Receiver, Sender, af_xdp, clock, cpu, pcap};
+use dutlab_port::{PortError, Receiver, Sender, clock, cpu, pcap};
 use dutlab_protocol::reply::{BackendAbility, Opened, Probed};
 use dutlab_protocol::request::{Backend, Open};
 use dutlab_protocol::{ErrorKind, Fault};
 use dutlab_units::FCS;
 use dutlab_wire::Mac;
+use dutlab_xdp::af_xdp;
 
 /// Headers and FCS that the MTU does not count.
 const AROUND_MTU: u32 = 14 + 4;

@@ -4,8 +4,7 @@ use crate::receive::{self, Tally};
 use crate::send;
 use dutlab_measure::{Histogram, Settlement, StreamAccount};
 use dutlab_port::iface::InUse;
-use dutlab_port::xdp::Why;
-use dutlab_port::{CountedStream, PortError, Variation};
+use dutlab_port::{self as port, CountedStream, PortError, Variation};
 use dutlab_protocol::request::StreamSent;
 use dutlab_protocol::totals::{Ended, Gaps, Ipdv, Latency, Received, ReceivedStream, Sent, SentStream, Source};
 use dutlab_protocol::{ErrorKind, Fault};
@@ -20,19 +19,12 @@ pub fn fault(kind: ErrorKind, message: impl Into<String>, remedy: Option<&str>) 
 /// A fault of a port.
 #[must_use]
 pub fn port_fault(e: &PortError) -> Fault {
-    let kind = match e {
-        PortError::NoSuchInterface { .. } | PortError::Down { .. } => ErrorKind::NoSuchInterface,
-        PortError::Permission { .. } => ErrorKind::Permission,
-        PortError::Unsupported { .. } => ErrorKind::Unsupported,
-        PortError::Lost { .. } | PortError::NoCarrier { .. } => ErrorKind::PortLost,
-        PortError::Syscall { .. } => ErrorKind::Syscall,
-        PortError::Xdp(e) => match e.why {
-            Why::NoSuchInterface => ErrorKind::NoSuchInterface,
-            Why::PortVanished => ErrorKind::PortLost,
-            Why::NoPermission => ErrorKind::Permission,
-            Why::Other(_) => ErrorKind::Syscall,
-            _ => ErrorKind::Unsupported,
-        },
+    let kind = match e.kind() {
+        port::ErrorKind::NoSuchInterface => ErrorKind::NoSuchInterface,
+        port::ErrorKind::Permission => ErrorKind::Permission,
+        port::ErrorKind::Unsupported => ErrorKind::Unsupported,
+        port::ErrorKind::Lost => ErrorKind::PortLost,
+        port::ErrorKind::Syscall => ErrorKind::Syscall,
     };
     Fault { kind, message: e.to_string(), call: e.call().map(Into::into), errno: e.errno(), remedy: e.remedy() }
 }

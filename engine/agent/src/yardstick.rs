@@ -6,8 +6,8 @@
 use clap::{Args, Subcommand, ValueEnum};
 use dutlab_port::af_packet::{Bursts, TxRing};
 use dutlab_port::iface::Interface;
-use dutlab_port::xdp::reference::{BareDrop, Device, Wrong, bare_send};
 use dutlab_port::{Batch, BurstSender, Fill, PortError};
+use dutlab_xdp::reference::{BareDrop, Device, Wrong, bare_send};
 use serde_json::{Value, json};
 use std::io::BufRead;
 use std::process::ExitCode;

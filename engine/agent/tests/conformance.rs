@@ -37,7 +37,7 @@ struct Frame {
     trial: u16,
     /// The sender's clock minus ours.
     ahead_ns: i64,
-    /// How long before the trial's begin it was sent; 0: after it.
+    /// How long before the trial was asked for it was sent; 0: after its begin.
     before_ns: u64,
     tags: usize,
     corrupted: bool,
@@ -50,7 +50,8 @@ impl Frame {
         Self { sequence, trial: TRIAL, ahead_ns: 0, before_ns: 0, tags: 0, corrupted: false, bytes: 100 }
     }
 
-    fn emit(&self, destination: Mac, now: Nanos) -> Vec<u8> {
+    /// As it is sent at `now`, or before the instant `begin`.
+    fn emit_around(&self, destination: Mac, begin: Nanos, now: Nanos) -> Vec<u8> {
         let tag = |id| vlan::Repr { tpid: vlan::CUSTOMER, id, priority: 0 };
         let tags = [tag(100), tag(200)];
         let repr = FrameRepr {
@@ -65,7 +66,8 @@ impl Frame {
             ttl: 64,
             extensions: &[],
         };
-        let sent = Nanos((now.0 - self.before_ns).wrapping_add_signed(self.ahead_ns));
+        let sent = if self.before_ns > 0 { Nanos(begin.0 - self.before_ns) } else { now };
+        let sent = Nanos(sent.0.wrapping_add_signed(self.ahead_ns));
         let mut b = vec![0; self.bytes - 4];
         let layout =
             repr.emit(&Probe { stream: STREAM, sequence: self.sequence, trial: self.trial, sent }, &mut b).unwrap();
@@ -73,6 +75,10 @@ impl Frame {
             b[layout.probe_at + probe::LEN] ^= 1;
         }
         b
+    }
+
+    fn emit(&self, destination: Mac, now: Nanos) -> Vec<u8> {
+        self.emit_around(destination, now, now)
     }
 }
 
@@ -270,9 +276,10 @@ impl Rig {
             let receive =
                 json!({"streams": [STREAM], "trial": TRIAL, "sender_clock": case.clock, "absorb_udp_ports": [5001]});
             sink.must("arm", json!({"port": "p", "receive": receive}));
+            let asked = clock::monotonic();
             begin(sink);
             let (mac, now) = (self.lab.mac("sink", self.iface).parse().unwrap(), clock::monotonic());
-            let frames: Vec<_> = case.frames.iter().map(|f| f.emit(mac, now)).collect();
+            let frames: Vec<_> = case.frames.iter().map(|f| f.emit_around(mac, asked, now)).collect();
             let whole = self.bring(&frames);
             let sent = json!([{"stream": STREAM, "frames": case.sent}]);
             let received = sink.must("settle", json!({"port": "p", "sent": sent, "drain_ns": 60_000_000}));

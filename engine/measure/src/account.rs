@@ -147,7 +147,7 @@ impl Account {
             self.foreign += 1;
             return;
         };
-        // The same order as in `engine/bpf/receiver.bpf.c`: what is of another trial is not looked at further.
+        // The same order as in `engine/xdp/bpf/receiver.bpf.c`: what is of another trial is not looked at further.
         let ahead = Nanos(at.0.wrapping_add_signed(self.sender_ahead));
         found.probe.sent.0 = sent_at(found.probe.sent, ahead).0.wrapping_sub_signed(self.sender_ahead);
         if found.probe.trial != self.trial || found.probe.sent < self.begin {

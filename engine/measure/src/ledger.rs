@@ -4,7 +4,7 @@
 //! (section 3.3), and its extent is the distance, in arrivals, to the first arrival with a larger number (section 4.2.1).
 //! Duplicates are left out of both. Whether a number arrived before is remembered for the last [`REMEMBERED`] numbers. An
 //! arrival from further back may be late or a duplicate: it counts as a duplicate, because to count it as new could hide a
-//! loss, and it is `guessed`. The back end `xdp` keeps the same rule (`engine/bpf/ledger.h`).
+//! loss, and it is `guessed`. The back end `xdp` keeps the same rule (`engine/xdp/bpf/ledger.h`).
 
 use crate::settlement::Settlement;
 use std::collections::VecDeque;

@@ -1,6 +1,5 @@
 //! What can go wrong at a port: the call, its errno, the facts, and what would help.
 
-use crate::xdp::{Why, XdpError};
 use std::fmt;
 use std::io;
 
@@ -44,8 +43,8 @@ pub enum PortError {
         /// What it said.
         source: io::Error,
     },
-    /// The `xdp` back end cannot do it; the text says which call, why, and what would help.
-    Xdp(Box<XdpError>),
+    /// A back end of another crate failed; the text says which call, why, and what would help.
+    Refused(Box<Refusal>),
     /// The interface is up and takes no frames: nothing is plugged in, or the other end is down.
     NoCarrier {
         /// The system call that was refused.
@@ -66,7 +65,50 @@ pub enum PortError {
     },
 }
 
+/// What a back end of another crate says of its failure.
+#[derive(Debug)]
+pub struct Refusal {
+    /// For programs.
+    pub kind: ErrorKind,
+    /// The call that failed.
+    pub call: &'static str,
+    /// For people: the interface, the call, the system's answer and the cause.
+    pub text: String,
+    /// What would help.
+    pub remedy: String,
+    /// What the system answered, where a system call failed.
+    pub source: Option<io::Error>,
+}
+
+/// The kinds of errors that callers tell apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// There is no such interface, or it is down.
+    NoSuchInterface,
+    /// The operating system denies it.
+    Permission,
+    /// This back end cannot do that here.
+    Unsupported,
+    /// The interface vanished, went down or lost its carrier while in use.
+    Lost,
+    /// A system call failed.
+    Syscall,
+}
+
 impl PortError {
+    /// What kind of error it is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NoSuchInterface { .. } | Self::Down { .. } => ErrorKind::NoSuchInterface,
+            Self::Permission { .. } => ErrorKind::Permission,
+            Self::Unsupported { .. } => ErrorKind::Unsupported,
+            Self::Lost { .. } | Self::NoCarrier { .. } => ErrorKind::Lost,
+            Self::Syscall { .. } => ErrorKind::Syscall,
+            Self::Refused(r) => r.kind,
+        }
+    }
+
     /// The error of a system call on `iface`, sorted by its errno.
     #[must_use]
     pub fn from_call(call: &'static str, iface: &str, source: io::Error) -> Self {
@@ -88,7 +130,7 @@ impl PortError {
     #[must_use]
     pub const fn call(&self) -> Option<&'static str> {
         match self {
-            Self::Xdp(e) => Some(e.call),
+            Self::Refused(r) => Some(r.call),
             Self::Permission { call, .. }
             | Self::Lost { call, .. }
             | Self::NoCarrier { call, .. }
@@ -105,7 +147,7 @@ impl PortError {
             | Self::Lost { source, .. }
             | Self::NoCarrier { source, .. }
             | Self::Syscall { source, .. } => source.raw_os_error(),
-            Self::Xdp(e) => e.source.as_ref().and_then(io::Error::raw_os_error),
+            Self::Refused(r) => r.source.as_ref().and_then(io::Error::raw_os_error),
             _ => None,
         }
     }
@@ -117,7 +159,7 @@ impl PortError {
             Self::NoSuchInterface { .. } => Some("list the names with `ip link`; is this the right namespace?".into()),
             Self::Down { iface } => Some(format!("bring it up: ip link set dev {iface} up")),
             Self::Permission { .. } => Some("run the engine as root, or give it CAP_NET_RAW and CAP_NET_ADMIN".into()),
-            Self::Xdp(e) => Some(e.why.remedy()),
+            Self::Refused(r) => Some(r.remedy.clone()),
             Self::Unsupported { remedy, .. } => Some(remedy.clone()),
             Self::Lost { iface, .. } => Some(format!("see what became of it: ip link show dev {iface}")),
             Self::NoCarrier { iface, .. } => {
@@ -141,7 +183,7 @@ impl fmt::Display for PortError {
             Self::Down { iface } => write!(f, "{iface} is down"),
             Self::Permission { call, iface, source } => write!(f, "{iface}: {call} is not permitted: {source}"),
             Self::Unsupported { iface, what, .. } => write!(f, "{iface}: {what}"),
-            Self::Xdp(e) => e.fmt(f),
+            Self::Refused(r) => f.write_str(&r.text),
             Self::Lost { call, iface, source } => write!(f, "{iface} was lost: {call}: {source}"),
             Self::NoCarrier { call, iface, source } => {
                 write!(f, "{iface} has no carrier, so it takes no frames: {call}: {source}")
@@ -158,17 +200,8 @@ impl std::error::Error for PortError {
             | Self::Lost { source, .. }
             | Self::NoCarrier { source, .. }
             | Self::Syscall { source, .. } => Some(source),
-            Self::Xdp(e) => Some(e),
+            Self::Refused(r) => r.source.as_ref().map(|e| e as _),
             _ => None,
-        }
-    }
-}
-
-impl From<XdpError> for PortError {
-    fn from(e: XdpError) -> Self {
-        match e.why {
-            Why::NoSuchInterface => Self::NoSuchInterface { iface: e.iface },
-            _ => Self::Xdp(Box::new(e)),
         }
     }
 }

@@ -43,7 +43,7 @@ pub fn driver(name: &str) -> io::Result<String> {
 }
 
 /// Whether the driver has a link. The flag `IFF_RUNNING` may be a second late.
-pub(crate) fn link(name: &str) -> io::Result<bool> {
+pub fn link(name: &str) -> io::Result<bool> {
     Ok(ask::<2>(name, GET_LINK)?[1] != 0)
 }
 
@@ -54,7 +54,7 @@ pub fn takes_tags_off(name: &str) -> bool {
 }
 
 /// The speed of the link in megabits per second, as the driver puts it: 0 or all ones where it does not know.
-pub(crate) fn megabits(name: &str) -> io::Result<u32> {
+pub fn megabits(name: &str) -> io::Result<u32> {
     // struct ethtool_cmd: cmd, supported, advertising, speed and three bytes … , speed_hi at byte 28; 44 bytes.
     let settings = ask::<11>(name, GET_SETTINGS)?;
     let half = |word: u32| {

@@ -1,27 +1,27 @@
-//! Network ports: where frames leave and enter the machine. The only crate of the engine with `unsafe` code.
+//! Network ports: where frames leave and enter the machine.
 //!
 //! - [`port`]: the traits. A back end sends either in bursts that the agent paces ([`BurstSender`]) or takes a whole
 //!   plan into the kernel ([`PlanSender`]); it receives either frames ([`BurstReceiver`]) or counts in the kernel
 //!   ([`CountingReceiver`])
 //! - [`batch`]: the buffers of a burst, and who fills them
 //! - [`plan`]: what a [`PlanSender`] is given: frame templates, offsets of what changes, pacing
-//! - [`af_packet`], [`af_xdp`], [`memory`], [`pcap`]: back ends
+//! - [`af_packet`], [`memory`], [`pcap`]: back ends; those that rest on eBPF are the crate `dutlab-xdp`
 //! - [`neighbour`]: the MAC of the next hop
 //! - [`iface`]: facts of an interface, and the check that it is not part of a network in use; [`speed`]: its link's speed; [`network`]: its addresses;
-//!   [`missed`]: what its hardware dropped
+//!   [`missed`]: what its hardware dropped; [`link`], [`ethtool`]: what the kernel and its driver say
+//! - [`sys`], [`mapping`], [`stall`]: what back ends are made of
 //!
 //! This crate knows nothing of headers and probes: frames are bytes.
 
 pub mod af_packet;
-pub mod af_xdp;
 pub mod batch;
 pub mod clock;
 pub mod cpu;
 pub mod error;
 pub mod ethtool;
 pub mod iface;
-mod link;
-mod mapping;
+pub mod link;
+pub mod mapping;
 pub mod memory;
 pub mod missed;
 pub mod neighbour;
@@ -33,12 +33,11 @@ pub mod port;
 pub mod routes;
 pub mod signal;
 pub mod speed;
-mod stall;
-mod sys;
-pub mod xdp;
+pub mod stall;
+pub mod sys;
 
 pub use batch::{Batch, Fill, Slot};
-pub use error::PortError;
+pub use error::{ErrorKind, PortError, Refusal};
 pub use plan::{Counter, Field, FlowSet, Pace, PlanStream, SendPlan, Template};
 pub use port::{
     Arrived, BurstReceiver, BurstSender, Counted, CountedStream, CountingReceiver, Gaps, Handed, PlanControl,

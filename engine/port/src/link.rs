@@ -32,17 +32,21 @@ const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
 
 /// An interface, as the kernel sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Link {
-    pub(crate) index: u32,
-    pub(crate) up: bool,
-    pub(crate) carrier: bool,
-    pub(crate) mtu: u32,
+pub struct Link {
+    /// Its number.
+    pub index: u32,
+    /// Whether it is up.
+    pub up: bool,
+    /// Whether something answers at the other end.
+    pub carrier: bool,
+    /// Longest IP packet in bytes.
+    pub mtu: u32,
     /// Zeroes where it has no MAC.
-    pub(crate) mac: [u8; 6],
+    pub mac: [u8; 6],
 }
 
 /// The interface called `name`.
-pub(crate) fn named(name: &str) -> io::Result<Link> {
+pub fn named(name: &str) -> io::Result<Link> {
     let name = sys::name(name)?;
     let length = name.iter().position(|b| *b == 0).unwrap_or(name.len());
     let body = [vec![0; IFINFOMSG], attribute(IFLA_IFNAME, &name[..=length])].concat();
@@ -66,7 +70,7 @@ fn numbered(index: u32) -> io::Result<Vec<u8>> {
 }
 
 /// The addresses of the interface with this index.
-pub(crate) fn addresses(index: u32) -> io::Result<Vec<Network>> {
+pub fn addresses(index: u32) -> io::Result<Vec<Network>> {
     let mut all = Vec::new();
     Netlink::route()?.dump(libc::RTM_GETADDR, &[0; IFADDRMSG], &mut |entry| all.extend(address(entry, index)))?;
     Ok(all)
@@ -88,7 +92,7 @@ fn address(entry: &[u8], index: u32) -> Option<Network> {
 }
 
 /// The XDP program that is attached to an interface: its mode (1 native, 2 generic, 3 offloaded, 4 several) and id.
-pub(crate) fn attached(index: u32) -> io::Result<Option<(u8, u32)>> {
+pub fn attached(index: u32) -> io::Result<Option<(u8, u32)>> {
     let answer = numbered(index)?;
     let Some(xdp) = find(&answer, IFINFOMSG, IFLA_XDP) else { return Ok(None) };
     let mode = find(xdp, 0, IFLA_XDP_ATTACHED).and_then(|v| v.first().copied()).unwrap_or(0);
@@ -98,7 +102,7 @@ pub(crate) fn attached(index: u32) -> io::Result<Option<(u8, u32)>> {
 
 /// Places of the counters that are read, in `struct rtnl_link_stats64`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Counter {
+pub enum Counter {
     /// Frames that were received.
     #[cfg(test)]
     RxPackets = 0,
@@ -107,7 +111,7 @@ pub(crate) enum Counter {
 }
 
 /// A counter of an interface since it is there.
-pub(crate) fn counter(index: u32, place: Counter) -> io::Result<u64> {
+pub fn counter(index: u32, place: Counter) -> io::Result<u64> {
     let answer = numbered(index)?;
     find(&answer, IFINFOMSG, IFLA_STATS64)
         .and_then(|all| all.get(place as usize * 8..)?.first_chunk())
@@ -116,7 +120,7 @@ pub(crate) fn counter(index: u32, place: Counter) -> io::Result<u64> {
 }
 
 /// Bits of `enum netdev_xdp_act` of an interface; `None` where the kernel has no such question (before 6.3).
-pub(crate) fn xdp_features(index: u32) -> io::Result<Option<u64>> {
+pub fn xdp_features(index: u32) -> io::Result<Option<u64>> {
     let netlink = Netlink::generic()?;
     let question = |command: u8, kind, value: &[u8]| [vec![command, 1, 0, 0], attribute(kind, value)].concat();
     let family = question(CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME, b"netdev\0");

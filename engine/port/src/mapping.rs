@@ -28,15 +28,18 @@ impl Mapping {
                 None => mmap_anonymous(null_mut(), length, protection, MapFlags::PRIVATE | MapFlags::POPULATE),
             }
         }?;
-        Ok(Self { start: NonNull::new(start.cast()).expect("the kernel maps nothing at address 0"), length })
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        Ok(Self { start, length })
     }
 
     /// Where it begins.
+    #[must_use]
     pub const fn start(&self) -> NonNull<u8> {
         self.start
     }
 
     /// How long it is.
+    #[must_use]
     pub const fn length(&self) -> usize {
         self.length
     }

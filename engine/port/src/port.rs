@@ -94,6 +94,11 @@ pub trait BurstReceiver: Send {
     /// Frames that had arrived since [`begin`](Self::begin) and were dropped for want of room.
     fn dropped(&mut self) -> Result<u64, PortError>;
 
+    /// Whether frames have arrived that [`receive`](Self::receive) has not been given yet, whatever keeps them.
+    fn holds_frames(&mut self) -> Result<bool, PortError> {
+        Ok(false)
+    }
+
     /// Frames since [`begin`](Self::begin) that carry no probe and were left to the host without being handed to us.
     fn passed(&mut self) -> Result<u64, PortError> {
         Ok(0)

@@ -18,6 +18,7 @@ pub struct Stall {
 
 impl Stall {
     /// No stall yet.
+    #[must_use]
     pub const fn new(iface: &Interface) -> Self {
         Self { index: iface.index, since: None }
     }

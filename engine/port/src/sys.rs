@@ -9,24 +9,24 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 /// Every protocol; the constant of `linux/if_ether.h`, in the width that the address has.
-pub(crate) const ETH_P_ALL: u16 = 3;
+pub const ETH_P_ALL: u16 = 3;
 
 /// Address families of IPv4 and IPv6, in the width that netlink has.
 #[expect(clippy::cast_possible_truncation, reason = "2 and 10")]
-pub(crate) const IP: [u8; 2] = [libc::AF_INET as u8, libc::AF_INET6 as u8];
+pub const IP: [u8; 2] = [libc::AF_INET as u8, libc::AF_INET6 as u8];
 
 /// Opens a socket that closes on exec.
-pub(crate) fn socket(family: AddressFamily, kind: SocketType) -> io::Result<OwnedFd> {
+pub fn socket(family: AddressFamily, kind: SocketType) -> io::Result<OwnedFd> {
     Ok(socket_with(family, kind, SocketFlags::CLOEXEC, None)?)
 }
 
 /// Opens a packet socket that receives nothing before it is bound.
-pub(crate) fn packet_socket(iface: &str) -> Result<OwnedFd, PortError> {
+pub fn packet_socket(iface: &str) -> Result<OwnedFd, PortError> {
     socket(AddressFamily::PACKET, SocketType::RAW).map_err(|e| PortError::from_call("socket", iface, e))
 }
 
 /// The name of an interface as the kernel takes it, with zeroes behind it; `ENODEV` if none can be called so.
-pub(crate) fn name(iface: &str) -> io::Result<[u8; libc::IFNAMSIZ]> {
+pub fn name(iface: &str) -> io::Result<[u8; libc::IFNAMSIZ]> {
     let mut name = [0; libc::IFNAMSIZ];
     if iface.is_empty() || iface.len() >= name.len() || iface.contains('\0') {
         return Err(Errno::NODEV.into());
@@ -36,7 +36,7 @@ pub(crate) fn name(iface: &str) -> io::Result<[u8; libc::IFNAMSIZ]> {
 }
 
 /// Sets a socket option to a plain value.
-pub(crate) fn set_option<T: Copy>(fd: &impl AsFd, level: i32, option: i32, value: &T) -> io::Result<()> {
+pub fn set_option<T: Copy>(fd: &impl AsFd, level: i32, option: i32, value: &T) -> io::Result<()> {
     #[expect(clippy::cast_possible_truncation, reason = "options are a few bytes long")]
     let length = size_of::<T>() as libc::socklen_t;
     let (fd, value) = (fd.as_fd().as_raw_fd(), std::ptr::from_ref(value).cast());
@@ -46,7 +46,7 @@ pub(crate) fn set_option<T: Copy>(fd: &impl AsFd, level: i32, option: i32, value
 }
 
 /// Reads a socket option into plain numbers, for which any bytes are valid.
-pub(crate) fn get_option<T: Copy>(fd: &OwnedFd, level: i32, option: i32, value: &mut T) -> io::Result<()> {
+pub fn get_option<T: Copy>(fd: &OwnedFd, level: i32, option: i32, value: &mut T) -> io::Result<()> {
     #[expect(clippy::cast_possible_truncation, reason = "options are a few bytes long")]
     let mut length = size_of::<T>() as libc::socklen_t;
     let value = std::ptr::from_mut(value).cast();
@@ -56,12 +56,12 @@ pub(crate) fn get_option<T: Copy>(fd: &OwnedFd, level: i32, option: i32, value: 
 }
 
 /// Ties a socket to an interface: it receives from there only, and sends there only.
-pub(crate) fn bind_to_device(fd: &impl AsFd, iface: &str) -> io::Result<()> {
+pub fn bind_to_device(fd: &impl AsFd, iface: &str) -> io::Result<()> {
     set_option(fd, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, &name(iface)?)
 }
 
 /// Waits until a socket can be read or has an error, for `wait` at most; says what poll(2) says of it.
-pub(crate) fn wait(fd: &OwnedFd, wait: Nanos, iface: &str) -> Result<PollFlags, PortError> {
+pub fn wait(fd: &OwnedFd, wait: Nanos, iface: &str) -> Result<PollFlags, PortError> {
     let mut fds = [PollFd::new(fd, PollFlags::IN | PollFlags::ERR)];
     #[expect(clippy::cast_possible_wrap, reason = "a wait is far below 2^63 nanoseconds")]
     let wait = Timespec { tv_sec: (wait.0 / 1_000_000_000) as i64, tv_nsec: (wait.0 % 1_000_000_000) as i64 };
@@ -73,14 +73,14 @@ pub(crate) fn wait(fd: &OwnedFd, wait: Nanos, iface: &str) -> Result<PollFlags, 
 }
 
 /// Reads and clears the error that waits at a socket: its interface went down, or vanished.
-pub(crate) fn pending_error(fd: &OwnedFd, call: &'static str, iface: &str) -> Result<(), PortError> {
+pub fn pending_error(fd: &OwnedFd, call: &'static str, iface: &str) -> Result<(), PortError> {
     sockopt::socket_error(fd)
         .map_err(|e| PortError::from_call("getsockopt(SO_ERROR)", iface, e.into()))?
         .map_err(|e| PortError::from_call(call, iface, e.into()))
 }
 
 /// Binds a packet socket to an interface. `protocol` in host order; 0 receives nothing.
-pub(crate) fn bind_packet(fd: &OwnedFd, index: u32, protocol: u16, iface: &str) -> Result<(), PortError> {
+pub fn bind_packet(fd: &OwnedFd, index: u32, protocol: u16, iface: &str) -> Result<(), PortError> {
     #[expect(clippy::cast_possible_truncation, reason = "a small number")]
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as libc::sa_family_t,

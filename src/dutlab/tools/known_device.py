@@ -1,4 +1,4 @@
-"""A device with a known answer in the place of the DUT: an eBPF program (engine/bpf/devices.bpf.c) between two ports of one host."""
+"""A device with a known answer in the place of the DUT: an eBPF program (engine/xdp/bpf/devices.bpf.c) between two ports of one host."""
 
 from __future__ import annotations
 

@@ -12,8 +12,11 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// After the stop, frames that the kernel still holds are waited for this long; a ring hands them over within 2 ms.
+/// After the stop, the frames that the kernel still holds are waited for this long at a time.
 const LAST_WAIT: Nanos = Nanos(5_000_000);
+/// After the stop, frames that have arrived and are not handed over are waited for this long. A ring hands over its last block by a
+/// timer, 2 ms later; but the timer's CPU may be busy with something else, or be taken away from a virtual machine.
+const HELD: Nanos = Nanos(2_000_000_000);
 /// After the stop, receiving ends at the latest after this, even if foreign frames never cease.
 const LAST: Nanos = Nanos(100_000_000);
 /// A queue's thread passes on what it has this long after it did last: a thread is not woken for each frame.
@@ -98,8 +101,9 @@ fn take_all<T: Taker>(rx: &mut dyn BurstReceiver, job: &Job, taker: &mut T) -> R
             taker.dropped(now, rx.dropped()?);
         }
         match last {
-            None if job.end.is_stopped() => last = Some(now + LAST),
-            Some(last) if n == 0 || now > last => break,
+            None if job.end.is_stopped() => last = Some(now),
+            Some(stopped) if n > 0 && now.since(stopped) > LAST => break,
+            Some(stopped) if n == 0 && (now.since(stopped) > HELD || !rx.holds_frames()?) => break,
             _ => {}
         }
         from = now;
@@ -228,5 +232,72 @@ impl Merge<'_> {
 
     fn publish(&mut self, now: Nanos) {
         publish(&self.job.live, now, self.account, self.dropped.iter().sum());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dutlab_port::{Arrived, Watch};
+    use dutlab_wire::frame::{FrameRepr, Transport};
+    use dutlab_wire::{Mac, Probe};
+    use std::sync::Arc;
+
+    /// A queue whose only frame has arrived, and is handed over late.
+    struct Late {
+        looks: u32,
+        frame: Option<Vec<u8>>,
+    }
+
+    impl BurstReceiver for Late {
+        fn begin(&mut self) -> Result<(), PortError> {
+            Ok(())
+        }
+
+        fn receive(&mut self, _: Nanos, take: &mut dyn FnMut(Arrived<'_>)) -> Result<usize, PortError> {
+            self.looks = self.looks.saturating_sub(1);
+            let Some(bytes) = self.frame.take_if(|_| self.looks == 0) else { return Ok(0) };
+            take(Arrived { bytes: &bytes, length: 60, at: Nanos(9) });
+            Ok(1)
+        }
+
+        fn holds_frames(&mut self) -> Result<bool, PortError> {
+            Ok(self.frame.is_some())
+        }
+
+        fn dropped(&mut self) -> Result<u64, PortError> {
+            Ok(0)
+        }
+    }
+
+    fn late(sequence: u64) -> Box<dyn BurstReceiver> {
+        let repr = FrameRepr {
+            source_mac: Mac::default(),
+            destination_mac: Mac::default(),
+            vlans: &[],
+            source: [10, 0, 0, 1].into(),
+            destination: [10, 0, 0, 2].into(),
+            transport: Transport::Udp,
+            source_port: 1024,
+            destination_port: 9,
+            ttl: 64,
+            extensions: &[],
+        };
+        let mut frame = vec![0; 60];
+        repr.emit(&Probe { stream: 7, sequence, trial: 3, sent: Nanos(5) }, &mut frame).unwrap();
+        Box::new(Late { looks: 20, frame: Some(frame) })
+    }
+
+    #[test]
+    fn frames_that_a_queue_hands_over_long_after_the_stop_are_counted() {
+        for count in 1..=2 {
+            let watch = Watch { streams: vec![7], trial: 3, begin: Nanos::ZERO, unverified: false, clock_offset: 0 };
+            let job = Job { watch, cpus: Vec::new(), missed: None, end: Arc::default(), live: Arc::default() };
+            job.end.stop();
+            let mut account = Account::new(Nanos::ZERO, &[7]).of_trial(3);
+            let mut queues: Vec<_> = (0..count).map(late).collect();
+            receive(&mut queues, &job, &mut account).unwrap();
+            assert_eq!(account.streams()[0].ledger.received(), count);
+        }
     }
 }

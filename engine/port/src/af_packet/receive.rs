@@ -33,6 +33,9 @@ pub struct Ring {
     block: u32,
     /// Frames dropped since `begin`, as far as they were asked for.
     dropped: u64,
+    /// Frames that the kernel put into the ring since it is there, as far as they were asked for, and those that came out of it.
+    put: u64,
+    taken: u64,
     /// Counts what the filter keeps away; the first ring of a port does it for all.
     strangers: Option<Strangers>,
 }
@@ -72,7 +75,7 @@ impl Ring {
             .map_err(|e| PortError::from_call("setsockopt(PACKET_RX_RING)", name, e))?;
         let memory = Mapping::new(BLOCK as usize * BLOCKS as usize, Some((fd.as_fd(), 0)))
             .map_err(|e| PortError::from_call("mmap", name, e))?;
-        let ring = Self { fd, iface: name.to_owned(), memory, block: 0, dropped: 0, strangers: None };
+        let ring = Self { fd, iface: name.to_owned(), memory, block: 0, dropped: 0, put: 0, taken: 0, strangers: None };
         #[expect(clippy::cast_possible_truncation, reason = "1")]
         let membership = libc::packet_mreq {
             mr_ifindex: iface.index.cast_signed(),
@@ -102,12 +105,15 @@ impl Ring {
         Ok(())
     }
 
-    /// Frames dropped since the last call: the kernel sets the counter to 0.
-    fn statistics(&self) -> Result<u64, PortError> {
+    /// Adds what the kernel counted since the last call: it sets its counters to 0.
+    fn count(&mut self) -> Result<(), PortError> {
         let mut s = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
         sys::get_option(&self.fd, libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut s)
             .map_err(|e| PortError::from_call("getsockopt(PACKET_STATISTICS)", &self.iface, e))?;
-        Ok(u64::from(s.tp_drops))
+        // What was dropped is among the packets.
+        self.put += u64::from(s.tp_packets.saturating_sub(s.tp_drops));
+        self.dropped += u64::from(s.tp_drops);
+        Ok(())
     }
 }
 
@@ -131,14 +137,17 @@ impl<'a> Block<'a> {
         self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
     }
 
+    /// How many frames it holds.
+    fn count(&self) -> usize {
+        // SAFETY: the block is ours (its status was read with Acquire), and the kernel filled in its header.
+        unsafe { (*self.header().as_ptr()).hdr.bh1.num_pkts as usize }
+    }
+
     /// Calls `take` for each frame. `offset` is what turns the kernel's stamps into our clock.
     fn each(&self, offset: Nanos, take: &mut dyn FnMut(Arrived<'_>)) -> usize {
-        // SAFETY: the block is ours (its status was read with Acquire), and the kernel filled in its header.
-        let (count, first) = unsafe {
-            let h = &(*self.header().as_ptr()).hdr.bh1;
-            (h.num_pkts, h.offset_to_first_pkt)
-        };
-        let mut at = first as usize;
+        let count = self.count();
+        // SAFETY: as for the count.
+        let mut at = unsafe { (*self.header().as_ptr()).hdr.bh1.offset_to_first_pkt as usize };
         for _ in 0..count {
             assert!(at + size_of::<libc::tpacket3_hdr>() <= BLOCK as usize, "a frame outside of its block");
             // SAFETY: inside of the block, as just checked; the kernel aligns frames to TPACKET_ALIGNMENT (16).
@@ -152,7 +161,7 @@ impl<'a> Block<'a> {
             take(Arrived { bytes, length: header.tp_len + tag, at: Nanos(stamp) - offset });
             at += header.tp_next_offset as usize;
         }
-        count as usize
+        count
     }
 }
 
@@ -161,14 +170,17 @@ impl BurstReceiver for Ring {
         // What lies in blocks that are not full yet is handed over within RETIRE_MS; what comes later is told apart by
         // its send time.
         while let Some(block) = self.ready() {
+            let count = block.count();
             block.give_back();
+            self.taken += count as u64;
             self.block = (self.block + 1) % BLOCKS;
         }
         if let Some(strangers) = &mut self.strangers {
             strangers.begin()?;
         }
+        self.count()?;
         self.dropped = 0;
-        self.statistics().map(drop)
+        Ok(())
     }
 
     fn receive(&mut self, wait: Nanos, take: &mut dyn FnMut(Arrived<'_>)) -> Result<usize, PortError> {
@@ -183,11 +195,17 @@ impl BurstReceiver for Ring {
             block.give_back();
             self.block = (self.block + 1) % BLOCKS;
         }
+        self.taken += count as u64;
         Ok(count)
     }
 
+    fn holds_frames(&mut self) -> Result<bool, PortError> {
+        self.count()?;
+        Ok(self.put > self.taken)
+    }
+
     fn dropped(&mut self) -> Result<u64, PortError> {
-        self.dropped += self.statistics()?;
+        self.count()?;
         Ok(self.dropped)
     }
 

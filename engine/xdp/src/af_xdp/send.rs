@@ -1,0 +1,213 @@
+//! Sending.
+
+use super::RECEIVE_FRAMES;
+use super::socket::{SendHalf, room};
+use dutlab_port::PortError;
+use dutlab_port::batch::{Batch, Fill, Slot};
+use dutlab_port::clock;
+use dutlab_port::iface::Interface;
+use dutlab_port::port::{BurstSender, Handed, Unsent};
+use dutlab_port::stall::Stall;
+use dutlab_units::Nanos;
+use rustix::io::Errno;
+use rustix::net::xdp::{XdpDesc, XdpDescOptions};
+use rustix::net::{self, SendFlags};
+
+/// Frames in a burst: twice what the kernel takes in one call when it copies.
+const BURST: usize = 64;
+/// Calls without any progress after which the rest is left for the next burst.
+const TRIES: u32 = 16;
+/// How long the last frames are waited for at most, and how long while none of them moves.
+const FLUSH: Nanos = Nanos(1_000_000_000);
+const FLUSH_STILL: Nanos = Nanos(50_000_000);
+
+/// The sending half of an `AF_XDP` port.
+pub struct Tx {
+    half: SendHalf,
+    iface: String,
+    stall: Stall,
+    /// One for each of our buffers; `start` counts from the first of them.
+    slots: Box<[Slot]>,
+    /// Buffers that hold no frame that is still to leave.
+    free: Vec<u32>,
+    /// Bytes of the memory that lie in front of our buffers.
+    before: usize,
+    /// Entries of the ring that the kernel has taken, by what its calls said: it shows its own count only when a frame left.
+    taken: u32,
+    /// Entries up to here were given up by `flush`; what becomes of them belongs to no trial.
+    given_up: u32,
+    /// Entries before this were counted as sent; those of a call that failed are not.
+    handed: u32,
+    /// The length of the frame in each entry of the ring.
+    lengths: Box<[u32]>,
+    /// Frames that were thrown away, as entry and length.
+    unsent: Vec<(u32, u32)>,
+}
+
+impl Tx {
+    pub(super) fn new(iface: &Interface, half: SendHalf) -> Self {
+        let (chunk, frames) = (half.umem.chunk, half.frames);
+        Self {
+            iface: iface.name.clone(),
+            stall: Stall::new(iface),
+            slots: Slot::every(chunk, frames),
+            free: (0..frames).collect(),
+            before: chunk as usize * RECEIVE_FRAMES as usize,
+            taken: half.tx.put_so_far(),
+            given_up: half.tx.put_so_far(),
+            handed: half.tx.put_so_far(),
+            unsent: Vec::new(),
+            lengths: vec![0; frames as usize].into_boxed_slice(),
+            half,
+        }
+    }
+
+    /// Takes back the buffers of frames that have left.
+    fn reclaim(&mut self) {
+        let chunk = u64::from(self.half.umem.chunk);
+        for _ in 0..self.half.completion.ready() {
+            let index = self.half.completion.take() / chunk - u64::from(RECEIVE_FRAMES);
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "an address that we put in, so below our buffers' number"
+            )]
+            self.free.push(index as u32);
+        }
+        self.half.completion.release();
+    }
+
+    /// Frames that the kernel has not taken yet.
+    fn waiting(&self) -> u32 {
+        self.half.tx.put_so_far().wrapping_sub(self.taken)
+    }
+
+    /// Has the kernel take what waits. With a copy it works only while it is called, on a few frames at a time.
+    fn wake(&mut self) -> Result<(), PortError> {
+        self.see_taken();
+        let mut tries = 0;
+        while self.waiting() > 0 && tries < TRIES && (!self.half.zero_copy || self.half.tx.needs_wakeup()) {
+            let before = self.taken;
+            // Without data the call only wakes the kernel up.
+            let error = net::send(&self.half.fd, &[], SendFlags::DONTWAIT).err();
+            self.see_taken();
+            let mut left = self.taken.wrapping_sub(before);
+            if let Some(error) = error {
+                match error {
+                    // More to do than one call does, or no room for a moment.
+                    Errno::AGAIN | Errno::NOBUFS | Errno::INTR => {}
+                    Errno::BUSY => {
+                        if !self.half.zero_copy {
+                            left = self.note_thrown_away(left);
+                        }
+                        if left == 0 {
+                            self.stall.refused(&self.iface, "sendto", error.into())?;
+                        }
+                    }
+                    _ => return Err(PortError::from_call("sendto", &self.iface, error.into())),
+                }
+            }
+            if left > 0 {
+                self.stall.moved();
+            }
+            if self.half.zero_copy {
+                break;
+            }
+            tries = if self.taken == before { tries + 1 } else { 0 };
+        }
+        Ok(())
+    }
+
+    /// Takes over the kernel's own count of what it has taken, where that is ahead.
+    fn see_taken(&mut self) {
+        let shown = self.half.tx.consumed();
+        // Both are at most a ring's size behind what was put in.
+        if shown.wrapping_sub(self.taken) <= self.waiting() {
+            self.taken = shown;
+        }
+    }
+
+    /// Enters that the driver threw a frame away, and returns how many of `taken_now` left. The kernel (`__xsk_generic_xmit` of
+    /// net/xdp/xsk.c) ends its call with EBUSY at such a frame, so it is the last that was taken; it shows its count only if
+    /// another frame of the call left before it.
+    fn note_thrown_away(&mut self, taken_now: u32) -> u32 {
+        if taken_now == 0 {
+            self.taken = self.taken.wrapping_add(1);
+        }
+        let entry = self.taken.wrapping_sub(1);
+        self.note_unsent(entry);
+        taken_now.saturating_sub(1)
+    }
+
+    fn note_unsent(&mut self, entry: u32) {
+        if entry.wrapping_sub(self.given_up) < 1 << 31 {
+            self.unsent.push((entry, self.lengths[entry as usize % self.lengths.len()]));
+        }
+    }
+}
+
+impl BurstSender for Tx {
+    fn burst_max(&self) -> usize {
+        BURST
+    }
+
+    fn send(&mut self, want: usize, fill: &mut dyn Fill) -> Result<Handed, PortError> {
+        self.reclaim();
+        let want = want.min(BURST).min(self.free.len()).min(self.half.tx.room() as usize);
+        if want == 0 {
+            self.wake()?;
+            self.stall.check(&self.iface, "sendto")?;
+            return Ok(Handed::default());
+        }
+        let chunk = self.half.umem.chunk;
+        let kept = self.free.len() - want;
+        let memory = &self.half.umem.memory;
+        // SAFETY: our buffers are the last ones of the memory; those that are in `free` are not the kernel's, only these
+        // are touched, and no other part of this process touches any of ours.
+        let ours = unsafe {
+            std::slice::from_raw_parts_mut(memory.start().add(self.before).as_ptr(), memory.length() - self.before)
+        };
+        let order = &self.free[kept..];
+        fill.fill(0, &mut Batch::new(ours, &mut self.slots, order, room(chunk) as usize));
+        for index in order {
+            let slot = self.slots[*index as usize];
+            assert!(slot.length <= room(chunk), "a frame longer than its buffer");
+            let addr = self.before as u64 + u64::from(slot.start);
+            let entry = self.half.tx.put_so_far() as usize;
+            self.lengths[entry % self.lengths.len()] = slot.length;
+            self.half.tx.put(XdpDesc { addr, len: slot.length, options: XdpDescOptions::empty() });
+        }
+        self.free.truncate(kept);
+        self.half.tx.publish();
+        self.wake()?;
+        self.handed = self.half.tx.put_so_far();
+        Ok(Handed { sent: want, refused: 0 })
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        let mut now = clock::monotonic();
+        let (end, mut moved, mut left) = (now + FLUSH, now, self.waiting());
+        while left > 0 && now < end && now.since(moved) < FLUSH_STILL {
+            self.wake()?;
+            std::thread::yield_now();
+            now = clock::monotonic();
+            if self.waiting() != left {
+                (left, moved) = (self.waiting(), now);
+            }
+        }
+        for ago in (0..left).rev() {
+            let entry = self.half.tx.put_so_far().wrapping_sub(1 + ago);
+            self.note_unsent(entry);
+        }
+        self.given_up = self.half.tx.put_so_far();
+        Ok(())
+    }
+
+    fn take_unsent(&mut self, each: &mut dyn FnMut(Unsent)) {
+        for (entry, length) in self.unsent.drain(..) {
+            let ago = self.handed.wrapping_sub(entry).wrapping_sub(1);
+            if ago < 1 << 31 {
+                each(Unsent { ago: u64::from(ago), length });
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Opening a socket on one queue.
+
+use super::memory::Umem;
+use super::receive::Queue;
+use super::rings::{Consumer, Place, Producer};
+use super::{HEADROOM, RECEIVE_FRAMES};
+use dutlab_port::PortError;
+use dutlab_port::iface::Interface;
+use dutlab_port::sys;
+use rustix::io::Errno;
+use rustix::net::xdp::{self, SocketAddrXdp, SocketAddrXdpFlags, XdpDesc, XdpUmemReg, XdpUmemRegFlags};
+use rustix::net::{self, AddressFamily, SocketType, sockopt};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of frames that wait in the kernel at most, in its own accounting; only with a copy.
+const KERNEL_BUFFER: usize = 8 << 20;
+/// How often a queue that is held is tried.
+const TRIES: u32 = 25;
+/// How long between two tries.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The socket of a queue, with its rings.
+pub struct Socket {
+    fd: Arc<OwnedFd>,
+    umem: Arc<Umem>,
+    /// Why each frame is copied; `None`: the driver works without a copy.
+    pub copies_because: Option<io::Error>,
+    rx: Consumer<XdpDesc>,
+    fill: Producer<u64>,
+    tx: Option<(Producer<XdpDesc>, Consumer<u64>, u32)>,
+}
+
+/// What a sender needs of a socket. Its frames are the last ones of the memory.
+pub struct SendHalf {
+    /// The socket.
+    pub fd: Arc<OwnedFd>,
+    /// The memory.
+    pub umem: Arc<Umem>,
+    /// Whether the driver works without a copy.
+    pub zero_copy: bool,
+    /// What is to be sent.
+    pub tx: Producer<XdpDesc>,
+    /// What was sent.
+    pub completion: Consumer<u64>,
+    /// How many frames it has.
+    pub frames: u32,
+}
+
+impl Socket {
+    /// Opens a socket on `queue`, which sends too if `sends`, a number of frames, is above 0. `umem` has room for those
+    /// and [`RECEIVE_FRAMES`]. Needs `CAP_NET_RAW`.
+    pub fn open(iface: &Interface, queue: u32, umem: Arc<Umem>, sends: u32) -> Result<Self, PortError> {
+        let name = iface.name.as_str();
+        let failed = |call: &'static str| move |e: Errno| PortError::from_call(call, name, e.into());
+        let fd = sys::socket(AddressFamily::XDP, SocketType::RAW).map_err(|e| match e.raw_os_error() {
+            Some(libc::EAFNOSUPPORT) => PortError::Unsupported {
+                iface: name.to_owned(),
+                what: "this kernel has no AF_XDP sockets".into(),
+                remedy: "use Linux 5.4 or newer with CONFIG_XDP_SOCKETS, or the af_packet back end".into(),
+            },
+            _ => PortError::from_call("socket", name, e),
+        })?;
+        let memory = XdpUmemReg {
+            addr: umem.memory.start().as_ptr() as u64,
+            len: umem.memory.length() as u64,
+            chunk_size: umem.chunk,
+            headroom: 0,
+            flags: XdpUmemRegFlags::empty(),
+            tx_metadata_len: 0,
+        };
+        sockopt::set_xdp_umem_reg(&fd, memory).map_err(failed("setsockopt(XDP_UMEM_REG)"))?;
+        let completions = sends.max(64);
+        sockopt::set_xdp_umem_fill_ring_size(&fd, RECEIVE_FRAMES).map_err(failed("setsockopt(XDP_UMEM_FILL_RING)"))?;
+        sockopt::set_xdp_umem_completion_ring_size(&fd, completions)
+            .map_err(failed("setsockopt(XDP_UMEM_COMPLETION_RING)"))?;
+        sockopt::set_xdp_rx_ring_size(&fd, RECEIVE_FRAMES).map_err(failed("setsockopt(XDP_RX_RING)"))?;
+        if sends > 0 {
+            sockopt::set_xdp_tx_ring_size(&fd, sends).map_err(failed("setsockopt(XDP_TX_RING)"))?;
+            // The forced form needs CAP_NET_ADMIN in the first user namespace; without it the usual limit stays.
+            let _ = sockopt::set_socket_send_buffer_size_force(&fd, KERNEL_BUFFER);
+        }
+        let at = sockopt::xdp_mmap_offsets(&fd).map_err(failed("getsockopt(XDP_MMAP_OFFSETS)"))?;
+        let place = |page, offsets, size| Place { iface: name, fd: &fd, page, offsets, size };
+        let mut fill = Producer::map(place(xdp::XDP_UMEM_PGOFF_FILL_RING, at.fr, RECEIVE_FRAMES))?;
+        let completion = Consumer::map(place(xdp::XDP_UMEM_PGOFF_COMPLETION_RING, at.cr, completions))?;
+        let rx = Consumer::map(place(xdp::XDP_PGOFF_RX_RING, at.rx, RECEIVE_FRAMES))?;
+        let tx = if sends > 0 {
+            Some((Producer::map(place(xdp::XDP_PGOFF_TX_RING, at.tx, sends))?, completion, sends))
+        } else {
+            None
+        };
+        for i in 0..RECEIVE_FRAMES {
+            fill.put(u64::from(i) * u64::from(umem.chunk));
+        }
+        fill.publish();
+        let copies_because = bind(&fd, iface, queue)?;
+        Ok(Self { fd: Arc::new(fd), umem, copies_because, rx, fill, tx })
+    }
+
+    /// Parts the socket into what sends, if it does, and what receives.
+    pub fn halves(self) -> (Option<SendHalf>, Queue) {
+        let Self { fd, umem, copies_because, rx, fill, tx } = self;
+        let send = tx.map(|(tx, completion, frames)| SendHalf {
+            fd: Arc::clone(&fd),
+            umem: Arc::clone(&umem),
+            zero_copy: copies_because.is_none(),
+            tx,
+            completion,
+            frames,
+        });
+        (send, Queue::new(fd, umem, rx, fill))
+    }
+}
+
+/// Binds to a queue, without a copy if the driver can; returns why not, if it cannot. A socket that was just closed lets go of its
+/// queue a moment later, so a queue that is held is tried again for a while.
+fn bind(fd: &OwnedFd, iface: &Interface, queue: u32) -> Result<Option<io::Error>, PortError> {
+    for _ in 0..TRIES {
+        match bind_once(fd, iface, queue) {
+            Err(Errno::BUSY) => std::thread::sleep(PAUSE),
+            Err(e) => return Err(bind_error(iface, queue, e)),
+            Ok(copies_because) => return Ok(copies_because),
+        }
+    }
+    bind_once(fd, iface, queue).map_err(|e| bind_error(iface, queue, e))
+}
+
+fn bind_once(fd: &OwnedFd, iface: &Interface, queue: u32) -> Result<Option<io::Error>, Errno> {
+    let as_that = |how: SocketAddrXdpFlags| {
+        let flags = how | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
+        net::bind(fd, &SocketAddrXdp::new(flags, iface.index, queue))
+    };
+    match as_that(SocketAddrXdpFlags::XDP_ZEROCOPY) {
+        Ok(()) => Ok(None),
+        // The queue is taken, or we may not: a copy would not change that.
+        Err(e @ (Errno::BUSY | Errno::PERM)) => Err(e),
+        Err(why) => as_that(SocketAddrXdpFlags::XDP_COPY).map(|()| Some(why.into())),
+    }
+}
+
+fn bind_error(iface: &Interface, queue: u32, e: Errno) -> PortError {
+    let name = iface.name.clone();
+    match e {
+        Errno::BUSY => PortError::Unsupported {
+            iface: name,
+            what: format!("another AF_XDP socket holds queue {queue} (bind: {})", io::Error::from(e)),
+            remedy: "end the program that holds it (ss --xdp), or use the af_packet back end".into(),
+        },
+        Errno::OPNOTSUPP | Errno::INVAL => PortError::Unsupported {
+            iface: name,
+            what: format!("an AF_XDP socket on queue {queue} was refused (bind: {})", io::Error::from(e)),
+            remedy: "use the af_packet back end".into(),
+        },
+        _ => PortError::from_call("bind", &iface.name, e.into()),
+    }
+}
+
+/// Longest frame that a buffer of `chunk` bytes can receive.
+pub const fn room(chunk: u32) -> u32 {
+    chunk - HEADROOM
+}

@@ -1,0 +1,199 @@
+//! What can go wrong with eBPF, each with its cause and its remedy.
+
+use dutlab_port::{ErrorKind, PortError, Refusal};
+use std::fmt;
+use std::io;
+
+/// Why an XDP port cannot do what was asked. The text names the call, the system's answer, the cause and the remedy.
+#[derive(Debug)]
+pub struct XdpError {
+    /// The interface, or empty where none is concerned.
+    pub iface: String,
+    /// The call that failed, such as `bpf(BPF_LINK_CREATE)`.
+    pub call: &'static str,
+    /// What the system answered, where a system call failed.
+    pub source: Option<io::Error>,
+    /// What it means.
+    pub why: Why,
+}
+
+/// The causes that are told apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Why {
+    /// No interface of this name in this network namespace.
+    NoSuchInterface,
+    /// The interface went away or down during the trial.
+    PortVanished,
+    /// The process may not load eBPF programs or attach them.
+    NoPermission,
+    /// The kernel has no `bpf` system call, or it is locked down.
+    NoBpf,
+    /// The kernel lacks a feature; with the first version that has it.
+    KernelTooOld {
+        /// The feature.
+        lacks: &'static str,
+        /// The first kernel with it.
+        since: &'static str,
+    },
+    /// Another XDP program is attached.
+    Occupied {
+        /// Its id, as `bpftool prog show id N` takes it.
+        program_id: u32,
+    },
+    /// The frame is longer than the interface sends.
+    MtuTooSmall {
+        /// Bytes without FCS.
+        frame: usize,
+        /// The interface's MTU.
+        mtu: u32,
+    },
+    /// The driver runs no programs on frames as long as the MTU allows.
+    MtuTooLarge {
+        /// The interface's MTU.
+        mtu: u32,
+    },
+    /// The frame does not fit the page that a live frame is.
+    FrameTooLong {
+        /// Bytes without FCS.
+        frame: usize,
+        /// The longest that fits.
+        most: usize,
+    },
+    /// A veth whose peer takes no redirected frames.
+    PeerWithoutNapi,
+    /// The driver takes no redirected frames.
+    NoRedirect {
+        /// Its name.
+        driver: String,
+    },
+    /// The plan asks for something that this back end cannot send.
+    Plan(String),
+    /// The verifier refused a program: a defect of ours, or a very old kernel.
+    Verifier(String),
+    /// Anything else.
+    Other(String),
+}
+
+impl Why {
+    /// What to do about it.
+    #[must_use]
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::NoSuchInterface => "name an interface of this network namespace (ip link)".into(),
+            Self::PortVanished => "look at the kernel log, and repeat the trial when the interface is up".into(),
+            Self::NoPermission => "run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON; or use the af_packet back end".into(),
+            Self::NoBpf => "use a kernel with CONFIG_BPF_SYSCALL and without lockdown; or use the af_packet back end".into(),
+            Self::KernelTooOld { since, .. } => format!("use Linux {since} or newer, or the af_packet back end"),
+            Self::Occupied { program_id } => format!(
+                "see what it is (bpftool prog show id {program_id}), and detach it (ip link set dev IFACE xdp off) or use the af_packet back end"
+            ),
+            Self::MtuTooSmall { frame, .. } => {
+                format!("raise the MTU to {} (ip link set dev IFACE mtu), or send shorter frames", frame.saturating_sub(14))
+            }
+            Self::MtuTooLarge { .. } => {
+                "lower the MTU, for a veth that of its peer too (to 3498 or less: ip link set dev IFACE mtu 3498), or use the af_packet back end".into()
+            }
+            Self::FrameTooLong { .. } => "use the af_packet back end for jumbo frames".into(),
+            Self::PeerWithoutNapi => {
+                "turn GRO on at the peer (ethtool -K PEER gro on) or attach an XDP program there; or use the af_packet back end".into()
+            }
+            Self::NoRedirect { .. } => "use the af_xdp or af_packet back end".into(),
+            Self::Plan(_) => "change the plan, or use the af_packet back end".into(),
+            Self::Verifier(_) => "report this with the text above; the af_packet back end works meanwhile".into(),
+            Self::Other(_) => "see the system's answer; the af_packet back end may work".into(),
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchInterface => write!(f, "no such interface here"),
+            Self::PortVanished => write!(f, "the interface went away or down during the trial"),
+            Self::NoPermission => write!(f, "no permission to load or attach eBPF programs"),
+            Self::NoBpf => write!(f, "this kernel offers no bpf system call"),
+            Self::KernelTooOld { lacks, since } => write!(f, "this kernel has no {lacks} (new in Linux {since})"),
+            Self::Occupied { program_id } => write!(f, "the XDP program with id {program_id} is attached already"),
+            Self::MtuTooSmall { frame, mtu } => {
+                write!(f, "a frame of {frame} bytes (without FCS) does not fit the MTU of {mtu}")
+            }
+            Self::MtuTooLarge { mtu } => {
+                write!(f, "the MTU of {mtu}, or of a veth's peer, is too large for native XDP")
+            }
+            Self::FrameTooLong { frame, most } => {
+                write!(f, "a frame of {frame} bytes (without FCS) does not fit a page; the longest is {most}")
+            }
+            Self::PeerWithoutNapi => write!(f, "the veth's peer takes no redirected frames, because it has no NAPI"),
+            Self::NoRedirect { driver } => write!(f, "the driver {driver} takes no redirected frames"),
+            Self::Plan(what) | Self::Verifier(what) | Self::Other(what) => f.write_str(what),
+        }
+    }
+}
+
+impl fmt::Display for XdpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.iface.is_empty() {
+            write!(f, "{}: ", self.iface)?;
+        }
+        write!(f, "{}: ", self.call)?;
+        if let Some(source) = &self.source {
+            write!(f, "{source}: ")?;
+        }
+        self.why.fmt(f)
+    }
+}
+
+impl std::error::Error for XdpError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|e| e as _)
+    }
+}
+
+impl XdpError {
+    pub(crate) fn new(iface: &str, call: &'static str, why: Why) -> Self {
+        Self { iface: iface.into(), call, source: None, why }
+    }
+
+    /// The error of a system call, with the cause that its errno usually has in eBPF calls.
+    pub(crate) fn system(iface: &str, call: &'static str, source: io::Error) -> Self {
+        let why = match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => Why::NoPermission,
+            Some(libc::ENOSYS) => Why::NoBpf,
+            Some(libc::ENODEV | libc::ENXIO) => Why::NoSuchInterface,
+            _ => Why::Other("the system call failed".into()),
+        };
+        Self { iface: iface.into(), call, source: Some(source), why }
+    }
+
+    /// Any error of aya's while it loads: the system's answer is dug out of its chain of causes.
+    pub(crate) fn load(iface: &str, call: &'static str, error: &(dyn std::error::Error + 'static)) -> Self {
+        let mut at: Option<&(dyn std::error::Error + 'static)> = Some(error);
+        while let Some(e) = at {
+            if let Some(io) = e.downcast_ref::<io::Error>() {
+                let same =
+                    io.raw_os_error().map_or_else(|| io::Error::other(io.to_string()), io::Error::from_raw_os_error);
+                let mut found = Self::system(iface, call, same);
+                if let Why::Other(_) = found.why {
+                    found.why = Why::Verifier(error.to_string());
+                }
+                return found;
+            }
+            at = e.source();
+        }
+        Self::new(iface, call, Why::Other(error.to_string()))
+    }
+}
+
+impl From<XdpError> for PortError {
+    fn from(e: XdpError) -> Self {
+        let kind = match e.why {
+            Why::NoSuchInterface => return Self::NoSuchInterface { iface: e.iface },
+            Why::PortVanished => ErrorKind::Lost,
+            Why::NoPermission => ErrorKind::Permission,
+            Why::Other(_) => ErrorKind::Syscall,
+            _ => ErrorKind::Unsupported,
+        };
+        let (text, remedy) = (e.to_string(), e.why.remedy());
+        Self::Refused(Box::new(Refusal { kind, call: e.call, text, remedy, source: e.source }))
+    }
+}

@@ -1,0 +1,46 @@
+//! Kernel speed: eBPF sends and receives, and the card stays a normal kernel interface.
+//!
+//! [`XdpSender`] makes one long live-frame call (`BPF_PROG_TEST_RUN` with `BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18) in
+//! which a program writes, paces and redirects each frame; [`XdpReceiver`] attaches a program that accounts for our
+//! frames, drops them, and passes everything else to the kernel. Both are read and steered through mapped memory, both
+//! are gone when the process is, however it ends. The programs are in `engine/xdp/bpf`.
+
+mod accounting;
+pub mod af_xdp;
+mod attach;
+mod call;
+mod contract;
+mod count;
+mod drive;
+mod error;
+mod flow;
+mod histogram;
+mod live;
+mod objects;
+mod offer;
+#[cfg(test)]
+mod pacing;
+mod plan;
+mod probe;
+mod quiescence;
+mod receiver;
+pub mod reference;
+mod sender;
+mod sent;
+mod setup;
+mod shared;
+mod system;
+mod template;
+mod transmit;
+
+pub use count::XdpCounter;
+pub use error::{Why, XdpError};
+pub use flow::Flow;
+pub use histogram::Histogram;
+pub use plan::{LanePlan, Pace, StreamPlan, XdpPlan};
+pub use probe::{XdpProbe, probe};
+pub use receiver::{AttachMode, ReceiveReport, ReceivedStream, SeenSource, XdpReceivePlan, XdpReceiver};
+pub use sender::{Standing, XdpSender};
+pub use sent::{SendEnd, SendReport, SentLane, SentStream};
+pub use template::{LONGEST, Template};
+pub use transmit::XdpTransmitter;

@@ -1,0 +1,83 @@
+//! The sending thread: inside of long live-frame calls.
+
+use crate::contract::{HALT_ASKED, HALT_NO};
+use crate::error::{Why, XdpError};
+use crate::shared::{load32, store32};
+use crate::system;
+use aya::programs::{TestRun as _, Xdp};
+use aya::{Ebpf, TestRunAttrs, TestRunOptions};
+use std::io;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// A loaded program and what the kernel is to be told with it.
+pub(crate) struct Call {
+    pub(crate) iface: String,
+    pub(crate) bpf: Ebpf,
+    pub(crate) program: &'static str,
+    /// What every live frame is made of.
+    pub(crate) page: Vec<u8>,
+    pub(crate) batch: u32,
+    pub(crate) words: Words,
+}
+
+/// Words of mappings that outlive the thread which uses them: `XdpSender` joins the thread before it unmaps.
+pub(crate) struct Words {
+    pub(crate) halt: *mut u32,
+    pub(crate) tid: *mut u32,
+}
+// SAFETY: see above; all accesses are atomic.
+unsafe impl Send for Words {}
+
+impl Words {
+    fn is_halted(&self) -> bool {
+        // SAFETY: the mapping's own word, which lives longer than this thread.
+        unsafe { load32(self.halt) != HALT_NO }
+    }
+
+    /// A thread that failed must not look as if it still ran.
+    fn halt(&self) {
+        if !self.is_halted() {
+            // SAFETY: the mapping's own word, which lives longer than this thread.
+            unsafe { store32(self.halt, HALT_ASKED) };
+        }
+    }
+
+    fn tell_tid(&self, tid: i32) {
+        // SAFETY: the mapping's own word, which lives longer than this thread.
+        unsafe { store32(self.tid, tid.cast_unsigned()) };
+    }
+}
+
+impl Call {
+    /// The sending thread. One call sends up to 2^32 frames; long trials at high rates make several, 25 ms apart.
+    pub(crate) fn run(mut self, tid: &AtomicI32) -> Result<(), XdpError> {
+        system::block_signals();
+        tid.store(system::thread_id(), Ordering::Release);
+        self.words.tell_tid(system::thread_id());
+        let result = self.send();
+        self.words.halt();
+        result
+    }
+
+    fn send(&mut self) -> Result<(), XdpError> {
+        let Some(Ok(program)) = self.bpf.program_mut(self.program).map(<&mut Xdp>::try_from) else {
+            return Err(XdpError::new(&self.iface, "load", Why::Other(format!("no program {}", self.program))));
+        };
+        while !self.words.is_halted() {
+            let mut options = TestRunOptions::new();
+            options.data_in = Some(&self.page);
+            options.repeat = u32::MAX;
+            options.attrs = TestRunAttrs::new().xdp_live_frames(self.batch);
+            let Err(e) = program.test_run(options) else { continue };
+            let e = XdpError::load(&self.iface, "bpf(BPF_PROG_TEST_RUN)", &e);
+            match e.source.as_ref().and_then(io::Error::raw_os_error) {
+                Some(libc::EINTR) => {}
+                Some(libc::EINVAL) => {
+                    return Err(XdpError { why: Why::KernelTooOld { lacks: "live frames", since: "5.18" }, ..e });
+                }
+                _ => return Err(e),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,120 @@
+//! From the agent's plan to the sender's: streams to lanes, templates to shapes, paces to gaps.
+
+use crate::contract::MAX_LANES;
+use crate::error::Why;
+use crate::flow::Flow;
+use crate::plan::{LanePlan, Pace, StreamPlan, XdpPlan};
+use crate::template::Template;
+use dutlab_port::plan::{self, PlanStream, SendPlan};
+use dutlab_traffic::{Piece, Profile};
+use dutlab_units::Nanos;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Before the first frame of a profile that changes: a gap that is steered away before it ends.
+const UNTIL_STEERED_NS: f64 = 5e11;
+
+/// The plan as one sender takes it: a lane for each stream.
+pub(crate) fn offer(plan: &SendPlan) -> Result<XdpPlan, Why> {
+    if plan.streams.len() > MAX_LANES {
+        return Err(Why::Plan(format!("{} streams; the xdp back end paces at most {MAX_LANES}", plan.streams.len())));
+    }
+    Ok(XdpPlan {
+        trial: plan.trial,
+        lanes: plan.streams.iter().map(lane).collect::<Result<_, _>>()?,
+        start_ns: Some(plan.start.0),
+        duration_ns: (plan.end != Nanos::NEVER).then(|| plan.end.since(plan.start).0),
+        ..XdpPlan::default()
+    })
+}
+
+fn lane(stream: &PlanStream) -> Result<LanePlan, Why> {
+    if !stream.counters.is_empty() {
+        return Err(Why::Plan("the xdp back end does not count a transport's own numbers (TCP, ICMP echo)".into()));
+    }
+    let templates = stream.templates.iter().map(|t| Template::new(t.bytes.clone())).collect::<Result<Vec<_>, _>>()?;
+    if templates.iter().zip(&stream.templates).any(|(made, asked)| made.sequence_at() != usize::from(asked.sequence_at))
+    {
+        return Err(Why::Plan(
+            "the xdp back end puts the probe right behind the headers, and this one stands elsewhere".into(),
+        ));
+    }
+    let pace = match &stream.pace {
+        plan::Pace::Max => Pace::Full,
+        plan::Pace::Bursts { frames, period } => Pace::Bursts { frames: *frames, period_ns: period.0 as f64 },
+        plan::Pace::Linear(pieces) => {
+            Pace::Every { gap_ns: constant(pieces).map_or(UNTIL_STEERED_NS, |pps| (1e9 / pps).max(1.0)) }
+        }
+    };
+    Ok(LanePlan {
+        pace,
+        frames: (stream.frames != u64::MAX).then_some(stream.frames),
+        streams: vec![StreamPlan {
+            id: stream.stream,
+            flows: flows(stream, &templates)?,
+            templates,
+            order: stream.order.iter().map(|i| u32::from(*i)).collect(),
+        }],
+    })
+}
+
+/// The rate, if it never changes and is none at which the kernel could not tell the gaps.
+pub(crate) fn constant(pieces: &[plan::Piece]) -> Option<f64> {
+    let pps = pieces.first()?.from_pps;
+    let same = pieces.iter().all(|p| p.from_pps.to_bits() == pps.to_bits() && p.to_pps.to_bits() == pps.to_bits());
+    (same && pps > 0.01).then_some(pps)
+}
+
+/// The profile of a pace.
+pub(crate) fn profile(pace: &plan::Pace) -> Profile {
+    match pace {
+        plan::Pace::Max => Profile::Max,
+        plan::Pace::Bursts { frames, period } => Profile::Bursts { frames: *frames, period: *period },
+        plan::Pace::Linear(pieces) => Profile::Linear(
+            pieces.iter().map(|p| Piece { from_pps: p.from_pps, to_pps: p.to_pps, span: p.span }).collect(),
+        ),
+    }
+}
+
+/// Rows of numbers become addresses and ports. What the rows leave out is the template's.
+fn flows(stream: &PlanStream, templates: &[Template]) -> Result<Vec<Flow>, Why> {
+    let (Some(set), Some(template)) = (&stream.flows, templates.first()) else { return Ok(Vec::new()) };
+    let places = template.flow_places();
+    let column = |at: usize| set.fields.iter().position(|f| usize::from(f.at) == at);
+    let [source_port, destination_port] = [places.source_port, places.destination_port].map(column);
+    let words = if template.ip_version() == 6 { 4 } else { 1 };
+    let address = |lowest: usize| [0, 1, 2, 3].map(|word| (word < words).then(|| column(lowest - 4 * word)).flatten());
+    let (source, destination) = (address(places.source), address(places.destination));
+    let known: Vec<_> = source.iter().chain(&destination).chain([&source_port, &destination_port]).flatten().collect();
+    if let Some((_, field)) = set.fields.iter().enumerate().find(|(i, _)| !known.contains(&i)) {
+        return Err(Why::Plan(format!("the xdp back end cannot change the field at byte {} of a frame", field.at)));
+    }
+    let own = template.own_flow();
+    let port = |row: &[u32], column: Option<usize>, own: u16| {
+        column.map_or(own, |c| u16::try_from(row[c] & 0xffff).unwrap_or(own))
+    };
+    let rows = set.values.chunks_exact(set.fields.len().max(1)).take(set.count as usize);
+    Ok(rows
+        .map(|row| match own {
+            Flow::V4 { source: s, destination: d, source_port: sp, destination_port: dp } => Flow::V4 {
+                source: source[0].map_or(s, |c| Ipv4Addr::from_bits(row[c])),
+                destination: destination[0].map_or(d, |c| Ipv4Addr::from_bits(row[c])),
+                source_port: port(row, source_port, sp),
+                destination_port: port(row, destination_port, dp),
+            },
+            Flow::V6 { source: s, destination: d, source_port: sp, destination_port: dp } => Flow::V6 {
+                source: with_words(s, row, source),
+                destination: with_words(d, row, destination),
+                source_port: port(row, source_port, sp),
+                destination_port: port(row, destination_port, dp),
+            },
+        })
+        .collect())
+}
+
+/// The address with the words that `columns` of the row have, the lowest first.
+fn with_words(address: Ipv6Addr, row: &[u32], columns: [Option<usize>; 4]) -> Ipv6Addr {
+    let words = columns.into_iter().zip([0, 32, 64, 96]).filter_map(|(column, shift)| Some((row[column?], shift)));
+    Ipv6Addr::from_bits(words.fold(address.to_bits(), |bits, (word, shift)| {
+        bits & !(u128::from(u32::MAX) << shift) | u128::from(word) << shift
+    }))
+}

@@ -1,0 +1,120 @@
+//! The pacing arithmetic of the sender's program (`engine/xdp/bpf/due.h`), compiled for this machine and held against whole numbers.
+
+use crate::contract::{Control, Lane};
+use crate::sent::backlog;
+use proptest::prelude::*;
+use std::ffi::CString;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+const GLUE: &str = r#"
+#include "due.h"
+__u64 glue_next_due(const struct lane *l) { return next_due(l); }
+void glue_move_on(struct lane *l, __u64 due, __u64 now, __u64 max_lag_ns) { move_on(l, due, now, max_lag_ns); }
+"#;
+
+struct Arithmetic {
+    next_due: unsafe extern "C" fn(*const Lane) -> u64,
+    move_on: unsafe extern "C" fn(*mut Lane, u64, u64, u64),
+}
+
+fn arithmetic() -> &'static Arithmetic {
+    static LOADED: OnceLock<Arithmetic> = OnceLock::new();
+    LOADED.get_or_init(|| {
+        let library = std::env::temp_dir().join(format!("dutlab-pacing-{}.so", std::process::id()));
+        let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".into());
+        let folder = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/bpf");
+        let mut compiler = Command::new(clang)
+            .args(["-O2", "-Wall", "-Werror", "-shared", "-fPIC", folder, "-x", "c", "-", "-o"])
+            .arg(&library)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        compiler.stdin.take().unwrap().write_all(GLUE.as_bytes()).unwrap();
+        assert!(compiler.wait().unwrap().success(), "clang refuses due.h");
+        let path = CString::new(library.to_str().unwrap()).unwrap();
+        // SAFETY: a library that was just made of the source above; it has no code that runs when it is loaded.
+        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
+        std::fs::remove_file(&library).unwrap();
+        assert!(!handle.is_null(), "the library does not load");
+        let symbol = |name: &std::ffi::CStr| {
+            // SAFETY: the library stays loaded, and the name is a C string.
+            let at = unsafe { libc::dlsym(handle, name.as_ptr()) };
+            assert!(!at.is_null(), "{name:?}");
+            at
+        };
+        // SAFETY: both are functions of the library with these types, as the source above says; `Lane` is `struct lane`.
+        unsafe {
+            Arithmetic {
+                next_due: std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn(*const Lane) -> u64>(symbol(
+                    c"glue_next_due",
+                )),
+                move_on: std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn(*mut Lane, u64, u64, u64)>(
+                    symbol(c"glue_move_on"),
+                ),
+            }
+        }
+    })
+}
+
+/// A lane whose first frame is due at `start_ns` exactly.
+fn lane(gap_q24: u64, burst: u32, start_ns: u64) -> Lane {
+    let first = (u128::from(start_ns) << 24) - u128::from(gap_q24);
+    Lane {
+        gap_q24,
+        last_ns: u64::try_from(first >> 24).unwrap(),
+        last_frac: u32::try_from(first & 0xff_ffff).unwrap(),
+        burst,
+        frames_left: u64::MAX,
+        ..Lane::default()
+    }
+}
+
+const START_NS: u64 = 1 << 50;
+const MAX_LAG_NS: u64 = 100_000_000;
+
+proptest! {
+    /// With gaps from 1 ns (a billion frames a second) to 500 s and stalls of up to 20 minutes in between.
+    #[test]
+    fn the_intended_load_is_exact_whatever_stalls_came_before(
+        gap_q24 in prop_oneof![1_u64 << 24..1 << 30, 1_u64 << 24..1 << 44, 1_u64 << 24..1 << 62],
+        burst in 1_u32..64,
+        stalls in prop::collection::vec(
+            prop_oneof![Just(0_u64), 0_u64..1000, 0_u64..3 * MAX_LAG_NS, 0_u64..1_200_000_000_000], 1..60),
+        rest_ns in 0_u64..10_000_000_000,
+    ) {
+        let Arithmetic { next_due, move_on } = *arithmetic();
+        let mut control = Control::default();
+        control.lanes[0] = lane(gap_q24, burst, START_NS);
+        let (mut now, mut sent) = (START_NS, 0_u64);
+        for stall in stalls {
+            let l = &mut control.lanes[0];
+            // SAFETY: a lane of ours.
+            let due = unsafe { next_due(l) };
+            now = now.max(due) + stall;
+            // SAFETY: a lane of ours; the frame is due.
+            unsafe { move_on(l, due, now, MAX_LAG_NS) };
+            sent += 1;
+            prop_assert_eq!(l.missed % u64::from(burst), 0);
+            let taken = sent + l.missed / u64::from(burst);
+            // The last one taken was due (taken - 1) gaps after the start, to the last fraction of a nanosecond.
+            let last = (u128::from(l.last_ns) << 24) + u128::from(l.last_frac);
+            prop_assert_eq!(last, (u128::from(START_NS) << 24) + u128::from(taken - 1) * u128::from(gap_q24));
+            // What is skipped was due, and after a stall nothing is overdue.
+            prop_assert!(l.last_ns <= now);
+            // SAFETY: a lane of ours.
+            let next = unsafe { next_due(l) };
+            let late = now - due;
+            prop_assert!(late <= MAX_LAG_NS || late >= 1 << 40 || next >= now, "next {} at {}", next, now);
+        }
+        let until = now + rest_ns;
+        control.ended_ns = until;
+        let missed = control.lanes[0].missed + backlog(&control, 0, until);
+        let asked = ((u128::from(until - START_NS) << 24).saturating_sub(1) / u128::from(gap_q24)) + 1;
+        let asked = asked * u128::from(burst);
+        if until > START_NS {
+            prop_assert_eq!(u128::from(sent * u64::from(burst) + missed), asked);
+        }
+    }
+}

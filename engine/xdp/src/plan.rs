@@ -1,0 +1,146 @@
+//! What the sender is to send, in plain words, and its check.
+
+use crate::contract::MAX_LANES;
+use crate::error::Why;
+use crate::flow::Flow;
+use crate::template::Template;
+
+/// Everything that one sender sends in one trial.
+#[derive(Debug, Clone, Default)]
+pub struct XdpPlan {
+    /// The number that the probes of this trial carry.
+    pub trial: u16,
+    /// Groups of streams, each with its own pace; at most 32.
+    pub lanes: Vec<LanePlan>,
+    /// When the first frame is due, in ns of `CLOCK_MONOTONIC`; `None`: 50 ms after the start of the call. Setting up the
+    /// kernel's side takes about 25 ms after loading, so a plan that would begin earlier is moved as a whole.
+    pub start_ns: Option<u64>,
+    /// How long to send; `None`: until stopped, or until all frames are sent.
+    pub duration_ns: Option<u64>,
+    /// A lane that is later than this skips frames and counts them as missed, instead of catching up. `None`: 100 ms.
+    pub max_lag_ns: Option<u64>,
+    /// Frames that the kernel prepares before it tells the card; `None`: 32 unpaced, 16 paced. At most 256.
+    pub batch: Option<u32>,
+    /// At full speed the clock is read for each n-th frame (the frames of a batch leave together anyway); `None`: 16.
+    pub clock_every: Option<u32>,
+    /// Fill the gap histogram also at full speed, where it costs about 6 %. Paced lanes always fill it.
+    pub gaps_at_full_speed: bool,
+}
+
+/// Streams that share one pace and take turns.
+#[derive(Debug, Clone)]
+pub struct LanePlan {
+    /// How fast, all streams of the lane together.
+    pub pace: Pace,
+    /// The streams; at least one.
+    pub streams: Vec<StreamPlan>,
+    /// Frames of all its streams together, after which the lane ends; `None`: no limit.
+    pub frames: Option<u64>,
+}
+
+/// How fast a lane sends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Pace {
+    /// As fast as it goes.
+    Full,
+    /// A frame each `gap_ns` nanoseconds.
+    Every {
+        /// From frame to frame.
+        gap_ns: f64,
+    },
+    /// Bursts of `frames` back to back (RFC 2544 section 21).
+    Bursts {
+        /// In each burst, at least 1.
+        frames: u32,
+        /// From the start of one burst to the start of the next.
+        period_ns: f64,
+    },
+}
+
+/// One numbered sequence of frames.
+#[derive(Debug, Clone)]
+pub struct StreamPlan {
+    /// Its number, which each template's probe carries already.
+    pub id: u16,
+    /// The different frames.
+    pub templates: Vec<Template>,
+    /// Which template follows which, as indices, over and over; empty: all in turn.
+    pub order: Vec<u32>,
+    /// Addresses and ports of successive frames, over and over; empty: those of the templates.
+    pub flows: Vec<Flow>,
+}
+
+impl Pace {
+    /// The gap as the program counts it, and the frames at each due time.
+    pub(crate) fn gap_and_burst(self) -> Result<(u64, u32), Why> {
+        let (gap, burst) = match self {
+            Self::Full => return Ok((0, 1)),
+            Self::Every { gap_ns } => (gap_ns, 1),
+            Self::Bursts { frames, period_ns } => (period_ns, frames),
+        };
+        // 2^39 ns is nine minutes: one frame in nine minutes is no load.
+        if !(1.0..549_755_813_888.0).contains(&gap) || burst == 0 {
+            return Err(Why::Plan(format!("a gap of {gap} ns or a burst of {burst} frames is no pace")));
+        }
+        // Rounded up: no frame is due before its time, so none slips in front of the end of the trial.
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked: 1 to 2^39, times 2^24")]
+        let gap_q24 = (gap * f64::from(1 << 24)).ceil() as u64;
+        Ok((gap_q24, burst))
+    }
+}
+
+impl XdpPlan {
+    /// Checks what only the whole plan shows.
+    pub(crate) fn check(&self) -> Result<(), Why> {
+        if self.lanes.is_empty() || self.lanes.len() > MAX_LANES {
+            return Err(Why::Plan(format!("{} lanes; 1 to {MAX_LANES} are possible", self.lanes.len())));
+        }
+        let mut longest: &[u8] = &[];
+        for template in self.templates() {
+            if template.payload().len() + template.head_len() > longest.len() {
+                longest = template.bytes();
+            }
+        }
+        let mut versions = [false; 2];
+        for stream in self.lanes.iter().flat_map(|l| &l.streams) {
+            if stream.templates.is_empty() {
+                return Err(Why::Plan(format!("stream {} has no frames", stream.id)));
+            }
+            if stream.order.iter().any(|&i| i as usize >= stream.templates.len()) {
+                return Err(Why::Plan(format!("stream {} orders a frame that it does not have", stream.id)));
+            }
+            for t in &stream.templates {
+                if t.bytes()[t.head_len() - 16..t.head_len() - 14] != stream.id.to_be_bytes() {
+                    return Err(Why::Plan(format!("a frame of stream {} carries another stream's number", stream.id)));
+                }
+                // The pages are shared by all frames, so what lies behind the copied head is the same in all.
+                if t.len() > crate::contract::HEAD_MAX
+                    && t.bytes()[crate::contract::HEAD_MAX..] != longest[crate::contract::HEAD_MAX..t.len()]
+                {
+                    return Err(Why::Plan("frames with different payloads cannot share one sender".into()));
+                }
+                if !stream.flows.is_empty() {
+                    versions[usize::from(t.ip_version() == 6)] = true;
+                }
+            }
+            let v6 = stream.templates[0].ip_version() == 6;
+            if stream.templates.iter().any(|t| {
+                (t.ip_version() == 6) != v6 || t.has_pseudo_header() != stream.templates[0].has_pseudo_header()
+            }) && !stream.flows.is_empty()
+            {
+                return Err(Why::Plan(format!("stream {} mixes protocols and has flows", stream.id)));
+            }
+            if stream.flows.iter().any(|f| matches!(f, Flow::V6 { .. }) != v6) {
+                return Err(Why::Plan(format!("stream {} has flows of another IP version than its frames", stream.id)));
+            }
+        }
+        if self.lanes.iter().any(|l| l.streams.is_empty()) {
+            return Err(Why::Plan("a lane has no streams".into()));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn templates(&self) -> impl Iterator<Item = &Template> {
+        self.lanes.iter().flat_map(|l| &l.streams).flat_map(|s| &s.templates)
+    }
+}

@@ -1,0 +1,155 @@
+//! Yardsticks for benches, and devices with known answers for tests. Not part of a measurement.
+
+use crate::attach::Attached;
+use crate::error::{Why, XdpError};
+use crate::system;
+use aya::maps::{Map, PerCpuArray};
+use aya::programs::tc::TcAttachOptions;
+use aya::programs::{LinkOrder, SchedClassifier, TcAttachType, TestRun as _, Xdp};
+use aya::util::KernelVersion;
+use aya::{Ebpf, EbpfLoader, TestRunAttrs, TestRunOptions};
+
+/// A bare live-frame loop: sends `frames` copies of `frame` from the calling thread, as fast as the kernel goes.
+///
+/// # Errors
+/// When the interface, the permission or the kernel does not allow it.
+///
+/// # Panics
+/// When the object that was built in lacks its program or map.
+pub fn bare_send(iface: &str, frame: &[u8], frames: u32, batch: u32) -> Result<(), XdpError> {
+    let index = system::Interface::find(iface)?.index;
+    let mut bpf = EbpfLoader::new()
+        .override_global("egress_ifindex", &index, true)
+        .load(crate::objects::REFERENCE)
+        .map_err(|e| XdpError::load(iface, "bpf(BPF_MAP_CREATE)", &e))?;
+    let program: &mut Xdp = bpf.program_mut("bare_send").and_then(|p| p.try_into().ok()).expect("the object has it");
+    program.load().map_err(|e| XdpError::load(iface, "bpf(BPF_PROG_LOAD)", &e))?;
+    let mut options = TestRunOptions::new();
+    options.data_in = Some(frame);
+    options.repeat = frames;
+    options.attrs = TestRunAttrs::new().xdp_live_frames(batch);
+    program.test_run(options).map_err(|e| XdpError::load(iface, "bpf(BPF_PROG_TEST_RUN)", &e))?;
+    Ok(())
+}
+
+/// A bare drop counter on an interface.
+pub struct BareDrop {
+    bpf: Ebpf,
+    _attached: Attached,
+}
+
+impl BareDrop {
+    /// Attaches it.
+    ///
+    /// # Errors
+    /// When the interface, the permission or the kernel does not allow it, or another XDP program is attached.
+    ///
+    /// # Panics
+    /// When the object that was built in lacks its program or map.
+    pub fn attach(iface: &str) -> Result<Self, XdpError> {
+        let facts = system::Interface::find(iface)?;
+        let mut bpf = EbpfLoader::new()
+            .load(crate::objects::REFERENCE)
+            .map_err(|e| XdpError::load(iface, "bpf(BPF_MAP_CREATE)", &e))?;
+        let program: &mut Xdp =
+            bpf.program_mut("bare_drop").and_then(|p| p.try_into().ok()).expect("the object has it");
+        let failed = |e| XdpError::load(iface, "bpf(BPF_PROG_LOAD)", &e);
+        program.load().map_err(failed)?;
+        let attached = Attached::new(iface, facts.index, facts.mtu, program.fd().map_err(failed)?)?;
+        Ok(Self { bpf, _attached: attached })
+    }
+
+    /// Frames dropped so far.
+    ///
+    /// # Panics
+    /// When the object that was built in lacks its program or map.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        let map = self.bpf.map("reference_count").expect("the object has it");
+        let counts = PerCpuArray::<_, u64>::try_from(map).expect("a per-CPU array of u64");
+        counts.get(&0, 0).map_or(0, |n| n.iter().sum())
+    }
+}
+
+/// What a device does wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wrong {
+    /// Drops every n-th frame.
+    Drops(u64),
+    /// Sends every n-th frame twice.
+    Duplicates(u64),
+    /// Of each n frames, the last two change places.
+    Swaps(u64),
+    /// Lets this many frames a second through.
+    Polices {
+        /// Frames a second.
+        pps: u64,
+        /// Frames that may come at once.
+        depth: u32,
+    },
+    /// Sends each frame this many ns after its send time.
+    Holds(u64),
+    /// Flips a bit in the payload of every n-th frame.
+    Corrupts(u64),
+}
+
+/// A device between two interfaces of one network namespace, for UDP over IPv4. Dropping it removes it.
+pub struct Device {
+    bpf: Ebpf,
+}
+
+impl Device {
+    /// Sends what enters `from` out of `to`.
+    ///
+    /// # Errors
+    /// When the interfaces, the permission or the kernel (6.6) does not allow it.
+    ///
+    /// # Panics
+    /// When the object that was built in lacks its program or map.
+    pub fn between(from: &str, to: &str, wrong: Wrong) -> Result<Self, XdpError> {
+        let out = system::Interface::find(to)?.index;
+        let (kind, n, depth) = match wrong {
+            Wrong::Drops(n) => (1_u32, n, 1),
+            Wrong::Duplicates(n) => (2, n, 1),
+            Wrong::Swaps(n) => (3, n, 1),
+            Wrong::Polices { pps, depth } => (4, pps, depth),
+            Wrong::Holds(ns) => (5, ns, 1),
+            Wrong::Corrupts(n) => (6, n, 1),
+        };
+        if KernelVersion::current().is_ok_and(|v| v < KernelVersion::new(6, 6, 0)) {
+            return Err(XdpError::new(
+                from,
+                "bpf(BPF_LINK_CREATE)",
+                Why::KernelTooOld { lacks: "links for tc", since: "6.6" },
+            ));
+        }
+        let mut bpf = EbpfLoader::new()
+            .override_global("kind", &kind, true)
+            .override_global("out_ifindex", &out, true)
+            .override_global("depth", &depth, true)
+            .override_global("n", &n, true)
+            .load(crate::objects::DEVICES)
+            .map_err(|e| XdpError::load(from, "bpf(BPF_MAP_CREATE)", &e))?;
+        let program: &mut SchedClassifier =
+            bpf.program_mut("device").and_then(|p| p.try_into().ok()).expect("the object has it");
+        program.load().map_err(|e| XdpError::load(from, "bpf(BPF_PROG_LOAD)", &e))?;
+        let options = TcAttachOptions::TcxOrder(LinkOrder::default());
+        program
+            .attach_with_options(from, TcAttachType::Ingress, options)
+            .map_err(|e| XdpError::load(from, "bpf(BPF_LINK_CREATE)", &e))?;
+        Ok(Self { bpf })
+    }
+
+    /// Frames that came, and frames that were wronged.
+    ///
+    /// # Panics
+    /// When the object that was built in lacks its program or map.
+    #[must_use]
+    pub fn counts(&self) -> (u64, u64) {
+        // struct state: lock, held_len, seen, wronged, tokens, last_ns.
+        let map = self.bpf.map("device_state").expect("the object has it");
+        let Map::Array(_) = map else { return (0, 0) };
+        let state = aya::maps::Array::<_, [u64; 5]>::try_from(map).and_then(|a| a.get(&0, 0));
+        state.map_or((0, 0), |s| (s[1], s[2]))
+    }
+}

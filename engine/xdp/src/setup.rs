@@ -1,0 +1,230 @@
+//! From the plan to the program: its tables, its constants, its state at the start.
+
+use crate::contract::{self, Control, Flow4, Flow6, GAP_STEPS_LOG2, HEAD_MAX, PAYLOAD_MAX, SENT_LOG, Shape, Stream};
+use crate::error::{Why, XdpError};
+use crate::flow::{Flow, flow4, flow6, ports_bytes};
+use crate::plan::{Pace, XdpPlan};
+use crate::shared::{SharedArray, Words};
+use crate::{objects, system};
+use aya::maps::Array;
+use aya::programs::BtfTracePoint;
+use aya::{Ebpf, EbpfLoader};
+
+/// Straight into a sink 32 is as fast as 64, and 16 is 7 % slower; through a router 32 is no slower than 16 or 64.
+const BATCH_FULL: u32 = 32;
+const BATCH_PACED: u32 = 16;
+/// The kernel hands frames to the driver in bulks of this size (`DEV_MAP_BULK_SIZE`).
+const BULK: u32 = 16;
+
+/// The tables that the program reads, made from the plan.
+pub(crate) struct Tables {
+    pub(crate) shapes: Vec<Shape>,
+    pub(crate) orders: Vec<u32>,
+    pub(crate) streams: Vec<Stream>,
+    pub(crate) flows4: Vec<Flow4>,
+    pub(crate) flows6: Vec<Flow6>,
+}
+
+pub(crate) fn tables(plan: &XdpPlan) -> Tables {
+    let mut t = Tables { shapes: vec![], orders: vec![], streams: vec![], flows4: vec![], flows6: vec![] };
+    for stream in plan.lanes.iter().flat_map(|l| &l.streams) {
+        let first_shape = small(t.shapes.len());
+        let has_flows = !stream.flows.is_empty();
+        t.shapes.extend(stream.templates.iter().map(|f| f.shape(has_flows)));
+        let order_first = small(t.orders.len());
+        if stream.order.is_empty() {
+            t.orders.extend((0..small(stream.templates.len())).map(|i| first_shape + i));
+        } else {
+            t.orders.extend(stream.order.iter().map(|i| first_shape + i));
+        }
+        let v6 = stream.templates[0].ip_version() == 6;
+        let flow_first = small(if v6 { t.flows6.len() } else { t.flows4.len() });
+        let pseudo = stream.templates[0].has_pseudo_header();
+        for flow in &stream.flows {
+            match *flow {
+                Flow::V4 { source, destination, source_port, destination_port } => {
+                    t.flows4.push(flow4(source, destination, ports_bytes(source_port, destination_port), pseudo));
+                }
+                Flow::V6 { source, destination, source_port, destination_port } => {
+                    t.flows6.push(flow6(source, destination, ports_bytes(source_port, destination_port)));
+                }
+            }
+        }
+        t.streams.push(Stream {
+            id: u32::from(stream.id),
+            order_first,
+            orders: small(t.orders.len()) - order_first,
+            flow_first,
+            flows: small(stream.flows.len()),
+            ..Stream::default()
+        });
+    }
+    t
+}
+
+/// What the plan does not say.
+pub(crate) struct Facts {
+    pub(crate) ifindex: u32,
+    /// Which stream each frame belonged to is remembered, for the place of a refusal.
+    pub(crate) log: bool,
+    /// The payload is written anew into each frame.
+    pub(crate) rewrite: bool,
+    /// Length of the frame that each page begins as.
+    pub(crate) data_len: u32,
+}
+
+/// A number of entries. Tables are far below 2^32 of them.
+pub(crate) fn small(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+/// Constants of the program; the loader keeps references to them until it loads.
+struct Constants {
+    words: Vec<(&'static str, u32)>,
+    flags: Vec<(&'static str, u8)>,
+    max_lag_ns: u64,
+    trial: u64,
+}
+
+fn constants(plan: &XdpPlan, t: &Tables, facts: &Facts, netns: u32) -> Constants {
+    let &Facts { ifindex, log, rewrite, data_len } = facts;
+    let head_len = copied_head(plan);
+    let same =
+        |of: fn(&Shape) -> u8| if t.shapes.iter().all(|s| of(s) == of(&t.shapes[0])) { of(&t.shapes[0]) } else { 0 };
+    let paced = is_paced(plan);
+    Constants {
+        words: vec![
+            ("egress_ifindex", ifindex),
+            ("egress_netns", netns),
+            ("batch", batch(plan)),
+            ("lane_count", small(plan.lanes.len())),
+            ("head_len", small(head_len)),
+            ("data_len", data_len),
+            ("clock_every", if paced { 1 } else { plan.clock_every.unwrap_or(16).max(1) }),
+        ],
+        flags: vec![
+            ("paced", u8::from(paced)),
+            ("fixed_probe_at", same(|s| s.probe_at)),
+            ("fixed_sum_at", same(|s| s.sum_at)),
+            ("keep_log", u8::from(log)),
+            ("rewrite_payload", u8::from(rewrite && data_len as usize > head_len)),
+            ("keep_gaps", u8::from(paced || plan.gaps_at_full_speed)),
+        ],
+        max_lag_ns: plan.max_lag_ns.unwrap_or(100_000_000),
+        trial: u64::from(plan.trial),
+    }
+}
+
+/// Bytes that the program copies for each frame: the shortest of the lengths that it knows which holds every head.
+pub(crate) fn copied_head(plan: &XdpPlan) -> usize {
+    let longest = plan.templates().map(crate::template::Template::head_len).max().unwrap_or(0);
+    [60, 64, 72, 80, 92].into_iter().find(|n| *n >= longest).unwrap_or(HEAD_MAX)
+}
+
+/// Whether any lane has a pace: then frames that the device has no room for are offered again.
+pub(crate) fn is_paced(plan: &XdpPlan) -> bool {
+    plan.lanes.iter().any(|l| l.pace != Pace::Full)
+}
+
+/// The program that can do what the plan asks for, and as little else as possible.
+pub(crate) fn program_for(plan: &XdpPlan, t: &Tables) -> &'static str {
+    let bursts = plan.lanes.iter().any(|l| matches!(l.pace, Pace::Bursts { .. }));
+    if t.streams.len() > 1 || t.shapes.len() > 1 || bursts || usize::from(t.shapes[0].length) < copied_head(plan) {
+        "send_any"
+    } else if plan.lanes[0].pace != Pace::Full {
+        "send_paced"
+    } else if plan.gaps_at_full_speed {
+        "send_any"
+    } else if t.flows4.is_empty() && t.flows6.is_empty() {
+        "send_full"
+    } else {
+        "send_flows"
+    }
+}
+
+pub(crate) fn batch(plan: &XdpPlan) -> u32 {
+    let paced = is_paced(plan);
+    // A paced batch is one bulk at most: see `note_refused`.
+    let most = if paced { BULK } else { 256 };
+    plan.batch.unwrap_or(if paced { BATCH_PACED } else { BATCH_FULL }).clamp(1, most)
+}
+
+pub(crate) fn load(iface: &str, plan: &XdpPlan, t: &Tables, facts: &Facts) -> Result<Ebpf, XdpError> {
+    let netns = system::netns_inode().map_err(|e| XdpError::system(iface, "stat of /proc/thread-self/ns/net", e))?;
+    let pidns = system::pidns().map_err(|e| XdpError::system(iface, "stat of /proc/self/ns/pid", e))?;
+    let c = constants(plan, t, facts, netns);
+    let mut loader = EbpfLoader::new();
+    loader.btf(system::kernel_types());
+    for (name, value) in &c.words {
+        loader.override_global(name, value, true);
+    }
+    for (name, value) in &c.flags {
+        loader.override_global(name, value, true);
+    }
+    loader.override_global("max_lag_ns", &c.max_lag_ns, true);
+    loader.override_global("trial", &c.trial, true);
+    loader.override_global("pidns_device", &pidns.0, true);
+    loader.override_global("pidns_inode", &pidns.1, true);
+    for (name, len) in [
+        ("streams", t.streams.len()),
+        ("orders", t.orders.len()),
+        ("shapes", t.shapes.len()),
+        ("flows4", t.flows4.len()),
+        ("flows6", t.flows6.len()),
+        ("gaps", plan.lanes.len() * contract::buckets(GAP_STEPS_LOG2)),
+    ] {
+        loader.map_max_entries(name, small(len.max(1)));
+    }
+    loader.load(objects::SENDER).map_err(|e| XdpError::load(iface, "bpf(BPF_MAP_CREATE)", &e))
+}
+
+/// Attaches the observers of refusals; without them (no kernel BTF) refusals are unknown, which the report says.
+pub(crate) fn observe(bpf: &mut Ebpf) -> bool {
+    let Some(btf) = system::kernel_types() else { return false };
+    [("note_refused", "xdp_devmap_xmit"), ("note_unreached", "xdp_redirect_err")].into_iter().all(|(program, event)| {
+        let Some(Ok(program)) = bpf.program_mut(program).map(<&mut BtfTracePoint>::try_from) else { return false };
+        program.load(event, btf).is_ok() && program.attach().is_ok()
+    })
+}
+
+/// The program's state at the start, and the end of sending.
+pub(crate) fn control_of(plan: &XdpPlan, start_ns: u64) -> Result<(Control, u64), Why> {
+    let mut c =
+        Control { end_ns: plan.duration_ns.map_or(u64::MAX, |d| start_ns.saturating_add(d)), ..Control::default() };
+    let mut first = 0;
+    for (lane, p) in c.lanes.iter_mut().zip(&plan.lanes) {
+        let (gap_q24, burst) = p.pace.gap_and_burst()?;
+        // The first frame is due at the start: one gap after a frame that never was.
+        let before = (gap_q24 >> 24) + u64::from(gap_q24 & 0xff_ffff != 0);
+        lane.gap_q24 = gap_q24;
+        lane.last_ns = start_ns.saturating_sub(before);
+        lane.last_frac = u32::try_from((before << 24) - gap_q24).unwrap_or(0);
+        lane.burst = burst;
+        lane.stream_first = first;
+        lane.streams = small(p.streams.len());
+        lane.frames_left = p.frames.unwrap_or(u64::MAX);
+        first += lane.streams;
+    }
+    let end = c.end_ns;
+    Ok((c, end))
+}
+
+pub(crate) fn fill<T: Words>(bpf: &Ebpf, name: &'static str, values: &[T]) -> Result<(), XdpError> {
+    let map = SharedArray::<T>::map(bpf, name, values.len().max(1))?;
+    for (i, v) in values.iter().enumerate() {
+        map.set(i, *v);
+    }
+    Ok(())
+}
+
+pub(crate) fn fill_payload(bpf: &mut Ebpf, payload: &[u8]) -> Result<(), XdpError> {
+    let mut value = [0_u8; PAYLOAD_MAX];
+    value[..payload.len()].copy_from_slice(payload);
+    let failed = |e: aya::maps::MapError| XdpError::load("", "bpf(BPF_MAP_UPDATE_ELEM)", &e);
+    let Some(map) = bpf.map_mut("payloads") else {
+        return Err(XdpError::new("", "map", Why::Other("the object has no map payloads".into())));
+    };
+    Array::<_, [u8; PAYLOAD_MAX]>::try_from(map).map_err(failed)?.set(0, value, 0).map_err(failed)
+}
+
+const _: () = assert!(SENT_LOG.is_power_of_two());

@@ -1,0 +1,185 @@
+//! What the back end needs of the system: interfaces, namespaces, CPUs, signals.
+
+use crate::error::{Why, XdpError};
+use aya::Btf;
+use dutlab_port::{ethtool, link, sys};
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, SocketType};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::OnceLock;
+
+/// The kernel's types; `None` where it does not tell them. Read once: they are megabytes, and no kernel changes them.
+pub(crate) fn kernel_types() -> Option<&'static Btf> {
+    static TYPES: OnceLock<Option<Btf>> = OnceLock::new();
+    TYPES.get_or_init(|| Btf::from_sys_fs().ok()).as_ref()
+}
+
+/// Inode of the calling thread's network namespace.
+pub(crate) fn netns_inode() -> io::Result<u32> {
+    std::fs::metadata("/proc/thread-self/ns/net").map(|m| u32::try_from(m.ino()).unwrap_or(u32::MAX))
+}
+
+/// Device and inode of this process's pid namespace.
+pub(crate) fn pidns() -> io::Result<(u64, u64)> {
+    std::fs::metadata("/proc/self/ns/pid").map(|m| (m.dev(), m.ino()))
+}
+
+/// The interface's index, in the calling thread's network namespace.
+pub(crate) fn index_of(iface: &str) -> Option<u32> {
+    let socket = sys::socket(AddressFamily::INET, SocketType::DGRAM).ok()?;
+    name_to_index(socket, iface).ok()
+}
+
+pub(crate) fn thread_id() -> i32 {
+    rustix::thread::gettid().as_raw_nonzero().get()
+}
+
+/// One above the highest number of a CPU that may ever run.
+///
+/// As the kernel says it: a C library may answer the same question with the CPUs that this process is allowed to use (musl
+/// does), and programs in the kernel run on the others too.
+pub(crate) fn possible_cpus() -> Result<usize, XdpError> {
+    const FILE: &str = "/sys/devices/system/cpu/possible";
+    let text = std::fs::read_to_string(FILE).map_err(|e| XdpError {
+        why: Why::Other(format!(
+            "{FILE} cannot be read (mount -t sysfs sysfs /sys): how many CPUs may count is unknown"
+        )),
+        ..XdpError::system("", "open", e)
+    })?;
+    cpus_in(&text)
+        .ok_or_else(|| XdpError::new("", "read", Why::Other(format!("{FILE} holds {text:?}, no list of CPUs"))))
+}
+
+/// One above the highest number in a list of CPUs such as `0-3,8` (Documentation/admin-guide/cputopology.rst of the
+/// kernel).
+fn cpus_in(list: &str) -> Option<usize> {
+    let highest = |range: &str| range.rsplit('-').next()?.parse::<usize>().ok();
+    list.trim().split(',').map(highest).collect::<Option<Vec<_>>>()?.into_iter().max().map(|cpu| cpu + 1)
+}
+
+/// The signal that interrupts a live-frame call. Its handler does nothing; the interruption is all.
+fn wake_signal() -> i32 {
+    libc::SIGRTMIN() + 7
+}
+
+extern "C" fn on_wake(_: i32) {}
+
+/// Once a process, so that the wake signal does not kill it.
+pub(crate) fn install_wake_signal() -> io::Result<()> {
+    static INSTALLED: OnceLock<Result<(), i32>> = OnceLock::new();
+    INSTALLED
+        .get_or_init(|| {
+            // SAFETY: a zeroed sigaction is an empty one; the handler touches nothing.
+            let result = unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = on_wake as extern "C" fn(i32) as usize;
+                libc::sigaction(wake_signal(), &raw const action, std::ptr::null_mut())
+            };
+            if result == 0 { Ok(()) } else { Err(io::Error::last_os_error().raw_os_error().unwrap_or(0)) }
+        })
+        .map_err(io::Error::from_raw_os_error)
+}
+
+/// Lets only the wake signal through to the calling thread: others belong to the program's main thread.
+pub(crate) fn block_signals() {
+    // SAFETY: the sets are filled before they are used; the calls only change this thread's mask.
+    unsafe {
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigfillset(set.as_mut_ptr());
+        libc::sigdelset(set.as_mut_ptr(), wake_signal());
+        libc::pthread_sigmask(libc::SIG_SETMASK, set.as_ptr(), std::ptr::null_mut());
+    }
+}
+
+/// Interrupts a thread of this process.
+pub(crate) fn wake(tid: i32) {
+    // SAFETY: sends a signal that has a handler; a thread that has ended gives ESRCH, which is as good.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, wake_signal()) };
+}
+
+/// What is known of an interface.
+#[derive(Debug, Clone)]
+pub(crate) struct Interface {
+    pub(crate) name: String,
+    pub(crate) index: u32,
+    pub(crate) mtu: u32,
+    pub(crate) driver: String,
+    /// Bits of `enum netdev_xdp_act`; `None`: the kernel does not say (before 6.3).
+    pub(crate) xdp_features: Option<u64>,
+}
+
+/// The interface takes frames that XDP redirects to it (`NETDEV_XDP_ACT_NDO_XMIT`).
+pub(crate) const NDO_XMIT: u64 = 4;
+
+impl Interface {
+    pub(crate) fn find(iface: &str) -> Result<Self, XdpError> {
+        let facts = link::named(iface).map_err(|e| XdpError::system(iface, "netlink(RTM_GETLINK)", e))?;
+        Ok(Self {
+            name: iface.into(),
+            index: facts.index,
+            mtu: facts.mtu,
+            driver: ethtool::driver(iface).unwrap_or_else(|_| "unknown".into()),
+            xdp_features: link::xdp_features(facts.index).ok().flatten(),
+        })
+    }
+
+    /// Receive queues in use; `None`: the driver does not say.
+    pub(crate) fn rx_queues(&self) -> Option<u32> {
+        ethtool::queues(&self.name).map(|q| q.receive)
+    }
+
+    /// Whether the driver runs native programs inside of a poll of a queue (NAPI), as all do but one: TUN and TAP run
+    /// them in the system call of whoever writes a frame (`tun_build_skb` of drivers/net/tun.c).
+    pub(crate) fn polls(&self) -> bool {
+        self.driver != "tun"
+    }
+
+    /// Whether a frame of `longest` bytes (without FCS) can leave by redirection.
+    pub(crate) fn can_send(&self, longest: usize) -> Result<(), XdpError> {
+        // The kernel allows the MTU, an Ethernet header and one VLAN tag.
+        if longest > self.mtu as usize + 14 + 4 {
+            return Err(XdpError::new(&self.name, "plan", Why::MtuTooSmall { frame: longest, mtu: self.mtu }));
+        }
+        if self.xdp_features.is_some_and(|f| f & NDO_XMIT == 0) {
+            let why = if self.driver == "veth" {
+                Why::PeerWithoutNapi
+            } else {
+                Why::NoRedirect { driver: self.driver.clone() }
+            };
+            return Err(XdpError::new(&self.name, "netdev-genl dev-get", why));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus_are_read_as_the_kernel_writes_them() {
+        for (list, cpus) in [("0\n", 1), ("0-1\n", 2), ("0-3,8\n", 9), ("0,2-5,7-63\n", 64), ("5-7,0-1", 8)] {
+            assert_eq!(cpus_in(list), Some(cpus), "{list}");
+        }
+        for bad in ["", "\n", "0-", "x", "0-1,,2", "-"] {
+            assert_eq!(cpus_in(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_thread_that_may_use_one_cpu_still_counts_those_of_the_kernel() {
+        let before = possible_cpus().unwrap();
+        let highest = std::fs::read_dir("/sys/devices/system/cpu")
+            .unwrap()
+            .filter_map(|entry| entry.unwrap().file_name().to_str()?.strip_prefix("cpu")?.parse::<usize>().ok());
+        assert!(before > highest.max().unwrap());
+        std::thread::spawn(move || {
+            dutlab_port::cpu::pin(0).unwrap();
+            assert_eq!(possible_cpus().unwrap(), before);
+        })
+        .join()
+        .unwrap();
+    }
+}

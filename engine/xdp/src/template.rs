@@ -1,0 +1,365 @@
+//! A frame as the plan gives it, and what the sender needs to know of it: where its fields are, and the sums of what stays.
+
+use crate::contract::{HEAD_MAX, PROBE_LEN, SHAPE_IPV6, SHAPE_UDP, Shape};
+use crate::error::Why;
+use crate::flow::{Flow, fold, sum_of};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// The longest live frame, in bytes without FCS: a page, less the kernel's bookkeeping in front of and behind it.
+pub const LONGEST: usize = 3400;
+
+const ETHERTYPE_IPV4: u16 = 0x0800;
+const ETHERTYPE_IPV6: u16 = 0x86dd;
+const VLAN_TYPES: [u16; 3] = [0x8100, 0x88a8, 0x9100];
+const ICMP: u8 = 1;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const ICMPV6: u8 = 58;
+/// IPv6 extension headers that say their own length: hop-by-hop options, routing header, destination options.
+const EXTENSIONS: [u8; 3] = [0, 43, 60];
+const FRAGMENT: u8 = 44;
+
+/// A complete frame without FCS, its probe in place. Its checksums need not be right; they are computed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template {
+    bytes: Vec<u8>,
+    probe_at: usize,
+    l3_at: usize,
+    l4_at: usize,
+    protocol: u8,
+    ip_version: u8,
+}
+
+/// Where the fields of a flow stand in a frame.
+pub(crate) struct FlowPlaces {
+    pub(crate) source: usize,
+    pub(crate) destination: usize,
+    pub(crate) source_port: usize,
+    pub(crate) destination_port: usize,
+}
+
+impl Template {
+    /// Understands a frame: Ethernet, up to four VLAN tags, IPv4 (with options) or IPv6 (with extension headers),
+    /// UDP, TCP (with options) or ICMP echo, then the 18 bytes of the probe, then payload.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn new(bytes: Vec<u8>) -> Result<Self, Why> {
+        let short =
+            || Why::Plan(format!("a frame of {} bytes is too short for its headers and the probe", bytes.len()));
+        let at = |i: usize| bytes.get(i).copied().ok_or_else(short);
+        let at16 = |i: usize| Ok::<u16, Why>(u16::from_be_bytes([at(i)?, at(i + 1)?]));
+        if bytes.len() > LONGEST {
+            return Err(Why::FrameTooLong { frame: bytes.len(), most: LONGEST });
+        }
+        let mut type_at = 12;
+        while VLAN_TYPES.contains(&at16(type_at)?) && type_at < 12 + 4 * 4 {
+            type_at += 4;
+        }
+        let l3_at = type_at + 2;
+        let (ip_version, protocol, l4_at) = match at16(type_at)? {
+            ETHERTYPE_IPV4 => (4, at(l3_at + 9)?, l3_at + usize::from(at(l3_at)? & 15) * 4),
+            ETHERTYPE_IPV6 => {
+                let (mut protocol, mut l4_at) = (at(l3_at + 6)?, l3_at + 40);
+                while EXTENSIONS.contains(&protocol) || protocol == FRAGMENT {
+                    let units = if protocol == FRAGMENT { 1 } else { usize::from(at(l4_at + 1)?) + 1 };
+                    (protocol, l4_at) = (at(l4_at)?, l4_at + units * 8);
+                }
+                (6, protocol, l4_at)
+            }
+            other => {
+                return Err(Why::Plan(format!(
+                    "the xdp back end sends IPv4 and IPv6 only, not Ethernet type {other:#06x}"
+                )));
+            }
+        };
+        let probe_at = match protocol {
+            UDP | ICMP | ICMPV6 => l4_at + 8,
+            TCP => l4_at + usize::from(at(l4_at + 12)? >> 4) * 4,
+            other => {
+                return Err(Why::Plan(format!(
+                    "the xdp back end sends UDP, TCP and ICMP only, not IP protocol {other}"
+                )));
+            }
+        };
+        if bytes.len() < probe_at + PROBE_LEN {
+            return Err(short());
+        }
+        if probe_at + PROBE_LEN > HEAD_MAX {
+            return Err(Why::Plan(format!(
+                "headers and probe take {} bytes; the xdp back end has room for {HEAD_MAX}",
+                probe_at + PROBE_LEN
+            )));
+        }
+        Ok(Self { bytes, probe_at, l3_at, l4_at, protocol, ip_version })
+    }
+
+    /// Length without FCS.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Never true: a template has headers and a probe.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// 4 or 6.
+    #[must_use]
+    pub fn ip_version(&self) -> u8 {
+        self.ip_version
+    }
+
+    /// Where the fields of a flow stand: the whole IPv4 address, the last four bytes of an IPv6 one.
+    pub(crate) fn flow_places(&self) -> FlowPlaces {
+        let (source, destination) =
+            if self.ip_version == 6 { (self.l3_at + 20, self.l3_at + 36) } else { (self.l3_at + 12, self.l3_at + 16) };
+        let source_port = self.ports_at();
+        FlowPlaces { source, destination, source_port, destination_port: source_port + 2 }
+    }
+
+    /// Its own addresses and ports.
+    pub(crate) fn own_flow(&self) -> Flow {
+        let port = |at: usize| u16::from_be_bytes([self.bytes[at], self.bytes[at + 1]]);
+        let (source_port, destination_port) = (port(self.ports_at()), port(self.ports_at() + 2));
+        if self.ip_version == 6 {
+            let address = |at: usize| {
+                Ipv6Addr::from(<[u8; 16]>::try_from(&self.bytes[self.l3_at + at..][..16]).expect("sixteen bytes"))
+            };
+            Flow::V6 { source: address(8), destination: address(24), source_port, destination_port }
+        } else {
+            let address = |at: usize| {
+                Ipv4Addr::from(<[u8; 4]>::try_from(&self.bytes[self.l3_at + at..][..4]).expect("four bytes"))
+            };
+            Flow::V4 { source: address(12), destination: address(16), source_port, destination_port }
+        }
+    }
+
+    /// An ICMP flow is its identifier, four bytes into the header; the two bytes after it are written as given.
+    fn ports_at(&self) -> usize {
+        if matches!(self.protocol, ICMP | ICMPV6) { self.l4_at + 4 } else { self.l4_at }
+    }
+
+    /// Where the probe's sequence number stands.
+    pub(crate) fn sequence_at(&self) -> usize {
+        self.probe_at + 4
+    }
+
+    /// Headers and probe.
+    pub(crate) fn head_len(&self) -> usize {
+        self.probe_at + PROBE_LEN
+    }
+
+    /// Everything after the probe.
+    pub(crate) fn payload(&self) -> &[u8] {
+        &self.bytes[self.head_len()..]
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Whether the transport checksum covers the addresses.
+    pub(crate) fn has_pseudo_header(&self) -> bool {
+        self.protocol != ICMP
+    }
+
+    /// What is written for each frame of this template: `flows` says that addresses and ports come from a flow.
+    pub(crate) fn shape(&self, flows: bool) -> Shape {
+        let mut b = self.bytes.clone();
+        let (l3, l4, v6) = (self.l3_at, self.l4_at, self.ip_version == 6);
+        let (addresses_at, addresses_len) = if v6 { (l3 + 8, 32) } else { (l3 + 12, 8) };
+        let sum_at = l4
+            + match self.protocol {
+                UDP => 6,
+                TCP => 16,
+                _ => 2,
+            };
+        let ports_at = self.ports_at();
+        // Lengths follow from the frame's.
+        let payload_len = u16::try_from(b.len() - l4).expect("a live frame is short");
+        if v6 {
+            let behind = u16::try_from(b.len() - l3 - 40).expect("a live frame is short");
+            b[l3 + 4..l3 + 6].copy_from_slice(&behind.to_be_bytes());
+        } else {
+            let total = u16::try_from(b.len() - l3).expect("a live frame is short");
+            b[l3 + 2..l3 + 4].copy_from_slice(&total.to_be_bytes());
+            b[l3 + 10..l3 + 12].fill(0);
+        }
+        if self.protocol == UDP {
+            b[l4 + 4..l4 + 6].copy_from_slice(&payload_len.to_be_bytes());
+        }
+        b[sum_at..sum_at + 2].fill(0);
+        // Magic and stream stay; sequence and time are added by the program.
+        b[self.probe_at + 4..self.probe_at + PROBE_LEN].fill(0);
+
+        let pseudo = u64::from(payload_len.to_be()) + u64::from(u16::from(self.protocol).to_be());
+        let addresses = sum_of(&b[addresses_at..addresses_at + addresses_len]);
+        let ports = sum_of(&b[ports_at..ports_at + 4]);
+        let mut base = sum_of(&b[l4..]);
+        if self.has_pseudo_header() {
+            base += pseudo + addresses;
+        }
+        if !v6 {
+            let header = fold(sum_of(&b[l3..l4]));
+            b[l3 + 10..l3 + 12].copy_from_slice(&(!header).to_ne_bytes());
+        }
+        let mut ip_base = 0;
+        if flows {
+            // One's complement subtraction: what the flow will add is taken out.
+            let taken = ports + if self.has_pseudo_header() { addresses } else { 0 };
+            base += u64::from(!fold(taken));
+            if !v6 {
+                let mut header = b[l3..l4].to_vec();
+                header[10..12].fill(0);
+                header[12..20].fill(0);
+                ip_base = u32::from(fold(sum_of(&header)));
+            }
+        }
+        let mut head = [0; HEAD_MAX];
+        let n = b.len().min(HEAD_MAX);
+        head[..n].copy_from_slice(&b[..n]);
+        let small = |n: usize| u8::try_from(n).expect("offsets lie in the head");
+        Shape {
+            head,
+            length: u16::try_from(b.len()).expect("a live frame is short"),
+            addresses_at: small(addresses_at),
+            ports_at: small(ports_at),
+            ip_sum_at: if v6 { 0 } else { small(l3 + 10) },
+            sum_at: small(sum_at),
+            probe_at: small(self.probe_at),
+            flags: if self.protocol == UDP { SHAPE_UDP } else { 0 } | if v6 { SHAPE_IPV6 } else { 0 },
+            ip_base,
+            base: u32::from(fold(base)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::{flow4, flow6, ports_bytes, words_sum};
+    use dutlab_units::Nanos;
+    use dutlab_wire::frame::Transport;
+    use dutlab_wire::{Extension, FrameRepr, Mac, Probe, Seen, tcp, vlan};
+    use proptest::prelude::*;
+    use std::net::IpAddr;
+
+    /// A frame as the agent prepares it.
+    fn frame(v6: bool, transport: Transport, tags: usize, extensions: &[Extension], length: usize) -> Vec<u8> {
+        let address = |n: u8| {
+            if v6 {
+                IpAddr::from([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, n])
+            } else {
+                IpAddr::from([172, 16, 1, n])
+            }
+        };
+        let tags: Vec<_> =
+            (0..tags).map(|i| vlan::Repr { tpid: vlan::CUSTOMER, id: 7 + u16::from(i > 0), priority: 3 }).collect();
+        let repr = FrameRepr {
+            source_mac: Mac([2, 0, 0, 0, 0, 1]),
+            destination_mac: Mac([2, 0, 0, 0, 0, 2]),
+            vlans: &tags,
+            source: address(1),
+            destination: address(2),
+            transport,
+            source_port: 40_000,
+            destination_port: 5001,
+            ttl: 64,
+            extensions: if v6 { extensions } else { &[] },
+        };
+        let mut bytes = vec![0; length];
+        repr.emit(&Probe { stream: 5, sequence: 0, trial: 0, sent: Nanos::ZERO }, &mut bytes).unwrap();
+        bytes
+    }
+
+    /// What the program in the kernel does with a shape (`write_frame` in `sender.bpf.c`).
+    fn write(template: &Template, flow: Option<Flow>, sequence: u64, stamp: u64) -> Vec<u8> {
+        let shape = template.shape(flow.is_some());
+        let mut b = template.bytes().to_vec();
+        let head = template.head_len();
+        b[..head].copy_from_slice(&shape.head[..head]);
+        let (at, ports) = (usize::from(shape.addresses_at), usize::from(shape.ports_at));
+        let mut sum = u64::from(shape.base);
+        match flow {
+            Some(Flow::V4 { source, destination, source_port, destination_port }) => {
+                let f = flow4(
+                    source,
+                    destination,
+                    ports_bytes(source_port, destination_port),
+                    template.has_pseudo_header(),
+                );
+                b[at..at + 4].copy_from_slice(&f.source);
+                b[at + 4..at + 8].copy_from_slice(&f.destination);
+                b[ports..ports + 4].copy_from_slice(&f.ports);
+                let header = !fold(u64::from(shape.ip_base) + u64::from(f.ip_sum));
+                b[usize::from(shape.ip_sum_at)..][..2].copy_from_slice(&header.to_ne_bytes());
+                sum += u64::from(f.sum);
+            }
+            Some(Flow::V6 { source, destination, source_port, destination_port }) => {
+                let f = flow6(source, destination, ports_bytes(source_port, destination_port));
+                b[at..at + 16].copy_from_slice(&source.octets());
+                b[at + 16..at + 32].copy_from_slice(&destination.octets());
+                b[ports..ports + 4].copy_from_slice(&f.ports);
+                sum += u64::from(f.sum);
+            }
+            None => {}
+        }
+        let (sequence, stamp) = ((sequence << 16).to_be_bytes(), stamp.to_be_bytes());
+        let probe = usize::from(shape.probe_at);
+        b[probe + 4..probe + 10].copy_from_slice(&sequence[..6]);
+        b[probe + 10..probe + 18].copy_from_slice(&stamp);
+        let mut checksum = !fold(sum + sum_of(&sequence) + sum_of(&stamp));
+        if checksum == 0 && shape.flags & SHAPE_UDP != 0 {
+            checksum = 0xffff;
+        }
+        b[usize::from(shape.sum_at)..][..2].copy_from_slice(&checksum.to_ne_bytes());
+        b
+    }
+
+    proptest! {
+        #[test]
+        fn what_the_kernel_writes_is_a_sound_frame_with_the_probe_that_was_meant(
+            v6: bool, kind in 0..4_usize, tags in 0..3_usize, length in 130..1500_usize, flows: bool,
+            addresses: [u8; 2], ports: [u16; 2], sequence in 0..1_u64 << 48, trial: u16, time in 0..1_u64 << 48, extension in 0..4_usize,
+        ) {
+            const HEADERS: [Extension; 3] = [Extension::HopByHop, Extension::Fragment, Extension::DestinationOptions];
+            let transport = [Transport::Udp, Transport::Tcp(tcp::ACK), Transport::Tcp(tcp::SYN), Transport::IcmpEcho][kind];
+            let template = Template::new(frame(v6, transport, tags, &HEADERS[extension..], length)).unwrap();
+            let own = template.own_flow();
+            let flow = flows.then(|| match own {
+                Flow::V4 { .. } => Flow::V4 {
+                    source: [10, 1, 2, addresses[0]].into(), destination: [10, 9, 8, addresses[1]].into(),
+                    source_port: ports[0], destination_port: ports[1],
+                },
+                Flow::V6 { source, destination, .. } => Flow::V6 {
+                    source: Ipv6Addr::from_bits(source.to_bits() ^ u128::from(addresses[0])),
+                    destination: Ipv6Addr::from_bits(destination.to_bits() ^ u128::from(addresses[1])),
+                    source_port: ports[0], destination_port: ports[1],
+                },
+            });
+            let b = write(&template, flow, sequence, dutlab_wire::probe::stamp(trial, Nanos(time)));
+            let Seen::Probe(found) = Seen::parse(&b) else { panic!("no probe in {b:02x?}") };
+            prop_assert!(found.intact, "wrong checksum in {b:02x?}");
+            prop_assert_eq!((found.probe.stream, found.probe.sequence), (5, sequence));
+            prop_assert_eq!((found.probe.trial, found.probe.sent), (trial, Nanos(time)));
+            let l3 = 14 + 4 * tags;
+            if !v6 {
+                // RFC 1071: a header with its checksum sums to all ones.
+                prop_assert_eq!(words_sum(&b[l3..l3 + 20]), 0xffff);
+            }
+            if let Some(Flow::V4 { source, .. }) = flow {
+                prop_assert_eq!(found.source, IpAddr::from(source));
+            }
+        }
+    }
+
+    #[test]
+    fn a_frame_longer_than_a_page_or_of_another_protocol_is_refused_in_words() {
+        assert!(matches!(Template::new(vec![0; LONGEST + 1]), Err(Why::FrameTooLong { .. })));
+        let arp = [&[0xff; 12][..], &[8, 6], &[0; 60]].concat();
+        assert!(matches!(Template::new(arp), Err(Why::Plan(what)) if what.contains("0x0806")));
+    }
+}

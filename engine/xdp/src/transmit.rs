@@ -1,0 +1,159 @@
+//! The sending half of a port at kernel speed.
+
+use crate::drive::Drive;
+use crate::error::XdpError;
+use crate::offer::offer;
+use crate::sender::XdpSender;
+use crate::sent::{SendEnd, SendReport};
+use dutlab_port::PortError;
+use dutlab_port::plan::{Pace, SendPlan};
+use dutlab_port::port::{Gaps, PlanControl, PlanSender, StreamTotals};
+use dutlab_port::{clock, cpu};
+use dutlab_units::{FCS, Nanos};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How often changing rates are steered.
+const STEP: Duration = Duration::from_millis(2);
+/// How often the thread is looked at where there is nothing to steer: each look costs a wake-up and two system calls. Less
+/// than [`Drive`] steers ahead, so that a rate that begins to change is steered in time.
+const LOOK: Duration = Duration::from_millis(6);
+
+/// Sends plans on one interface.
+pub struct XdpTransmitter {
+    iface: String,
+    loaded: Option<Arc<Trial>>,
+}
+
+impl XdpTransmitter {
+    /// For an interface of this network namespace. Nothing is loaded before there is a plan.
+    #[must_use]
+    pub fn new(iface: &str) -> Self {
+        Self { iface: iface.to_owned(), loaded: None }
+    }
+}
+
+/// A plan that is loaded, being sent, or sent.
+struct Trial {
+    sender: Mutex<XdpSender>,
+    drives: Mutex<Vec<Drive>>,
+    /// No frame is asked for at or after this.
+    end: Nanos,
+    stop: AtomicBool,
+}
+
+impl PlanSender for XdpTransmitter {
+    fn load(&mut self, plan: &SendPlan) -> Result<Arc<dyn PlanControl>, PortError> {
+        // What is left of the trial before goes first: two would hold twice the memory.
+        self.loaded = None;
+        let ours = offer(plan).map_err(|why| XdpError::new(&self.iface, "plan", why))?;
+        let sender = XdpSender::prepare(&self.iface, &ours)?;
+        let (start, end) = sender.span_ns();
+        let trial = Arc::new(Trial {
+            sender: Mutex::new(sender),
+            drives: Mutex::new(plan.streams.iter().map(|s| Drive::new(&s.pace, Nanos(start), s.frames)).collect()),
+            end: Nanos(end),
+            stop: AtomicBool::new(false),
+        });
+        trial.steer(clock::monotonic());
+        self.loaded = Some(Arc::clone(&trial));
+        Ok(trial)
+    }
+
+    fn run(&mut self) -> Result<(), PortError> {
+        let Some(trial) = &self.loaded else { return Ok(()) };
+        // The sending thread is born where this one is pinned; this one watches it from elsewhere.
+        trial.sender().launch()?;
+        cpu::unpin();
+        loop {
+            if trial.stop.load(Ordering::Relaxed) {
+                trial.sender().stop()?;
+            }
+            if trial.sender().poll()? != SendEnd::Running {
+                return Ok(());
+            }
+            trial.steer(clock::monotonic());
+            std::thread::sleep(trial.pause(clock::monotonic()));
+        }
+    }
+}
+
+impl Trial {
+    fn sender(&self) -> MutexGuard<'_, XdpSender> {
+        // A thread that panicked while it held the lock left numbers behind, no broken promise.
+        self.sender.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn drives(&self) -> MutexGuard<'_, Vec<Drive>> {
+        self.drives.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long nothing needs to be done.
+    fn pause(&self, now: Nanos) -> Duration {
+        let left = Duration::from_nanos(self.end.since(now).0);
+        let look = if self.drives().iter().any(Drive::is_steered) { STEP } else { LOOK };
+        look.min(left.max(STEP))
+    }
+
+    fn steer(&self, now: Nanos) {
+        let (sender, drives) = (self.sender(), self.drives());
+        drives.iter().enumerate().for_each(|(lane, d)| d.steer(&sender, lane, now));
+    }
+}
+
+impl PlanControl for Trial {
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    fn set_pace(&self, index: usize, pace: &Pace) -> Result<(), PortError> {
+        let (sender, mut drives) = (self.sender(), self.drives());
+        drives.get_mut(index).map_or(Ok(()), |d| d.change(&sender, index, pace, clock::monotonic()))
+    }
+
+    fn totals(&self) -> Vec<StreamTotals> {
+        let report = self.sender().report();
+        let until = report.ended_ns.map_or_else(clock::monotonic, Nanos).min(self.end);
+        self.drives().iter().enumerate().map(|(i, d)| totals(&report, i, d.asked(until), d.frames())).collect()
+    }
+
+    fn gaps(&self, index: usize) -> Option<Gaps> {
+        let report = self.sender().report();
+        let histogram = &report.lanes.get(index)?.gaps;
+        let buckets: Vec<_> = histogram.filled().map(|(_, high, n)| (high, n)).collect();
+        let between = || histogram.filled().map(|(low, high, n)| u128::from(low.midpoint(high)) * u128::from(n)).sum();
+        let (first, last) = (report.begun_ns?, report.lanes[index].last_ns);
+        Some(Gaps {
+            min: Nanos(histogram.filled().next()?.0),
+            max: Nanos(buckets.last()?.0),
+            // All gaps of the only lane lie between its first frame and its last.
+            sum: if report.lanes.len() == 1 { u128::from(last.saturating_sub(first)) } else { between() },
+            buckets,
+        })
+    }
+}
+
+/// Each stream has a lane of its own.
+fn totals(report: &SendReport, index: usize, asked: Option<u64>, most: u64) -> StreamTotals {
+    let (stream, lane) = (&report.streams[index], &report.lanes[index]);
+    let sent = stream.offered.saturating_sub(stream.refused);
+    // Where a number of frames was asked for, frames that were skipped only delay its end.
+    let asked = asked.unwrap_or(0).max(stream.offered + lane.missed).min(most);
+    // Which frames were refused is not known, only how many: their mean length stands for theirs.
+    let bytes = stream.offered_bytes.checked_div(stream.offered).map_or(0, |mean| {
+        if stream.refused == 0 { stream.offered_bytes } else { stream.offered_bytes - mean * stream.refused }
+    });
+    StreamTotals {
+        asked,
+        sent,
+        refused: asked - sent,
+        backpressure: (stream.refused + lane.kept_out).min(asked - sent),
+        refusals_unknown: !report.refusals_known,
+        numbered: stream.offered,
+        bytes: bytes + sent * u64::from(FCS),
+        first: Nanos(report.begun_ns.unwrap_or(0)),
+        last: Nanos(lane.last_ns),
+        late_max: Nanos(lane.late_max_ns),
+    }
+}
