@@ -284,3 +284,48 @@ fn a_frame_that_does_not_fit_the_mtu_is_refused_by_xdp_before_anything_is_attach
     assert!(said.contains("1518") && said.contains("500"), "{refused}");
     assert_eq!(lab.xdp_at_source(), None);
 }
+
+/// Frames that the kernel dropped on their way to a program that runs in its stack, on any CPU, or did not put on the link.
+fn dropped_before_the_program(lab: &Lab) -> u64 {
+    let backlogs = std::fs::read_to_string("/proc/net/softnet_stat").unwrap();
+    let of_backlogs =
+        backlogs.lines().map(|l| u64::from_str_radix(l.split(' ').nth(1).unwrap(), 16).unwrap()).sum::<u64>();
+    let counter = |role, name: &str| {
+        let text = lab.exec(role, &["cat", &format!("/sys/class/net/eth-a/statistics/{name}")]);
+        text.trim().parse::<u64>().unwrap()
+    };
+    of_backlogs + counter("source", "tx_dropped") + counter("sink", "rx_dropped")
+}
+
+#[test]
+fn three_million_frames_that_two_cpus_count_at_once_by_generic_xdp_balance_for_an_agent_on_one_cpu() {
+    if !netns_or_skip() {
+        return;
+    }
+    let _alone = lab::alone();
+    let lab = Lab::direct();
+    lab.napi();
+    // A bridge has no XDP of its own, and the kernel spreads the flows that it takes in over two CPUs (RPS).
+    lab.at_sink(&["link", "add", "name", "br0", "type", "bridge"]);
+    lab.at_sink(&["link", "set", "dev", "eth-a", "master", "br0"]);
+    lab.at_sink(&["link", "set", "dev", "br0", "up"]);
+    lab.exec("sink", &["sh", "-c", "echo 3 > /sys/class/net/br0/queues/rx-0/rps_cpus"]);
+    let (mut source, mut sink) = (lab.source(), lab.sink_on("0"));
+    assert_eq!(source.open_with("xdp")["backend"], "xdp");
+    let open = json!({"port": "p", "iface": "br0", "backend": "xdp", "guard": {"isolated": true}});
+    assert!(sink.must("open", open)["notes"].to_string().contains("generic"));
+    let mut stream = lab.stream(1, &json!({"fixed_bytes": 64}), &json!({"max": true}));
+    stream["flows"] = json!({"count": 64, "source_ports": 64});
+    stream["frames"] = json!(3_000_000);
+    let before = dropped_before_the_program(&lab);
+    let (sent, received) = lab::trial(&mut source, &mut sink, &json!({"streams": [stream]}));
+    let dropped = dropped_before_the_program(&lab) - before;
+    let (s, r) = (&sent["streams"][0], &received["streams"][0]);
+    assert_eq!((n(&s["asked"]), n(&s["sent"]) + n(&s["refused"])), (3_000_000, 3_000_000), "{s}");
+    assert_eq!(n(&r["received"]) + n(&r["lost"]), n(&s["sent"]), "{s}\n{r}");
+    assert_eq!((n(&r["duplicated"]), n(&r["corrupted"]), &r["balances"]), (0, 0, &json!(true)), "{r}");
+    assert_eq!(n(&r["latency"]["count"]) + n(&r["latency"]["negative"]), n(&r["received"]), "{r}");
+    // A count that two CPUs wrote over each other would be a loss that nothing explains.
+    assert!(n(&r["lost"]) <= dropped, "{dropped} were dropped: {r}");
+    assert!(n(&r["received"]) > 100_000, "{s}\n{r}");
+}

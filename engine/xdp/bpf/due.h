@@ -13,7 +13,7 @@
 /* The due time of the next frame, or burst, in whole nanoseconds. */
 static inline __attribute__((always_inline)) __u64 next_due(const struct lane *l)
 {
-	return l->last_ns + ((l->gap_q24 + l->last_frac) >> 24);
+	return l->at.last_ns + ((l->gap_q24 + l->at.last_frac) >> 24);
 }
 
 /* Moves the lane past the frame, or burst, that is due at `due` and is sent now. If that is more than `max_lag_ns` late, all
@@ -21,19 +21,19 @@ static inline __attribute__((always_inline)) __u64 next_due(const struct lane *l
 static inline __attribute__((always_inline)) void move_on(struct lane *l, __u64 due, __u64 now, __u64 max_lag_ns)
 {
 	__u64 gap = *(volatile __u64 *)&l->gap_q24; /* user space may change it meanwhile */
-	__u64 late = now - due, fraction = (gap + l->last_frac) & FRACTION;
+	__u64 late = now - due, fraction = (gap + l->at.last_frac) & FRACTION;
 
 	if (__builtin_expect(late > max_lag_ns, 0)) {
 		__u64 skipped = ((late < SKIP_MOST_NS ? late : SKIP_MOST_NS) << 24) / gap;
 		__u64 beyond = skipped * gap; /* no more than was divided */
 
-		l->missed += skipped * l->burst;
+		l->at.missed += skipped * l->burst;
 		fraction += beyond & FRACTION;
 		due += (beyond >> 24) + (fraction >> 24);
 		fraction &= FRACTION;
 	}
-	l->last_frac = fraction;
-	l->last_ns = due;
+	l->at.last_frac = fraction;
+	l->at.last_ns = due;
 }
 
 #endif

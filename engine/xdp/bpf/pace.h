@@ -8,6 +8,8 @@
 
 #define SPIN_NS 20000 /* softirqs of this CPU wait meanwhile */
 #define SPIN_STEPS 1024
+#define CLOCK_EVERY 16 /* unpaced: the clock is read for each n-th frame; the frames of a batch leave together anyway */
+#define MAX_LAG_NS (100 * 1000 * 1000) /* HELD_MOST_NS of sender.rs */
 #define GRACE_NS (10 * 1000 * 1000)
 
 /* What a program can do. Each program of sender.bpf.c is `send` with other constants, so that the simplest trial, one
@@ -52,12 +54,12 @@ static __always_inline __u64 due_of(const struct mode m, const struct lane *l)
 {
 	if (!l->frames_left)
 		return ~0ULL;
-	if (!m.paced || (m.bursts && l->burst_left))
-		return l->last_ns;
+	if (!m.paced || (m.bursts && l->at.burst_left))
+		return l->at.last_ns;
 	return next_due(l);
 }
 
-/* Moves the lane past the frame that is sent now. What is later than max_lag_ns is skipped and counted as missed. */
+/* Moves the lane past the frame that is sent now. What is later than MAX_LAG_NS is skipped and counted as missed. */
 static __always_inline void advance(const struct mode m, struct lane *l, __u64 due, __u64 now)
 {
 	__u64 missed;
@@ -65,20 +67,20 @@ static __always_inline void advance(const struct mode m, struct lane *l, __u64 d
 	l->frames_left--;
 	if (!m.paced && m.lanes == 1)
 		return;
-	missed = l->missed;
-	if (m.bursts && l->burst_left) {
-		l->burst_left--;
+	missed = l->at.missed;
+	if (m.bursts && l->at.burst_left) {
+		l->at.burst_left--;
 	} else if (!l->gap_q24) {
-		l->last_ns = now;
+		l->at.last_ns = now;
 	} else {
 		if (now - due > l->late_max_ns)
 			l->late_max_ns = now - due;
-		move_on(l, due, now, max_lag_ns);
+		move_on(l, due, now, MAX_LAG_NS);
 		if (m.bursts)
-			l->burst_left = l->burst - 1;
+			l->at.burst_left = l->burst - 1;
 	}
 	if (unlikely(l->behind)) {
-		l->kept_out += l->missed - missed;
+		l->at.kept_out += l->at.missed - missed;
 		if (l->held)
 			l->held--;
 		if (!l->held && due_of(m, l) > now)
@@ -92,13 +94,13 @@ static __always_inline __u32 note_gap(struct lane *l, __u32 lane, __u64 now)
 	__u32 row = ~0U;
 	__u64 *n;
 
-	if (l->sent_at_ns) {
-		row = lane * BUCKETS(GAP_STEPS_LOG2) + bucket_of(now - l->sent_at_ns, GAP_STEPS_LOG2);
+	if (l->at.sent_at_ns) {
+		row = lane * BUCKETS(GAP_STEPS_LOG2) + bucket_of(now - l->at.sent_at_ns, GAP_STEPS_LOG2);
 		n = bpf_map_lookup_elem(&gaps, &row);
 		if (n)
 			*n += 1;
 	}
-	l->sent_at_ns = now;
+	l->at.sent_at_ns = now;
 	return row;
 }
 
@@ -109,7 +111,7 @@ static __always_inline __u64 time_now(const struct mode m, struct control *c)
 		return bpf_ktime_get_ns();
 	if (c->clock_age == 0) {
 		c->now_ns = bpf_ktime_get_ns();
-		c->clock_age = clock_every;
+		c->clock_age = CLOCK_EVERY;
 	}
 	c->clock_age--;
 	return c->now_ns;

@@ -80,13 +80,7 @@ static long take_back(__u32 i, void *unused)
 	s->bytes = w->bytes;
 	s->order_at = w->order_at;
 	s->flow_at = w->flow_at;
-	l->sent_at_ns = w->sent_at_ns;
-	l->last_ns = w->last_ns;
-	l->last_frac = w->last_frac;
-	l->missed = w->missed;
-	l->kept_out = w->kept_out;
-	l->burst_left = w->burst_left;
-	l->stream_at = w->stream_at;
+	l->at = w->lane_at;
 	l->frames_left++;
 	l->held++;
 	l->behind = 1;

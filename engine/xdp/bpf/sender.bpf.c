@@ -15,9 +15,9 @@ static __always_inline struct stream *next_stream(const struct mode m, struct la
 	__u32 key = 0;
 
 	if (!m.one_stream) {
-		key = l->stream_first + l->stream_at;
-		if (++l->stream_at >= l->streams)
-			l->stream_at = 0;
+		key = l->stream_first + l->at.stream_at;
+		if (++l->at.stream_at >= l->streams)
+			l->at.stream_at = 0;
 	}
 	*number = key;
 	return bpf_map_lookup_elem(&streams, &key);
@@ -108,13 +108,7 @@ static __always_inline int send(struct xdp_md *ctx, const struct mode m)
 	w = &c->written[c->log_head & (WRITTEN - 1)];
 	if (m.paced) {
 		w->lane = lane;
-		w->sent_at_ns = l->sent_at_ns;
-		w->last_ns = l->last_ns;
-		w->last_frac = l->last_frac;
-		w->missed = l->missed;
-		w->kept_out = l->kept_out;
-		w->burst_left = l->burst_left;
-		w->stream_at = l->stream_at;
+		w->lane_at = l->at;
 		w->begun_ns = c->begun_ns;
 	}
 	s = next_stream(m, l, &number);
@@ -180,7 +174,7 @@ int send_any(struct xdp_md *ctx)
 				       .one_shape = 0,
 				       .flows = 1,
 				       .log = 1,
-				       .gaps = keep_gaps,
+				       .gaps = paced,
 				       .bursts = 1});
 }
 

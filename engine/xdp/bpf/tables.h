@@ -15,10 +15,7 @@ const volatile __u8 fixed_probe_at; /* the same in all shapes, or 0 */
 const volatile __u8 fixed_sum_at;
 const volatile __u8 keep_log;	    /* remember the stream of each frame, for the places of refusals */
 const volatile __u8 rewrite_payload; /* the receiver of a page may write to it: veth */
-const volatile __u8 keep_gaps;	    /* fill the gap histogram */
-const volatile __u32 clock_every = 1; /* unpaced: read the clock for each n-th frame */
 const volatile __u64 trial;	    /* the number that each probe carries, below 2^16 */
-const volatile __u64 max_lag_ns = 100 * 1000 * 1000;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

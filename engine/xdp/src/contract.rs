@@ -30,29 +30,38 @@ pub(crate) const fn buckets(steps_log2: u32) -> usize {
 
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
+pub(crate) struct Progress {
+    pub(crate) last_ns: u64,
+    pub(crate) missed: u64,
+    pub(crate) kept_out: u64,
+    pub(crate) sent_at_ns: u64,
+    pub(crate) last_frac: u32,
+    pub(crate) burst_left: u32,
+    pub(crate) stream_at: u32,
+    pub(crate) unused: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Lane {
     pub(crate) gap_q24: u64,
-    pub(crate) last_ns: u64,
-    pub(crate) last_frac: u32,
+    pub(crate) at: Progress,
+    pub(crate) frames_left: u64,
+    pub(crate) late_max_ns: u64,
     pub(crate) burst: u32,
-    pub(crate) burst_left: u32,
     pub(crate) stream_first: u32,
     pub(crate) streams: u32,
-    pub(crate) stream_at: u32,
-    pub(crate) frames_left: u64,
-    pub(crate) missed: u64,
-    pub(crate) sent_at_ns: u64,
-    pub(crate) late_max_ns: u64,
     pub(crate) held: u32,
     pub(crate) behind: u32,
-    pub(crate) kept_out: u64,
+    pub(crate) unused: u32,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Written {
-    words: [u64; 6],
-    halves: [u32; 8],
+    lane_at: Progress,
+    words: [u64; 2],
+    halves: [u32; 6],
 }
 
 #[repr(C)]
@@ -222,8 +231,9 @@ unsafe impl Words for Tally {}
 unsafe impl Words for Others {}
 
 const _: () = {
-    assert!(size_of::<Lane>() == 88);
-    assert!(size_of::<Written>() == 80);
+    assert!(size_of::<Progress>() == 48);
+    assert!(size_of::<Lane>() == 96);
+    assert!(size_of::<Written>() == 88);
     assert!(size_of::<Control>() == 48 + MAX_LANES * size_of::<Lane>() + WRITTEN * size_of::<Written>());
     assert!(size_of::<Stream>() == 56);
     assert!(size_of::<Shape>() == 144);

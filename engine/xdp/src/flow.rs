@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Addresses and ports of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flow {
+pub(crate) enum Flow {
     /// IPv4.
     V4 {
         /// Source address.
@@ -60,7 +60,6 @@ pub(crate) fn sum_of(bytes: &[u8]) -> u64 {
 }
 
 /// Folds a sum of 16-bit words to 16 bits (RFC 1071).
-#[must_use]
 pub(crate) fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);

@@ -1,7 +1,7 @@
 //! Kernel speed: eBPF sends and receives, and the card stays a normal kernel interface.
 //!
-//! [`XdpSender`] makes one long live-frame call (`BPF_PROG_TEST_RUN` with `BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18) in
-//! which a program writes, paces and redirects each frame; [`XdpReceiver`] attaches a program that accounts for our
+//! `sender` makes one long live-frame call (`BPF_PROG_TEST_RUN` with `BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18) in
+//! which a program writes, paces and redirects each frame; `receiver` attaches a program that accounts for our
 //! frames, drops them, and passes everything else to the kernel. Both are read and steered through mapped memory, both
 //! are gone when the process is, however it ends. The programs are in `engine/xdp/bpf`.
 
@@ -33,14 +33,8 @@ mod system;
 mod template;
 mod transmit;
 
+pub use attach::AttachMode;
 pub use count::XdpCounter;
 pub use error::{Why, XdpError};
-pub use flow::Flow;
-pub use histogram::Histogram;
-pub use plan::{LanePlan, Pace, StreamPlan, XdpPlan};
 pub use probe::{XdpProbe, probe};
-pub use receiver::{AttachMode, ReceiveReport, ReceivedStream, SeenSource, XdpReceivePlan, XdpReceiver};
-pub use sender::{Standing, XdpSender};
-pub use sent::{SendEnd, SendReport, SentLane, SentStream};
-pub use template::{LONGEST, Template};
 pub use transmit::XdpTransmitter;

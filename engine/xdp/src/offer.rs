@@ -21,9 +21,8 @@ pub(crate) fn offer(plan: &SendPlan) -> Result<XdpPlan, Why> {
     Ok(XdpPlan {
         trial: plan.trial,
         lanes: plan.streams.iter().map(lane).collect::<Result<_, _>>()?,
-        start_ns: Some(plan.start.0),
+        start_ns: plan.start.0,
         duration_ns: (plan.end != Nanos::NEVER).then(|| plan.end.since(plan.start).0),
-        ..XdpPlan::default()
     })
 }
 

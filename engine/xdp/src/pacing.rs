@@ -1,6 +1,6 @@
 //! The pacing arithmetic of the sender's program (`engine/xdp/bpf/due.h`), compiled for this machine and held against whole numbers.
 
-use crate::contract::{Control, Lane};
+use crate::contract::{Control, Lane, Progress};
 use crate::sent::backlog;
 use proptest::prelude::*;
 use std::ffi::CString;
@@ -63,8 +63,11 @@ fn lane(gap_q24: u64, burst: u32, start_ns: u64) -> Lane {
     let first = (u128::from(start_ns) << 24) - u128::from(gap_q24);
     Lane {
         gap_q24,
-        last_ns: u64::try_from(first >> 24).unwrap(),
-        last_frac: u32::try_from(first & 0xff_ffff).unwrap(),
+        at: Progress {
+            last_ns: u64::try_from(first >> 24).unwrap(),
+            last_frac: u32::try_from(first & 0xff_ffff).unwrap(),
+            ..Progress::default()
+        },
         burst,
         frames_left: u64::MAX,
         ..Lane::default()
@@ -96,13 +99,13 @@ proptest! {
             // SAFETY: a lane of ours; the frame is due.
             unsafe { move_on(l, due, now, MAX_LAG_NS) };
             sent += 1;
-            prop_assert_eq!(l.missed % u64::from(burst), 0);
-            let taken = sent + l.missed / u64::from(burst);
+            prop_assert_eq!(l.at.missed % u64::from(burst), 0);
+            let taken = sent + l.at.missed / u64::from(burst);
             // The last one taken was due (taken - 1) gaps after the start, to the last fraction of a nanosecond.
-            let last = (u128::from(l.last_ns) << 24) + u128::from(l.last_frac);
+            let last = (u128::from(l.at.last_ns) << 24) + u128::from(l.at.last_frac);
             prop_assert_eq!(last, (u128::from(START_NS) << 24) + u128::from(taken - 1) * u128::from(gap_q24));
             // What is skipped was due, and after a stall nothing is overdue.
-            prop_assert!(l.last_ns <= now);
+            prop_assert!(l.at.last_ns <= now);
             // SAFETY: a lane of ours.
             let next = unsafe { next_due(l) };
             let late = now - due;
@@ -110,7 +113,7 @@ proptest! {
         }
         let until = now + rest_ns;
         control.ended_ns = until;
-        let missed = control.lanes[0].missed + backlog(&control, 0, until);
+        let missed = control.lanes[0].at.missed + backlog(&control, 0, until);
         let asked = ((u128::from(until - START_NS) << 24).saturating_sub(1) / u128::from(gap_q24)) + 1;
         let asked = asked * u128::from(burst);
         if until > START_NS {

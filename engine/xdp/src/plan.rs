@@ -7,40 +7,32 @@ use crate::template::Template;
 
 /// Everything that one sender sends in one trial.
 #[derive(Debug, Clone, Default)]
-pub struct XdpPlan {
+pub(crate) struct XdpPlan {
     /// The number that the probes of this trial carry.
-    pub trial: u16,
+    pub(crate) trial: u16,
     /// Groups of streams, each with its own pace; at most 32.
-    pub lanes: Vec<LanePlan>,
-    /// When the first frame is due, in ns of `CLOCK_MONOTONIC`; `None`: 50 ms after the start of the call. Setting up the
+    pub(crate) lanes: Vec<LanePlan>,
+    /// When the first frame is due, in ns of `CLOCK_MONOTONIC`. Setting up the
     /// kernel's side takes about 25 ms after loading, so a plan that would begin earlier is moved as a whole.
-    pub start_ns: Option<u64>,
+    pub(crate) start_ns: u64,
     /// How long to send; `None`: until stopped, or until all frames are sent.
-    pub duration_ns: Option<u64>,
-    /// A lane that is later than this skips frames and counts them as missed, instead of catching up. `None`: 100 ms.
-    pub max_lag_ns: Option<u64>,
-    /// Frames that the kernel prepares before it tells the card; `None`: 32 unpaced, 16 paced. At most 256.
-    pub batch: Option<u32>,
-    /// At full speed the clock is read for each n-th frame (the frames of a batch leave together anyway); `None`: 16.
-    pub clock_every: Option<u32>,
-    /// Fill the gap histogram also at full speed, where it costs about 6 %. Paced lanes always fill it.
-    pub gaps_at_full_speed: bool,
+    pub(crate) duration_ns: Option<u64>,
 }
 
 /// Streams that share one pace and take turns.
 #[derive(Debug, Clone)]
-pub struct LanePlan {
+pub(crate) struct LanePlan {
     /// How fast, all streams of the lane together.
-    pub pace: Pace,
+    pub(crate) pace: Pace,
     /// The streams; at least one.
-    pub streams: Vec<StreamPlan>,
+    pub(crate) streams: Vec<StreamPlan>,
     /// Frames of all its streams together, after which the lane ends; `None`: no limit.
-    pub frames: Option<u64>,
+    pub(crate) frames: Option<u64>,
 }
 
 /// How fast a lane sends.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Pace {
+pub(crate) enum Pace {
     /// As fast as it goes.
     Full,
     /// A frame each `gap_ns` nanoseconds.
@@ -59,15 +51,15 @@ pub enum Pace {
 
 /// One numbered sequence of frames.
 #[derive(Debug, Clone)]
-pub struct StreamPlan {
+pub(crate) struct StreamPlan {
     /// Its number, which each template's probe carries already.
-    pub id: u16,
+    pub(crate) id: u16,
     /// The different frames.
-    pub templates: Vec<Template>,
+    pub(crate) templates: Vec<Template>,
     /// Which template follows which, as indices, over and over; empty: all in turn.
-    pub order: Vec<u32>,
+    pub(crate) order: Vec<u32>,
     /// Addresses and ports of successive frames, over and over; empty: those of the templates.
-    pub flows: Vec<Flow>,
+    pub(crate) flows: Vec<Flow>,
 }
 
 impl Pace {

@@ -30,7 +30,7 @@ const HELD_MOST_NS: u64 = 100_000_000;
 const PAUSE_Q24: u64 = u64::MAX - (1 << 24);
 
 /// A trial's sender. Dropping it stops it and waits for its thread.
-pub struct XdpSender {
+pub(crate) struct XdpSender {
     iface: String,
     control: SharedArray<Control>,
     streams: SharedArray<Stream>,
@@ -53,7 +53,7 @@ impl XdpSender {
     ///
     /// # Errors
     /// When the plan, the interface, the permission or the kernel does not allow it; nothing is left behind then.
-    pub fn prepare(iface: &str, plan: &XdpPlan) -> Result<Self, XdpError> {
+    pub(crate) fn prepare(iface: &str, plan: &XdpPlan) -> Result<Self, XdpError> {
         plan.check().map_err(|why| XdpError::new(iface, "plan", why))?;
         let facts = system::Interface::find(iface)?;
         let longest = plan.templates().map(crate::template::Template::len).max().unwrap_or(0);
@@ -94,7 +94,7 @@ impl XdpSender {
         let refusals_known = observe(&mut bpf);
 
         // Loading took a while. A plan that begins late is a whole plan; one that begins at once has frames to catch up.
-        let start_ns = (clock::monotonic().0 + SETUP_NS).max(plan.start_ns.unwrap_or(0));
+        let start_ns = (clock::monotonic().0 + SETUP_NS).max(plan.start_ns);
         let (initial, end_ns) = control_of(plan, start_ns).map_err(|why| XdpError::new(iface, "plan", why))?;
         control.set(0, initial);
         system::install_wake_signal().map_err(|e| XdpError::system(iface, "sigaction", e))?;
@@ -123,7 +123,7 @@ impl XdpSender {
     ///
     /// # Errors
     /// When there is no thread to be had.
-    pub fn launch(&mut self) -> Result<(), XdpError> {
+    pub(crate) fn launch(&mut self) -> Result<(), XdpError> {
         let Some(call) = self.call.take() else { return Ok(()) };
         let tid = Arc::clone(&self.tid);
         let thread = thread::Builder::new().name(format!("send-{}", self.iface)).spawn(move || call.run(&tid));
@@ -132,29 +132,26 @@ impl XdpSender {
     }
 
     /// The interface.
-    #[must_use]
-    pub fn iface(&self) -> &str {
+    pub(crate) fn iface(&self) -> &str {
         &self.iface
     }
 
     /// From when and until when frames are due: later than planned if loading took too long.
-    #[must_use]
-    pub fn span_ns(&self) -> (u64, u64) {
+    pub(crate) fn span_ns(&self) -> (u64, u64) {
         (self.start_ns, self.end_ns)
     }
 
     /// Where a lane stands.
-    #[must_use]
-    pub fn standing(&self, lane: usize) -> Standing {
+    pub(crate) fn standing(&self, lane: usize) -> Standing {
         let l = self.lane(lane);
         let first = l.stream_first as usize;
         let offered: u64 = self.streams.range(first, l.streams as usize).map(|s| s.sequence).sum();
-        Standing { taken: offered + l.missed, last_due_ns: l.last_ns }
+        Standing { taken: offered + l.at.missed, last_due_ns: l.at.last_ns }
     }
 
     /// Sets the distance of a paced lane's frames (`None`: a pause), and when the last one was due if that is to be
     /// forgotten. Holds from the next frame on.
-    pub fn steer(&self, lane: usize, gap_ns: Option<f64>, last_due_ns: Option<u64>) {
+    pub(crate) fn steer(&self, lane: usize, gap_ns: Option<f64>, last_due_ns: Option<u64>) {
         let gap = gap_ns.map_or(PAUSE_Q24, |g| {
             Pace::Every { gap_ns: g.clamp(1.0, 5e11) }.gap_and_burst().map_or(PAUSE_Q24, |g| g.0)
         });
@@ -162,7 +159,7 @@ impl XdpSender {
         // a due time of its own at the same moment: then one frame leaves a gap too early.
         unsafe {
             if let Some(last) = last_due_ns {
-                store64(&raw mut (*self.control.pointer(0)).lanes[lane].last_ns, last);
+                store64(&raw mut (*self.control.pointer(0)).lanes[lane].at.last_ns, last);
             }
             store64(&raw mut (*self.control.pointer(0)).lanes[lane].gap_q24, gap);
         }
@@ -173,7 +170,7 @@ impl XdpSender {
     ///
     /// # Errors
     /// When there is no such lane or no such pace.
-    pub fn set_pace(&self, lane: usize, pace: Pace) -> Result<(), XdpError> {
+    pub(crate) fn set_pace(&self, lane: usize, pace: Pace) -> Result<(), XdpError> {
         let refuse = |what: String| Err(XdpError::new(&self.iface, "set_pace", Why::Plan(what)));
         if lane >= self.lanes {
             return refuse(format!("lane {lane} of {}", self.lanes));
@@ -193,7 +190,7 @@ impl XdpSender {
     ///
     /// # Errors
     /// `PortVanished` when the interface is gone; the sender has stopped then.
-    pub fn poll(&mut self) -> Result<SendEnd, XdpError> {
+    pub(crate) fn poll(&mut self) -> Result<SendEnd, XdpError> {
         if self.end() != SendEnd::Running || self.thread.as_ref().is_some_and(JoinHandle::is_finished) {
             self.finish()?;
         } else if system::index_of(&self.iface) != Some(self.ifindex) {
@@ -210,7 +207,7 @@ impl XdpSender {
     ///
     /// # Errors
     /// What the call itself ended with.
-    pub fn stop(&mut self) -> Result<(), XdpError> {
+    pub(crate) fn stop(&mut self) -> Result<(), XdpError> {
         // SAFETY: the mapping's own word.
         unsafe {
             let halt = addr_of_halt(&self.control);
@@ -284,8 +281,7 @@ impl XdpSender {
     }
 
     /// What has been sent so far; final once sending has ended.
-    #[must_use]
-    pub fn report(&self) -> SendReport {
+    pub(crate) fn report(&self) -> SendReport {
         let mut control = self.state();
         let refusals = self.refusals();
         let behind = control.lanes.iter().any(|l| l.behind > 0);
@@ -297,12 +293,7 @@ impl XdpSender {
         let mut streams: Vec<_> = self
             .streams
             .range(0, self.streams.len())
-            .map(|s| SentStream {
-                id: u16::try_from(s.id).unwrap_or(u16::MAX),
-                offered: s.sequence,
-                refused: s.refused,
-                offered_bytes: s.bytes,
-            })
+            .map(|s| SentStream { offered: s.sequence, refused: s.refused, offered_bytes: s.bytes })
             .collect();
         if self.refused_for_good {
             streams[0].refused = refusals.by_driver + refusals.before;
@@ -311,9 +302,9 @@ impl XdpSender {
         let lanes = (0..self.lanes)
             .map(|i| (i, backlog(&control, i, self.end_ns)))
             .map(|(i, backlog)| SentLane {
-                missed: control.lanes[i].missed + backlog,
-                kept_out: control.lanes[i].kept_out + if behind { backlog } else { 0 },
-                last_ns: match control.lanes[i].sent_at_ns {
+                missed: control.lanes[i].at.missed + backlog,
+                kept_out: control.lanes[i].at.kept_out + if behind { backlog } else { 0 },
+                last_ns: match control.lanes[i].at.sent_at_ns {
                     // Where no gaps are kept, the last reading of the clock will do: it is a few frames old at most.
                     0 => control.now_ns,
                     at => at,
@@ -323,24 +314,22 @@ impl XdpSender {
             })
             .collect();
         SendReport {
-            end: self.end(),
             begun_ns: nonzero(control.begun_ns),
             ended_ns: nonzero(control.ended_ns),
             streams,
             lanes,
             refusals_known: self.refusals_known,
-            last_refusal_errno: refusals.last_error.cast_signed(),
         }
     }
 }
 
 /// Where a lane stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub(crate) struct Standing {
     /// Frames offered to the device and not taken back, and frames skipped.
-    pub taken: u64,
+    pub(crate) taken: u64,
     /// When the last of them was due.
-    pub last_due_ns: u64,
+    pub(crate) last_due_ns: u64,
 }
 
 impl Drop for XdpSender {

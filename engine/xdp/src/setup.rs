@@ -12,7 +12,6 @@ use aya::{Ebpf, EbpfLoader};
 
 /// Straight into a sink 32 is as fast as 64, and 16 is 7 % slower; through a router 32 is no slower than 16 or 64.
 const BATCH_FULL: u32 = 32;
-const BATCH_PACED: u32 = 16;
 /// The kernel hands frames to the driver in bulks of this size (`DEV_MAP_BULK_SIZE`).
 const BULK: u32 = 16;
 
@@ -82,7 +81,6 @@ pub(crate) fn small(n: usize) -> u32 {
 struct Constants {
     words: Vec<(&'static str, u32)>,
     flags: Vec<(&'static str, u8)>,
-    max_lag_ns: u64,
     trial: u64,
 }
 
@@ -100,7 +98,6 @@ fn constants(plan: &XdpPlan, t: &Tables, facts: &Facts, netns: u32) -> Constants
             ("lane_count", small(plan.lanes.len())),
             ("head_len", small(head_len)),
             ("data_len", data_len),
-            ("clock_every", if paced { 1 } else { plan.clock_every.unwrap_or(16).max(1) }),
         ],
         flags: vec![
             ("paced", u8::from(paced)),
@@ -108,9 +105,7 @@ fn constants(plan: &XdpPlan, t: &Tables, facts: &Facts, netns: u32) -> Constants
             ("fixed_sum_at", same(|s| s.sum_at)),
             ("keep_log", u8::from(log)),
             ("rewrite_payload", u8::from(rewrite && data_len as usize > head_len)),
-            ("keep_gaps", u8::from(paced || plan.gaps_at_full_speed)),
         ],
-        max_lag_ns: plan.max_lag_ns.unwrap_or(100_000_000),
         trial: u64::from(plan.trial),
     }
 }
@@ -133,8 +128,6 @@ pub(crate) fn program_for(plan: &XdpPlan, t: &Tables) -> &'static str {
         "send_any"
     } else if plan.lanes[0].pace != Pace::Full {
         "send_paced"
-    } else if plan.gaps_at_full_speed {
-        "send_any"
     } else if t.flows4.is_empty() && t.flows6.is_empty() {
         "send_full"
     } else {
@@ -143,10 +136,8 @@ pub(crate) fn program_for(plan: &XdpPlan, t: &Tables) -> &'static str {
 }
 
 pub(crate) fn batch(plan: &XdpPlan) -> u32 {
-    let paced = is_paced(plan);
     // A paced batch is one bulk at most: see `note_refused`.
-    let most = if paced { BULK } else { 256 };
-    plan.batch.unwrap_or(if paced { BATCH_PACED } else { BATCH_FULL }).clamp(1, most)
+    if is_paced(plan) { BULK } else { BATCH_FULL }
 }
 
 pub(crate) fn load(iface: &str, plan: &XdpPlan, t: &Tables, facts: &Facts) -> Result<Ebpf, XdpError> {
@@ -161,7 +152,6 @@ pub(crate) fn load(iface: &str, plan: &XdpPlan, t: &Tables, facts: &Facts) -> Re
     for (name, value) in &c.flags {
         loader.override_global(name, value, true);
     }
-    loader.override_global("max_lag_ns", &c.max_lag_ns, true);
     loader.override_global("trial", &c.trial, true);
     loader.override_global("pidns_device", &pidns.0, true);
     loader.override_global("pidns_inode", &pidns.1, true);
@@ -197,8 +187,8 @@ pub(crate) fn control_of(plan: &XdpPlan, start_ns: u64) -> Result<(Control, u64)
         // The first frame is due at the start: one gap after a frame that never was.
         let before = (gap_q24 >> 24) + u64::from(gap_q24 & 0xff_ffff != 0);
         lane.gap_q24 = gap_q24;
-        lane.last_ns = start_ns.saturating_sub(before);
-        lane.last_frac = u32::try_from((before << 24) - gap_q24).unwrap_or(0);
+        lane.at.last_ns = start_ns.saturating_sub(before);
+        lane.at.last_frac = u32::try_from((before << 24) - gap_q24).unwrap_or(0);
         lane.burst = burst;
         lane.stream_first = first;
         lane.streams = small(p.streams.len());

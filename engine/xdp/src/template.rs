@@ -6,7 +6,7 @@ use crate::flow::{Flow, fold, sum_of};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The longest live frame, in bytes without FCS: a page, less the kernel's bookkeeping in front of and behind it.
-pub const LONGEST: usize = 3400;
+pub(crate) const LONGEST: usize = 3400;
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
@@ -21,7 +21,7 @@ const FRAGMENT: u8 = 44;
 
 /// A complete frame without FCS, its probe in place. Its checksums need not be right; they are computed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Template {
+pub(crate) struct Template {
     bytes: Vec<u8>,
     probe_at: usize,
     l3_at: usize,
@@ -44,7 +44,7 @@ impl Template {
     ///
     /// # Errors
     /// What is wrong with it, in words.
-    pub fn new(bytes: Vec<u8>) -> Result<Self, Why> {
+    pub(crate) fn new(bytes: Vec<u8>) -> Result<Self, Why> {
         let short =
             || Why::Plan(format!("a frame of {} bytes is too short for its headers and the probe", bytes.len()));
         let at = |i: usize| bytes.get(i).copied().ok_or_else(short);
@@ -95,20 +95,12 @@ impl Template {
     }
 
     /// Length without FCS.
-    #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Never true: a template has headers and a probe.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        false
-    }
-
     /// 4 or 6.
-    #[must_use]
-    pub fn ip_version(&self) -> u8 {
+    pub(crate) fn ip_version(&self) -> u8 {
         self.ip_version
     }
 

@@ -27,6 +27,12 @@ impl Agent {
         Self::spawn(Command::new("ip").args(["netns", "exec", ns, env!("CARGO_BIN_EXE_dutlab-engine"), "agent"]))
     }
 
+    /// Confined to one CPU.
+    pub(super) fn start_on(ns: &str, cpu: &str) -> Self {
+        let engine = env!("CARGO_BIN_EXE_dutlab-engine");
+        Self::spawn(Command::new("ip").args(["netns", "exec", ns, "taskset", "-c", cpu, engine, "agent"]))
+    }
+
     fn spawn(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (requests, lines) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));

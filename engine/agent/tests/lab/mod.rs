@@ -409,6 +409,12 @@ impl Lab {
         Agent::start(&self.sink)
     }
 
+    /// An agent in the sink that may use one CPU only.
+    #[must_use]
+    pub fn sink_on(&self, cpu: &str) -> Agent {
+        Agent::start_on(&self.sink, cpu)
+    }
+
     /// A stream from source to sink.
     #[must_use]
     pub fn stream(&self, number: u16, sizes: &Value, rate: &Value) -> Value {
