@@ -255,7 +255,19 @@ def powershell(*argv: str) -> int:
         return SCRIPTS[script](*words)
     if script.startswith(windows.GATE):
         return gate(script.removeprefix(windows.GATE).removesuffix(windows._STATUS + " exit\n}\n").strip())
+    if script == windows.COUNTERS + windows._STATUS:
+        return counters()
     return user(script.removesuffix(windows._STATUS))
+
+
+def counters() -> int:
+    """Get-NetAdapterStatistics, as CSV."""
+    say('"Name","ReceivedBytes","ReceivedUnicastPackets","SentBytes","SentUnicastPackets"\r\n')
+    for line in Path("/proc/net/dev").read_text().splitlines()[2:]:
+        name, _, numbers = line.partition(":")
+        of = numbers.split()
+        say(f'"{name.strip()}","{of[0]}","{of[1]}","{of[8]}","{of[9]}"\r\n')
+    return 0
 
 
 def login_shell(name: str, line: str) -> int | None:

@@ -22,6 +22,7 @@ from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
 from dutlab.labs import Lab
 from dutlab.plan.cell import Cell
+from dutlab.sensors.systems import read_counters
 from dutlab.spec.workloads.steps import StepsWorkload
 from dutlab.systems.windows import WINDOWS
 from dutlab.tools.iperf3.tcp import Iperf3
@@ -101,7 +102,10 @@ async def test_one_run_at_a_time_and_none_is_left_behind(windows: SshHost) -> No
 async def test_iperf3_runs_from_it_and_to_it_by_tcp_and_udp(lab: Lab, ends: dict[str, Host]) -> None:
     tool = Iperf3(ends, lab.testbed, {})
     assert await tool.check()
+    before = await read_counters(ends["source"])
     whole = await tool.measure(cell("iperf3", streams=1, duration_s=1))
+    after = await read_counters(ends["source"])
+    assert after["eth-a_tx_bytes"] - before["eth-a_tx_bytes"] > whole.figures["a"]["goodput_bps"] / 8 * 0.9
     assert whole.figures["a"]["goodput_bps"] > 0
     back = await tool.pair(cell("matrix", client="sink", server="source", streams=1, duration_s=1))
     assert back.figures["a"]["goodput_bps"] > 0

@@ -25,6 +25,7 @@ from dutlab.sensors.loop import ShellLoop
 from dutlab.sensors.sensor import WATCH_COST, Sample, SensorSite, Watched
 from dutlab.sensors.watch import Watch
 from dutlab.spec.sensors import SENSORS, CommandSensor, CpuSensor, HwmonSensor, SensorSpec
+from dutlab.systems.windows import WINDOWS
 
 pytestmark = pytest.mark.timing
 
@@ -50,8 +51,8 @@ def test_every_kind_that_can_be_written_has_a_module_that_makes_it() -> None:
 
 
 def test_a_family_whose_cores_cannot_be_watched_has_no_such_sensor() -> None:
-    assert registry.make(CpuSensor(name="cpu"), SensorSite(LocalHost("dut"), "windows")) is None
-    assert registry.make(CpuSensor(name="cpu"), SensorSite(LocalHost("dut"), "linux")) is not None
+    assert registry.make(CpuSensor(name="cpu"), SensorSite(LocalHost("dut", system=WINDOWS))) is None
+    assert registry.make(CpuSensor(name="cpu"), SensorSite(LocalHost("dut"))) is not None
 
 
 async def test_a_command_is_read_once_a_period_with_its_unit_and_its_cost(tmp_path: Path) -> None:

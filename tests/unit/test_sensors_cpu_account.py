@@ -134,7 +134,7 @@ def test_what_another_system_prints_is_no_account() -> None:
 
 def test_namespaces_of_this_machine_share_one_reader_and_a_bsd_has_none() -> None:
     here = {"source": NetnsHost("source", "x"), "dut": NetnsHost("dut", "y")}
-    assert len(accounts_of(here, dict.fromkeys(here, "linux"))._readers) == 1
+    assert len(accounts_of(here)._readers) == 1
 
 
 async def test_reading_goes_on_while_a_trial_runs(tmp_path: Path) -> None:

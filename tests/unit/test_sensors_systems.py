@@ -20,7 +20,8 @@ from dutlab.sensors.names import CONNTRACK_ENTRIES
 from dutlab.sensors.openbsd_cpu import OPENBSD_CPU
 from dutlab.sensors.sensor import WATCH_COST, SensorSite
 from dutlab.sensors.systems import cpu_watch
-from dutlab.spec.known import FAMILY_MODES
+from dutlab.systems import SYSTEMS
+from dutlab.systems.posix import SH
 
 pytestmark = pytest.mark.timing
 
@@ -159,10 +160,11 @@ def test_a_trial_counts_what_came_in_between_and_flows_stay_a_level() -> None:
     assert (change["ixl2_rx_dropped"], change["ixl2_rx_packets"], change[CONNTRACK_ENTRIES]) == (2, 0, 40)
 
 
-@pytest.mark.parametrize("family", sorted(FAMILY_MODES))
-def test_the_script_of_every_family_is_shell_and_ends_well_on_a_host_that_has_none_of_it(family: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", sorted(name for name, system in SYSTEMS.items() if system.shell is SH and system.kernel))
+def test_the_script_of_every_system_is_shell_and_ends_well_on_a_host_that_has_none_of_it(name: str, tmp_path: Path) -> None:
     (tmp_path / "sh").symlink_to(shutil.which("sh") or "/bin/sh")
-    counting = systems._COUNTING.get(family, systems._LINUX)
+    counting = systems.counting_of(SYSTEMS[name])
+    assert counting is not None
     done = subprocess.run(["sh", "-c", counting.script], env={"PATH": str(tmp_path)}, capture_output=True, text=True)
     assert done.returncode == 0
     assert counting.parse(done.stdout) == {}
@@ -262,7 +264,7 @@ LATER = "\x1euptime\n2.0 1.0\n\x1estat\ncpu0 2 0 2 2 0 2 2 2\n\x1esoftnet\n\x1eo
 
 
 def test_cores_are_watched_in_the_words_of_the_family_or_not_at_all() -> None:
-    assert cpu_watch("pfsense") is FREEBSD_CPU
-    assert cpu_watch("vyos") is cpu_watch("linux") is LINUX_CPU
-    assert cpu_watch("openbsd-pf") is cpu_watch("openbsd") is OPENBSD_CPU
-    assert cpu_watch("windows") is None
+    assert cpu_watch(SYSTEMS["pfsense"]) is FREEBSD_CPU
+    assert cpu_watch(SYSTEMS["vyos"]) is cpu_watch(SYSTEMS["linux"]) is LINUX_CPU
+    assert cpu_watch(SYSTEMS["openbsd-pf"]) is cpu_watch(SYSTEMS["openbsd"]) is OPENBSD_CPU
+    assert cpu_watch(SYSTEMS["windows"]) is cpu_watch(SYSTEMS["macos"]) is None

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dutlab.dut import family
 from dutlab.errors import InputError, SpecRefused
 from dutlab.spec.loader import load_testbed
-from dutlab.systems import SYSTEMS, system_of
+from dutlab.systems import SYSTEMS, system_of, windows
 from dutlab.systems.windows import WINDOWS, powershell
 from windows_standin import decoded, words_of
 
@@ -101,6 +101,23 @@ Aktive Verbindungen
 @pytest.mark.parametrize("text", [NETSTAT, NETSTAT.replace("ABHÖREN", "LISTENING").replace("HERGESTELLT", "ESTABLISHED")])
 def test_a_listener_of_windows_is_known_in_every_language(text: str) -> None:
     assert [port for port in range(5200, 5206) if WINDOWS.is_listening(text, port)] == [5201, 5203]
+
+
+# The properties of MSFT_NetAdapterStatisticsSettingData (Microsoft Learn), as ConvertTo-Csv writes them (about quotes: its page)
+ADAPTERS = """\
+"Name","ReceivedBytes","ReceivedUnicastPackets","ReceivedMulticastPackets","ReceivedDiscardedPackets","SentBytes","OutboundPacketErrors"
+"Ethernet 2","1500","7","3","2","900","1"
+"WLAN","","","","","",""
+"""
+
+
+def test_counters_of_windows_have_the_names_of_linux() -> None:
+    found = windows.parse_counters(ADAPTERS.replace("\n", "\r\n"))
+    assert found == {
+        "Ethernet 2_rx_bytes": 1500, "Ethernet 2_rx_packets": 10, "Ethernet 2_rx_dropped": 2, "Ethernet 2_tx_bytes": 900,
+        "Ethernet 2_tx_errors": 1,
+    }  # fmt: skip
+    assert windows.parse_counters("") == {}
 
 
 def test_quotes_in_a_word_stay_inside_it() -> None:

@@ -42,8 +42,7 @@ async def examine(
     """Takes one to two seconds, and sends a ping over each wire. Raises HostError when a host is gone."""
     one_machine = testbed.lab is not None
     # The cores of an embedded lab's hosts are all those of this machine.
-    families = {name: host.family for name, host in testbed.hosts.items()}
-    watched = await (_watch({THIS_MACHINE: next(iter(hosts.values()))}, {}) if one_machine else _watch(hosts, families))
+    watched = await _watch({THIS_MACHINE: next(iter(hosts.values()))} if one_machine else hosts)
     ports: dict[str, list[str]] = {name: [] for name in hosts}
     for link in testbed.links.values():
         for port in link.path:
@@ -65,7 +64,7 @@ async def examine(
 
 async def examine_machine(host: Host, interfaces: Sequence[str]) -> Examined:
     """One machine without a testbed. Raises HostError when it is gone."""
-    watched = await _watch({host.name: host}, {})
+    watched = await _watch({host.name: host})
     facts = {host.name: await collect_facts(host, interfaces)}
     return Examined(facts, doctor.examine(doctor.Inventory(facts, watched=watched)))
 
@@ -97,9 +96,9 @@ def doubts_of(findings: Sequence[doctor.Finding]) -> list[Doubt]:
     ]
 
 
-async def _watch(hosts: Mapping[str, Host], families: Mapping[str, str]) -> dict[str, doctor.Watched]:
-    """The cores of each host, in the words of its family, without one of Linux; one that tells nothing of them is left out."""
-    loops = {name: cpu_watch(families.get(name, "linux")) for name in hosts}
+async def _watch(hosts: Mapping[str, Host]) -> dict[str, doctor.Watched]:
+    """The cores of each host, in the words of its system; one that tells nothing of them is left out."""
+    loops = {name: cpu_watch(host.system) for name, host in hosts.items()}
     samplers = {name: Sampler(SensorSite(hosts[name]), interval_s=WATCH_S, watch=loop) for name, loop in loops.items() if loop}
     started = await asyncio.gather(*(s.start() for s in samplers.values()), return_exceptions=True)
     await asyncio.sleep(WATCH_S * 1.2)

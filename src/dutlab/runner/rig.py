@@ -157,7 +157,7 @@ async def with_loads(
     disturbed: Disturbed = "repeat",
 ) -> Calibration:
     """The same with those of `loads` that it lacks, or with all of them measured for `anew` each. Raises as calibrated()."""
-    accounts = accounts_of(place.hosts, {role: place.testbed.hosts[role].family for role in place.hosts})
+    accounts = accounts_of(place.hosts)
     undisturbed = partial(Undisturbed, accounts=accounts, most_again=MOST_AGAIN if disturbed == "repeat" else 0)
     for load in loads:
         if anew is None and load.known_to(known, rig):

@@ -201,8 +201,7 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
     dut_family = family(testbed.hosts["dut"].family)
     modes = _modes(experiment, testbed, hosts, cells)
     device = JournaledDevice(_dut_among(hosts), testbed, modes, dut_family.resets, engine, journal)
-    families = {name: testbed.hosts[name].family for name in hosts}
-    accounts = accounts_of(hosts, families, ground.napi_threads or None)
+    accounts = accounts_of(hosts, ground.napi_threads or None)
     bench = replace(_bench(engine, device, hosts["source"], testbed), tell=tell)
     undisturbed = partial(
         Undisturbed,

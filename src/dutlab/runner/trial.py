@@ -124,18 +124,17 @@ async def carry_out(
 
 def sensors_of(stage: Stage, watch: Sequence[str], book: CommandBook) -> list[Sensor]:
     """Those of every trial, those of the testbed, and those that `watch` names, on the DUT if it can be entered."""
-    hosts = stage.testbed.hosts
     specs = list(stage.testbed.sensors.values())
     there = {(spec.kind, spec.host) for spec in specs}
     if DUT in stage.hosts:
         specs += [SENSORS[kind](name=kind, host=DUT) for kind in watch if (kind, DUT) not in there]
-    found: list[Sensor] = [CounterTotals(host, hosts[name].family) for name, host in stage.hosts.items()]
+    found: list[Sensor] = [CounterTotals(host) for host in stage.hosts.values()]
     found.append(CpuTotals(stage.accounts))
     for spec in specs:
         if spec.host is None:
             site = SensorSite(LocalHost(THIS_MACHINE, book.note), core=stage.watch_cpu)
         elif spec.host in stage.hosts:
-            site = SensorSite(stage.hosts[spec.host], hosts[spec.host].family, stage.watch_cpu if spec.host == DUT else None)
+            site = SensorSite(stage.hosts[spec.host], stage.watch_cpu if spec.host == DUT else None)
         else:
             continue
         if (sensor := make(spec, site)) is not None:

@@ -22,6 +22,7 @@ from dutlab.hosts.host import Host
 from dutlab.hosts.local import LocalHost
 from dutlab.sensors import procfs
 from dutlab.sensors.cpu_account_script import SCRIPT, parse_account
+from dutlab.systems.linux import LINUX
 
 THIS_MACHINE = "this-machine"
 PROGRAMS = ("dutlab-engine", "iperf3", "trafgen", "xdp-trafficgen", "pkt-gen", "ipgen", "_t-rex-64", "ping")
@@ -195,14 +196,11 @@ class Accounts:
             yield
 
 
-def accounts_of(hosts: Mapping[str, Host], families: Mapping[str, str], forwarding: Iterable[int] | None = None) -> Accounts:
+def accounts_of(hosts: Mapping[str, Host], forwarding: Iterable[int] | None = None) -> Accounts:
     """The readers for a testbed's machines; those that are no Linux have none. Namespaces of this machine share one, see LocalAccount."""
     here = [LocalAccount(forwarding)] if any(isinstance(host, LocalHost) for host in hosts.values()) else []
-    far = [RemoteAccount(h) for name, h in hosts.items() if not isinstance(h, LocalHost) and families.get(name) in LINUX_FAMILIES]
+    far = [RemoteAccount(h) for h in hosts.values() if not isinstance(h, LocalHost) and h.system.kernel == LINUX.kernel]
     return Accounts([*here, *far])
-
-
-LINUX_FAMILIES = frozenset({"linux", "vyos", "vpp"})
 
 
 def machine_account(

@@ -57,7 +57,7 @@ class ShellLoop:
     async def start(self, tell: Tell = nobody) -> None:
         """Returns once the first turn is there, if the sensor waits for one. Raises HostError."""
         self._tell = tell
-        pin = [] if self._site.core is None else ["taskset", "-c", str(self._site.core)]
+        pin = [] if self._site.core is None else self._site.host.system.pinned([self._site.core])
         argv = [*pin, "sh", "-c", self._script, "sensor", str(self._interval_s), *self._arguments]
         self._process = await self._site.host.spawn(argv)
         self._reader = asyncio.ensure_future(self._read(self._process))

@@ -56,7 +56,6 @@ class SensorSite:
     """Where a sensor works: the host that it reads, which is a host of the testbed or the machine that dutlab runs on."""
 
     host: Host
-    family: str = "linux"
     core: int | None = None
     """Where programs of the sensor run there; None lets the kernel choose."""
 

@@ -21,21 +21,21 @@ class CounterTotals:
     vital = True
     """A host that does not answer before or after a trial was lost, and the trial with it."""
 
-    def __init__(self, host: Host, family: str) -> None:
-        self._host, self._family = host, family
+    def __init__(self, host: Host) -> None:
+        self._host = host
         self._before: Mapping[str, float] | None = None
 
     async def start(self, tell: Tell = nobody) -> None:
         """Raises HostError."""
         del tell  # a total has no values meanwhile
-        self._before = await read_counters(self._host, self._family)
+        self._before = await read_counters(self._host)
 
     async def stop(self, began_s: float) -> Watched:
         """Raises HostError."""
         del began_s
         if self._before is None:
             return Watched()
-        return Watched(counters={self._host.name: difference(self._before, await read_counters(self._host, self._family))})
+        return Watched(counters={self._host.name: difference(self._before, await read_counters(self._host))})
 
 
 class CpuTotals:

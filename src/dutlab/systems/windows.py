@@ -17,6 +17,7 @@ machine.
 from __future__ import annotations
 
 import base64
+import csv
 import re
 from collections.abc import Sequence
 from subprocess import list2cmdline
@@ -84,6 +85,16 @@ while($null -ne ($l=[Console]::In.ReadLine())){
 ABSENT = (
     "foreach($g in $a){ $n=$g.Split(' '); if(!(Get-Command -CommandType Application -Name $n -ErrorAction SilentlyContinue)){ $n[0] } }\n"
 )
+# MSFT_NetAdapterStatisticsSettingData; ConvertTo-Csv separates by commas in every culture.
+COUNTERS = r"""
+Get-NetAdapterStatistics | Select-Object Name,Received*,Sent*,Outbound* | ConvertTo-Csv -NoTypeInformation
+"""
+_COUNTED = {
+    "ReceivedBytes": "rx_bytes", "ReceivedDiscardedPackets": "rx_dropped", "ReceivedPacketErrors": "rx_errors",
+    "ReceivedUnicastPackets": "rx_packets", "ReceivedMulticastPackets": "rx_packets", "ReceivedBroadcastPackets": "rx_packets",
+    "SentBytes": "tx_bytes", "OutboundDiscardedPackets": "tx_dropped", "OutboundPacketErrors": "tx_errors",
+    "SentUnicastPackets": "tx_packets", "SentMulticastPackets": "tx_packets", "SentBroadcastPackets": "tx_packets",
+}  # fmt: skip
 _STATUS = "\nif($null -ne $LASTEXITCODE){ exit $LASTEXITCODE }\n"
 _LONGEST_LINE = 8191
 # TCP, our address and port, the foreign address of a socket that has no peer, and the state in the system's language.
@@ -107,6 +118,17 @@ def _command_line(argv: Sequence[str], mark: bytes) -> str:
 def _in_directory(folder: str, text: str) -> str:
     quoted = folder.replace("'", "''")
     return f"try {{ Set-Location -LiteralPath '{quoted}' -ErrorAction Stop }} catch {{ [Console]::Error.WriteLine($_); exit 126 }}\n{text}"
+
+
+def parse_counters(text: str) -> dict[str, float]:
+    """What COUNTERS prints, by the names of Linux's counters where they mean the same."""
+    found: dict[str, float] = {}
+    for row in csv.DictReader(text.strip().splitlines()):
+        for column, value in row.items():
+            if (name := _COUNTED.get(column)) and value and value.isdigit():
+                key = f"{row['Name']}_{name}"
+                found[key] = found.get(key, 0.0) + float(value)
+    return found
 
 
 def _is_listening(said: str, port: int) -> bool:
