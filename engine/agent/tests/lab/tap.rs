@@ -4,9 +4,10 @@ use super::Lab;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// Makes the device `tap0`, says so, and writes each line, a frame in hexadecimal, into it. At `take` it says which frames wait in it.
+/// Makes the device `tap0`, says so, and from one CPU, so that the frames have an order to a program that counts by CPU, writes each line, a frame in hexadecimal, into it. At `take` it says which frames wait in it.
 const HOLDER: &str = r#"
 import fcntl, os, struct, sys
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
 fcntl.ioctl(fd, 0x400454CA, struct.pack("16sH22x", b"tap0", 0x1002))  # TUNSETIFF: IFF_TAP | IFF_NO_PI
 print("ready", flush=True)
