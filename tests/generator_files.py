@@ -1,16 +1,16 @@
-"""What tests of generators share: a way over a link, and what is asked on it."""
+"""What tests of generators share: a direction over a link, and what is asked on it."""
 
 from __future__ import annotations
 
 from dutlab.spec.testbed import Port
-from dutlab.tools.engine.load import Way
+from dutlab.tools.engine.load import Direction
 from dutlab.tools.generators.counted import SendOrder
 from dutlab.units import FrameBytes, Pps, Seconds
 
 
-def way(source="10.0.1.2", destination="10.0.2.2"):
+def direction(source="10.0.1.2", destination="10.0.2.2"):
     ports = (Port(host=h, interface="eth1") for h in ("source", "sink"))
-    return Way("a", "a", "source", *ports, source, destination, "02:00:00:00:00:02", 49152, isolated=False)
+    return Direction("a", "a", "source", *ports, source, destination, "02:00:00:00:00:02", 49152, isolated=False)
 
 
 def asked(size=64, rate=None, seconds=3.0):

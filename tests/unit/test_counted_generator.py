@@ -16,7 +16,7 @@ from dutlab.tools.generators.counted import CountedGenerator, Counts, SendReport
 from dutlab.tools.generators.receive_counter import commands, packets_in, table_of
 from dutlab.tools.path_counters import PortCount
 from dutlab.units import Pps, Seconds
-from generator_files import way
+from generator_files import direction
 
 
 class Saying:
@@ -30,7 +30,7 @@ class Saying:
     async def check(self, host):
         return "1.0"
 
-    async def send(self, way, asked):
+    async def send(self, direction, asked):
         self.asked.append(asked)
         return SendReport(self.tried, float(asked.seconds), {"saying.txt": b"done"})
 
@@ -48,13 +48,13 @@ def offered(monkeypatch, *, tried, left, came, dropped=0, rate=None, warmup=0.0,
     program = Saying(tried)
     generator = CountedGenerator(program, Nowhere())
 
-    async def ways_of(*_):
-        return [way()]
+    async def directions_of(*_):
+        return [direction()]
 
     async def counts(*_):
         return next(readings)
 
-    monkeypatch.setattr(counted, "ways_of", ways_of)
+    monkeypatch.setattr(counted, "directions_of", directions_of)
     monkeypatch.setattr(generator, "_counts", counts)
     monkeypatch.setattr(generator, "_taken", lambda _: contextlib.nullcontext())
     offer = Offer(("a",), frame_mix(64), None if rate is None else Pps(rate), Seconds(2.0), Seconds(warmup), Seconds(0.0))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dutlab.methods.ports import LostSoFar
 from dutlab.tools.engine.loss_watch import ArrivedSoFar, LossWatch, SentSoFar
-from dutlab.tools.engine.watch import WayWatch
+from dutlab.tools.engine.watch import DirectionWatch
 from dutlab.units import Seconds
 
 S = 1_000_000_000
 
 
-def watched(every_s: float, count: int) -> WayWatch:
+def watched(every_s: float, count: int) -> DirectionWatch:
     """1000 frames a second, of which every tenth is lost and 50 more are refused; latencies of 7 ns."""
-    watch = WayWatch("a.back", LossWatch(Seconds(0.5)))
+    watch = DirectionWatch("a.back", LossWatch(Seconds(0.5)))
     for i in range(count):
         t = i * every_s
         sent, numbered = round(1000 * t), round(1050 * t)
@@ -24,7 +24,7 @@ def watched(every_s: float, count: int) -> WayWatch:
     return watch
 
 
-def told(watch: WayWatch, *, latency: bool = True) -> dict[str, list[tuple[float, float]]]:
+def told(watch: DirectionWatch, *, latency: bool = True) -> dict[str, list[tuple[float, float]]]:
     found: dict[str, list[tuple[float, float]]] = {}
     for r in watch.readings(lambda ns: ns / S, lambda ns: ns / S - 5, latency=latency):
         assert r.link == "a.back"

@@ -20,7 +20,7 @@ from dutlab.plan.trials import Plan, Trial
 from dutlab.runner.event_log import EventLog
 from dutlab.store.run_folder import RunFolder
 from dutlab.tools.engine.loss_watch import ArrivedSoFar, LossWatch, SentSoFar
-from dutlab.tools.engine.watch import WayWatch
+from dutlab.tools.engine.watch import DirectionWatch
 from dutlab.units import Seconds
 from fake_run import Wanted, build
 
@@ -134,7 +134,7 @@ def test_each_event_is_in_the_file_when_it_is_heard(run: RunFolder, tmp_path: Pa
 
 def test_the_engines_rates_are_told_once_a_second_and_are_those_of_the_last() -> None:
     told = list[tuple[str, dict[str, float]]]()
-    watch = WayWatch("a", LossWatch(Seconds(0.1)), tell=lambda flow, rates: told.append((flow, dict(rates))))
+    watch = DirectionWatch("a", LossWatch(Seconds(0.1)), tell=lambda flow, rates: told.append((flow, dict(rates))))
     second = 1_000_000_000
     for tick in range(11):  # five looks a second
         at_ns = tick * second // 5

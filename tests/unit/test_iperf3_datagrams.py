@@ -7,12 +7,12 @@ import json
 import pytest
 
 from dutlab.hosts.host import Done
-from dutlab.tools.engine.load import Way
+from dutlab.tools.engine.load import Direction
 from dutlab.tools.generators.iperf3_udp import flow_of
 from dutlab.tools.iperf3.datagrams import Datagrams, read_ends
 from dutlab.tools.json_text import UnreadableError
 from dutlab.tools.path_counters import PortCount
-from generator_files import way
+from generator_files import direction
 
 SUM = {"packets": 163340, "lost_packets": 93389, "lost_percent": 57.17, "jitter_ms": 0.179}
 CLIENT = {
@@ -69,13 +69,15 @@ def test_whole_seconds_are_at_least_those_asked_for():
 def test_what_the_sending_port_dropped_was_refused_and_not_sent():
     said = read_ends(ended(CLIENT), ended(SERVER), 16, {})
     before = (PortCount(0, 0, 0), None, None, PortCount(0, 0, 0))
-    flow = flow_of(way(), said, 64, asked=200_000, before=before, after=(PortCount(73_380, 90_000, 0), None, None, PortCount(0, 0, 69_990)))
+    flow = flow_of(
+        direction(), said, 64, asked=200_000, before=before, after=(PortCount(73_380, 90_000, 0), None, None, PortCount(0, 0, 69_990))
+    )
     assert flow.balances
     assert (flow.intended_frames, flow.sent_frames, flow.backpressure_frames) == (200_000, 73_340, 90_000)
     assert (flow.received_frames, flow.lost_frames, flow.received_bytes) == (69_951, 3_389, 69_951 * 64)
 
 
 def test_without_counters_all_that_is_missing_was_lost():
-    flow = flow_of(way(), read_ends(ended(CLIENT), ended(SERVER), 16, {}), 64, asked=None, before=NEITHER, after=NEITHER)
-    assert isinstance(way(), Way) and flow.balances
+    flow = flow_of(direction(), read_ends(ended(CLIENT), ended(SERVER), 16, {}), 64, asked=None, before=NEITHER, after=NEITHER)
+    assert isinstance(direction(), Direction) and flow.balances
     assert (flow.intended_frames, flow.sent_frames, flow.lost_frames, flow.places) == (163_340, 163_340, 93_389, {})

@@ -23,7 +23,7 @@ from dutlab.tools.generators import ipgen
 from dutlab.tools.generators.ipgen import ends_of, flow_of, script_of, still_moving
 from dutlab.tools.generators.ipgen_log import parse_log
 from dutlab.units import Pps, Seconds
-from generator_files import way
+from generator_files import direction
 from ipgen_files import line
 
 STAND_IN = Path(__file__).parents[1] / "stand_ins" / "ipgen.py"
@@ -41,10 +41,10 @@ def wanted(size=64, rate=1000.0, duration=3.0, warmup=0.0, drain=0.5):
 
 
 def offered(monkeypatch, offer, *, interface="lo", **options):
-    async def ways_of(*_):
-        return [way()]
+    async def directions_of(*_):
+        return [direction()]
 
-    monkeypatch.setattr(ipgen, "ways_of", ways_of)
+    monkeypatch.setattr(ipgen, "directions_of", directions_of)
 
     async def drive():
         host = LocalHost("source")
@@ -93,7 +93,7 @@ def test_frames_that_still_move_in_its_last_interval_and_more_received_than_sent
     at_rest, moving = (parse_log(line(tx=1000, rx=rx))[0][0] for rx in (990, 1002))
     assert still_moving(moving) == "its counters moved in its last interval: sent 1000 frames/s, received 990 frames/s"
     assert still_moving(replace(at_rest, offered_pps=0, received_pps=0)) == ""
-    flow = flow_of(way(), moving, 64, wanted(duration=1.0))
+    flow = flow_of(direction(), moving, 64, wanted(duration=1.0))
     assert [(d.kind, d.detail) for d in negative_loss(flow)] == [(DoubtKind.NEGATIVE_LOSS, "sent 1000, received 1002")]
 
 

@@ -32,7 +32,7 @@ def test_each_form_is_read(line, report):
 
 def test_the_closing_account_is_kept():
     found = parse(OF_2015 + "Sent 14003000 packets 840180000 bytes 27350 events 60 bytes each in 10.01 seconds.\nSpeed: 1.399 Mpps\n").total
-    assert (found.way, found.packets, found.bytes, found.seconds) == ("Sent", 14003000, 840180000, 10.01)
+    assert (found.direction, found.packets, found.bytes, found.seconds) == ("Sent", 14003000, 840180000, 10.01)
     assert found.pps == pytest.approx(14003000 / 10.01)
     assert parse("Sent nothing.\n").total.packets == 0
 

@@ -19,7 +19,7 @@ from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.generators import pkt_gen
 from dutlab.tools.generators.pkt_gen import PktGenOutputs, flow_of, readings_of
 from dutlab.units import Pps, Seconds
-from generator_files import way
+from generator_files import direction
 
 STAND_IN = Path(__file__).parents[1] / "stand_ins" / "pkt_gen.py"
 SENT = b"Sent 1000 packets 60000 bytes 10 events 60 bytes each in 2.00 seconds.\n"
@@ -34,7 +34,7 @@ def heard(sender=SENT, receiver=b"", *, reports=(b"", b""), ahead_s=0.0, started
         Done(role, ("timeout",), 0, out, err, started_s, 2.0)
         for role, out, err in zip(("source", "sink"), (sender, receiver), reports, strict=True)
     ]
-    return PktGenOutputs(way(), *ends, ahead_s)
+    return PktGenOutputs(direction(), *ends, ahead_s)
 
 
 @pytest.fixture
@@ -44,10 +44,10 @@ def came(tmp_path, monkeypatch):
     monkeypatch.setattr(pkt_gen, "LINK_WAIT_S", 0.5)
     monkeypatch.setattr(pkt_gen, "READY_S", 0.2)
 
-    async def ways_of(*_):
-        return [way()]
+    async def directions_of(*_):
+        return [direction()]
 
-    monkeypatch.setattr(pkt_gen, "ways_of", ways_of)
+    monkeypatch.setattr(pkt_gen, "directions_of", directions_of)
     return tmp_path / "came"
 
 

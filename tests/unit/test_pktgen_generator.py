@@ -6,7 +6,7 @@ import pytest
 
 from dutlab.errors import ToolFailed
 from dutlab.tools.generators.pktgen import read_results, settings
-from generator_files import asked, way
+from generator_files import asked, direction
 
 # The example of the documentation, word for word.
 DOCUMENTED = """Params: count 100000  min_pkt_size: 60  max_pkt_size: 60
@@ -46,7 +46,7 @@ def test_no_result_is_said_in_its_own_words(text, why):
 
 
 def test_a_rate_is_shared_by_the_streams_and_so_are_its_frames():
-    script = settings(way(), asked(64, rate=1001.0, seconds=1.0), [2, 3], burst=4).splitlines()
+    script = settings(direction(), asked(64, rate=1001.0, seconds=1.0), [2, 3], burst=4).splitlines()
     assert script[:3] == [
         "echo rem_device_all > /proc/net/pktgen/kpktgend_2",
         "echo rem_device_all > /proc/net/pktgen/kpktgend_3",
@@ -65,6 +65,6 @@ def test_a_rate_is_shared_by_the_streams_and_so_are_its_frames():
 
 
 def test_full_speed_has_no_rate_and_no_end_and_ipv6_its_own_words():
-    script = settings(way("fd00::1", "fd00::2"), asked(128), [0], burst=1)
+    script = settings(direction("fd00::1", "fd00::2"), asked(128), [0], burst=1)
     assert "count 0" in script and "ratep" not in script and "pkt_size 124" in script
     assert "'dst6 fd00::2'" in script and "'src6 fd00::1'" in script and "'dst_min" not in script

@@ -21,7 +21,7 @@ from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
 from dutlab.spec.workloads.sweep import SweepWorkload
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
-from dutlab.tools.engine.load import Load, Way
+from dutlab.tools.engine.load import Direction, Load
 from dutlab.units import BpsL1, Pps, Seconds
 from simulated import Dut, Simulation
 from simulated_tables import Routes
@@ -77,7 +77,7 @@ def test_what_cannot_be_sent_is_refused_before_anything_is():
 
 
 def test_the_engine_is_told_of_the_headers_in_its_own_words():
-    way = Way(
+    direction = Direction(
         "a",
         "a",
         "source",
@@ -90,9 +90,9 @@ def test_the_engine_is_told_of_the_headers_in_its_own_words():
         isolated=False,
     )
     load = Load(frame_mix(128), Pps(1), Seconds(0), Seconds(1), traffic=Traffic(extension_headers=EXTENSION_SETS["chain"]))
-    (stream,) = load.send_plan(way, 1)["streams"]
+    (stream,) = load.send_plan(direction, 1)["streams"]
     assert stream["extension_headers"] == ["routing", "destination_options", "fragment"]
-    (plain,) = Load(frame_mix(128), Pps(1), Seconds(0), Seconds(1)).send_plan(way, 1)["streams"]
+    (plain,) = Load(frame_mix(128), Pps(1), Seconds(0), Seconds(1)).send_plan(direction, 1)["streams"]
     assert "extension_headers" not in plain
 
 

@@ -13,7 +13,7 @@ from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.generators import counted, trafgen
 from dutlab.tools.generators.trafgen import packet_of, read_end
 from dutlab.units import Pps
-from generator_files import asked, way
+from generator_files import asked, direction
 
 NOISE = b"Cannot set system socket memory in /proc/sys/net/core/rmem_max: Permission denied\n"
 TWO_CORES = b"""     1 packets to schedule
@@ -44,18 +44,18 @@ def ended(stdout=b"", stderr=b"", status=124):
 
 def test_the_frame_has_the_asked_length_without_its_fcs():
     # 14 + 20 + 8 bytes of headers and 18 of payload are 60, 64 with FCS; over IPv6 14 + 40 + 8 and 2
-    assert packet_of(way(), asked(64), 1, None) == (
+    assert packet_of(direction(), asked(64), 1, None) == (
         "cpu(1): { eth(da=02:00:00:00:00:02), ipv4(id=0, ttl=64, sa=10.0.1.2, da=10.0.2.2), udp(sp=49152, dp=7), fill(0, 18) }\n",
         ["--cpus", "2"],
     )
     assert (
         "ipv6(hl=64, sa=fd00::1, da=fd00::2), udp(sp=49152, dp=7), fill(0, 2)"
-        in packet_of(way("fd00::1", "fd00::2"), asked(68), 0, None)[0]
+        in packet_of(direction("fd00::1", "fd00::2"), asked(68), 0, None)[0]
     )
 
 
 def test_a_rate_is_a_number_of_frames_and_no_core():
-    frame, options = packet_of(way(), asked(rate=1000.0), 0, Pps(1000.0))
+    frame, options = packet_of(direction(), asked(rate=1000.0), 0, Pps(1000.0))
     assert frame.startswith("{ eth(") and options == ["--cpus", "1", "--num", "3000", "--rate", "1000pps"]
 
 
@@ -105,7 +105,7 @@ def fake(tmp_path, monkeypatch):
 async def test_a_program_that_dies_hangs_or_talks_nonsense_is_one_failed_trial(fake, monkeypatch, script, why):
     monkeypatch.setattr(counted, "KILL_S", 0.3)
     with pytest.raises(ToolFailed, match=f"source: trafgen: .*{why}") as failed:
-        await fake(script).send(way(), asked(seconds=0.3))
+        await fake(script).send(direction(), asked(seconds=0.3))
     assert len(str(failed.value)) < 400
     assert list(failed.value.raw) == ["trafgen-a-0.txt"]
 
@@ -116,7 +116,7 @@ async def test_one_that_only_gives_up_its_ring_is_started_again_with_calls(fake,
         *--rate*) echo '     1 packets to schedule'; printf '  700 packets outgoing\\n  0 sec, 250000 usec on CPU0 (700 packets)\\n';;
         *) echo 'Flushing TX_RING failed: Resource temporarily unavailable!' >&2; echo x >> {tmp_path}/rings; exit 1;;
         esac"""
-    ).send(way(), asked(seconds=0.3))
+    ).send(direction(), asked(seconds=0.3))
     assert (told.tried_frames, told.seconds) == (700, 0.25)
     assert told.facts == {"trafgen_path": "its ring gave up, so a call for each frame"} and not told.doubts
     assert (tmp_path / "rings").read_text() == "x\n"
@@ -134,10 +134,10 @@ async def test_an_absent_or_foreign_trafgen_is_named_with_the_remedy(fake, scrip
 
 @pytest.mark.parametrize(("took", "seconds"), [("0 sec, 70013 usec", 3.0), ("4 sec, 500000 usec", 4.5)])
 async def test_the_seconds_of_a_rate_are_those_asked_for_or_what_it_took_if_that_was_longer(fake, took, seconds):
-    told = await fake(f"printf '  3000 packets outgoing\\n  {took} on CPU0 (3000 packets)\\n'").send(way(), asked(rate=1000.0))
+    told = await fake(f"printf '  3000 packets outgoing\\n  {took} on CPU0 (3000 packets)\\n'").send(direction(), asked(rate=1000.0))
     assert (told.tried_frames, told.seconds) == (3000, seconds)
     assert [d.kind for d in told.doubts] == [DoubtKind.SENT_IN_BURSTS]
 
 
 def test_nothing_cannot_be_asked_for():
-    assert packet_of(way(), asked(rate=0.001, seconds=1.0), 0, Pps(0.001))[1] == ["--cpus", "1", "--num", "1", "--rate", "1pps"]
+    assert packet_of(direction(), asked(rate=0.001, seconds=1.0), 0, Pps(0.001))[1] == ["--cpus", "1", "--num", "1", "--rate", "1pps"]

@@ -23,12 +23,12 @@ from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Directions, Offer
 from dutlab.spec.generators.trex import TrexModel
 from dutlab.spec.testbed import Port
-from dutlab.tools.engine.load import Way
+from dutlab.tools.engine.load import Direction
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.generators import trex
 from dutlab.tools.generators.trex_words import TrexPort, checksum, config_of, frame_of
 from dutlab.units import Pps, Seconds
-from generator_files import way
+from generator_files import direction
 
 STAND_IN = Path(__file__).parents[1] / "stand_ins" / "trex_api.py"
 SERVER = '#!/bin/sh\nprintf "%s\\n" "$*" >"$TREX_STAND_IN/server"\ncp "$6" "$TREX_STAND_IN/cfg.yaml"\nexec sleep 60\n'
@@ -47,10 +47,10 @@ def release(tmp_path, monkeypatch):
     (tmp_path / "find_python.sh").write_text(f"echo looking\nPYTHON={sys.executable}\n")
     monkeypatch.setenv("TREX_STAND_IN", str(tmp_path))
 
-    async def way_of(hosts, testbed, name, *, reverse=False):
-        back = way(source="10.0.2.2", destination="10.0.1.2") if reverse else way()
+    async def direction_of(hosts, testbed, name, *, reverse=False):
+        back = direction(source="10.0.2.2", destination="10.0.1.2") if reverse else direction()
         port = Port(host="sink" if reverse else "source", interface="lo")
-        return Way(
+        return Direction(
             f"{name}.back" if reverse else name,
             name,
             port.host,
@@ -63,12 +63,12 @@ def release(tmp_path, monkeypatch):
             isolated=False,
         )
 
-    async def ways_of(hosts, testbed, offer):
+    async def directions_of(hosts, testbed, offer):
         backs = [False] if offer.directions is Directions.FORWARD else [False, True]
-        return [await way_of(hosts, testbed, name, reverse=back) for name in offer.links for back in backs]
+        return [await direction_of(hosts, testbed, name, reverse=back) for name in offer.links for back in backs]
 
-    monkeypatch.setattr(trex, "way_of", way_of)
-    monkeypatch.setattr(trex, "ways_of", ways_of)
+    monkeypatch.setattr(trex, "direction_of", direction_of)
+    monkeypatch.setattr(trex, "directions_of", directions_of)
     return tmp_path
 
 
@@ -184,8 +184,8 @@ def test_a_warm_up_is_not_counted_and_the_raw_conversation_is_kept(release):
 def test_sizes_are_mixed_by_weight_and_both_ways_are_two_ports(release):
     _, outcome = offered(model(release), wanted("imix", rate=1200.0, directions=Directions.BOTH))
     asked = next(json.loads(line) for line in outcome.raw["trex-client.jsonl"].splitlines() if b'"offer"' in line)
-    assert [(w["tx"], w["rx"]) for w in asked["ways"]] == [(0, 1), (1, 0)]
-    assert [(len(s["frame"]) // 2 + 4, s["pps"]) for s in asked["ways"][0]["streams"]] == [(64, 700.0), (594, 400.0), (1518, 100.0)]
+    assert [(w["tx"], w["rx"]) for w in asked["directions"]] == [(0, 1), (1, 0)]
+    assert [(len(s["frame"]) // 2 + 4, s["pps"]) for s in asked["directions"][0]["streams"]] == [(64, 700.0), (594, 400.0), (1518, 100.0)]
     assert [flow.link for flow in outcome.flows] == ["a", "a.back"]
     assert outcome.flows[0].mean_frame_bytes == pytest.approx((7 * 64 + 4 * 594 + 1518) / 12)
 
@@ -252,7 +252,7 @@ def test_a_folder_without_trex_and_a_server_with_too_few_ports_are_told(release,
 
 @pytest.mark.parametrize(("source", "destination", "size"), [("10.0.1.2", "10.0.2.2", 64), ("fd00::1", "fd00::2", 130)])
 def test_a_frame_is_as_long_as_asked_without_its_fcs_and_its_checksums_hold(source, destination, size):
-    frame = frame_of(way(source, destination), "02:00:00:00:00:01", size)
+    frame = frame_of(direction(source, destination), "02:00:00:00:00:01", size)
     assert len(frame) == size - 4
     assert frame[:12] == bytes.fromhex("020000000002020000000001")
     version, header = (4, 20) if ":" not in source else (6, 40)

@@ -6,7 +6,7 @@ import pytest
 
 from dutlab.hosts.host import Done
 from dutlab.tools.generators.xdp_trafficgen import command, why_unable
-from generator_files import asked, way
+from generator_files import asked, direction
 
 UNABLE = b"""  libbpf: prog 'tp_xdp_redirect_map_err': failed to find kernel BTF type ID of 'xdp_redirect_map_err': -3
   libbpf: prog 'tp_xdp_redirect_map_err': failed to prepare load attributes: -3
@@ -22,10 +22,10 @@ def ended(stdout=b"", stderr=b""):
 
 
 def test_its_own_addresses_stand_where_the_link_has_none_of_ipv6():
-    assert command(way(), asked(68), 1) == [
+    assert command(direction(), asked(68), 1) == [
         "xdp-trafficgen", "udp", "--dst-mac", "02:00:00:00:00:02", "--dst-port", "7", "--threads", "1", "eth1",
     ]  # fmt: skip
-    argv = command(way("fd00::1", "fd00::2"), asked(128), 2)
+    argv = command(direction("fd00::1", "fd00::2"), asked(128), 2)
     assert argv[argv.index("--dst-addr") + 1] == "fd00::2" and argv[argv.index("--pkt-size") + 1] == "124"
     assert argv[argv.index("--threads") + 1] == "2"
 

@@ -21,7 +21,7 @@ def pktgen(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     log = pkt_gen_log.parse(data.decode("utf-8", "replace"))
     if log.total is None and not log.reports:
         raise InputError(f"{name}: no line of it is one of pkt-gen's", remedy="keep both standard output and standard error of pkt-gen")
-    what = "received" if log.total is not None and log.total.way == "Received" else "offered"
+    what = "received" if log.total is not None and log.total.direction == "Received" else "offered"
     frame = None if log.total is None or not log.total.packets else log.total.bytes / log.total.packets + FCS_BYTES
     seconds = sum(r.seconds for r in log.reports)
     rate = Pps(log.total.pps if log.total is not None else sum(r.packets for r in log.reports) / seconds if seconds else 0.0)

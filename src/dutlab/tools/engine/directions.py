@@ -1,4 +1,4 @@
-"""The ways that frames take over a testbed's links, with the addresses that they carry."""
+"""The directions that frames take over a testbed's links, with the addresses that they carry."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dutlab.hosts.host import Host
 from dutlab.methods.ports import Offer, back_of
 from dutlab.spec.testbed import Link, Testbed
-from dutlab.tools.engine.load import SOURCE_PORT, Way
+from dutlab.tools.engine.load import SOURCE_PORT, Direction
 from dutlab.tools.neighbours import NextHop, next_hop_mac
 
 
-async def way_of(
+async def direction_of(
     hosts: Mapping[str, Host],
     testbed: Testbed,
     name: str,
@@ -19,7 +19,7 @@ async def way_of(
     source_port: int = SOURCE_PORT,
     reverse: bool = False,
     next_hop: NextHop = next_hop_mac,
-) -> Way:
+) -> Direction:
     """One direction of the link `name`. Raises ToolFailed when the next hop does not answer, HostError."""
     link: Link = testbed.links[name]
     ends = [
@@ -28,7 +28,7 @@ async def way_of(
     ]
     (role, here, address, gateway), (_, there, destination, _) = reversed(ends) if reverse else ends
     mac = await next_hop(hosts[role], here.interface, gateway.ip)
-    return Way(
+    return Direction(
         back_of(name) if reverse else name,
         name,
         role,
@@ -42,6 +42,8 @@ async def way_of(
     )
 
 
-async def ways_of(hosts: Mapping[str, Host], testbed: Testbed, offer: Offer, *, next_hop: NextHop = next_hop_mac) -> list[Way]:
-    """Every way of an offer, in the order of its `flow_names`. Raises as way_of()."""
-    return [await way_of(hosts, testbed, name, reverse=back, next_hop=next_hop) for name in offer.links for back in offer.directions.backs]
+async def directions_of(hosts: Mapping[str, Host], testbed: Testbed, offer: Offer, *, next_hop: NextHop = next_hop_mac) -> list[Direction]:
+    """Every direction of an offer, in the order of its `flow_names`. Raises as direction_of()."""
+    return [
+        await direction_of(hosts, testbed, name, reverse=back, next_hop=next_hop) for name in offer.links for back in offer.directions.backs
+    ]

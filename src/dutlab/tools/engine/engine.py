@@ -25,10 +25,10 @@ from dutlab.spec.testbed import Port, Testbed
 from dutlab.tools.engine.agent import REPLY_S, TOOL, Agent
 from dutlab.tools.engine.binary import find_engine
 from dutlab.tools.engine.clocks import Offset, offset_of
-from dutlab.tools.engine.directions import way_of, ways_of
-from dutlab.tools.engine.load import DESTINATION_PORT, NS, Load, Way
+from dutlab.tools.engine.directions import direction_of, directions_of
+from dutlab.tools.engine.load import DESTINATION_PORT, NS, Direction, Load
 from dutlab.tools.engine.trial import FlowAccount, Part, read, watches_of
-from dutlab.tools.engine.watch import WayWatch
+from dutlab.tools.engine.watch import DirectionWatch
 from dutlab.tools.neighbours import NextHop, next_hop_mac
 from dutlab.tools.path_counters import PathCount, read_path
 from dutlab.units import SHORTEST_FRAME, SHORTEST_IPV6_FRAME, Pps, Seconds
@@ -76,7 +76,7 @@ class Engine:
 
     async def offer(self, offer: Offer) -> Outcome:
         """Raises ToolFailed, HostError, PortRefused."""
-        ways = await ways_of(self._hosts, self._testbed, offer, next_hop=self._next_hop)
+        directions = await directions_of(self._hosts, self._testbed, offer, next_hop=self._next_hop)
         for agent in self._agents.values():
             agent.take_lines()
             agent.take_events()
@@ -85,15 +85,15 @@ class Engine:
             traffic_of=offer.traffic_of,
             burst_frames=offer.burst_frames, directions=offer.directions, answered=offer.answered, broadcast_ratio=offer.broadcast_ratio,
         )  # fmt: skip
-        watches = watches_of(ways, load, lambda flow, rates: self._tell(flow, TOOL, rates))
-        async with self._opened(ways) as notes:
+        watches = watches_of(directions, load, lambda flow, rates: self._tell(flow, TOOL, rates))
+        async with self._opened(directions) as notes:
             if offer.warmup > 0:
-                await self._part(ways, load.warming_up(offer.warmup, WARMUP_DRAIN), None).carry_out()
-            clocks, before = await self._clocks(), await self._paths(ways)
-            heard = await self._part(ways, load, clocks).carry_out(
+                await self._part(directions, load.warming_up(offer.warmup, WARMUP_DRAIN), None).carry_out()
+            clocks, before = await self._clocks(), await self._paths(directions)
+            heard = await self._part(directions, load, clocks).carry_out(
                 watches=watches, stop_after_lost=offer.stop_after_lost, begun=offer.begun
             )
-            after = await self._paths(ways)
+            after = await self._paths(directions)
             apart = None if clocks is None else _lasting(clocks, await self._clocks() or clocks)
         if not offer.broadcast_ratio:  # the path's counters count those frames too
             heard = [h.with_places(b, a) for h, b, a in zip(heard, before, after, strict=True)]
@@ -103,10 +103,10 @@ class Engine:
             facts |= {"sink_clock_ahead_ns": str(apart.ns), "clock_error_ns": str(apart.error_ns)}
         return self._outcome(heard, watches, facts, latency=apart is None)
 
-    def _part(self, ways: Sequence[Way], load: Load, clocks: Mapping[str, Offset] | None) -> Part:
+    def _part(self, directions: Sequence[Direction], load: Load, clocks: Mapping[str, Offset] | None) -> Part:
         paced = load.rate is not None or load.profile
-        broadcasts = {way.name: next(self._streams) for way in ways} if load.broadcast_ratio and paced else {}
-        return Part(self._agents, ways, {way.name: next(self._streams) for way in ways}, load, clocks, broadcasts)
+        broadcasts = {direction.name: next(self._streams) for direction in directions} if load.broadcast_ratio and paced else {}
+        return Part(self._agents, directions, {direction.name: next(self._streams) for direction in directions}, load, clocks, broadcasts)
 
     async def _clocks(self) -> Mapping[str, Offset] | None:
         """How far each agent's clock is ahead of ours; None where both agents read one clock."""
@@ -115,17 +115,19 @@ class Engine:
         with read("source and sink"):
             return {role: await offset_of(self._agents[role]) for role in ("source", "sink")}
 
-    async def _paths(self, ways: Sequence[Way]) -> list[PathCount]:
-        return list(await asyncio.gather(*(read_path(self._hosts, self._testbed.links[way.link]) for way in ways)))
+    async def _paths(self, directions: Sequence[Direction]) -> list[PathCount]:
+        return list(await asyncio.gather(*(read_path(self._hosts, self._testbed.links[direction.link]) for direction in directions)))
 
     async def probe(self, link: str, *, reverse: bool = False) -> SeenProbe:
         """Raises ToolFailed, HostError, PortRefused."""
-        way = await way_of(self._hosts, self._testbed, link, reverse=reverse, source_port=next(self._probe_ports), next_hop=self._next_hop)
-        shortest = SHORTEST_FRAME if "." in way.source else SHORTEST_IPV6_FRAME
+        direction = await direction_of(
+            self._hosts, self._testbed, link, reverse=reverse, source_port=next(self._probe_ports), next_hop=self._next_hop
+        )
+        shortest = SHORTEST_FRAME if "." in direction.source else SHORTEST_IPV6_FRAME
         load = Load(FrameMix("probe", ((shortest, 1),)), PROBE_RATE, PROBE_DRAIN, frames=PROBE_FRAMES)
-        async with self._opened([way]):
-            (heard,) = await self._part([way], load, await self._clocks()).carry_out()
-        flow = UdpFlow(ip_address(way.source), ip_address(way.destination), way.source_port, DESTINATION_PORT)
+        async with self._opened([direction]):
+            (heard,) = await self._part([direction], load, await self._clocks()).carry_out()
+        flow = UdpFlow(ip_address(direction.source), ip_address(direction.destination), direction.source_port, DESTINATION_PORT)
         return SeenProbe(heard.flow.sent_frames, heard.flow.received_frames, " ".join(heard.flow.sources) or None, flow)
 
     def on(self, cores: Sequence[int]) -> Engine:
@@ -152,15 +154,15 @@ class Engine:
         return self._agents[role]
 
     @contextlib.asynccontextmanager
-    async def _opened(self, ways: Sequence[Way]) -> AsyncIterator[list[str]]:
-        """The ports of `ways`, open; yields what the agents say of them. After a failure the agents are gone, and all they held."""
+    async def _opened(self, directions: Sequence[Direction]) -> AsyncIterator[list[str]]:
+        """The ports of `directions`, open; yields what the agents say of them. After a failure the agents are gone, and all they held."""
         notes, opened = [], []
         try:
             for role in ("source", "sink"):
                 await self._agent(role)
-            for i, way in enumerate({way.link: way for way in ways}.values()):  # the way back has the same ports
-                for role, port in ((way.sender, way.sends_on), (way.receiver, way.receives_on)):
-                    said = await self._agents[role].ask("open", **self._open_arguments(role, port, i, isolated=way.isolated))
+            for i, direction in enumerate({of.link: of for of in directions}.values()):  # both directions of a link have the same ports
+                for role, port in ((direction.sender, direction.sends_on), (direction.receiver, direction.receives_on)):
+                    said = await self._agents[role].ask("open", **self._open_arguments(role, port, i, isolated=direction.isolated))
                     opened.append((role, port))
                     notes += [f"{port}: {said.get('backend', '?')}", *(f"{port}: {note}" for note in said.get("notes", []))]
             yield notes
@@ -194,11 +196,13 @@ class Engine:
             self._clock_is_one = all(b.status == 0 and b.stdout == boots[0].stdout for b in boots)
         return self._clock_is_one
 
-    def _outcome(self, heard: Sequence[FlowAccount], watches: Sequence[WayWatch], facts: Mapping[str, str], *, latency: bool) -> Outcome:
+    def _outcome(
+        self, heard: Sequence[FlowAccount], watches: Sequence[DirectionWatch], facts: Mapping[str, str], *, latency: bool
+    ) -> Outcome:
         readings, lost_by = list[ToolReading](), dict[str, LostSoFar]()
-        for way, watch in zip((h.way for h in heard), watches, strict=True):
-            readings += watch.readings(self._wall(way.sender), self._wall(way.receiver), latency=latency)
-            if (lost := watch.lost_so_far(self._wall(way.receiver))) is not None:
+        for direction, watch in zip((h.direction for h in heard), watches, strict=True):
+            readings += watch.readings(self._wall(direction.sender), self._wall(direction.receiver), latency=latency)
+            if (lost := watch.lost_so_far(self._wall(direction.receiver))) is not None:
                 lost_by[watch.flow] = lost
         return Outcome(
             flows=tuple(h.flow for h in heard),
@@ -207,7 +211,7 @@ class Engine:
             facts={"engine_version": str(self._agents["source"].hello.get("version", "unknown")), **facts},
             readings=readings,
             lost_by=lost_by,
-            began_s=min((self._wall(h.way.sender)(h.first_ns) for h in heard if h.first_ns is not None), default=None),
+            began_s=min((self._wall(h.direction.sender)(h.first_ns) for h in heard if h.first_ns is not None), default=None),
             stopped_early_s=Seconds(max(stopped)) if (stopped := [h.stopped_s for h in heard if h.stopped_s is not None]) else None,
         )
 

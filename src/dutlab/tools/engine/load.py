@@ -1,4 +1,4 @@
-"""What the engine is asked to send: a load on ways, in the protocol's words."""
+"""What the engine is asked to send: a load by direction of each link, in the protocol's words."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LAST_PORT = 65535
 
 
 @dataclass(frozen=True)
-class Way:
+class Direction:
     """One direction of one link. `name` is what its flow is called."""
 
     name: str
@@ -49,7 +49,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Load:
-    """What is sent on each way: for a time, or a number of frames."""
+    """What is sent in each direction: for a time, or a number of frames."""
 
     mix: FrameMix
     rate: Pps | None
@@ -59,21 +59,21 @@ class Load:
     profile: tuple[Stretch, ...] = ()
     traffic: Traffic = field(default_factory=Traffic)
     traffic_of: Mapping[str, Traffic] = field(default_factory=dict)
-    """By the name of a way: its own instead of `traffic`."""
+    """By the name of a direction: its own instead of `traffic`."""
     burst_frames: int = 1
     broadcast_ratio: float = 0.0
     directions: Directions = Directions.FORWARD
     answered: IPAddress | None = None
-    """Where answers go, if not to the address of the way's end."""
+    """Where answers go, if not to the address of the direction's end."""
 
     def warming_up(self, duration: Seconds, drain: Seconds) -> Load:
         """The same at the rate that it begins with, for another time."""
         rate = self.profile[0].from_rate if self.profile else self.rate
         return replace(self, rate=rate, profile=(), duration=duration, drain=drain)
 
-    def send_plan(self, way: Way, stream: int, broadcast: int | None = None) -> dict[str, Any]:
+    def send_plan(self, direction: Direction, stream: int, broadcast: int | None = None) -> dict[str, Any]:
         """As the protocol's SendPlan; with the stream of frames to everybody beside it, if that has a number."""
-        parts, traffic = self.mix.parts, self.traffic_of.get(way.name, self.traffic)
+        parts, traffic = self.mix.parts, self.traffic_of.get(direction.name, self.traffic)
         sizes: dict[str, Any] = {"weighted": [{"bytes": b, "weight": w} for b, w in parts]}
         if len(parts) == 1:
             sizes = {"fixed_bytes": parts[0][0]}
@@ -81,17 +81,17 @@ class Load:
             sizes = {"sequence_bytes": list(self.mix.sequence)}
         plan: dict[str, Any] = {
             "stream": stream,
-            "destination_mac": way.destination_mac,
-            "source": way.source,
-            "destination": way.destination,
-            "source_port": way.source_port,
+            "destination_mac": direction.destination_mac,
+            "source": direction.source,
+            "destination": direction.destination,
+            "source_port": direction.source_port,
             "destination_port": DESTINATION_PORT,
             "sizes": sizes,
             "rate": self._rate(),
             **_headers(traffic),
         }
         if self.directions is Directions.ANSWERS:  # described as what they answer
-            plan |= {"answers": True, "source": str(self.answered or way.destination), "destination": way.source}
+            plan |= {"answers": True, "source": str(self.answered or direction.destination), "destination": direction.source}
             plan |= {end: str(spread.first) for end, spread in _spreads(traffic) if spread is not None}
         if self.frames is not None:
             plan["frames"] = self.frames

@@ -15,10 +15,10 @@ from dutlab.errors import ToolFailed
 from dutlab.methods.ports import Flow
 from dutlab.tools.engine.agent import REPLY_S, TOOL, Agent, fault
 from dutlab.tools.engine.clocks import Offset
-from dutlab.tools.engine.load import DESTINATION_PORT, NS, Load, Way
+from dutlab.tools.engine.load import DESTINATION_PORT, NS, Direction, Load
 from dutlab.tools.engine.loss_watch import LossWatch
 from dutlab.tools.engine.report import arrived_so_far, doubts_of, flow_of, of_stream, sent_so_far
-from dutlab.tools.engine.watch import WayWatch
+from dutlab.tools.engine.watch import DirectionWatch
 from dutlab.tools.path_counters import PathCount, lost_by_place
 
 LOOK_S = 0.2
@@ -33,9 +33,9 @@ ROUGH = 0.1
 
 @dataclass(frozen=True)
 class FlowAccount:
-    """What became of the frames of one way, by the accounts of both agents."""
+    """What became of the frames of one direction, by the accounts of both agents."""
 
-    way: Way
+    direction: Direction
     flow: Flow
     doubts: tuple[Doubt, ...]
     stopped_s: float | None
@@ -46,7 +46,7 @@ class FlowAccount:
     def with_places(self, before: PathCount, after: PathCount) -> FlowAccount:
         """The same, with the places where frames got lost between two readings of the path's counters."""
         places = lost_by_place(
-            before=before, after=after, sent=self.flow.sent_frames, received=self.flow.received_frames, reverse=self.way.is_back
+            before=before, after=after, sent=self.flow.sent_frames, received=self.flow.received_frames, reverse=self.direction.is_back
         )
         return replace(self, flow=replace(self.flow, places=places))
 
@@ -64,10 +64,10 @@ class FlowAccount:
 
 @dataclass(frozen=True)
 class Part:
-    """`load` on `ways`, each under its stream number in `streams`. `agents` are by role, as are `clocks`: each agent's against ours."""
+    """`load` on `directions`, each under its stream number in `streams`. `agents` and `clocks` are by role: each agent's against ours."""
 
     agents: Mapping[str, Agent]
-    ways: Sequence[Way]
+    directions: Sequence[Direction]
     streams: Mapping[str, int]
     load: Load
     clocks: Mapping[str, Offset] | None
@@ -78,38 +78,44 @@ class Part:
     """The number that its probes carry: frames of any other sender are stale, whatever its clock."""
 
     async def carry_out(
-        self, *, watches: Sequence[WayWatch] = (), stop_after_lost: int | None = None, begun: Callable[[], None] | None = None
+        self, *, watches: Sequence[DirectionWatch] = (), stop_after_lost: int | None = None, begun: Callable[[], None] | None = None
     ) -> list[FlowAccount]:
-        """The account of each way. `watches`, one a way, see what is counted meanwhile; `begun` is as Offer has it.
+        """The account of each direction. `watches`, one a direction, see what is counted meanwhile; `begun` is as Offer has it.
 
         Raises ToolFailed, HostError.
         """
         await self._arm()
         await self._start()
         patience = self.load.longest_s + TOGETHER_S + REPLY_S
-        waits = asyncio.gather(*(self.agents[w.sender].ask("wait", port=str(w.sends_on), timeout_s=patience) for w in self.ways))
+        waits = asyncio.gather(*(self.agents[w.sender].ask("wait", port=str(w.sends_on), timeout_s=patience) for w in self.directions))
         sent = await (self._watched(waits, watches, stop_after_lost, begun) if watches else waits)
-        return list(await asyncio.gather(*(self._settle(way, said) for way, said in zip(self.ways, sent, strict=True))))
+        return list(await asyncio.gather(*(self._settle(direction, said) for direction, said in zip(self.directions, sent, strict=True))))
 
     async def _arm(self) -> None:
         plans: dict[tuple[str, str], dict[str, Any]] = {}
-        for way in self.ways:
-            stream = self.streams[way.name]
-            receive = {"streams": [stream], "trial": self.trial, "absorb_udp_ports": [DESTINATION_PORT]} | self._sender_clock(way)
-            plans.setdefault((way.receiver, str(way.receives_on)), {})["receive"] = receive
-            sent = self.load.send_plan(way, stream, self.broadcasts.get(way.name))
-            plans.setdefault((way.sender, str(way.sends_on)), {})["send"] = {"trial": self.trial} | sent
+        for direction in self.directions:
+            stream = self.streams[direction.name]
+            receive = {"streams": [stream], "trial": self.trial, "absorb_udp_ports": [DESTINATION_PORT]} | self._sender_clock(direction)
+            plans.setdefault((direction.receiver, str(direction.receives_on)), {})["receive"] = receive
+            sent = self.load.send_plan(direction, stream, self.broadcasts.get(direction.name))
+            plans.setdefault((direction.sender, str(direction.sends_on)), {})["send"] = {"trial": self.trial} | sent
         for (role, port), plan in plans.items():
             await self.agents[role].ask("arm", port=port, **plan)
 
-    def _sender_clock(self, way: Way) -> dict[str, Any]:
-        return {} if self.clocks is None else {"sender_clock": {"ahead_ns": self.clocks[way.sender].since(self.clocks[way.receiver]).ns}}
+    def _sender_clock(self, direction: Direction) -> dict[str, Any]:
+        return (
+            {}
+            if self.clocks is None
+            else {"sender_clock": {"ahead_ns": self.clocks[direction.sender].since(self.clocks[direction.receiver]).ns}}
+        )
 
     async def _start(self) -> None:
         """All receive before the first one sends; where both hosts send, they begin at one instant."""
-        for role in dict.fromkeys(way.receiver for way in self.ways):
-            await self.agents[role].ask("start", ports=[str(w.receives_on) for w in self.ways if w.receiver == role], half="receive")
-        senders = {way.sender: [str(w.sends_on) for w in self.ways if w.sender == way.sender] for way in self.ways}
+        for role in dict.fromkeys(direction.receiver for direction in self.directions):
+            await self.agents[role].ask("start", ports=[str(w.receives_on) for w in self.directions if w.receiver == role], half="receive")
+        senders = {
+            direction.sender: [str(w.sends_on) for w in self.directions if w.sender == direction.sender] for direction in self.directions
+        }
         if len(senders) == 1:
             for role, ports in senders.items():
                 await self.agents[role].ask("start", ports=ports, half="send")
@@ -122,7 +128,7 @@ class Part:
     async def _watched(
         self,
         waits: asyncio.Future[list[dict[str, Any]]],
-        watches: Sequence[WayWatch],
+        watches: Sequence[DirectionWatch],
         allowed: int | None,
         begun: Callable[[], None] | None,
     ) -> list[dict[str, Any]]:
@@ -132,15 +138,15 @@ class Part:
             waiting = begun
             await asyncio.sleep(LOOK_S)
             while True:
-                await asyncio.gather(*(self._look(way, seen) for way, seen in zip(self.ways, watches, strict=True)))
+                await asyncio.gather(*(self._look(direction, seen) for direction, seen in zip(self.directions, watches, strict=True)))
                 if allowed is not None and sum(w.losses.lost + w.losses.backpressure for w in watches) > allowed:
                     break
                 if waiting is not None and all(w.sending for w in watches):
                     waiting()
                     waiting = None
                 await asyncio.sleep(LOOK_SLOWLY_S if allowed is None and waiting is None else LOOK_S)
-            for role in dict.fromkeys(way.sender for way in self.ways):
-                await self.agents[role].ask("stop", ports=[str(w.sends_on) for w in self.ways if w.sender == role])
+            for role in dict.fromkeys(direction.sender for direction in self.directions):
+                await self.agents[role].ask("stop", ports=[str(w.sends_on) for w in self.directions if w.sender == role])
 
         watching = asyncio.create_task(watch())
         both: set[asyncio.Future[Any]] = {waits, watching}
@@ -154,52 +160,54 @@ class Part:
                 task.cancel()
             await asyncio.gather(*both, return_exceptions=True)
 
-    async def _look(self, way: Way, watch: WayWatch) -> None:
+    async def _look(self, direction: Direction, watch: DirectionWatch) -> None:
         """Has `watch` see what both ends have counted, if they have begun."""
-        arrived, sent, stream = None, None, self.streams[way.name]
+        arrived, sent, stream = None, None, self.streams[direction.name]
         asked = time.monotonic()
-        status = await self.agents[way.receiver].ask("status", port=str(way.receives_on))
-        with read(way.receiver):
+        status = await self.agents[direction.receiver].ask("status", port=str(direction.receives_on))
+        with read(direction.receiver):
             if "receiving" in status:
                 arrived = arrived_so_far(status["receiving"], stream, since_s=asked, until_s=time.monotonic())
         asked = time.monotonic()
-        status = await self.agents[way.sender].ask("status", port=str(way.sends_on))
-        with read(way.sender):
+        status = await self.agents[direction.sender].ask("status", port=str(direction.sends_on))
+        with read(direction.sender):
             if "sending" in status:
                 sent = sent_so_far(status["sending"], stream, since_s=asked, until_s=time.monotonic())
         if sent is not None and arrived is not None:
             watch.see(sent, arrived)
 
-    async def _settle(self, way: Way, sent: Mapping[str, Any]) -> FlowAccount:
-        stream, drain = self.streams[way.name], self.load.drain
+    async def _settle(self, direction: Direction, sent: Mapping[str, Any]) -> FlowAccount:
+        stream, drain = self.streams[direction.name], self.load.drain
         if (err := sent.get("err")) is not None:
-            raise fault(err, host=way.sender)
-        with read(way.sender):
+            raise fault(err, host=direction.sender)
+        with read(direction.sender):
             of_sender = of_stream(sent, stream)
             frames = int(of_sender["sent"])
-        received = await self.agents[way.receiver].ask(
+        received = await self.agents[direction.receiver].ask(
             "settle",
-            port=str(way.receives_on),
+            port=str(direction.receives_on),
             sent=[{"stream": stream, "frames": frames, **{k: of_sender[k] for k in ("numbered",) if k in of_sender}}],
             drain_ns=round(drain * NS),
             timeout_s=drain + REPLY_S,
         )
         if (err := received.get("err")) is not None:
-            raise fault(err, host=way.receiver)
-        with read(way.receiver):
+            raise fault(err, host=direction.receiver)
+        with read(direction.receiver):
             of_receiver = of_stream(received, stream)
             return FlowAccount(
-                way,
-                flow_of(way.name, of_sender, of_receiver, received),
-                tuple(doubts_of(way.name, of_sender, of_receiver, received)),
+                direction,
+                flow_of(direction.name, of_sender, of_receiver, received),
+                tuple(doubts_of(direction.name, of_sender, of_receiver, received)),
                 float(of_sender["seconds"]) if sent["ended"] == "stopped" else None,
                 None if (first := of_sender.get("first_monotonic_ns")) is None else int(first),
             )
 
 
-def watches_of(ways: Sequence[Way], load: Load, tell: Callable[[str, Mapping[str, float]], None] | None = None) -> list[WayWatch]:
-    """A watch for each way; `tell` takes the newest rates of each."""
-    return [WayWatch(way.name, LossWatch(load.drain), tell=tell) for way in ways]
+def watches_of(
+    directions: Sequence[Direction], load: Load, tell: Callable[[str, Mapping[str, float]], None] | None = None
+) -> list[DirectionWatch]:
+    """A watch for each direction; `tell` takes the newest rates of each."""
+    return [DirectionWatch(direction.name, LossWatch(load.drain), tell=tell) for direction in directions]
 
 
 @contextlib.contextmanager

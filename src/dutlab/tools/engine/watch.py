@@ -1,4 +1,4 @@
-"""What both ends of a way count while a trial runs: readings once a second, and whether so much is lost that it may end."""
+"""What both ends of a direction count while a trial runs: readings once a second, and whether so much is lost that it may end."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def _rate(before: _Point, now: _Point) -> float:
 
 
 @dataclass
-class WayWatch:
-    """One way in one trial; `flow` is what its flow is called."""
+class DirectionWatch:
+    """One direction in one trial; `flow` is what its flow is called."""
 
     flow: str
     losses: LossWatch

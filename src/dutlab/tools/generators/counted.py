@@ -22,8 +22,8 @@ from dutlab.hosts.running import together
 from dutlab.methods.ledger import negative_loss
 from dutlab.methods.ports import Flow, Offer, Outcome
 from dutlab.spec.mixes import sizes_in_words
-from dutlab.tools.engine.directions import ways_of
-from dutlab.tools.engine.load import DESTINATION_PORT, Way
+from dutlab.tools.engine.directions import directions_of
+from dutlab.tools.engine.load import DESTINATION_PORT, Direction
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.generators.receive_counter import Reading, taken
 from dutlab.tools.path_counters import TOLERATED, PathCount, PortCount, lost_by_place, read_path, strangers_among
@@ -38,7 +38,7 @@ GRACE_S = 10.0
 
 @dataclass(frozen=True)
 class SendOrder:
-    """What a program is to send on one way: `rate` in frames a second, None for as fast as it can."""
+    """What a program is to send in one direction: `rate` in frames a second, None for as fast as it can."""
 
     frame_bytes: FrameBytes
     """With FCS."""
@@ -53,7 +53,7 @@ class SendOrder:
 
 @dataclass(frozen=True)
 class SendReport:
-    """What the program says of what it did on one way. `tried_frames` is None when it does not count them."""
+    """What the program says of what it did in one direction. `tried_frames` is None when it does not count them."""
 
     tried_frames: int | None
     seconds: float
@@ -71,7 +71,7 @@ class Program(Protocol):
     async def check(self, host: Host) -> str:
         """Its version on a host that sends. Raises ToolMissing, HostError."""
 
-    async def send(self, way: Way, asked: SendOrder) -> SendReport:
+    async def send(self, direction: Direction, asked: SendOrder) -> SendReport:
         """From its start to its end. Raises ToolFailed, HostError."""
 
 
@@ -87,7 +87,7 @@ async def run_for(host: Host, argv: Sequence[str], seconds: float, *, tool: str,
 
 @dataclass(frozen=True)
 class Counts:
-    """One reading: of a way's four ports, and of what was taken at its end so far."""
+    """One reading: of the four ports of a direction, and of what was taken at its end so far."""
 
     path: PathCount
     taken: int | None
@@ -110,20 +110,20 @@ class CountedGenerator:
 
     async def offer(self, offer: Offer) -> Outcome:
         """Raises ToolFailed, HostError."""
-        ways = await ways_of(self._place.hosts, self._place.testbed, offer)
-        await self._check_sink(ways)
+        directions = await directions_of(self._place.hosts, self._place.testbed, offer)
+        await self._check_sink(directions)
         ((size, _),) = offer.mix.parts  # no experiment asks for more: spec.generators
         asked = SendOrder(size, offer.rate, max(offer.duration, SHORTEST))
         async with AsyncExitStack() as taking:
-            takers = [await taking.enter_async_context(self._taken(way)) for way in ways]
+            takers = [await taking.enter_async_context(self._taken(direction)) for direction in directions]
             if offer.warmup > 0:
-                await self._send(ways, replace(asked, seconds=max(offer.warmup, SHORTEST)))
+                await self._send(directions, replace(asked, seconds=max(offer.warmup, SHORTEST)))
                 await asyncio.sleep(WARMUP_DRAIN)
-            before = await asyncio.gather(*(self._counts(way, taker) for way, taker in zip(ways, takers, strict=True)))
-            told = await self._send(ways, asked)
+            before = await asyncio.gather(*(self._counts(direction, taker) for direction, taker in zip(directions, takers, strict=True)))
+            told = await self._send(directions, asked)
             await asyncio.sleep(offer.drain)
-            after = await asyncio.gather(*(self._counts(way, taker) for way, taker in zip(ways, takers, strict=True)))
-        sends = [_Sent(*of_way) for of_way in zip(ways, told, before, after, strict=True)]
+            after = await asyncio.gather(*(self._counts(direction, taker) for direction, taker in zip(directions, takers, strict=True)))
+        sends = [_Sent(*of_direction) for of_direction in zip(directions, told, before, after, strict=True)]
         flows = [send.flow(asked, tool=self._program.tool) for send in sends]
         return Outcome(
             flows=tuple(flows),
@@ -136,55 +136,55 @@ class CountedGenerator:
             },
         )
 
-    async def _check_sink(self, ways: Sequence[Way]) -> None:
+    async def _check_sink(self, directions: Sequence[Direction]) -> None:
         """Once, and only where it is to send too."""
-        if not self._sink_checked and any(way.is_back for way in ways):
+        if not self._sink_checked and any(direction.is_back for direction in directions):
             await self._program.check(self._place.hosts["sink"])
             self._sink_checked = True
 
-    async def _send(self, ways: Sequence[Way], asked: SendOrder) -> list[SendReport]:
-        """On all ways at once."""
-        return await together(self._program.send(way, asked) for way in ways)
+    async def _send(self, directions: Sequence[Direction], asked: SendOrder) -> list[SendReport]:
+        """In all directions at once."""
+        return await together(self._program.send(direction, asked) for direction in directions)
 
-    def _taken(self, way: Way) -> AbstractAsyncContextManager[Reading]:
-        return taken(self._place.hosts[way.receiver], way.receives_on.interface)
+    def _taken(self, direction: Direction) -> AbstractAsyncContextManager[Reading]:
+        return taken(self._place.hosts[direction.receiver], direction.receives_on.interface)
 
-    async def _counts(self, way: Way, taker: Reading) -> Counts:
-        path, so_far = await asyncio.gather(read_path(self._place.hosts, self._place.testbed.links[way.link]), taker())
+    async def _counts(self, direction: Direction, taker: Reading) -> Counts:
+        path, so_far = await asyncio.gather(read_path(self._place.hosts, self._place.testbed.links[direction.link]), taker())
         return Counts(path, so_far)
 
 
 @dataclass(frozen=True)
 class _Sent:
-    """What a program did on one way, and the counters around that."""
+    """What a program did in one direction, and the counters around that."""
 
-    way: Way
+    direction: Direction
     told: SendReport
     before: Counts
     after: Counts
 
     @property
     def taken(self) -> int | None:
-        """Datagrams recognised at the way's end; None where nothing was taken there."""
+        """Datagrams recognised at the direction's end; None where nothing was taken there."""
         return None if self.before.taken is None or self.after.taken is None else self.after.taken - self.before.taken
 
     def flow(self, asked: SendOrder, *, tool: str) -> Flow:
         """Raises ToolFailed when a counter that is needed cannot be read."""
-        way, told = self.way, self.told
-        near, far = (3, 0) if way.is_back else (0, 3)
+        direction, told = self.direction, self.told
+        near, far = (3, 0) if direction.is_back else (0, 3)
         before, after = self.before.path, self.after.path
-        left = _since(tool, way.sender, before[near], after[near])
+        left = _since(tool, direction.sender, before[near], after[near])
         tried = left.sent + left.send_dropped if told.tried_frames is None else told.tried_frames
         sent = tried if tried < left.sent <= tried + TOLERATED else left.sent  # a few were strangers'
         wanted = max(tried, sent, asked.frames or 0)
         strangers = 0
         if (received := self.taken) is None:
-            received = _since(tool, way.receiver, before[far], after[far]).received
+            received = _since(tool, direction.receiver, before[far], after[far]).received
             strangers = strangers_among(received, sent=sent)
             received -= strangers
-        places = lost_by_place(before=before, after=after, sent=sent, received=received, reverse=way.is_back)
+        places = lost_by_place(before=before, after=after, sent=sent, received=received, reverse=direction.is_back)
         return Flow(
-            link=way.name,
+            link=direction.name,
             intended_frames=wanted,
             sent_frames=sent,
             refused_frames=wanted - sent,
@@ -202,10 +202,14 @@ class _Sent:
 
     def doubts(self, flow: Flow) -> tuple[Doubt, ...]:
         """What the program's way of sending, and counting at ports, leave open."""
-        way = self.way
-        came = f"{way.receives_on}'s counter" if self.taken is None else f"datagrams to UDP port {DESTINATION_PORT} at {way.receives_on}"
-        detail = f"sent: {way.sends_on}'s counter; received: {came}"
-        return (*self.told.doubts, Doubt(DoubtKind.COUNTED_BY_PORTS, detail, way.name), *negative_loss(flow))
+        direction = self.direction
+        came = (
+            f"{direction.receives_on}'s counter"
+            if self.taken is None
+            else f"datagrams to UDP port {DESTINATION_PORT} at {direction.receives_on}"
+        )
+        detail = f"sent: {direction.sends_on}'s counter; received: {came}"
+        return (*self.told.doubts, Doubt(DoubtKind.COUNTED_BY_PORTS, detail, direction.name), *negative_loss(flow))
 
 
 def _since(tool: str, role: str, before: PortCount | None, after: PortCount | None) -> PortCount:

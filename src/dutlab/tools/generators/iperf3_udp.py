@@ -17,8 +17,8 @@ from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.generators.base import StreamsModel
 from dutlab.spec.generators.iperf3_udp import payload_of
 from dutlab.spec.mixes import sizes_in_words
-from dutlab.tools.engine.directions import ways_of
-from dutlab.tools.engine.load import Way
+from dutlab.tools.engine.directions import directions_of
+from dutlab.tools.engine.load import Direction
 from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
 from dutlab.tools.iperf3.datagrams import Datagrams, End, Sent, send
 from dutlab.tools.iperf3.program import FIRST_PORT, PORTS_TRIED, version_of
@@ -49,20 +49,27 @@ class Iperf3Udp:
 
     async def offer(self, offer: Offer) -> Outcome:
         """No warm-up: each test is a connection of its own. Raises ToolFailed, HostError."""
-        ways = await ways_of(self._place.hosts, self._place.testbed, offer)
+        directions = await directions_of(self._place.hosts, self._place.testbed, offer)
         ((size, _),) = offer.mix.parts  # no experiment asks for more: spec.generators
-        datagrams = {way.name: self._datagrams(way, size, offer) for way in ways}
-        before = await self._paths(ways)
-        sent = await together(self._send(way, datagrams[way.name], nth) for nth, way in enumerate(ways))
-        after = await self._paths(ways)
+        datagrams = {direction.name: self._datagrams(direction, size, offer) for direction in directions}
+        before = await self._paths(directions)
+        sent = await together(self._send(direction, datagrams[direction.name], nth) for nth, direction in enumerate(directions))
+        after = await self._paths(directions)
         flows = [
             flow_of(
-                way, s, size, asked=None if offer.rate is None else round(offer.rate * datagrams[way.name].whole_seconds), before=b, after=a
+                direction,
+                s,
+                size,
+                asked=None if offer.rate is None else round(offer.rate * datagrams[direction.name].whole_seconds),
+                before=b,
+                after=a,
             )
-            for way, s, b, a in zip(ways, sent, before, after, strict=True)
+            for direction, s, b, a in zip(directions, sent, before, after, strict=True)
         ]
         incomplete = [
-            Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(s.repairs), way.name) for way, s in zip(ways, sent, strict=True) if s.repairs
+            Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(s.repairs), direction.name)
+            for direction, s in zip(directions, sent, strict=True)
+            if s.repairs
         ]
         return Outcome(
             flows=tuple(flows),
@@ -71,30 +78,32 @@ class Iperf3Udp:
             facts={"iperf3_version": self._version, "frame_sizes": sizes_in_words(offer.mix.parts)},
         )
 
-    def _datagrams(self, way: Way, size: int, offer: Offer) -> Datagrams:
-        length = payload_of(size, ipv6=":" in way.source)
+    def _datagrams(self, direction: Direction, size: int, offer: Offer) -> Datagrams:
+        length = payload_of(size, ipv6=":" in direction.source)
         return Datagrams(length, offer.rate, float(offer.duration), self._model.streams)
 
-    async def _send(self, way: Way, datagrams: Datagrams, nth: int) -> Sent:
-        near = End(self._place.hosts[way.sender], way.source, self._place.cores(self._model, way.sender))
-        far = End(self._place.hosts[way.receiver], way.destination, tuple(self._place.cpus.get(way.receiver) or ()))
-        return await send(near, far, datagrams, name=way.name, first_port=FIRST_PORT + nth * PORTS_TRIED)
+    async def _send(self, direction: Direction, datagrams: Datagrams, nth: int) -> Sent:
+        near = End(self._place.hosts[direction.sender], direction.source, self._place.cores(self._model, direction.sender))
+        far = End(self._place.hosts[direction.receiver], direction.destination, tuple(self._place.cpus.get(direction.receiver) or ()))
+        return await send(near, far, datagrams, name=direction.name, first_port=FIRST_PORT + nth * PORTS_TRIED)
 
-    async def _paths(self, ways: list[Way]) -> list[PathCount]:
-        return list(await asyncio.gather(*(read_path(self._place.hosts, self._place.testbed.links[way.link]) for way in ways)))
+    async def _paths(self, directions: list[Direction]) -> list[PathCount]:
+        return list(
+            await asyncio.gather(*(read_path(self._place.hosts, self._place.testbed.links[direction.link]) for direction in directions))
+        )
 
 
-def flow_of(way: Way, said: Sent, size: int, *, asked: int | None, before: PathCount, after: PathCount) -> Flow:
-    """One way's flow; `asked` is the rate times the time, None at full speed."""
-    near = 3 if way.is_back else 0
+def flow_of(direction: Direction, said: Sent, size: int, *, asked: int | None, before: PathCount, after: PathCount) -> Flow:
+    """The flow of one direction; `asked` is the rate times the time, None at full speed."""
+    near = 3 if direction.is_back else 0
     b, a = before[near], after[near]
     dropped = 0 if b is None or a is None else a.since(b).send_dropped
     refused = max(0, min(dropped, said.sent - said.received))
     sent = said.sent - refused
     wanted = max(said.sent, asked or 0)
-    places: Mapping[str, int] = lost_by_place(before=before, after=after, sent=sent, received=said.received, reverse=way.is_back)
+    places: Mapping[str, int] = lost_by_place(before=before, after=after, sent=sent, received=said.received, reverse=direction.is_back)
     return Flow(
-        link=way.name,
+        link=direction.name,
         intended_frames=wanted,
         sent_frames=sent,
         refused_frames=wanted - sent,

@@ -25,8 +25,8 @@ from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.generators.ipgen import L2_BYTES, SHORTEST_PACKET, IpgenModel
 from dutlab.spec.mixes import sizes_in_words
 from dutlab.spec.testbed import Link
-from dutlab.tools.engine.directions import ways_of
-from dutlab.tools.engine.load import Way
+from dutlab.tools.engine.directions import directions_of
+from dutlab.tools.engine.load import Direction
 from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool, both_ends, insist_that_it_sent
 from dutlab.tools.generators.ipgen_log import Second, parse_log
 from dutlab.units import Seconds
@@ -90,32 +90,36 @@ class Ipgen:
 
     async def offer(self, offer: Offer) -> Outcome:
         """Raises ToolFailed, HostError."""
-        (way,) = await ways_of(self._place.hosts, self._place.testbed, offer)
+        (direction,) = await directions_of(self._place.hosts, self._place.testbed, offer)
         ((size, _),) = offer.mix.parts  # no experiment asks for more: spec.generators
         script, seconds = script_of(offer, size)
-        argv = [self._model.program, "--nocurses", *ends_of(self._place.testbed.links[way.link])]
+        argv = [self._model.program, "--nocurses", *ends_of(self._place.testbed.links[direction.link])]
         host = self._place.hosts["source"]
         done = await host.run(["sh", "-c", _RUN, "ipgen", *argv], stdin=script.encode(), timeout_s=seconds + LINKS_UP_S, check=False)
-        raw = {f"ipgen-{way.name}.jsonl": done.stdout, f"ipgen-{way.name}.txt": done.stderr, f"ipgen-{way.name}.script": script.encode()}
+        raw = {
+            f"ipgen-{direction.name}.jsonl": done.stdout,
+            f"ipgen-{direction.name}.txt": done.stderr,
+            f"ipgen-{direction.name}.script": script.encode(),
+        }
         log, faults = parse_log(done.text)
         if not log:
             why = f"a log that cannot be read: {faults[0]}" if faults else f"an empty log: {done.last_words}"
             raise ToolFailed(f"ended with {done.status} and {why}", tool=TOOL, host=host.name, raw=raw)
         measured = since_cleared(log)
-        flow = flow_of(way, measured[-1], size, offer)
+        flow = flow_of(direction, measured[-1], size, offer)
         whole = replace(offer, duration=Seconds(flow.sent_seconds))
-        doubts = [Doubt(DoubtKind.TX_STARVED, short, way.name)] if (short := starved(whole, flow)) else []
+        doubts = [Doubt(DoubtKind.TX_STARVED, short, direction.name)] if (short := starved(whole, flow)) else []
         if moving := still_moving(measured[-1]):
-            doubts.append(Doubt(DoubtKind.TOOL_INCOMPLETE, moving, way.name))
+            doubts.append(Doubt(DoubtKind.TOOL_INCOMPLETE, moving, direction.name))
         asked = None if offer.rate is None else flow.intended_frames
         insist_that_it_sent(flow.sent_frames, asked=asked, tool=TOOL, host=host.name, raw=raw)
-        incomplete = [Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(faults), way.name)] if faults else []
+        incomplete = [Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(faults), direction.name)] if faults else []
         return Outcome(
             flows=(flow,),
             doubts=(*incomplete, *doubts, *negative_loss(flow)),
             raw=raw,
             facts={**self._facts, **_latency(measured[-1]), "frame_sizes": sizes_in_words(offer.mix.parts)},
-            readings=readings_of(way, measured, ended_s=done.started_s + done.seconds),
+            readings=readings_of(direction, measured, ended_s=done.started_s + done.seconds),
         )
 
 
@@ -148,12 +152,12 @@ def still_moving(last: Second) -> str:
     return f"its counters moved in its last interval: {said}" if said else ""
 
 
-def flow_of(way: Way, last: Second, size: int, offer: Offer) -> Flow:
+def flow_of(direction: Direction, last: Second, size: int, offer: Offer) -> Flow:
     """The account at the end of the drain."""
     seconds = max(1, math.ceil(offer.duration))
     wanted = max(last.sent, 0 if offer.rate is None else round(offer.rate) * seconds)
     return Flow(
-        link=way.name,
+        link=direction.name,
         intended_frames=wanted,
         sent_frames=last.sent,
         refused_frames=wanted - last.sent,
@@ -168,14 +172,14 @@ def flow_of(way: Way, last: Second, size: int, offer: Offer) -> Flow:
     )
 
 
-def readings_of(way: Way, log: Sequence[Second], *, ended_s: float) -> list[ToolReading]:
+def readings_of(direction: Direction, log: Sequence[Second], *, ended_s: float) -> list[ToolReading]:
     """Its clock says how far apart seconds are; the last was logged as the process ended."""
     out = []
     for second in log:
         at_s = ended_s - (log[-1].at_s - second.at_s)
         lost = float(max(0, second.offered_pps - second.received_pps))
         for name, value in (("offered_pps", float(second.offered_pps)), ("received_pps", float(second.received_pps)), ("lost_pps", lost)):
-            out.append(ToolReading(at_s, way.name, name, value))
+            out.append(ToolReading(at_s, direction.name, name, value))
     return out
 
 

@@ -17,8 +17,8 @@ from dutlab.methods.ports import Flow, Offer, Outcome, ToolReading
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.generators.pkt_gen import PktGenModel
 from dutlab.spec.mixes import sizes_in_words
-from dutlab.tools.engine.directions import ways_of
-from dutlab.tools.engine.load import DESTINATION_PORT, Way
+from dutlab.tools.engine.directions import directions_of
+from dutlab.tools.engine.load import DESTINATION_PORT, Direction
 from dutlab.tools.gate import Gate
 from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool, insist_that_it_sent
 from dutlab.tools.generators.pkt_gen_log import ROUND_S, Log, matched, parse
@@ -43,9 +43,9 @@ def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
 
 @dataclass(frozen=True)
 class PktGenOutputs:
-    """What both ends of one way said."""
+    """What both ends of one direction said."""
 
-    way: Way
+    direction: Direction
     sender: Done
     receiver: Done
     ahead_s: float
@@ -62,7 +62,7 @@ class PktGenOutputs:
     @property
     def raw(self) -> dict[str, bytes]:
         ends = (("tx", self.sender), ("rx", self.receiver))
-        return {f"pkt-gen-{self.way.name}-{end}.txt": done.stderr + done.stdout for end, done in ends}
+        return {f"pkt-gen-{self.direction.name}-{end}.txt": done.stderr + done.stdout for end, done in ends}
 
 
 class PktGen:
@@ -85,11 +85,11 @@ class PktGen:
 
     async def offer(self, offer: Offer) -> Outcome:
         """Raises ToolFailed, HostError."""
-        ways = await ways_of(self._place.hosts, self._place.testbed, offer)
+        directions = await directions_of(self._place.hosts, self._place.testbed, offer)
         ((size, _),) = offer.mix.parts  # no experiment asks for more: spec.generators
         if offer.warmup > 0:
-            await asyncio.gather(*(self._send(way, size, offer.rate, offer.warmup) for way in ways))
-        heard = await asyncio.gather(*(self._both(way, size, offer) for way in ways))
+            await asyncio.gather(*(self._send(direction, size, offer.rate, offer.warmup) for direction in directions))
+        heard = await asyncio.gather(*(self._both(direction, size, offer) for direction in directions))
         flows = [flow_of(h, size, asked=None if offer.rate is None else round(offer.rate * offer.duration)) for h in heard]
         queued = [Doubt(DoubtKind.QUEUED_NOT_SENT, about=flow.link) for flow in flows]
         return Outcome(
@@ -100,27 +100,34 @@ class PktGen:
             readings=[reading for h in heard for reading in readings_of(h)],
         )
 
-    async def _both(self, way: Way, size: FrameBytes, offer: Offer) -> PktGenOutputs:
+    async def _both(self, direction: Direction, size: FrameBytes, offer: Offer) -> PktGenOutputs:
         """The receiver first; it listens until the drain is over."""
-        ahead_s = await self._ahead_s(way)
+        ahead_s = await self._ahead_s(direction)
         longest = 2 * (LINK_WAIT_S + READY_S) + offer.duration + offer.drain
-        receiving = asyncio.create_task(self._run(way.receiver, way.receives_on.interface, "rx", longest, []))
+        receiving = asyncio.create_task(self._run(direction.receiver, direction.receives_on.interface, "rx", longest, []))
         try:
             await asyncio.sleep(LINK_WAIT_S + READY_S)
-            sender = await self._send(way, size, offer.rate, offer.duration)
-            return PktGenOutputs(way, sender, await receiving, ahead_s)
+            sender = await self._send(direction, size, offer.rate, offer.duration)
+            return PktGenOutputs(direction, sender, await receiving, ahead_s)
         finally:
             receiving.cancel()
             await asyncio.gather(receiving, return_exceptions=True)
 
-    async def _send(self, way: Way, size: FrameBytes, rate: Pps | None, seconds: Seconds) -> Done:
-        options = ["-l", str(size - FCS_BYTES), "-s", f"{way.source}:{way.source_port}", "-d", f"{way.destination}:{DESTINATION_PORT}"]
-        options += ["-D", way.destination_mac, "-p", str(self._model.streams)]
+    async def _send(self, direction: Direction, size: FrameBytes, rate: Pps | None, seconds: Seconds) -> Done:
+        options = [
+            "-l",
+            str(size - FCS_BYTES),
+            "-s",
+            f"{direction.source}:{direction.source_port}",
+            "-d",
+            f"{direction.destination}:{DESTINATION_PORT}",
+        ]
+        options += ["-D", direction.destination_mac, "-p", str(self._model.streams)]
         options += [] if rate is None else ["-R", str(round(rate)), "-n", str(round(rate * seconds))]
-        if cores := self._place.cores(self._model, way.sender):
+        if cores := self._place.cores(self._model, direction.sender):
             options += ["-a", str(cores[0])]
         longest = LINK_WAIT_S + seconds + (0 if rate is None else 2)  # with a number of frames it ends by itself
-        return await self._run(way.sender, way.sends_on.interface, "tx", longest, options)
+        return await self._run(direction.sender, direction.sends_on.interface, "tx", longest, options)
 
     async def _run(self, role: str, interface: str, what: str, longest_s: float, options: list[str]) -> Done:
         argv = [self._model.program, "-i", f"netmap:{interface}", "-f", what, "-w", str(LINK_WAIT_S), "-T", "1000", *options]
@@ -128,8 +135,8 @@ class PktGen:
             ["timeout", "-s", "INT", f"{longest_s:g}", *argv], timeout_s=longest_s + GRACE_S, check=False
         )
 
-    async def _ahead_s(self, way: Way) -> float:
-        clocks = [await _clock_ns(self._place.hosts[role]) for role in (way.receiver, way.sender)]
+    async def _ahead_s(self, direction: Direction) -> float:
+        clocks = [await _clock_ns(self._place.hosts[role]) for role in (direction.receiver, direction.sender)]
         return (clocks[0] - clocks[1]) / NS
 
 
@@ -148,8 +155,8 @@ def said(done: Done) -> str:
 def flow_of(heard: PktGenOutputs, size: FrameBytes, *, asked: int | None) -> Flow:
     """`asked` is the rate times the time, None at full speed. Raises ToolFailed when an end gave no account."""
     sent, received = heard.sent.total, heard.received.total
-    for done, total, way in ((heard.sender, sent, "Sent"), (heard.receiver, received, "Received")):
-        if total is None or total.way != way:
+    for done, total, direction in ((heard.sender, sent, "Sent"), (heard.receiver, received, "Received")):
+        if total is None or total.direction != direction:
             raise ToolFailed(
                 f"ended with {done.status} and no account of its frames: {done.last_words}", tool=TOOL, host=done.host, raw=heard.raw
             )
@@ -158,7 +165,7 @@ def flow_of(heard: PktGenOutputs, size: FrameBytes, *, asked: int | None) -> Flo
     wanted, strangers = max(sent.packets, asked or 0), strangers_among(received.packets, sent=sent.packets)
     came = received.packets - strangers
     return Flow(
-        link=heard.way.name,
+        link=heard.direction.name,
         intended_frames=wanted,
         sent_frames=sent.packets,
         refused_frames=wanted - sent.packets,
@@ -179,5 +186,5 @@ def readings_of(heard: PktGenOutputs) -> list[ToolReading]:
     for at_s, sent, received in matched(heard.sent.reports, heard.received.reports, offset_s=heard.ahead_s):
         wall_s = heard.sender.started_s + (at_s - heard.sender.started_s) % ROUND_S  # its lines count modulo 1000 s
         for name, value in (("offered_pps", sent), ("received_pps", received), ("lost_pps", max(0.0, sent - received))):
-            out.append(ToolReading(wall_s, heard.way.name, name, value))
+            out.append(ToolReading(wall_s, heard.direction.name, name, value))
     return out

@@ -39,9 +39,9 @@ class Report:
 
 @dataclass(frozen=True)
 class Total:
-    """The closing account. `way` is Sent or Received; sizes are without FCS."""
+    """The closing account. `direction` is Sent or Received; sizes are without FCS."""
 
-    way: str
+    direction: str
     packets: int
     bytes: int
     seconds: float

@@ -14,7 +14,7 @@ from dutlab.errors import ToolFailed, ToolMissing
 from dutlab.hosts.host import Done, Host
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.generators.pktgen import PktgenModel
-from dutlab.tools.engine.load import DESTINATION_PORT, Way
+from dutlab.tools.engine.load import DESTINATION_PORT, Direction
 from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
 from dutlab.tools.generators.counted import CountedGenerator, SendOrder, SendReport, run_for
 
@@ -51,18 +51,20 @@ class Pktgen:
             raise ToolMissing(f"this kernel has no pktgen: {FOLDER}/pgctrl cannot be read", tool=TOOL, host=host.name, remedy=remedy)
         return found[1]
 
-    async def send(self, way: Way, asked: SendOrder) -> SendReport:
+    async def send(self, direction: Direction, asked: SendOrder) -> SendReport:
         """Raises ToolFailed, HostError."""
-        host, cores = self._place.hosts[way.sender], self._cores(way.sender)
+        host, cores = self._place.hosts[direction.sender], self._cores(direction.sender)
         try:
-            self._whole(host, await host.run(["sh", "-e"], stdin=settings(way, asked, cores, self._model.burst).encode(), check=False))
+            self._whole(
+                host, await host.run(["sh", "-e"], stdin=settings(direction, asked, cores, self._model.burst).encode(), check=False)
+            )
             longest = asked.seconds + (0.0 if asked.rate is None else LATE_S)
             await run_for(host, ["sh", "-c", f"echo start > {FOLDER}/pgctrl"], longest, tool=TOOL)
-            files = [f"{FOLDER}/{device}" for device in devices(way, cores)]
+            files = [f"{FOLDER}/{device}" for device in devices(direction, cores)]
             done = self._whole(host, await host.run(["cat", *files], check=False))
         finally:
             await host.run(["sh", "-c", "; ".join(f"echo rem_device_all > {FOLDER}/kpktgend_{core}" for core in set(cores))], check=False)
-        raw = {f"pktgen-{way.name}.txt": done.stdout}
+        raw = {f"pktgen-{direction.name}.txt": done.stdout}
         frames, seconds = read_results(done.text, len(cores), host=host.name, raw=raw)
         return SendReport(frames, seconds, raw)
 
@@ -81,19 +83,20 @@ class Pktgen:
         return done
 
 
-def devices(way: Way, cores: Sequence[int]) -> list[str]:
+def devices(direction: Direction, cores: Sequence[int]) -> list[str]:
     """A name for each stream, so that one port can stand in several threads."""
-    return [f"{way.sends_on.interface}@{n}" for n in range(len(cores))]
+    return [f"{direction.sends_on.interface}@{n}" for n in range(len(cores))]
 
 
-def settings(way: Way, asked: SendOrder, cores: Sequence[int], burst: int) -> str:
+def settings(direction: Direction, asked: SendOrder, cores: Sequence[int], burst: int) -> str:
     """The shell script that sets every device up (Documentation/networking/pktgen.rst)."""
     lines = [f"echo rem_device_all > {FOLDER}/kpktgend_{core}" for core in dict.fromkeys(cores)]
-    six = "6" if ":" in way.source else ""
-    for n, (core, device) in enumerate(zip(cores, devices(way, cores), strict=True)):
+    six = "6" if ":" in direction.source else ""
+    for n, (core, device) in enumerate(zip(cores, devices(direction, cores), strict=True)):
         lines.append(f"echo add_device {device} > {FOLDER}/kpktgend_{core}")
-        addresses = [f"dst{six} {way.destination}", f"src{six} {way.source}"] if six else [
-            f"dst_min {way.destination}", f"dst_max {way.destination}", f"src_min {way.source}", f"src_max {way.source}",
+        addresses = [f"dst{six} {direction.destination}", f"src{six} {direction.source}"] if six else [
+            f"dst_min {direction.destination}", f"dst_max {direction.destination}",
+            f"src_min {direction.source}", f"src_max {direction.source}",
         ]  # fmt: skip
         of_rate = [] if asked.rate is None else [f"ratep {max(1, round(asked.rate / len(cores)))}"]
         words = (
@@ -102,10 +105,10 @@ def settings(way: Way, asked: SendOrder, cores: Sequence[int], burst: int) -> st
             f"burst {burst}",
             f"pkt_size {asked.frame_bytes - _FCS}",
             *of_rate,
-            f"dst_mac {way.destination_mac}",
+            f"dst_mac {direction.destination_mac}",
             *addresses,
-            f"udp_src_min {way.source_port + n}",
-            f"udp_src_max {way.source_port + n}",
+            f"udp_src_min {direction.source_port + n}",
+            f"udp_src_max {direction.source_port + n}",
             f"udp_dst_min {DESTINATION_PORT}",
             f"udp_dst_max {DESTINATION_PORT}",
         )

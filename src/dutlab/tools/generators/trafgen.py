@@ -16,7 +16,7 @@ from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host
 from dutlab.hosts.running import together
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.generators.base import StreamsModel
-from dutlab.tools.engine.load import DESTINATION_PORT, Way
+from dutlab.tools.engine.load import DESTINATION_PORT, Direction
 from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
 from dutlab.tools.generators.counted import CountedGenerator, SendOrder, SendReport, run_for
 from dutlab.units import Pps
@@ -55,25 +55,25 @@ class Trafgen:
             raise ToolMissing(f"trafgen {what}", tool=TOOL, host=host.name, remedy=INSTALL)
         return found[1]
 
-    async def send(self, way: Way, asked: SendOrder) -> SendReport:
+    async def send(self, direction: Direction, asked: SendOrder) -> SendReport:
         """Raises ToolFailed, HostError."""
         if asked.rate is None and not self._ring_gives_up:
             try:
-                return await self._sent(way, asked)
+                return await self._sent(direction, asked)
             except ToolFailed as e:
                 if not any(RING_GAVE_UP in text for text in e.raw.values()) or self._model.streams > 1:
                     raise
                 self._ring_gives_up = True
-        return await self._sent(way, asked)
+        return await self._sent(direction, asked)
 
-    async def _sent(self, way: Way, asked: SendOrder) -> SendReport:
-        host = self._place.hosts[way.sender]
+    async def _sent(self, direction: Direction, asked: SendOrder) -> SendReport:
+        host = self._place.hosts[direction.sender]
         rate = UNREACHED if asked.rate is None and self._ring_gives_up else asked.rate
-        configs = [packet_of(way, asked, core, rate) for core in self._cores(way.sender, rate)]
-        done = await together(_stream(host, way, asked, config) for config in configs)
-        raw = {f"trafgen-{way.name}-{i}.txt": d.stdout + d.stderr for i, d in enumerate(done)}
+        configs = [packet_of(direction, asked, core, rate) for core in self._cores(direction.sender, rate)]
+        done = await together(_stream(host, direction, asked, config) for config in configs)
+        raw = {f"trafgen-{direction.name}-{i}.txt": d.stdout + d.stderr for i, d in enumerate(done)}
         read = [read_end(d, host=host.name, raw=raw) for d in done]
-        doubts = () if asked.rate is None else (Doubt(DoubtKind.SENT_IN_BURSTS, about=way.name),)
+        doubts = () if asked.rate is None else (Doubt(DoubtKind.SENT_IN_BURSTS, about=direction.name),)
         seconds = max(seconds for _, seconds in read)
         if asked.rate is not None:  # it does not wait after the last second's frames
             seconds = max(seconds, float(asked.seconds))
@@ -88,23 +88,23 @@ class Trafgen:
         return [cores[n % len(cores)] for n in range(self._model.streams)]
 
 
-def packet_of(way: Way, asked: SendOrder, core: int, rate: Pps | None) -> tuple[str, list[str]]:
+def packet_of(direction: Direction, asked: SendOrder, core: int, rate: Pps | None) -> tuple[str, list[str]]:
     """Its configuration, and the options that go with it (trafgen(8))."""
-    ip = "ipv6" if ":" in way.source else "ipv4"
+    ip = "ipv6" if ":" in direction.source else "ipv4"
     hops = "hl=64" if ip == "ipv6" else "id=0, ttl=64"
     payload = asked.frame_bytes - _FCS - _HEADERS[ip]
-    body = f"eth(da={way.destination_mac}), {ip}({hops}, sa={way.source}, da={way.destination})"
-    frame = f"{{ {body}, udp(sp={way.source_port}, dp={DESTINATION_PORT}), fill(0, {payload}) }}\n"
+    body = f"eth(da={direction.destination_mac}), {ip}({hops}, sa={direction.source}, da={direction.destination})"
+    frame = f"{{ {body}, udp(sp={direction.source_port}, dp={DESTINATION_PORT}), fill(0, {payload}) }}\n"
     if rate is not None:
         count = [] if asked.frames is None else ["--num", str(asked.frames)]
         return frame, ["--cpus", "1", *count, "--rate", f"{max(1, round(rate))}pps"]  # 0 is not a limit
     return f"cpu({core}): {frame}", ["--cpus", str(core + 1)]
 
 
-async def _stream(host: Host, way: Way, asked: SendOrder, config: tuple[str, list[str]]) -> Done:
+async def _stream(host: Host, direction: Direction, asked: SendOrder, config: tuple[str, list[str]]) -> Done:
     frame, options = config
     longest = asked.seconds + (0 if asked.rate is None else 2)  # with a rate it ends by itself, within a second of the last frame
-    argv = [PROGRAM, "--out", way.sends_on.interface, "--in", "-", *options]
+    argv = [PROGRAM, "--out", direction.sends_on.interface, "--in", "-", *options]
     return await run_for(host, argv, longest, tool=TOOL, stdin=frame.encode())
 
 

@@ -30,8 +30,8 @@ from dutlab.methods.ports import Flow, Offer, Outcome
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.generators.trex import TrexModel
 from dutlab.spec.mixes import sizes_in_words
-from dutlab.tools.engine.directions import way_of, ways_of
-from dutlab.tools.engine.load import Way
+from dutlab.tools.engine.directions import direction_of, directions_of
+from dutlab.tools.engine.load import Direction
 from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool, both_ends, insist_that_it_sent
 from dutlab.tools.generators.trex_words import TrexPort, config_of, streams_of
 from dutlab.tools.path_counters import strangers_among
@@ -82,22 +82,22 @@ class Trex:
     async def offer(self, offer: Offer) -> Outcome:
         """Raises ToolFailed, ToolMissing, HostError."""
         client = await self._started()
-        ways = await ways_of(self._place.hosts, self._place.testbed, offer)
-        asked = {"mult": self._mult(offer), "ways": [await self._asked(way, offer) for way in ways]}
+        directions = await directions_of(self._place.hosts, self._place.testbed, offer)
+        asked = {"mult": self._mult(offer), "directions": [await self._asked(direction, offer) for direction in directions]}
         if offer.warmup > 0:
             await client.offer(asked, offer.warmup, WARMUP_DRAIN)
         found = await client.offer(asked, offer.duration, offer.drain)
         raw = {"trex-client.jsonl": client.take_lines()}
-        flows = [self._flow(way, offer, found, raw) for way in ways]
+        flows = [self._flow(direction, offer, found, raw) for direction in directions]
         facts = {name: str(found[name]) for name in ("queue_full", "cpu_percent") if found.get(name) is not None}
         facts |= {"stopped_late_after_s": f"{found['seconds']:.3f}"} if found.get("late") else {}
         return Outcome(
             flows=tuple(flows),
             doubts=(
-                *(Doubt(DoubtKind.COUNTED_BY_PORTS, f"TRex's ports of link {way.link}", way.name) for way in ways),
+                *(Doubt(DoubtKind.COUNTED_BY_PORTS, f"TRex's ports of link {direction.link}", direction.name) for direction in directions),
                 *(d for flow in flows for d in negative_loss(flow)),
                 *(Doubt(DoubtKind.TOOL_INCOMPLETE, str(warning)) for warning in found.get("warnings", ())),
-                *(d for way in ways for d in self._of_receiver(way, found)),
+                *(d for direction in directions for d in self._of_receiver(direction, found)),
             ),
             raw=raw,
             facts={**self._facts, **{f"trex_{name}": fact for name, fact in facts.items()}, "frame_sizes": sizes_in_words(offer.mix.parts)},
@@ -114,27 +114,27 @@ class Trex:
             return "100%"
         return f"{offer.rate:.6f}pps" if self._model.profile else "1"
 
-    async def _asked(self, way: Way, offer: Offer) -> dict[str, Any]:
-        tx, rx = self._port_numbers(way)
+    async def _asked(self, direction: Direction, offer: Offer) -> dict[str, Any]:
+        tx, rx = self._port_numbers(direction)
         said: dict[str, Any] = {"tx": tx, "rx": rx}
         if self._model.profile:
-            return {**said, "profile": self._model.profile, "direction": int(way.is_back)}
-        return {**said, "streams": streams_of(way, offer.mix, offer.rate, await self._mac(way.sends_on.interface))}
+            return {**said, "profile": self._model.profile, "direction": int(direction.is_back)}
+        return {**said, "streams": streams_of(direction, offer.mix, offer.rate, await self._mac(direction.sends_on.interface))}
 
-    def _port_numbers(self, way: Way) -> tuple[int, int]:
-        source = 2 * list(self._place.testbed.links).index(way.link)
-        return (source + 1, source) if way.is_back else (source, source + 1)
+    def _port_numbers(self, direction: Direction) -> tuple[int, int]:
+        source = 2 * list(self._place.testbed.links).index(direction.link)
+        return (source + 1, source) if direction.is_back else (source, source + 1)
 
-    def _of_receiver(self, way: Way, found: Mapping[str, Any]) -> list[Doubt]:
+    def _of_receiver(self, direction: Direction, found: Mapping[str, Any]) -> list[Doubt]:
         """What its receiving port says of frames that it did not take, or does not say."""
-        missed = found["ports"][str(self._port_numbers(way)[1])].get("ierrors")
+        missed = found["ports"][str(self._port_numbers(direction)[1])].get("ierrors")
         if missed is None:
-            return [Doubt(DoubtKind.TOOL_INCOMPLETE, "TRex does not count what its receiver missed (ierrors)", way.name)]
-        return [Doubt(DoubtKind.RX_DROPPED, f"{missed} frames", way.name)] if missed else []
+            return [Doubt(DoubtKind.TOOL_INCOMPLETE, "TRex does not count what its receiver missed (ierrors)", direction.name)]
+        return [Doubt(DoubtKind.RX_DROPPED, f"{missed} frames", direction.name)] if missed else []
 
-    def _flow(self, way: Way, offer: Offer, found: Mapping[str, Any], raw: Mapping[str, bytes]) -> Flow:
+    def _flow(self, direction: Direction, offer: Offer, found: Mapping[str, Any], raw: Mapping[str, bytes]) -> Flow:
         """Raises ToolFailed when the counters of its ports are not there."""
-        tx, rx = self._port_numbers(way)
+        tx, rx = self._port_numbers(direction)
         try:
             sender, receiver, seconds = found["ports"][str(tx)], found["ports"][str(rx)], float(found["seconds"])
             sent, sent_bytes = int(sender["opackets"]), int(sender["obytes"])
@@ -146,7 +146,7 @@ class Trex:
         wanted, strangers = max(sent, asked or 0), strangers_among(came, sent=sent)
         mean = sent_bytes / sent if self._model.profile and sent else offer.mix.mean
         return Flow(
-            link=way.name,
+            link=direction.name,
             intended_frames=wanted,
             sent_frames=sent,
             refused_frames=wanted - sent,
@@ -198,11 +198,11 @@ class Trex:
 
     async def _written(self, folder: str) -> str:
         """Where the configuration for the links' interfaces lies."""
-        ways = [
-            await way_of(self._place.hosts, self._place.testbed, link, reverse=reverse)
+        directions = [
+            await direction_of(self._place.hosts, self._place.testbed, link, reverse=reverse)
             for link, reverse in itertools.product(self._place.testbed.links, (False, True))
         ]
-        ports = [TrexPort(w.sends_on.interface, await self._mac(w.sends_on.interface), w.destination_mac) for w in ways]
+        ports = [TrexPort(w.sends_on.interface, await self._mac(w.sends_on.interface), w.destination_mac) for w in directions]
         path = f"{folder}/trex_cfg.yaml"
         await self._host.put(config_of(ports).encode(), path)
         return path

@@ -58,17 +58,17 @@ class Conversation:
         return {"version": version_of(self.client), "ports": len(ports), "python": sys.version.split()[0]}
 
     def offer(self, request: Json) -> Json:
-        """Sends on all ways at once for `duration_s`, waits for `drain_s`, and reads the counters when they stand still.
+        """Sends on all directions at once for `duration_s`, waits for `drain_s`, and reads the counters when they stand still.
 
         `seconds` is how long it really sent; `late` says that it was stopped.
         """
-        ways = request["ways"]
-        senders = [way["tx"] for way in ways]
-        ports = sorted(set(senders) | {way["rx"] for way in ways})
+        directions = request["directions"]
+        senders = [direction["tx"] for direction in directions]
+        ports = sorted(set(senders) | {direction["rx"] for direction in directions})
         self.client.reset(ports=ports)  # no traffic, no streams, counters at nought
         self.client.set_port_attr(ports=ports, promiscuous=True)
-        for way in ways:
-            self.client.add_streams(self.streams(way), ports=[way["tx"]])
+        for direction in directions:
+            self.client.add_streams(self.streams(direction), ports=[direction["tx"]])
         warnings = self.push_out(senders, ports)
         self.client.clear_stats()
         began_s, began = time.time(), time.monotonic()
@@ -125,16 +125,16 @@ class Conversation:
             if time.monotonic() >= longest:
                 return stats, ["counters still moved after {} s".format(LONGEST_STILL_S)]  # noqa: UP032 -- as above
 
-    def streams(self, way: Json) -> List[Any]:
+    def streams(self, direction: Json) -> List[Any]:
         """Of a user's profile, or one a frame size, each frame byte by byte and without its FCS."""
-        if way.get("profile"):
-            profile = self.api.STLProfile.load(way["profile"], direction=way["direction"], port_id=way["tx"])
+        if direction.get("profile"):
+            profile = self.api.STLProfile.load(direction["profile"], direction=direction["direction"], port_id=direction["tx"])
             return list(profile.get_streams())
         return [
             self.api.STLStream(
                 packet=self.api.STLPktBuilder(pkt_buffer=bytes.fromhex(stream["frame"])), mode=self.api.STLTXCont(pps=stream["pps"])
             )
-            for stream in way["streams"]
+            for stream in direction["streams"]
         ]
 
     def close(self) -> None:

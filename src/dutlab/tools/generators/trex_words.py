@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dutlab.methods.ports import FrameMix
-from dutlab.tools.engine.load import DESTINATION_PORT, Way
+from dutlab.tools.engine.load import DESTINATION_PORT, Direction
 from dutlab.units import FCS_BYTES, Pps
 
 ETHERTYPES = {4: 0x0800, 6: 0x86DD}
@@ -44,22 +44,22 @@ def config_of(ports: Sequence[TrexPort]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def streams_of(way: Way, mix: FrameMix, rate: Pps | None, own_mac: str) -> list[dict[str, Any]]:
+def streams_of(direction: Direction, mix: FrameMix, rate: Pps | None, own_mac: str) -> list[dict[str, Any]]:
     """One stream a frame size, its rate in proportion to its weight; without a rate the weights alone, for TRex to scale to 100 %."""
     total = sum(weight for _, weight in mix.parts)
     return [
-        {"frame": frame_of(way, own_mac, size).hex(), "pps": weight if rate is None else rate * weight / total}
+        {"frame": frame_of(direction, own_mac, size).hex(), "pps": weight if rate is None else rate * weight / total}
         for size, weight in mix.parts
     ]
 
 
-def frame_of(way: Way, own_mac: str, frame_bytes: int) -> bytes:
+def frame_of(direction: Direction, own_mac: str, frame_bytes: int) -> bytes:
     """A UDP frame, zeroes inside, without its FCS. The shortest over IPv4 is 46 bytes with it, over IPv6 66."""
-    source, destination = ipaddress.ip_address(way.source), ipaddress.ip_address(way.destination)
+    source, destination = ipaddress.ip_address(direction.source), ipaddress.ip_address(direction.destination)
     header = 20 if source.version == 4 else 40  # noqa: PLR2004 -- the version's number
     payload = bytes(frame_bytes - FCS_BYTES - 14 - header - 8)
     length = 8 + len(payload)
-    udp = struct.pack("!HHHH", way.source_port, DESTINATION_PORT, length, 0)
+    udp = struct.pack("!HHHH", direction.source_port, DESTINATION_PORT, length, 0)
     if source.version == 4:  # noqa: PLR2004 -- likewise; no checksum is one that UDP over IPv4 allows (RFC 768)
         bare = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + length, 0, 0, TTL, UDP, 0, source.packed, destination.packed)
         ip = bare[:10] + struct.pack("!H", checksum(bare)) + bare[12:]
@@ -67,7 +67,7 @@ def frame_of(way: Way, own_mac: str, frame_bytes: int) -> bytes:
         ip = struct.pack("!IHBB16s16s", 6 << 28, length, UDP, TTL, source.packed, destination.packed)
         pseudo = source.packed + destination.packed + struct.pack("!II", length, UDP)  # RFC 8200 section 8.1
         udp = udp[:6] + struct.pack("!H", checksum(pseudo + udp + payload) or 0xFFFF)
-    macs = bytes.fromhex(way.destination_mac.replace(":", "")) + bytes.fromhex(own_mac.replace(":", ""))
+    macs = bytes.fromhex(direction.destination_mac.replace(":", "")) + bytes.fromhex(own_mac.replace(":", ""))
     return macs + struct.pack("!H", ETHERTYPES[source.version]) + ip + udp + payload
 
 

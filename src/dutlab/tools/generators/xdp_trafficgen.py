@@ -13,7 +13,7 @@ from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.generators.base import StreamsModel
 from dutlab.spec.generators.xdp_trafficgen import SHORTEST_FRAME
-from dutlab.tools.engine.load import DESTINATION_PORT, Way
+from dutlab.tools.engine.load import DESTINATION_PORT, Direction
 from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
 from dutlab.tools.generators.counted import CountedGenerator, SendOrder, SendReport, run_for
 
@@ -52,27 +52,27 @@ class XdpTrafficgen:
             raise ToolMissing(f"xdp-trafficgen {found[1]} does not work with this kernel: {why}", tool=TOOL, host=host.name, remedy=remedy)
         return found[1]
 
-    async def send(self, way: Way, asked: SendOrder) -> SendReport:
+    async def send(self, direction: Direction, asked: SendOrder) -> SendReport:
         """Raises ToolFailed, HostError."""
-        host = self._place.hosts[way.sender]
+        host = self._place.hosts[direction.sender]
         if asked.frame_bytes != SHORTEST_FRAME and "--pkt-size" not in (await host.run([PROGRAM, "udp", "--help"], check=False)).text:
             what = f"this version sends {SHORTEST_FRAME} bytes with FCS and no other size"
             raise ToolFailed(what, tool=TOOL, host=host.name, remedy=f"write frame_sizes: [{SHORTEST_FRAME}], or install xdp-tools 1.5")
-        done = await run_for(host, command(way, asked, self._model.streams), float(asked.seconds), tool=TOOL)
-        raw = {f"xdp-trafficgen-{way.name}.txt": done.stdout + done.stderr}
+        done = await run_for(host, command(direction, asked, self._model.streams), float(asked.seconds), tool=TOOL)
+        raw = {f"xdp-trafficgen-{direction.name}.txt": done.stdout + done.stderr}
         if (why := why_unable(done)) or done.status not in {0, ENDED_BY_TIMEOUT}:
             raise ToolFailed(why or f"ended with {done.status} and no word why", tool=TOOL, host=host.name, raw=raw)
         return SendReport(None, float(asked.seconds), raw)
 
 
-def command(way: Way, asked: SendOrder, streams: int) -> list[str]:
+def command(direction: Direction, asked: SendOrder, streams: int) -> list[str]:
     """As xdp-trafficgen(8) has it. Its own link-local addresses stand where the link has none of IPv6."""
-    argv = [PROGRAM, "udp", "--dst-mac", way.destination_mac, "--dst-port", str(DESTINATION_PORT), "--threads", str(streams)]
-    if ":" in way.source:
-        argv += ["--dst-addr", way.destination, "--src-addr", way.source]
+    argv = [PROGRAM, "udp", "--dst-mac", direction.destination_mac, "--dst-port", str(DESTINATION_PORT), "--threads", str(streams)]
+    if ":" in direction.source:
+        argv += ["--dst-addr", direction.destination, "--src-addr", direction.source]
     if asked.frame_bytes != SHORTEST_FRAME:
         argv += ["--pkt-size", str(asked.frame_bytes - _FCS)]
-    return [*argv, way.sends_on.interface]
+    return [*argv, direction.sends_on.interface]
 
 
 def why_unable(done: Done) -> str:

@@ -152,7 +152,7 @@ def _pkt_gen(text: str) -> Iterator[Found]:
         return
     log = pkt_gen_log.parse(text)
     if log.total is not None:
-        yield "received_pps" if log.total.way == "Received" else "offered_pps", log.total.pps
+        yield "received_pps" if log.total.direction == "Received" else "offered_pps", log.total.pps
     elif log.reports:
         is_sender = "sender_body" in text or "-f tx" in text
         yield "offered_pps" if is_sender else "received_pps", fmean(r.pps for r in log.reports)
