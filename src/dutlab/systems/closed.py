@@ -16,7 +16,6 @@ BLACK_BOX = replace(
     modes=("as-found",),
     ports=(),
     has_way_in=False,
-    runs_engine=False,
     kernel_tables=False,
 )
 MANUAL = replace(BLACK_BOX, name="manual", title="device that a person sets", modes=FIREWALL)

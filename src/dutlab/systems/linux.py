@@ -23,7 +23,6 @@ LINUX = System(
     ports=("sh", "-c", r"ip -o link | sed -n 's/^[0-9]*: \([^:@]*\).*/\1/p'"),
     pin=("taskset", "-c"),
     as_root=DOAS_OR_SUDO,
-    runs_engine=True,
     kernel_tables=True,
 )
 VYOS = replace(LINUX, name="vyos", title="VyOS", kernel_tables=False)

@@ -111,8 +111,6 @@ class System:
     """What may stand before a command to run it as root without a password."""
     has_way_in: bool = True
     """Whether a command can reach such a host."""
-    runs_engine: bool = False
-    """Whether dutlab's engine is built for it."""
     kernel_tables: bool = False
     """Whether routes, rules and states are those of its Linux kernel, and no other software's to manage."""
 
