@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import enum
 import importlib
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -37,6 +38,18 @@ class Headroom(enum.Enum):
     """The rig at full speed is half of the answer: its figures stand beside the DUT's, and no other load is calibrated."""
 
 
+USUAL = (
+    "goodput_bps",
+    r"\w+_lower_pps|max_ok_pps|throughput_pps",
+    "received_pps",
+    "max_received_pps",
+    r"\w+_iops",
+    "rtt_p50_ns",
+    "duration_s",
+)
+"""Figures that cells are judged by, of workloads that name none of their own, and of those that only other tools' files know."""
+
+
 @dataclass(frozen=True)
 class WorkloadPlug:
     """What a workload is made of. A default means that there is none of it; paths are `module:name`."""
@@ -53,6 +66,11 @@ class WorkloadPlug:
     """Takes (GeneratorSite, Cell) and returns what it measured; it drives a program of its own."""
     section: str = "dutlab.report.sections.goodput:section"
     """The Builder of its section of the report; as it is, a table of modes and links."""
+    figures: tuple[str, ...] = USUAL
+    """What its cells are judged by: the first of these that they have, as regular expressions of whole names.
+
+    Goals, directions and shares are part of names; a name ends with its unit, and its words say whether less is better.
+    """
     load: Load = Load.SEVERAL
     headroom: Headroom = Headroom.NONE
     as_written: bool = False
@@ -140,6 +158,7 @@ _PLUGS = (
         settings="dutlab.spec.workloads.latency:LatencyWorkload",
         method="dutlab.methods.latency:measure",
         section="dutlab.report.sections.latency:section",
+        figures=(r"at_\w+_tl_ns", r"at_\w+_(wcl|pdv)_ns"),
         headroom=Headroom.EACH_WAY,
     ),
     WorkloadPlug(
@@ -166,6 +185,10 @@ _PLUGS = (
         settings="dutlab.spec.workloads.reconf:ReconfWorkload",
         method="dutlab.methods.reconf:measure",
         section="dutlab.report.sections.reconf:section",
+        figures=(
+            r"outage_\w+(?<!_max)_ns",
+            r"outage_\w+_max_ns",
+        ),
         load=Load.ONE,
     ),
     WorkloadPlug(
@@ -209,6 +232,12 @@ WORKLOADS: Mapping[str, WorkloadPlug] = {plug.name: plug for plug in _PLUGS}
 def plug_of(name: str) -> WorkloadPlug:
     """The record of a workload; a bare one where only other tools' files know the name."""
     return WORKLOADS.get(name) or WorkloadPlug(name)
+
+
+def main_figures(workload: str, names: Iterable[str]) -> list[str]:
+    """Of the figures of a cell those that it is judged by; several where a search had several goals."""
+    held = list(dict.fromkeys(names))
+    return next((found for figure in plug_of(workload).figures if (found := [name for name in held if re.fullmatch(figure, name)])), [])
 
 
 def settable() -> list[str]:

@@ -22,12 +22,12 @@ from itertools import combinations
 from pathlib import Path
 from statistics import median
 
-from dutlab.analysis.compare import main_figures
 from dutlab.analysis.disturbed import machine_too_busy
 from dutlab.store.cell_figures import counts
 from dutlab.store.judged import DISTURBED
 from dutlab.store.run_folder import RunFolder
 from dutlab.units import si
+from dutlab.workloads import main_figures
 
 LONGEST_S = 2 * 3600
 APART = 0.1
@@ -89,7 +89,7 @@ def shown(title: str, run: RunFolder) -> Table:
         cell = (record.cell.workload, str(record.cell.params.get("frame_size") or ""), record.cell.link_label)
         values = table[cell][record.cell.mode]
         figures = record.figures.get(record.cell.link_label, {})
-        if counts(record) and (names := main_figures(figures)):
+        if counts(record) and (names := main_figures(record.cell.workload, figures)):
             values.append(figures[names[0]])
     modes = list(dict.fromkeys(r.cell.mode for r in sorted(records, key=lambda r: r.cell.mode)))
     aside = [a for a in run.attempts() if a.reason.value == DISTURBED]

@@ -10,10 +10,11 @@ import sys
 
 import pytest
 
+from dutlab.analysis.compare import Pair, Verdict, compare, less_is_better
 from dutlab.hosts.programs import Program
 from dutlab.spec import workloads
 from dutlab.spec.workloads import WorkloadModel, model_of
-from dutlab.workloads import WORKLOADS, WorkloadPlug, named, plug_of, settable
+from dutlab.workloads import WORKLOADS, WorkloadPlug, main_figures, named, plug_of, settable
 
 
 @pytest.mark.parametrize("plug", WORKLOADS.values(), ids=lambda plug: plug.name)
@@ -47,3 +48,33 @@ def test_the_registry_loads_none_of_the_code_that_it_names() -> None:
     script = "import sys, dutlab.workloads; print(*(name for name in sys.modules if name.startswith('dutlab.')))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["dutlab.workloads"]
+
+
+@pytest.mark.parametrize(
+    ("workload", "held", "judged"),
+    [
+        ("sweep", ["loss_ratio", "received_pps", "offered_pps"], ["received_pps"]),
+        ("search", ["received_pps", "ndr_lower_pps", "pdr_lower_pps"], ["ndr_lower_pps", "pdr_lower_pps"]),
+        ("latency", ["rate_pps", "at_50_tl_ns", "at_50_wcl_ns"], ["at_50_tl_ns"]),
+        ("reconf", ["received_pps", "outage_forward_ns", "outage_forward_max_ns"], ["outage_forward_ns"]),
+        ("fio", ["read_iops"], ["read_iops"]),
+        ("netperf", ["rtt_p50_ns", "seen_by_nobody"], ["rtt_p50_ns"]),
+        ("sweep", ["seen_by_nobody"], []),
+    ],
+)
+def test_a_cell_is_judged_by_the_first_figure_of_its_workload_that_it_has(workload: str, held: list[str], judged: list[str]) -> None:
+    assert main_figures(workload, held) == judged
+
+
+@pytest.mark.parametrize(
+    "figure", ["outage_forward_ns", "outage_back_max_ns", "at_50_tl_ns", "at_100_wcl_ns", "rtt_p50_ns", "latency_p99_ns"]
+)
+def test_less_of_a_time_is_better(figure: str) -> None:
+    """An outage that grew was called faster."""
+    assert less_is_better(figure)
+    (found,) = compare([Pair("cell", figure, (101.0, 102.0, 103.0, 104.0, 105.0, 106.0), (201.0, 202.0, 203.0, 204.0, 205.0, 206.0))])
+    assert found.verdict is Verdict.WORSE
+
+
+def test_more_of_a_rate_is_better() -> None:
+    assert not any(map(less_is_better, ("received_pps", "ndr_lower_pps", "goodput_bps", "read_iops", "rate_pps")))

@@ -15,7 +15,7 @@ from statistics import NormalDist
 
 from dutlab.analysis.design import ENOUGH_FOR_ONE, Design
 from dutlab.analysis.flags import Flags, flags_of
-from dutlab.analysis.verdict import Verdict, is_speed, less_is_better, main_figures, side_words
+from dutlab.analysis.verdict import Verdict, is_speed, less_is_better, side_words
 from dutlab.stats.power import provable, spread_of
 from dutlab.stats.rank import RankTest, holm, mann_whitney, p_words, repeats_needed
 from dutlab.stats.ratio import Ratio, ratio_of
@@ -25,7 +25,7 @@ from dutlab.stats.runs import FEWEST as FEWEST_RUNS
 from dutlab.stats.runs import RunLevels, levels_of, of_one_box
 from dutlab.stats.summary import Interval, summarise
 
-__all__ = ["LEVEL", "Comparison", "Level", "Pair", "Verdict", "compare", "could_prove", "less_is_better", "main_figures"]
+__all__ = ["LEVEL", "Comparison", "Level", "Pair", "Verdict", "compare", "could_prove", "less_is_better"]
 
 LEVEL = 0.05
 Margin = Callable[["Pair"], float | None]

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import enum
-import re
-from collections.abc import Iterable
 
-_MAIN = (
-    re.compile(r"goodput_bps"),
-    re.compile(r"\w+_lower_pps|max_ok_pps|throughput_pps"),
-    re.compile(r"received_pps"),
-    re.compile(r"max_received_pps"),
-    re.compile(r"\w+_iops"),
-    re.compile(r"rtt_p50_ns"),
-    re.compile(r"duration_s"),
+LESS_IS_BETTER = ("ipdv_", "retransmits", "watts", "jitter_", "rtt_", "duration_")
+"""What names of figures of which less is better begin with,"""
+_LESS_WORDS = frozenset(
+    {"loss", "lost", "backpressure", "refused", "latency", "outage", "tl", "wcl", "pdv", "reset", "recovery", "command", "width"}
 )
-"""What a cell is judged by: the first of these that it has."""
-LESS_IS_BETTER = ("latency_", "pdv_", "ipdv_", "loss_", "refused_", "retransmits", "lost_", "watts", "jitter_", "rtt_", "duration_")
+"""or one of their words."""
 
 
 class Verdict(enum.Enum):
@@ -30,14 +23,8 @@ class Verdict(enum.Enum):
 
 
 def less_is_better(figure: str) -> bool:
-    """Of latency, loss, what was refused and power; not of rates."""
-    return figure.startswith(LESS_IS_BETTER)
-
-
-def main_figures(names: Iterable[str]) -> list[str]:
-    """Of the figures of a cell those that it is judged by; several where a search had several goals."""
-    held = list(dict.fromkeys(names))
-    return next((found for pattern in _MAIN if (found := [n for n in held if pattern.fullmatch(n)])), [])
+    """Of latency, loss, what was refused and power, outages; not of rates."""
+    return figure.startswith(LESS_IS_BETTER) or not _LESS_WORDS.isdisjoint(figure.split("_"))
 
 
 def side_words(*, better: bool, speed: bool) -> tuple[Verdict, str]:

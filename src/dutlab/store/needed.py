@@ -12,12 +12,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dutlab.analysis.compare import main_figures
 from dutlab.plan.cell import Cell
 from dutlab.spec.experiment import RepeatUntil
 from dutlab.stats.repeats import RepeatRule, decide
 from dutlab.store.cell_figures import CellFigures, counts
 from dutlab.store.record import TrialRecord
+from dutlab.workloads import main_figures
 
 
 def planned_cells(plan: Mapping[str, Any]) -> dict[int, Cell]:
@@ -119,4 +119,4 @@ def _value(record: TrialRecord) -> float | None:
     if not counts(record) or not record.figures:
         return None
     figures = record.figures[CellFigures(record.cell, (record,)).names[0]]
-    return next((figures[name] for name in main_figures(figures)), None)
+    return next((figures[name] for name in main_figures(record.cell.workload, figures)), None)

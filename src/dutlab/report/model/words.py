@@ -119,7 +119,6 @@ def unit_of(figure: str) -> Unit:
 
 
 _NEITHER = ("intended_", "offered_", "asked_", "clock_", "earliest_", "latest_", "at_s", "rig_", "frames_", "path_mtu_")
-_LOWER = ("loss", "lost", "backpressure", "refused", "latency", "outage", "tl", "wcl", "pdv", "reset", "recovery", "command", "width")
 _HIGHER = ("_pps", "_bps", "_bps_l1", "_bps_l2", "_iops", "_bytes_per_s", "_per_s", "_frames", "_bits_per_cpu_s", "_frames_per_cpu_s",
            "delivered_ratio", "headroom_ratio", "line_ratio", "share_ratio")  # fmt: skip
 
@@ -128,7 +127,7 @@ def better_of(figure: str) -> Better:
     """The direction of a figure, from the words of its name."""
     if figure.startswith(_NEITHER):
         return ""
-    if less_is_better(figure) or set(_LOWER) & set(figure.split("_")):
+    if less_is_better(figure):
         return "lower"
     return "higher" if figure.endswith(_HIGHER) else ""
 

@@ -9,7 +9,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
-from dutlab.analysis.compare import Comparison, Margin, Pair, compare, main_figures
+from dutlab.analysis.compare import Comparison, Margin, Pair, compare
 from dutlab.analysis.design import Design, in_turn
 from dutlab.analysis.differences import Difference, differences
 from dutlab.analysis.together import Together, together
@@ -22,6 +22,7 @@ from dutlab.store.needed import needed_cells
 from dutlab.store.read import reading
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
+from dutlab.workloads import main_figures
 
 FEWEST_RUNS = 4
 """In all, from which on runs are the unit; below that the newest of a side stands for it."""
@@ -270,7 +271,7 @@ def _compared_by(cells: Sequence[CellFigures], figures: Sequence[str]) -> list[t
     out = []
     for name in names:
         have = list(dict.fromkeys(figure for c in cells for figure in c.figures(name)))
-        out += [(name, figure) for figure in (figures or main_figures(have)) if figure in have]
+        out += [(name, figure) for figure in (figures or main_figures(cells[0].cell.workload, have)) if figure in have]
     return out
 
 

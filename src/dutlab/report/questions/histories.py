@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dutlab.analysis.compare import less_is_better, main_figures
+from dutlab.analysis.compare import less_is_better
 from dutlab.analysis.history import Change, History, Point, history
 from dutlab.errors import InputError
 from dutlab.report.model.curve import Curve, Line, Moment
@@ -16,6 +16,7 @@ from dutlab.report.questions.compared import cell_label
 from dutlab.stats.rank import p_words
 from dutlab.store.cell_figures import name_words
 from dutlab.store.index import IndexedFigure
+from dutlab.workloads import main_figures
 
 
 @dataclass(frozen=True)
@@ -40,13 +41,15 @@ class CellHistory:
 def histories(found: Iterable[IndexedFigure], figures: Sequence[str] = ()) -> tuple[CellHistory, ...]:
     """One a cell and figure; without `figures` those that cells are compared by. Raises InputError when there is none."""
     by_cell: dict[str, dict[str, dict[str, list[float]]]] = {}
+    workloads: dict[str, str] = {}
     for f in found:
         label = cell_label(f.mode, f.factors, f.workload, f.frame_size, name_words(f.link, f.links.split("+")))
+        workloads[label] = f.workload
         by_cell.setdefault(label, {}).setdefault(f.figure, {}).setdefault(f.run, []).append(f.value)
     out = [
         CellHistory(label, name, history([Point(run, tuple(values)) for run, values in of_cell[name].items()]))
         for label, of_cell in by_cell.items()
-        for name in figures or main_figures(of_cell)
+        for name in figures or main_figures(workloads[label], of_cell)
         if name in of_cell
     ]
     known = {name for of_cell in by_cell.values() for name in of_cell}

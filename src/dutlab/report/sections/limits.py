@@ -10,7 +10,6 @@ from typing import Any, Self
 
 from dutlab.analysis.ceilings.assumed import USUAL_MTU, other_goodputs
 from dutlab.analysis.ceilings.ethernet import AROUND_PACKET_BYTES, TCP_HEADER_BYTES, TCP_TIMESTAMP_BYTES, Ip
-from dutlab.analysis.compare import main_figures
 from dutlab.analysis.limited import Core, Facts, Neighbour, what_limited
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
@@ -21,6 +20,7 @@ from dutlab.stats.summary import median
 from dutlab.store.loads import held_back
 from dutlab.store.record import FlowRecord
 from dutlab.units import ETH_L1_OVERHEAD_BYTES
+from dutlab.workloads import main_figures
 
 _ONE_LOAD = ("goodput_bps", "received_pps")
 """Figures of trials with one steady load. Only beside these do the cores' mean load and the ledger tell what happened at that rate: a
@@ -266,7 +266,7 @@ def _main(group: Group) -> tuple[str, str]:
     """The figure that is judged, and of what: the links together, and of a load that goes both ways, both."""
     names = {name: None for r in group.measured for name in r.figures}
     link = max(names, key=lambda name: (name.count("+"), name == group.cell.link_label), default=group.cell.link_label)
-    there = main_figures(name for r in group.measured for name in r.figures.get(link, ()))
+    there = main_figures(group.cell.workload, (name for r in group.measured for name in r.figures.get(link, ())))
     return (there[0], link) if there else ("", link)
 
 
