@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import unicodedata
 from pathlib import Path
 
@@ -67,3 +68,10 @@ def test_an_error_that_names_a_hostile_file_is_printed_without_escapes(python: s
         assert done.returncode != 0
         assert done.stderr
         assert not obeyed(done.stderr)
+
+
+def test_every_character_that_a_terminal_obeys_is_replaced_and_no_other() -> None:
+    every = [chr(code) for code in range(sys.maxunicode + 1)]
+    shown = ["?" if unicodedata.category(c) in {"Cc", "Cf", "Cs", "Zl", "Zp"} else c for c in every]
+    assert printable("".join(every)) == "".join(shown)
+    assert printable_lines("".join(every)) == "".join(c if c in "\n\t" else s for c, s in zip(every, shown, strict=True))
