@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from dutlab.cli.run import plan
-from dutlab.cli.told import answer, say, tell
+from dutlab.cli.told import answer, say, say_shaded, tell
 from dutlab.printable import printable, printable_lines
 
 CLI = Path(__file__).parents[2] / "src" / "dutlab" / "cli"
@@ -75,3 +75,9 @@ def test_every_character_that_a_terminal_obeys_is_replaced_and_no_other() -> Non
     shown = ["?" if unicodedata.category(c) in {"Cc", "Cf", "Cs", "Zl", "Zp"} else c for c in every]
     assert printable("".join(every)) == "".join(shown)
     assert printable_lines("".join(every)) == "".join(c if c in "\n\t" else s for c, s in zip(every, shown, strict=True))
+
+
+def test_of_a_shaded_line_the_colours_stay_and_nothing_else(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("click.utils.should_strip_ansi", lambda *_: False)  # as on a terminal
+    say_shaded("\033[48;5;22m1.2\033[0m\033[2J\r")
+    assert capsys.readouterr().out == "\033[48;5;22m1.2\033[0m?[2J?\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from dutlab.cli.choices import FORMATS, STYLES
-from dutlab.cli.told import say
+from dutlab.cli.told import say, say_shaded
 
 _RUNS = click.argument("runs", metavar="RUN…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
 _OUT = click.option("-o", "--output", "out", type=click.Path(path_type=Path), help="Where to write; beside the run without it.")
@@ -38,7 +38,7 @@ def report(*, runs: tuple[Path, ...], formats: tuple[str, ...], style: str | Non
             raise click.UsageError("--print goes with no --format, --style or -o")
         width, colour = shutil.get_terminal_size((80, 24)).columns, sys.stdout.isatty() and "NO_COLOR" not in os.environ
         for line in print_report(runs, width=width, colour=colour):
-            click.echo(line)  # as printable as what say() prints, and shaded
+            say_shaded(line)
         return
     wanted = formats or FORMATS
     written = (

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 
 import click
 
-from dutlab.printable import printable_lines
+from dutlab.printable import printable, printable_lines
 
+_COLOUR = re.compile("(\033\\[[0-9;]*m)")
 _RENEW = "\r\033[K"
 
 
 def say(text: object = "", *, err: bool = False, nl: bool = True) -> None:
     """To standard output, or to standard error with `err`."""
     click.echo(printable_lines(str(text)), err=err, nl=nl)
+
+
+def say_shaded(line: str) -> None:
+    """To standard output, a line with colours (SGR, ECMA-48 section 8.3.117): those stay, and nothing else that a terminal would obey."""
+    click.echo("".join(part if _COLOUR.fullmatch(part) else printable(part) for part in _COLOUR.split(line)))
 
 
 def tell(text: str, *, end: str = "\n", renew: bool = False) -> None:
