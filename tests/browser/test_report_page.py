@@ -60,7 +60,7 @@ def test_only_the_file_itself_is_asked_for_and_nothing_is_complained_about(brows
     assert browser.complaints == []
 
 
-@pytest.mark.parametrize("section", ["answer", "goodput", "sweep", "cores", "doubts", "conditions", "repeat", "trials"])
+@pytest.mark.parametrize("section", ["answer", "iperf3", "sweep", "cores", "doubts", "conditions", "repeat", "trials"])
 def test_every_section_is_seen(browser: Chromium, page: Path, section: str) -> None:
     browser.open(page, width=1280)
     assert browser.evaluate(f"document.getElementById('{section}').getBoundingClientRect().height") > 100
@@ -101,7 +101,7 @@ def test_words_in_plots_are_large_enough_on_a_phone(browser: Chromium, page: Pat
 
 def test_a_figure_leads_to_its_trials(browser: Chromium, page: Path) -> None:
     browser.open(page, width=1280)
-    browser.evaluate("document.querySelector('#goodput td a.figure').click()")
+    browser.evaluate("document.querySelector('#iperf3 td a.figure').click()")
     row = browser.evaluate("document.querySelector('tr:target').innerText")
     assert "record.json" in row
     assert "iperf3.json" in row
