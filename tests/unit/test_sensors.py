@@ -8,8 +8,8 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import ModuleType, SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -17,7 +17,8 @@ from dutlab.doubts import DoubtKind
 from dutlab.errors import HostError
 from dutlab.events import Tell
 from dutlab.hosts.local import LocalHost
-from dutlab.runner.trial import doubts_of
+from dutlab.runner.stage import Stage
+from dutlab.runner.trial import CommandBook, doubts_of, sensors_of
 from dutlab.sensors import registry
 from dutlab.sensors.command import CommandLoop
 from dutlab.sensors.hwmon import HwmonLoop, readings
@@ -26,6 +27,7 @@ from dutlab.sensors.sensor import WATCH_COST, Sample, SensorSite, Watched
 from dutlab.sensors.watch import Watch
 from dutlab.spec.sensors import SENSORS, CommandSensor, CpuSensor, HwmonSensor, SensorSpec
 from dutlab.systems.windows import WINDOWS
+from dutlab.spec.testbed import HostSpec
 
 pytestmark = pytest.mark.timing
 
@@ -258,3 +260,22 @@ async def test_a_new_kind_is_a_settings_class_a_module_and_a_line(monkeypatch: p
     (sample,) = watch.watched.samples
     assert (sample.sensor, sample.unit) == ("up", "s")
     assert sample.value > 0
+
+
+def test_a_trial_has_its_testbeds_sensors_and_those_that_are_watched_on_the_dut_each_once() -> None:
+    hosts = {name: HostSpec(name=name, local=True) for name in ("source", "dut", "sink")}
+    testbed = SimpleNamespace(
+        hosts=hosts,
+        sensors={
+            "wall": CommandSensor(name="wall", command="echo 1", unit="W"),
+            "heat": HwmonSensor(name="heat", host="dut"),
+            "far": CpuSensor(name="far", host="sink"),
+            "gone": HwmonSensor(name="gone", host="elsewhere"),
+        },
+    )
+    reached = {name: LocalHost(name) for name in hosts}
+    stage = cast("Stage", SimpleNamespace(testbed=testbed, hosts=reached, accounts=None, watch_cpu=None))
+    made = [s for s in sensors_of(stage, ["cpu", "hwmon"], CommandBook()) if isinstance(s, ShellLoop)]
+    assert [(s.name, s.host) for s in made] == [("wall", "this-machine"), ("heat", "dut"), ("far", "sink"), ("cpu", "dut")]
+    vital = [s for s in sensors_of(stage, [], CommandBook()) if s.vital]
+    assert [s.name for s in vital] == ["counters", "counters", "counters", "interference"]
