@@ -109,7 +109,7 @@ class Console:
             case SetAside():
                 self.note(f"trial {event.trial} is done again, attempt {event.attempt + 1}: {event.why}")
             case HostLost():
-                self.note(event.what)
+                self._rest()  # the command ends with the same words
             case RunEnded():
                 self._rest()
                 if event.remedy:
