@@ -26,8 +26,8 @@ from dutlab.sensors.loop import ShellLoop
 from dutlab.sensors.sensor import WATCH_COST, Sample, SensorSite, Watched
 from dutlab.sensors.watch import Watch
 from dutlab.spec.sensors import SENSORS, CommandSensor, CpuSensor, HwmonSensor, SensorSpec
-from dutlab.systems.windows import WINDOWS
 from dutlab.spec.testbed import HostSpec
+from dutlab.systems.windows import WINDOWS
 
 pytestmark = pytest.mark.timing
 
