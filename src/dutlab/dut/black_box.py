@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dutlab.dut.frames import everything_came, passed
-from dutlab.dut.mode import Check, Family, Prober
-from dutlab.dut.unset import Unset
+from dutlab.dut.mode import Check, Family, Prober, Unset
 from dutlab.hosts.host import Host
 from dutlab.spec.known import BLACK_BOX as NAME
 from dutlab.spec.known import FAMILY_MODES

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dutlab.dut.frames import GUARDS, ROUTES, TRANSLATES, Behaviour, frame_checks
-from dutlab.dut.mode import Check, Family, Prober
-from dutlab.dut.unset import Unset
+from dutlab.dut.mode import Check, Family, Prober, Unset
 from dutlab.hosts.host import Host
 from dutlab.spec.known import MANUAL as NAME
 from dutlab.spec.testbed import Testbed

@@ -129,3 +129,15 @@ class Family:
     def modes_among(self, hosts: Mapping[str, Host]) -> dict[str, Mode]:
         """All of them."""
         return {**self.modes, **self.beside(hosts)}
+
+
+class Unset:
+    """The half of a mode that no command sets, of a black box or of a DUT that a person sets; the other half verifies."""
+
+    async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
+        """There is nothing that a command could bring back. The runner asks the person of a `manual` DUT at the end."""
+        del dut, testbed
+        return []
+
+    async def apply(self, dut: Host, testbed: Testbed) -> None:
+        """It is in the mode already: it was found so, or a person set it."""

@@ -1,4 +1,7 @@
-"""What limited an array of drives: the rungs from data sheet to processor, and which of them binds."""
+"""What limited an array of drives: the rungs from data sheet to processor, and which of them binds.
+
+No workload measures drives yet, so nothing calls it; its rules are held against published measurements.
+"""
 
 from __future__ import annotations
 
