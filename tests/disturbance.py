@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+from cells import cell_of
 from dutlab.analysis.interference import CpuAccount, Interference, ThreadTime
 from dutlab.methods.ports import Generator, Offer, Outcome
-from dutlab.plan.cell import Cell
 from dutlab.store.record import TrialRecord
 
 NOW = datetime(2026, 11, 21, 8, 1, tzinfo=UTC)
@@ -21,7 +21,7 @@ def interference(taken: float | None, *, wait_share: float = 0.5) -> Interferenc
 
 
 def record(trial: int, taken: float | None = 0.0, *, wait_share: float = 0.5, mode: str = "router", repeat: int = 1) -> TrialRecord:
-    cell = Cell(mode=mode, factors={"mode": mode}, workload="iperf3", tool="iperf3", links=("a",), params={"streams": 4}, repeat=repeat)
+    cell = cell_of("iperf3", mode=mode, repeat=repeat, streams=4)
     return TrialRecord(
         trial=trial, status="measured", cell=cell, started=NOW, ended=NOW + timedelta(seconds=3),
         figures={"a": {"goodput_bps": 9e9 * (1 - (taken or 0))}}, interference={"this-machine": interference(taken, wait_share=wait_share)},

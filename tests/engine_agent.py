@@ -12,8 +12,8 @@ from dutlab.errors import HostError
 from dutlab.hosts.host import Done
 from dutlab.hosts.local import LocalHost
 from dutlab.labs import description
-from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Offer
+from dutlab.spec.mixes import frame_mix
 from dutlab.units import Pps, Seconds
 
 BED = description("three-node").testbed

@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from cells import cell_of
 from dutlab.analysis.ceilings import frames, tcp_goodput
 from dutlab.doubts import DoubtKind
 from dutlab.methods.ports import Latency
@@ -117,11 +118,11 @@ def _cells(w: Wanted) -> Iterator[Cell]:
         for repeat in range(1, w.repeats + 1):
             for links in (("a",), ("b",), ("a", "b")):
                 params: dict[str, Any] = {"streams": 4, "omit_s": 5, "duration_s": w.seconds}
-                yield Cell(mode=mode, factors={"mode": mode}, workload="iperf3", tool="iperf3", links=links, params=params, repeat=repeat)
+                yield cell_of("iperf3", mode=mode, links=links, repeat=repeat, **params)
             for size in w.sizes:
                 mix = "64:7,594:4,1518:1" if size == "imix" else f"{size}:1"
                 params = {"frame_size": size, "frame_mix": mix, "duration_s": w.seconds, "rate_pps": None}
-                yield Cell(mode=mode, factors={"mode": mode}, workload="sweep", tool="engine", links=("a",), params=params, repeat=repeat)
+                yield cell_of("sweep", mode=mode, repeat=repeat, **params)
 
 
 def _record(number: int, cell: Cell, at: datetime, w: Wanted, dice: random.Random) -> TrialRecord:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field, replace
 
+from cells import cell_of
 from dutlab.methods.latency import measure
 from dutlab.methods.ports import Bench, Latency, Offer, Outcome
-from dutlab.plan.cell import Cell
 from simulated import Simulation
 
 OWN_WAY_NS = 10_000
@@ -19,7 +19,7 @@ def cell(**params):
         "frame_size": 64, "frame_mix": "64:1", "rate_pps": 100_000.0, "shares_percent": "0,10,50,90,100,110", "idle_pps": 1000.0,
         "duration_s": 120.0, "warmup_s": 1.0, "drain_s": 0.5, **params,
     }  # fmt: skip
-    return Cell(mode="router", factors={"mode": "router"}, workload="latency", tool="engine", links=("a",), params=said, repeat=1)
+    return cell_of("latency", **said)
 
 
 @dataclass

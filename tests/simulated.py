@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dutlab.errors import ToolFailed
-from dutlab.methods.ports import Flow, FrameMix, Offer, Outcome, ToolReading
+from dutlab.methods.ports import Flow, Offer, Outcome, ToolReading
+from dutlab.spec.mixes import Mix
 from dutlab.units import Pps, Seconds
 
 POLL_S = 0.1
@@ -198,7 +199,7 @@ class Bisected:
     trials: int
 
 
-def plain_bisection(simulation: Simulation, mix: FrameMix, *, width: float, seconds: float = 60.0, highest: float = LINE_PPS) -> Bisected:
+def plain_bisection(simulation: Simulation, mix: Mix, *, width: float, seconds: float = 60.0, highest: float = LINE_PPS) -> Bisected:
     """RFC 2544 throughput as a plain search finds it: the highest rate first, then always the middle, every trial in full."""
 
     def loses(rate: float) -> bool:

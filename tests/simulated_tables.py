@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from dutlab.errors import MeasurementError
 from dutlab.methods.dut_tables import End, FlowCounts, RoutesLoaded
-from dutlab.methods.ports import Directions, Flow, Offer, Outcome
+from dutlab.methods.ports import Flow, Offer, Outcome
 from dutlab.spec.spread import Spread
+from dutlab.spec.traffic import Directions
 from simulated import Simulation
 
 

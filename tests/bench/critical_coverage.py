@@ -19,17 +19,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cells import cell_of
+from dutlab.spec.mixes import frame_mix
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from dutlab.methods.critical_rate import measure
-from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Bench, Offer
-from dutlab.plan.cell import Cell
 from dutlab.units import Pps, Seconds
 from simulated_losses import KINDS, LossyDut
 
 BOUNDS = (0.92, 0.98)
-CELL = Cell(mode="router", factors={"mode": "router"}, workload="soak", tool="engine", links=("a",), params={}, repeat=1)
+CELL = cell_of("soak")
 
 
 @dataclass(frozen=True)

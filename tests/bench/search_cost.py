@@ -24,12 +24,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dutlab.spec.mixes import frame_mix
+from dutlab.spec.workloads.search import AgainAtEnd, EarlyStop
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from dutlab.methods.mixes import frame_mix
+
 from dutlab.methods.ports import Offer
 from dutlab.methods.search import find
-from dutlab.methods.search_asked import AgainAtEnd, EarlyStop, Search
+from dutlab.methods.search_asked import Search
 from dutlab.methods.search_result import GoalResult, SearchResult
 from dutlab.spec.goals import PRESETS
 from dutlab.units import Pps, Seconds

@@ -13,8 +13,8 @@ import time
 from statistics import median
 
 from dutlab import labs
-from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Offer
+from dutlab.spec.mixes import frame_mix
 from dutlab.tools.engine.binary import find_engine
 from dutlab.tools.engine.engine import Engine
 from dutlab.units import Pps, Seconds

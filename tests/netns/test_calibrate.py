@@ -6,8 +6,8 @@ import pytest
 
 from dutlab import labs
 from dutlab.labs.labfile import lab_names
-from dutlab.methods.mixes import frame_mix
 from dutlab.runner.rig import Load, calibrated
+from dutlab.spec.mixes import frame_mix
 from dutlab.tools.engine.binary import find_engine
 
 

@@ -8,14 +8,15 @@ import time
 
 import pytest
 
+from cells import cell_of
 from dutlab import labs
 from dutlab.doubts import DoubtKind
 from dutlab.dut import family
 from dutlab.errors import HostError, PortRefused, ToolFailed
 from dutlab.methods import sweep
-from dutlab.methods.mixes import frame_mix
-from dutlab.methods.ports import Bench, Directions, Offer, Stretch
-from dutlab.plan.cell import Cell
+from dutlab.methods.ports import Bench, Offer, Stretch
+from dutlab.spec.mixes import frame_mix
+from dutlab.spec.traffic import Directions
 from dutlab.units import Pps, Seconds
 from processes import LIMIT_S, programs
 
@@ -31,7 +32,7 @@ async def _routes(hosts, lab, log):
 
 def sweep_cell(*links, **params):
     params = {"frame_size": 64, "duration_s": 0.5, "warmup_s": 0.2, "drain_s": 0.3} | params
-    return Cell(mode="router", factors={}, workload="sweep", tool="engine", links=links, params=params, repeat=1)
+    return cell_of("sweep", links=links, **params)
 
 
 def mostly(asked, flow):

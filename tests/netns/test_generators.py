@@ -136,7 +136,7 @@ def test_the_example_compares_generators_with_and_without_the_router(dutlab, tmp
     done = dutlab("run", str(ROOT / "examples" / "generators" / "experiment.yaml"), *sets)
     assert done.returncode == 0, done.stdout + done.stderr
     records = [json.loads(p.read_text()) for p in tmp_path.glob("runs/*/trials/*/record.json")]
-    assert sorted((r["cell"]["tool"], r["cell"]["params"]["streams"]) for r in records) == [
+    assert sorted((r["cell"]["tool"], r["cell"]["setting"]["streams"]) for r in records) == [
         ("engine", 1),
         ("iperf3-udp", 2),
         ("trafgen", 1),

@@ -8,12 +8,12 @@ import json
 import pytest
 
 from capability import need_program
+from cells import cell_of
 from dutlab import labs
 from dutlab.dut import family
 from dutlab.errors import HostError, ToolFailed
-from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Offer
-from dutlab.plan.cell import Cell
+from dutlab.spec.mixes import frame_mix
 from dutlab.spec.traffic import Traffic
 from dutlab.tools.iperf3 import tcp as iperf3
 from dutlab.tools.iperf3.tcp import Iperf3
@@ -36,7 +36,7 @@ def tcp(lab, hosts):
 
 def iperf_cell(*links, duration_s=1):
     params = {"streams": 2, "omit_s": 0, "duration_s": duration_s}
-    return Cell(mode="router", factors={}, workload="iperf3", tool="iperf3", links=links, params=params, repeat=1)
+    return cell_of("iperf3", links=links, **params)
 
 
 async def test_tcp_goes_over_each_link_and_over_both_at_once_and_leaves_no_server(tcp, log):

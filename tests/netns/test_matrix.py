@@ -22,9 +22,9 @@ def test_the_example_measures_every_ordered_pair_once_and_the_report_has_them(tm
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr
     records = [json.loads(p.read_text()) for p in tmp_path.glob("runs/*/trials/*/record.json")]
-    pairs = {(r["cell"]["params"]["client"], r["cell"]["params"]["server"]) for r in records if r["cell"]["workload"] == "matrix"}
+    pairs = {(r["cell"]["setting"]["client"], r["cell"]["setting"]["server"]) for r in records if r["cell"]["setting"]["kind"] == "matrix"}
     assert pairs == {(a, b) for a in ("source", "dut", "sink") for b in ("source", "dut", "sink") if a != b}
-    assert all(r["figures"]["a"]["goodput_bps"] > 0 for r in records if r["cell"]["workload"] == "matrix")
+    assert all(r["figures"]["a"]["goodput_bps"] > 0 for r in records if r["cell"]["setting"]["kind"] == "matrix")
     (report,) = tmp_path.glob("runs/*/report/report.json")
     sections = {s["workload"]: s for s in json.loads(report.read_text())["runs"][0]["sections"]}
     goodput = sections["matrix"]["tables"][0]
@@ -33,7 +33,7 @@ def test_the_example_measures_every_ordered_pair_once_and_the_report_has_them(tm
     assert "fastest pair" in sections["matrix"]["words"][0]
     assert "router: link a carries packets of up to 1500 bytes whole, pings with 1472 bytes of payload." in sections["path-mtu"]["words"]
     assert [row["cells"][0] for row in goodput["rows"]] == ["source", "dut", "sink"]  # however the trials were shuffled
-    clients = [c["argv"] for r in records if r["cell"]["workload"] == "matrix" for c in r["commands"] if "-O" in c["argv"]]
+    clients = [c["argv"] for r in records if r["cell"]["setting"]["kind"] == "matrix" for c in r["commands"] if "-O" in c["argv"]]
     assert len(clients) >= 6 and all("-Z" in argv for argv in clients)
     html = report.with_name("report.html").read_text()
     assert html.count('style="--share:') == 6

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from cells import cell_of
 from dutlab.errors import MeasurementError
-from dutlab.plan.cell import Cell
 from dutlab.tools.ping import Ping
 
 
 def cell(*links):
-    return Cell(mode="router", factors={}, workload="path-mtu", tool="ping", links=links, params={}, repeat=1)
+    return cell_of("path-mtu", links=links)
 
 
 async def test_the_narrow_hop_is_found_both_ways_and_stated_as_mtu_and_payload(lab):

@@ -12,11 +12,11 @@ from capability import have_netns, need, need_program
 from dutlab import labs
 from dutlab.dut import family
 from dutlab.errors import CommandFailed
-from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Offer, ResetKind
 from dutlab.runner.device import JournaledDevice
 from dutlab.runner.journal import Journal, pending_undo, read_journal, undo_to_json
 from dutlab.runner.undo import carry_out
+from dutlab.spec.mixes import frame_mix
 from dutlab.tools.engine.engine import Engine, find_engine
 from dutlab.tools.linux_dut.route_updates import RouteUpdates
 from dutlab.tools.manager import Manager

@@ -7,16 +7,15 @@ import json
 import pytest
 
 from capability import have_netns, need, need_program
+from cells import setting_of
 from dutlab import labs
 from dutlab.dut import family
 from dutlab.methods.carrying import Carrying
-from dutlab.methods.mixes import frame_mix
-from dutlab.methods.ports import Bench, Directions, Offer
-from dutlab.methods.rfc2544.asked import Asked
+from dutlab.methods.ports import Bench, Offer
 from dutlab.methods.rfc2544.networks import networks_of
 from dutlab.runner.device import JournaledDevice
 from dutlab.runner.journal import Journal, pending_undo, read_journal
-from dutlab.spec.traffic import Traffic
+from dutlab.spec.traffic import Directions, Traffic
 from dutlab.tools.engine.engine import Engine, find_engine
 from dutlab.tools.linux_dut.routes import LinuxRoutes
 from dutlab.units import Pps, Seconds
@@ -38,7 +37,7 @@ def _machine(no_leak):
 
 
 async def test_frames_go_both_ways_over_256_networks_and_the_routes_to_them_are_taken_back(label, tmp_path):
-    asked = Asked(("a",), frame_mix(128), (), directions=Directions.BOTH, networks=256)
+    asked = setting_of("rfc2544", frame_size=128, tests=(), directions=Directions.BOTH, networks=256)
     lab = await labs.up("three-node-rfc2544", label=label)
     hosts, journal, linux = lab.hosts(), Journal(tmp_path / "journal.jsonl"), family("linux")
     engine = Engine(hosts, lab.testbed, lab.cpus, str(find_engine()))
@@ -50,12 +49,12 @@ async def test_frames_go_both_ways_over_256_networks_and_the_routes_to_them_are_
         device = JournaledDevice(dut, lab.testbed, linux.modes, linux.resets, prober=None, journal=journal)
         addresses = {link.name: (link.source_address.ip, link.sink_address.ip) for link in lab.testbed.links.values()}
         bench = Bench(engine, addresses=addresses, routes=LinuxRoutes(dut, lab.testbed, device.announce))
-        networks = await networks_of(bench, asked)
+        networks = await networks_of(bench, ("a",), asked)
         assert [(row["way"], row["routes_loaded"], row["routes_checked"]) for row in networks.rows] == [
             ("a", 256, 256),
             ("a.back", 256, 256),
         ]
-        offer = Offer(("a",), asked.mix, Pps(2560), Seconds(1.0), directions=Directions.BOTH)
+        offer = Offer(("a",), asked.frame_size, Pps(2560), Seconds(1.0), directions=Directions.BOTH)
         outcome = await Carrying(engine, Traffic(), networks.traffic_of).offer(offer)
         assert [(flow.link, flow.intended_frames, flow.balances) for flow in outcome.flows] == [("a", 2560, True), ("a.back", 2560, True)]
         assert all(flow.received_frames > 2000 for flow in outcome.flows), "the tester takes them all in, whatever their destination"

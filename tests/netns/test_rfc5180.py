@@ -7,9 +7,9 @@ import pytest
 from capability import have_netns, need, need_program
 from dutlab import labs
 from dutlab.dut import nft_rules
-from dutlab.methods.mixes import frame_mix
-from dutlab.methods.ports import Directions, Offer
-from dutlab.spec.traffic import EXTENSION_SETS, Traffic
+from dutlab.methods.ports import Offer
+from dutlab.spec.mixes import frame_mix
+from dutlab.spec.traffic import EXTENSION_SETS, Directions, Traffic
 from dutlab.tools.engine.engine import Engine, find_engine
 from dutlab.units import Pps, Seconds
 

@@ -372,4 +372,4 @@ def test_what_is_converted_loads_and_can_be_planned(tmp_path):
     assert done.returncode == 0, done.stderr
     planned = dutlab("plan", "e.yaml", "--json", cwd=tmp_path)
     assert planned.returncode == 0, planned.stderr
-    assert [t["cell"]["workload"] for t in json.loads(planned.stdout)["trials"]] == ["steps", "steps"]
+    assert [t["cell"]["setting"]["kind"] for t in json.loads(planned.stdout)["trials"]] == ["steps", "steps"]

@@ -10,13 +10,21 @@ from processes import LIMIT_S
 
 ECHO = r'''
 import re
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from dutlab.methods.ports import Measured
 from dutlab.report.sections import tool_figures
-from dutlab.spec.workloads.base import Need, Setting, WorkloadModel
+from dutlab.spec.workloads.base import Drive, Need, WorkloadModel
+from dutlab.spec.workloads.setting import Setting
 from dutlab.units import Seconds
 from dutlab.workloads import WORKLOADS, WorkloadPlug
+
+
+class EchoSetting(Setting):
+    """How many pings."""
+
+    kind: Literal["echo"] = "echo"
+    times: int
 
 
 class EchoWorkload(WorkloadModel):
@@ -25,18 +33,19 @@ class EchoWorkload(WorkloadModel):
     kind: ClassVar[str] = "echo"
     tool: ClassVar[str] = "ping"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.PING})
+    setting: ClassVar[type[Setting]] = EchoSetting
 
     times: int = 3
 
-    def settings(self, every_link):
+    def drives(self, every_link):
         for links in self.link_sets(every_link):
-            yield Setting(links, {"times": self.times}, Seconds(self.times))
+            yield Drive(links, EchoSetting(times=self.times), Seconds(self.times))
 
 
 async def echo(site, cell):
     (link,) = cell.links
     far = str(site.testbed.links[link].sink_address.ip)
-    done = await site.hosts["source"].run(["ping", "-c", str(cell.params["times"]), "-i", "0.2", far])
+    done = await site.hosts["source"].run(["ping", "-c", str(cell.setting_as(EchoSetting).times), "-i", "0.2", far])
     return Measured(figures={link: {"answers_count": float(re.search(r"(\d+) received", done.text)[1])}})
 
 

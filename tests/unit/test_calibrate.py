@@ -9,19 +9,19 @@ from functools import partial
 
 import pytest
 
+from cells import cell_of
 from disturbance import BusyMachine, no_sleep
 from dutlab.doubts import DoubtKind
 from dutlab.errors import MeasurementError
 from dutlab.labs.direct import direct_testbed
 from dutlab.labs.labfile import description, lab_names
 from dutlab.methods.calibrate import HEADROOM, LOADS, LOADS_ALONE, Rig, calibrate, floors, headroom, mix_key
-from dutlab.methods.mixes import frame_mix
-from dutlab.methods.ports import FrameMix, Measured
+from dutlab.methods.ports import Measured
 from dutlab.methods.rfc2544.deviations import BENCHMARK_NETWORKS
 from dutlab.methods.undisturbed import Undisturbed
-from dutlab.plan.cell import Cell
 from dutlab.runner import rig
 from dutlab.runner.rig import loads_of, with_headroom
+from dutlab.spec.mixes import Mix, frame_mix
 from dutlab.store.calibration import LASTS, Calibration, cache_file, cache_folder, cached, keep, superseded
 from dutlab.tools.generator_tool import GeneratorSite
 from simulated import Dut, Simulation
@@ -35,7 +35,7 @@ MADE_BY = {"engine": "0.9", "trafgen": "0.6.8", '{"trafgen":{"cores":[2]}}': "0.
 
 
 def cell(workload="sweep", links=("a",), **params):
-    return Cell(mode="router", factors={}, workload=workload, tool="engine", links=links, params={"frame_size": "64", **params}, repeat=1)
+    return cell_of(workload, links=links, **{"frame_size": "64", **params})
 
 
 def points(capacity_pps=1e6, *, reach_pps=2e6, links=("a",), random_loss=0.0):
@@ -97,7 +97,7 @@ def test_below_1_1_a_result_is_marked_as_limited_by_the_rig(result, doubted):
 def test_without_a_calibration_and_for_other_tools_a_result_stays_as_it_is():
     measured = Measured({"a": {"received_pps": 1.0}})
     assert with_headroom(measured, cell(), None) is measured
-    assert with_headroom(measured, cell("iperf3"), calibration(points())) is measured
+    assert with_headroom(measured, cell_of("iperf3"), calibration(points())) is measured
 
 
 @pytest.mark.parametrize(
@@ -132,12 +132,12 @@ def test_both_ways_are_held_against_a_rig_loaded_both_ways():
 
 
 def test_each_mix_on_each_set_of_links_is_calibrated_once():
-    found = loads_of([cell(), cell(rate_pps=5.0), cell(links=("a", "b")), cell("iperf3"), cell(frame_size="imix")])
+    found = loads_of([cell(), cell(rate_pps=5.0), cell(links=("a", "b")), cell_of("iperf3"), cell(frame_size="imix")])
     assert [(load.links, mix_key(load.mix)) for load in found] == [(("a",), "64"), (("a", "b"), "64"), (("a",), "64:7,594:4,1518:1")]
 
 
 def test_two_mixes_of_one_name_are_two():
-    assert mix_key(FrameMix("x", ((64, 1), (128, 2)))) != mix_key(FrameMix("x", ((64, 2), (128, 1))))
+    assert mix_key(Mix(name="x", parts=((64, 1), (128, 2)))) != mix_key(Mix(name="x", parts=((64, 2), (128, 1))))
 
 
 def test_a_calibration_is_found_again_by_the_same_facts_and_by_no_others(tmp_path):

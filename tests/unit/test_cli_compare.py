@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from cells import shown_cell
 from dutlab.analysis.design import Design
 from dutlab.analysis.verdict import Verdict
 from dutlab.cli.compare import check, compare
@@ -180,7 +181,7 @@ def ramps(folder: Path, name: str, *, forward: float, backward: float) -> Path:
             wobble = 1 + record.cell.repeat / 1e4
             there, back = ({"max_received_pps": rate * wobble} for rate in (forward, backward))
             both = {"max_received_pps": (forward + backward) * wobble}
-            cell = record.cell.model_copy(update={"workload": "loadtest"})
+            cell = shown_cell("loadtest", dict(record.cell.params), mode=record.cell.mode, repeat=record.cell.repeat)
             changed = record.model_copy(update={"cell": cell, "figures": {"a": there, "a.back": back, "a+a.back": both}})
             (path / "trials" / f"{record.trial:04d}" / "record.json").write_text(changed.model_dump_json())
         else:

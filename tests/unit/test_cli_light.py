@@ -80,7 +80,7 @@ def test_each_short_help_is_the_commands_own():
 def test_what_options_offer_is_what_there_is():
     assert choices.PRESET == DEFAULT_PRESET
     assert tuple(GENERATORS) == choices.GENERATORS
-    assert tuple(ALL_TESTS) == choices.RFC2544_TESTS
+    assert tuple(test.value for test in ALL_TESTS) == choices.RFC2544_TESTS
     assert tuple(METHODS) == choices.METHODS
     assert tuple(r.value for r in Rig) == choices.RIGS
     assert tuple(FORMATS) == choices.FORMATS

@@ -13,7 +13,7 @@ from dutlab.errors import InputError
 from dutlab.interop.conductor import Limit, ReadOptions, plain_name, read_host, read_test
 from dutlab.interop.conductor_report import StepRow, TrialRows, conductor_report, conductor_text
 from dutlab.interop.ini import interpolated, parse_ini
-from dutlab.spec.workloads.steps import StepsWorkload
+from dutlab.plan.cell import Cell
 
 OF_2015 = """[Master]
 player: 192.168.5.81
@@ -174,7 +174,9 @@ def test_a_coordinators_file_without_hosts_is_told():
 def test_the_workload_of_a_test_goes_through_a_record_unchanged():
     test = read_test("[Workers]\nsink: s\n", "c.cfg", lambda _: OF_2015)
     work = test.workload()
-    assert StepsWorkload.of_params(work.params) == work
+    (drive,) = work.drives([])
+    of = Cell(mode="as-is", factors={}, tool="steps", links=(), setting=drive.setting, repeat=1)
+    assert Cell.model_validate_json(of.model_dump_json()).setting.steps == work
     assert test.trials == 1
 
 

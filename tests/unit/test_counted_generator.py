@@ -9,8 +9,8 @@ import pytest
 
 from dutlab.doubts import DoubtKind
 from dutlab.errors import ToolFailed
-from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Offer
+from dutlab.spec.mixes import frame_mix
 from dutlab.tools.generators import counted
 from dutlab.tools.generators.counted import CountedGenerator, Counts, SendReport
 from dutlab.tools.generators.receive_counter import commands, packets_in, table_of

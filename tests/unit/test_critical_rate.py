@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import expit, ndtr
 
+from cells import cell_of
 from dutlab.errors import MeasurementError
 from dutlab.interop.imported_run import Imported, write_imported
 from dutlab.methods import critical_rate
 from dutlab.methods.critical_rate import lengths
-from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Bench, Offer
 from dutlab.methods.soak import measure
-from dutlab.plan.cell import Cell
 from dutlab.report.gather import gather
 from dutlab.report.model.value import Figure
+from dutlab.spec.mixes import frame_mix
 from dutlab.stats.cloud import Cloud
 from dutlab.stats.critical_rate import CriticalRate, LoadTrial
 from dutlab.stats.loss_curves import CURVES
@@ -108,7 +108,7 @@ def cell(**params):
         "frame_size": 64, "frame_mix": "64:1", "rate_pps": 600e3, "share_percent": 100.0, "duration_s": 1800.0, "threshold_percent": 0.0,
         "target_loss_percent": 0.1, "warmup_s": 1.0, "drain_s": 0.5, **params,
     }  # fmt: skip
-    return Cell(mode="router", factors={"mode": "router"}, workload="soak", tool="engine", links=("a",), params=said, repeat=1)
+    return cell_of("soak", **said)
 
 
 def run(generator, of=None):

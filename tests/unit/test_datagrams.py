@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cells import cell_of
 from dutlab.errors import SpecRefused
 from dutlab.interop.imported_run import Imported, write_imported
 from dutlab.methods.ports import Measured
-from dutlab.plan.cell import Cell
 from dutlab.report.gather import gather
 from dutlab.report.model.value import Figure
 from dutlab.report.plots.of_report import plots_of
@@ -91,8 +91,8 @@ def test_lengths_that_iperf3_does_not_send_are_refused(tmp_path, body, what):
 
 
 def test_the_report_has_a_row_a_length_and_a_line_where_fragments_begin(tmp_path):
-    params = {"lengths_bytes": "512,1472,1473,1500", "rate_pps": None, "streams": 1, "duration_s": 1}
-    cell = Cell(mode="router", factors={}, workload="datagrams", tool="iperf3", links=("a",), params=params, repeat=1)
+    params = {"lengths_bytes": (512, 1472, 1473, 1500), "rate_pps": None, "streams": 1, "duration_s": 1}
+    cell = cell_of("datagrams", **params)
     measured = Measured(
         figures={"a": {"path_mtu_bytes": 1500.0, "whole_bytes": 1472.0}}, tables={"lengths": ROWS}, notes=["link a: a step"]
     )

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cells import cell_of
 from disturbance import NOW, interference, record
 from dutlab.analysis.disturbed import disturbed, disturbed_alone, explains_loss, machine_too_busy
 from dutlab.errors import StoreError
@@ -278,7 +279,7 @@ def test_interference_survives_the_record_and_back(run: RunFolder) -> None:
 
 
 def test_the_rate_per_cpu_second_is_of_the_time_that_the_load_was_on() -> None:
-    cell = record(1).cell.model_copy(update={"params": {"streams": 4, "duration_s": 4.0, "omit_s": 1.0}})
+    cell = cell_of("iperf3", streams=4, duration_s=4, omit_s=1)
     found = {THIS_MACHINE: replace(interference(0.5), run_s=2.0)}
     measured = with_rate_per_cpu_second(Measured({"a": {"goodput_bps": 8e9}}), cell, found)
     assert measured.figures["a"] == {"goodput_bps": 8e9, "goodput_bits_per_cpu_s": 8e9 * 5 / 2}

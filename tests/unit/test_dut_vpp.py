@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cells import setting_of
 from dut_families import EXAMPLES, ProberOf, failed, there_and_back, ways_of
 from dutlab.dut import family
 from dutlab.dut.mode import SizedForFlows
 from dutlab.errors import CommandFailed, HostError
-from dutlab.plan.cell import Cell
 from dutlab.spec.loader import load_testbed
 from transcript import TranscriptHost
 
@@ -106,13 +107,18 @@ async def test_translation_holds_the_flows_of_the_experiment_and_the_limit_is_in
     assert {c.what: c.passed for c in await nat.verify(dut, BED, ProberOf("nat", BED))}["nat44 takes 64512 sessions a thread"]
 
 
+STATE = {"tests": "rate", "trial_s": 0.5, "loss_ratio": 0.001, "most_flows": 70000, "destination_ports": 2, "budget_s": 60.0}
+
+
 @pytest.mark.parametrize(
-    ("params", "links", "flows"),
-    [({}, ("a",), 1), ({"streams": 4}, ("a", "b"), 8), ({"most_flows": 70000}, ("a",), 70000), ({"traffic": '{"flows":{"count":512,"source_ports":512}}', "directions": "both"}, ("a",), 1024)],
+    ("workload", "given", "flows"),
+    [
+        ("sweep", {}, 1), ("iperf3", {"streams": 4}, 4), ("sweep", {"traffic": {"flows": 512}, "directions": "both"}, 1024),
+        ("state", {**STATE, "table_flows": 80000}, 80000), ("routes", {"routes": 1000, "duration_s": 1.0}, 1000), ("path-mtu", {}, 1),
+    ],
 )  # fmt: skip
-def test_a_cell_says_how_many_flows_it_has_at_once(params: dict[str, str | int], links: tuple[str, ...], flows: int) -> None:
-    cell = Cell(mode="nat", factors={}, workload="sweep", tool="engine", links=links, params=params, repeat=1)
-    assert cell.flows == flows
+def test_a_setting_says_how_many_flows_a_link_has_at_once(workload: str, given: dict[str, Any], flows: int) -> None:
+    assert setting_of(workload, **given).flows == flows
 
 
 async def test_a_translation_of_somebodys_is_never_taken_away() -> None:

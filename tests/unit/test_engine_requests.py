@@ -9,8 +9,8 @@ import jsonschema
 import pytest
 from pydantic import ValidationError
 
-from dutlab.methods.ports import Directions, Stretch
-from dutlab.spec.traffic import Traffic
+from dutlab.methods.ports import Stretch
+from dutlab.spec.traffic import Directions, Traffic
 from dutlab.units import Pps, Seconds
 from engine_agent import SCHEMA, asked, offer
 

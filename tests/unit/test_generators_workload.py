@@ -10,8 +10,7 @@ import pytest
 from dutlab.errors import SpecRefused
 from dutlab.interop.imported_run import Imported, write_imported
 from dutlab.methods.calibrate import LOADS, calibrate
-from dutlab.methods.mixes import frame_mix
-from dutlab.methods.ports import Bench, Directions, Offer
+from dutlab.methods.ports import Bench, Offer
 from dutlab.methods.sweep import measure
 from dutlab.plan.trials import make_plan
 from dutlab.report.gather import gather
@@ -20,6 +19,8 @@ from dutlab.report.plots.of_report import plots_of
 from dutlab.runner.rig import loads_of, with_headroom
 from dutlab.runner.run import testbed_of as bed_of
 from dutlab.spec.loader import given_experiment
+from dutlab.spec.mixes import frame_mix
+from dutlab.spec.traffic import Directions
 from dutlab.store.calibration import Calibration
 from dutlab.units import Pps, Seconds
 from simulated import Dut, Simulation

@@ -14,9 +14,9 @@ from dutlab.doubts import DoubtKind
 from dutlab.errors import ToolFailed, ToolMissing
 from dutlab.hosts.local import LocalHost
 from dutlab.methods.ledger import negative_loss
-from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Offer
 from dutlab.spec.generators.ipgen import IpgenModel
+from dutlab.spec.mixes import frame_mix
 from dutlab.spec.testbed import Link, Port
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.generators import ipgen

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cells import cell_of
 from dutlab.doubts import DoubtKind
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.loadtest import measure, ramp_of
-from dutlab.methods.ports import Bench, Directions, Flow, Offer, Outcome, ToolReading
-from dutlab.plan.cell import Cell
+from dutlab.methods.ports import Bench, Flow, Offer, Outcome, ToolReading
+from dutlab.spec.traffic import Directions
 from dutlab.stats.series import Piece, mean_rate, pieces, ramp_mean
 from dutlab.units import BpsL1, Pps, line_rate
 
@@ -27,7 +28,7 @@ def cell(**params):
         "rampup_s": 50.0, "hold_s": 5.0, "line_rate_bps_l1": None, "threshold_percent": 0.1, "drain_s": 0.5, **params,
     }  # fmt: skip
     links = tuple(given_params.pop("links", ("a",)))
-    return Cell(mode="router", factors={"mode": "router"}, workload="loadtest", tool="engine", links=links, params=given_params, repeat=1)
+    return cell_of("loadtest", links=links, **given_params)
 
 
 @dataclass
@@ -149,11 +150,8 @@ def test_links_without_a_speed_are_measured_against_a_gigabit_and_it_is_said():
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"rampup_s": 0.0}, "needs time to rise"),
-        ({"target_percent": 0.0}, "target above 0"),
         ({"target_percent": 101.0}, "more than link a carries"),
         ({"line_rate_bps_l1": 10e9}, "more than link a carries"),
-        ({"target_percent": None}, "no target_percent"),
     ],
 )
 def test_a_ramp_that_cannot_be_is_refused_before_anything_is_sent(params, words):
@@ -163,9 +161,15 @@ def test_a_ramp_that_cannot_be_is_refused_before_anything_is_sent(params, words)
     assert not generator.offers
 
 
+@pytest.mark.parametrize("params", [{"rampup_s": 0.0}, {"target_percent": 0.0}, {"target_percent": None}, {"threshold_percent": 100.0}])
+def test_a_setting_that_is_no_ramp_cannot_be_made(params):
+    with pytest.raises(ValueError, match=next(iter(params))):
+        cell(**params)
+
+
 def test_links_of_different_speeds_are_not_ramped_together():
     with pytest.raises(InputError, match="different line rates"):
-        ramp_of(Bench(Ramped(1.0), {"a": BpsL1(1e9), "b": BpsL1(10e9)}), cell(links=("a", "b")))
+        ramp_of(Bench(Ramped(1.0), {"a": BpsL1(1e9), "b": BpsL1(10e9)}), ("a", "b"), cell().setting)
 
 
 def test_a_generator_that_reads_nothing_meanwhile_gives_no_result():

@@ -19,7 +19,7 @@ HEAD = "experiment: x\ntestbed: {lab: three-node}\nfactors: {mode: [router]}\nwo
 def settings(tmp_path: Path, body: str) -> list[dict[str, object]]:
     (tmp_path / "e.yaml").write_text(f"{HEAD}{{{body}, links: [[a]]}}\n")
     (workload,) = load_experiment(tmp_path / "e.yaml").workloads
-    return [dict(s.params) for s in workload.settings(["a", "b"])]
+    return [dict(s.setting.params) for s in workload.drives(["a", "b"])]
 
 
 def test_tcp_is_asked_for_with_the_options_that_were_given(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from dutlab.doubts import DoubtKind
 from dutlab.errors import ToolFailed, ToolMissing
 from dutlab.hosts.host import Done
 from dutlab.hosts.local import LocalHost
-from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Offer
 from dutlab.spec.generators.pkt_gen import PktGenModel
+from dutlab.spec.mixes import frame_mix
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.generators import pkt_gen
 from dutlab.tools.generators.pkt_gen import PktGenOutputs, flow_of, readings_of

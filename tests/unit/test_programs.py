@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cells import cell_of
 from dutlab.dut import family
 from dutlab.errors import ToolMissing, ToolsMissing
 from dutlab.hosts.local import LocalHost
@@ -20,7 +21,7 @@ NO_SUCH, NOR_THIS = Program("dutlab-no-such", "no-such"), Program("dutlab-nor-th
 
 
 def cell(workload: str = "sweep", mode: str = "router", tool: str = "engine", **params: str | float | None) -> Cell:
-    return Cell(mode=mode, factors={}, workload=workload, tool=tool, links=("a",), params=params, repeat=1)
+    return cell_of(workload, mode=mode, tool=tool, **params)
 
 
 def needs(*cells: Cell, bed: Testbed = LAB, pinned: dict[str, tuple[int, ...]] | None = None) -> dict[str, set[str]]:
@@ -64,7 +65,7 @@ def test_iperf3_is_needed_where_it_runs_and_taskset_where_it_is_pinned() -> None
 @pytest.mark.parametrize(
     ("workload", "params", "role", "more"),
     [
-        ("routes", {}, "dut", {"ip"}),
+        ("routes", {"duration_s": 1.0}, "dut", {"ip"}),
         ("state", {}, "dut", {"conntrack"}),
         ("rfc2544", {"tests": "throughput,reset"}, "dut", {"ip"}),
         ("rfc2544", {"tests": "throughput"}, "dut", set()),

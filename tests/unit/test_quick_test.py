@@ -17,16 +17,8 @@ from simulated import Dut
 
 
 def cell(**keys):
-    (setting,) = QuickTestWorkload.model_validate({"frame_sizes": [64], "links": [["a"]], **keys}).settings(["a"])
-    return Cell(
-        mode="as-found",
-        factors={"mode": "as-found"},
-        workload="quick-test",
-        tool="engine",
-        links=setting.links,
-        params=setting.params,
-        repeat=1,
-    )
+    (setting,) = QuickTestWorkload.model_validate({"frame_sizes": [64], "links": [["a"]], **keys}).drives(["a"])
+    return Cell(mode="as-found", factors={"mode": "as-found"}, tool="engine", links=setting.links, setting=setting.setting, repeat=1)
 
 
 def run(generator, of=None):

@@ -22,10 +22,8 @@ from simulated import Dut
 
 
 def imported(size, dut, **keys):
-    (setting,) = QuickTestWorkload.model_validate({"frame_sizes": [size], "links": [["a"]], **keys}).settings(["a"])
-    cell = Cell(
-        mode="as-found", factors={"mode": "as-found"}, workload="quick-test", tool="engine", links=("a",), params=setting.params, repeat=1
-    )
+    (setting,) = QuickTestWorkload.model_validate({"frame_sizes": [size], "links": [["a"]], **keys}).drives(["a"])
+    cell = Cell(mode="as-found", factors={"mode": "as-found"}, tool="engine", links=("a",), setting=setting.setting, repeat=1)
     return Imported(cell, asyncio.run(measure(Bench(Queueing(dut, reach_pps=1e6)), cell)), {})
 
 

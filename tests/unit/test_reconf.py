@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cells import cell_of
 from dutlab.errors import HostError, InputError, MeasurementError, SpecRefused
 from dutlab.interop.imported_run import Imported, write_imported
 from dutlab.methods.ports import Bench, Change, Flow, Offer, Outcome, ToolReading
 from dutlab.methods.reconf import measure
-from dutlab.plan.cell import Cell
 from dutlab.report.gather import gather
 from dutlab.report.model.value import Figure
 from dutlab.spec.loader import load_experiment
@@ -28,7 +28,7 @@ def cell(mode="router", **params):
         "frame_size": 64, "frame_mix": "64:1", "rate_pps": RATE, "to": "nat", "changes": 3, "before_s": 2.0, "after_s": 5.0, "warmup_s": 1.0,
         "drain_s": 0.5, **params,
     }  # fmt: skip
-    return Cell(mode=mode, factors={"mode": mode}, workload="reconf", tool="engine", links=("a",), params=said, repeat=1)
+    return cell_of("reconf", mode=mode, **said)
 
 
 @dataclass
@@ -156,8 +156,8 @@ def test_a_generator_that_never_begins_is_said():
 
 @pytest.mark.parametrize("params", [{"rate_pps": 0.0}, {"changes": 0}, {"after_s": 0.0}, {"to": "nat", "rate_pps": "much"}])
 def test_a_cell_without_a_load_is_refused(params):
-    with pytest.raises(InputError):
-        run(Box({}), cell(**params))
+    with pytest.raises(ValueError, match=r"rate_pps|changes|after_s"):
+        cell(**params)
 
 
 def test_a_bench_without_a_device_is_refused():

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cells import cell_of
 from dutlab import labs
-from dutlab.plan.cell import Cell
 from dutlab.plan.trials import Plan, make_plan
 from dutlab.spec.loader import SpecRefused, load_experiment
 from dutlab.stats.repeats import RepeatRule, decide
@@ -38,7 +38,7 @@ def loaded(tmp_path, repeats):
 
 def cells(modes="ab", repeats=10):
     return {
-        n: Cell(mode=m, factors={"mode": m}, workload="sweep", tool="engine", links=("a",), params={"frame_size": 64}, repeat=r)
+        n: cell_of("sweep", mode=m, repeat=r, frame_size=64)
         for n, (r, m) in enumerate(((r, m) for r in range(1, repeats + 1) for m in modes), 1)
     }
 

@@ -228,8 +228,8 @@ def test_a_damaged_record_is_named_and_the_rest_reported(tmp_path: Path) -> None
 def test_a_record_of_a_newer_version_stops_the_report_with_a_sentence(tmp_path: Path) -> None:
     run = build(tmp_path, Wanted(repeats=1, seconds=2, cores=0, sizes=(64,)))
     path = run / "trials/0003/record.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"schema_version": 2}))
-    with pytest.raises(NewerRun, match="reads up to 1"):
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"schema_version": 3}))
+    with pytest.raises(NewerRun, match="reads up to 2"):
         report(run, tmp_path / "out")
 
 

@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from click.testing import CliRunner
 
+from cells import cell_of
 from dutlab.cli.rescore import rescore
 from dutlab.errors import ToolFailed
 from dutlab.methods import search, sweep
 from dutlab.methods.ports import Bench
-from dutlab.plan.cell import Cell
 from dutlab.report import write_report
 from dutlab.report.gather import gather
 from dutlab.report.model.value import Figure, Missing
@@ -27,16 +27,8 @@ CEILINGS = {"a": {"received_pps": 14_880_952.0}}
 
 
 def cell(mode="router", repeat=1, workload="search", **params):
-    given = {"frame_size": 64, "frame_mix": "64:1", "preset": "csit", "goals": None, "drain_s": 0.5, "early_stop": "at-once"}
-    return Cell(
-        mode=mode,
-        factors={"mode": mode},
-        workload=workload,
-        tool="engine",
-        links=("a",),
-        params=(given if workload == "search" else {"frame_size": 64, "warmup_s": 0}) | params,
-        repeat=repeat,
-    )
+    given = {"preset": "csit"}
+    return cell_of(workload, mode=mode, repeat=repeat, **((given if workload == "search" else {"warmup_s": 0}) | params))
 
 
 @pytest.fixture
@@ -190,7 +182,7 @@ async def test_every_form_of_the_report_prints_the_limits(run_of, tmp_path):
 async def test_a_ramp_is_rescored_by_the_second_from_which_its_loss_stays(run_of):
     path = await run_of([])
     params = {"frame_size": 64, "warmup_s": 2.0, "threshold_percent": 0.1}
-    of = Cell(mode="router", factors={}, workload="loadtest", tool="engine", links=("a",), params=params, repeat=1)
+    of = cell_of("loadtest", rampup_s=6.0, **params)
     taken = [(1e3, 0.0), (1e3, 500.0), (2e3, 0.0), (4e3, 300.0), (6e3, 0.0), (7e3, 1e3), (7e3, 3e3)]
     rows = [
         {"way": "a", "at_s": n, "offered_pps": sent, "received_pps": sent, "lost_pps": 0.0, "backpressure_pps": refused}

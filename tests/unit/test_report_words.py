@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cells import cell_of
 from dutlab.plan.cell import Cell
 from dutlab.report.model.groups import group, key_of, labels_of
 from dutlab.report.model.notes import NoteBook
@@ -35,9 +36,7 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 
 def cell(mode: str = "router", repeat: int = 1, links: tuple[str, ...] = ("a",), **factors: str) -> Cell:
-    return Cell(
-        mode=mode, factors={"mode": mode, **factors}, workload="iperf3", tool="iperf3", links=links, params={"streams": 4}, repeat=repeat
-    )
+    return cell_of("iperf3", mode=mode, links=links, repeat=repeat, factors=factors, streams=4)
 
 
 def record(

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Bench, Offer
 from dutlab.methods.rfc2544 import suite
 from dutlab.plan.cell import Cell
 from dutlab.spec.generators import ENGINE, GENERATORS
+from dutlab.spec.mixes import frame_mix
 from dutlab.spec.testbed import Port
 from dutlab.spec.workloads.base import LinkBounds
 from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
@@ -41,8 +41,8 @@ async def no_sleep(_):
 
 async def test_bursts_that_the_buffer_holds_may_follow_as_fast_as_the_dut_forwards_and_larger_ones_never():
     workload = Rfc2544Workload.model_validate({"links": [["a"]], "frame_sizes": [64], "tests": ["bursty"], "scale": 0.05})
-    (setting,) = workload.settings(["a"])
-    cell = Cell(mode="router", factors={}, workload="rfc2544", tool="engine", links=("a",), params=setting.params, repeat=1)
+    (setting,) = workload.drives(["a"])
+    cell = Cell(mode="router", factors={}, tool="engine", links=("a",), setting=setting.setting, repeat=1)
     generator = Buffered(Dut(CAPACITY))
     found = await suite.measure(Bench(generator, {"a": BpsL1(1e9)}), cell, sleep=no_sleep)
     assert {o.burst_frames for o in generator.offers} == {16, 64, 256, 1024}

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from ipaddress import ip_address, ip_network
 
 import pytest
 from pydantic import ValidationError
 
+from cells import setting_of
 from dutlab.errors import MeasurementError
 from dutlab.methods.dut_tables import End
-from dutlab.methods.ports import Bench, Directions, FrameMix
+from dutlab.methods.ports import Bench
 from dutlab.methods.rfc2544 import suite
-from dutlab.methods.rfc2544.asked import Asked, Benchmark
 from dutlab.methods.rfc2544.deviations import deviations
 from dutlab.methods.rfc2544.networks import BEHIND, spreads
 from dutlab.plan.cell import Cell
 from dutlab.report.gather import gather
 from dutlab.spec.generators import ENGINE, GENERATORS
+from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.base import LinkBounds
-from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
+from dutlab.spec.workloads.rfc2544 import Benchmark, Rfc2544Workload
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 from dutlab.units import BpsL1
@@ -37,11 +37,8 @@ async def no_sleep(_):
 
 def cells(**body):
     given = {"links": [["a"]], "scale": 0.05, "tests": ["throughput", "frame-loss"], "networks": [1, 256], **body}
-    settings = Rfc2544Workload.model_validate(given).settings(["a", "b"])
-    return [
-        Cell(mode="router", factors={"mode": "router"}, workload="rfc2544", tool="engine", links=s.links, params=s.params, repeat=1)
-        for s in settings
-    ]
+    settings = Rfc2544Workload.model_validate(given).drives(["a", "b"])
+    return [Cell(mode="router", factors={"mode": "router"}, tool="engine", links=s.links, setting=s.setting, repeat=1) for s in settings]
 
 
 def bench(routes, capacity_pps=400_000):
@@ -49,17 +46,17 @@ def bench(routes, capacity_pps=400_000):
 
 
 def test_every_way_has_256_networks_of_its_own_beside_those_of_the_ports():
-    asked = Asked(("a", "b"), FrameMix("64", ((64, 1),)), (), directions=Directions.BOTH, networks=256)
-    found = {way: (link, end, spread) for way, link, end, spread in spreads(asked, {"a": 4, "b": 4})}
-    assert list(found) == list(asked.ways)
+    asked = setting_of("rfc2544", tests=(), directions=Directions.BOTH, networks=256)
+    found = {way: (link, end, spread) for way, link, end, spread in spreads(("a", "b"), asked, {"a": 4, "b": 4})}
+    assert list(found) == ["a", "a.back", "b", "b.back"]
     assert found["b.back"][:2] == ("b", End.SOURCE)
     parts = [spread.part(n) for _, _, spread in found.values() for n in range(256)]
     assert len(set(parts)) == 4 * 256 and all(part.subnet_of(ip_network("198.18.0.0/15")) for part in parts)
     for number in range(1, 65):  # the DUT's ports are on these (RFC 2544 appendix C.2.2)
         assert not any(part.overlaps(ip_network(f"198.{net}.{number}.0/24")) for part in parts for net in (18, 19))
-    one = {way: spread for way, _, _, spread in spreads(replace(asked, links=("a",)), {"a": 4})}
+    one = {way: spread for way, _, _, spread in spreads(("a",), asked, {"a": 4})}
     assert [str(one["a"].part(n)) for n in (0, 255)] == ["198.19.128.0/25", "198.19.255.128/25"]
-    six = {way: spread for way, _, _, spread in spreads(replace(asked, links=("a",)), {"a": 6})}
+    six = {way: spread for way, _, _, spread in spreads(("a",), asked, {"a": 6})}
     assert str(six["a"].part(255)) == "2001:2:0:ffff::/64" and all(n.subnet_of(ip_network("2001:2::/48")) for n in BEHIND[6].values())
 
 
@@ -67,7 +64,7 @@ def test_all_sizes_come_with_one_network_before_any_with_256():
     made = cells(frame_sizes=[64, 512])
     assert [(c.params["networks"], c.params["frame_size"]) for c in made] == [(1, 64), (1, 512), (256, 64), (256, 512)]
     workload = Rfc2544Workload.model_validate({"networks": [1, 256]})
-    assert workload.count(["a", "b"]) == len(list(workload.settings(["a", "b"]))) == 2 * 7 * 2
+    assert workload.count(["a", "b"]) == len(list(workload.drives(["a", "b"]))) == 2 * 7 * 2
     with pytest.raises(ValidationError):
         Rfc2544Workload.model_validate({"networks": [2]})
     with pytest.raises(ValidationError, match="stands twice"):
@@ -107,10 +104,10 @@ async def test_a_dut_that_has_not_taken_its_routes_is_not_measured_and_one_that_
 
 
 def test_what_departs_from_section_12_depends_on_what_was_asked():
-    asked = Asked(("a",), FrameMix("64", ((64, 1),)), tuple(Benchmark))
+    asked = setting_of("rfc2544", tests=tuple(Benchmark))
 
     def said(**more):
-        texts = deviations(replace(asked, **more), maximum_is="x", addresses=ADDRESSES["a"])
+        texts = deviations(asked.model_copy(update=more), ["a"], maximum_is="x", addresses=ADDRESSES["a"])
         return [text for text in texts if text.startswith("§12")]
 
     assert any("not done again with destinations over 256" in text for text in said())

@@ -8,12 +8,12 @@ from ipaddress import ip_address
 import pytest
 from pydantic import ValidationError
 
-from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Bench
 from dutlab.methods.rfc2544 import suite
 from dutlab.plan.cell import Cell
 from dutlab.report.gather import gather
 from dutlab.spec.generators import GENERATORS
+from dutlab.spec.mixes import frame_mix
 from dutlab.spec.testbed import Port
 from dutlab.spec.traffic import EXTENSION_SETS, Traffic
 from dutlab.spec.workloads.base import LinkBounds
@@ -37,11 +37,8 @@ async def no_sleep(_):
 
 def cells(**body):
     given = {"links": [["a"]], "scale": 0.05, "tests": ["throughput", "frame-loss"], "frame_sizes": [128], **body}
-    settings = Rfc2544Workload.model_validate(given).settings(["a"])
-    return [
-        Cell(mode="router", factors={"mode": "router"}, workload="rfc2544", tool="engine", links=s.links, params=s.params, repeat=1)
-        for s in settings
-    ]
+    settings = Rfc2544Workload.model_validate(given).drives(["a"])
+    return [Cell(mode="router", factors={"mode": "router"}, tool="engine", links=s.links, setting=s.setting, repeat=1) for s in settings]
 
 
 def bench():

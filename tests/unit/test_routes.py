@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from cells import cell_of
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.dut_tables import End
 from dutlab.methods.ports import Bench
@@ -17,11 +18,8 @@ from simulated_tables import Routes
 
 
 def cells(**body):
-    settings = RoutesWorkload.model_validate({"links": [["a"]], "duration": 1.0, "warmup": 0.0, **body}).settings(["a"])
-    return [
-        Cell(mode="router", factors={"mode": "router"}, workload="routes", tool="engine", links=s.links, params=s.params, repeat=1)
-        for s in settings
-    ]
+    settings = RoutesWorkload.model_validate({"links": [["a"]], "duration": 1.0, "warmup": 0.0, **body}).drives(["a"])
+    return [Cell(mode="router", factors={"mode": "router"}, tool="engine", links=s.links, setting=s.setting, repeat=1) for s in settings]
 
 
 def bench(routes, **dut):
@@ -103,5 +101,5 @@ async def test_a_dut_whose_routes_nobody_can_load_is_refused():
     (cell,) = cells(counts=[100])
     with pytest.raises(InputError, match="no routes can be loaded"):
         await measure(Bench(Simulation(Dut(capacity_pps=1.0))), cell)
-    with pytest.raises(InputError, match="not fully described"):
-        await measure(bench(Routes()), cell.model_copy(update={"params": {"frame_size": 64}}))
+    with pytest.raises(InputError, match="RoutesSetting was expected"):
+        await measure(bench(Routes()), cell_of("path-mtu"))

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dutlab.methods.mixes import frame_mix
 from dutlab.methods.search import find
-from dutlab.methods.search_asked import EarlyStop, Search
+from dutlab.methods.search_asked import Search
 from dutlab.methods.search_result import Irregular
 from dutlab.methods.search_trial import Role
 from dutlab.spec.goals import PRESETS
+from dutlab.spec.mixes import frame_mix
+from dutlab.spec.workloads.search import EarlyStop
 from dutlab.stats.rescore import answer, points_of
 from simulated import LINE_PPS, Dut, Simulation, in_flight
 

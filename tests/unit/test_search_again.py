@@ -7,17 +7,17 @@ import asyncio
 import pytest
 
 from dutlab.doubts import DoubtKind
-from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Bench
 from dutlab.methods.rfc2544 import suite
 from dutlab.methods.search import find, measure
 from dutlab.methods.search_account import doubts
-from dutlab.methods.search_asked import AgainAtEnd, EarlyStop, Search
+from dutlab.methods.search_asked import Search
 from dutlab.methods.search_trial import Role
 from dutlab.plan.cell import Cell
 from dutlab.spec.goals import PRESETS
+from dutlab.spec.mixes import frame_mix
 from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
-from dutlab.spec.workloads.search import SearchWorkload
+from dutlab.spec.workloads.search import AgainAtEnd, EarlyStop, SearchWorkload
 from dutlab.units import BpsL1
 from simulated import LINE_PPS, Dut, Simulation
 from simulated_memory import MEMORIES, Memory, Remembering, remembering
@@ -97,9 +97,9 @@ def test_whatever_a_device_remembers_a_search_ends_and_says_what_its_trials_said
 
 
 def cell(workload, name):
-    (setting,) = workload.settings(["a"])
-    params = {key: value for key, value in setting.params.items() if value is not None}
-    return Cell(mode="router", factors={"mode": "router"}, workload=name, tool="engine", links=("a",), params=params, repeat=1)
+    (drive,) = workload.drives(["a"])
+    assert drive.setting.workload == name
+    return Cell(mode="router", factors={"mode": "router"}, tool="engine", links=("a",), setting=drive.setting, repeat=1)
 
 
 async def no_sleep(_):

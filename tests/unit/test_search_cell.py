@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import gzip
-import json
 from dataclasses import replace
 
 import pytest
 from pydantic import TypeAdapter
 
+from cells import cell_of
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError, MeasurementError
-from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Bench, Outcome
 from dutlab.methods.search import measure
-from dutlab.plan.cell import Cell
+from dutlab.spec.goals import Goal
+from dutlab.spec.mixes import frame_mix
 from dutlab.stats.rescore import RFC2544, answer, points_of
 from dutlab.store.record import TrialRecord
 from simulated import Dut, Simulation, in_flight
@@ -24,15 +24,7 @@ SPEEDS = {"a": 1e10, "b": 1e10}
 
 
 def cell(links=("a",), **params):
-    return Cell(
-        mode="router",
-        factors={},
-        workload="search",
-        tool="engine",
-        links=links,
-        params={"frame_size": 64, "preset": "csit"} | params,
-        repeat=1,
-    )
+    return cell_of("search", links=links, **({"frame_size": 64, "preset": "csit"} | params))
 
 
 async def test_the_bounds_of_each_goal_are_told_as_they_move_and_close_on_the_answer():
@@ -157,7 +149,7 @@ async def test_an_irregular_result_is_a_doubt_about_its_lower_bound(simulation, 
 
 
 async def test_a_search_cut_between_two_bounds_says_how_wide_they_are():
-    goals = json.dumps([{"name": "ndr", "loss_ratio": 0, "exceed_ratio": 0, "final_s": 1, "sum_s": 1}])
+    goals = ({"name": "ndr", "loss_ratio": 0, "exceed_ratio": 0, "final_s": 1, "sum_s": 1},)
     measured = await measure(Bench(Simulation(Dut(capacity_pps=1e6)), SPEEDS), cell(preset=None, goals=goals, budget_s=6.0))
     ndr = measured.found.results["ndr"]
     assert ndr.width > 0.005
@@ -176,18 +168,10 @@ async def test_counters_that_contradict_one_another_are_the_gravest_doubt():
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"preset": None}, "needs either a preset or goals"),
-        ({"goals": "[]"}, "needs either a preset or goals"),
-        ({"preset": "ndr"}, "known are"),
-        ({"preset": None, "goals": "[]"}, "there is no goal"),
         ({"highest_pps": 2e7}, "20 Mpps of 64 is above what link a carries, 14.88 Mpps"),
-        ({"highest_pps": 0}, "no room for a search"),
-        ({"highest_pps": -5.0}, "no room for a search"),
         ({"highest_pps": 5.0}, "no room for a search"),
-        ({"lowest_pps": 0}, "no room for a search"),
         ({"lowest_pps": 2e7}, "no room for a search between 20 Mpps and 14.9 Mpps"),
         ({"lowest_pps": 9.99e5, "highest_pps": 1e6}, "no room for a search"),
-        ({"frame_size": 63}, "not a frame size"),
     ],
 )
 async def test_what_cannot_be_searched_is_refused_in_words_before_anything_is_sent(params, words):
@@ -197,8 +181,26 @@ async def test_what_cannot_be_searched_is_refused_in_words_before_anything_is_se
     assert not simulation.offers
 
 
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"preset": None}, "goals"),
+        ({"goals": ()}, "there is no goal"),
+        ({"goals": (Goal("a b", 0.0, 0.0, 1.0, 1.0),)}, "letters, digits"),
+        ({"highest_pps": 0}, "highest_pps"),
+        ({"highest_pps": -5.0}, "highest_pps"),
+        ({"lowest_pps": 0}, "lowest_pps"),
+        ({"frame_size": 63}, "not a frame size"),
+        ({"early_stop": "later"}, "early_stop"),
+    ],
+)
+def test_a_setting_that_is_no_search_cannot_be_made(params, words):
+    with pytest.raises(ValueError, match=words):
+        cell(**params)
+
+
 async def test_goals_of_the_users_own_are_searched():
-    goals = json.dumps([{"name": "mine", "loss_ratio": 0.002, "exceed_ratio": 0.25, "final_s": 2, "sum_s": 8, "width": 0.01}])
+    goals = ({"name": "mine", "loss_ratio": 0.002, "exceed_ratio": 0.25, "final_s": 2, "sum_s": 8, "width": 0.01},)
     measured = await measure(Bench(Simulation(Dut(capacity_pps=1e6)), SPEEDS), cell(preset=None, goals=goals))
     assert measured.figures["a"]["mine_lower_pps"] <= 1e6 / 0.998 < measured.figures["a"]["mine_upper_pps"]
 

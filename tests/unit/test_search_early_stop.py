@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutlab.methods.early_stop import Matters, allowance, most_frames
-from dutlab.methods.mixes import frame_mix
 from dutlab.methods.search import find
-from dutlab.methods.search_asked import EarlyStop, Search
+from dutlab.methods.search_asked import Search
 from dutlab.spec.goals import PRESETS, Goal
+from dutlab.spec.mixes import frame_mix
+from dutlab.spec.workloads.search import EarlyStop
 from simulated import LINE_PPS, Dut, Simulation, any_dut, plain_bisection
 
 MIX = frame_mix(64)

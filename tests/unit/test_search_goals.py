@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from cells import setting_of
 from dutlab.errors import InputError
-from dutlab.spec.goals import PRESETS, Goal, checked, goals_named, parse_goals
+from dutlab.spec.goals import PRESETS, Goal, checked, goals_named
 
 NDR = Goal("ndr", 0.0, 0.5, 1.0, 21.0)
 
@@ -82,24 +83,25 @@ def test_goals_that_contradict_one_another_are_refused():
         checked([])
 
 
-def test_goals_of_the_users_own_are_json_with_the_same_names():
-    text = json.dumps([{"name": "mine", "loss_ratio": 0.001, "exceed_ratio": 0, "final_s": 10, "sum_s": 30, "steps": 1}])
-    assert parse_goals(text) == (Goal("mine", 0.001, 0, 10, 30, steps=1),)
+def test_goals_in_a_setting_are_json_with_the_same_names():
+    raw = [{"name": "mine", "loss_ratio": 0.001, "exceed_ratio": 0, "final_s": 10, "sum_s": 30, "steps": 1}]
+    made = setting_of("search", goals=raw)
+    assert made.goals == (Goal("mine", 0.001, 0, 10, 30, steps=1),)
+    assert json.loads(made.params["goals"])[0].items() >= raw[0].items()
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("raw", "words"),
     [
-        ("ndr", "no JSON"),
-        ("{}", "a list of mappings"),
-        ("[1]", "a list of mappings"),
-        ("[]", "there is no goal"),
-        ('[{"name": "x"}]', "goal 0: exceed_ratio: missing; goal 0: final_s: missing"),
-        ('[{"name": "x", "loss": 0, "loss_ratio": 0, "exceed_ratio": 0, "final_s": 1, "sum_s": 1}]', "loss: unknown key"),
-        ('[{"name": "x", "loss_ratio": "0", "exceed_ratio": 0, "final_s": 1, "sum_s": 1}]', "loss_ratio: '0' is not a number"),
-        ('[{"name": "x", "loss_ratio": false, "exceed_ratio": 0, "final_s": 1, "sum_s": 1}]', "loss_ratio: False is not a number"),
+        (7, "valid tuple"),
+        ({}, "valid tuple"),
+        ([1], "dictionary or an instance of Goal"),
+        ([], "there is no goal"),
+        ([{"name": "x"}], r"goals.0.exceed_ratio\n  Field required"),
+        ([{"name": "x", "loss_ratio": "none", "exceed_ratio": 0, "final_s": 1, "sum_s": 1}], r"goals.0.loss_ratio\n .*valid number"),
+        ([{"name": "x", "loss": 0, "loss_ratio": 0, "exceed_ratio": 0, "final_s": 1, "sum_s": 1}], r"goals.0.loss\n"),
     ],
 )
-def test_goals_that_cannot_be_read_are_refused_with_the_place(text, words):
-    with pytest.raises(InputError, match=words):
-        parse_goals(text)
+def test_goals_that_cannot_be_read_are_refused_with_the_place(raw, words):
+    with pytest.raises(ValueError, match=words):
+        setting_of("search", goals=raw)

@@ -6,7 +6,6 @@ import pytest
 
 from dutlab.doubts import DoubtKind
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames
-from dutlab.methods.mixes import frame_mix
 from dutlab.methods.mlrsearch import Ask
 from dutlab.methods.ports import Offer
 from dutlab.methods.search import find
@@ -14,6 +13,7 @@ from dutlab.methods.search_asked import Search
 from dutlab.methods.search_result import Irregular
 from dutlab.methods.search_trial import Mark, Role, trial_of
 from dutlab.spec.goals import PRESETS
+from dutlab.spec.mixes import frame_mix
 from simulated import LINE_PPS, Dut, Simulation, any_dut
 
 MIX = frame_mix(64)

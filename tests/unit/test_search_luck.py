@@ -10,7 +10,6 @@ import pytest
 
 from dutlab.doubts import DoubtKind
 from dutlab.errors import HostError, ToolFailed
-from dutlab.methods.mixes import frame_mix
 from dutlab.methods.mlrsearch import Ask
 from dutlab.methods.search import find
 from dutlab.methods.search_account import doubts
@@ -19,6 +18,7 @@ from dutlab.methods.search_log import Ended, Log
 from dutlab.methods.search_result import Irregular
 from dutlab.methods.search_trial import Mark, Role
 from dutlab.spec.goals import PRESETS
+from dutlab.spec.mixes import frame_mix
 from dutlab.stats.rescore import Verdict, by_load, classify
 from dutlab.units import Pps, Seconds
 from simulated import LINE_PPS, Dut, Simulation, in_flight

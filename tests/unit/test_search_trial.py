@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from dutlab.methods.mixes import frame_mix
 from dutlab.methods.mlrsearch import Ask, LoadOutcome
 from dutlab.methods.ports import Offer, Outcome
 from dutlab.methods.search_trial import Mark, Role, trial_of
+from dutlab.spec.mixes import frame_mix
 from dutlab.stats.rescore import PDR_01, RFC2544, Verdict, classify
 from simulated import Dut, Simulation
 

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from dutlab.errors import SpecRefused
-from dutlab.methods.search_asked import EarlyStop, search_of
+from dutlab.methods.search_asked import search_of_setting
 from dutlab.plan.trials import make_plan
 from dutlab.runner.run import testbed_of as bed_of
 from dutlab.spec.goals import PRESETS, Goal
 from dutlab.spec.loader import read_experiment
+from dutlab.spec.workloads.search import EarlyStop
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def cells(given):
 def test_a_search_without_a_word_is_csit_over_the_sizes_of_rfc2544(load):
     found = cells(load("links: [[a]]"))
     assert sorted(int(c.params["frame_size"]) for c in found) == [64, 128, 256, 512, 1024, 1280, 1518]
-    search = search_of(found[0], {"a": None})
+    search = search_of_setting(("a",), found[0].setting, {"a": None})
     assert (search.goals, search.highest, search.early_stop) == (PRESETS["csit"], None, EarlyStop.AT_ONCE)
     assert (found[0].workload, found[0].tool) == ("search", "engine")
 
@@ -39,7 +40,7 @@ def test_a_search_without_a_word_is_csit_over_the_sizes_of_rfc2544(load):
 def test_goals_of_ones_own_reach_the_method_as_they_were_written(load):
     goals = "goals: [{name: mine, loss: 0.2%, exceed: 25%, final: 2s, sum: 8s, width: 1%, initial: 500ms, steps: 1}]"
     (cell,) = cells(load(f"{goals}, frame_sizes: [imix], links: [[a, b]], lowest: 1kpps, highest: 2Mpps, budget: 5min, early_stop: never"))
-    search = search_of(cell, {"a": None, "b": None})
+    search = search_of_setting(cell.links, cell.setting, {"a": None, "b": None})
     assert search.goals == (Goal("mine", 0.002, 0.25, 2.0, 8.0, 0.01, 0.5, 1),)
     assert (search.lowest, search.highest, search.budget, search.early_stop) == (1e3, 2e6, 300, EarlyStop.NEVER)
     assert search.links == ("a", "b")

@@ -10,17 +10,18 @@ from pydantic import ValidationError
 
 from dutlab.doubts import DoubtKind
 from dutlab.errors import MeasurementError
-from dutlab.methods.ports import Bench, Directions
+from dutlab.methods.ports import Bench
 from dutlab.methods.state.suite import measure
 from dutlab.plan.cell import Cell
+from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.state import StateWorkload
 from simulated import Dut, Simulation, in_flight
 from simulated_tables import StatefulDut, States
 
 
 def cell(**body):
-    (setting,) = StateWorkload.model_validate({"links": [["a"]], "trial": 0.1, **body}).settings(["a"])
-    return Cell(mode="nat", factors={"mode": "nat"}, workload="state", tool="engine", links=setting.links, params=setting.params, repeat=1)
+    (setting,) = StateWorkload.model_validate({"links": [["a"]], "trial": 0.1, **body}).drives(["a"])
+    return Cell(mode="nat", factors={"mode": "nat"}, tool="engine", links=setting.links, setting=setting.setting, repeat=1)
 
 
 def dut(states, *, per_s=40_000.0, **more):

@@ -6,11 +6,12 @@ import asyncio
 
 import pytest
 
+from cells import cell_of
 from dutlab.doubts import DoubtKind
 from dutlab.methods.loadtest import measure
-from dutlab.methods.mixes import frame_mix
-from dutlab.methods.ports import Bench, Directions, Offer, Stretch
-from dutlab.plan.cell import Cell
+from dutlab.methods.ports import Bench, Offer, Stretch
+from dutlab.spec.mixes import frame_mix
+from dutlab.spec.traffic import Directions
 from dutlab.tools.generators.stepped import Stepped, rates_of
 from dutlab.units import Pps, Seconds
 from simulated import Dut, Simulation
@@ -72,7 +73,7 @@ def test_a_load_test_finds_the_same_saturation_by_steps_as_by_a_ramp():
         "frame_size": 64, "frame_mix": "64:1", "directions": "forward", "warmup_pps": 1000.0, "warmup_s": 2.0, "target_percent": 10.0,
         "rampup_s": 30.0, "hold_s": 3.0, "line_rate_bps_l1": 1e9, "threshold_percent": 0.1, "drain_s": 0.5,
     }  # fmt: skip
-    cell = Cell(mode="router", factors={}, workload="loadtest", tool="engine", links=("a",), params=params, repeat=1)
+    cell = cell_of("loadtest", **params)
     dut = Dut(capacity_pps=80_000.0)
     smooth = asyncio.run(measure(Bench(Simulation(dut)), cell)).figures["a"]
     steps = asyncio.run(measure(Bench(Stepped(Rated(dut))), replace_tool(cell)))

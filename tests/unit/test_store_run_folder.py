@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capability import have_mount, need
+from cells import cell_of
 from dutlab.errors import InputError, StoreError
-from dutlab.plan.cell import Cell
 from dutlab.sensors.sensor import Sample
 from dutlab.store.names import UnsafeName, checked_component, checked_relative, run_name
 from dutlab.store.record import TrialRecord
-from dutlab.store.run_folder import NewerRun, RunFolder
+from dutlab.store.run_folder import NewerRun, OlderRun, RunFolder
 from dutlab.store.samples import query_samples
 from dutlab.store.write import AlreadyWritten, write_once
 
@@ -28,7 +28,7 @@ SRC = Path(__file__).parents[2] / "src"
 
 
 def record(trial: int = 1) -> TrialRecord:
-    cell = Cell(mode="router", factors={"mode": "router"}, workload="iperf3", tool="iperf3", links=("a",), params={"streams": 4}, repeat=1)
+    cell = cell_of("iperf3", streams=4)
     return TrialRecord(
         trial=trial, status="measured", cell=cell, started=NOW, ended=NOW + timedelta(seconds=30), figures={"a": {"goodput_bps": 9.4e9}}
     )
@@ -173,7 +173,17 @@ def test_a_file_of_a_newer_dutlab_is_named_as_such(tmp_path: Path, name: str) ->
     path = next(run.path.rglob(name))
     found = json.loads(path.read_text())
     path.write_text(json.dumps({**found, "schema_version": 9, "novelty": [1]}))
-    with pytest.raises(NewerRun, match=r"schema_version 9.*reads up to 1"):
+    with pytest.raises(NewerRun, match=r"schema_version 9.*reads up to 2"):
+        _ = (list(run.records()), run.plan)
+
+
+@pytest.mark.parametrize("name", ["record.json", "plan.json"])
+def test_a_file_of_an_older_dutlab_is_refused_with_what_to_do(tmp_path: Path, name: str) -> None:
+    run = new_run(tmp_path)
+    run.write_trial(record(), {})
+    path = next(run.path.rglob(name))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 1}))
+    with pytest.raises(OlderRun, match=r"schema_version 1.*reads 2 only.*measure again"):
         _ = (list(run.records()), run.plan)
 
 

@@ -20,10 +20,7 @@ from simulated_tables import Routes, StatefulDut, States
 
 
 def cells(model, mode):
-    return [
-        Cell(mode=mode, factors={"mode": mode}, workload=model.kind, tool="engine", links=s.links, params=s.params, repeat=1)
-        for s in model.settings(["a"])
-    ]
+    return [Cell(mode=mode, factors={"mode": mode}, tool="engine", links=s.links, setting=s.setting, repeat=1) for s in model.drives(["a"])]
 
 
 def report_of(tmp_path, trials):

@@ -19,10 +19,11 @@ from dutlab.doubts import DoubtKind
 from dutlab.errors import ToolFailed, ToolMissing
 from dutlab.hosts.local import LocalHost
 from dutlab.methods.ledger import starved
-from dutlab.methods.mixes import frame_mix
-from dutlab.methods.ports import Directions, Offer
+from dutlab.methods.ports import Offer
 from dutlab.spec.generators.trex import TrexModel
+from dutlab.spec.mixes import frame_mix
 from dutlab.spec.testbed import Port
+from dutlab.spec.traffic import Directions
 from dutlab.tools.engine.load import Direction
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.generators import trex

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
+from cells import cell_of
 from disturbance import BusyMachine, no_sleep, record
 from dutlab.doubts import DoubtKind
 from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.methods import latency, search, soak, sweep
-from dutlab.methods.mixes import frame_mix
 from dutlab.methods.ports import Bench, Measured, Offer
 from dutlab.methods.rfc2544 import suite
 from dutlab.methods.search import find
@@ -20,6 +20,7 @@ from dutlab.methods.state.suite import measure as measure_state
 from dutlab.methods.undisturbed import LAB_RIG_PLACES, Undisturbed
 from dutlab.plan.cell import Cell
 from dutlab.spec.goals import PRESETS
+from dutlab.spec.mixes import frame_mix
 from dutlab.spec.workloads.state import StateWorkload
 from dutlab.store.judged import judged
 from dutlab.units import BpsL1, Pps, Seconds
@@ -155,7 +156,7 @@ async def test_without_the_wrapper_the_same_stalls_ruin_the_bound():
 
 
 def cell(workload: str, **params: object) -> Cell:
-    return Cell(mode="router", factors={"mode": "router"}, workload=workload, tool="engine", links=("a",), params=params, repeat=1)
+    return cell_of(workload, **params)
 
 
 async def test_a_search_that_gets_no_undisturbed_trial_has_no_bound():
@@ -190,9 +191,12 @@ async def test_a_machine_that_is_too_busy_ends_an_rfc2544_suite_and_is_no_test_t
 @pytest.mark.parametrize("quiet", [0, 2])
 async def test_a_machine_that_is_too_busy_ends_the_tests_of_a_state_table_and_is_no_test_that_failed(test, quiet):
     busy = BusyMachine(StatefulDut(States(most=9000), Simulation(Dut(capacity_pps=4e4))), lambda n: 0.4 if n >= quiet else 0.0)
-    (setting,) = StateWorkload.model_validate({"links": [["a"]], "trial": 0.1, "tests": [test], "fill_rate": 2e4}).settings(["a"])
+    (drive,) = StateWorkload.model_validate({"links": [["a"]], "trial": 0.1, "tests": [test], "fill_rate": 2e4}).drives(["a"])
     with pytest.raises(MachineTooBusy, match="machine too busy"):
-        await measure_state(Bench(on(busy), states=busy.generator.states), cell("state", **setting.params))
+        await measure_state(
+            Bench(on(busy), states=busy.generator.states),
+            Cell(mode="nat", factors={}, tool="engine", links=("a",), setting=drive.setting, repeat=1),
+        )
 
 
 async def test_a_search_says_how_often_it_was_disturbed():

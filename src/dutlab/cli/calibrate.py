@@ -68,10 +68,10 @@ def calibrate(
     from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.methods.calibrate import Rig  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.methods.mixes import frame_mix  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.rig import Load  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.spec.generators import ENGINE  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.spec.loader import load_testbed  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.mixes import frame_mix  # noqa: PLC0415 -- `--help` needs none of it
 
     sets = [tuple(together.split("+")) for together in links]
     loads = [Load(at_once, frame_mix(size), kind) for kind in generators or (ENGINE.kind,) for at_once in sets for size in sizes.split(",")]

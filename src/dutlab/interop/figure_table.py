@@ -20,6 +20,7 @@ from dutlab.interop.imported_run import Imported, ImportOptions
 from dutlab.methods.loadtest import REFERENCE_LINE
 from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
+from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.stats.summary import median
 from dutlab.store.record import PUBLISHED
 from dutlab.units import ETH_L1_OVERHEAD_BYTES, BpsL1, si
@@ -199,10 +200,12 @@ def _add(trials: _Trials, where: str, head: Sequence[str], row: Sequence[str], c
     cell = Cell(
         mode=of.get("mode", ""),
         factors={"mode": of["mode"]} if of.get("mode") else {},
-        workload=of["workload"],
         tool=of.get("tool") or of["workload"],
         links=links,
-        params={k: int(v) if v.isdecimal() else v for k, v in of.items() if k not in _PLACE and k not in columns and k not in apart},
+        setting=ImportedSetting(
+            of=of["workload"],
+            said={k: int(v) if v.isdecimal() else v for k, v in of.items() if k not in _PLACE and k not in columns and k not in apart},
+        ),
         repeat=1,
     )
     repeats = trials.setdefault(cell.model_dump_json(), (cell, []))[1]

@@ -13,6 +13,7 @@ from typing import Literal
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
+from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.store.record import DoubtRecord, TrialRecord, above_line_doubts, found_of
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.write import Sync
@@ -50,7 +51,9 @@ class Imported:
 
 def imported_cell(device: str, *, workload: str, tool: str, link: str = LINK, params: Mapping[str, str | float | int | None]) -> Cell:
     """The cell of a trial on one link; `device` stands for the mode."""
-    return Cell(mode=device, factors={"mode": device}, workload=workload, tool=tool, links=(link,), params=dict(params), repeat=1)
+    return Cell(
+        mode=device, factors={"mode": device}, tool=tool, links=(link,), setting=ImportedSetting(of=workload, said=dict(params)), repeat=1
+    )
 
 
 def mended(repairs: Sequence[str], about: str = LINK) -> tuple[Doubt, ...]:

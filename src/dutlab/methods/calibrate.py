@@ -23,7 +23,9 @@ from dataclasses import dataclass, replace
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import MeasurementError
 from dutlab.methods.ledger import failed_frames, made_frames
-from dutlab.methods.ports import Directions, Flow, FrameMix, Generator, Offer
+from dutlab.methods.ports import Flow, Generator, Offer
+from dutlab.spec.mixes import Mix
+from dutlab.spec.traffic import Directions
 from dutlab.units import Pps, Seconds, si
 
 
@@ -82,7 +84,7 @@ class RigPoint:
         return self.failed_ratio is None or self.failed_ratio <= CLEAN_RATIO
 
 
-def mix_key(mix: FrameMix) -> str:
+def mix_key(mix: Mix) -> str:
     """The sizes themselves: two mixes of one name may differ."""
     if mix.sequence is not None:
         return ">".join(str(size) for size in mix.sequence)
@@ -92,7 +94,7 @@ def mix_key(mix: FrameMix) -> str:
 async def calibrate(
     generator: Generator,
     links: tuple[str, ...],
-    mix: FrameMix,
+    mix: Mix,
     *,
     duration: Seconds = DURATION,
     loads: Sequence[float | None] = LOADS,
@@ -122,7 +124,7 @@ async def calibrate(
     return points
 
 
-def _point(links: tuple[str, ...], mix: FrameMix, rate: Pps | None, flow: Flow) -> RigPoint:
+def _point(links: tuple[str, ...], mix: Mix, rate: Pps | None, flow: Flow) -> RigPoint:
     made = made_frames(flow)
     gap_ns = None if rate is None or flow.gaps is None else flow.gaps.p50_ns - 1e9 / rate
     known = flow.latency if flow.latency is not None and flow.latency.count else None
@@ -163,7 +165,7 @@ def headroom(figures: Mapping[str, Mapping[str, float]], points: Iterable[RigPoi
     }
 
 
-def full_speed(points: Iterable[RigPoint], links: tuple[str, ...], mix: FrameMix, label: str) -> dict[str, float]:
+def full_speed(points: Iterable[RigPoint], links: tuple[str, ...], mix: Mix, label: str) -> dict[str, float]:
     """What the rig did as fast as it could with these frames: `rig_offered_pps`, `rig_received_pps`; of a link or summed over `a+b`.
 
     Of a generator alone there is no second.

@@ -21,16 +21,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dutlab.doubts import Doubt
-from dutlab.errors import InputError, MeasurementError
+from dutlab.errors import MeasurementError
 from dutlab.methods.ledger import doubts_of, doubts_of_length, failed_frames, made_frames, negative_loss, starved
-from dutlab.methods.mixes import mix_of
-from dutlab.methods.ports import DRAIN, Bench, Flow, FrameMix, Latency, Measured, Offer, Outcome, Row
+from dutlab.methods.ports import Bench, Flow, Latency, Measured, Offer, Outcome, Row
 from dutlab.methods.search import find
 from dutlab.methods.search_asked import Search
 from dutlab.plan.cell import Cell
 from dutlab.spec.goals import PRESETS
+from dutlab.spec.mixes import Mix
+from dutlab.spec.workloads.latency import LatencySetting
 from dutlab.stats.knee import knee
-from dutlab.units import Pps, Seconds, line_rate, si
+from dutlab.units import Pps, line_rate, si
 
 
 @dataclass(frozen=True)
@@ -57,25 +58,14 @@ class Point:
         return found
 
 
-def shares_of(cell: Cell) -> tuple[float, ...]:
-    """Percentages of the rate, from `shares_percent`: `0,10,50,90,100,110`. Raises InputError."""
-    try:
-        found = tuple(float(part) for part in str(cell.params.get("shares_percent") or "").split(","))
-    except ValueError as e:
-        raise InputError("shares are percentages, by commas, as in 0,10,50,90,100,110") from e
-    if any(not 0 <= share < float("inf") for share in found):
-        raise InputError("a share is 0 % or more")
-    return found
-
-
-async def reference_of(bench: Bench, cell: Cell, mix: FrameMix) -> tuple[Reference, tuple[Doubt, ...]]:
+async def reference_of(bench: Bench, links: tuple[str, ...], setting: LatencySetting) -> tuple[Reference, tuple[Doubt, ...]]:
     """`rate_pps`, or what a short search finds. Raises MeasurementError when it finds no rate without loss."""
-    if (given := cell.params.get("rate_pps")) is not None:
-        return Reference(Pps(float(given)), "as given"), ()
-    speeds = [bps for link in cell.links if (bps := bench.speeds.get(link)) is not None]
-    highest = line_rate(min(speeds), mix.mean) if speeds else None
+    if setting.rate_pps is not None:
+        return Reference(setting.rate_pps, "as given"), ()
+    speeds = [bps for link in links if (bps := bench.speeds.get(link)) is not None]
+    highest = line_rate(min(speeds), setting.frame_size.mean) if speeds else None
     goal = next(goal for goal in PRESETS["quick"] if goal.loss_ratio == 0)
-    found = await find(bench.generator, Search(cell.links, mix, (goal,), highest))
+    found = await find(bench.generator, Search(links, setting.frame_size, (goal,), highest))
     lower = found.results[goal.name].lower_pps
     if lower is None:
         raise MeasurementError(f"no rate without loss was found to take shares of: {'; '.join(found.notes)}")
@@ -85,15 +75,15 @@ async def reference_of(bench: Bench, cell: Cell, mix: FrameMix) -> tuple[Referen
 
 async def measure(bench: Bench, cell: Cell) -> Measured:
     """One trial a share. Raises InputError, ToolFailed, HostError, MeasurementError: nothing was sent, or no latency is known at all."""
-    shares, mix = shares_of(cell), mix_of(cell)
-    reference, doubts = await reference_of(bench, cell, mix)
+    setting = cell.setting_as(LatencySetting)
+    reference, doubts = await reference_of(bench, cell.links, setting)
     points, notes = [], [f"the rate is {si(reference.rate, 'pps', 4)} a link, {reference.said}"]
-    for percent in shares:
-        rate = Pps(reference.rate * percent / 100) if percent else Pps(float(cell.params.get("idle_pps") or 0.0))
-        if above := _above_line(bench, cell, mix, rate):
+    for percent in setting.shares_percent:
+        rate = Pps(reference.rate * percent / 100) if percent else setting.idle_pps
+        if above := _above_line(bench, cell, setting.frame_size, rate):
             notes.append(f"{percent:g} % was left out: it is more than link {above} carries")
             continue
-        offer = _offer(cell, mix, rate)
+        offer = _offer(cell.links, setting, rate)
         points.append(Point(percent, offer, await bench.generator.offer(offer)))
     if not any(f.latency is not None for p in points for f in p.outcome.flows):
         raise MeasurementError("no latency is known: the clocks of sender and receiver are not known to agree")
@@ -123,23 +113,18 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
     )
 
 
-def _offer(cell: Cell, mix: FrameMix, rate: Pps) -> Offer:
-    seconds = {name: cell.params.get(name) for name in ("duration_s", "warmup_s", "drain_s")}
-    duration = float(seconds["duration_s"] or 0.0)
-    if duration <= 0 or rate <= 0:
-        raise InputError("a trial needs a duration and a rate above 0", remedy="write duration and idle_rate, as in 30s and 1kpps")
-    drain = seconds["drain_s"]
+def _offer(links: tuple[str, ...], setting: LatencySetting, rate: Pps) -> Offer:
     return Offer(
-        links=cell.links,
-        mix=mix,
+        links=links,
+        mix=setting.frame_size,
         rate=rate,
-        duration=Seconds(duration),
-        warmup=Seconds(float(seconds["warmup_s"] or 0.0)),
-        drain=DRAIN if drain is None else Seconds(float(drain)),
+        duration=setting.duration_s,
+        warmup=setting.warmup_s,
+        drain=setting.drain_s,
     )
 
 
-def _above_line(bench: Bench, cell: Cell, mix: FrameMix, rate: Pps) -> str:
+def _above_line(bench: Bench, cell: Cell, mix: Mix, rate: Pps) -> str:
     """The link that does not carry `rate`, or nothing."""
     known = ((link, bench.speeds.get(link)) for link in cell.links)
     return next((link for link, bps in known if bps is not None and rate > line_rate(bps, mix.mean) * (1 + 1e-9)), "")

@@ -22,10 +22,10 @@ from dataclasses import dataclass
 
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.ledger import doubts_of, negative_loss
-from dutlab.methods.mixes import mix_of
-from dutlab.methods.ports import DRAIN, Bench, Directions, Flow, Measured, Offer, Outcome, Row, Stretch, ToolReading
+from dutlab.methods.ports import Bench, Flow, Measured, Offer, Outcome, Row, Stretch, ToolReading
 from dutlab.plan.cell import Cell
-from dutlab.stats.rescore import LOSS_THRESHOLD, RampSecond, saturation
+from dutlab.spec.workloads.loadtest import LoadtestSetting
+from dutlab.stats.rescore import RampSecond, saturation
 from dutlab.stats.series import mean_rate, pieces, ramp_mean
 from dutlab.units import BpsL1, Pps, Seconds, l1_rate, line_rate, si
 
@@ -81,28 +81,26 @@ class Second:
     received_bps_l1: BpsL1
 
 
-def ramp_of(bench: Bench, cell: Cell) -> Ramp:
-    """Raises InputError: a ramp of no length, a target of 0, links of different line rates, a target above what a port can do."""
-    lines = {name: _line_of(bench, cell, name) for name in cell.links}
+def ramp_of(bench: Bench, links: tuple[str, ...], setting: LoadtestSetting) -> Ramp:
+    """Raises InputError: links of different line rates, a target above what a port can do."""
+    lines = {name: _line_of(bench, setting, name) for name in links}
     if len({bps for bps, _ in lines.values()}) > 1:
         said = ", ".join(f"{name} {si(bps, 'bit/s')}" for name, (bps, _) in lines.items())
         raise InputError(
             f"links of one ramp have different line rates: {said}", remedy="drive them in sets of their own, or say a line_rate"
         )
     line, said = next(iter(lines.values()))
-    share, rampup = _number(cell, "target_percent") / 100, _number(cell, "rampup_s")
-    if rampup <= 0 or share <= 0:
-        raise InputError("a ramp needs time to rise and a target above 0", remedy="write rampup and target, as in 600s and 100%")
-    for name in cell.links:
+    share = setting.target_percent / 100
+    for name in links:
         if (speed := bench.speeds.get(name)) is not None and line * share > speed * (1 + 1e-9):
             most = f"{share * 100:g} % of {si(line, 'bit/s')} is more than link {name} carries ({si(speed, 'bit/s')})"
             raise InputError(most, remedy="lower the target")
     return Ramp(
-        warmup_rate=Pps(_number(cell, "warmup_pps")),
-        warmup=Seconds(_number(cell, "warmup_s")),
-        target_rate=Pps(line_rate(line, mix_of(cell).mean) * share),
-        rampup=Seconds(rampup),
-        hold=Seconds(_number(cell, "hold_s")),
+        warmup_rate=Pps(setting.warmup_pps),
+        warmup=setting.warmup_s,
+        target_rate=Pps(line_rate(line, setting.frame_size.mean) * share),
+        rampup=setting.rampup_s,
+        hold=setting.hold_s,
         line=line,
         line_said=said,
     )
@@ -110,17 +108,16 @@ def ramp_of(bench: Bench, cell: Cell) -> Ramp:
 
 async def measure(bench: Bench, cell: Cell) -> Measured:
     """Carries one ramp out. Raises InputError, ToolFailed, HostError, MeasurementError: nothing was sent, or read meanwhile."""
-    ramp = ramp_of(bench, cell)
-    directions = Directions(str(cell.params.get("directions") or Directions.FORWARD.value))
-    drain = cell.params.get("drain_s")
+    setting = cell.setting_as(LoadtestSetting)
+    ramp = ramp_of(bench, cell.links, setting)
     offer = Offer(
         links=cell.links,
-        mix=mix_of(cell),
+        mix=setting.frame_size,
         rate=None,
         duration=ramp.duration,
-        drain=DRAIN if drain is None else Seconds(float(drain)),
+        drain=setting.drain_s,
         profile=ramp.stretches,
-        directions=directions,
+        directions=setting.directions,
     )
     outcome = await bench.generator.offer(offer)
     by_name = {flow.link: flow for flow in outcome.flows}
@@ -133,8 +130,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
         raise MeasurementError(f"no counters of {' and '.join(blind)} were read while it was sent: a ramp needs them once a second")
     if len(flows) > 1:
         seconds["+".join(offer.flow_names)] = together(list(seconds.values()))
-    asked = cell.params.get("threshold_percent")
-    threshold = LOSS_THRESHOLD if asked is None else float(asked) / 100
+    threshold = setting.threshold_percent / 100
     of_name = {name: [f for f in flows if f.link in name.split("+")] for name in seconds}
     return Measured(
         figures={name: figures_of(of, ramp, threshold) | _loss(of_name[name]) for name, of in seconds.items()},
@@ -269,16 +265,9 @@ def _readings(name: str, seconds: Sequence[Second], ramp: Ramp, began: float) ->
     ]
 
 
-def _line_of(bench: Bench, cell: Cell, name: str) -> tuple[BpsL1, str]:
-    if (given := cell.params.get("line_rate_bps_l1")) is not None:
-        return BpsL1(float(given)), "the line rate that was asked for"
+def _line_of(bench: Bench, setting: LoadtestSetting, name: str) -> tuple[BpsL1, str]:
+    if setting.line_rate_bps_l1 is not None:
+        return BpsL1(setting.line_rate_bps_l1), "the line rate that was asked for"
     if (speed := bench.speeds.get(name)) is not None:
         return speed, f"the speed of link {name}"
     return REFERENCE_LINE, "a reference, since the link has no speed of its own and no line rate was given"
-
-
-def _number(cell: Cell, name: str) -> float:
-    value = cell.params.get(name)
-    if value is None:
-        raise InputError(f"workload {cell.workload} has no {name}", remedy="write it, or leave the whole key out for its default")
-    return float(value)

@@ -16,28 +16,14 @@ from dutlab.doubts import Doubt
 from dutlab.events import Tell, nobody
 from dutlab.methods.dut_tables import RouteTable, StateTable
 from dutlab.plan.cell import Cell
-from dutlab.spec.traffic import Traffic
-from dutlab.units import BpsL1, FrameBytes, Pps, Seconds
+from dutlab.spec.mixes import Mix
+from dutlab.spec.traffic import Directions, Traffic
+from dutlab.units import BpsL1, Pps, Seconds
 
 IPAddress = IPv4Address | IPv6Address
 NO_TIME = Seconds(0.0)
 DRAIN = Seconds(0.5)
 """Enough for what a software router buffers; RFC 2544 section 23 waits 2 s."""
-
-
-@dataclass(frozen=True)
-class FrameMix:
-    """Frame sizes (bytes with FCS) and how often each is sent; one entry is a fixed size."""
-
-    name: str
-    parts: tuple[tuple[FrameBytes, int], ...]
-    sequence: tuple[FrameBytes, ...] | None = None
-    """The sizes in the order they are sent in, if that counts; then `parts` is how often each comes in it."""
-
-    @property
-    def mean(self) -> float:
-        """Bytes with FCS of the average frame."""
-        return sum(size * weight for size, weight in self.parts) / sum(weight for _, weight in self.parts)
 
 
 @dataclass(frozen=True)
@@ -49,30 +35,12 @@ class Stretch:
     to_rate: Pps
 
 
-class Directions(enum.Enum):
-    """Which ways frames go on each link."""
-
-    FORWARD = "forward"
-    """From source to sink."""
-    BOTH = "both"
-    """And at the same time from sink to source, at the same rate (RFC 2544 section 14)."""
-    BACK = "back"
-    """From sink to source only."""
-    ANSWERS = "answers"
-    """From sink to source only: frame n is the answer to frame n of the same offer forward, with addresses and ports exchanged."""
-
-    @property
-    def backs(self) -> tuple[bool, ...]:
-        """Whether frames go back, for each way that a link is used."""
-        return {Directions.FORWARD: (False,), Directions.BOTH: (False, True), Directions.BACK: (True,), Directions.ANSWERS: (True,)}[self]
-
-
 @dataclass(frozen=True)
 class Offer:
     """One trial's load: what is asked of the generator. `rate` is per link and direction; None is as fast as it can."""
 
     links: tuple[str, ...]
-    mix: FrameMix
+    mix: Mix
     rate: Pps | None
     duration: Seconds
     warmup: Seconds = NO_TIME

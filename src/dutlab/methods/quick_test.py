@@ -15,10 +15,11 @@ from dataclasses import replace
 
 from dutlab.methods import search
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, negative_loss, starved
-from dutlab.methods.mixes import mix_of
 from dutlab.methods.ports import Bench, Flow, Measured, Offer
+from dutlab.methods.search_asked import search_of
 from dutlab.plan.cell import Cell
-from dutlab.units import Pps, Seconds
+from dutlab.spec.workloads.quick_test import QuickTestSetting
+from dutlab.units import Pps
 
 HALF = 0.5
 GOAL = "ndr"
@@ -27,18 +28,30 @@ _LATENCIES = ("min_ns", "p50_ns", "p99_ns", "p999_ns", "max_ns")
 
 async def measure(bench: Bench, cell: Cell) -> Measured:
     """Raises as methods.search does, and ToolFailed."""
-    found = await search.measure(bench, cell)
-    notes = [*found.notes, *_of_scale(cell)]
+    setting = cell.setting_as(QuickTestSetting)
+    found = await search.searched(
+        bench,
+        search_of(
+            cell.links,
+            setting.frame_size,
+            setting.goals,
+            bench.speeds,
+            warmup=setting.warmup_s,
+            drain=setting.drain_s,
+            budget=setting.budget_s,
+        ),
+    )
+    notes = [*found.notes, *_of_scale(setting.scale)]
     result = found.found.results.get(GOAL) if found.found is not None else None
     if result is None or result.lower_pps is None:
         return replace(found, notes=[*notes, "no latency at half load: no rate without loss was found to take half of"])
     offer = Offer(
         links=cell.links,
-        mix=mix_of(cell),
+        mix=setting.frame_size,
         rate=Pps(result.lower_pps * HALF),
-        duration=Seconds(float(cell.params["latency_s"] or 0.0)),
-        warmup=Seconds(float(cell.params["warmup_s"] or 0.0)),
-        drain=Seconds(float(cell.params["drain_s"] or 0.0)),
+        duration=setting.latency_s,
+        warmup=setting.warmup_s,
+        drain=setting.drain_s,
     )
     outcome = await bench.generator.offer(offer)
     said = [d for flow in outcome.flows for d in (*doubts_of(offer, flow), *negative_loss(flow))]
@@ -55,8 +68,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
     )
 
 
-def _of_scale(cell: Cell) -> list[str]:
-    scale = float(cell.params.get("scale") or 1.0)
+def _of_scale(scale: float) -> list[str]:
     return (
         [] if scale == 1.0 else [f"every duration is {scale:g} of what a quick test takes: too short to trust, long enough to try it out"]
     )

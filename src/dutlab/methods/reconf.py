@@ -28,13 +28,11 @@ from statistics import median_low
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, starved
-from dutlab.methods.mixes import mix_of
-from dutlab.methods.params import Params
-from dutlab.methods.ports import DRAIN, Bench, Change, Device, Flow, Measured, Offer, Outcome, Row
+from dutlab.methods.ports import Bench, Change, Device, Flow, Measured, Offer, Outcome, Row
 from dutlab.methods.under_load import Sleep, under_load
 from dutlab.plan.cell import Cell
-from dutlab.spec.workloads.reconf import RELOAD
-from dutlab.units import Pps, Seconds
+from dutlab.spec.workloads.reconf import RELOAD, ReconfSetting
+from dutlab.units import Seconds
 
 NOT_BACK = 0.95
 """A change that costs this share of all that was offered after it has not ended within the load."""
@@ -50,13 +48,11 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a cell asks for."""
+class _Changes:
+    """The load of each change, and how it is changed."""
 
+    setting: ReconfSetting
     offer: Offer
-    before: Seconds
-    after: Seconds
-    changes: int
     turns: tuple[Turn, ...]
 
 
@@ -64,13 +60,22 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
     """Raises InputError, HostError, ToolFailed, and MeasurementError: a mode does not hold, or nothing was sent."""
     if bench.device is None:
         raise InputError("this DUT's mode cannot be changed inside a trial", remedy="leave the workload reconf out")
-    asked = asked_of(cell)
+    setting = cell.setting_as(ReconfSetting)
+    offer = Offer(
+        links=cell.links,
+        mix=setting.frame_size,
+        rate=setting.rate_pps,
+        duration=Seconds(setting.before_s + setting.after_s),
+        warmup=setting.warmup_s,
+        drain=setting.drain_s,
+    )
+    asked = _Changes(setting, offer, _turns(cell.mode, setting.to))
     quiet = _sent(await bench.generator.offer(asked.offer))
     rows, outcomes = list[Row](), [quiet]
-    for number in range(1, asked.changes + 1):
+    for number in range(1, setting.changes + 1):
         for turn in asked.turns:
             into = partial(bench.device.change_mode, turn.to_mode)
-            outcome, change = await under_load(bench.generator, asked.offer, asked.before, into, sleep)
+            outcome, change = await under_load(bench.generator, asked.offer, setting.before_s, into, sleep)
             outcomes.append(_sent(outcome))
             if number == 1:
                 await _insist(bench.device, turn)
@@ -88,26 +93,8 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
     )
 
 
-def asked_of(cell: Cell) -> Asked:
-    """Raises InputError."""
-    params, mix = Params(cell), mix_of(cell)
-    rate, to, changes = Pps(params.one("rate_pps", float)), params.one("to", str), params.one("changes", int)
-    before, after = Seconds(params.one("before_s", float)), Seconds(params.one("after_s", float))
-    warmup, drain = params.maybe("warmup_s", float), params.maybe("drain_s", float)
-    if rate <= 0 or changes < 1 or before <= 0 or after <= 0:
-        raise InputError("a reconf needs a rate, changes and times above 0", remedy="write them, as in 10kpps, 10 and 2s")
-    turns: tuple[Turn, ...] = (Turn("into", cell.mode, to), Turn("back", to, cell.mode))
-    if to in {RELOAD, cell.mode}:
-        turns = (Turn("reload", cell.mode, cell.mode),)
-    offer = Offer(
-        links=cell.links,
-        mix=mix,
-        rate=rate,
-        duration=Seconds(before + after),
-        warmup=Seconds(warmup or 0.0),
-        drain=DRAIN if drain is None else Seconds(drain),
-    )
-    return Asked(offer, before, after, changes, turns)
+def _turns(mode: str, to: str) -> tuple[Turn, ...]:
+    return (Turn("reload", mode, mode),) if to in {RELOAD, mode} else (Turn("into", mode, to), Turn("back", to, mode))
 
 
 def _sent(outcome: Outcome) -> Outcome:
@@ -130,14 +117,14 @@ def _lossy(quiet: Outcome) -> list[Doubt]:
     ]
 
 
-def _row(turn: Turn, asked: Asked, flow: Flow, outcome: Outcome, change: Change) -> dict[str, float | str | None]:
+def _row(turn: Turn, asked: _Changes, flow: Flow, outcome: Outcome, change: Change) -> dict[str, float | str | None]:
     lost, made = failed_frames(flow), made_frames(flow)
     why = _missed(flow, outcome, change)
     if not why and (short := starved(asked.offer, flow)):
         why = f"the generator did not make the load: {short}"
     outage: float | None = lost / (made / flow.sent_seconds) * 1e9 if lost > 0 and not why else None
-    if lost > NOT_BACK * made * asked.after / (asked.before + asked.after):
-        why, outage = f"the DUT did not forward again within {asked.after:g} s", None
+    if lost > NOT_BACK * made * asked.setting.after_s / asked.offer.duration:
+        why, outage = f"the DUT did not forward again within {asked.setting.after_s:g} s", None
     return {
         "way": turn.way,
         "from": turn.from_mode,
@@ -173,7 +160,7 @@ def _silence(outcome: Outcome, link: str) -> float | None:
     return longest or None
 
 
-def _figures(asked: Asked, rows: Sequence[Row]) -> dict[str, float]:
+def _figures(asked: _Changes, rows: Sequence[Row]) -> dict[str, float]:
     rate = float(asked.offer.rate or 0.0)
     figures = {"intended_pps": rate, "resolution_ns": 1e9 / rate}
     for turn in asked.turns:

@@ -12,34 +12,39 @@ a search (with those of `search`). Beside these:
 from __future__ import annotations
 
 from dataclasses import replace
-from ipaddress import ip_network
 
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods import search, sweep
 from dutlab.methods.carrying import Carrying
 from dutlab.methods.dut_tables import End, RoutesLoaded, RouteTable
-from dutlab.methods.params import Params
-from dutlab.methods.ports import Bench, Measured
+from dutlab.methods.ports import NO_TIME, Bench, Measured, Offer
+from dutlab.methods.search_asked import search_of
 from dutlab.plan.cell import Cell
 from dutlab.spec.spread import Spread
 from dutlab.spec.traffic import FlowSet, Traffic
+from dutlab.spec.workloads.routes import RoutesSetting
 
 SEED = 1
 NOTHING = "not one frame came back: the DUT forwards nothing to these routes; modes that filter permit the links' own networks only"
 
 
 async def measure(bench: Bench, cell: Cell) -> Measured:
-    """Params: routes, network, and those of sweep or of search. Raises InputError, ToolFailed, HostError, and MeasurementError."""
+    """Raises InputError, ToolFailed, HostError, and MeasurementError."""
     if bench.routes is None:
         raise InputError("no routes can be loaded into this DUT", remedy="take a DUT of family linux, or load them in a mode of your own")
-    link, spread = cell.links[0], _spread(cell)
+    setting = cell.setting_as(RoutesSetting)
+    link, spread = cell.links[0], setting.spread
     loaded = await load_checked(bench.routes, link, spread)
-    carrying = replace(bench, generator=Carrying(bench.generator, traffic_to(spread)))
-    if cell.params.get("preset") is not None:
-        measured: Measured = await search.measure(carrying, cell)
+    traffic, warmup, drain = traffic_to(spread), setting.warmup_s, setting.drain_s
+    if setting.goals is not None:
+        wanted = search_of(cell.links, setting.frame_size, setting.goals, bench.speeds, warmup=warmup, drain=drain)
+        measured: Measured = await search.searched(replace(bench, generator=Carrying(bench.generator, traffic)), wanted)
         sent = max((int(row["sent_frames"] or 0) for row in measured.tables["trials"]), default=0)
     else:
-        measured = await sweep.measure(carrying, cell)
+        duration = setting.duration_s or NO_TIME
+        measured = await sweep.offered(
+            bench.generator, Offer(cell.links, setting.frame_size, None, duration, warmup, drain, traffic=traffic)
+        )
         sent = sum(flow.sent_frames for flow in measured.flows)
         if not sum(flow.received_frames for flow in measured.flows):
             measured = replace(measured, notes=(*measured.notes, NOTHING))
@@ -73,12 +78,3 @@ async def load_checked(table: RouteTable, link: str, spread: Spread, towards: En
     if loaded.astray:
         raise MeasurementError(f"{len(loaded.astray)} of {loaded.checked} addresses would be sent elsewhere, the first: {loaded.astray[0]}")
     return loaded
-
-
-def _spread(cell: Cell) -> Spread:
-    params = Params(cell)
-    network, routes = params.one("network", ip_network), params.one("routes", int)
-    try:
-        return Spread.over(network, routes)
-    except ValueError as e:
-        raise InputError(str(e), remedy="take fewer routes, or a larger network") from e

@@ -23,12 +23,13 @@ from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.methods.mlrsearch import Ask, Bounds, Library
 from dutlab.methods.ports import Bench, Generator, Measured
 from dutlab.methods.search_account import doubts, figures, notes, tables
-from dutlab.methods.search_asked import AgainAtEnd, Search, search_of
+from dutlab.methods.search_asked import Search, search_of_setting
 from dutlab.methods.search_log import Ended, Log
 from dutlab.methods.search_result import GoalResult, Irregular, SearchResult, result_of
 from dutlab.methods.search_trial import Mark, Role
 from dutlab.plan.cell import Cell
 from dutlab.spec.goals import Goal, checked
+from dutlab.spec.workloads.search import AgainAtEnd, SearchSetting
 from dutlab.units import Pps, si
 
 
@@ -47,16 +48,21 @@ class Searched(Measured):
 
 
 async def measure(bench: Bench, cell: Cell) -> Searched:
-    """Searches as the cell says (see search_of); a link of unknown speed is searched as far as the generator reaches.
+    """Searches as the cell says (see search_of_setting); a link of unknown speed is searched as far as the generator reaches.
 
     Raises InputError, HostError, and MeasurementError when not one trial told anything.
     """
-    search = search_of(cell, bench.speeds)
+    setting = cell.setting_as(SearchSetting)
+    return await searched(bench, search_of_setting(cell.links, setting, bench.speeds))
+
+
+async def searched(bench: Bench, search: Search) -> Searched:
+    """The same of any search."""
     log = Log(bench.generator, search, tell=bench.tell)
     found = await _find(log)
     by_link = {link: figures(found, search.mix, 1) for link in search.links}
     if len(search.links) > 1:
-        by_link[cell.link_label] = figures(found, search.mix, len(search.links))
+        by_link["+".join(search.links)] = figures(found, search.mix, len(search.links))
     return Searched(
         figures=by_link,
         doubts=doubts(found, log.doubts),

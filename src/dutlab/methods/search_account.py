@@ -7,10 +7,11 @@ from dataclasses import asdict
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.methods.ledger import RFC2544_TRIAL_S
-from dutlab.methods.ports import FrameMix, Row, Table
+from dutlab.methods.ports import Row, Table
 from dutlab.methods.search_asked import Search
 from dutlab.methods.search_result import GoalResult, Irregular, SearchResult
 from dutlab.methods.search_trial import Mark
+from dutlab.spec.mixes import Mix
 from dutlab.units import Pps, l1_rate, si
 
 SETTLING_S = 2 + 5  # RFC 2544 section 23: 2 s for residual frames and 5 s for the DUT to settle
@@ -24,7 +25,7 @@ _DOUBTS = {
 }
 
 
-def figures(found: SearchResult, mix: FrameMix, links: int) -> dict[str, float]:
+def figures(found: SearchResult, mix: Mix, links: int) -> dict[str, float]:
     """Of `links` links together; what is not known is absent."""
     known: dict[str, float] = {}
     for name, result in found.results.items():

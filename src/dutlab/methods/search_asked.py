@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dutlab.errors import InputError
 from dutlab.methods.ledger import RATE_TOLERANCE
-from dutlab.methods.mixes import mix_of
-from dutlab.methods.params import Params
-from dutlab.methods.ports import DRAIN, FrameMix
-from dutlab.plan.cell import Cell
-from dutlab.spec.goals import Goal, goals_named, parse_goals
+from dutlab.methods.ports import DRAIN
+from dutlab.spec.goals import Goal
+from dutlab.spec.mixes import Mix
+from dutlab.spec.workloads.search import AgainAtEnd, EarlyStop, SearchSetting
 from dutlab.units import BpsL1, Pps, Seconds, line_rate, si
 
 WARMUP = Seconds(0.5)
@@ -21,28 +19,12 @@ LOWEST_SHARE = 0.001
 FEWEST_PPS = Pps(10.0)
 
 
-class EarlyStop(enum.Enum):
-    """Whether a trial that is lost for every goal is stopped; in the words of the experiment file."""
-
-    AT_ONCE = "at-once"
-    NEVER = "never"
-
-
-class AgainAtEnd(enum.Enum):
-    """What is offered once more when the search is done; in the words of the experiment file."""
-
-    UPPER = "upper"
-    """An upper bound that rests on trials shorter than the full one, in a full trial."""
-    BOTH = "both"
-    """And the lower bound, after everything else was offered."""
-
-
 @dataclass(frozen=True)
 class Search:
     """What is to be found. Rates in frames a second of each link."""
 
     links: tuple[str, ...]
-    mix: FrameMix
+    mix: Mix
     goals: tuple[Goal, ...]
     highest: Pps | None
     """None: as fast as the generator can, which a first trial finds out."""
@@ -71,35 +53,54 @@ class Search:
         return lowest, highest
 
 
-def search_of(cell: Cell, speeds: Mapping[str, BpsL1 | None]) -> Search:
-    """What `cell` asks for.
-
-    Its params: frame_size, frame_mix, preset or goals, highest_pps, lowest_pps, warmup_s, drain_s, budget_s, early_stop, again_at_end.
-    `speeds` are the links' line rates. Raises InputError that says what does not go together.
-    """
-    params, mix = Params(cell), mix_of(cell)
-    preset, written = params.maybe("preset", str), params.maybe("goals", str)
-    if (preset is None) == (written is None):
-        raise InputError(f"workload {cell.workload} needs either a preset or goals", remedy="write preset: csit, for example")
-    goals = parse_goals(written) if written is not None else goals_named(str(preset))
-    known = {link: speed for link in cell.links if (speed := speeds.get(link)) is not None}
+def search_of(
+    links: tuple[str, ...],
+    mix: Mix,
+    goals: tuple[Goal, ...],
+    speeds: Mapping[str, BpsL1 | None],
+    *,
+    highest: Pps | None = None,
+    lowest: Pps | None = None,
+    warmup: Seconds,
+    drain: Seconds,
+    budget: Seconds | None = None,
+    early_stop: EarlyStop = EarlyStop.AT_ONCE,
+    again_at_end: AgainAtEnd = AgainAtEnd.UPPER,
+) -> Search:
+    """A search on `links`, whose line rates are `speeds`: up to the slowest of them. Raises InputError for a highest rate above it."""
+    known = {link: speed for link in links if (speed := speeds.get(link)) is not None}
     slowest = min(known, key=lambda link: known[link]) if known else None
     line = None if slowest is None else line_rate(known[slowest], mix.mean)
-    highest, lowest = params.maybe("highest_pps", float), params.maybe("lowest_pps", float)
     if highest is not None and line is not None and highest > line:
         asked, most = si(highest, "pps", 4), si(line, "pps", 4)
-        raise InputError(f"{asked} of {mix.name} is above what link {slowest} carries, {most}", remedy="leave highest_pps out, or lower it")
-    warmup, drain, budget = (params.maybe(name, float) for name in ("warmup_s", "drain_s", "budget_s"))
+        raise InputError(f"{asked} of {mix.name} is above what link {slowest} carries, {most}", remedy="leave highest out, or lower it")
     return Search(
-        links=cell.links,
+        links=links,
         mix=mix,
         goals=goals,
-        highest=line if highest is None else Pps(highest),
+        highest=line if highest is None else highest,
         highest_is=f"the line rate of link {slowest}" if highest is None else "the rate that was asked for",
-        lowest=None if lowest is None else Pps(lowest),
-        warmup=WARMUP if warmup is None else Seconds(warmup),
-        drain=DRAIN if drain is None else Seconds(drain),
-        early_stop=params.maybe("early_stop", EarlyStop) or EarlyStop.AT_ONCE,
-        again_at_end=params.maybe("again_at_end", AgainAtEnd) or AgainAtEnd.UPPER,
-        budget=None if budget is None else Seconds(budget),
+        lowest=lowest,
+        warmup=warmup,
+        drain=drain,
+        early_stop=early_stop,
+        again_at_end=again_at_end,
+        budget=budget,
+    )
+
+
+def search_of_setting(links: tuple[str, ...], setting: SearchSetting, speeds: Mapping[str, BpsL1 | None]) -> Search:
+    """As the workload `search` asks. Raises as search_of()."""
+    return search_of(
+        links,
+        setting.frame_size,
+        setting.goals,
+        speeds,
+        highest=setting.highest_pps,
+        lowest=setting.lowest_pps,
+        warmup=setting.warmup_s,
+        drain=setting.drain_s,
+        budget=setting.budget_s,
+        early_stop=setting.early_stop,
+        again_at_end=setting.again_at_end,
     )

@@ -15,10 +15,11 @@ from dutlab.methods.early_stop import HINTS, Matters, allowance, most_frames
 from dutlab.methods.ledger import doubts_of
 from dutlab.methods.mlrsearch import Ask
 from dutlab.methods.ports import Generator, Offer, Outcome
-from dutlab.methods.search_asked import EarlyStop, Search
+from dutlab.methods.search_asked import Search
 from dutlab.methods.search_result import seconds_of
 from dutlab.methods.search_trial import Mark, Role, SearchTrial, trial_of
 from dutlab.spec.goals import Goal
+from dutlab.spec.workloads.search import EarlyStop
 from dutlab.units import Pps, Seconds, si
 
 REACH_MARGIN = 1.25

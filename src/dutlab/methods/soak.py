@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods import critical_rate
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, negative_loss
-from dutlab.methods.mixes import mix_of
-from dutlab.methods.ports import DRAIN, Bench, Flow, Measured, Offer, Outcome, Row
+from dutlab.methods.ports import Bench, Flow, Measured, Offer, Outcome, Row
 from dutlab.plan.cell import Cell
+from dutlab.spec.workloads.soak import SoakSetting
 from dutlab.stats.events import LossEvent, longest_clean, loss_events, with_late
 from dutlab.stats.rescore import RampSecond
 from dutlab.stats.series import Piece, between, mean_rate, pieces
@@ -48,9 +48,10 @@ class Course:
 
 async def measure(bench: Bench, cell: Cell) -> Measured:
     """Offers the rate once. Raises InputError, ToolFailed, HostError, MeasurementError: nothing was sent, or read meanwhile."""
-    offer = offer_of(bench, cell)
-    if (target := float(cell.params.get("target_loss_percent") or 0.0) / 100) > 0:
-        return await critical_rate.measure(bench, cell, offer, target)
+    setting = cell.setting_as(SoakSetting)
+    offer = offer_of(bench, cell.links, setting)
+    if setting.target_loss_percent is not None:
+        return await critical_rate.measure(bench, cell, offer, setting.target_loss_percent / 100)
     outcome = await bench.generator.offer(offer)
     flows = {f.link: f for f in outcome.flows if f.sent_frames}
     if idle := [link for link in cell.links if link not in flows]:
@@ -58,7 +59,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
     courses = {link: course_of(outcome, link) for link in cell.links}
     if blind := [link for link, course in courses.items() if not course.seconds]:
         raise MeasurementError(f"no counters of {' and '.join(blind)} were read while it was sent: loss cannot be placed in time")
-    asked = float(cell.params.get("threshold_percent") or 0.0) / 100
+    asked = setting.threshold_percent / 100
     limits = {link: asked if course.counted else max(asked, GUESSED_THRESHOLD) for link, course in courses.items()}
     events = {link: events_of(offer, flows[link], course, limits[link]) for link, course in courses.items()}
     return Measured(
@@ -80,26 +81,21 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
     )
 
 
-def offer_of(bench: Bench, cell: Cell) -> Offer:
-    """The load: `rate_pps` times `share_percent`. Raises InputError, also for a rate that a link does not carry."""
-    mix, params = mix_of(cell), cell.params
-    rate = Pps(float(params.get("rate_pps") or 0.0) * float(params.get("share_percent") or 0.0) / 100)
-    duration = float(params.get("duration_s") or 0.0)
-    if rate <= 0 or duration <= 0:
-        raise InputError("a soak needs a rate, a share and a duration above 0", remedy="write them, as in 50kpps, 90% and 4h")
-    for link in cell.links:
+def offer_of(bench: Bench, links: tuple[str, ...], setting: SoakSetting) -> Offer:
+    """The load: `rate_pps` times `share_percent`. Raises InputError for a rate that a link does not carry."""
+    mix, rate = setting.frame_size, Pps(setting.rate_pps * setting.share_percent / 100)
+    for link in links:
         speed = bench.speeds.get(link)
         if speed is not None and rate > line_rate(speed, mix.mean) * (1 + 1e-9):
             most = si(line_rate(speed, mix.mean), "pps", 4)
             raise InputError(f"{si(rate, 'pps', 4)} is more than link {link} carries, {most}", remedy="lower the rate or the share")
-    drain = params.get("drain_s")
     return Offer(
-        links=cell.links,
+        links=links,
         mix=mix,
         rate=rate,
-        duration=Seconds(duration),
-        warmup=Seconds(float(params.get("warmup_s") or 0.0)),
-        drain=DRAIN if drain is None else Seconds(float(drain)),
+        duration=setting.duration_s,
+        warmup=setting.warmup_s,
+        drain=setting.drain_s,
     )
 
 

@@ -22,44 +22,36 @@ from collections.abc import Mapping, Sequence
 
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.ledger import doubts_of, doubts_of_length
-from dutlab.methods.mixes import mix_of, traffic_of
-from dutlab.methods.ports import DRAIN, Bench, Directions, Flow, FrameMix, Latency, Measured, Offer
+from dutlab.methods.ports import Bench, Flow, Generator, Latency, Measured, Offer
 from dutlab.plan.cell import Cell
-from dutlab.spec.rates import AskedRate, RateUnit
-from dutlab.units import ETH_L1_OVERHEAD_BYTES, BpsL1, Pps, Seconds, l1_rate
+from dutlab.spec.workloads.setting import LoadSetting
+from dutlab.units import ETH_L1_OVERHEAD_BYTES, BpsL1, Pps, l1_rate
 
-WARMUP = Seconds(0.5)
 _ADDS = ("intended_pps", "offered_pps", "offered_bps_l1", "received_pps", "received_bps_l1", "received_bps_l2")
 
 
-def offer_of(cell: Cell, speeds: Mapping[str, BpsL1 | None] | None = None) -> Offer:
-    """What `cell` asks of the generator; `speeds` are those of the links.
-
-    Its params: frame_size, frame_mix, duration_s, warmup_s, drain_s, rate_pps (of each link; none is the most) or rate_percent, traffic,
-    directions. Raises InputError.
-    """
-    mix = mix_of(cell)
+def offer_of(links: tuple[str, ...], setting: LoadSetting, speeds: Mapping[str, BpsL1 | None]) -> Offer:
+    """What `setting` asks of the generator; `speeds` are those of the links. Raises InputError for a share of what is not known."""
     return Offer(
-        links=cell.links,
-        mix=mix,
-        rate=_rate(cell, mix, speeds or {}),
-        traffic=traffic_of(cell),
-        directions=Directions(cell.params.get("directions") or Directions.FORWARD.value),
-        duration=Seconds(float(cell.params.get("duration_s") or 0)),
-        warmup=_seconds(cell, "warmup_s", WARMUP),
-        drain=_seconds(cell, "drain_s", DRAIN),
+        links=links,
+        mix=setting.frame_size,
+        rate=_rate(links, setting, speeds),
+        traffic=setting.traffic,
+        directions=setting.directions,
+        duration=setting.duration_s,
+        warmup=setting.warmup_s,
+        drain=setting.drain_s,
     )
 
 
 async def measure(bench: Bench, cell: Cell) -> Measured:
-    """Offers the cell's load once.
+    """Offers the cell's load once. Raises InputError, ToolFailed, HostError, and MeasurementError when a link sent nothing."""
+    return await offered(bench.generator, offer_of(cell.links, cell.setting_as(LoadSetting), bench.speeds))
 
-    Raises InputError without a duration, ToolFailed, HostError, and MeasurementError when a link sent nothing.
-    """
-    offer = offer_of(cell, bench.speeds)
-    if offer.duration <= 0:
-        raise InputError(f"workload {cell.workload} has no duration_s above 0", remedy="write a duration, as in 30s")
-    outcome = await bench.generator.offer(offer)
+
+async def offered(generator: Generator, offer: Offer) -> Measured:
+    """The same of any offer."""
+    outcome = await generator.offer(offer)
     by_link = {flow.link: flow for flow in outcome.flows}
     if idle := [
         name for name in offer.flow_names if name not in by_link or by_link[name].sent_frames == 0 or by_link[name].sent_seconds <= 0
@@ -113,20 +105,13 @@ def _latency(latency: Latency | None) -> dict[str, float]:
     } | {name: value for name, value in (("pdv_p999_ns", latency.pdv_p999_ns), ("ipdv_p99_ns", latency.ipdv_p99_ns)) if value is not None}
 
 
-def _rate(cell: Cell, mix: FrameMix, speeds: Mapping[str, BpsL1 | None]) -> Pps | None:
+def _rate(links: tuple[str, ...], setting: LoadSetting, speeds: Mapping[str, BpsL1 | None]) -> Pps | None:
     """Frames a second on each link; None is as fast as the generator can."""
-    if (percent := cell.params.get("rate_percent")) is None:
-        rate = cell.params.get("rate_pps")
-        return None if rate is None else Pps(float(rate))
-    asked = AskedRate(float(percent), RateUnit.PERCENT)
-    rates = {name: asked.pps(mix.mean, speeds.get(name)) for name in cell.links}
+    if (asked := setting.rate) is None:
+        return None
+    rates = {name: asked.pps(setting.frame_size.mean, speeds.get(name)) for name in links}
     if unknown := [name for name, rate in rates.items() if rate is None]:
         raise InputError(f"{asked} of a speed that is not known: link {unknown[0]}", remedy="write the link's speed in the testbed file")
     if len(set(rates.values())) > 1:
-        raise InputError(f"{asked} of links with different speeds: {', '.join(cell.links)}", remedy="drive them in sets of their own")
+        raise InputError(f"{asked} of links with different speeds: {', '.join(links)}", remedy="drive them in sets of their own")
     return next(iter(rates.values()))
-
-
-def _seconds(cell: Cell, name: str, default: Seconds) -> Seconds:
-    value = cell.params.get(name)
-    return default if value is None else Seconds(float(value))

@@ -1,35 +1,55 @@
-"""A trial's place in the plan: the level of every factor and the workload, in serialisable words."""
+"""A trial's place in the plan: the level of every factor, the links, and how they are driven."""
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from pydantic import BaseModel, ConfigDict
 
-from dutlab.spec.traffic import Traffic
+from dutlab.errors import InputError
+from dutlab.spec.generators import GeneratorModel
+from dutlab.spec.workloads import AnySetting
+from dutlab.spec.workloads.setting import FrameSetting, Params, Setting
+
+S = TypeVar("S", bound=Setting)
 
 
 class Cell(BaseModel):
-    """What is varied. `params` are of the workload, with units in their names: frame_size, rate_pps, duration_s, streams."""
+    """What is varied."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     mode: str
     factors: dict[str, str]
     """Level of every factor, mode included."""
-    workload: str
-    """As the experiment file calls it: iperf3, sweep, …"""
     tool: str
     links: tuple[str, ...]
-    params: dict[str, str | float | int | None]
+    setting: AnySetting
     repeat: int
     """From 1."""
 
     @property
-    def flows(self) -> int:
-        """How many flows cross the DUT at once at most, which its table of states must hold."""
-        text = self.params.get("traffic")
-        of_frames = Traffic.parse(None if text is None else str(text)).flows.count
-        said = [int(self.params.get(name) or 0) for name in ("most_flows", "table_flows", "streams")]
-        return max(of_frames, *said) * len(self.links) * (2 if self.params.get("directions") == "both" else 1)
+    def workload(self) -> str:
+        """As the experiment file calls it."""
+        return self.setting.workload
+
+    @property
+    def params(self) -> Params:
+        """The setting in words and numbers, by names with units."""
+        return self.setting.params
+
+    @property
+    def generator(self) -> GeneratorModel | None:
+        """What sends its frames, if it sends any; None for the engine."""
+        return self.setting.generator if isinstance(self.setting, FrameSetting) else None
+
+    def setting_as(self, kind: type[S]) -> S:
+        """The setting, for a method of such. Raises InputError for any other."""
+        if isinstance(self.setting, kind):
+            return self.setting
+        raise InputError(
+            f"{kind.__name__} was expected, and the cell has a setting of {self.workload}", remedy="take the workload's own method"
+        )
 
     @property
     def link_label(self) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dutlab.analysis.compare import LEVEL
 from dutlab.analysis.design import Design
 from dutlab.plan.trials import Plan
+from dutlab.spec.workloads.setting import directions_of
 from dutlab.stats.power import provable
 from dutlab.stats.rank import repeats_needed
 
@@ -33,7 +34,7 @@ def proof_of(plan: Plan) -> Proof:
     cells = [t.cell for t in plan.trials if t.cell.repeat == 1]
     modes = len({c.mode for c in cells})
     base = [c for c in cells if cells and c.mode == cells[0].mode]
-    flows = [len(c.links) * (2 if c.params.get("directions") == "both" else 1) for c in base]
+    flows = [len(c.links) * len(directions_of(c.setting).backs) for c in base]
     comparisons = sum(n if n == 1 else n + 1 for n in flows) * (modes - 1)
     least = Design.IN_TURN.least
     one, all_of = (provable(repeats, repeats, sd=SPREAD, comparisons=of, least=least) if modes > 1 else None for of in (comparisons, 1))

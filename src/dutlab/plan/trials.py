@@ -16,7 +16,7 @@ from __future__ import annotations
 import random
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -26,12 +26,12 @@ from dutlab.analysis.ceilings import Ip, frames, tcp_goodput
 from dutlab.plan.cell import Cell
 from dutlab.plan.timing import HAND_S, LAB_S, MODE_S, tool_overhead
 from dutlab.spec.experiment import LARGEST_SEED, Experiment, RepeatUntil
-from dutlab.spec.generators import ENGINE, generator_of
+from dutlab.spec.generators import ENGINE
 from dutlab.spec.known import MANUAL
 from dutlab.spec.mixes import Mix
 from dutlab.spec.testbed import Link, Testbed
-from dutlab.spec.workloads import Setting, WorkloadModel
-from dutlab.spec.workloads.frames import FrameWorkload
+from dutlab.spec.workloads import Drive, WorkloadModel
+from dutlab.spec.workloads.setting import FrameSetting
 from dutlab.units import BpsL1
 
 _T = TypeVar("_T")
@@ -57,7 +57,7 @@ class Plan(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     experiment: str
     testbed: str
     order: Literal["shuffled", "as-written"]
@@ -80,15 +80,6 @@ class Plan(BaseModel):
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """What to_json() gave. Raises pydantic.ValidationError on anything else."""
         return cls.model_validate(data)
-
-
-@dataclass(frozen=True)
-class _Drive:
-    """A workload and one of its settings, and what carries it out."""
-
-    workload: WorkloadModel
-    setting: Setting
-    tool: str
 
 
 class Turns(BaseModel):
@@ -136,14 +127,13 @@ def make_plan(experiment: Experiment, testbed: Testbed, *, seed: int | None = No
     drives = [d for w in experiment.workloads for d in _drives(w, experiment, testbed)]
     trials: list[Trial] = []
     for group, (mode, by_hand, repeat) in enumerate(_groups(experiment, shuffle), start=1):
-        for drive in shuffle(drives):
+        for drive, tool, ceilings in shuffle(drives):
             cell = Cell(
                 mode=mode,
                 factors={"mode": mode, **by_hand},
-                workload=drive.workload.kind,
-                tool=drive.tool,
-                links=drive.setting.links,
-                params=drive.setting.params,
+                tool=tool,
+                links=drive.links,
+                setting=drive.setting,
                 repeat=repeat,
             )
             trials.append(
@@ -151,8 +141,8 @@ def make_plan(experiment: Experiment, testbed: Testbed, *, seed: int | None = No
                     number=len(trials) + 1,
                     cell=cell,
                     group=group,
-                    estimate_s=round(drive.setting.seconds + tool_overhead(drive.tool), 3),
-                    ceilings=_ceilings(drive.setting, testbed),
+                    estimate_s=round(drive.seconds + tool_overhead(tool), 3),
+                    ceilings=ceilings,
                 )
             )
     by_person = (*(("mode",) if testbed.hosts["dut"].family == MANUAL else ()), *experiment.hand_factors)
@@ -183,19 +173,16 @@ def blocks_of(plan: Plan) -> list[list[Trial]]:
     return [list(of) for _, of in groupby(plan.trials, key=block)]
 
 
-def _drives(workload: WorkloadModel, experiment: Experiment, testbed: Testbed) -> Iterator[_Drive]:
-    """Each setting of a workload; `generator` is among the params where frames are sent by another than the engine."""
+def _drives(workload: WorkloadModel, experiment: Experiment, testbed: Testbed) -> Iterator[tuple[Drive, str, dict[str, dict[str, float]]]]:
+    """Each drive of a workload, what carries it out, and its ceilings. `generator` is set where another than the engine sends."""
     default = experiment.generator or testbed.generator or ENGINE
-    for setting in workload.settings(testbed.links):
-        params = dict(setting.params)
-        named = params.pop("generator", None)
-        if named is None and not isinstance(workload, FrameWorkload):
-            yield _Drive(workload, setting, workload.tool)
-            continue
-        generator = default if named is None else generator_of(named)
-        if generator != ENGINE:
-            params["generator"] = generator.text()
-        yield _Drive(workload, replace(setting, params=params), generator.kind)
+    for drive in workload.drives(testbed.links):
+        found, tool = drive, workload.tool
+        if isinstance(drive.setting, FrameSetting):
+            generator = drive.setting.generator or default
+            found = replace(drive, setting=drive.setting.model_copy(update={"generator": None if generator == ENGINE else generator}))
+            tool = generator.kind
+        yield found, tool, _ceilings(drive, testbed)
 
 
 class _Shuffler:
@@ -244,22 +231,22 @@ def _estimate(trials: Sequence[Trial], hand_factors: Sequence[str]) -> float:
     return round(LAB_S + groups * MODE_S + changes * HAND_S + sum(t.estimate_s for t in trials), 1)
 
 
-def _ceilings(setting: Setting, testbed: Testbed) -> dict[str, dict[str, float]]:
+def _ceilings(drive: Drive, testbed: Testbed) -> dict[str, dict[str, float]]:
     """What the speed of each link allows at most, under the names of the figures; of several links, where all are known, their sum."""
     found = {}
-    for name in setting.links:
+    for name in drive.links:
         link = testbed.links[name]
-        if link.speed is not None and setting.carries is not None:
-            found[name] = _most(link, link.speed, setting)
-    if len(found) == len(setting.links) > 1:
+        if link.speed is not None and drive.carries is not None:
+            found[name] = _most(link, link.speed, drive)
+    if len(found) == len(drive.links) > 1:
         first = next(iter(found.values()))
         found["+".join(found)] = {figure: sum(of_link[figure] for of_link in found.values()) for figure in first}
     return found
 
 
-def _most(link: Link, speed: BpsL1, setting: Setting) -> dict[str, float]:
-    if not isinstance(setting.carries, Mix):  # TCP
+def _most(link: Link, speed: BpsL1, drive: Drive) -> dict[str, float]:
+    if not isinstance(drive.carries, Mix):  # TCP
         version = Ip.V4 if link.source_address.version == 4 else Ip.V6  # noqa: PLR2004 -- the version of the protocol itself
         return {"goodput_bps": tcp_goodput(speed, mtu=link.mtu, ip=version)}
-    most = frames(speed, setting.carries.mean)
+    most = frames(speed, drive.carries.mean)
     return {"received_pps": most.pps, "received_bps_l1": most.bps_l1, "received_bps_l2": most.bps_l2}

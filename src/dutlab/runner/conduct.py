@@ -22,7 +22,7 @@ from dutlab.runner.progress import Progress
 from dutlab.runner.recovery import HOSTS
 from dutlab.runner.run import RunResult
 from dutlab.runner.trial import CommandBook
-from dutlab.spec.workloads.steps import PHASES, Phase, StepsWorkload
+from dutlab.spec.workloads.steps import PHASES, Phase, StepsSetting, StepsWorkload
 from dutlab.store.record import DoubtRecord, TrialRecord, found_of
 from dutlab.store.run_folder import RunFolder
 from dutlab.systems.posix import SH
@@ -78,7 +78,7 @@ class Conduct:
     def plan(self) -> Plan:
         """One trial a repeat."""
         cells = [
-            Cell(mode=AS_IT_IS, factors={"mode": AS_IT_IS}, workload="steps", tool="steps", links=(), params=self.work.params, repeat=n)
+            Cell(mode=AS_IT_IS, factors={"mode": AS_IT_IS}, tool="steps", links=(), setting=StepsSetting(steps=self.work), repeat=n)
             for n in range(1, self.trials + 1)
         ]
         trials = tuple(Trial(number=c.repeat, cell=c, group=1, estimate_s=0.0, ceilings={}) for c in cells)

@@ -154,7 +154,7 @@ def words_of(cell: Cell) -> str:
     """A trial in words, as in `nat search 64 a+b #2`."""
     size = f" {cell.params['frame_size']}" if "frame_size" in cell.params else ""
     pair = f" {cell.params['client']} to {cell.params['server']}" if "client" in cell.params else ""
-    variant = f", {words}," if (words := variant_of(cell.params)) else ""
+    variant = f", {words}," if (words := variant_of(cell.setting)) else ""
     link = f" {cell.link_label}" if cell.links else ""
     return f"{cell.mode} {cell.workload}{size}{pair}{link}{variant} #{cell.repeat}"
 

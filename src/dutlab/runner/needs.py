@@ -11,6 +11,9 @@ from dutlab.hosts.host import Host
 from dutlab.hosts.programs import ETHTOOL, IP, IPERF3, NFT, PING, PYTHON3, SYSCTL, TASKSET, Program, missing_on
 from dutlab.plan.cell import Cell
 from dutlab.spec.testbed import Testbed
+from dutlab.spec.workloads.matrix import MatrixSetting
+from dutlab.spec.workloads.reconf import ReconfSetting
+from dutlab.spec.workloads.rfc2544 import Benchmark, Modifier, Rfc2544Setting
 from dutlab.systems import system_of
 from dutlab.workloads import named, plug_of
 
@@ -30,19 +33,22 @@ def needs_of(
     found: dict[str, list[Program]] = defaultdict(list)
     for role in _ENDS:  # the engine's next hop
         found[role] += [IP, PING] if system_of(testbed.hosts[role].family).kernel_tables else []
-    for name in dict.fromkeys(name for cell in cells for name in (cell.mode, str(cell.params.get("to")))):
+    for name in dict.fromkeys(
+        name for cell in cells for name in (cell.mode, cell.setting.to if isinstance(cell.setting, ReconfSetting) else cell.mode)
+    ):
         mode = modes.get(name)
         if isinstance(mode, NeedsPrograms):
             for role, programs in mode.needs().items():
                 found[role] += programs
     for cell in cells:
+        suite = cell.setting if isinstance(cell.setting, Rfc2544Setting) else None
         for role in _of_iperf3(cell):
             found[role] += [IPERF3, *([TASKSET] if pinned.get(role) and TASKSET.name in system_of(testbed.hosts[role].family).pin else [])]
         if system_of(testbed.hosts["dut"].family).kernel_tables:
             found["dut"] += (named(path) for path in plug_of(cell.workload).on_dut)
-            found["dut"] += _FOR_RESET if "reset" in _words(cell, "tests") else ()
-            found["dut"] += (IP,) if "routing" in _words(cell, "modifiers") else ()
-        found["source"] += (PYTHON3,) if "management" in _words(cell, "modifiers") else ()
+            found["dut"] += _FOR_RESET if suite is not None and Benchmark.RESET in suite.tests else ()
+            found["dut"] += (IP,) if suite is not None and Modifier.ROUTING in suite.modifiers else ()
+        found["source"] += (PYTHON3,) if suite is not None and Modifier.MANAGEMENT in suite.modifiers else ()
     return {role: list(dict.fromkeys(programs)) for role, programs in found.items()}
 
 
@@ -61,13 +67,8 @@ async def left_out(hosts: Mapping[str, Host], testbed: Testbed) -> list[str]:
     return notes
 
 
-def _words(cell: Cell, key: str) -> list[str]:
-    return str(cell.params.get(key, "")).split(",")
-
-
 def _of_iperf3(cell: Cell) -> tuple[str, ...]:
     """The roles that run iperf3."""
     if cell.tool != IPERF3.name:
         return ()
-    pair = tuple(str(cell.params[key]) for key in ("client", "server") if key in cell.params)
-    return pair or _ENDS
+    return (cell.setting.client, cell.setting.server) if isinstance(cell.setting, MatrixSetting) else _ENDS

@@ -23,7 +23,7 @@ def with_rate_per_cpu_second(measured: Measured, cell: Cell, found: Mapping[str,
     """The same with that figure of everything that was driven together, where it is known."""
     whole = measured.figures.get(cell.link_label)
     run_s = found[THIS_MACHINE].run_s if set(found) == {THIS_MACHINE} else 0.0
-    loaded_s = sum(float(cell.params.get(name) or 0.0) for name in ("duration_s", "warmup_s", "omit_s"))
+    loaded_s = cell.setting.loaded_s
     if whole is None or plug_of(cell.workload).load is not Load.STEADY or run_s <= 0 or loaded_s <= 0:
         return measured
     more = {figure: whole[rate] * loaded_s / run_s for rate, figure in PER_CPU_SECOND.items() if rate in whole}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dutlab import labs
-from dutlab.errors import InputError, MeasurementError
+from dutlab.errors import MeasurementError
 from dutlab.hosts.facts import collect_facts
 from dutlab.methods.calibrate import (
     DURATION,
@@ -27,12 +27,14 @@ from dutlab.methods.calibrate import (
     headroom,
     mix_key,
 )
-from dutlab.methods.mixes import mix_of
-from dutlab.methods.ports import Directions, FrameMix, Generator, Measured, flow_names
+from dutlab.methods.ports import Generator, Measured, flow_names
 from dutlab.methods.undisturbed import Undisturbed
 from dutlab.plan.cell import Cell
 from dutlab.sensors.cpu_account import accounts_of
 from dutlab.spec.generators import ENGINE, Ask, generator_of
+from dutlab.spec.mixes import Mix
+from dutlab.spec.traffic import Directions
+from dutlab.spec.workloads.setting import FrameSetting, directions_of
 from dutlab.store.calibration import Calibration, cached, keep
 from dutlab.tools.engine.engine import Engine
 from dutlab.tools.generator_tool import GeneratorSite
@@ -50,7 +52,7 @@ class Load:
     """Links loaded at once, and with what."""
 
     links: tuple[str, ...]
-    mix: FrameMix
+    mix: Mix
     generator: str = ENGINE.kind
     """As a cell's params say it."""
     directions: Directions = Directions.FORWARD
@@ -101,14 +103,11 @@ def loads_of(cells: Iterable[Cell]) -> list[Load]:
 
 
 def _load(cell: Cell) -> Load | None:
-    if (compared := plug_of(cell.workload).headroom) is Headroom.NONE:
+    if (compared := plug_of(cell.workload).headroom) is Headroom.NONE or not isinstance(cell.setting, FrameSetting):
         return None
-    try:
-        directions = Directions(cell.params.get("directions") or Directions.FORWARD.value)
-        text = str(cell.params.get("generator") or ENGINE.kind)
-        return Load(cell.links, mix_of(cell), text, directions, LOADS[:1] if compared is Headroom.FULL_SPEED else LOADS)
-    except InputError:
-        return None
+    text = (cell.setting.generator or ENGINE).text()
+    loads = LOADS[:1] if compared is Headroom.FULL_SPEED else LOADS
+    return Load(cell.links, cell.setting.frame_size, text, directions_of(cell.setting), loads)
 
 
 async def calibrated(

@@ -153,7 +153,7 @@ async def _insist_on_programs(experiment: Experiment, lab: str, cells: Sequence[
 
 def _modes(experiment: Experiment, testbed: Testbed, hosts: Mapping[str, Host], cells: Sequence[Cell]) -> dict[str, Mode]:
     """The modes of the DUT's family, made for the flows of these cells, and those of the experiment file."""
-    flows = max((cell.flows for cell in cells), default=1)
+    flows = max((cell.setting.flows * len(cell.links) for cell in cells), default=1)
     of_family = family(testbed.hosts[DUT].family).modes_among(hosts)
     sized = {name: mode.sized_for(flows) if isinstance(mode, SizedForFlows) else mode for name, mode in of_family.items()}
     return {**sized, **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}}
@@ -261,8 +261,8 @@ def _bench(engine: Engine, device: JournaledDevice, source: Host, testbed: Testb
 
 def _generators(cells: Sequence[Cell], place: GeneratorSite) -> dict[str, GeneratorTool]:
     """Every generator beside the engine that sends the frames of a cell, by what the cell says of it."""
-    texts = dict.fromkeys(str(text) for cell in cells if (text := cell.params.get("generator")) is not None)
-    return {text: make(generator_of(text), place) for text in texts}
+    named = {model.text(): model for cell in cells if (model := cell.generator) is not None}
+    return {text: make(model, place) for text, model in named.items()}
 
 
 def _driver(
@@ -280,8 +280,7 @@ def _driver(
 
     async def by_method(cell: Cell) -> Measured:
         method: Method = named(plug.method)
-        text = cell.params.get("generator")
-        generator = undisturbed(bench.generator if text is None else generators[str(text)])
+        generator = undisturbed(bench.generator if cell.generator is None else generators[cell.generator.text()])
         if plug.load is not Load.SEVERAL:  # the trial itself is done again where its one load was disturbed
             generator = replace(generator, most_again=0)
         return generator.counted(await method(replace(bench, generator=generator), cell))

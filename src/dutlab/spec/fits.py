@@ -187,8 +187,8 @@ def _levels(factors: object) -> int:
 def _duplicates(whole: Mapping[int, WorkloadModel], bed: Bed) -> Iterator[tuple[Loc, str]]:
     seen: dict[tuple[object, ...], int] = {}
     for i, workload in whole.items():
-        for setting in workload.settings(bed.wires):
-            key = (workload.kind, frozenset(setting.links), tuple(sorted(setting.params.items())))
+        for drive in workload.drives(bed.wires):
+            key = (workload.kind, frozenset(drive.links), tuple(sorted(drive.setting.params.items())))
             if (first := seen.setdefault(key, i)) != i:
                 yield ("workloads", i), f"asks for trials that workload {first + 1} asks for too; `repeats` repeats trials"
                 break

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 
 from dutlab.errors import InputError
 from dutlab.stats.rescore import CSIT_NDR, CSIT_PDR, RFC2544, TST009, Definition
@@ -60,36 +60,8 @@ PRESETS: Mapping[str, tuple[Goal, ...]] = {
 may lose. `quick`: a glance at NDR and PDR."""
 
 
-def parse_goals(text: str) -> tuple[Goal, ...]:
-    """Goals as JSON, names and units as in Goal: `[{"name": "ndr", "loss_ratio": 0, "exceed_ratio": 0.5, "final_s": 1, "sum_s": 21}]`.
-
-    Raises InputError with every fault.
-    """
-    try:
-        raw = json.loads(text)
-    except ValueError as e:
-        raise InputError(f"the goals are no JSON: {e}") from e
-    if not isinstance(raw, list) or not all(isinstance(g, dict) for g in raw):
-        raise InputError("the goals must be a list of mappings", remedy='as in [{"name": "ndr", "loss_ratio": 0, …}]')
-    known = {f.name for f in fields(Goal)}
-    needed = {"name", "loss_ratio", "exceed_ratio", "final_s", "sum_s"}
-    faults = [
-        f"goal {i}: {key}: unknown key (known: {', '.join(sorted(known))})" for i, g in enumerate(raw) for key in sorted(g.keys() - known)
-    ]
-    faults += [f"goal {i}: {key}: missing" for i, g in enumerate(raw) for key in sorted(needed - g.keys())]
-    faults += [
-        f"goal {i}: {key}: {value!r} is not a number"
-        for i, g in enumerate(raw)
-        for key, value in g.items()
-        if key != "name" and (isinstance(value, bool) or not isinstance(value, int | float))
-    ]
-    if faults:
-        raise InputError("the goals are refused: " + "; ".join(faults))
-    return checked([Goal(**(g | {"name": str(g["name"])})) for g in raw])
-
-
 def goals_text(goals: Sequence[Goal]) -> str:
-    """What `parse_goals` reads."""
+    """Goals as JSON, names and units as in Goal."""
     return json.dumps([asdict(goal) for goal in goals])
 
 

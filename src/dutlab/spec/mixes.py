@@ -15,16 +15,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from pydantic import model_serializer
+from pydantic import ValidationError, model_serializer
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import InputError
 from dutlab.spec.fields import Name
 from dutlab.spec.genome import LONGEST_SEQUENCE, looks_like_genome, read_genome
 from dutlab.spec.model import SpecModel, did_you_mean, fault
 from dutlab.spec.named_mixes import ETH_FRAME_OVERHEAD, FCS_BYTES, NAMED_MIXES
 from dutlab.units import SHORTEST_FRAME, FrameBytes
 
-__all__ = ["ETH_FRAME_OVERHEAD", "LONGEST_FRAME", "NAMED_MIXES", "Mix", "parse_mix_text", "parse_order", "sizes_in_words"]
+__all__ = ["ETH_FRAME_OVERHEAD", "LONGEST_FRAME", "NAMED_MIXES", "Mix", "frame_mix", "sizes_in_words"]
 
 LONGEST_FRAME = FrameBytes(9216 + 18)
 """The largest MTU that a link may have, with Ethernet header and FCS (IEEE 802.3: 14 + 4 bytes)."""
@@ -157,24 +158,15 @@ def _runs(sizes: Sequence[int]) -> list[tuple[int, int]]:
     return runs
 
 
-def parse_mix_text(text: str) -> tuple[tuple[FrameBytes, int], ...]:
-    """The parts that `Mix.text` wrote. Raises ValueError."""
-    if (order := parse_order(text)) is not None:
-        return tuple(sorted(Counter(order).items()))
-    return tuple(_part(*part.split(":")) for part in text.split(","))
-
-
-def parse_order(text: str) -> tuple[FrameBytes, ...] | None:
-    """The order that `Mix.text` wrote; None where it wrote weights. Raises ValueError."""
-    if "x" not in text:
-        return None
-    order: list[FrameBytes] = []
-    for run in text.split(">"):
-        size, _, count = run.partition("x")
-        order += [_size(size)] * _whole(count, f"run of {size}")
-    if len(order) > LONGEST_SEQUENCE:
-        raise ValueError(f"the sequence is longer than {LONGEST_SEQUENCE} frames")
-    return tuple(order)
+def frame_mix(size: str | float) -> Mix:
+    """The mix called `size`, or one frame size as number or text, in bytes with FCS. Raises InputError that says what would be one."""
+    try:
+        return Mix.model_validate(int(size) if isinstance(size, float) and size.is_integer() else size)
+    except ValidationError as e:
+        raise InputError(
+            f"{size!r} is not a frame size: {e.errors()[0]['msg'].removeprefix('Value error, ')}",
+            remedy="write bytes with FCS, as in 64, or imix",
+        ) from e
 
 
 def sizes_in_words(parts: Sequence[tuple[int, int]], *, most: int = 8) -> str:

@@ -9,6 +9,7 @@ Addresses and their kind (IPv4, IPv6) are those of the links in the testbed, unl
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -44,6 +45,24 @@ EXTENSION_SETS: Mapping[str, tuple[ExtensionHeader, ...]] = {
 _Range = Annotated[int, Strict(), Field(ge=1, le=MOST_FLOWS)]
 _Ports = Annotated[int, Strict(), Field(ge=1, le=65535)]
 _VlanId = Annotated[int, Strict(), Field(ge=0, le=4095)]
+
+
+class Directions(enum.Enum):
+    """Which ways frames go on each link."""
+
+    FORWARD = "forward"
+    """From source to sink."""
+    BOTH = "both"
+    """And at the same time from sink to source, at the same rate (RFC 2544 section 14)."""
+    BACK = "back"
+    """From sink to source only."""
+    ANSWERS = "answers"
+    """From sink to source only: frame n is the answer to frame n of the same offer forward, with addresses and ports exchanged."""
+
+    @property
+    def backs(self) -> tuple[bool, ...]:
+        """Whether frames go back, for each way that a link is used."""
+        return {Directions.FORWARD: (False,), Directions.BOTH: (False, True), Directions.BACK: (True,), Directions.ANSWERS: (True,)}[self]
 
 
 class FlowSet(SpecModel):
@@ -126,13 +145,8 @@ class Traffic(SpecModel):
         return [fault(("extension_headers", i), f"{h} can only be the first") for i, h in enumerate(headers) if i and h == HOP_BY_HOP]
 
     def text(self) -> str | None:
-        """What differs from one UDP flow without tags, so that `parse` gives it back; None if nothing does."""
+        """What differs from one UDP flow without tags, as JSON; None if nothing does."""
         return None if self == Traffic() else self.model_dump_json(exclude_defaults=True)
-
-    @classmethod
-    def parse(cls, text: str | None) -> Self:
-        """What `text` gave. Raises pydantic.ValidationError."""
-        return cls() if text is None else cls.model_validate_json(text)
 
     @property
     def elsewhere(self) -> bool:

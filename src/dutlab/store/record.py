@@ -17,8 +17,9 @@ from dutlab.analysis.interference import Interference
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.methods.ports import Flow, Measured, OfferCount
 from dutlab.plan.cell import Cell
+from dutlab.spec.workloads import settings_schema
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Of everything in a run folder; raised when an older reader would misread."""
 
 PUBLISHED = "published"
@@ -72,7 +73,7 @@ class CommandRecord(_Strict):
 class TrialRecord(_Strict):
     """One trial."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     trial: int
     status: Literal["measured", "failed", "refused", "disturbed"]
     """`disturbed`: measured, but other work on the machine took too much of it, so the figures do not count."""
@@ -134,4 +135,5 @@ def above_line_doubts(measured: Measured, ceilings: Mapping[str, Mapping[str, fl
 
 def record_schema() -> dict[str, Any]:
     """JSON Schema of a record."""
-    return TrialRecord.model_json_schema()
+    schema = TrialRecord.model_json_schema()
+    return {**schema, "$defs": {**schema["$defs"], **settings_schema()}}

@@ -50,6 +50,15 @@ class NewerRun(StoreError):
         self.path, self.found = path, found
 
 
+class OlderRun(StoreError):
+    """A file of a run was written by an older dutlab, whose cells hold no settings."""
+
+    def __init__(self, path: Path, found: int) -> None:
+        what = f"{path}: has schema_version {found}, and this dutlab reads {SCHEMA_VERSION} only"
+        super().__init__(what, remedy="read it with the dutlab that wrote it or measure again")
+        self.path, self.found = path, found
+
+
 class RunFolder:
     """A run on disk. Nothing is cached: what a method returns is what the files say now."""
 
@@ -346,11 +355,13 @@ def _record_of(path: Path) -> TrialRecord:
 
 
 def _object(path: Path) -> dict[str, Any]:
-    """A JSON object. One with a schema_version above ours is refused before anything else is read into it."""
+    """A JSON object. One with another schema_version than ours is refused before anything else is read into it."""
     found = read_json(path)
     if not isinstance(found, dict):
         raise StoreError(f"{path}: is no JSON object", remedy=CHANGED)
     version = found.get("schema_version", SCHEMA_VERSION)
     if not isinstance(version, int) or version > SCHEMA_VERSION:
         raise NewerRun(path, version)
+    if version < SCHEMA_VERSION:
+        raise OlderRun(path, version)
     return found

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from dutlab.methods.ports import Bench
 from dutlab.plan.cell import Cell
+from dutlab.spec.mixes import frame_mix
+from dutlab.spec.workloads.setting import Setting
+from dutlab.units import Seconds
 
-FRAME_SIZE = "128"
+FRAME = frame_mix(128)
+DRAINED = Seconds(0.2)
 LINK = "a"
 
 
@@ -78,10 +82,6 @@ def policed(pps: int, depth: int) -> str:
     return f"polices {pps} pps, bucket {depth}"
 
 
-Params = Mapping[str, str | float | int | None]
-
-
-def cell(workload: str, params: Params) -> Cell:
-    """A trial of a method with the frames of these cases."""
-    whole = {"frame_size": FRAME_SIZE, **params}
-    return Cell(mode="known", factors={}, workload=workload, tool="engine", links=(LINK,), params=whole, repeat=1)
+def cell(setting: Setting) -> Cell:
+    """A trial of a method on the link of these cases."""
+    return Cell(mode="known", factors={}, tool="engine", links=(LINK,), setting=setting, repeat=1)

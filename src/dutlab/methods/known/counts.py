@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dutlab.methods import sweep
-from dutlab.methods.known.case import Case, Counted, Known, cell, policer
-from dutlab.methods.ports import Bench, Flow
+from dutlab.methods.known.case import FRAME, Case, Counted, Known, cell, policer
+from dutlab.methods.ports import DRAIN, NO_TIME, Bench, Flow
+from dutlab.spec.rates import AskedRate, RateUnit
+from dutlab.spec.workloads.sweep import SweepSetting
+from dutlab.units import Seconds
 
 COUNTING_PPS = 20_000.0
 COUNTING_S = 0.5
@@ -37,7 +40,9 @@ async def _burst(bench: Bench, _: Counted) -> list[Known]:
 
 async def swept(bench: Bench, *, rate_pps: float | None, duration_s: float) -> Flow:
     """One sweep without warm-up: a device counts from its first frame."""
-    measured = await sweep.measure(bench, cell("sweep", {"rate_pps": rate_pps, "duration_s": duration_s, "warmup_s": 0.0}))
+    rate = None if rate_pps is None else AskedRate(rate_pps, RateUnit.PPS)
+    setting = SweepSetting(frame_size=FRAME, rate=rate, duration_s=Seconds(duration_s), warmup_s=NO_TIME, drain_s=DRAIN)
+    measured = await sweep.measure(bench, cell(setting))
     return measured.flows[0]
 
 

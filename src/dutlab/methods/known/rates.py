@@ -12,11 +12,17 @@ from dataclasses import dataclass, replace
 
 from dutlab.errors import MeasurementError
 from dutlab.methods import loadtest, search
-from dutlab.methods.known.case import FRAME_SIZE, LINK, Case, Counted, Known, Params, cell, policed, policer
-from dutlab.methods.ports import Bench, Method
+from dutlab.methods.known.case import DRAINED, FRAME, LINK, Case, Counted, Known, cell, policed, policer
+from dutlab.methods.ports import NO_TIME, Bench, Method
 from dutlab.methods.rfc2544 import back_to_back, suite
-from dutlab.spec.goals import Goal, goals_text
-from dutlab.units import ETH_L1_OVERHEAD_BYTES, BpsL1, Seconds
+from dutlab.methods.rfc2544.deviations import BURST_LIMIT_S
+from dutlab.spec.goals import Goal
+from dutlab.spec.workloads.loadtest import LoadtestSetting
+from dutlab.spec.workloads.rfc2544 import Benchmark, Rfc2544Setting
+from dutlab.spec.workloads.search import SearchSetting
+from dutlab.spec.workloads.setting import Setting
+from dutlab.stats.rescore import LOSS_THRESHOLD
+from dutlab.units import ETH_L1_OVERHEAD_BYTES, BpsL1, Pps, Seconds
 
 POLICED_PPS, POLICED_DEPTH, POLICED_S = 2000, 200, Seconds(2.0)
 WITHIN = 0.005
@@ -34,30 +40,34 @@ RAMP_TO_PPS, RAMP_S, HOLD_S = 2400, 16.0, 2.0
 
 async def _search(bench: Bench, _: Counted) -> list[Known]:
     goal = Goal("ndr", 0.0, 0.0, POLICED_S, POLICED_S, _WIDTH, POLICED_S, 1)
-    params: Params = {
-        "goals": goals_text([goal]),
-        "highest_pps": 2.0 * POLICED_PPS,
-        "lowest_pps": POLICED_PPS / 4,
-        "warmup_s": 0.0,
-        "drain_s": 0.2,
-    }
+    setting = SearchSetting(
+        frame_size=FRAME,
+        goals=(goal,),
+        highest_pps=Pps(2.0 * POLICED_PPS),
+        lowest_pps=Pps(POLICED_PPS / 4),
+        warmup_s=NO_TIME,
+        drain_s=DRAINED,
+    )
     expected = POLICED_PPS + POLICED_DEPTH / POLICED_S
-    found = await _figures(search.measure, bench, "search", params)
+    found = await _figures(search.measure, bench, setting)
     return found.against(policed(POLICED_PPS, POLICED_DEPTH), [("ndr_lower_pps", expected, expected * WITHIN)])
 
 
 async def _suite(bench: Bench, _: Counted) -> list[Known]:
     """Throughput, frame loss and back-to-back of RFC 2544 on one policer."""
-    line = BpsL1(SUITE_LINE_PPS * 8.0 * (int(FRAME_SIZE) + ETH_L1_OVERHEAD_BYTES))
-    params: Params = {
-        "tests": "throughput,frame-loss,back-to-back",
-        "scale": SUITE_SCALE,
-        "directions": "forward",
-        "width_ratio": _WIDTH,
-        "latency_repeats": 1,
-        "burst_repeats": BURSTS,
-    }
-    found = await _figures(suite.measure, replace(bench, speeds={LINK: line}), "rfc2544", params)
+    line = BpsL1(SUITE_LINE_PPS * 8.0 * (FRAME.mean + ETH_L1_OVERHEAD_BYTES))
+    setting = Rfc2544Setting(
+        frame_size=FRAME,
+        tests=(Benchmark.THROUGHPUT, Benchmark.FRAME_LOSS, Benchmark.BACK_TO_BACK),
+        scale=SUITE_SCALE,
+        width_ratio=_WIDTH,
+        latency_repeats=1,
+        burst_repeats=BURSTS,
+        burst_limit_s=Seconds(BURST_LIMIT_S),
+        recovery_repeats=1,
+        reset_repeats=1,
+    )
+    found = await _figures(suite.measure, replace(bench, speeds={LINK: line}), setting)
     passing = POLICED_PPS + POLICED_DEPTH / SUITE_S
     burst = POLICED_DEPTH / (1 - POLICED_PPS / SUITE_LINE_PPS)
     answers = [
@@ -71,16 +81,18 @@ async def _suite(bench: Bench, _: Counted) -> list[Known]:
 async def _ramp(bench: Bench, _: Counted) -> list[Known]:
     rise_pps = RAMP_TO_PPS / RAMP_S
     """A second."""
-    params: Params = {
-        "warmup_pps": 0.0,
-        "warmup_s": 0.0,
-        "target_percent": 100.0,
-        "rampup_s": RAMP_S,
-        "hold_s": HOLD_S,
-        "line_rate_bps_l1": RAMP_TO_PPS * 8.0 * (int(FRAME_SIZE) + ETH_L1_OVERHEAD_BYTES),
-        "drain_s": 0.2,
-    }
-    found = await _figures(loadtest.measure, bench, "loadtest", params)
+    setting = LoadtestSetting(
+        frame_size=FRAME,
+        warmup_pps=0.0,
+        warmup_s=NO_TIME,
+        target_percent=100.0,
+        rampup_s=Seconds(RAMP_S),
+        hold_s=Seconds(HOLD_S),
+        line_rate_bps_l1=RAMP_TO_PPS * 8.0 * (FRAME.mean + ETH_L1_OVERHEAD_BYTES),
+        threshold_percent=LOSS_THRESHOLD * 100,
+        drain_s=DRAINED,
+    )
+    found = await _figures(loadtest.measure, bench, setting)
     over_pps = RAMP_TO_PPS - POLICED_PPS
     sent = RAMP_TO_PPS * (RAMP_S / 2 + HOLD_S)
     lost = over_pps**2 / rise_pps / 2 + over_pps * HOLD_S - POLICED_DEPTH
@@ -112,12 +124,12 @@ class _Found:
         ]
 
 
-async def _figures(measure: Method, bench: Bench, workload: str, params: Params) -> _Found:
+async def _figures(measure: Method, bench: Bench, setting: Setting) -> _Found:
     try:
-        measured = await measure(bench, cell(workload, params))
+        measured = await measure(bench, cell(setting))
     except MeasurementError as e:
-        return _Found(workload, {}, str(e))
-    return _Found(workload, measured.figures[LINK], "; ".join(measured.notes))
+        return _Found(setting.workload, {}, str(e))
+    return _Found(setting.workload, measured.figures[LINK], "; ".join(measured.notes))
 
 
 CASES = (

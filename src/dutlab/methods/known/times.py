@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dutlab.errors import MeasurementError
 from dutlab.methods import latency, soak
-from dutlab.methods.known.case import LINK, Case, Counted, Known, Params, cell
+from dutlab.methods.known.case import DRAINED, FRAME, LINK, Case, Counted, Known, cell
 from dutlab.methods.known.counts import COUNTING_S, swept
-from dutlab.methods.ports import Bench
+from dutlab.methods.ports import NO_TIME, Bench
+from dutlab.spec.workloads.latency import LatencySetting
+from dutlab.spec.workloads.soak import SoakSetting
+from dutlab.units import Pps, Seconds
 
 HELD_NS, HELD_PPS, HELD_WITHIN_NS = 300_000, 1000.0, 20_000
 _HOLDS = ("holds", str(HELD_NS))
@@ -28,9 +31,17 @@ async def _delay(bench: Bench, _: Counted) -> list[Known]:
 
 async def _latency(bench: Bench, _: Counted) -> list[Known]:
     """The same delay at every load."""
-    params: Params = {"rate_pps": HELD_PPS, "shares_percent": "50,100", "duration_s": COUNTING_S, "warmup_s": 0.0, "drain_s": 0.2}
+    setting = LatencySetting(
+        frame_size=FRAME,
+        rate_pps=Pps(HELD_PPS),
+        shares_percent=(50.0, 100.0),
+        idle_pps=Pps(HELD_PPS),
+        duration_s=Seconds(COUNTING_S),
+        warmup_s=NO_TIME,
+        drain_s=DRAINED,
+    )
     try:
-        figures = (await latency.measure(bench, cell("latency", params))).figures[LINK]
+        figures = (await latency.measure(bench, cell(setting))).figures[LINK]
     except MeasurementError as e:
         return [Known(_HELD, "latency", "at_100_tl_ns", HELD_NS, None, HELD_WITHIN_NS, str(e))]
     return [
@@ -40,10 +51,18 @@ async def _latency(bench: Bench, _: Counted) -> list[Known]:
 
 
 async def _soak(bench: Bench, _: Counted) -> list[Known]:
-    params: Params = {"rate_pps": SOAK_PPS, "share_percent": 100.0, "duration_s": SOAK_S, "warmup_s": 0.0, "drain_s": 0.2}
+    setting = SoakSetting(
+        frame_size=FRAME,
+        rate_pps=Pps(SOAK_PPS),
+        share_percent=100.0,
+        threshold_percent=0.0,
+        duration_s=Seconds(SOAK_S),
+        warmup_s=NO_TIME,
+        drain_s=DRAINED,
+    )
     device = f"drops {SOAK_EVERY}"
     try:
-        measured = await soak.measure(bench, cell("soak", params))
+        measured = await soak.measure(bench, cell(setting))
     except MeasurementError as e:
         return [Known(device, "soak", "loss_events", SOAK_EVENTS, None, 0, str(e))]
     lost = sum(flow.lost_frames for flow in measured.flows)

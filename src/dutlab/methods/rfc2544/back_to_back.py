@@ -36,11 +36,11 @@ async def measure(stand: SuiteContext, throughput: Pps) -> Result:
     """
     if throughput >= stand.maximum:
         return Result([], {}, ["back-to-back is left out: the throughput is the highest rate (RFC 9004 section 6.1)"])
-    if len(stand.asked.mix.parts) > 1:
+    if len(stand.setting.frame_size.parts) > 1:
         return Result([], {}, ["back-to-back is left out: RFC 9004 is for frames of one size"])
-    limit, rows, notes = stand.asked.seconds(stand.asked.burst_limit_s), list[Row](), list[str]()
+    limit, rows, notes = stand.setting.seconds(stand.setting.burst_limit_s), list[Row](), list[str]()
     bursts = _Bursts(stand, throughput)
-    for repeat in range(1, stand.asked.burst_repeats + 1):
+    for repeat in range(1, stand.setting.burst_repeats + 1):
         longest = await bursts.longest(limit)
         if longest.failed_from is None and not notes:
             notes.append(f"bursts of {limit:g} s came through, so the limit was raised to {RAISED * limit:g} s")

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, starved
-from dutlab.methods.ports import NO_TIME, Device, Directions, Flow, Generator, Offer, Outcome, Row, Stretch, back_of
-from dutlab.methods.rfc2544.asked import Asked
+from dutlab.methods.ports import NO_TIME, Device, Flow, Generator, Offer, Outcome, Row, Stretch, back_of, flow_names
 from dutlab.methods.rfc2544.modifiers import Modifiers
+from dutlab.spec.traffic import Directions
+from dutlab.spec.workloads.rfc2544 import Rfc2544Setting
 from dutlab.units import Pps, Seconds
 
 LEARNING_S = 2.0
@@ -83,7 +84,8 @@ def _is_back(way: str, ways: Sequence[str]) -> bool:
 class SuiteContext:
     """Rates are frames a second of each way."""
 
-    asked: Asked
+    links: tuple[str, ...]
+    setting: Rfc2544Setting
     generator: Paced
     maximum: Pps
     """The highest rate of the medium, or, where its speed is not known, what stands for it."""
@@ -91,6 +93,11 @@ class SuiteContext:
     """What the highest rate is, in words."""
     throughput: Pps | None = None
     device: Device | None = None
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """Each link, and its way back if frames go both ways."""
+        return flow_names(self.links, self.setting.directions)
 
     async def offer(
         self,
@@ -122,12 +129,12 @@ class SuiteContext:
     ) -> Offer:
         """What such a trial asks of the generator; `settling` is waited for beside what the text has."""
         return Offer(
-            links=self.asked.ways,
-            mix=self.asked.mix,
+            links=self.ways,
+            mix=self.setting.frame_size,
             rate=rate,
             duration=duration,
-            warmup=self.asked.seconds(LEARNING_S) if warmup is None else warmup,
-            drain=Seconds(max(self.asked.seconds(RESIDUAL_S), LEAST_DRAIN_S) + settling),
+            warmup=self.setting.seconds(LEARNING_S) if warmup is None else warmup,
+            drain=Seconds(max(self.setting.seconds(RESIDUAL_S), LEAST_DRAIN_S) + settling),
             profile=profile,
         )
 

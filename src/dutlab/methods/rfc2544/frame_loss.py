@@ -16,7 +16,7 @@ async def measure(stand: SuiteContext) -> Result:
     """One row a rate. Raises ToolFailed, HostError."""
     rows, notes, clean = list[Row](), list[str](), 0
     for step in range(STEPS, 0, -1):
-        row, note = await at_share(stand, step / STEPS, stand.asked.seconds(TRIAL_S))
+        row, note = await at_share(stand, step / STEPS, stand.setting.seconds(TRIAL_S))
         rows.append(row)
         notes += [note] if note else []
         clean = clean + 1 if row["loss_ratio"] == 0.0 else 0

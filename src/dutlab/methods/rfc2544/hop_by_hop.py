@@ -15,7 +15,7 @@ SHARES = (0.01, 0.1, 0.5)
 
 async def measure(stand: SuiteContext) -> Result:
     """One row a share. Raises ToolFailed, HostError."""
-    found = [await at_share(stand, share, stand.asked.seconds(TRIAL_S)) for share in SHARES]
+    found = [await at_share(stand, share, stand.setting.seconds(TRIAL_S)) for share in SHARES]
     rows: list[Row] = [row for row, _ in found]
     figures = {
         f"loss_at_{round(share * 100)}_percent_ratio": lost

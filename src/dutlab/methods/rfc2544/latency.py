@@ -21,9 +21,9 @@ TIMED_S = 60.0
 
 async def measure(stand: SuiteContext, rate: Pps) -> Result:
     """One row a repeat; of several ways the worst. Raises MeasurementError when the clocks allow no latency, or nobody made the rate."""
-    asked, rows = stand.asked, list[Row]()
-    for repeat in range(1, asked.latency_repeats + 1):
-        outcome, short = await stand.offer_in_full(stand.load(rate, asked.seconds(TIMED_S), warmup=asked.seconds(UNTIMED_S)))
+    setting, rows = stand.setting, list[Row]()
+    for repeat in range(1, setting.latency_repeats + 1):
+        outcome, short = await stand.offer_in_full(stand.load(rate, setting.seconds(TIMED_S), warmup=setting.seconds(UNTIMED_S)))
         if short:
             raise MeasurementError(f"the generator did not make the throughput: {short}", raw=dict(outcome.raw))
         timed = [flow.latency for flow in outcome.flows if flow.latency is not None and flow.latency.count]

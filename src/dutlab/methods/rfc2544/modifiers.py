@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import enum
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from dutlab.methods.ports import Bench, Beside, Row
-
-
-class Modifier(enum.Enum):
-    """By the words of the experiment file. Filters, section 11.4, are modes of the DUT."""
-
-    BROADCAST = "broadcast"
-    MANAGEMENT = "management"
-    ROUTING = "routing"
-
+from dutlab.spec.workloads.rfc2544 import Modifier
 
 BROADCAST_RATIO = 0.01  # RFC 2544 section 11.1
 QUERY_S = 1.0  # RFC 2544 section 11.2

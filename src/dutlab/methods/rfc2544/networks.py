@@ -14,10 +14,10 @@ from ipaddress import ip_network
 
 from dutlab.methods.dut_tables import End
 from dutlab.methods.ports import Bench, Row, back_of
-from dutlab.methods.rfc2544.asked import Asked
 from dutlab.methods.routes import load_checked, traffic_to
 from dutlab.spec.spread import IPNetwork, Spread
 from dutlab.spec.traffic import Traffic
+from dutlab.spec.workloads.rfc2544 import Rfc2544Setting
 
 BEHIND: Mapping[int, Mapping[End, IPNetwork]] = {
     4: {End.SINK: ip_network("198.19.128.0/17"), End.SOURCE: ip_network("198.18.128.0/17")},
@@ -37,24 +37,24 @@ class Networks:
     notes: Sequence[str] = ()
 
 
-def spreads(asked: Asked, versions: Mapping[str, int]) -> Iterator[tuple[str, str, End, Spread]]:
+def spreads(links: Sequence[str], setting: Rfc2544Setting, versions: Mapping[str, int]) -> Iterator[tuple[str, str, End, Spread]]:
     """Each way with its link, the end that its destinations lie behind, and where they are. `versions` is the IP version of each link."""
-    for i, link in enumerate(asked.links):
-        for back in asked.directions.backs:
+    for i, link in enumerate(links):
+        for back in setting.directions.backs:
             end = End.SOURCE if back else End.SINK
             whole = BEHIND[versions.get(link, 4)][end]
-            part = Spread.over(whole, len(asked.links)).part(i)
-            yield back_of(link) if back else link, link, end, Spread.over(part, asked.networks)
+            part = Spread.over(whole, len(links)).part(i)
+            yield back_of(link) if back else link, link, end, Spread.over(part, setting.networks)
 
 
-async def networks_of(bench: Bench, asked: Asked) -> Networks:
+async def networks_of(bench: Bench, links: Sequence[str], setting: Rfc2544Setting) -> Networks:
     """Loads the routes and has them looked up. Raises HostError, and MeasurementError for a DUT that has not taken them."""
-    if asked.networks == 1:
+    if setting.networks == 1:
         return Networks()
     versions = {link: addresses[0].version for link, addresses in bench.addresses.items()}
     traffic_of, rows, notes = dict[str, Traffic](), list[Row](), list[str]()
-    for way, link, end, spread in spreads(asked, versions):
-        traffic_of[way] = asked.traffic.model_copy(update={"flows": traffic_to(spread).flows})
+    for way, link, end, spread in spreads(links, setting, versions):
+        traffic_of[way] = setting.traffic.model_copy(update={"flows": traffic_to(spread).flows})
         row: dict[str, float | str | None] = {
             "way": way,
             "behind": end.value,

@@ -41,7 +41,7 @@ class Recovered:
 async def measure(stand: SuiteContext, throughput: Pps) -> Result:
     """One row a repeat. Raises MeasurementError when the generator told too little in time."""
     rows, notes = list[Row](), list[str]()
-    for repeat in range(1, stand.asked.recovery_repeats + 1):
+    for repeat in range(1, stand.setting.recovery_repeats + 1):
         row, note = await _one(stand, throughput)
         rows.append({"repeat": repeat, **row})
         notes += [note] if note else []
@@ -52,7 +52,7 @@ async def measure(stand: SuiteContext, throughput: Pps) -> Result:
 async def _one(stand: SuiteContext, throughput: Pps) -> tuple[dict[str, float | None], str]:
     high = Pps(min(throughput * OVERLOAD, stand.maximum))
     low = Pps(high / 2)
-    before, after = (Seconds(max(stand.asked.seconds(s), LEAST_S)) for s in (OVERLOAD_S, AFTER_S))
+    before, after = (Seconds(max(stand.setting.seconds(s), LEAST_S)) for s in (OVERLOAD_S, AFTER_S))
     profile = (Stretch(before, high, high), Stretch(after, low, low))
     outcome, short = await stand.offer_in_full(stand.load(None, Seconds(before + after), profile=profile))
     row: dict[str, float | None] = {

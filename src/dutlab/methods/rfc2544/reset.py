@@ -27,19 +27,19 @@ async def measure(stand: SuiteContext, throughput: Pps) -> Result:
     rows, figures, notes = list[Row](), dict[str, float](), list[str]()
     for kind in stand.device.resets:
         took = list[float]()
-        for repeat in range(1, stand.asked.reset_repeats + 1):
+        for repeat in range(1, stand.setting.reset_repeats + 1):
             row, note = await _one(stand, throughput, kind)
             rows.append({"repeat": repeat, **row})
             notes += [note] if note and note not in notes else []
             took += [value] if isinstance(value := row["reset_ns"], float) else []
-        if len(took) == stand.asked.reset_repeats:
+        if len(took) == stand.setting.reset_repeats:
             figures[f"reset_{kind.value}_ns"] = fmean(took)
     return Result(rows, figures, notes)
 
 
 async def _one(stand: SuiteContext, rate: Pps, kind: ResetKind) -> tuple[Row, str]:
     assert stand.device is not None  # noqa: S101 -- the caller looked
-    before, after = (Seconds(max(stand.asked.seconds(s), LEAST_S)) for s in (BEFORE_S, AFTER_S))
+    before, after = (Seconds(max(stand.setting.seconds(s), LEAST_S)) for s in (BEFORE_S, AFTER_S))
     reset = partial(stand.device.reset, kind)
     offer = stand.load(rate, Seconds(before + after))
     outcome, command_s = await under_load(stand.generator, offer, before, reset, stand.generator.sleep)

@@ -20,34 +20,34 @@ from dutlab.methods.carrying import Carrying
 from dutlab.methods.ledger import RFC2544_TRIAL_S
 from dutlab.methods.ports import Bench, Measured, Table
 from dutlab.methods.rfc2544 import back_to_back, bursty, frame_loss, hop_by_hop, latency, recovery, reset, throughput
-from dutlab.methods.rfc2544.asked import Asked, Benchmark, asked_of
 from dutlab.methods.rfc2544.context import RESTABILISE_S, Paced, Result, Sleep, SuiteContext
 from dutlab.methods.rfc2544.deviations import deviations
 from dutlab.methods.rfc2544.modifiers import modifiers_of
 from dutlab.methods.rfc2544.networks import networks_of
 from dutlab.plan.cell import Cell
+from dutlab.spec.workloads.rfc2544 import Benchmark, Rfc2544Setting
 from dutlab.units import Pps, line_rate
 
 
 async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> Measured:
     """Carries the cell's tests out. Raises InputError, HostError, and MeasurementError when no test found anything."""
-    asked = asked_of(cell)
-    modifiers = modifiers_of(bench, cell.links[0], asked.modifiers, asked.scale)
-    networks = await networks_of(bench, asked)
-    paced = Paced(Carrying(bench.generator, asked.traffic, networks.traffic_of), asked.seconds(RESTABILISE_S), sleep, modifiers)
+    setting = cell.setting_as(Rfc2544Setting)
+    modifiers = modifiers_of(bench, cell.links[0], setting.modifiers, setting.scale)
+    networks = await networks_of(bench, cell.links, setting)
+    paced = Paced(Carrying(bench.generator, setting.traffic, networks.traffic_of), setting.seconds(RESTABILISE_S), sleep, modifiers)
     speeds = [bench.speeds.get(link) for link in cell.links]
     known = [speed for speed in speeds if speed is not None]
     line_known = len(known) == len(speeds)
-    stand = SuiteContext(asked, paced, Pps(0.0), throughput.LINE_RATE, device=bench.device)
-    highest, words = (line_rate(min(known), asked.mix.mean), throughput.LINE_RATE) if line_known else await throughput.reach(stand)
+    stand = SuiteContext(cell.links, setting, paced, Pps(0.0), throughput.LINE_RATE, device=bench.device)
+    highest, words = (line_rate(min(known), setting.frame_size.mean), throughput.LINE_RATE) if line_known else await throughput.reach(stand)
     stand = replace(stand, maximum=Pps(highest / (1 + modifiers.broadcast_ratio)), maximum_is=words)
     results, notes = await _in_order(stand)
     if not results:
         raise MeasurementError("no test found anything: " + "; ".join(notes), raw=dict(paced.raw))
     addresses = [address for link in cell.links for address in bench.addresses.get(link, ())]
-    said = deviations(asked, maximum_is=words, addresses=addresses)
+    said = deviations(setting, cell.links, maximum_is=words, addresses=addresses)
     tables: dict[str, Table] = {test.value.replace("-", "_"): result.rows for test, result in results.items()}
-    if asked.modifiers:
+    if setting.modifiers:
         tables["modifiers"] = modifiers.rows()
     tables["arrivals"] = [paced.arrivals]
     if networks.rows:
@@ -55,7 +55,7 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
     tables["deviations"] = [{"text": text} for text in said]
     return Measured(
         figures={cell.link_label: {name: value for result in results.values() for name, value in result.figures.items()}},
-        doubts=(*paced.doubts, *(doubt for result in results.values() for doubt in result.doubts), *_short(asked)),
+        doubts=(*paced.doubts, *(doubt for result in results.values() for doubt in result.doubts), *_short(setting)),
         raw=dict(paced.raw),
         facts=paced.facts,
         notes=[*networks.notes, *notes, *(note for result in results.values() for note in result.notes), *modifiers.notes()],
@@ -66,7 +66,7 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
 async def _in_order(stand: SuiteContext) -> tuple[dict[Benchmark, Result], list[str]]:
     """The result of each test that could be carried out, and why others could not."""
     results, notes = dict[Benchmark, Result](), list[str]()
-    for test in stand.asked.tests:
+    for test in stand.setting.tests:
         work = _work(test, stand)
         if work is None:
             notes.append(f"{test.value} needs the throughput, and none was found")
@@ -104,6 +104,6 @@ def _work(test: Benchmark, stand: SuiteContext) -> Awaitable[Result] | None:
     return needing[test](stand, stand.throughput)
 
 
-def _short(asked: Asked) -> Iterator[Doubt]:
-    if (seconds := asked.seconds(RFC2544_TRIAL_S)) < RFC2544_TRIAL_S:
-        yield Doubt(DoubtKind.SHORT_TRIAL, f"{seconds:g} s, at a scale of {asked.scale:g}")
+def _short(setting: Rfc2544Setting) -> Iterator[Doubt]:
+    if (seconds := setting.seconds(RFC2544_TRIAL_S)) < RFC2544_TRIAL_S:
+        yield Doubt(DoubtKind.SHORT_TRIAL, f"{seconds:g} s, at a scale of {setting.scale:g}")

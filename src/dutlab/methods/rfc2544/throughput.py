@@ -9,9 +9,10 @@ from dutlab.errors import MeasurementError
 from dutlab.methods.ports import Generator
 from dutlab.methods.rfc2544.context import LEARNING_S, LEAST_DRAIN_S, RESIDUAL_S, Result, SuiteContext, made, made_pps
 from dutlab.methods.search import find
-from dutlab.methods.search_asked import AgainAtEnd, Search
+from dutlab.methods.search_asked import Search
 from dutlab.methods.search_result import GoalResult, SearchResult
 from dutlab.spec.goals import Goal, goals_named
+from dutlab.spec.workloads.search import AgainAtEnd
 from dutlab.units import Pps, Seconds, l1_rate
 
 REACH_S = 5.0
@@ -26,7 +27,7 @@ LINE_RATE = "the line rate"
 
 async def reach(stand: SuiteContext) -> tuple[Pps, str]:
     """What stands for the highest rate of a medium without one, of each way, in words too. Raises MeasurementError."""
-    outcome = await stand.offer(None, Seconds(max(stand.asked.seconds(REACH_S), SHORTEST_S)))
+    outcome = await stand.offer(None, Seconds(max(stand.setting.seconds(REACH_S), SHORTEST_S)))
     rate, sent = made_pps(outcome.flows), sum(flow.sent_frames for flow in outcome.flows)
     if rate <= 0 or not sent:
         raise MeasurementError("the generator sent nothing at full speed", raw=dict(outcome.raw))
@@ -38,8 +39,8 @@ async def reach(stand: SuiteContext) -> tuple[Pps, str]:
 def goal_of(stand: SuiteContext) -> Goal:
     """The preset `rfc2544`, its trials scaled."""
     (goal,) = goals_named("rfc2544")
-    final = Seconds(goal.final_s * stand.asked.scale)
-    return replace(goal, final_s=final, sum_s=final, initial_s=Seconds(min(goal.initial_s, final)), width=stand.asked.width)
+    final = Seconds(goal.final_s * stand.setting.scale)
+    return replace(goal, final_s=final, sum_s=final, initial_s=Seconds(min(goal.initial_s, final)), width=stand.setting.width_ratio)
 
 
 async def bounds(stand: SuiteContext, generator: Generator) -> GoalResult:
@@ -48,15 +49,15 @@ async def bounds(stand: SuiteContext, generator: Generator) -> GoalResult:
 
 
 async def _search(stand: SuiteContext, generator: Generator, again_at_end: AgainAtEnd) -> SearchResult:
-    asked, goal = stand.asked, goal_of(stand)
+    setting, goal = stand.setting, goal_of(stand)
     search = Search(
-        links=asked.ways,
-        mix=asked.mix,
+        links=stand.ways,
+        mix=setting.frame_size,
         goals=(goal,),
         highest=stand.maximum,
         highest_is=stand.maximum_is,
-        warmup=Seconds(min(asked.seconds(LEARNING_S), goal.final_s)),
-        drain=Seconds(max(asked.seconds(RESIDUAL_S), LEAST_DRAIN_S)),
+        warmup=Seconds(min(setting.seconds(LEARNING_S), goal.final_s)),
+        drain=Seconds(max(setting.seconds(RESIDUAL_S), LEAST_DRAIN_S)),
         again_at_end=again_at_end,
     )
     return await find(generator, search)
@@ -64,7 +65,7 @@ async def _search(stand: SuiteContext, generator: Generator, again_at_end: Again
 
 async def measure(stand: SuiteContext) -> Result:
     """The lower bound is the throughput. Raises MeasurementError when no trial told anything, InputError."""
-    asked, goal = stand.asked, goal_of(stand)
+    setting, goal = stand.setting, goal_of(stand)
     found = await _search(stand, stand.generator, AgainAtEnd.BOTH)
     result = found.results[goal.name]
     row = {
@@ -79,11 +80,11 @@ async def measure(stand: SuiteContext) -> Result:
     }
     if result.lower_pps is None:
         return Result([row], {}, found.notes)
-    total = Pps(result.lower_pps * len(asked.ways))
+    total = Pps(result.lower_pps * len(stand.ways))
     figures = {
         "throughput_pps": total,
-        "throughput_bps_l1": l1_rate(total, asked.mix.mean),
+        "throughput_bps_l1": l1_rate(total, setting.frame_size.mean),
         "throughput_share_ratio": result.lower_pps / stand.maximum,
-        "max_pps": stand.maximum * len(asked.ways),
+        "max_pps": stand.maximum * len(stand.ways),
     }
     return Result([row], figures, found.notes, [Doubt(DoubtKind.BOUNDS_MOVED, what, "throughput_pps") for what in result.disagreements])

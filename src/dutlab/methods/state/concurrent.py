@@ -16,9 +16,10 @@ from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.methods.bracket import Bracket, bracket
 from dutlab.methods.dut_tables import FlowCounts, StateTable
 from dutlab.methods.ledger import doubts_of, made_frames, negative_loss
-from dutlab.methods.ports import Directions, Flow, Generator, IPAddress, Offer, Row
-from dutlab.methods.state.asked import Asked
+from dutlab.methods.ports import Flow, Generator, IPAddress, Offer, Row
 from dutlab.methods.state.watched import counted
+from dutlab.spec.traffic import Directions
+from dutlab.spec.workloads.state import StateSetting
 from dutlab.units import Pps, Seconds, si
 
 FIRST_FLOWS = 1024
@@ -58,7 +59,8 @@ class Concurrent:
 class _Filling:
     generator: Generator
     states: StateTable
-    asked: Asked
+    link: str
+    setting: StateSetting
     fill: Pps
     rows: list[Row] = field(default_factory=list)
     doubts: dict[DoubtKind, Doubt] = field(default_factory=dict)
@@ -70,7 +72,7 @@ class _Filling:
         usual = self.fill
         for _ in range(TRIES):
             row = await self._sound(flows)
-            if known(row) >= flows * (1 - self.asked.loss):
+            if known(row) >= flows * (1 - self.setting.loss_ratio):
                 self.best = flows
                 return True
             if not row["set_up_flows"] and self.best and not known(await self._sound(self.best)):
@@ -95,9 +97,9 @@ class _Filling:
         raise _Cut(f"two trials of {flows} flows in a row told nothing: {faults[0].detail}")
 
     async def _once(self, flows: int) -> tuple[Row, list[Doubt]]:
-        takes_s = 2 * (flows / self.fill + self.asked.drain)
-        if self.rows and self.spent_s + takes_s > self.asked.budget:
-            spent = f"{self.spent_s:.0f} s of {self.asked.budget:g} s are spent"
+        takes_s = 2 * (flows / self.fill + self.setting.drain_s)
+        if self.rows and self.spent_s + takes_s > self.setting.budget_s:
+            spent = f"{self.spent_s:.0f} s of {self.setting.budget_s:g} s are spent"
             raise _Cut(f"{spent}, and {flows} flows at {si(self.fill, 'pps')} take {takes_s:.0f} s; raise budget or fill_rate")
         self.spent_s += takes_s
         await self.states.forget()
@@ -113,7 +115,7 @@ class _Filling:
             **counted(before, after),
         }
         faults = [d for d in (*negative_loss(there), *self._noted(there)) if d.kind in (DoubtKind.NEGATIVE_LOSS, DoubtKind.LEDGER_OPEN)]
-        if self.asked.nat_ports is None and there.received_frames > 0:
+        if self.setting.nat_ports is None and there.received_frames > 0:
             seen = ip_address(there.sources[0]) if there.sources else None
             back = await self._offer(flows, Directions.ANSWERS, seen)
             row = {**row, "answered_flows": back.received_frames, **counted(before, await self.states.counts())}
@@ -127,14 +129,14 @@ class _Filling:
 
     def _load(self, flows: int, directions: Directions, answered: IPAddress | None) -> Offer:
         return Offer(
-            links=(self.asked.link,),
-            mix=self.asked.mix,
+            links=(self.link,),
+            mix=self.setting.frame_size,
             rate=self.fill,
             duration=Seconds(flows / self.fill),
-            drain=self.asked.drain,
+            drain=self.setting.drain_s,
             directions=directions,
             answered=answered,
-            traffic=self.asked.flows(flows, seed=1),
+            traffic=self.setting.traffic(flows, seed=1),
         )
 
     async def _offer(self, flows: int, directions: Directions, answered: IPAddress | None) -> Flow:
@@ -142,13 +144,13 @@ class _Filling:
         return flow
 
 
-async def measure(generator: Generator, states: StateTable, asked: Asked, fill: Pps) -> Concurrent:
+async def measure(generator: Generator, states: StateTable, link: str, setting: StateSetting, fill: Pps) -> Concurrent:
     """Fills the table at `fill` new flows a second. Raises HostError, ToolFailed, MeasurementError."""
-    await states.keep(2 * asked.most / fill * 2**TRIES + SPARE_S)
+    await states.keep(2 * setting.most_flows / fill * 2**TRIES + SPARE_S)
     limits = await states.counts()
-    filling = _Filling(generator, states, asked, fill)
+    filling = _Filling(generator, states, link, setting, fill)
     try:
-        found = await bracket(filling.holds, first=FIRST_FLOWS, most=asked.most, resolution=asked.width, said=limits.most)
+        found = await bracket(filling.holds, first=FIRST_FLOWS, most=setting.most_flows, resolution=setting.width_ratio, said=limits.most)
         notes, doubts = _words(found, filling, limits)
     except MachineTooBusy:
         raise
@@ -170,10 +172,10 @@ def _silence(first: Row) -> str:
 
 def _words(found: Bracket, filling: _Filling, limits: FlowCounts) -> tuple[list[str], list[Doubt]]:
     """What ended the search, in sentences, and what there is to doubt."""
-    asked, rows, notes = filling.asked, filling.rows, list[str]()
+    setting, rows, notes = filling.setting, filling.rows, list[str]()
     if not any(row.get("tracked_flows") for row in rows):
         notes.append("concurrent flows: the DUT tracked none in any trial: what passes here needs no state")
-    if asked.nat_ports is not None:
+    if setting.nat_ports is not None:
         notes.append(
             "concurrent flows: the DUT gives flows other ports, so answers cannot be sent; a flow counts when its first frame arrives"
         )

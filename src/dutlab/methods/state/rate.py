@@ -17,9 +17,9 @@ from dutlab.methods.ports import Generator, Offer, Outcome, Row
 from dutlab.methods.search_account import doubts
 from dutlab.methods.search_asked import Search
 from dutlab.methods.search_result import SearchResult
-from dutlab.methods.state.asked import Asked
 from dutlab.methods.state.watched import counted
 from dutlab.spec.goals import Goal
+from dutlab.spec.workloads.state import StateSetting
 from dutlab.units import Pps, Seconds
 
 GOAL = "setup"
@@ -35,16 +35,20 @@ class FreshFlows:
 
     generator: Generator
     states: StateTable
-    asked: Asked
+    setting: StateSetting
     rows: list[Row] = field(default_factory=list)
     """What the DUT counted in each trial."""
 
     async def offer(self, offer: Offer) -> Outcome:
         """As the port asks; there is no warm-up, whose flows would be in the table."""
         await self.states.forget()
-        frames = self.asked.most if offer.rate is None else min(math.ceil(offer.rate * offer.duration * SLACK) + 1, self.asked.most)
+        frames = (
+            self.setting.most_flows
+            if offer.rate is None
+            else min(math.ceil(offer.rate * offer.duration * SLACK) + 1, self.setting.most_flows)
+        )
         before = await self.states.counts()
-        traffic = self.asked.flows(frames, seed=len(self.rows) + 1)
+        traffic = self.setting.traffic(frames, seed=len(self.rows) + 1)
         self.rows.append({})
         outcome = await self.generator.offer(replace(offer, warmup=Seconds(0.0), traffic=traffic))
         self.rows[-1] = counted(before, await self.states.counts())
@@ -100,19 +104,30 @@ class Rate:
         return notes
 
 
-async def measure(generator: Generator, states: StateTable, asked: Asked, *, line_pps: Pps | None, room: int) -> Rate:
+async def measure(generator: Generator, states: StateTable, link: str, setting: StateSetting, *, line_pps: Pps | None, room: int) -> Rate:
     """`room`: so many flows a trial may begin. Raises MeasurementError when no trial told anything, HostError, InputError."""
-    goal = Goal(GOAL, asked.loss, 0.0, asked.trial, asked.trial, width=max(asked.width, asked.loss), initial_s=asked.trial, steps=0)
-    of_table = Pps(room / SLACK / asked.trial)
+    goal = Goal(
+        GOAL,
+        setting.loss_ratio,
+        0.0,
+        setting.trial_s,
+        setting.trial_s,
+        width=max(setting.width_ratio, setting.loss_ratio),
+        initial_s=setting.trial_s,
+        steps=0,
+    )
+    of_table = Pps(room / SLACK / setting.trial_s)
     by_line = line_pps is not None and line_pps < of_table
     wanted = Search(
-        links=(asked.link,),
-        mix=asked.mix,
+        links=(link,),
+        mix=setting.frame_size,
         goals=(goal,),
         highest=line_pps if by_line else of_table,
-        highest_is="the line rate" if by_line else f"the rate at which a trial of {asked.trial:g} s begins {room} flows, as many as it may",
+        highest_is="the line rate"
+        if by_line
+        else f"the rate at which a trial of {setting.trial_s:g} s begins {room} flows, as many as it may",
         warmup=Seconds(0.0),
-        drain=asked.drain,
+        drain=setting.drain_s,
     )
-    fresh = FreshFlows(generator, states, asked)
+    fresh = FreshFlows(generator, states, setting)
     return Rate(await search.find(fresh, wanted), fresh.rows)

@@ -18,8 +18,8 @@ from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.methods.dut_tables import StateTable
 from dutlab.methods.ports import Bench, Measured, Table
 from dutlab.methods.state import concurrent, rate
-from dutlab.methods.state.asked import Asked, StateTest, asked_of
 from dutlab.plan.cell import Cell
+from dutlab.spec.workloads.state import StateSetting, StateTest
 from dutlab.units import Pps, line_rate
 
 T = TypeVar("T")
@@ -30,14 +30,14 @@ FILL_SHARE = 0.5
 
 async def measure(bench: Bench, cell: Cell) -> Measured:
     """Raises InputError, HostError, ToolMissing, MachineTooBusy, and MeasurementError when no test found anything."""
-    asked = asked_of(cell)
+    setting, link = cell.setting_as(StateSetting), cell.links[0]
     if (states := bench.states) is None:
         raise MeasurementError("nothing is known of this DUT's state table", remedy="take a DUT of family linux")
-    await _limited(states, asked)
+    await _limited(states, setting)
     figures, tables, notes, doubts = dict[str, float](), dict[str, Table](), list[str](), list[Doubt]()
-    fill, failed = asked.fill, list[str]()
-    if StateTest.RATE in asked.tests:
-        found = await _or_why("new flows a second", _rate(bench, states, asked), failed)
+    fill, failed = setting.fill_pps, list[str]()
+    if StateTest.RATE in setting.tests:
+        found = await _or_why("new flows a second", _rate(bench, states, link, setting), failed)
         if found is not None:
             figures |= found.figures
             tables["setup_trials"] = found.rows
@@ -45,8 +45,8 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
             doubts += found.doubts
             if fill is None and found.lower_pps is not None:
                 fill = Pps(found.lower_pps * FILL_SHARE)
-    if StateTest.CONCURRENT in asked.tests:
-        held = await _or_why("concurrent flows", _concurrent(bench, states, asked, fill), failed)
+    if StateTest.CONCURRENT in setting.tests:
+        held = await _or_why("concurrent flows", _concurrent(bench, states, link, setting, fill), failed)
         if held is not None:
             figures |= held.figures
             tables["concurrent_trials"] = held.rows
@@ -54,7 +54,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
             doubts += held.doubts
     if not tables:
         raise MeasurementError("; ".join(failed))
-    return Measured(figures={asked.link: figures}, notes=[*notes, *failed], doubts=tuple(doubts), tables=tables)
+    return Measured(figures={link: figures}, notes=[*notes, *failed], doubts=tuple(doubts), tables=tables)
 
 
 async def _or_why(what: str, test: Awaitable[T], failed: list[str]) -> T | None:
@@ -68,34 +68,36 @@ async def _or_why(what: str, test: Awaitable[T], failed: list[str]) -> T | None:
         return None
 
 
-async def _rate(bench: Bench, states: StateTable, asked: Asked) -> rate.Rate:
-    return await rate.measure(bench.generator, states, asked, line_pps=_line(bench, asked), room=await _room(states, asked))
+async def _rate(bench: Bench, states: StateTable, link: str, setting: StateSetting) -> rate.Rate:
+    return await rate.measure(
+        bench.generator, states, link, setting, line_pps=_line(bench, link, setting), room=await _room(states, setting)
+    )
 
 
-async def _concurrent(bench: Bench, states: StateTable, asked: Asked, fill: Pps | None) -> concurrent.Concurrent:
+async def _concurrent(bench: Bench, states: StateTable, link: str, setting: StateSetting, fill: Pps | None) -> concurrent.Concurrent:
     if fill is None:
         raise MeasurementError("no rate was found at which the table could be filled", remedy="write a fill_rate")
-    return await concurrent.measure(bench.generator, states, asked, fill)
+    return await concurrent.measure(bench.generator, states, link, setting, fill)
 
 
-async def _limited(states: StateTable, asked: Asked) -> None:
+async def _limited(states: StateTable, setting: StateSetting) -> None:
     """The table and its ports as they were asked for. Raises MeasurementError where they cannot be set."""
-    if asked.table is not None:
-        await states.limit(asked.table)
-    if asked.nat_ports is not None:
-        await states.limit_ports(*asked.nat_ports)
+    if setting.table_flows is not None:
+        await states.limit(setting.table_flows)
+    if setting.nat_ports is not None:
+        await states.limit_ports(*setting.nat_ports)
 
 
-async def _room(states: StateTable, asked: Asked) -> int:
+async def _room(states: StateTable, setting: StateSetting) -> int:
     """Flows that a trial may begin: what can be told apart, and does not fill the table, nor the ports that it is limited to."""
     await states.forget()
     most = (await states.counts()).most
-    room = asked.most if most is None else min(asked.most, int(most * rate.ROOM))
-    if asked.nat_ports is not None and asked.destination_ports == 1:
-        room = min(room, int((asked.nat_ports[1] - asked.nat_ports[0] + 1) * rate.ROOM))
+    room = setting.most_flows if most is None else min(setting.most_flows, int(most * rate.ROOM))
+    if setting.nat_ports is not None and setting.destination_ports == 1:
+        room = min(room, int((setting.nat_ports[1] - setting.nat_ports[0] + 1) * rate.ROOM))
     return room
 
 
-def _line(bench: Bench, asked: Asked) -> Pps | None:
-    speed = bench.speeds.get(asked.link)
-    return None if speed is None else line_rate(speed, asked.mix.mean)
+def _line(bench: Bench, link: str, setting: StateSetting) -> Pps | None:
+    speed = bench.speeds.get(link)
+    return None if speed is None else line_rate(speed, setting.frame_size.mean)

@@ -31,7 +31,7 @@ def way_of(group: Group) -> str:
 
 def variant(group: Group) -> str:
     """What of the frames is not as in the tests that come first; nothing if all is."""
-    return variant_of(group.cell.params)
+    return variant_of(group.cell.setting)
 
 
 def file_words(group: Group) -> list[str]:

@@ -10,16 +10,20 @@ Each expands into settings; a setting times the factors times the repeats is a t
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, PlainSerializer, ValidationError, ValidationInfo
+from pydantic import BeforeValidator, PlainSerializer, SerializeAsAny, ValidationError, ValidationInfo
+from pydantic.json_schema import models_json_schema
 
 from dutlab.spec.model import Loc, did_you_mean, fault, faults_of, refuse
-from dutlab.spec.workloads.base import LinkBounds, Need, Setting, WorkloadModel
+from dutlab.spec.workloads.base import Drive, LinkBounds, Need, WorkloadModel
+from dutlab.spec.workloads.setting import IMPORTED, ImportedSetting, Setting
 from dutlab.workloads import named, plug_of, settable
 
-__all__ = ["LinkBounds", "Need", "Setting", "Workload", "WorkloadModel", "model_of"]
+__all__ = ["AnySetting", "Drive", "LinkBounds", "Need", "Setting", "Workload", "WorkloadModel", "model_of", "settings_schema"]
 
 
 def model_of(workload: str) -> type[WorkloadModel]:
@@ -48,3 +52,32 @@ def _dispatch(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a u
 
 Workload = Annotated[WorkloadModel, BeforeValidator(_dispatch), PlainSerializer(lambda w: {w.kind: w.model_dump(mode="json")})]
 """One entry of `workloads`."""
+
+
+def _setting(value: Any) -> Any:  # noqa: ANN401 JSON
+    """An object of a plan or a record as the setting that its `kind` names."""
+    if isinstance(value, Setting):
+        return value
+    kind = value.get("kind") if isinstance(value, Mapping) else None
+    if kind != IMPORTED and kind not in settable():
+        raise ValueError(f"kind: unknown workload {did_you_mean(str(kind), settable())}")
+    return _read_setting(kind, json.dumps(value, sort_keys=True))
+
+
+@lru_cache(maxsize=1024)
+def _read_setting(kind: str, text: str) -> Setting:
+    """A plan has each setting once a repeat and mode, and it is frozen."""
+    model: type[Setting] = ImportedSetting if kind == IMPORTED else model_of(kind).setting
+    return model.model_validate_json(text)
+
+
+AnySetting = Annotated[SerializeAsAny[Setting], BeforeValidator(_setting)]
+"""The setting of any workload; its `kind` says of which."""
+
+
+def settings_schema() -> dict[str, Any]:
+    """JSON Schemas of every setting by name, and under `Setting` the choice among them."""
+    models: list[type[Setting]] = [*(model_of(kind).setting for kind in settable()), ImportedSetting]
+    refs, found = models_json_schema([(model, "serialization") for model in models])
+    definitions: dict[str, Any] = found["$defs"]
+    return {**definitions, "Setting": {"oneOf": list(refs.values()), "discriminator": {"propertyName": "kind"}}}

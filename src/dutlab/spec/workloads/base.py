@@ -13,12 +13,11 @@ from pydantic_core import InitErrorDetails
 
 from dutlab.spec.mixes import ETH_FRAME_OVERHEAD, Mix
 from dutlab.spec.model import Loc, SpecModel, fault
+from dutlab.spec.workloads.setting import Setting
 from dutlab.units import BpsL1, Seconds
 
 LONGEST_TRIAL = Seconds(86400)  # iperf3's own limit (iperf_api.h, MAX_TIME); one day is enough for any trial here
 LONGEST_WAIT = Seconds(600)
-
-Params = dict[str, str | float | int | None]
 
 
 class Need(StrEnum):
@@ -56,11 +55,11 @@ class LinkBounds:
 
 
 @dataclass(frozen=True)
-class Setting:
-    """One way to drive a workload: the links loaded at once, and the parameters with units in their names."""
+class Drive:
+    """One way to drive a workload: the links loaded at once, and everything else."""
 
     links: LinkSet
-    params: Params
+    setting: Setting
     seconds: Seconds
     """What it takes, without what the tool needs to start and end."""
     carries: Mix | Literal["tcp"] | None = None
@@ -73,6 +72,8 @@ class WorkloadModel(SpecModel):
     kind: ClassVar[str]
     tool: ClassVar[str]
     needs: ClassVar[frozenset[Need]]
+    setting: ClassVar[type[Setting]]
+    """What each of its drives has."""
 
     links: tuple[LinkSet, ...] | None = None
     """None: each link alone."""
@@ -89,11 +90,11 @@ class WorkloadModel(SpecModel):
         return list(_link_set_faults(data.get("links")))
 
     def count(self, every_link: Iterable[str]) -> int:
-        """How many settings there are."""
+        """How many drives there are."""
         return len(self.link_sets(every_link))
 
     @abstractmethod
-    def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
         """Each way to drive it; one is a trial, times the factors, times the repeats."""
 
     def incompatibilities(self, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:

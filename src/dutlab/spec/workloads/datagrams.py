@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
@@ -11,8 +11,10 @@ from pydantic_core import InitErrorDetails
 from dutlab.spec.fields import Duration, FrameRate
 from dutlab.spec.generators.iperf3_udp import LEAST_PAYLOAD
 from dutlab.spec.model import fault
-from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, Params, Setting, WorkloadModel
+from dutlab.spec.workloads.base import LONGEST_TRIAL, Drive, Need, WorkloadModel
 from dutlab.spec.workloads.frames import each_once
+from dutlab.spec.workloads.iperf3 import MOST_STREAMS
+from dutlab.spec.workloads.setting import PositiveRate, Setting
 from dutlab.units import Seconds
 
 LONGEST_DATAGRAM = 65507  # RFC 768 over IPv4: 65535 less 20 and 8 bytes of headers
@@ -23,12 +25,28 @@ PATH_MTU_S = Seconds(5.0)
 _Length = Annotated[int, Strict(), Field(ge=LEAST_PAYLOAD, le=LONGEST_DATAGRAM)]
 
 
+class DatagramsSetting(Setting):
+    """Datagrams of each length in turn."""
+
+    kind: Literal["datagrams"] = "datagrams"
+    lengths_bytes: Annotated[tuple[_Length, ...], Field(min_length=1)]
+    rate_pps: PositiveRate | None = None
+    streams: Annotated[int, Field(ge=1, le=MOST_STREAMS)]
+    duration_s: Annotated[int, Field(ge=1)]
+
+    @property
+    def flows(self) -> int:
+        """One a stream."""
+        return self.streams
+
+
 class DatagramsWorkload(WorkloadModel):
     """`iperf3 -u` with each length in turn, and the path MTU that explains where the answer steps."""
 
     kind: ClassVar[str] = "datagrams"
     tool: ClassVar[str] = "iperf3"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.IPERF3})
+    setting: ClassVar[type[Setting]] = DatagramsSetting
 
     lengths: tuple[_Length, ...] = (16, 64, 128, 256, 512, 1024, 1280, 1472, 1473, 1500)
     """Bytes of payload (`-l`)."""
@@ -49,13 +67,8 @@ class DatagramsWorkload(WorkloadModel):
             faults.append(fault(("duration",), f"iperf3 takes whole seconds from 1s to {LONGEST_TRIAL:g}s, not {made.duration:g}s"))
         return faults
 
-    def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
         """One a set of links: all lengths are one trial."""
+        setting = DatagramsSetting(lengths_bytes=self.lengths, rate_pps=self.rate, streams=self.streams, duration_s=int(self.duration))
         for links in self.link_sets(every_link):
-            params: Params = {
-                "lengths_bytes": ",".join(map(str, self.lengths)),
-                "rate_pps": self.rate,
-                "streams": self.streams,
-                "duration_s": int(self.duration),
-            }
-            yield Setting(links, params, Seconds(PATH_MTU_S + len(self.lengths) * (self.duration + AROUND_S)))
+            yield Drive(links, setting, Seconds(PATH_MTU_S + len(self.lengths) * (self.duration + AROUND_S)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any, Self
 
 from pydantic_core import InitErrorDetails
@@ -11,7 +12,7 @@ from dutlab.spec.generators import Ask, Generator, GeneratorModel, unfit
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import Traffic
-from dutlab.spec.workloads.base import LinkBounds, LinkSet, Params, WorkloadModel
+from dutlab.spec.workloads.base import LinkBounds, LinkSet, WorkloadModel
 from dutlab.units import RFC2544_FRAME_SIZES, RFC5180_FRAME_SIZES, Pps, line_rate, si
 
 SIZES_OF = {"rfc2544": RFC2544_FRAME_SIZES, "rfc5180": RFC5180_FRAME_SIZES}
@@ -45,15 +46,12 @@ class FrameWorkload(WorkloadModel):
         return {**data, "frame_sizes": list(SIZES_OF[sizes])} if isinstance(sizes, str) and sizes in SIZES_OF else data
 
     def count(self, every_link: Iterable[str]) -> int:
-        """How many settings there are."""
+        """How many drives there are."""
         return len(self.link_sets(every_link)) * len(self.frame_sizes)
 
-    def sized(self, every_link: Iterable[str]) -> Iterator[tuple[LinkSet, Mix, Params]]:
-        """Each set of links with each size, and the parameters that say so; the generator too, if one is named."""
-        by: Params = {} if self.generator is None else {"generator": self.generator.text()}
-        for links in self.link_sets(every_link):
-            for mix in self.frame_sizes:
-                yield links, mix, {"frame_size": mix.size or mix.name, "frame_mix": mix.text, **by}
+    def sized(self, every_link: Iterable[str]) -> Iterator[tuple[LinkSet, Mix]]:
+        """Each set of links with each size."""
+        return product(self.link_sets(every_link), self.frame_sizes)
 
     def incompatibilities(self, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU."""

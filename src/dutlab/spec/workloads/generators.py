@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, Strict
@@ -13,12 +14,23 @@ from dutlab.spec.generators import Ask, Generator, GeneratorModel
 from dutlab.spec.generators.base import MOST_STREAMS, StreamsModel
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.workloads.base import LinkBounds, Need, Params, Setting
+from dutlab.spec.traffic import Directions
+from dutlab.spec.workloads.base import Drive, LinkBounds, Need
 from dutlab.spec.workloads.frames import each_once
+from dutlab.spec.workloads.setting import LoadSetting, Setting
 from dutlab.spec.workloads.timed import TimedFrames
 from dutlab.units import Seconds
 
 _Streams = Annotated[int, Strict(), Field(ge=1, le=MOST_STREAMS)]
+
+
+class GeneratorsSetting(LoadSetting):
+    """One generator with so many streams, as fast as it can."""
+
+    kind: Literal["generators"] = "generators"
+    left_out: ClassVar[frozenset[str]] = frozenset({"generator", "rate", "traffic"})
+
+    streams: Annotated[int, Field(ge=1)]
 
 
 class GeneratorsWorkload(TimedFrames):
@@ -27,6 +39,7 @@ class GeneratorsWorkload(TimedFrames):
     kind: ClassVar[str] = "generators"
     tool: ClassVar[str] = "engine"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
+    setting: ClassVar[type[Setting]] = GeneratorsSetting
     shortest: ClassVar[Seconds] = Seconds(0.5)
     only_code: ClassVar[frozenset[str]] = frozenset({"generator"})
 
@@ -56,18 +69,23 @@ class GeneratorsWorkload(TimedFrames):
         return faults
 
     def count(self, every_link: Iterable[str]) -> int:
-        """How many settings there are."""
+        """How many drives there are."""
         return super().count(every_link) * len(self.generators) * len(self.streams) * len(self.senders)
 
-    def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
         """One a set of links, size, generator, number of streams and host."""
-        for links, mix, sized in self.sized(every_link):
-            for model in self.generators:
-                for streams in self.streams:
-                    by: Params = {"generator": _with_streams(model, streams).text(), "streams": streams}
-                    for host in self.senders:
-                        directions = "forward" if host == "source" else "back"
-                        yield Setting(links, {**sized, **by, "directions": directions, **self.times}, self.trial_s, mix)
+        for links, mix in self.sized(every_link):
+            for model, streams, host in product(self.generators, self.streams, self.senders):
+                setting = GeneratorsSetting(
+                    frame_size=mix,
+                    generator=_with_streams(model, streams),
+                    streams=streams,
+                    directions=Directions.FORWARD if host == "source" else Directions.BACK,
+                    duration_s=self.duration,
+                    warmup_s=self.warmup,
+                    drain_s=self.drain,
+                )
+                yield Drive(links, setting, self.trial_s, mix)
 
     def asks(self) -> Iterator[tuple[Loc, Ask]]:
         """Frames from the sink too, if it is to send."""

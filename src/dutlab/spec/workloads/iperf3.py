@@ -3,17 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Duration
 from dutlab.spec.model import fault
-from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, Params, Setting, WorkloadModel
+from dutlab.spec.workloads.base import LONGEST_TRIAL, Drive, Need, WorkloadModel
+from dutlab.spec.workloads.setting import Setting
 from dutlab.units import Seconds
 
+MOST_STREAMS = 128  # iperf_api.h: MAX_STREAMS
 LONGEST_OMIT = Seconds(60)  # iperf_api.h, MAX_OMIT_TIME; 3.12 refuses 61
+
+
+class TcpSetting(Setting):
+    """What iperf3 is asked for over TCP, in whole seconds: it reads `-t 1.5` as 1 without a word (atoi() in its src/iperf_api.c)."""
+
+    left_out: ClassVar[frozenset[str]] = frozenset({"zerocopy"})
+
+    streams: Annotated[int, Field(ge=1, le=MOST_STREAMS)]
+    omit_s: Annotated[int, Field(ge=0, le=LONGEST_OMIT)]
+    duration_s: Annotated[int, Field(ge=1, le=LONGEST_TRIAL)]
+    zerocopy: bool = False
+
+    @property
+    def flows(self) -> int:
+        """One a stream."""
+        return self.streams
+
+    @property
+    def loaded_s(self) -> Seconds:
+        """What is left out of the figures too."""
+        return Seconds(self.duration_s + self.omit_s)
+
+
+class Iperf3Setting(TcpSetting):
+    """TCP from source to sink."""
+
+    kind: Literal["iperf3"] = "iperf3"
 
 
 class Iperf3Workload(WorkloadModel):
@@ -22,8 +51,9 @@ class Iperf3Workload(WorkloadModel):
     kind: ClassVar[str] = "iperf3"
     tool: ClassVar[str] = "iperf3"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.IPERF3})
+    setting: ClassVar[type[Setting]] = Iperf3Setting
 
-    streams: Annotated[int, Strict(), Field(ge=1, le=128)] = 4  # iperf_api.h: MAX_STREAMS is 128
+    streams: Annotated[int, Strict(), Field(ge=1, le=MOST_STREAMS)] = 4
     omit: Duration = Seconds(5.0)
     """Left out at the start, while TCP finds its rate."""
     duration: Duration = Seconds(30.0)
@@ -43,12 +73,8 @@ class Iperf3Workload(WorkloadModel):
                 faults.append(fault((key,), f"iperf3 takes {least:g}s to {most:g}s, not {value:g}s"))
         return faults
 
-    def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
         """One a set of links."""
+        setting = Iperf3Setting(streams=self.streams, omit_s=int(self.omit), duration_s=int(self.duration), zerocopy=self.zerocopy)
         for links in self.link_sets(every_link):
-            yield Setting(links, self.tcp_params(), Seconds(self.omit + self.duration), "tcp")
-
-    def tcp_params(self) -> Params:
-        """What iperf3 is asked for."""
-        asked: Params = {"streams": self.streams, "omit_s": int(self.omit), "duration_s": int(self.duration)}
-        return {**asked, "zerocopy": "yes"} if self.zerocopy else asked
+            yield Drive(links, setting, Seconds(self.omit + self.duration), "tcp")

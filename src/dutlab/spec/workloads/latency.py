@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 from pydantic_core import InitErrorDetails
@@ -12,8 +12,9 @@ from dutlab.spec.fields import FrameRate, Share
 from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.workloads.base import LinkBounds, Need, Params, Setting
+from dutlab.spec.workloads.base import Drive, LinkBounds, Need
 from dutlab.spec.workloads.frames import each_once
+from dutlab.spec.workloads.setting import FrameSetting, NotNegative, PositiveRate, SecondsLong, SecondsOrNone, Setting
 from dutlab.spec.workloads.timed import TimedFrames
 from dutlab.units import Pps, Seconds
 
@@ -23,12 +24,27 @@ AROUND_TRIAL_S = Seconds(1.0)
 MOST_SHARE = 10.0
 
 
+class LatencySetting(FrameSetting):
+    """Loads that are shares of one rate, one after the other."""
+
+    kind: Literal["latency"] = "latency"
+    rate_pps: PositiveRate | None = None
+    """Of each link; None is found by a short search."""
+    shares_percent: Annotated[tuple[NotNegative, ...], Field(min_length=1)]
+    idle_pps: PositiveRate
+    """What a share of 0 sends."""
+    duration_s: SecondsLong
+    warmup_s: SecondsOrNone
+    drain_s: SecondsOrNone
+
+
 class LatencyWorkload(TimedFrames):
     """Latency over the load axis (RFC 8219 section 7): one trial a share of a rate."""
 
     kind: ClassVar[str] = "latency"
     tool: ClassVar[str] = "engine"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
+    setting: ClassVar[type[Setting]] = LatencySetting
 
     frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate(64),))
     rate: FrameRate | None = None
@@ -47,19 +63,23 @@ class LatencyWorkload(TimedFrames):
         faults += [fault(("shares", i), f"must be 0% to {MOST_SHARE:.0%}") for i, s in enumerate(made.shares) if not 0 <= s <= MOST_SHARE]
         return faults
 
-    def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
         """One a set of links and frame size."""
         each = self.trial_s + AROUND_TRIAL_S
         seconds = Seconds(len(self.shares) * each + (SEARCH_S if self.rate is None else 0.0))
-        for links, _, sized in self.sized(every_link):
-            params: Params = {
-                **sized,
-                "rate_pps": self.rate,
-                "shares_percent": ",".join(f"{round(s * 100, 9):g}" for s in self.shares),
-                "idle_pps": self.idle_rate,
-                **self.times,
-            }
-            yield Setting(links, params, seconds)
+        shares = tuple(round(s * 100, 9) for s in self.shares)
+        for links, mix in self.sized(every_link):
+            setting = LatencySetting(
+                frame_size=mix,
+                generator=self.generator,
+                rate_pps=self.rate,
+                shares_percent=shares,
+                idle_pps=self.idle_rate,
+                duration_s=self.duration,
+                warmup_s=self.warmup,
+                drain_s=self.drain,
+            )
+            yield Drive(links, setting, seconds)
 
     def asks(self) -> Iterator[tuple[Loc, Ask]]:
         """Loads, and the time of each frame."""

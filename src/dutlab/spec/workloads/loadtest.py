@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 from pydantic_core import InitErrorDetails
@@ -12,8 +12,10 @@ from dutlab.spec.fields import BitRate, Duration, FrameRate, Share
 from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LinkBounds, Need, Params, Setting
+from dutlab.spec.traffic import Directions
+from dutlab.spec.workloads.base import LONGEST_TRIAL, Drive, LinkBounds, Need
 from dutlab.spec.workloads.frames import ROUNDING, outside
+from dutlab.spec.workloads.setting import DirectedSetting, NotNegative, Positive, SecondsLong, SecondsOrNone, Setting
 from dutlab.spec.workloads.timed import FramesAround
 from dutlab.units import Pps, Seconds, si
 
@@ -22,12 +24,29 @@ SHORTEST_RAMP = Seconds(2.0)
 MOST_TARGET = 10.0
 
 
+class LoadtestSetting(DirectedSetting):
+    """One ramp."""
+
+    kind: Literal["loadtest"] = "loadtest"
+    warmup_pps: NotNegative
+    target_percent: Positive
+    """Of the line rate."""
+    rampup_s: SecondsLong
+    hold_s: SecondsOrNone
+    line_rate_bps_l1: Positive | None = None
+    """None: the link's speed, and a reference where it has none."""
+    threshold_percent: Annotated[float, Field(ge=0, lt=100)]
+    warmup_s: SecondsOrNone
+    drain_s: SecondsOrNone
+
+
 class LoadtestWorkload(FramesAround):
     """Warm-up at a low rate, linear ramp from 0 to a target, hold; read once a second."""
 
     kind: ClassVar[str] = "loadtest"
     tool: ClassVar[str] = "engine"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
+    setting: ClassVar[type[Setting]] = LoadtestSetting
 
     frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate("imix"),))
     warmup_rate: FrameRate = Pps(1000.0)
@@ -48,31 +67,35 @@ class LoadtestWorkload(FramesAround):
         faults = super().cross_faults(data, made)
         if made is None:
             return faults
-        faults += outside([
-            ("rampup", made.rampup, SHORTEST_RAMP, LONGEST_TRIAL),
-            ("hold", made.hold, 0, LONGEST_TRIAL),
-        ])  # fmt: skip
+        faults += outside(
+            [
+                ("rampup", made.rampup, SHORTEST_RAMP, LONGEST_TRIAL),
+                ("hold", made.hold, 0, LONGEST_TRIAL),
+            ]
+        )
         if not 0 < made.target <= MOST_TARGET:
             faults.append(fault(("target",), f"must be more than 0 and at most {MOST_TARGET * 100:g}%"))
         if made.threshold >= 1:
             faults.append(fault(("threshold",), "must be below 100%: more than everything cannot be lost"))
         return faults
 
-    def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
         """One a set of links and frame size."""
-        for links, _, sized in self.sized(every_link):
-            params: Params = {
-                **sized,
-                "directions": self.directions,
-                "warmup_pps": self.warmup_rate,
-                "target_percent": round(self.target * 100, 9),
-                "rampup_s": self.rampup,
-                "hold_s": self.hold,
-                "line_rate_bps_l1": self.line_rate,
-                "threshold_percent": round(self.threshold * 100, 9),
-                **self.around,
-            }
-            yield Setting(links, params, Seconds(self.warmup + self.rampup + self.hold + self.drain))
+        for links, mix in self.sized(every_link):
+            setting = LoadtestSetting(
+                frame_size=mix,
+                generator=self.generator,
+                directions=Directions(self.directions),
+                warmup_pps=self.warmup_rate,
+                target_percent=round(self.target * 100, 9),
+                rampup_s=self.rampup,
+                hold_s=self.hold,
+                line_rate_bps_l1=self.line_rate,
+                threshold_percent=round(self.threshold * 100, 9),
+                warmup_s=self.warmup,
+                drain_s=self.drain,
+            )
+            yield Drive(links, setting, Seconds(self.warmup + self.rampup + self.hold + self.drain))
 
     def asks(self) -> Iterator[tuple[Loc, Ask]]:
         """A ramp, second by second."""

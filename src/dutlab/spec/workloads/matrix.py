@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from itertools import permutations
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -13,18 +14,41 @@ from dutlab.spec.fields import FrameRate
 from dutlab.spec.generators.iperf3_udp import LEAST_PAYLOAD
 from dutlab.spec.known import ROLES
 from dutlab.spec.model import fault
-from dutlab.spec.workloads.base import Params, Setting
+from dutlab.spec.workloads.base import Drive
 from dutlab.spec.workloads.datagrams import LONGEST_DATAGRAM
-from dutlab.spec.workloads.iperf3 import Iperf3Workload
+from dutlab.spec.workloads.iperf3 import Iperf3Workload, TcpSetting
+from dutlab.spec.workloads.setting import Params, PositiveRate, Setting
 from dutlab.units import Seconds
 
 PAIRS = tuple(permutations(ROLES, 2))
+
+
+class MatrixSetting(TcpSetting):
+    """From one host to another."""
+
+    kind: Literal["matrix"] = "matrix"
+    left_out: ClassVar[frozenset[str]] = TcpSetting.left_out | {"protocol"}
+
+    client: str
+    server: str
+    protocol: Literal["tcp", "udp"] = "tcp"
+    length_bytes: Annotated[int, Field(ge=LEAST_PAYLOAD, le=LONGEST_DATAGRAM)]
+    """Of a datagram's payload."""
+    rate_pps: PositiveRate | None = None
+    """Of datagrams; None is as fast as it can."""
+
+    @cached_property
+    def params(self) -> Params:
+        """Those of its protocol."""
+        others = {"length_bytes", "rate_pps"} if self.protocol == "tcp" else {"omit_s", "zerocopy"}
+        return {name: value for name, value in super().params.items() if name not in others}
 
 
 class MatrixWorkload(Iperf3Workload):
     """One trial a link and pair of hosts; the DUT's own iperf3 is one end of four of the six."""
 
     kind: ClassVar[str] = "matrix"
+    setting: ClassVar[type[Setting]] = MatrixSetting
 
     protocol: Literal["tcp", "udp"] = "tcp"
     length: Annotated[int, Strict(), Field(ge=LEAST_PAYLOAD, le=LONGEST_DATAGRAM)] = 1448
@@ -46,26 +70,27 @@ class MatrixWorkload(Iperf3Workload):
         return [*faults, *(fault((key,), why) for key in others if key in data)]
 
     def count(self, every_link: Iterable[str]) -> int:
-        """How many settings there are."""
+        """How many drives there are."""
         return len(self._each(every_link)) * len(PAIRS)
 
-    def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
         """Each ordered pair on each link."""
-        asked, seconds = (
-            (self.tcp_params(), Seconds(self.omit + self.duration)) if self.protocol == "tcp" else (self._udp_params(), self.duration)
-        )
+        tcp = self.protocol == "tcp"
+        seconds = Seconds((self.omit if tcp else 0) + self.duration)
         for link in self._each(every_link):
             for client, server in PAIRS:
-                yield Setting((link,), {"client": client, "server": server, **asked}, seconds, "tcp" if self.protocol == "tcp" else None)
-
-    def _udp_params(self) -> Params:
-        return {
-            "protocol": "udp",
-            "streams": self.streams,
-            "length_bytes": self.length,
-            "rate_pps": self.rate,
-            "duration_s": int(self.duration),
-        }
+                setting = MatrixSetting(
+                    client=client,
+                    server=server,
+                    protocol=self.protocol,
+                    streams=self.streams,
+                    omit_s=int(self.omit) if tcp else 0,
+                    duration_s=int(self.duration),
+                    zerocopy=self.zerocopy,
+                    length_bytes=self.length,
+                    rate_pps=self.rate,
+                )
+                yield Drive((link,), setting, seconds, "tcp" if tcp else None)
 
     def _each(self, every_link: Iterable[str]) -> list[str]:
         """Links by themselves, whatever sets they stand in."""

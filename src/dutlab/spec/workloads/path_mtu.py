@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from dutlab.spec.workloads.base import Need, Setting, WorkloadModel
+from dutlab.spec.workloads.base import Drive, Need, WorkloadModel
+from dutlab.spec.workloads.setting import Setting
 from dutlab.units import Seconds
 
 ABOUT_S = Seconds(5.0)
 """Four searches of some pings each, of which a few wait a second for no answer."""
+
+
+class PathMtuSetting(Setting):
+    """Nothing can be set."""
+
+    kind: Literal["path-mtu"] = "path-mtu"
 
 
 class PathMtuWorkload(WorkloadModel):
@@ -18,8 +25,9 @@ class PathMtuWorkload(WorkloadModel):
     kind: ClassVar[str] = "path-mtu"
     tool: ClassVar[str] = "ping"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.PING})
+    setting: ClassVar[type[Setting]] = PathMtuSetting
 
-    def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
         """One a set of links."""
         for links in self.link_sets(every_link):
-            yield Setting(links, {}, Seconds(ABOUT_S * len(links)))
+            yield Drive(links, PathMtuSetting(), Seconds(ABOUT_S * len(links)))

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Duration
-from dutlab.spec.goals import PRESETS, Goal, goals_text
+from dutlab.spec.goals import PRESETS, Goal
 from dutlab.spec.mixes import Mix
-from dutlab.spec.workloads.base import Need, Params, Setting
+from dutlab.spec.workloads.base import Drive, Need
 from dutlab.spec.workloads.frames import FrameWorkload, outside
 from dutlab.spec.workloads.search import AROUND_TRIAL_S, TRIALS_OF_A_LOAD
+from dutlab.spec.workloads.setting import FrameSetting, Goals, Positive, SecondsLong, SecondsOrNone, Setting
 from dutlab.units import Seconds
 
 SMALLEST_SCALE = 0.05
@@ -26,12 +27,26 @@ _TRIALS = 30
 """That a search of this preset has, to count with."""
 
 
+class QuickTestSetting(FrameSetting):
+    """A short search, and one trial at half of the rate without loss."""
+
+    kind: Literal["quick-test"] = "quick-test"
+    goals: Goals
+    warmup_s: SecondsOrNone
+    drain_s: SecondsOrNone
+    budget_s: SecondsLong
+    latency_s: SecondsLong
+    """Of the trial at half load."""
+    scale: Positive
+
+
 class QuickTestWorkload(FrameWorkload):
     """The goals of the preset `quick`, then one trial at half of the rate without loss."""
 
     kind: ClassVar[str] = "quick-test"
     tool: ClassVar[str] = "engine"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
+    setting: ClassVar[type[Setting]] = QuickTestSetting
 
     frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, "imix", 1518)))
     budget: Duration = Seconds(55.0)
@@ -66,19 +81,20 @@ class QuickTestWorkload(FrameWorkload):
             for goal in PRESETS["quick"]
         )
 
-    def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
         """One a set of links and size."""
-        for links, mix, sized in self.sized(every_link):
-            params: Params = {
-                **sized,
-                "goals": goals_text(self.goals),
-                "warmup_s": WARMUP * self.scale,
-                "drain_s": DRAIN,
-                "budget_s": self.budget,
-                "latency_s": self.latency * self.scale,
-                "scale": self.scale,
-            }
-            yield Setting(links, params, self._seconds(), mix)
+        for links, mix in self.sized(every_link):
+            setting = QuickTestSetting(
+                frame_size=mix,
+                generator=self.generator,
+                goals=self.goals,
+                warmup_s=Seconds(WARMUP * self.scale),
+                drain_s=DRAIN,
+                budget_s=self.budget,
+                latency_s=Seconds(self.latency * self.scale),
+                scale=self.scale,
+            )
+            yield Drive(links, setting, self._seconds(), mix)
 
     def _seconds(self) -> Seconds:
         """About what a size takes; a search cannot be known before."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
@@ -12,8 +12,9 @@ from dutlab.spec.fields import Duration, FrameRate, Name
 from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LinkBounds, Need, Params, Setting
+from dutlab.spec.workloads.base import LONGEST_TRIAL, Drive, LinkBounds, Need
 from dutlab.spec.workloads.frames import HELD_AND_WATCHED, each_once, outside
+from dutlab.spec.workloads.setting import FrameSetting, PositiveRate, SecondsLong, SecondsOrNone, Setting
 from dutlab.spec.workloads.timed import FramesAround
 from dutlab.units import Seconds
 
@@ -24,12 +25,27 @@ SHORTEST_AROUND = Seconds(1.0)
 AROUND_TRIAL_S = Seconds(2.0)
 
 
+class ReconfSetting(FrameSetting):
+    """A load, and the mode that the DUT is changed into meanwhile."""
+
+    kind: Literal["reconf"] = "reconf"
+    rate_pps: PositiveRate
+    """Of each link."""
+    to: Name
+    changes: Annotated[int, Field(ge=1)]
+    before_s: SecondsLong
+    after_s: SecondsLong
+    warmup_s: SecondsOrNone
+    drain_s: SecondsOrNone
+
+
 class ReconfWorkload(FramesAround):
     """Time out of service at a change of mode: one load a change, lost frames ÷ offered rate (as RFC 6201 section 4 times a reset)."""
 
     kind: ClassVar[str] = "reconf"
     tool: ClassVar[str] = "engine"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
+    setting: ClassVar[type[Setting]] = ReconfSetting
 
     rate: FrameRate
     """Of each link; one at which the DUT loses nothing."""
@@ -49,32 +65,36 @@ class ReconfWorkload(FramesAround):
         if made is None:
             return faults
         faults += each_once("to", made.to)
-        faults += outside([
-            ("before", made.before, SHORTEST_AROUND, LONGEST_TRIAL),
-            ("after", made.after, SHORTEST_AROUND, LONGEST_TRIAL),
-        ])  # fmt: skip
+        faults += outside(
+            [
+                ("before", made.before, SHORTEST_AROUND, LONGEST_TRIAL),
+                ("after", made.after, SHORTEST_AROUND, LONGEST_TRIAL),
+            ]
+        )
         return faults
 
     def count(self, every_link: Iterable[str]) -> int:
-        """How many settings there are."""
+        """How many drives there are."""
         return super().count(every_link) * len(self.to)
 
-    def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
         """One a set of links, frame size and mode to change into."""
         each = self.warmup + self.before + self.after + self.drain + AROUND_TRIAL_S
-        for links, mix, sized in self.sized(every_link):
+        for links, mix in self.sized(every_link):
             for to in self.to:
-                params: Params = {
-                    **sized,
-                    "rate_pps": self.rate,
-                    "to": to,
-                    "changes": self.changes,
-                    "before_s": self.before,
-                    "after_s": self.after,
-                    **self.around,
-                }
+                setting = ReconfSetting(
+                    frame_size=mix,
+                    generator=self.generator,
+                    rate_pps=self.rate,
+                    to=to,
+                    changes=self.changes,
+                    before_s=self.before,
+                    after_s=self.after,
+                    warmup_s=self.warmup,
+                    drain_s=self.drain,
+                )
                 loads = 1 + self.changes * (1 if to == RELOAD else 2)
-                yield Setting(links, params, Seconds(loads * each), mix)
+                yield Drive(links, setting, Seconds(loads * each), mix)
 
     def asks(self) -> Iterator[tuple[Loc, Ask]]:
         """A load, and word of when it has begun."""

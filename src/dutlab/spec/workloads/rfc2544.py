@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 from pydantic_core import InitErrorDetails
@@ -13,20 +14,47 @@ from dutlab.spec.fields import Duration
 from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.traffic import EXTENSION_SETS, HOP_BY_HOP, NO_HEADERS, Traffic
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LinkBounds, Need, Params, Setting
+from dutlab.spec.traffic import EXTENSION_SETS, HOP_BY_HOP, NO_HEADERS, Directions, Traffic
+from dutlab.spec.workloads.base import LONGEST_TRIAL, Drive, LinkBounds, Need
 from dutlab.spec.workloads.frames import FrameWorkload, each_once, outside
+from dutlab.spec.workloads.setting import DirectedSetting, Positive, SecondsLong, Setting
 from dutlab.units import RFC2544_FRAME_SIZES, Seconds
 
 HeaderSet = Literal["none", "destination-options", "routing", "fragment", "chain", "hop-by-hop"]
-TestName = Literal["throughput", "latency", "frame-loss", "back-to-back", "recovery", "reset", "bursty"]
-USUAL_TESTS: tuple[TestName, ...] = ("throughput", "latency", "frame-loss", "back-to-back", "recovery", "reset")
+
+
+class Benchmark(enum.Enum):
+    """The tests of RFC 2544 section 26, in their order, and that of RFC 5180; the word is that of the experiment file."""
+
+    THROUGHPUT = "throughput"
+    LATENCY = "latency"
+    FRAME_LOSS = "frame-loss"
+    BACK_TO_BACK = "back-to-back"
+    RECOVERY = "recovery"
+    RESET = "reset"
+    BURSTY = "bursty"
+    """Section 21: bursts as close as they may be."""
+    HOP_BY_HOP = "hop-by-hop"
+    """RFC 5180 section 5.3, for frames with a hop-by-hop options header; only this one is for them."""
+
+
+class Modifier(enum.Enum):
+    """By the words of the experiment file. Filters, section 11.4, are modes of the DUT."""
+
+    BROADCAST = "broadcast"
+    MANAGEMENT = "management"
+    ROUTING = "routing"
+
+
+USUAL_TESTS = tuple(Benchmark)[:6]
 """Those of section 26."""
-ALL_TESTS: tuple[TestName, ...] = (*USUAL_TESTS, "bursty")
-NEEDS_THROUGHPUT = frozenset(ALL_TESTS) - {"throughput", "frame-loss", "bursty"}
+ALL_TESTS = (*USUAL_TESTS, Benchmark.BURSTY)
+"""Those that can be asked for."""
+NEEDS_THROUGHPUT = frozenset(ALL_TESTS) - {Benchmark.THROUGHPUT, Benchmark.FRAME_LOSS, Benchmark.BURSTY}
 SMALLEST_SCALE = 0.001
 SHORTEST_BURST_LIMIT = Seconds(0.1)
 MOST_REPEATS = 1000
+_Repeats = Annotated[int, Field(ge=1)]
 _AROUND_S = 1.5
 """What the generator takes to begin and end a trial."""
 _SEARCH_S, _SEARCH_TRIALS = 120.0, 14
@@ -37,21 +65,70 @@ _WAITS_S = 9.0
 """Learning frames, residual frames, restabilising: 2 s, 2 s and 5 s."""
 
 
+class Rfc2544Setting(DirectedSetting):
+    """One frame size's suite."""
+
+    kind: Literal["rfc2544"] = "rfc2544"
+    left_out: ClassVar[frozenset[str]] = frozenset({"generator", "modifiers"})
+
+    tests: tuple[Benchmark, ...]
+    scale: Positive
+    """Every duration that the text prescribes is this share of it."""
+    width_ratio: Positive
+    """Of the throughput: the bounds lie at most this share of the upper one apart."""
+    latency_repeats: _Repeats
+    burst_repeats: _Repeats
+    burst_limit_s: SecondsLong
+    """The longest burst that is tried at first; scaled as every time is."""
+    recovery_repeats: _Repeats
+    reset_repeats: _Repeats
+    networks: Annotated[int, Field(ge=1)] = 1
+    """How many of them the destinations of each way lie in (section 12)."""
+    extension_headers: HeaderSet = "none"
+    """Which IPv6 extension headers frames have (RFC 5180 section 5.3)."""
+    all_extension_headers: tuple[HeaderSet, ...] = ("none",)
+    """The same of every trial of the experiment with these frames; likewise `all_networks`."""
+    all_networks: tuple[int, ...] = (1,)
+    modifiers: tuple[Modifier, ...] = ()
+
+    def seconds(self, prescribed: float) -> Seconds:
+        """What is done where the text has `prescribed` seconds."""
+        return Seconds(prescribed * self.scale)
+
+    @property
+    def traffic(self) -> Traffic:
+        """What frames are, but for destinations of their own."""
+        return Traffic(extension_headers=EXTENSION_SETS[self.extension_headers])
+
+    @property
+    def flows(self) -> int:
+        """One a network, each way."""
+        return self.networks * len(self.directions.backs)
+
+    @property
+    def variant(self) -> str:
+        """What of its frames is not as in the tests that come first, in words; nothing if all is."""
+        networks = f"{self.networks} networks" if self.networks > 1 else ""
+        headers = f"headers {self.extension_headers}" if self.extension_headers != NO_HEADERS else ""
+        return ", ".join(filter(None, (networks, headers)))
+
+
 class Rfc2544Workload(FrameWorkload):
     """Throughput, latency, frame loss rate, back-to-back frames, system recovery and reset (RFC 2544 section 26) at each frame size."""
 
     kind: ClassVar[str] = "rfc2544"
     tool: ClassVar[str] = "engine"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
+    setting: ClassVar[type[Setting]] = Rfc2544Setting
 
-    tests: tuple[TestName, ...] = USUAL_TESTS
+    tests: tuple[Benchmark, ...] = USUAL_TESTS
     frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in RFC2544_FRAME_SIZES))
     scale: float = 1.0
     """All durations are this share of the prescribed ones."""
     directions: Literal["forward", "both"] = "forward"
     width: float = 0.005
     """Of the throughput, as a share."""
-    modifiers: tuple[Literal["broadcast", "management", "routing"], ...] = ()
+    modifiers: tuple[Modifier, ...] = ()
     """What goes on beside the test frames (RFC 2544 section 11)."""
     networks: tuple[Literal[1, 256], ...] = (1,)
     """How many networks the destinations lie in (RFC 2544 section 12); each count has trials of its own, in this order."""
@@ -70,11 +147,15 @@ class Rfc2544Workload(FrameWorkload):
         faults = super().cross_faults(data, made)
         if made is None:
             return faults
-        faults += each_once("tests", made.tests)
-        faults += each_once("modifiers", made.modifiers) if made.modifiers else []
+        faults += each_once("tests", [test.value for test in made.tests])
+        faults += each_once("modifiers", [modifier.value for modifier in made.modifiers]) if made.modifiers else []
         faults += each_once("extension_headers", made.extension_headers)
         faults += each_once("networks", [str(n) for n in made.networks])
-        if "throughput" not in made.tests and (needing := [t for t in made.tests if t in NEEDS_THROUGHPUT]):
+        if Benchmark.HOP_BY_HOP in made.tests:
+            faults.append(
+                fault(("tests", made.tests.index(Benchmark.HOP_BY_HOP)), "comes with extension_headers: [hop-by-hop]; ask for these")
+            )
+        if Benchmark.THROUGHPUT not in made.tests and (needing := [t.value for t in made.tests if t in NEEDS_THROUGHPUT]):
             faults.append(fault(("tests",), f"{', '.join(needing)}: needs the throughput; add the test throughput"))
         numbers = [
             ("scale", made.scale, SMALLEST_SCALE, 1),
@@ -87,63 +168,64 @@ class Rfc2544Workload(FrameWorkload):
         return [*faults, *outside(numbers, unit=""), *outside([("burst_limit", made.burst_limit, SHORTEST_BURST_LIMIT, LONGEST_TRIAL)])]
 
     def count(self, every_link: Iterable[str]) -> int:
-        """How many settings there are."""
+        """How many drives there are."""
         return super().count(every_link) * len(self.networks) * len(self.extension_headers)
 
-    def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
         """One a set of extension headers, number of networks, set of links and size; inside it tests follow one another.
 
         All sizes come with one number of networks before the next, as section 12 has it. Frames with a hop-by-hop header have one test, and
         only the shortest frames have the test reset (RFC 2544 section 26.6).
         """
         least = min(mix.mean for mix in self.frame_sizes)
-        for headers, networks, (links, mix, sized) in product(self.extension_headers, self.networks, list(self.sized(every_link))):
-            tests: tuple[str, ...] = (HOP_BY_HOP,)
+        for headers, networks, (links, mix) in product(self.extension_headers, self.networks, list(self.sized(every_link))):
+            tests: tuple[Benchmark, ...] = (Benchmark.HOP_BY_HOP,)
             if headers != HOP_BY_HOP:
-                left_out = {"reset"} if mix.mean > least else set[str]()
-                tests = tuple(name for name in ALL_TESTS if name in self.tests and name not in left_out)
-            params: Params = {
-                **sized,
-                "tests": ",".join(tests),
-                "scale": self.scale,
-                "directions": self.directions,
-                "width_ratio": self.width,
-                "latency_repeats": self.latency_repeats,
-                "burst_repeats": self.burst_repeats,
-                "burst_limit_s": self.burst_limit,
-                "recovery_repeats": self.recovery_repeats,
-                "reset_repeats": self.reset_repeats,
-                "networks": networks,
-                "extension_headers": headers,
-                "all_extension_headers": ",".join(self.extension_headers),
-                "all_networks": ",".join(map(str, self.networks)),
-                **({"modifiers": ",".join(self.modifiers)} if self.modifiers else {}),
-            }
-            yield Setting(links, params, self._seconds(tests), mix)
+                left_out = {Benchmark.RESET} if mix.mean > least else set[Benchmark]()
+                tests = tuple(test for test in ALL_TESTS if test in self.tests and test not in left_out)
+            setting = Rfc2544Setting(
+                frame_size=mix,
+                generator=self.generator,
+                tests=tests,
+                scale=self.scale,
+                directions=Directions(self.directions),
+                width_ratio=self.width,
+                latency_repeats=self.latency_repeats,
+                burst_repeats=self.burst_repeats,
+                burst_limit_s=self.burst_limit,
+                recovery_repeats=self.recovery_repeats,
+                reset_repeats=self.reset_repeats,
+                networks=networks,
+                extension_headers=headers,
+                all_extension_headers=self.extension_headers,
+                all_networks=self.networks,
+                modifiers=self.modifiers,
+            )
+            yield Drive(links, setting, self._seconds(tests), mix)
 
-    def _seconds(self, tests: Iterable[str]) -> Seconds:
+    def _seconds(self, tests: Iterable[Benchmark]) -> Seconds:
         """About what a frame size takes; searches cannot be known before."""
         around = _AROUND_S + _WAITS_S * self.scale
         of_test = {
-            "throughput": _SEARCH_S * self.scale + _SEARCH_TRIALS * around,
-            "latency": self.latency_repeats * (_LATENCY_S * self.scale + around),
-            "frame-loss": _LOSS_S * self.scale + _LOSS_TRIALS * around,
-            "back-to-back": self.burst_repeats * _BURST_TRIALS * around,
-            "recovery": self.recovery_repeats * (_RECOVERY_S * self.scale + around),
-            "reset": self.reset_repeats * (_RESETS_S * self.scale + 2 * around),
-            "bursty": _BURST_LENGTHS * (_SEARCH_S * self.scale + _SEARCH_TRIALS * around),
-            HOP_BY_HOP: _HOPS * (_HOP_S * self.scale + around),
+            Benchmark.THROUGHPUT: _SEARCH_S * self.scale + _SEARCH_TRIALS * around,
+            Benchmark.LATENCY: self.latency_repeats * (_LATENCY_S * self.scale + around),
+            Benchmark.FRAME_LOSS: _LOSS_S * self.scale + _LOSS_TRIALS * around,
+            Benchmark.BACK_TO_BACK: self.burst_repeats * _BURST_TRIALS * around,
+            Benchmark.RECOVERY: self.recovery_repeats * (_RECOVERY_S * self.scale + around),
+            Benchmark.RESET: self.reset_repeats * (_RESETS_S * self.scale + 2 * around),
+            Benchmark.BURSTY: _BURST_LENGTHS * (_SEARCH_S * self.scale + _SEARCH_TRIALS * around),
+            Benchmark.HOP_BY_HOP: _HOPS * (_HOP_S * self.scale + around),
         }
         return Seconds(sum(of_test[name] for name in tests))
 
     def incompatibilities(self, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU or too short for their headers, extension headers over IPv4, and broadcast frames over IPv6."""
         yield from super().incompatibilities(wires)
-        if "broadcast" in self.modifiers and (sixes := [name for name in self.driven(wires) if wires[name].ipv6]):
+        if Modifier.BROADCAST in self.modifiers and (sixes := [name for name in self.driven(wires) if wires[name].ipv6]):
             said = (
                 f"link {sixes[0]} has IPv6 addresses, and IPv6 has no broadcast (RFC 5180 section 6); measure it without broadcast frames"
             )
-            yield ("modifiers", self.modifiers.index("broadcast")), said
+            yield ("modifiers", self.modifiers.index(Modifier.BROADCAST)), said
         for i, headers in enumerate(self.extension_headers):
             yield from self.misfits_of(Traffic(extension_headers=EXTENSION_SETS[headers]), wires, ("extension_headers", i))
 
@@ -151,7 +233,12 @@ class Rfc2544Workload(FrameWorkload):
         """Loads; the time of each frame; a drop of the rate and what is lost after it; word of when a load has begun."""
         yield from super().asks()
         yield (), Ask.RATE
-        of_test = {"latency": (Ask.LATENCY,), "recovery": (Ask.PROFILE, Ask.READINGS), "reset": (Ask.READINGS,), "bursty": (Ask.BURSTS,)}
+        of_test = {
+            Benchmark.LATENCY: (Ask.LATENCY,),
+            Benchmark.RECOVERY: (Ask.PROFILE, Ask.READINGS),
+            Benchmark.RESET: (Ask.READINGS,),
+            Benchmark.BURSTY: (Ask.BURSTS,),
+        }
         for i, test in enumerate(self.tests):
             for ask in of_test.get(test, ()):
                 yield ("tests", i), ask
@@ -165,8 +252,6 @@ class Rfc2544Workload(FrameWorkload):
                 yield ("extension_headers", i), Ask.EXTENSIONS
 
 
-def variant_of(params: Mapping[str, object]) -> str:
-    """What of a setting's frames is not as in the tests that come first, in words; nothing if all is."""
-    networks, headers = int(str(params.get("networks") or 1)), str(params.get("extension_headers") or NO_HEADERS)
-    words = [f"{networks} networks" if networks > 1 else "", f"headers {headers}" if headers != NO_HEADERS else ""]
-    return ", ".join(filter(None, words))
+def variant_of(setting: Setting) -> str:
+    """What of its frames is not as in the tests that come first, in words; nothing of other settings."""
+    return setting.variant if isinstance(setting, Rfc2544Setting) else ""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from ipaddress import IPv4Network, IPv6Network
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, Strict
+from pydantic import Field, Strict, model_validator
 from pydantic_core import InitErrorDetails
 
 from dutlab.errors import InputError
@@ -15,9 +16,11 @@ from dutlab.spec.generators import Ask
 from dutlab.spec.goals import goals_named
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
+from dutlab.spec.spread import Spread
 from dutlab.spec.traffic import MOST_FLOWS
-from dutlab.spec.workloads.base import LinkBounds, Need, Params, Setting
+from dutlab.spec.workloads.base import Drive, LinkBounds, Need
 from dutlab.spec.workloads.frames import alone, each_once
+from dutlab.spec.workloads.setting import FrameSetting, Goals, Params, SecondsLong, SecondsOrNone, Setting
 from dutlab.spec.workloads.timed import TimedFrames
 from dutlab.units import Seconds
 
@@ -28,12 +31,53 @@ _SEARCH_S = 30.0
 _Count = Annotated[int, Strict(), Field(ge=1, le=MOST_FLOWS)]
 
 
+class RoutesSetting(FrameSetting):
+    """So many routes, and what is then sent: as much as goes for a time, or a search for goals."""
+
+    kind: Literal["routes"] = "routes"
+    left_out: ClassVar[frozenset[str]] = frozenset({"generator", "preset", "goals", "duration_s"})
+
+    routes: Annotated[int, Field(ge=1)]
+    network: Network
+    """Every route is an equal part of it."""
+    preset: str | None = None
+    goals: Goals | None = None
+    """Of the preset; None for full speed."""
+    duration_s: SecondsLong | None = None
+    """At full speed; None for a search."""
+    warmup_s: SecondsOrNone
+    drain_s: SecondsOrNone
+
+    @property
+    def flows(self) -> int:
+        """One a route."""
+        return self.routes
+
+    @property
+    def spread(self) -> Spread:
+        """Where the routes lead."""
+        return Spread.over(self.network, self.routes)
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if (self.goals is None) is (self.duration_s is None):
+            raise ValueError("either goals of a search, or the duration of a trial at full speed")
+        Spread.over(self.network, self.routes)
+        return self
+
+    @cached_property
+    def params(self) -> Params:
+        """Goals go by the preset's name."""
+        return {name: value for name, value in super().params.items() if name != "goals"}
+
+
 class RoutesWorkload(TimedFrames):
     """So many routes in the DUT, and frames to a destination behind each: one trial a count. One link at a time."""
 
     kind: ClassVar[str] = "routes"
     tool: ClassVar[str] = "engine"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
+    setting: ClassVar[type[Setting]] = RoutesSetting
 
     counts: tuple[_Count, ...] = (10, 10_000, 1_000_000)
     network: Network = IPv4Network("10.0.0.0/8")
@@ -63,7 +107,7 @@ class RoutesWorkload(TimedFrames):
         return faults
 
     def count(self, every_link: Iterable[str]) -> int:
-        """How many settings there are."""
+        """How many drives there are."""
         return super().count(every_link) * len(self.counts)
 
     def part_of(self, count: int) -> IPv4Network | IPv6Network:
@@ -86,17 +130,21 @@ class RoutesWorkload(TimedFrames):
         if self.preset is not None:
             yield ("preset",), Ask.RATE
 
-    def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
         """One a link, size and count."""
-        own = {"duration_s": self.duration} if self.preset is None else {"preset": self.preset}
+        goals = None if self.preset is None else goals_named(self.preset)
         seconds = self.trial_s if self.preset is None else _SEARCH_S
-        for links, mix, sized in self.sized(every_link):
+        for links, mix in self.sized(every_link):
             for count in self.counts:
-                params: Params = {
-                    **sized,
-                    "routes": count,
-                    "network": str(self.part_of(count)),
-                    **own,
-                    **self.around,
-                }
-                yield Setting(links, params, Seconds(seconds + count * _LOAD_S), mix)
+                setting = RoutesSetting(
+                    frame_size=mix,
+                    generator=self.generator,
+                    routes=count,
+                    network=self.part_of(count),
+                    preset=self.preset,
+                    goals=goals,
+                    duration_s=self.duration if goals is None else None,
+                    warmup_s=self.warmup,
+                    drain_s=self.drain,
+                )
+                yield Drive(links, setting, Seconds(seconds + count * _LOAD_S), mix)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field
@@ -11,11 +13,12 @@ from pydantic_core import InitErrorDetails
 from dutlab.errors import InputError
 from dutlab.spec.fields import Duration, FrameRate, Share
 from dutlab.spec.generators import Ask
-from dutlab.spec.goals import FIRST_TRIALS, WIDTH, Goal, checked, goal_faults, goals_named, goals_text
+from dutlab.spec.goals import FIRST_TRIALS, WIDTH, Goal, checked, goal_faults, goals_named
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, SpecModel, fault
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LinkBounds, Need, Params, Setting
+from dutlab.spec.workloads.base import LONGEST_TRIAL, Drive, LinkBounds, Need
 from dutlab.spec.workloads.frames import outside
+from dutlab.spec.workloads.setting import FrameSetting, Goals, Params, PositiveRate, SecondsLong, SecondsOrNone, Setting
 from dutlab.spec.workloads.timed import FramesAround
 from dutlab.units import RFC2544_FRAME_SIZES, Seconds, si
 
@@ -59,12 +62,52 @@ class SearchGoal(SpecModel):
         return Goal(self.name, self.loss, self.exceed, self.final, self.sum, self.width, self.initial, self.steps)
 
 
+class EarlyStop(enum.Enum):
+    """Whether a trial that is lost for every goal is stopped; in the words of the experiment file."""
+
+    AT_ONCE = "at-once"
+    NEVER = "never"
+
+
+class AgainAtEnd(enum.Enum):
+    """What is offered once more when the search is done; in the words of the experiment file."""
+
+    UPPER = "upper"
+    """An upper bound that rests on trials shorter than the full one, in a full trial."""
+    BOTH = "both"
+    """And the lower bound, after everything else was offered."""
+
+
+class SearchSetting(FrameSetting):
+    """A search for every goal at once."""
+
+    kind: Literal["search"] = "search"
+    preset: str | None = None
+    """What the goals are called, if they are of presets."""
+    goals: Goals
+    lowest_pps: PositiveRate | None = None
+    """Of each link; None is a thousandth of the highest."""
+    highest_pps: PositiveRate | None = None
+    """Of each link; None is the line rate, or as far as the generator reaches."""
+    warmup_s: SecondsOrNone
+    drain_s: SecondsOrNone
+    budget_s: SecondsLong | None = None
+    early_stop: EarlyStop = EarlyStop.AT_ONCE
+    again_at_end: AgainAtEnd = AgainAtEnd.UPPER
+
+    @cached_property
+    def params(self) -> Params:
+        """Goals of a preset go by its name."""
+        return {**super().params, **({} if self.preset is None else {"goals": None})}
+
+
 class SearchWorkload(FramesAround):
     """The highest rates at which the DUT meets goals, all goals in one search (RFC 9971; RFC 2544 section 26.1)."""
 
     kind: ClassVar[str] = "search"
     tool: ClassVar[str] = "engine"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
+    setting: ClassVar[type[Setting]] = SearchSetting
 
     preset: str | None = None
     """Names of presets, by commas."""
@@ -77,8 +120,8 @@ class SearchWorkload(FramesAround):
     warmup: Duration = Seconds(0.5)
     budget: Duration | None = None
     """No trial begins after so much time; None is many times what the goals need."""
-    early_stop: Literal["at-once", "never"] = "at-once"
-    again_at_end: Literal["upper", "both"] = "upper"
+    early_stop: EarlyStop = EarlyStop.AT_ONCE
+    again_at_end: AgainAtEnd = AgainAtEnd.UPPER
     """Which bounds of goals without a bad trial are tried again when the search is done."""
 
     @classmethod
@@ -109,21 +152,24 @@ class SearchWorkload(FramesAround):
             return checked([entry.goal for entry in self.goals])
         return goals_named(self.preset or DEFAULT_PRESET)
 
-    def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
         """One a set of links and size."""
-        for links, mix, sized in self.sized(every_link):
-            params: Params = {
-                **sized,
-                "preset": (self.preset or DEFAULT_PRESET) if self.goals is None else None,
-                "goals": None if self.goals is None else goals_text(self.wanted),
-                "lowest_pps": self.lowest,
-                "highest_pps": self.highest,
-                **self.around,
-                "budget_s": self.budget,
-                "early_stop": self.early_stop,
-                "again_at_end": self.again_at_end,
-            }
-            yield Setting(links, params, self._seconds(), mix)
+        preset = (self.preset or DEFAULT_PRESET) if self.goals is None else None
+        for links, mix in self.sized(every_link):
+            setting = SearchSetting(
+                frame_size=mix,
+                generator=self.generator,
+                preset=preset,
+                goals=self.wanted,
+                lowest_pps=self.lowest,
+                highest_pps=self.highest,
+                warmup_s=self.warmup,
+                drain_s=self.drain,
+                budget_s=self.budget,
+                early_stop=self.early_stop,
+                again_at_end=self.again_at_end,
+            )
+            yield Drive(links, setting, self._seconds(), mix)
 
     def _seconds(self) -> Seconds:
         """About what a search takes; it cannot be known before."""

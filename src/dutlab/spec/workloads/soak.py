@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 from pydantic_core import InitErrorDetails
@@ -12,8 +12,9 @@ from dutlab.spec.fields import Duration, FrameRate, Share
 from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.workloads.base import LinkBounds, Need, Params, Setting
+from dutlab.spec.workloads.base import Drive, LinkBounds, Need
 from dutlab.spec.workloads.frames import HELD_AND_WATCHED
+from dutlab.spec.workloads.setting import FrameSetting, Positive, PositiveRate, SecondsLong, SecondsOrNone, Setting
 from dutlab.spec.workloads.timed import TimedFrames
 from dutlab.units import Pps, Seconds
 
@@ -22,12 +23,29 @@ AROUND_TRIALS = 0.2
 """What beginning and ending the trials of a search adds to the time in which they send."""
 
 
+class SoakSetting(FrameSetting):
+    """A share of a rate for a long time; with `target_loss_percent`, trials that find the rate at which so much is lost."""
+
+    kind: Literal["soak"] = "soak"
+    left_out: ClassVar[frozenset[str]] = frozenset({"generator", "target_loss_percent"})
+
+    rate_pps: PositiveRate
+    """Of each link."""
+    share_percent: Positive
+    threshold_percent: Annotated[float, Field(ge=0, lt=100)]
+    target_loss_percent: Positive | None = None
+    duration_s: SecondsLong
+    warmup_s: SecondsOrNone
+    drain_s: SecondsOrNone
+
+
 class SoakWorkload(TimedFrames):
     """A share of a rate for hours, with every second that lost frames."""
 
     kind: ClassVar[str] = "soak"
     tool: ClassVar[str] = "engine"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
+    setting: ClassVar[type[Setting]] = SoakSetting
     shortest: ClassVar[Seconds] = Seconds(3.0)
     """Counters are read once a second; fewer readings place nothing in time."""
 
@@ -57,19 +75,22 @@ class SoakWorkload(TimedFrames):
             faults.append(fault(("threshold",), "says nothing of trials that find a rate; leave it or `target` out"))
         return faults
 
-    def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
         """One a set of links and frame size."""
-        for links, mix, sized in self.sized(every_link):
-            params: Params = {
-                **sized,
-                "rate_pps": self.rate,
-                "share_percent": round(self.share * 100, 9),
-                "threshold_percent": round(self.threshold * 100, 9),
-                **({} if self.target is None else {"target_loss_percent": round(self.target * 100, 12)}),
-                **self.times,
-            }
-            seconds = self.trial_s if self.target is None else self.duration * (1 + AROUND_TRIALS)
-            yield Setting(links, params, Seconds(seconds), mix)
+        seconds = self.trial_s if self.target is None else self.duration * (1 + AROUND_TRIALS)
+        for links, mix in self.sized(every_link):
+            setting = SoakSetting(
+                frame_size=mix,
+                generator=self.generator,
+                rate_pps=self.rate,
+                share_percent=round(self.share * 100, 9),
+                threshold_percent=round(self.threshold * 100, 9),
+                target_loss_percent=None if self.target is None else round(self.target * 100, 12),
+                duration_s=self.duration,
+                warmup_s=self.warmup,
+                drain_s=self.drain,
+            )
+            yield Drive(links, setting, Seconds(seconds), mix)
 
     def asks(self) -> Iterator[tuple[Loc, Ask]]:
         """A load, second by second."""

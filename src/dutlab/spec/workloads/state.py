@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import InputError
 from dutlab.spec.fields import Duration, FrameRate, Share
 from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.traffic import MOST_FLOWS, RFC4814_DESTINATION_PORTS, RFC4814_SOURCE_PORTS
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Need, Params, Setting
+from dutlab.spec.traffic import MOST_FLOWS, RFC4814_DESTINATION_PORTS, RFC4814_SOURCE_PORTS, FlowSet, Traffic
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Drive, Need
 from dutlab.spec.workloads.frames import FrameWorkload, alone, each_once, outside
+from dutlab.spec.workloads.setting import FrameSetting, NotNegative, Params, Positive, PositiveRate, SecondsLong, SecondsOrNone, Setting
 from dutlab.units import Seconds
 
-StateTest = Literal["rate", "concurrent"]
-ALL_TESTS: tuple[StateTest, ...] = ("rate", "concurrent")
 _LEAST_FLOWS = 1024
 _RATE_S, _CONCURRENT_S = 60.0, 180.0
 """What each takes, to count with; both are searches."""
@@ -27,12 +29,60 @@ _Flows = Annotated[int, Strict(), Field(ge=_LEAST_FLOWS, le=MOST_FLOWS)]
 _Port = Annotated[int, Strict(), Field(ge=1, le=65535)]
 
 
+class StateTest(enum.Enum):
+    """What is found; the word is that of the experiment file."""
+
+    RATE = "rate"
+    CONCURRENT = "concurrent"
+
+
+ALL_TESTS = tuple(StateTest)
+
+
+class StateSetting(FrameSetting):
+    """What is asked of the state table."""
+
+    kind: Literal["state"] = "state"
+    tests: tuple[StateTest, ...]
+    trial_s: SecondsLong
+    loss_ratio: NotNegative
+    width_ratio: Positive
+    fill_pps: PositiveRate | None = None
+    most_flows: Annotated[int, Field(ge=1)]
+    """That are tried, and can be told apart."""
+    destination_ports: Annotated[int, Field(ge=1)]
+    table_flows: Annotated[int, Field(ge=1)] | None = None
+    nat_ports: tuple[int, int] | None = None
+    drain_s: SecondsOrNone
+    budget_s: SecondsLong
+    """Of sending, for the concurrent flows."""
+
+    @property
+    def flows(self) -> int:
+        """As many as are tried, or as the table is made for."""
+        return max(self.most_flows, self.table_flows or 0)
+
+    def traffic(self, count: int, seed: int) -> Traffic:
+        """So many different flows; of another seed others. Raises InputError for more than there are."""
+        if count > self.most_flows:
+            what = f"{count} flows: {self.most_flows} can be told apart"
+            raise InputError(what, remedy="shorten the trial, or take more destination_ports")
+        ports = {"source_ports": RFC4814_SOURCE_PORTS[1], "destination_ports": self.destination_ports}
+        return Traffic(flows=FlowSet(count=count, seed=seed, **ports))
+
+    @cached_property
+    def params(self) -> Params:
+        """Ports as a range."""
+        return {**super().params, "nat_ports": None if self.nat_ports is None else "{}-{}".format(*self.nat_ports)}
+
+
 class StateWorkload(FrameWorkload):
     """New flows a second, and most concurrent flows (RFC 2647 sections 3.7 and 3.8; RFC 9411 sections 7.2 and 7.5), of UDP."""
 
     kind: ClassVar[str] = "state"
     tool: ClassVar[str] = "engine"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
+    setting: ClassVar[type[Setting]] = StateSetting
 
     tests: tuple[StateTest, ...] = ALL_TESTS
     frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate(64),))
@@ -62,9 +112,9 @@ class StateWorkload(FrameWorkload):
         faults = super().cross_faults(data, made)
         if made is None:
             return faults
-        faults += each_once("tests", made.tests)
+        faults += each_once("tests", [test.value for test in made.tests])
         faults += alone(made.links, "its flows fill the table")
-        if "rate" not in made.tests and made.fill_rate is None:
+        if StateTest.RATE not in made.tests and made.fill_rate is None:
             faults.append(fault(("fill_rate",), "missing; without the test rate nobody knows how fast the table may be filled"))
         if made.nat_ports is not None and made.nat_ports[0] > made.nat_ports[1]:
             faults.append(fault(("nat_ports",), f"{made.nat_ports[0]} is above {made.nat_ports[1]}"))
@@ -85,22 +135,23 @@ class StateWorkload(FrameWorkload):
         yield (), Ask.FLOWS
         yield (), Ask.RATE
 
-    def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
         """One a link and size; the tests follow one another inside it."""
-        seconds = (_RATE_S if "rate" in self.tests else 0.0) + (_CONCURRENT_S if "concurrent" in self.tests else 0.0)
-        for links, mix, sized in self.sized(every_link):
-            params: Params = {
-                **sized,
-                "tests": ",".join(name for name in ALL_TESTS if name in self.tests),
-                "trial_s": self.trial,
-                "loss_ratio": self.loss,
-                "width_ratio": self.width,
-                "fill_pps": self.fill_rate,
-                "most_flows": self.flows,
-                "destination_ports": self.destination_ports,
-                "table_flows": self.table_flows,
-                "nat_ports": None if self.nat_ports is None else "{}-{}".format(*self.nat_ports),
-                "drain_s": self.drain,
-                "budget_s": self.budget,
-            }
-            yield Setting(links, params, Seconds(seconds), mix)
+        seconds = (_RATE_S if StateTest.RATE in self.tests else 0.0) + (_CONCURRENT_S if StateTest.CONCURRENT in self.tests else 0.0)
+        for links, mix in self.sized(every_link):
+            setting = StateSetting(
+                frame_size=mix,
+                generator=self.generator,
+                tests=tuple(test for test in ALL_TESTS if test in self.tests),
+                trial_s=self.trial,
+                loss_ratio=self.loss,
+                width_ratio=self.width,
+                fill_pps=self.fill_rate,
+                most_flows=self.flows,
+                destination_ports=self.destination_ports,
+                table_flows=self.table_flows,
+                nat_ports=self.nat_ports,
+                drain_s=self.drain,
+                budget_s=self.budget,
+            )
+            yield Drive(links, setting, Seconds(seconds), mix)

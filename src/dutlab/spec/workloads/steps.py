@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, PlainSerializer
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Duration
 from dutlab.spec.model import SpecModel, fault
-from dutlab.spec.workloads.base import Need, Params, Setting, WorkloadModel
+from dutlab.spec.workloads.base import Drive, Need, WorkloadModel
+from dutlab.spec.workloads.setting import Params, Setting
 from dutlab.units import Seconds
 
 Phase = Literal["startup", "run", "collect", "reset"]
@@ -100,18 +102,23 @@ class StepsWorkload(WorkloadModel):
         del every_link
         return 1
 
-    def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
         """The one way to do it. What it takes is known as far as time-outs tell."""
         del every_link
         longest = [sum(s.timeout or 0.0 for s in steps) for by_host in self.phases.values() for steps in by_host.values()]
-        yield Setting((), self.params, Seconds(max(longest, default=0.0)))
+        yield Drive((), StepsSetting(steps=self), Seconds(max(longest, default=0.0)))
 
-    @property
+
+class StepsSetting(Setting):
+    """All that is done, so that a record says it."""
+
+    kind: Literal["steps"] = "steps"
+    steps: Annotated[StepsWorkload, PlainSerializer(lambda work: work.model_dump(mode="json", exclude_defaults=True))]
+
+    @cached_property
     def params(self) -> Params:
-        """All of it in one value, so that a record says what was done; `of_params` reads it back."""
-        return {"steps": json.dumps(self.model_dump(mode="json", exclude_defaults=True), sort_keys=True)}
+        """In one value."""
+        return {"steps": json.dumps(self.steps.model_dump(mode="json", exclude_defaults=True), sort_keys=True)}
 
-    @classmethod
-    def of_params(cls, params: Mapping[str, Any]) -> Self:
-        """What `params` gave. Raises ValueError."""
-        return cls.model_validate(json.loads(str(params["steps"])))
+
+StepsWorkload.setting = StepsSetting

@@ -11,12 +11,19 @@ from pydantic_core import InitErrorDetails
 from dutlab.spec.generators import Ask
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.rates import AskedRate, Rate, RateUnit
-from dutlab.spec.traffic import Traffic
-from dutlab.spec.workloads.base import LinkBounds, Need, Params, Setting
+from dutlab.spec.rates import Rate, RateUnit
+from dutlab.spec.traffic import Directions, Traffic
+from dutlab.spec.workloads.base import Drive, LinkBounds, Need
 from dutlab.spec.workloads.frames import ROUNDING, each_once
+from dutlab.spec.workloads.setting import LoadSetting, Setting
 from dutlab.spec.workloads.timed import TimedFrames
 from dutlab.units import RFC2544_FRAME_SIZES, line_rate, si
+
+
+class SweepSetting(LoadSetting):
+    """One frame size at one rate."""
+
+    kind: Literal["sweep"] = "sweep"
 
 
 class SweepWorkload(TimedFrames):
@@ -25,6 +32,7 @@ class SweepWorkload(TimedFrames):
     kind: ClassVar[str] = "sweep"
     tool: ClassVar[str] = "engine"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
+    setting: ClassVar[type[Setting]] = SweepSetting
 
     frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in RFC2544_FRAME_SIZES))
     rates: tuple[Rate, ...] = (None,)
@@ -48,16 +56,24 @@ class SweepWorkload(TimedFrames):
         return [*faults, *(fault(at, what) for at, what in too_short)]
 
     def count(self, every_link: Iterable[str]) -> int:
-        """How many settings there are."""
+        """How many drives there are."""
         return super().count(every_link) * len(self.rates)
 
-    def settings(self, every_link: Iterable[str]) -> Iterator[Setting]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
         """One a set of links, size and rate."""
-        more = {"traffic": self.traffic.text(), "directions": None if self.directions == "forward" else self.directions}
-        for links, mix, sized in self.sized(every_link):
+        for links, mix in self.sized(every_link):
             for rate in self.rates:
-                params = sized | _rate_params(rate, mix) | self.times | {name: value for name, value in more.items() if value is not None}
-                yield Setting(links, params, self.trial_s, mix)
+                setting = SweepSetting(
+                    frame_size=mix,
+                    generator=self.generator,
+                    rate=rate,
+                    traffic=self.traffic,
+                    directions=Directions(self.directions),
+                    duration_s=self.duration,
+                    warmup_s=self.warmup,
+                    drain_s=self.drain,
+                )
+                yield Drive(links, setting, self.trial_s, mix)
 
     def asks(self) -> Iterator[tuple[Loc, Ask]]:
         """Rates, directions, and frames that are not one UDP flow."""
@@ -94,10 +110,3 @@ class SweepWorkload(TimedFrames):
                     ceiling = si(line_rate(speed, slow[0].mean), "pps")
                     asked = si(rate.pps(slow[0].mean, speed) or 0, "pps")
                     yield ("rates", i), f"{asked} of frame size {slow[0].name} is more than link {name} carries ({ceiling})"
-
-
-def _rate_params(rate: AskedRate | None, mix: Mix) -> Params:
-    """A share stays one: what it is a share of may differ from link to link."""
-    if rate is not None and rate.unit is RateUnit.PERCENT:
-        return {"rate_percent": rate.value}
-    return {"rate_pps": None if rate is None else rate.pps(mix.mean, None)}

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Duration
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Params
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT
 from dutlab.spec.workloads.frames import FrameWorkload, outside
 from dutlab.units import Seconds
 
@@ -28,11 +28,6 @@ class FramesAround(FrameWorkload):
         around = [] if made is None else [("warmup", made.warmup, 0.0, LONGEST_WAIT), ("drain", made.drain, 0.0, LONGEST_WAIT)]
         return [*faults, *outside(around)]
 
-    @property
-    def around(self) -> Params:
-        """As parameters of a cell."""
-        return {"warmup_s": self.warmup, "drain_s": self.drain}
-
 
 class TimedFrames(FramesAround):
     """Trials of one duration."""
@@ -45,11 +40,6 @@ class TimedFrames(FramesAround):
         """Whether the duration can be kept, too."""
         faults = super().cross_faults(data, made)
         return faults if made is None else [*faults, *outside([("duration", made.duration, cls.shortest, LONGEST_TRIAL)])]
-
-    @property
-    def times(self) -> Params:
-        """All three as parameters of a cell."""
-        return {"duration_s": self.duration, **self.around}
 
     @property
     def trial_s(self) -> Seconds:

@@ -19,8 +19,8 @@ from dutlab.dut.mode import SeenProbe, UdpFlow
 from dutlab.errors import CommandFailed, ToolMissing
 from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Host
-from dutlab.methods.ports import FrameMix, LostSoFar, Offer, Outcome, ToolReading
-from dutlab.spec.mixes import sizes_in_words
+from dutlab.methods.ports import LostSoFar, Offer, Outcome, ToolReading
+from dutlab.spec.mixes import Mix, sizes_in_words
 from dutlab.spec.testbed import Port, Testbed
 from dutlab.tools.engine.agent import REPLY_S, TOOL, Agent
 from dutlab.tools.engine.binary import find_engine
@@ -124,7 +124,7 @@ class Engine:
             self._hosts, self._testbed, link, reverse=reverse, source_port=next(self._probe_ports), next_hop=self._next_hop
         )
         shortest = SHORTEST_FRAME if "." in direction.source else SHORTEST_IPV6_FRAME
-        load = Load(FrameMix("probe", ((shortest, 1),)), PROBE_RATE, PROBE_DRAIN, frames=PROBE_FRAMES)
+        load = Load(Mix(name="probe", parts=((shortest, 1),)), PROBE_RATE, PROBE_DRAIN, frames=PROBE_FRAMES)
         async with self._opened([direction]):
             (heard,) = await self._part([direction], load, await self._clocks()).carry_out()
         flow = UdpFlow(ip_address(direction.source), ip_address(direction.destination), direction.source_port, DESTINATION_PORT)

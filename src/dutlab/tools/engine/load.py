@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dutlab.methods.ports import Directions, FrameMix, IPAddress, Stretch
+from dutlab.methods.ports import IPAddress, Stretch
+from dutlab.spec.mixes import Mix
 from dutlab.spec.spread import Spread
 from dutlab.spec.testbed import Port
-from dutlab.spec.traffic import RFC4814_DESTINATION_PORTS, RFC4814_SOURCE_PORTS, Traffic
+from dutlab.spec.traffic import RFC4814_DESTINATION_PORTS, RFC4814_SOURCE_PORTS, Directions, Traffic
 from dutlab.units import Pps, Seconds
 
 SOURCE_PORT = 49152
@@ -51,7 +52,7 @@ class Direction:
 class Load:
     """What is sent in each direction: for a time, or a number of frames."""
 
-    mix: FrameMix
+    mix: Mix
     rate: Pps | None
     drain: Seconds
     duration: Seconds | None = None

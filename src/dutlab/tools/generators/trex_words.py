@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dutlab.methods.ports import FrameMix
+from dutlab.spec.mixes import Mix
 from dutlab.tools.engine.load import DESTINATION_PORT, Direction
 from dutlab.units import FCS_BYTES, Pps
 
@@ -44,7 +44,7 @@ def config_of(ports: Sequence[TrexPort]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def streams_of(direction: Direction, mix: FrameMix, rate: Pps | None, own_mac: str) -> list[dict[str, Any]]:
+def streams_of(direction: Direction, mix: Mix, rate: Pps | None, own_mac: str) -> list[dict[str, Any]]:
     """One stream a frame size, its rate in proportion to its weight; without a rate the weights alone, for TRex to scale to 100 %."""
     total = sum(weight for _, weight in mix.parts)
     return [

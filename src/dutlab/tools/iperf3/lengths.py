@@ -14,13 +14,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.errors import InputError, MeasurementError
+from dutlab.errors import MeasurementError
 from dutlab.hosts.host import Host
 from dutlab.hosts.running import together
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.generators.iperf3_udp import IP_UDP
 from dutlab.spec.testbed import Testbed
+from dutlab.spec.workloads.datagrams import DatagramsSetting
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.iperf3.datagrams import Datagrams, End, Sent, send
 from dutlab.tools.iperf3.program import FIRST_PORT, PORTS_TRIED
@@ -41,8 +42,9 @@ class Iperf3Lengths:
         self._hosts, self._testbed, self._cpus = hosts, testbed, cpus
 
     async def measure(self, cell: Cell) -> Measured:
-        """`params`: lengths_bytes, rate_pps, streams, duration_s. Raises InputError, ToolFailed, HostError."""
-        wanted = _asked(cell)
+        """Raises InputError, ToolFailed, HostError."""
+        setting = cell.setting_as(DatagramsSetting)
+        wanted = [Datagrams(n, setting.rate_pps, setting.duration_s, setting.streams) for n in setting.lengths_bytes]
         mtus, notes = await self._path_mtus(cell)
         rows: list[Row] = []
         raw: dict[str, bytes] = {}
@@ -148,14 +150,3 @@ def _row(link: str, length: int, sent: Sent, mtu: int, version: int) -> Row:
 def _number(row: Row, name: str) -> float:
     value = row[name]
     return float(value) if value is not None else 0.0
-
-
-def _asked(cell: Cell) -> list[Datagrams]:
-    """Raises InputError."""
-    params = cell.params
-    try:
-        lengths = [int(word) for word in str(params["lengths_bytes"]).split(",")]
-        rate = None if params.get("rate_pps") is None else float(params["rate_pps"] or 0.0)
-        return [Datagrams(length, rate, float(params["duration_s"] or 0), int(params.get("streams") or 1)) for length in lengths]
-    except (KeyError, ValueError) as e:
-        raise InputError(f"workload {cell.workload} lacks what it needs: {e}", remedy="write lengths and a duration") from e

@@ -6,19 +6,15 @@ Figures of a link: goodput_bps (payload that arrived), sent_bps, and loss_ratio 
 from __future__ import annotations
 
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.errors import InputError
 from dutlab.methods.ports import Measured
-from dutlab.plan.cell import Cell
+from dutlab.spec.workloads.matrix import MatrixSetting
 from dutlab.tools.iperf3.datagrams import Datagrams, End, Sent, send
 from dutlab.tools.iperf3.program import FIRST_PORT
 
 
-async def datagrams_between(near: End, far: End, cell: Cell) -> Measured:
-    """From a client on `near` to a server on `far`. `params`: length_bytes, rate_pps, streams, duration_s.
-
-    Raises InputError, ToolFailed, ToolMissing, HostError.
-    """
-    wanted, (link,) = _asked(cell), cell.links
+async def datagrams_between(near: End, far: End, link: str, setting: MatrixSetting) -> Measured:
+    """From a client on `near` to a server on `far`. Raises ToolFailed, ToolMissing, HostError."""
+    wanted = Datagrams(setting.length_bytes, setting.rate_pps, setting.duration_s, setting.streams)
     sent = await send(near, far, wanted, name=link, first_port=FIRST_PORT)
     doubts = [Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(sent.repairs), link)] if sent.repairs else []
     return Measured(figures={link: figures_of(sent, wanted.length)}, raw=sent.raw, doubts=tuple(doubts))
@@ -28,12 +24,3 @@ def figures_of(sent: Sent, length: int) -> dict[str, float]:
     """Rates count payload; what arrived twice is no gain, so nothing is lost below 0."""
     arrived, asked = (count * length * 8 / sent.seconds for count in (sent.received, sent.sent))
     return {"goodput_bps": arrived, "sent_bps": asked, "loss_ratio": max(0.0, 1 - sent.received / sent.sent) if sent.sent else 0.0}
-
-
-def _asked(cell: Cell) -> Datagrams:
-    params = cell.params
-    length, seconds = params.get("length_bytes"), params.get("duration_s")
-    if not isinstance(length, int) or not isinstance(seconds, int | float):
-        raise InputError(f"workload {cell.workload}: length_bytes is {length}, duration_s is {seconds}", remedy="datagrams need both")
-    rate = params.get("rate_pps")
-    return Datagrams(length, None if rate is None else float(rate), float(seconds), int(params.get("streams") or 1))

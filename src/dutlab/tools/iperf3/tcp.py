@@ -16,13 +16,15 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.errors import InputError, ToolFailed
+from dutlab.errors import ToolFailed
 from dutlab.hosts.host import Done, Host, Process
 from dutlab.hosts.programs import all_there
 from dutlab.hosts.running import together
 from dutlab.methods.ports import Measured, ToolReading
 from dutlab.plan.cell import Cell
 from dutlab.spec.testbed import Testbed
+from dutlab.spec.workloads.iperf3 import TcpSetting
+from dutlab.spec.workloads.matrix import MatrixSetting
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.iperf3 import json_output
 from dutlab.tools.iperf3.datagrams import End
@@ -37,20 +39,6 @@ RETRY_PAUSE_S = 0.2
 TOGETHER = 0.05
 """Share of the duration by which tests of several links may end apart and still count as having run at once."""
 _ADDS = ("goodput_bps", "sent_bps", "retransmits", "sender_cpu_percent", "receiver_cpu_percent")
-
-
-@dataclass(frozen=True)
-class _Test:
-    """What a cell asks for: whole seconds, as iperf3 takes no others."""
-
-    streams: int
-    omit_s: int
-    duration_s: int
-    zerocopy: bool = False
-
-    @property
-    def timeout_s(self) -> float:
-        return self.omit_s + self.duration_s + GRACE_S
 
 
 @dataclass(frozen=True)
@@ -85,26 +73,26 @@ class Iperf3:
         return source if source == sink else f"source {source}, sink {sink}"
 
     async def measure(self, cell: Cell) -> Measured:
-        """One test on every link of the cell at once. `params`: streams, omit_s, duration_s, zerocopy.
+        """One test on every link of the cell at once.
 
-        Raises ToolFailed with what iperf3 said or failed to say, HostError when a host vanished, InputError for params that it cannot take.
+        Raises ToolFailed with what iperf3 said or failed to say, HostError when a host vanished.
         """
-        test = _test_of(cell)
+        test = cell.setting_as(TcpSetting)
         ran = await self._all({name: (self._end("source", name), self._end("sink", name)) for name in cell.links}, test)
         return _measured(cell, test, ran)
 
     async def pair(self, cell: Cell) -> Measured:
-        """One test from the host `client` to the host `server` of the params, on the cell's link. Raises as measure()."""
+        """One test from the host `client` to the host `server` of the setting, on the cell's link. Raises as measure()."""
         (link,) = cell.links
-        client, server = str(cell.params["client"]), str(cell.params["server"])
+        setting = cell.setting_as(MatrixSetting)
+        client, server = setting.client, setting.server
         for role in (client, server):
             await version_of(self._hosts[role])
         facing = {"source": "source", "sink": "sink"}
         near, far = self._end(client, link, facing=facing.get(server, "")), self._end(server, link, facing=facing.get(client, ""))
-        if cell.params.get("protocol") == "udp":
-            return await datagrams_between(self._of_datagrams(near), self._of_datagrams(far), cell)
-        test = _test_of(cell)
-        return _measured(cell, test, await self._all({link: (near, far)}, test))
+        if setting.protocol == "udp":
+            return await datagrams_between(self._of_datagrams(near), self._of_datagrams(far), link, setting)
+        return _measured(cell, setting, await self._all({link: (near, far)}, setting))
 
     def _of_datagrams(self, end: _End) -> End:
         return End(end.host, end.address, tuple(self._cpus.get(end.role) or ()))
@@ -119,7 +107,7 @@ class Iperf3:
         }
         return _End(role, self._hosts[role], str(addresses[role].ip))
 
-    async def _all(self, tests: Mapping[str, tuple[_End, _End]], test: _Test) -> list[_Ran]:
+    async def _all(self, tests: Mapping[str, tuple[_End, _End]], test: TcpSetting) -> list[_Ran]:
         """A test from client to server on every link at once: every server is listening before any client starts."""
         async with AsyncExitStack() as ended_at_exit:
             servers = {}
@@ -129,7 +117,7 @@ class Iperf3:
                 )
             return await together(self._one(name, tests[name], test, *servers[name]) for name in tests)
 
-    async def _one(self, name: str, ends: tuple[_End, _End], test: _Test, port: int, server: Process) -> _Ran:
+    async def _one(self, name: str, ends: tuple[_End, _End], test: TcpSetting, port: int, server: Process) -> _Ran:
         """The whole test, from the client's end to the server's. Raises ToolFailed."""
         near, far = ends
         argv = [*near.host.system.pinned(self._cpus.get(near.role) or ()), PROGRAM, "-c", far.address, "-p", str(port), "-B", near.address]
@@ -137,7 +125,7 @@ class Iperf3:
         argv += ["-Z"] if test.zerocopy else []
         retries = 0
         while True:
-            client = await run_client(near.host, argv, timeout_s=test.timeout_s, name=f"link {name}", lets="TCP")
+            client = await run_client(near.host, argv, timeout_s=test.loaded_s + GRACE_S, name=f"link {name}", lets="TCP")
             if retries == CONNECT_RETRIES or "Connection refused" not in (json_output.error_in(client.stdout) or ""):
                 break
             retries += 1
@@ -169,19 +157,7 @@ def _raw(link: str, client: Done, server: Done) -> dict[str, bytes]:
     return {f"iperf3-{link}-client.json": client.stdout, f"iperf3-{link}-server.json": server.stdout}
 
 
-def _test_of(cell: Cell) -> _Test:
-    """Raises InputError: iperf3 reads `-t 1.5` as 1 without a word (atoi() in its src/iperf_api.c), so halves are refused here."""
-    whole = {}
-    for name, default, least, most in (("streams", 1, 1, 128), ("omit_s", 0, 0, 60), ("duration_s", None, 1, 86400)):
-        value = cell.params.get(name)
-        number = default if value is None else float(value)
-        if number is None or not float(number).is_integer() or not least <= number <= most:
-            raise InputError(f"workload {cell.workload}: {name} is {value}", remedy=f"iperf3 takes a whole number from {least} to {most}")
-        whole[name] = int(number)
-    return _Test(**whole, zerocopy=cell.params.get("zerocopy") == "yes")
-
-
-def _measured(cell: Cell, test: _Test, ran: Sequence[_Ran]) -> Measured:
+def _measured(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> Measured:
     figures = {r.link: figures_of(r.result) for r in ran}
     if len(ran) > 1:
         each = list(figures.values())
@@ -218,7 +194,7 @@ def figures_of(result: Result) -> dict[str, float]:
     return {name: float(value) for name, value in known.items() if value is not None}
 
 
-def _doubts(ran: _Ran, test: _Test) -> list[Doubt]:
+def _doubts(ran: _Ran, test: TcpSetting) -> list[Doubt]:
     whys = list(ran.result.repairs)
     if ran.result.seconds < test.duration_s * (1 - TOGETHER):
         whys.append(f"it measured {ran.result.seconds:.1f} of {test.duration_s} s")
@@ -227,7 +203,7 @@ def _doubts(ran: _Ran, test: _Test) -> list[Doubt]:
     return [Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(whys), ran.link)] if whys else []
 
 
-def _apart(cell: Cell, test: _Test, ran: Sequence[_Ran]) -> list[Doubt]:
+def _apart(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> list[Doubt]:
     """Whether the links were loaded at the same time."""
     ends = [r.client.started_s + r.client.seconds for r in ran]
     apart_s = max(ends) - min(ends)

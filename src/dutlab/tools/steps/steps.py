@@ -20,7 +20,7 @@ from dutlab.errors import HostError, InputError
 from dutlab.hosts.host import Done, Host, Process
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
-from dutlab.spec.workloads.steps import PHASES, Phase, Step, StepsWorkload
+from dutlab.spec.workloads.steps import PHASES, Phase, Step, StepsSetting, StepsWorkload
 from dutlab.tools.gate import AT_ONCE, ClockReading, Gate, Start, lead_ns
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.steps.background import leaves_something, take_status, watched
@@ -218,7 +218,7 @@ Note = Callable[[str], None]
 async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     """Workload `steps`. Raises InputError; a step that fails raises nothing and is in the figures."""
     account = Account()
-    await Steps(site.hosts).carry_out(StepsWorkload.of_params(cell.params), account)
+    await Steps(site.hosts).carry_out(cell.setting_as(StepsSetting).steps, account)
     return account.measured()
 
 

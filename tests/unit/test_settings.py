@@ -1,0 +1,140 @@
+"""Settings: each workload's goes through a plan and a record unchanged, and is put into words by itself alone."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from cells import cell_of, setting_of, shown_cell
+from dutlab.plan.cell import Cell
+from dutlab.spec.generators import GENERATORS
+from dutlab.spec.goals import PRESETS, Goal
+from dutlab.spec.mixes import Mix
+from dutlab.spec.rates import AskedRate, RateUnit
+from dutlab.spec.traffic import FlowSet, Traffic
+from dutlab.spec.workloads import model_of
+from dutlab.spec.workloads.rfc2544 import Benchmark, HeaderSet, Modifier
+from dutlab.spec.workloads.search import AgainAtEnd, EarlyStop
+from dutlab.spec.workloads.setting import Setting
+from dutlab.spec.workloads.state import StateTest
+from dutlab.spec.workloads.steps import StepsWorkload
+from dutlab.store.record import TrialRecord, record_schema
+from dutlab.workloads import settable
+
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+seconds = st.floats(0.001, 1e5)
+nought = st.floats(0, 600)
+rates = st.floats(0.001, 1e9)
+counts = st.integers(1, 100_000)
+sizes = st.one_of(
+    st.integers(64, 1518).map(str),
+    st.sampled_from(["imix", "aaafg"]),
+    st.dictionaries(st.integers(64, 1518), st.integers(1, 9), min_size=2, max_size=4).map(lambda parts: {"name": "mine", "parts": parts}),
+    st.lists(st.integers(64, 1518), min_size=1, max_size=5).map(lambda order: {"name": "mine", "sequence": order}),
+).map(Mix.model_validate)
+asked_rates = (
+    st.none()
+    | st.builds(AskedRate, rates, st.sampled_from([RateUnit.PPS, RateUnit.BPS_L1, RateUnit.BPS_L2]))
+    | st.builds(AskedRate, st.floats(0.001, 100), st.just(RateUnit.PERCENT))
+)
+traffic = st.builds(
+    lambda transport, count, vlans: Traffic(transport=transport, flows=FlowSet(count=count, source_ports=count), vlans=vlans),
+    st.sampled_from(["udp", "tcp", "icmp-echo"]), st.integers(1, 1000), st.lists(st.integers(1, 4094), max_size=2).map(tuple),
+)  # fmt: skip
+goals = st.one_of(
+    st.sampled_from(list(PRESETS.values())),
+    st.builds(lambda loss, s: (Goal("own", loss, 0.25, s, 4 * s, width=0.02, initial_s=s / 2),), st.floats(0, 0.01), st.floats(0.1, 60)),
+)
+FIELDS = {
+    "frame_size": sizes, "duration_s": seconds, "warmup_s": nought, "drain_s": nought, "rate": asked_rates, "traffic": traffic,
+    "generator": st.none() | st.sampled_from([model() for kind, model in GENERATORS.items() if kind in {"trafgen", "pktgen"}]),
+    "directions": st.sampled_from(["forward", "both", "back"]), "streams": st.integers(1, 128), "rate_pps": rates, "idle_pps": rates,
+    "shares_percent": st.lists(st.floats(0, 200), min_size=1, max_size=4).map(tuple), "share_percent": st.floats(0.001, 100),
+    "threshold_percent": st.floats(0, 99), "target_loss_percent": st.none() | st.floats(1e-6, 10), "to": st.just("nat"),
+    "changes": counts, "before_s": seconds, "after_s": seconds, "warmup_pps": nought, "target_percent": st.floats(0.1, 1000),
+    "rampup_s": seconds, "hold_s": nought, "line_rate_bps_l1": st.none() | rates, "preset": st.none() | st.just("csit"), "goals": goals,
+    "lowest_pps": st.none() | rates, "highest_pps": st.none() | rates, "budget_s": seconds,
+    "early_stop": st.sampled_from(EarlyStop), "again_at_end": st.sampled_from(AgainAtEnd), "latency_s": seconds, "scale": st.floats(0.001, 1),
+    "width_ratio": st.floats(0.001, 0.5), "loss_ratio": st.floats(0, 0.5), "latency_repeats": counts, "burst_repeats": counts,
+    "burst_limit_s": seconds, "recovery_repeats": counts, "reset_repeats": counts, "networks": st.sampled_from([1, 256]),
+    "extension_headers": st.sampled_from(HeaderSet.__args__), "modifiers": st.lists(st.sampled_from(Modifier), unique=True).map(tuple),
+    "trial_s": seconds, "fill_pps": st.none() | rates, "most_flows": counts, "destination_ports": st.integers(1, 65535),
+    "table_flows": st.none() | counts, "nat_ports": st.none() | st.just((1024, 2047)), "omit_s": st.integers(0, 60),
+    "zerocopy": st.booleans(), "client": st.just("dut"), "server": st.just("sink"), "protocol": st.sampled_from(["tcp", "udp"]),
+    "length_bytes": st.integers(16, 1500), "lengths_bytes": st.lists(st.integers(16, 1500), min_size=1).map(tuple), "routes": counts,
+    "steps": st.just(StepsWorkload.model_validate({"run": {"source": [{"run": "sleep 2", "timeout": "3s"}]}, "on_failure": "stop"})),
+}  # fmt: skip
+OF_WORKLOAD = {
+    "rfc2544": {"tests": st.lists(st.sampled_from(Benchmark), unique=True).map(tuple)},
+    "state": {"tests": st.lists(st.sampled_from(StateTest), unique=True).map(tuple)},
+    "routes": {"goals": st.none(), "preset": st.none()},
+    "iperf3": {"duration_s": st.integers(1, 86400)}, "matrix": {"duration_s": st.integers(1, 86400)},
+    "datagrams": {"duration_s": st.integers(1, 86400)},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("workload", settable())
+@settings(deadline=None, max_examples=25)
+@given(data=st.data())
+def test_a_setting_comes_back_from_a_record_as_it_went_in(workload, data):
+    model = model_of(workload).setting
+    drawn = {**FIELDS, **OF_WORKLOAD.get(workload, {})}
+    made = setting_of(workload, **{name: data.draw(drawn[name], label=name) for name in model.model_fields if name in drawn})
+    cell = Cell(mode="router", factors={"mode": "router"}, tool="engine", links=("a",), setting=made, repeat=1)
+    record = TrialRecord(trial=1, status="measured", cell=cell, started=NOW, ended=NOW, figures={})
+    back = TrialRecord.model_validate_json(record.model_dump_json()).cell.setting
+    assert type(back) is type(made) is model and back == made and back.params == made.params
+    assert back.workload == workload == json.loads(cell.model_dump_json())["setting"]["kind"]
+    assert all(value is None or isinstance(value, str | int | float) for value in back.params.values())
+
+
+@pytest.mark.parametrize("workload", settable())
+def test_every_field_of_a_setting_is_said_by_this_test(workload):
+    """A field that FIELDS does not draw would go untested."""
+    known = {*FIELDS, *OF_WORKLOAD.get(workload, {}), "kind", "network", "all_networks", "all_extension_headers"}
+    assert set(model_of(workload).setting.model_fields) <= known
+
+
+@pytest.mark.parametrize("workload", settable())
+def test_the_schema_of_records_knows_each_setting(workload):
+    defined = record_schema()["$defs"]
+    name = model_of(workload).setting.__name__
+    assert {"$ref": f"#/$defs/{name}"} in defined["Setting"]["oneOf"] and defined[name]["properties"]["kind"]["const"] == workload
+
+
+def test_a_copy_has_words_of_its_own():
+    made = setting_of("sweep", rate_pps=5.0)
+    assert (made.params["rate_pps"], made.model_copy(update={"rate": None}).params["rate_pps"]) == (5.0, None)
+
+
+def test_what_an_import_says_is_kept_as_it_was():
+    cell = shown_cell("fio", {"job": "read", "depth": 4, "rate": 0.5, "size": None})
+    back = Cell.model_validate_json(cell.model_dump_json())
+    assert back == cell and (back.workload, back.params) == ("fio", {"job": "read", "depth": 4, "rate": 0.5, "size": None})
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({"kind": "swep"}, "did you mean sweep"), ({}, "unknown workload"), ("sweep", "unknown workload"),
+        ({"kind": "sweep", "frame_size": "64"}, "duration_s"),
+        ({"kind": "path-mtu", "frame_size": "64"}, "frame_size"),
+    ],
+)  # fmt: skip
+def test_a_cell_whose_setting_is_none_is_refused(setting, said):
+    whole = cell_of("path-mtu").model_dump(mode="json")
+    with pytest.raises(ValidationError, match=said):
+        Cell.model_validate({**whole, "setting": setting})
+
+
+def test_settings_are_frozen():
+    with pytest.raises(ValidationError, match="frozen"):
+        setting_of("sweep").duration_s = 2.0
+
+
+def test_every_workload_has_a_setting_of_its_own():
+    kinds = {kind: model_of(kind).setting for kind in settable()}
+    assert all(issubclass(model, Setting) for model in kinds.values()) and len(set(kinds.values())) == len(kinds)
