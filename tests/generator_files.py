@@ -10,7 +10,7 @@ from dutlab.units import FrameBytes, Pps, Seconds
 
 def direction(source="10.0.1.2", destination="10.0.2.2"):
     ports = (Port(host=h, interface="eth1") for h in ("source", "sink"))
-    return Direction("a", "a", "source", *ports, source, destination, "02:00:00:00:00:02", 49152, isolated=False)
+    return Direction("a", "a", *ports, source, destination, "02:00:00:00:00:02", 49152, isolated=False)
 
 
 def asked(size=64, rate=None, seconds=3.0):

@@ -217,13 +217,14 @@ def test_the_cache_lies_where_the_xdg_specification_puts_it():
 def test_the_rig_has_the_links_of_the_lab_but_ports_and_networks_of_its_own(name):
     lab = description(name).testbed
     rig = direct_testbed(lab)
-    assert list(rig.links) == list(lab.links)
+    through = lab.through_dut().links
+    assert list(rig.links) == list(through)
     networks = {a.network for link in rig.links.values() for a in link.addresses}
-    assert len(networks) == 2 * len(lab.links)
+    assert len(networks) == 2 * len(through)
     of_others = [a.network for other in lab_names() for link in description(other).testbed.links.values() for a in link.addresses]
     for network in networks:
         assert not any(network.version == other.version and network.overlaps(other) for other in [*of_others, *BENCHMARK_NETWORKS])
-    assert {link.sink.interface for link in rig.links.values()}.isdisjoint({link.sink.interface for link in lab.links.values()})
+    assert {link.sink.interface for link in rig.links.values()}.isdisjoint({link.sink.interface for link in through.values()})
 
 
 BED = description("three-node").testbed

@@ -52,7 +52,7 @@ cat /proc/net/ip_tables_names /proc/net/ip6_tables_names 2>/dev/null; true'
 
 
 def stage_of(testbed: Testbed, dut: TranscriptHost) -> Stage:
-    return cast("Stage", SimpleNamespace(testbed=testbed, dut=dut, hosts={"dut": dut}))
+    return cast("Stage", SimpleNamespace(testbed=testbed, dut_testbed=testbed.through_dut(), dut=dut, hosts={"dut": dut}))
 
 
 def linux() -> TranscriptHost:

@@ -125,9 +125,7 @@ def test_nothing_of_a_trial_is_left_on_the_host(monkeypatch, tmp_path):
 def test_a_program_or_a_port_that_is_not_there_is_told(monkeypatch):
     with pytest.raises(ToolMissing, match="ipgen is not there; build it from"):
         offered(monkeypatch, wanted(), program="/nonexistent/ipgen")
-    with pytest.raises(
-        ToolMissing, match=r"sends and receives in one process, and eth77 is not here; give source and sink .* the same machine"
-    ):
+    with pytest.raises(ToolMissing, match=r"sends and receives in one process, and eth77 is not here; give the ends .* the same machine"):
         offered(monkeypatch, wanted(), interface="eth77")
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dutlab.errors import LabError
 from dutlab.labs import description, recipe, state
-from dutlab.labs.labfile import ROLES, parse
+from dutlab.labs.labfile import parse
 
 THREE_NODE = description("three-node")
 
@@ -19,7 +19,7 @@ THREE_NODE = description("three-node")
 )
 def test_every_layout_fits_any_number_of_cores(usable: list[int], layout: str) -> None:
     roles, watch = THREE_NODE.settings.layouts[layout].on(usable)
-    assert set(roles) == set(ROLES)
+    assert set(roles) == set(THREE_NODE.testbed.hosts)
     assert {cpu for cpus in roles.values() for cpu in cpus} | {watch} <= set(usable)
 
 
@@ -53,7 +53,7 @@ lab:
 
 
 def test_no_end_of_a_pair_is_ever_made_outside_the_lab() -> None:
-    for line in recipe.veth_batch(THREE_NODE.testbed, state.namespaces_of("x")).splitlines():
+    for line in recipe.veth_batch(THREE_NODE.testbed, state.namespaces_of("x", THREE_NODE.testbed.hosts)).splitlines():
         assert line.count(" netns dutlab-x-") == 2
 
 
@@ -66,7 +66,7 @@ def test_every_port_has_an_address_of_its_own() -> None:
 @given(st.from_regex(state.LABEL, fullmatch=True))
 def test_a_label_makes_names_that_the_kernel_and_the_file_system_take(label: str) -> None:
     assert state.check_label(label) == label
-    assert all(len(name) <= 255 and "/" not in name for name in state.namespaces_of(label).values())
+    assert all(len(name) <= 255 and "/" not in name for name in state.namespaces_of(label, THREE_NODE.testbed.hosts).values())
 
 
 def test_new_labels_are_labels_and_differ() -> None:

@@ -10,6 +10,7 @@ from dutlab.errors import SpecRefused
 from dutlab.report.sections.matrix import hosts_of
 from dutlab.report.sections.path_mtu import _narrow
 from dutlab.spec.loader import load_experiment
+from dutlab.spec.workloads import LinkBounds
 from dutlab.tools.iperf3.datagrams import Sent
 from dutlab.tools.iperf3.pair import figures_of
 
@@ -19,7 +20,7 @@ HEAD = "experiment: x\ntestbed: {lab: three-node}\nfactors: {mode: [router]}\nwo
 def settings(tmp_path: Path, body: str) -> list[dict[str, object]]:
     (tmp_path / "e.yaml").write_text(f"{HEAD}{{{body}, links: [[a]]}}\n")
     (workload,) = load_experiment(tmp_path / "e.yaml").workloads
-    return [dict(s.setting.params) for s in workload.drives(["a", "b"])]
+    return [dict(s.setting.params) for s in workload.drives({"a": LinkBounds(), "b": LinkBounds()})]
 
 
 def test_tcp_is_asked_for_with_the_options_that_were_given(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from dutlab.doubts import DoubtKind
 from dutlab.errors import ToolFailed, ToolMissing
 from dutlab.hosts.host import Done
 from dutlab.hosts.local import LocalHost
+from dutlab.labs import description
 from dutlab.methods.ports import Offer
 from dutlab.spec.generators.pkt_gen import PktGenModel
 from dutlab.spec.mixes import frame_mix
@@ -54,7 +55,9 @@ def came(tmp_path, monkeypatch):
 def offered(model, *, rate=5000.0, warmup=0.0):
     async def drive():
         host = LocalHost("source")
-        tool = pkt_gen.PktGen(model, GeneratorSite({"source": host, "sink": host}, None, {"source": [1]}, None))
+        tool = pkt_gen.PktGen(
+            model, GeneratorSite({"source": host, "sink": host}, description("three-node").testbed, {"source": [1]}, None)
+        )
         try:
             await tool.check()
             offer = Offer(("a",), frame_mix(64), None if rate is None else Pps(rate), Seconds(1.0), Seconds(warmup), Seconds(0.1))

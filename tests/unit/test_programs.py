@@ -25,7 +25,7 @@ def cell(workload: str = "sweep", mode: str = "router", tool: str = "engine", **
 
 
 def needs(*cells: Cell, bed: Testbed = LAB, pinned: dict[str, tuple[int, ...]] | None = None) -> dict[str, set[str]]:
-    found = needs_of(bed, cells, family(bed.hosts["dut"].family).modes_among({}), pinned or {})
+    found = needs_of(bed, cells, family(bed.hosts["dut"].family).modes_among({}), pinned or {}, ("source", "sink"))
     assert all(len(programs) == len(set(programs)) for programs in found.values())
     return {role: {p.name for p in programs} for role, programs in found.items() if programs}
 

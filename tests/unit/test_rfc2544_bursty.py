@@ -57,7 +57,7 @@ async def test_bursts_that_the_buffer_holds_may_follow_as_fast_as_the_dut_forwar
 
 def test_bursts_are_asked_for_in_the_engines_words_and_of_generators_that_can():
     port = Port(host="source", interface="p")
-    direction = Direction("a", "a", "source", port, port, "198.18.1.2", "198.19.1.2", "02:00:00:00:00:01", 49152, isolated=False)
+    direction = Direction("a", "a", port, port, "198.18.1.2", "198.19.1.2", "02:00:00:00:00:01", 49152, isolated=False)
     load = Load(frame_mix(64), Pps(1000), Seconds(0), Seconds(1), burst_frames=64)
     assert load.send_plan(direction, 1)["streams"][0]["rate"] == {"bursts_at": {"frames": 64, "pps": 1000}}
     assert replace(load, rate=None).send_plan(direction, 1)["streams"][0]["rate"] == {"max": True}

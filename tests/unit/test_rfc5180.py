@@ -77,7 +77,6 @@ def test_the_engine_is_told_of_the_headers_in_its_own_words():
     direction = Direction(
         "a",
         "a",
-        "source",
         Port(host="source", interface="p"),
         Port(host="sink", interface="q"),
         str(ENDS[0]),

@@ -15,6 +15,8 @@ def test_the_modes_of_every_family_that_has_some_are_those_that_it_brings():
 def test_every_lab_that_a_file_may_name_can_be_described_and_has_these_links():
     for name, known in LABS.items():
         testbed = labs.description(name).testbed
-        assert tuple(testbed.links) == known.links
-        assert testbed.hosts["dut"].family == known.family
+        assert {link.name: link.hosts for link in testbed.links.values()} == known.links
+        assert {link.name for link in testbed.links.values() if link.segment} == known.segments
+        assert {link.source_address.version == 6 for link in testbed.links.values()} == {known.ipv6}
+        assert testbed.dut is None or testbed.dut_family == known.family
         assert {(link.mtu, link.speed) for link in testbed.links.values()} == {(1500, None)}  # what the checks of frame sizes go by

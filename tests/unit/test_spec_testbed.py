@@ -65,9 +65,9 @@ def test_a_testbed_file_becomes_a_testbed(tmp_path):
         (
             "speed: 10G",
             "sped: 10G",
-            ":7:7: links.a.sped: unknown key (known: addresses, configure, isolated, mtu, path, speed; did you mean speed?)",
+            ":7:7: links.a.sped: unknown key (known: addresses, configure, isolated, mtu, path, segment, speed; did you mean speed?)",
         ),
-        ("speed: 10G", "name: b", ":7:7: links.a.name: unknown key (known: addresses, configure, isolated, mtu, path, speed)"),
+        ("speed: 10G", "name: b", ":7:7: links.a.name: unknown key (known: addresses, configure, isolated, mtu, path, segment, speed)"),
         ("source:ixl2", "source", ":7:26: links.a.path.0: 'source' is not a port; write host:interface, as in source:eth1"),
         (
             "source:ixl2",
@@ -77,23 +77,27 @@ def test_a_testbed_file_becomes_a_testbed(tmp_path):
         (
             "source:ixl2",
             "sink:ixl2",
-            ":7:26: links.a.path.0: sink:ixl2 stands where a port of source must: the order is source → dut → dut → sink",
+            ":7:26: links.a.path.0: sink:ixl2 where a port of source must be: the order is source → dut → dut → sink",
         ),
         (
             "source:ixl2",
             "source:-f",
             ":7:26: links.a.path.0: '-f' is not an interface name; 1 to 15 of letters, digits, '.', '_' and '-', not beginning with '-' or '.'",
         ),
-        ("dut:ixl0", "dut:ixl2", ":7:49: links.a.path.2: dut:ixl2 is also where packets enter the DUT; a link needs two ports of it"),
-        (", sink:ix0]", "]", ":7:19: links.a.path.3: missing"),
-        ("sink:ix0]", "sink:ix0, sink:ix1]", ":7:19: links.a.path: must hold at most 4 items, not 5"),
+        ("dut:ixl0", "dut:ixl2", ":7:49: links.a.path.2: dut:ixl2 is also where packets enter it; a machine that forwards needs two ports"),
+        (", sink:ix0]", "]", ":7:19: links.a.path: 3 ports; a path has an even number, two a wire: 2 back to back, 4 through one machine"),
+        (
+            "sink:ix0]",
+            "sink:ix0, sink:ix1]",
+            ":7:19: links.a.path: 5 ports; a path has an even number, two a wire: 2 back to back, 4 through one machine",
+        ),
         ("dut:ixl3, dut:ixl1", "dut:ixl2, dut:ixl1", ":9:29: links.six.path.1: dut:ixl2 is already used by link a"),
         (
             "172.16.0.1/24",
             "172.16.1.1/24",
-            ":8:34: links.a.addresses.1: 172.16.1.1/24 is not in 172.16.0.0/24, but source and DUT in share a wire",
+            ":8:34: links.a.addresses.1: 172.16.1.1/24 is not in 172.16.0.0/24, but source:ixl2 and dut:ixl2 share a wire",
         ),
-        ("172.16.0.1/24", "172.16.0.2/24", ":8:34: links.a.addresses.1: 172.16.0.2/24 is the address of both source and DUT in"),
+        ("172.16.0.1/24", "172.16.0.2/24", ":8:34: links.a.addresses.1: 172.16.0.2/24 is the address of both source:ixl2 and dut:ixl2"),
         ("172.16.0.1/24", "172.16.0.1", ":8:34: links.a.addresses.1: 172.16.0.1 has no prefix length; write it as in 172.16.0.1/24"),
         (
             "172.16.0.1/24",
@@ -137,7 +141,11 @@ def test_a_testbed_file_becomes_a_testbed(tmp_path):
             "family: frebsd}",
             ":3:34: hosts.source.family: 'frebsd' is not a family (known: black-box, freebsd, freebsd-pf, linux, macos, manual, openbsd, openbsd-pf, pfsense, vpp, vyos, windows; did you mean freebsd?)",
         ),
-        ("  sink:   {", "  sunk:   {", ":5:3: hosts.sunk: unknown role (known: dut, sink, source; did you mean sink?)"),
+        (
+            "  sink:   {",
+            "  sunk:   {",
+            ":7:59: links.a.path.3: sink:ix0: there is no host 'sink' (known: dut, source, sunk; did you mean sunk?)",
+        ),
         (
             "  a: {",
             "  A_1: {",
@@ -210,7 +218,6 @@ links:
 colour: red
 """
     assert faults(tmp_path, text) == [
-        ":2:1: hosts.sink: missing; a testbed has the hosts source, dut and sink",
         ":3:12: hosts.source.ssh: '-v' is not an ssh target; write [user@]host[:port], as in root@192.0.2.11",
         ":3:21: hosts.source.famly: unknown key (known: cpus, family, local, ssh; did you mean family?)",
         ":7:5: links.a.speed: '10 Gb' is an amount, not a rate: per what time? Write 10 Gbit/s",
@@ -237,14 +244,86 @@ def test_a_black_box_has_no_way_in_and_is_the_dut_alone(tmp_path):
         ":4:45: hosts.dut.family: black-box stands beside a way in; leave ssh and local out, or name the family"
     ]
     assert faults(tmp_path, box.replace("{ssh: sink.example}", "{family: black-box}")) == [
-        ":5:12: hosts.sink.family: only the DUT may be black-box: frames are sent and counted on the others"
+        ":5:12: hosts.sink.family: only the DUT may be black-box: the others are given commands"
     ]
 
 
-def test_a_testbed_without_a_link_is_refused(tmp_path):
+def test_a_testbed_may_have_no_link_but_not_no_host(tmp_path):
     head = RIGHT.split("links:", maxsplit=1)[0]
-    assert faults(tmp_path, head + "links: {}\n") == [":6:1: links: empty; a testbed needs a link"]
-    assert faults(tmp_path, head) == [":1:1: links: missing"]
+    for text in (head, head + "links: {}\n"):
+        (tmp_path / "testbed.yaml").write_text(text)
+        assert load_testbed(tmp_path / "testbed.yaml").links == {}
+    assert faults(tmp_path, "testbed: none\nhosts: {}\n") == [":2:1: hosts: empty; a testbed needs a host"]
+
+
+FOUR = """\
+testbed: four
+hosts:
+  s1: {ssh: s1}
+  s2: {ssh: s2}
+  fw: {ssh: fw, family: pfsense}
+  t1: {ssh: t1}
+links:
+  a: {path: [s1:eth0, fw:in-a, fw:out-a, t1:eth0], addresses: [10.0.0.2/24, 10.0.0.1/24, 10.0.1.1/24, 10.0.1.2/24]}
+  b: {path: [s2:eth0, t1:eth1], addresses: [10.0.2.2/24, 10.0.2.1/24]}
+  lan: {segment: [s1:eth2, s2:eth2, t1:eth2], addresses: [10.0.3.1/24, 10.0.3.2/24, 10.0.3.3/24]}
+"""
+
+
+def test_hosts_have_any_names_and_links_two_or_more_ports(tmp_path):
+    bed = load(tmp_path, FOUR)
+    assert (bed.dut, bed.dut_family, bed.ends) == ("fw", "pfsense", ("s1", "t1", "s2"))
+    assert list(bed.through_dut().links) == ["a"]
+    a, b, lan = bed.links.values()
+    assert (a.source.host, str(a.dut_in), str(a.dut_out), a.sink.host) == ("s1", "fw:in-a", "fw:out-a", "t1")
+    assert (a.ends, b.ends, lan.ends) == (("s1", "t1"), ("s2", "t1"), ("s1", "s2", "t1"))
+    assert (a.source_gateway, a.sink_gateway) == (a.dut_in_address, a.dut_out_address)
+    assert (b.source_gateway, b.sink_gateway) == (b.sink_address, b.source_address)
+    assert [str(x.ip) for x in a.between("t1", "fw")] == ["10.0.1.2", "10.0.1.1"]
+    assert [str(x.ip) for x in a.between("fw", "s1")] == ["10.0.0.1", "10.0.0.2"]
+    assert [str(x.ip) for x in lan.between("t1", "s1")] == ["10.0.3.3", "10.0.3.1"]
+
+
+def test_a_testbed_in_which_nothing_forwards_has_no_dut(tmp_path):
+    bed = load(
+        tmp_path,
+        "testbed: pair\nhosts: {x: {ssh: x}, y: {ssh: y}}\nlinks:\n  a: {path: [x:e, y:e], addresses: [10.0.0.1/24, 10.0.0.2/24]}\n",
+    )
+    assert (bed.dut, bed.dut_family, bed.through_dut().links) == (None, "black-box", {})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("  s1: {ssh: s1}", "  -rf: {ssh: s1}", "hosts.-rf.name: '-rf' is not a name; use a-z"),
+        ("  s1: {ssh: s1}", "  ../s1: {ssh: s1}", "hosts.../s1.name: '../s1' is not a name; use a-z"),
+        ("  s1: {ssh: s1}", "  s/1: {ssh: s1}", "hosts.s/1.name: 's/1' is not a name; use a-z"),
+        ("fw:out-a, t1:eth0]", "fw:out-a, s1:eth9]", "links.a.path.3: the path returns to s1, where it has been at s1:eth0"),
+        ("fw:out-a, t1:eth0]", "t1:eth8, t1:eth0]", "links.a.path.2: t1:eth8 and fw:in-a are of two hosts; ports 2 and 3 are of one machine, and so on"),
+        ("10.0.1.1/24, 10.0.1.2/24", "10.0.0.3/24, 10.0.0.4/24", "links.a.addresses.2: 10.0.0.0/24 overlaps 10.0.0.0/24 on another wire of the path, so nothing would be routed"),
+        ("[10.0.2.2/24, 10.0.2.1/24]", "[10.0.2.2/24]", "links.b.addresses: 1 for 2 ports; write one a port, in the same order"),
+        ("10.0.3.2/24", "10.0.4.2/24", "links.lan.addresses.1: 10.0.4.2/24 is not in 10.0.3.0/24, the network of s1:eth2; a segment is one network"),
+        ("10.0.3.2/24", "10.0.3.1/24", "links.lan.addresses.1: 10.0.3.1/24 is the address of another port too"),
+        ("s2:eth2, t1:eth2", "s2:eth2, s1:eth3", "links.lan.segment.2: s1 is on it twice; a host has one port on a segment"),
+        ("s2:eth2, t1:eth2", "s2:eth2, x:eth3", "links.lan.segment.2: x:eth3: there is no host 'x' (known: fw, s1, s2, t1"),
+        ("s2:eth2, t1:eth2", "s2:eth2, t1:eth1", "links.lan.segment.2: t1:eth1 is already used by link b"),
+        ("10.0.3.1/24, 10.0.3.2/24, 10.0.3.3/24", "10.0.2.11/24, 10.0.2.12/24, 10.0.2.13/24", "links.lan.addresses.0: 10.0.2.0/24 overlaps 10.0.2.0/24 of link b"),
+        ("{path: [s2:eth0, t1:eth1], ", "{path: [s2:eth0, t1:eth1], segment: [s2:eth0, t1:eth1], ", "links.b.path: cannot be combined with segment"),
+        ("{path: [s2:eth0, t1:eth1], ", "{", "links.b.path: missing; write the ports of the link, as in [source:eth1, sink:eth1]"),
+        ("path: [s2:eth0, t1:eth1]", "path: [s2:eth0, s1:eth8, s1:eth9, t1:eth1]", "links.b.path: goes through s1, but the measured host is fw; every path goes through it, or call the measured host dut"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_hosts_and_links_of_other_shapes_is_said_at_its_place(tmp_path, old, new, expected):
+    assert old in FOUR
+    text = FOUR.replace(old, new, 1)
+    if "s1:eth8" in new:
+        text = text.replace("[10.0.2.2/24, 10.0.2.1/24]", "[10.0.2.2/24, 10.0.2.1/24, 10.0.5.1/24, 10.0.5.2/24]")
+    said = faults(tmp_path, text)
+    assert any(expected in line for line in said), said
+
+
+def test_names_of_programs_are_names_of_hosts_too(tmp_path):
+    assert "rm" in load(tmp_path, FOUR.replace("s1:", "rm:").replace("  s1", "  rm")).hosts
 
 
 def test_a_lab_builds_the_same_models_without_ssh_or_speed():

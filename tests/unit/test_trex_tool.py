@@ -54,7 +54,6 @@ def release(tmp_path, monkeypatch):
         return Direction(
             f"{name}.back" if reverse else name,
             name,
-            port.host,
             port,
             port,
             back.source,
@@ -77,7 +76,7 @@ def offered(model, offer, links=("a",), *, fails_first=False):
     async def drive():
         host = LocalHost("source")
         port = Port(host="source", interface="lo")
-        testbed = SimpleNamespace(links={name: SimpleNamespace(source=port, sink=port) for name in links})
+        testbed = SimpleNamespace(links={name: SimpleNamespace(source=port, sink=port, path=(port, port)) for name in links})
         tool = trex.Trex(model, GeneratorSite({"source": host, "sink": host}, testbed, {}, None))
         try:
             version = await tool.check()

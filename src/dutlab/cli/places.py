@@ -10,7 +10,6 @@ from pathlib import Path
 from dutlab import labs
 from dutlab.errors import InputError
 from dutlab.hosts.host import CommandLog, Host
-from dutlab.hosts.netns import NetnsMachine
 from dutlab.hosts.reach import host_at
 from dutlab.spec.fields import ssh_fault
 from dutlab.spec.loader import load_testbed
@@ -87,11 +86,6 @@ def lab_of(places: Mapping[str, TestPlace]) -> str | None:
 async def _host(name: str, place: TestPlace, lab: labs.Lab | None, log: CommandLog) -> Host:
     if lab is None or not place.lab:
         return host_at(name, place.ssh, log)
-    if place.role not in lab.namespaces:
-        raise InputError(f"{place.said}: the lab has no host {place.role}", remedy=f"it has {', '.join(lab.namespaces)}")
-    if lab.ssh_config is not None:
-        from dutlab.hosts.ssh import SshHost  # noqa: PLC0415 -- loads asyncssh, which no local host needs
-        from dutlab.hosts.ssh_login import Login  # noqa: PLC0415 -- as above
-
-        return SshHost(Login(name, place.role, (lab.ssh_config,)), log)
-    return await NetnsMachine.open(name, lab.namespaces[place.role], log)
+    if place.role not in lab.testbed.hosts:
+        raise InputError(f"{place.said}: the lab has no host {place.role}", remedy=f"it has {', '.join(lab.testbed.hosts)}")
+    return await lab.machine(place.role, name, log)

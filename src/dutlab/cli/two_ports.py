@@ -209,8 +209,8 @@ async def _in_lab(name: str, standing: str | None, said: str) -> int:
         lab = await (labs.attach(label) if standing else labs.up(name, label=label))
         link = lab.testbed.links["a"]
         rest = _without_lab(sys.argv[1:], said)
-        pinned = [word for role in ("source", "sink") for word in ("--cpu", str(lab.cpus[role][0]))]
-        inside = ["ip", "netns", "exec", lab.namespaces["source"], sys.executable, "-m", "dutlab"]
+        pinned = [word for end in link.ends for word in ("--cpu", str(lab.cpus[end][0]))]
+        inside = [*lab.inside(link.source.host), sys.executable, "-m", "dutlab"]
         command = [*inside, *rest, "--typed", shlex.join(sys.argv[1:]), link.source.interface, link.sink.interface, *pinned]
         return await _wait_for(command)
     finally:

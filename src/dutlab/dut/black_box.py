@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dutlab.dut.frames import everything_came, passed
+from dutlab.dut.frames import everything_came, passed, words_of
 from dutlab.dut.mode import Check, Family, Prober, Unset
 from dutlab.hosts.host import Host
 from dutlab.spec.known import BLACK_BOX as NAME
@@ -27,7 +27,7 @@ class AsFound(Unset):
 
 async def _of_link(name: str, link: Link, prober: Prober) -> list[Check]:
     there, back = await passed(prober, name), await prober.probe(name, reverse=True)
-    came, came_back = (f"{seen.received} of {seen.sent} probe frames arrived" for seen in (there, back))
+    came, came_back = words_of(there), words_of(back)
     hint = "; the other way they pass: name the ports in the other order" if not everything_came(there) and everything_came(back) else ""
     found = [Check(f"link {name}: a flow passes", everything_came(there), came + hint)]
     if there.source_seen is not None:

@@ -55,8 +55,8 @@ class SeenProbe:
     sent: int
     received: int
     source_seen: str | None
-    flow: UdpFlow
-    """The flow that the frames were; no earlier probe of this process had its ports."""
+    flow: UdpFlow | None
+    """The flow that the frames were; no earlier probe of this process had its ports. None of pings: a lower level of proof."""
 
 
 class Prober(Protocol):

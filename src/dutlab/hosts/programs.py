@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -81,6 +81,13 @@ async def all_there(looks: Iterable[Awaitable[_T]], missing: Sequence[ToolMissin
             missing += e.missing
     insist(missing)
     return found
+
+
+def versions_of(by_host: Mapping[str, str]) -> str:
+    """One version, or each host's where they differ."""
+    if len(set(by_host.values())) == 1:
+        return next(iter(by_host.values()))
+    return ", ".join(f"{host} {version}" for host, version in by_host.items())
 
 
 def how_to_install(host: Host, package: str) -> str:

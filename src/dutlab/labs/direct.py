@@ -21,7 +21,6 @@ from dutlab.labs.labfile import description
 from dutlab.labs.state import StateFolder
 from dutlab.spec.testbed import Link, Testbed
 
-_SOURCE, _SINK = "source", "sink"
 _HERE, _THERE = IPv4Network("192.0.2.0/24"), IPv4Network("203.0.113.0/24")
 """TEST-NET-1 and TEST-NET-3: networks at the source and at the sink, of which each link takes a part."""
 _PREFIX = 29
@@ -34,16 +33,16 @@ async def direct_links(lab: Lab) -> AsyncIterator[Testbed]:
     The ports of the DUT in the testbed's paths are those of the lab: nothing is sent there.
     """
     testbed = direct_testbed(lab.testbed)
-    machine, hosts = LocalHost("lab"), lab.hosts()
+    machine, hosts, cabled = LocalHost("lab"), lab.hosts(), _cabled(testbed)
     try:
         await _remove(machine, lab, testbed)
         await machine.run(["ip", "-batch", "-"], stdin=_cables(testbed, lab.namespaces).encode())
-        for role in (_SOURCE, _SINK):
-            await hosts[role].run(["sh", "-e"], stdin=_setup(testbed, role).encode())
-            await hosts[role].run(["sh"], stdin=recipe.queue_script(testbed, role).encode(), check=False)
-        await _threads(lab, testbed, hosts[_SINK])
-        for role in (_SOURCE, _SINK):
-            await hosts[role].run(["sh", "-e"], stdin=recipe.carrier_script(testbed, role).encode())
+        for name in cabled:
+            await hosts[name].run(["sh", "-e"], stdin=_setup(testbed, name).encode())
+            await hosts[name].run(["sh"], stdin=recipe.queue_script(testbed, name).encode(), check=False)
+        await _threads(lab, testbed, hosts)
+        for name in cabled:
+            await hosts[name].run(["sh", "-e"], stdin=recipe.carrier_script(testbed, name).encode())
         yield testbed
     except HostError as e:
         raise LabError(f"lab {lab.label}: the rig without the DUT cannot be used: {e}") from e
@@ -54,8 +53,8 @@ async def direct_links(lab: Lab) -> AsyncIterator[Testbed]:
 
 
 def direct_testbed(testbed: Testbed) -> Testbed:
-    """The same with every link from source straight to sink, over ports and networks of its own."""
-    links = {name: _direct(link, number) for number, (name, link) in enumerate(testbed.links.items())}
+    """The same with every link through the DUT from source straight to sink, over ports and networks of its own."""
+    links = {name: _direct(link, number) for number, (name, link) in enumerate(testbed.through_dut().links.items())}
     return testbed.model_copy(update={"links": links})
 
 
@@ -63,44 +62,51 @@ def _direct(link: Link, number: int) -> Link:
     here, there = (list(whole.subnets(new_prefix=_PREFIX))[number] for whole in (_HERE, _THERE))
     return Link.model_validate({
         "name": link.name,
-        "path": [f"{_SOURCE}:rig-{link.name}", str(link.dut_in), str(link.dut_out), f"{_SINK}:rig-{link.name}-in"],
+        "path": [f"{link.source.host}:rig-{link.name}", str(link.dut_in), str(link.dut_out), f"{link.sink.host}:rig-{link.name}-in"],
         "addresses": [str(IPv4Interface((net[host], _PREFIX))) for net, host in ((here, 2), (here, 1), (there, 1), (there, 2))],
         "mtu": link.mtu,
     })  # fmt: skip
 
 
-def cable_undo(lab: Lab) -> list[tuple[str, ...]]:
-    """Commands for the lab's source that remove the cables of direct_links(); each can be carried out where there is none."""
-    ports = [link.source.interface for link in direct_testbed(lab.testbed).links.values()]
-    return [("sh", "-c", f"! ip link show dev {port} >/dev/null 2>&1 || ip link del dev {port}") for port in ports]
+def cable_undo(lab: Lab) -> list[tuple[str, tuple[str, ...]]]:
+    """Host and command, each of which removes a cable of direct_links(), and can be carried out where there is none."""
+    ports = [link.source for link in direct_testbed(lab.testbed).links.values()]
+    command = "! ip link show dev {0} >/dev/null 2>&1 || ip link del dev {0}"
+    return [(port.host, ("sh", "-c", command.format(port.interface))) for port in ports]
 
 
-def mac(link: int, role: str) -> str:
-    """Address of a role's end of the `link`th cable."""
-    return f"02:00:00:01:{link:02x}:{1 if role == _SOURCE else 2:02x}"
+def _cabled(testbed: Testbed) -> list[str]:
+    """The hosts that cables go to."""
+    return list(dict.fromkeys(port.host for link in testbed.links.values() for port in (link.source, link.sink)))
+
+
+def mac(link: int, end: int) -> str:
+    """Address of an end of the `link`th cable: 1 at the source, 2 at the sink."""
+    return f"02:00:00:01:{link:02x}:{end:02x}"
 
 
 def _cables(testbed: Testbed, namespaces: Mapping[str, str]) -> str:
     lines = []
     for number, link in enumerate(testbed.links.values()):
         ends = [
-            f"name {port.interface} netns {namespaces[port.host]} numrxqueues 1 numtxqueues 1"
-            f" mtu {link.mtu} address {mac(number, port.host)}"
-            for port in (link.source, link.sink)
+            f"name {port.interface} netns {namespaces[port.host]} numrxqueues 1 numtxqueues 1 mtu {link.mtu} address {mac(number, end)}"
+            for end, port in enumerate((link.source, link.sink), start=1)
         ]
         lines.append(f"link add {ends[0]} type veth peer {ends[1]}")
     return "\n".join(lines) + "\n"
 
 
-def _setup(testbed: Testbed, role: str) -> str:
+def _setup(testbed: Testbed, host: str) -> str:
     """Addressed and up, with a way to the other end's network: the other end answers for the gateway that a frame is sent to."""
     lines = []
     for number, link in enumerate(testbed.links.values()):
-        here = role == _SOURCE
+        if host not in link.ends:
+            continue
+        here = host == link.source.host
         port, address, gateway = (
-            (link.source, link.source_address, link.dut_in_address) if here else (link.sink, link.sink_address, link.dut_out_address)
+            (link.source, link.source_address, link.source_gateway) if here else (link.sink, link.sink_address, link.sink_gateway)
         )
-        other = mac(number, _SINK if here else _SOURCE)
+        other = mac(number, 2 if here else 1)
         lines += [
             f"ip addr add {address} dev {port.interface}",
             f"ethtool -K {port.interface} gro on tso off tx-udp-segmentation off",
@@ -111,19 +117,20 @@ def _setup(testbed: Testbed, role: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-async def _threads(lab: Lab, testbed: Testbed, sink: Host) -> None:
-    """The sink's ports served as the DUT's are, on the DUT's cores."""
+async def _threads(lab: Lab, testbed: Testbed, hosts: Mapping[str, Host]) -> None:
+    """The sinks' ports served as the DUT's are, on the DUT's cores."""
     _, layout = description(lab.testbed.lab or "").layout(lab.layout)
-    if "dut" not in layout.napi_threads:
+    if (dut := lab.testbed.dut) is None or dut not in layout.napi_threads:
         return
     async with StateFolder().lock():
-        before = napi.napi_threads()
-        await sink.run(["sh", "-e"], stdin=recipe.threads_script(testbed, _SINK).encode())
-        threads = napi.threads_of(NAMESPACES / lab.namespaces[_SINK], before)
-        napi.pin(threads, testbed, _SINK, lab.cpus["dut"], lab.nice)
+        for sink in dict.fromkeys(link.sink.host for link in testbed.links.values()):
+            before = napi.napi_threads()
+            await hosts[sink].run(["sh", "-e"], stdin=recipe.threads_script(testbed, sink).encode())
+            threads = napi.threads_of(NAMESPACES / lab.namespaces[sink], before)
+            napi.pin(threads, testbed, sink, lab.cpus[dut], lab.nice)
 
 
 async def _remove(machine: Host, lab: Lab, testbed: Testbed) -> None:
     """Of a process that was killed something may be left; where nothing is, this does nothing."""
     for link in testbed.links.values():
-        await machine.run(["ip", "-n", lab.namespaces[_SOURCE], "link", "del", "dev", link.source.interface], check=False)
+        await machine.run(["ip", "-n", lab.namespaces[link.source.host], "link", "del", "dev", link.source.interface], check=False)

@@ -15,11 +15,11 @@ from dutlab.errors import HostError, LabError
 from dutlab.hosts.host import CommandLog, Host
 from dutlab.hosts.lease import lease_files
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
-from dutlab.hosts.netns import NAMESPACES, NetnsHost
+from dutlab.hosts.netns import NAMESPACES, NetnsHost, NetnsMachine
 from dutlab.hosts.programs import ETHTOOL, IP, SSHD, TASKSET, TC, Program, insist, missing_on
 from dutlab.labs import inside, napi, recipe, sshd
-from dutlab.labs.labfile import ROLES, LabDescription, description
-from dutlab.labs.state import CONDUCTOR, TESTER, LabState, Owner, StateFolder, check_label, labels_among, namespaces_of, new_label
+from dutlab.labs.labfile import LabDescription, description
+from dutlab.labs.state import CONDUCTOR, SWITCH, TESTER, LabState, Owner, StateFolder, check_label, labels_among, namespaces_of, new_label
 from dutlab.spec.testbed import Testbed
 
 _LAST_CALL_S = 0.1
@@ -27,7 +27,6 @@ _MANAGEMENT = IPv4Network("198.51.100.0/24")
 """TEST-NET-2 of RFC 5737: no network that anybody routes, and none of the links."""
 PRIORITY = -10
 """By how much a lab goes before other work, as nice(1) counts: nine times its weight (sched_prio_to_weight), which leaves it a tenth."""
-_QUEUED = ("source", "sink")
 _REMEDY = "labs need root, or `unshare -Urnm` with a tmpfs on /run"
 _PROGRAMS = {"netns": (IP, TC, ETHTOOL, TASKSET), "ssh": (IP, TC, ETHTOOL, TASKSET, SSHD)}
 """What this machine needs for a lab, by how its hosts are reached."""
@@ -44,7 +43,7 @@ class Lab:
     label: str
     testbed: Testbed
     cpus: Mapping[str, tuple[int, ...]]
-    """Role → CPU numbers for its programs; the DUT's are those of its NAPI threads."""
+    """Host → CPU numbers for its programs; the DUT's are those of its NAPI threads."""
     watch_cpu: int | None
     """Where sensors run: not on the generator's core where there is another."""
     namespaces: Mapping[str, str]
@@ -58,10 +57,23 @@ class Lab:
     nice: int = 0
     """By how much its programs and NAPI threads go before other work (nice(1)); 0: not at all."""
     ssh_config: Path | None = None
-    """By which its hosts are reached over ssh, each under the name of its role; None where namespaces are entered."""
+    """By which its hosts are reached over ssh, each under its name; None where namespaces are entered."""
+
+    def inside(self, host: str) -> tuple[str, ...]:
+        """What goes before a command on this machine so that it runs on `host`; it has no ssh in between. Raises KeyError."""
+        return ("ip", "netns", "exec", self.namespaces[host])
+
+    async def machine(self, host: str, name: str, log: CommandLog | None = None) -> Host:
+        """`host` under another name, as a machine of its own: what runs there ends with it. Raises KeyError, HostError."""
+        if self.ssh_config is not None:
+            from dutlab.hosts.ssh import SshHost  # noqa: PLC0415 -- loads asyncssh, which no local host needs
+            from dutlab.hosts.ssh_login import Login  # noqa: PLC0415 -- as above
+
+            return SshHost(Login(name, host, (self.ssh_config,)), log)
+        return await NetnsMachine.open(name, self.namespaces[host], log)
 
     def hosts(self, log: CommandLog | None = None) -> dict[str, Host]:
-        """Role → host, made anew at each call."""
+        """Name → host, made anew at each call."""
         if self.ssh_config is not None:
             from dutlab.hosts.ssh import SshHost  # noqa: PLC0415 -- loads asyncssh, which no local host needs
             from dutlab.hosts.ssh_login import Login  # noqa: PLC0415 -- as above
@@ -82,7 +94,7 @@ class StandingLab:
     complete: bool
     """False: being built, or its builder was killed."""
     namespaces: Mapping[str, str]
-    """Role → namespace, of those that are there."""
+    """Host → namespace, of those that are there."""
 
 
 async def up(name: str, *, label: str | None = None, layout: str | None = None) -> Lab:
@@ -189,11 +201,12 @@ def _state(folder: StateFolder, label: str) -> LabState | None:
 
 
 def _namespaces(label: str, plan: LabDescription) -> dict[str, str]:
-    """Role → namespace; of a box, source and sink have one, which is also found under its own name."""
+    """Host → namespace; of a box, source and sink have one, which is also found under its own name."""
     if plan.settings.box:
         found = namespaces_of(label, ("dut", TESTER))
         return {"source": found[TESTER], "sink": found[TESTER], **found}
-    return namespaces_of(label, ROLES if plan.settings.reach == "netns" else (*ROLES, CONDUCTOR))
+    switch = [SWITCH] if any(link.segment for link in plan.testbed.links.values()) else []
+    return namespaces_of(label, [*plan.testbed.hosts, *switch, *([CONDUCTOR] if plan.settings.reach == "ssh" else [])])
 
 
 def _lab(state: LabState, plan: LabDescription) -> Lab:
@@ -202,7 +215,7 @@ def _lab(state: LabState, plan: LabDescription) -> Lab:
         testbed=plan.testbed,
         cpus=dict(state.cpus),
         watch_cpu=state.watch_cpu,
-        namespaces={role: state.namespaces[role] for role in ROLES},
+        namespaces={host: state.namespaces[host] for host in plan.testbed.hosts},
         layout=state.layout,
         since_s=state.since_s,
         notes=state.notes,
@@ -217,10 +230,12 @@ async def _build(machine: LocalHost, plan: LabDescription, state: LabState, fold
     for namespace in dict.fromkeys(state.namespaces.values()):
         await machine.run(["ip", "netns", "add", namespace])
     await machine.run(["ip", "-batch", "-"], stdin=recipe.veth_batch(plan.testbed, state.namespaces).encode())
-    hosts = {role: NetnsHost(role, state.namespaces[role]) for role in ROLES}
+    hosts = {name: NetnsHost(name, state.namespaces[name]) for name in plan.testbed.hosts}
+    if SWITCH in state.namespaces:
+        await _sh(NetnsHost(SWITCH, state.namespaces[SWITCH]), recipe.switch_script(plan.testbed))
     await asyncio.gather(*(_sh(host, recipe.setup_script(plan, role)) for role, host in hosts.items()))
     threads = list[int]()
-    notes = [note for role in _QUEUED for note in await _queued(hosts[role], plan.testbed)]
+    notes = [note for end in plan.testbed.ends for note in await _queued(hosts[end], plan.testbed)]
     if state.nice != PRIORITY:
         notes.append("the lab does not go before the other work of this machine: its priority needs root of the machine itself")
     threaded = [role for role in hosts if role in plan.settings.layouts[state.layout].napi_threads]
@@ -241,7 +256,7 @@ async def _build(machine: LocalHost, plan: LabDescription, state: LabState, fold
 async def _open_doors(machine: LocalHost, state: LabState, folder: StateFolder) -> None:
     """An ssh server in the namespace of each role, reached from the conductor's over a link of its own. Raises HostError, LabError."""
     far = state.namespaces[CONDUCTOR]
-    ours = {role: IPv4Interface((_MANAGEMENT[4 * i + 2], 30)) for i, role in enumerate(ROLES)}
+    ours = {role: IPv4Interface((_MANAGEMENT[4 * i + 2], 30)) for i, role in enumerate(r for r in state.namespaces if r != CONDUCTOR)}
     theirs = {f"m-{role}": IPv4Interface((address.ip - 1, 30)) for role, address in ours.items()}
     await machine.run(["ip", "-batch", "-"], stdin=recipe.management_batch(ours, state.namespaces, far).encode())
     await _sh(NetnsHost(CONDUCTOR, far), recipe.management_script(theirs))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from ruamel.yaml import YAML
@@ -14,21 +14,12 @@ from ruamel.yaml import YAML
 from dutlab.errors import InputError, LabError
 from dutlab.spec.testbed import Testbed
 
-ROLES = ("source", "dut", "sink")
+WATCH = "watch"
+"""Beside the hosts, of the cores of a layout: where sensors run."""
 
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Cores(_Strict):
-    """Which cores each role gets, as indices into the cores that we may use."""
-
-    source: tuple[int, ...] = Field(min_length=1)
-    dut: tuple[int, ...] = Field(min_length=1)
-    sink: tuple[int, ...] = Field(min_length=1)
-    watch: tuple[int] = Field()
-    """Where sensors run."""
 
 
 class Layout(_Strict):
@@ -36,27 +27,31 @@ class Layout(_Strict):
 
     about: str
     napi_threads: frozenset[str]
-    """Roles whose ports are served by kernel threads, pinned to the role's cores."""
-    cpus: dict[int, Cores]
-    """By number of cores."""
+    """Hosts whose ports are served by kernel threads, pinned to the host's cores."""
+    cpus: dict[int, dict[str, Annotated[tuple[int, ...], Field(min_length=1)]]]
+    """By number of cores: each host's, and those of the sensors under `watch`, as indices into the cores that we may use."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if unknown := self.napi_threads - set(ROLES):
-            raise ValueError(f"napi_threads: no such role: {', '.join(sorted(unknown))}")
         if 1 not in self.cpus:
             raise ValueError("cpus: a layout must also say what it does on 1 core")
         for count, cores in self.cpus.items():
-            used = {*cores.source, *cores.dut, *cores.sink, *cores.watch}
+            used = {core for of_host in cores.values() for core in of_host}
             if not used <= set(range(count)):
                 raise ValueError(f"cpus: {count}: names a core beyond the {count} it is for")
         return self
 
     def on(self, usable: Sequence[int]) -> tuple[dict[str, tuple[int, ...]], int]:
-        """The roles' CPU numbers and the sensors' one, where we may use the CPUs `usable`."""
+        """The hosts' CPU numbers and the sensors' one, where we may use the CPUs `usable`."""
         cores = self.cpus[max(n for n in self.cpus if n <= max(1, len(usable)))]
-        roles = {role: tuple(usable[i] for i in getattr(cores, role)) for role in ROLES}
-        return roles, usable[cores.watch[0]]
+        hosts = {host: tuple(usable[i] for i in of_host) for host, of_host in cores.items() if host != WATCH}
+        return hosts, usable[cores[WATCH][0]]
+
+    def insist_on(self, hosts: Collection[str]) -> None:
+        """Raises KeyError for a host that is left out of it, or that a lab of `hosts` has not."""
+        for named in (*(cores.keys() - {WATCH} for cores in self.cpus.values()), self.napi_threads | set(hosts)):
+            if unknown := set(named) ^ set(hosts):
+                raise KeyError(f"layout {self.about!r}: {', '.join(sorted(unknown))} is in the hosts or in the layout, not in both")
 
 
 class LabSettings(_Strict):
@@ -127,6 +122,9 @@ def parse(name: str, text: str) -> LabDescription:
     try:
         data = _load(text)
         settings = LabSettings.model_validate(data.pop("lab"))
-        return LabDescription(name, Testbed.model_validate({**data, "lab": name}), settings)
+        testbed = Testbed.model_validate({**data, "lab": name})
+        for layout in settings.layouts.values():
+            layout.insist_on(testbed.hosts)
+        return LabDescription(name, testbed, settings)
     except (ValidationError, KeyError, AttributeError) as e:
         raise LabError(f"the description of lab {name} is faulty: {e}") from e

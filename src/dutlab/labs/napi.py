@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dutlab.labs import netdev
-from dutlab.labs.labfile import ROLES
 from dutlab.labs.recipe import ports_of
 from dutlab.spec.testbed import Testbed
 
@@ -60,5 +59,4 @@ def pin(threads: Mapping[int, str], testbed: Testbed, role: str, cpus: tuple[int
 
 
 def _ports(testbed: Testbed, link: str, role: str) -> list[str]:
-    assert role in ROLES  # noqa: S101 the caller iterates over them
-    return [port.interface for port in testbed.links[link].path if port.host == role]
+    return [port.interface for port in testbed.links[link].ports if port.host == role]

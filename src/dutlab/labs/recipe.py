@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv4Interface
 
-from dutlab.labs.labfile import ROLES, LabDescription
+from dutlab.labs.labfile import LabDescription
+from dutlab.labs.state import SWITCH
 from dutlab.spec.testbed import Link, Testbed
 
 _V4 = {
@@ -35,14 +36,33 @@ def veth_batch(testbed: Testbed, namespaces: Mapping[str, str]) -> str:
     """For `ip -batch -`: every pair, each end where it belongs. One queue, so that each port has one NAPI thread."""
     lines = []
     for index, link in enumerate(testbed.links.values()):
-        for left, right in ((0, 1), (2, 3)):
-            ends = [
-                f"name {link.path[i].interface} netns {namespaces[link.path[i].host]} numrxqueues 1 numtxqueues 1"
-                f" mtu {link.mtu} address {mac(index, i)}"
-                for i in (left, right)
-            ]
-            lines.append(f"link add {ends[0]} type veth peer {ends[1]}")
+        ends = [
+            f"name {port.interface} netns {namespaces[port.host]} numrxqueues 1 numtxqueues 1 mtu {link.mtu} address {mac(index, i)}"
+            for i, port in enumerate(link.ports)
+        ]
+        if link.segment:
+            far = [f"name {name} netns {namespaces[SWITCH]} mtu {link.mtu}" for name in _switch_ports(link)]
+            lines += [f"link add {here} type veth peer {there}" for here, there in zip(ends, far, strict=True)]
+        else:
+            lines += [f"link add {here} type veth peer {there}" for here, there in zip(ends[::2], ends[1::2], strict=True)]
     return "\n".join(lines) + "\n"
+
+
+def switch_script(testbed: Testbed) -> str:
+    """For `sh -e` inside the namespace of the switch: a bridge a segment, which forwards from the start and says nothing on its own."""
+    quiet = "if [ -e /proc/sys/net/ipv6 ]; then for all in all default; do echo 1 > /proc/sys/net/ipv6/conf/$all/disable_ipv6; done; fi"
+    lines = [quiet, "ip -batch - <<'END'"]
+    for link in testbed.links.values():
+        bridge = f"br-{link.name}"
+        lines += [f"link add {bridge} type bridge stp_state 0 mcast_snooping 0"] if link.segment else []
+        for name in _switch_ports(link):
+            lines += [f"link set dev {name} master {bridge}", f"link set dev {name} up"]
+        lines += [f"link set dev {bridge} up"] if link.segment else []
+    return "\n".join([*lines, "END"]) + "\n"
+
+
+def _switch_ports(link: Link) -> list[str]:
+    return [f"{link.name}-{i}" for i in range(len(link.segment))]
 
 
 def management_batch(roles: Iterable[str], namespaces: Mapping[str, str], far: str) -> str:
@@ -90,7 +110,7 @@ def threads_script(testbed: Testbed, role: str) -> str:
 
 def ports_of(testbed: Testbed, role: str) -> list[str]:
     """The interfaces of `role`, in the order of links and paths."""
-    return [port.interface for link in testbed.links.values() for port in link.path if port.host == role]
+    return testbed.ports_of(role)
 
 
 def _sysctls(description: LabDescription) -> Iterator[str]:
@@ -113,28 +133,29 @@ def _sysctls(description: LabDescription) -> Iterator[str]:
 
 
 def _port_commands(index: int, link: Link, role: str) -> Iterator[str]:
-    for i, port in enumerate(link.path):
+    for i, port in enumerate(link.ports):
         if port.host != role:
             continue
-        other = i ^ 1  # the far end of the same wire: 0-1, 2-3
         yield f"addr add {link.addresses[i]} dev {port.interface}"
         yield f"link set dev {port.interface} up"
-        yield f"neigh replace {link.addresses[other].ip} lladdr {mac(index, other)} dev {port.interface} nud permanent"
-        if role in (ROLES[0], ROLES[2]):
-            beyond = link.addresses[3 - i].network
-            yield f"route add {beyond} via {link.addresses[other].ip} dev {port.interface}"
+        others = [j for j in range(len(link.segment)) if j != i] if link.segment else [i ^ 1]  # the far end of the same wire: 0-1, 2-3
+        for j in others:
+            yield f"neigh replace {link.addresses[j].ip} lladdr {mac(index, j)} dev {port.interface} nud permanent"
+        for beyond in link.addresses[i + 2 :: 2] if i % 2 == 0 and link.path else link.addresses[: max(i - 1, 0) : 2]:
+            if link.path:
+                yield f"route add {beyond.network} via {link.addresses[i ^ 1].ip} dev {port.interface}"
 
 
 def _bare_port_commands(link: Link, role: str) -> Iterator[str]:
     """An address and up: as somebody would who has just plugged the cables in."""
-    for port, address in zip(link.path, link.addresses, strict=True):
+    for port, address in zip(link.ports, link.addresses, strict=True):
         if port.host == role:
             yield f"addr add {address} dev {port.interface}"
             yield f"link set dev {port.interface} up"
 
 
 def _by_itself(description: LabDescription, role: str) -> Iterator[str]:
-    if description.settings.box and role == ROLES[1]:
+    if description.settings.box and role == description.testbed.dut:
         yield "echo 1 > /proc/sys/net/ipv4/ip_forward"
         yield "if [ -e /proc/sys/net/ipv6 ]; then echo 1 > /proc/sys/net/ipv6/conf/all/forwarding; fi"
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from dutlab.errors import InputError, LabError
-from dutlab.labs.labfile import ROLES
+from dutlab.spec.known import LABS
 
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,22}[a-z0-9])?")
 
@@ -40,10 +40,14 @@ CONDUCTOR = "conductor"
 TESTER = "tester"
 """The one namespace of source and sink, in a lab where they are one host."""
 
+SWITCH = "switch"
+"""Beside the hosts, in a lab that has a segment: the namespace of the bridge that joins them."""
+_EVERY_HOST = tuple(dict.fromkeys((*(host for lab in LABS.values() for host in lab.hosts), CONDUCTOR, TESTER, SWITCH)))
 
-def namespaces_of(label: str, roles: Iterable[str] = ROLES) -> dict[str, str]:
-    """Role → name of the network namespace."""
-    return {role: f"dutlab-{label}-{role}" for role in roles}
+
+def namespaces_of(label: str, hosts: Iterable[str]) -> dict[str, str]:
+    """Host → name of the network namespace."""
+    return {host: f"dutlab-{label}-{host}" for host in hosts}
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ class LabState:
     @classmethod
     def unknown(cls, label: str) -> Self:
         """A lab of which only the label is known: its namespaces can be any that a lab has, and it cannot be used."""
-        return cls(label, "", "", namespaces_of(label, (*ROLES, CONDUCTOR, TESTER)), Owner(0, 0), 0.0)
+        return cls(label, "", "", namespaces_of(label, _EVERY_HOST), Owner(0, 0), 0.0)
 
     def to_json(self) -> str:
         return json.dumps({"schema_version": 1, **asdict(self)}, indent=1) + "\n"
@@ -106,7 +110,7 @@ class LabState:
 
 
 _WRITABLE = "a lab needs a writable /run or XDG_RUNTIME_DIR"
-_NAMESPACE = re.compile(rf"dutlab-({LABEL.pattern})-(?:{'|'.join((*ROLES, CONDUCTOR, TESTER))})")
+_NAMESPACE = re.compile(rf"dutlab-({LABEL.pattern})-(?:{'|'.join(_EVERY_HOST)})")
 
 
 def labels_among(namespaces: Iterable[str]) -> set[str]:

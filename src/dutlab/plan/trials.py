@@ -26,6 +26,7 @@ from dutlab.analysis.ceilings import Ip, frames, tcp_goodput
 from dutlab.plan.cell import Cell
 from dutlab.plan.timing import HAND_S, LAB_S, MODE_S, tool_overhead
 from dutlab.spec.experiment import LARGEST_SEED, Experiment, RepeatUntil
+from dutlab.spec.fits import bounds_of
 from dutlab.spec.generators import ENGINE
 from dutlab.spec.known import MANUAL
 from dutlab.spec.mixes import Mix
@@ -145,7 +146,7 @@ def make_plan(experiment: Experiment, testbed: Testbed, *, seed: int | None = No
                     ceilings=ceilings,
                 )
             )
-    by_person = (*(("mode",) if testbed.hosts["dut"].family == MANUAL else ()), *experiment.hand_factors)
+    by_person = (*(("mode",) if testbed.dut_family == MANUAL else ()), *experiment.hand_factors)
     return Plan(
         experiment=experiment.name,
         testbed=testbed.name,
@@ -176,7 +177,7 @@ def blocks_of(plan: Plan) -> list[list[Trial]]:
 def _drives(workload: WorkloadModel, experiment: Experiment, testbed: Testbed) -> Iterator[tuple[Drive, str, dict[str, dict[str, float]]]]:
     """Each drive of a workload, what carries it out, and its ceilings. `generator` is set where another than the engine sends."""
     default = experiment.generator or testbed.generator or ENGINE
-    for drive in workload.drives(testbed.links):
+    for drive in workload.drives(bounds_of(testbed)):
         found, tool = drive, workload.tool
         if isinstance(drive.setting, FrameSetting):
             generator = drive.setting.generator or default

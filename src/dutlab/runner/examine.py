@@ -45,7 +45,7 @@ async def examine(
     watched = await _watch({THIS_MACHINE: next(iter(hosts.values()))} if one_machine else hosts)
     ports: dict[str, list[str]] = {name: [] for name in hosts}
     for link in testbed.links.values():
-        for port in link.path:
+        for port in link.ports:
             if port.host in hosts:  # there is no way into a black box
                 ports[port.host].append(port.interface)
     read = await asyncio.gather(*(collect_facts(host, ports[name]) for name, host in hosts.items()))
@@ -56,9 +56,10 @@ async def examine(
         pinned={role: tuple(cores) for role, cores in (pinned or {}).items()},
         one_machine=one_machine,
         loads=tuple(loads),
+        dut=testbed.dut or "",
     )
     ping = Ping(hosts, testbed)
-    carried = await asyncio.gather(*(_wire(ping, patient, link, end) for link in patient.links for end in (0, 3)))
+    carried = await asyncio.gather(*(_wire(ping, patient, link, *ends) for link in patient.links for ends in _first_wires(link, hosts)))
     return Examined(patient.facts, doctor.examine(replace(patient, carried=tuple(c for c in carried if c is not None))))
 
 
@@ -73,9 +74,10 @@ def links_of(testbed: Testbed) -> tuple[doctor.Link, ...]:
     """The links in the words of the findings."""
     links = []
     for link in testbed.links.values():
-        a, b, c, d = (doctor.Port(port.host, port.interface) for port in link.path)
-        near, dut_in, dut_out, far = (str(address.ip) for address in link.addresses)
-        links.append(doctor.Link(link.name, (a, b, c, d), (dut_in, near, far, dut_out), link.speed, link.mtu))
+        ports = tuple(doctor.Port(port.host, port.interface) for port in link.ports)
+        across = [i ^ 1 for i in range(len(ports))] if link.path else [(i + 1) % len(ports) for i in range(len(ports))]
+        next_hops = tuple(str(link.addresses[i].ip) for i in across)
+        links.append(doctor.Link(link.name, ports, next_hops, link.speed, link.mtu, is_segment=bool(link.segment)))
     return tuple(links)
 
 
@@ -125,9 +127,16 @@ def _shares(samples: Sequence[Sample]) -> dict[int, doctor.CoreShare]:
     return shares
 
 
-async def _wire(ping: Ping, patient: doctor.Inventory, link: doctor.Link, end: int) -> doctor.PassedMtu | None:
-    """What passes between an end and the DUT, where both ports told their MTU; None where nothing is answered."""
-    sender, receiver = link.ports[end], link.ports[end ^ 1]
+def _first_wires(link: doctor.Link, hosts: Mapping[str, Host]) -> list[tuple[doctor.Port, doctor.Port]]:
+    """Sender and receiver of each wire at an end of a path, or of each pair on a segment."""
+    ends = list(link.wires) if link.is_segment else [link.wires[0], link.wires[-1][::-1]]
+    return [(sender, receiver) for sender, receiver in dict.fromkeys(ends) if sender.host in hosts]
+
+
+async def _wire(
+    ping: Ping, patient: doctor.Inventory, link: doctor.Link, sender: doctor.Port, receiver: doctor.Port
+) -> doctor.PassedMtu | None:
+    """What passes between two ports of one wire that both told their MTU; None where nothing is answered."""
     told = [size for port in (sender, receiver) if isinstance(size := patient.card(port).get("mtu"), int)]
-    passes = await ping.wire(link.name, sender.host, doctor.sizes_to_try(min(told))) if told else None
+    passes = await ping.wire(link.name, sender.host, str(receiver), doctor.sizes_to_try(min(told))) if told else None
     return None if passes is None else doctor.PassedMtu(link.name, sender, receiver, passes)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dutlab.dut.mode import Check, Mode, TellsState
 from dutlab.errors import CommandFailed, DutlabError, HostError
 from dutlab.hosts.host import connections_of
-from dutlab.runner.stage import DUT, Stage
+from dutlab.runner.stage import Stage
 
 _RULESET = "its nftables ruleset"
 
@@ -19,8 +19,8 @@ async def into_mode(stage: Stage, mode: Mode) -> tuple[Sequence[Check], str]:
     """
     checks: Sequence[Check] = ()
     try:
-        await mode.apply(stage.dut, stage.testbed)
-        checks = await mode.verify(stage.dut, stage.testbed, stage.engine)
+        await mode.apply(stage.dut, stage.dut_testbed)
+        checks = await mode.verify(stage.dut, stage.dut_testbed, stage.prober)
     except DutlabError as e:
         for host in stage.hosts.values():
             await host.run(["true"])
@@ -35,7 +35,7 @@ async def stayed_in_mode(stage: Stage, mode: Mode, connections: int) -> None:
     """
     if connections_of(stage.dut) == connections:
         return
-    why = _failing(mode, await mode.verify(stage.dut, stage.testbed, stage.engine))
+    why = _failing(mode, await mode.verify(stage.dut, stage.dut_testbed, stage.prober))
     if why:
         what = f"the connection was lost during a trial, and since then {why}: it has rebooted, or somebody else changed it"
         raise HostError(what, host=stage.dut.name, remedy="`dutlab resume` does the trial again")
@@ -44,15 +44,15 @@ async def stayed_in_mode(stage: Stage, mode: Mode, connections: int) -> None:
 async def as_applied(stage: Stage) -> Mapping[str, str]:
     """What frames and checks do not show and is to be the same after each trial, of a Linux DUT: MTUs and ruleset. Raises HostError."""
     found = {f"the MTU of {port}": mtu for port, mtu in (await _mtus(stage)).items()}
-    if DUT in stage.hosts and stage.dut.system.kernel_tables:
+    if stage.dut.name in stage.hosts and stage.dut.system.kernel_tables:
         said = await stage.dut.run(["nft", "-s", "list", "ruleset"], check=False)  # -s: without counters
         found |= {_RULESET: said.text} if said.status == 0 else {}
     return found
 
 
 async def _mtus(stage: Stage) -> Mapping[str, str]:
-    ports = [port.interface for link in stage.testbed.links.values() for port in link.path if port.host == DUT]
-    if DUT not in stage.hosts or not stage.dut.system.kernel_tables or not ports:
+    ports = stage.testbed.ports_of(stage.dut.name)
+    if stage.dut.name not in stage.hosts or not stage.dut.system.kernel_tables or not ports:
         return {}
     said = await stage.dut.run(["cat", *(f"/sys/class/net/{port}/mtu" for port in ports)], check=False)
     return dict(zip(ports, said.text.split(), strict=False))
@@ -66,10 +66,10 @@ async def lost_state(stage: Stage, mode: Mode, before: Mapping[str, str]) -> str
     now = await as_applied(stage)
     if changed := [_changed(name, was, now.get(name, "none")) for name, was in before.items() if now.get(name) != was]:
         return f"mode {mode.name} does not hold: {'; '.join(changed)}"
-    if not isinstance(mode, TellsState) or DUT not in stage.hosts:
+    if not isinstance(mode, TellsState) or stage.dut.name not in stage.hosts:
         return ""
     try:
-        return _failing(mode, await mode.checks_of_state(stage.dut, stage.testbed))
+        return _failing(mode, await mode.checks_of_state(stage.dut, stage.dut_testbed))
     except CommandFailed as e:
         await stage.dut.run(["true"])
         return f"mode {mode.name}: {e}"
@@ -85,7 +85,7 @@ async def lost_mode(stage: Stage, mode: Mode) -> str:
     Raises HostError when a host is gone.
     """
     try:
-        return _failing(mode, await mode.verify(stage.dut, stage.testbed, stage.engine))
+        return _failing(mode, await mode.verify(stage.dut, stage.dut_testbed, stage.prober))
     except HostError:
         raise
     except DutlabError as e:

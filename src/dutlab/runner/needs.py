@@ -10,51 +10,60 @@ from dutlab.errors import ToolMissing
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import ETHTOOL, IP, IPERF3, NFT, PING, PYTHON3, SYSCTL, TASKSET, Program, missing_on
 from dutlab.plan.cell import Cell
-from dutlab.spec.testbed import Testbed
+from dutlab.spec.testbed import DUT, Testbed
 from dutlab.spec.workloads.matrix import MatrixSetting
 from dutlab.spec.workloads.reconf import ReconfSetting
 from dutlab.spec.workloads.rfc2544 import Benchmark, Modifier, Rfc2544Setting
 from dutlab.systems import system_of
 from dutlab.workloads import named, plug_of
 
-_ENDS = ("source", "sink")
 _FOR_RESET = (IP, NFT, SYSCTL)
 _ADDS = {ETHTOOL: "drivers, offloads and ring sizes of its ports"}
 """Programs that only add to the record, and what they add."""
 
 
 def needs_of(
-    testbed: Testbed, cells: Sequence[Cell], modes: Mapping[str, Mode], pinned: Mapping[str, Sequence[int]]
+    testbed: Testbed, cells: Sequence[Cell], modes: Mapping[str, Mode], pinned: Mapping[str, Sequence[int]], framed: Iterable[str]
 ) -> dict[str, list[Program]]:
-    """Role → programs without which a trial of `cells` could not be measured. `pinned` is role → cores of its programs.
+    """Host → programs without which a trial of `cells` could not be measured.
 
-    The engine and generators other than iperf3 say themselves what they need.
+    `pinned` is host → cores of its programs; `framed` are the hosts that have the engine. That and generators other than iperf3 say
+    themselves what else they need.
     """
     found: dict[str, list[Program]] = defaultdict(list)
-    for role in _ENDS:  # the engine's next hop
-        found[role] += [IP, PING] if system_of(testbed.hosts[role].family).kernel_tables else []
+    for host in framed:  # the engine's next hop
+        found[host] += [IP, PING]
+    dut = testbed.dut
     for name in dict.fromkeys(
         name for cell in cells for name in (cell.mode, cell.setting.to if isinstance(cell.setting, ReconfSetting) else cell.mode)
     ):
         mode = modes.get(name)
         if isinstance(mode, NeedsPrograms):
             for role, programs in mode.needs().items():
-                found[role] += programs
+                for host in hosts_in(role, testbed):
+                    found[host] += programs
     for cell in cells:
-        suite = cell.setting if isinstance(cell.setting, Rfc2544Setting) else None
-        for role in _of_iperf3(cell):
-            found[role] += [IPERF3, *([TASKSET] if pinned.get(role) and TASKSET.name in system_of(testbed.hosts[role].family).pin else [])]
-        if system_of(testbed.hosts["dut"].family).kernel_tables:
-            found["dut"] += (named(path) for path in plug_of(cell.workload).on_dut)
-            found["dut"] += _FOR_RESET if suite is not None and Benchmark.RESET in suite.tests else ()
-            found["dut"] += (IP,) if suite is not None and Modifier.ROUTING in suite.modifiers else ()
-        found["source"] += (PYTHON3,) if suite is not None and Modifier.MANAGEMENT in suite.modifiers else ()
-    return {role: list(dict.fromkeys(programs)) for role, programs in found.items()}
+        for host in hosts_of_iperf3(cell, testbed):
+            found[host] += [IPERF3, *([TASKSET] if pinned.get(host) and TASKSET.name in system_of(testbed.hosts[host].family).pin else [])]
+        if dut is not None and system_of(testbed.dut_family).kernel_tables:
+            found[dut] += _on_dut(cell)
+        managed = isinstance(cell.setting, Rfc2544Setting) and Modifier.MANAGEMENT in cell.setting.modifiers
+        for link in cell.links if managed else ():
+            found[testbed.links[link].source.host] += (PYTHON3,)
+    return {host: list(dict.fromkeys(programs)) for host, programs in found.items()}
+
+
+def _on_dut(cell: Cell) -> list[Program]:
+    found: list[Program] = [named(path) for path in plug_of(cell.workload).on_dut]
+    if isinstance(cell.setting, Rfc2544Setting):
+        found += _FOR_RESET if Benchmark.RESET in cell.setting.tests else ()
+        found += (IP,) if Modifier.ROUTING in cell.setting.modifiers else ()
+    return found
 
 
 async def missing_of(hosts: Mapping[str, Host], needs: Mapping[str, Iterable[Program]]) -> list[ToolMissing]:
     """What is needed and not there, of all hosts that can be reached. Raises HostError."""
-    return [absent for role, programs in needs.items() if role in hosts for absent in await missing_on(hosts[role], programs)]
+    return [absent for host, programs in needs.items() if host in hosts for absent in await missing_on(hosts[host], programs)]
 
 
 async def left_out(hosts: Mapping[str, Host], testbed: Testbed) -> list[str]:
@@ -67,8 +76,18 @@ async def left_out(hosts: Mapping[str, Host], testbed: Testbed) -> list[str]:
     return notes
 
 
-def _of_iperf3(cell: Cell) -> tuple[str, ...]:
-    """The roles that run iperf3."""
+def hosts_in(role: str, testbed: Testbed) -> list[str]:
+    """The hosts that play `source`, `dut` or `sink`."""
+    if role == DUT:
+        return [] if testbed.dut is None else [testbed.dut]
+    links = [link for link in testbed.links.values() if link.path]
+    return list(dict.fromkeys((link.source if role == "source" else link.sink).host for link in links))
+
+
+def hosts_of_iperf3(cell: Cell, testbed: Testbed) -> tuple[str, ...]:
+    """The hosts that run iperf3."""
     if cell.tool != IPERF3.name:
         return ()
-    return (cell.setting.client, cell.setting.server) if isinstance(cell.setting, MatrixSetting) else _ENDS
+    if isinstance(cell.setting, MatrixSetting):
+        return (cell.setting.client, cell.setting.server)
+    return tuple(dict.fromkeys(host for link in cell.links for host in testbed.links[link].ends))

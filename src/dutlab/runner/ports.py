@@ -1,4 +1,4 @@
-"""The ports of source and sink made ready for a run, on links that say `configure: true`, and put back after it.
+"""The ports at the ends of links made ready for a run, on links that say `configure: true`, and put back after it.
 
 What is there already is left alone. Undo steps go into the journal before anything is changed, as those of a mode do; each can be carried
 out although the change was never made.
@@ -20,7 +20,7 @@ from dutlab.hosts.iproute import entries
 from dutlab.runner.journal import Journal, undo_to_json
 from dutlab.runner.undo import carry_out
 from dutlab.spec.fields import Address
-from dutlab.spec.testbed import IPV6, Link, Testbed
+from dutlab.spec.testbed import IPV6, Link, Port, Testbed
 
 LINK_LOCAL = "fe80::/10"  # RFC 4291 section 2.5.6
 APPLICATION = "ports"
@@ -43,7 +43,7 @@ class _Change:
 
 async def insist_on_ports(testbed: Testbed, hosts: Mapping[str, Host]) -> None:
     """Raises TestbedError for every port of a path that its host has not, with those it has; HostError when a host is gone."""
-    named = [port for link in testbed.links.values() for port in link.path]
+    named = [port for link in testbed.links.values() for port in link.ports]
     faults = []
     for name, host in hosts.items():
         if not (present := await interfaces_of(host)):
@@ -75,22 +75,29 @@ async def prepared(hosts: Mapping[str, Host], testbed: Testbed, journal: Journal
 
 async def _of_link(hosts: Mapping[str, Host], link: Link) -> list[_Change]:
     found: list[_Change] = []
-    for port, address, gateway in (
-        (link.source, link.source_address, link.dut_in_address),
-        (link.sink, link.sink_address, link.dut_out_address),
-    ):
+    for port, address, gateways in _to_configure(link):
         host = hosts[port.host]
         there = await entries(host, ["address", "show", "dev", port.interface])
         known = [ip_address(n["dst"]) for n in await entries(host, ["neigh", "show", "dev", port.interface]) if "lladdr" in n]
         found += _of_port(port.host, port.interface, address, there[0] if there else {})
-        if gateway.ip not in known:
+        for gateway in (g for g in gateways if g.ip not in known):
             undo = f"ip neigh del {gateway.ip} dev {port.interface} 2>/dev/null; true"
             found.append(_Change(port.host, (), undo, f"{gateway.ip} was no known neighbour of {port.interface}"))
-        if gateway.version == IPV6 and not any(neighbour.is_link_local for neighbour in known):
+        if address.version == IPV6 and not any(neighbour.is_link_local for neighbour in known):
             # A router asks for its neighbours from its link-local address, by which they learn it (RFC 4861 section 7.2.3).
             undo = f"ip -6 neigh flush to {LINK_LOCAL} dev {port.interface} 2>/dev/null; true"
             found.append(_Change(port.host, (), undo, f"{port.interface} had no neighbour by a link-local address"))
     return found
+
+
+def _to_configure(link: Link) -> Iterator[tuple[Port, Address, tuple[Address, ...]]]:
+    """Each end with its address, and those of the ports that it reaches without a hop."""
+    if not link.segment:
+        yield link.source, link.source_address, (link.source_gateway,)
+        yield link.sink, link.sink_address, (link.sink_gateway,)
+        return
+    for port, address in zip(link.segment, link.addresses, strict=True):
+        yield port, address, tuple(other for other in link.addresses if other != address)
 
 
 def _of_port(host: str, port: str, address: Address, there: Mapping[str, Any]) -> Iterator[_Change]:

@@ -32,16 +32,13 @@ from dutlab.units import Seconds
 
 _PASSING = frozenset({"optic", "operstate", "absent"})
 """Facts of a port that change from minute to minute, or with what it is cabled to."""
-_ROLES = ("source", "sink")
 
 
 @dataclass(frozen=True)
 class RealRig:
     """Hosts and their testbed, with an engine that works on them."""
 
-    hosts: Mapping[str, Host]
-    testbed: Testbed
-    engine: Engine
+    site: GeneratorSite
     versions: Mapping[str, str] | None = None
     """Generator → its version now, as far as that is known."""
     disturbed: Disturbed = "repeat"
@@ -50,16 +47,16 @@ class RealRig:
     async def facts(self, rig: Rig) -> dict[str, Any]:
         """All that a calibration depends on. Raises HostError, ToolMissing."""
         ends = {
-            role: [port.interface for link in self.testbed.links.values() for port in _ends(link.path) if port.host == role]
-            for role in _ROLES
+            host: [port.interface for link in self.site.paths for port in (link.source, link.sink) if port.host == host]
+            for host in (*self.site.senders, *self.site.receivers)
         }
-        found = await asyncio.gather(*(collect_facts(self.hosts[role], ports) for role, ports in ends.items()))
+        found = await asyncio.gather(*(collect_facts(self.site.hosts[host], ports) for host, ports in ends.items()))
         return {
             **{facts["host"]: {k: facts.get(k) for k in FACTS} | {"interfaces": _steady(facts.get("interfaces", {}))} for facts in found},
-            "engine": await self.engine.check(),
-            "testbed": self.testbed.name,
-            "links": {name: [str(port) for port in _ends(link.path)] for name, link in self.testbed.links.items()},
-            "cpus": {role: list(self.testbed.hosts[role].cpus) for role in _ROLES},
+            "engine": await self.site.engine.check(),
+            "testbed": self.site.testbed.name,
+            "links": {link.name: [str(link.source), str(link.sink)] for link in self.site.paths},
+            "cpus": {host: list(self.site.testbed.hosts[host].cpus) for host in ends},
             "rig": rig.value,
         }
 
@@ -84,18 +81,16 @@ class RealRig:
         facts = await self.facts(rig)
         known = cached(facts, cache, now=datetime.now(UTC), versions=self.versions, disturbed=self.disturbed)
         found = known or Calibration(measured=datetime.now(UTC), facts=facts, points=[])
-        cpus = {role: spec.cpus for role, spec in self.testbed.hosts.items() if spec.cpus}
         able = loads if rig is Rig.GENERATOR else [load for load in loads if load.generator == ENGINE.kind]
-        place = GeneratorSite(self.hosts, self.testbed, cpus, self.engine)
-        found = await with_loads(found, able, place, anew=anew, failed=failed, rig=rig, disturbed=self.disturbed)
+        found = await with_loads(found, able, self.site, anew=anew, failed=failed, rig=rig, disturbed=self.disturbed)
         return found, keep(found, cache)
 
     async def insist_on_loop(self) -> None:
         """Raises TestbedError that names every link of which ten frames do not come back."""
-        seen = {name: await self.engine.probe(name) for name in self.testbed.links}
+        seen = [(link, await self.site.engine.probe(link.name)) for link in self.site.paths]
         if lost := [
-            f"link {name}: of {s.sent} frames from {self.testbed.links[name].source} {s.received} came to {self.testbed.links[name].sink}"
-            for name, s in seen.items()
+            f"link {link.name}: of {s.sent} frames from {link.source} {s.received} came to {link.sink}"
+            for link, s in seen
             if s.received < s.sent or not s.sent
         ]:
             raise TestbedError("; ".join(lost), remedy="cable the two ports of each link to one another, both up, and nothing else to them")
@@ -129,28 +124,29 @@ def _why_alone(looped: Calibration | None, before: tuple[datetime, list[str]] | 
 
 @asynccontextmanager
 async def real_rig(testbed: Testbed, rig: Rig, binary: Path, run: Path, *, disturbed: Disturbed = "repeat") -> AsyncIterator[RealRig]:
-    """The hosts of source and sink, leased for whatever goes on in the folder `run`, with an engine that knows how they are cabled.
+    """The hosts at the ends of paths, leased for whatever goes on in the folder `run`, with an engine that knows how they are cabled.
 
     Raises InUse, ToolMissing, HostError.
     """
     async with AsyncExitStack() as undo:
-        hosts = {role: host for role, host in hosts_of(testbed).items() if role in _ROLES}
+        ends = {end for link in testbed.links.values() if link.path for end in link.ends}
+        hosts = {name: host for name, host in hosts_of(testbed).items() if name in ends}
         for host in hosts.values():
             undo.push_async_callback(host.close)
         await undo.enter_async_context(leased(hosts, Holder.this_process(run, datetime.now(UTC))))
         engine_file = await EngineFile.read(binary)
-        binaries = {role: await undo.enter_async_context(engine_on(host, engine_file)) for role, host in hosts.items()}
-        cpus = {role: spec.cpus for role, spec in testbed.hosts.items() if spec.cpus}
+        binaries = {name: await undo.enter_async_context(engine_on(host, engine_file)) for name, host in hosts.items()}
+        cpus = {name: spec.cpus for name, spec in testbed.hosts.items() if spec.cpus}
         next_hop = _other_end(hosts, testbed) if rig is Rig.LOOPED else next_hop_mac
         engine = Engine(hosts, testbed, cpus, binaries, next_hop=next_hop)
         undo.push_async_callback(engine.close)
-        yield RealRig(hosts, testbed, engine, disturbed=disturbed)
+        yield RealRig(GeneratorSite(hosts, testbed, cpus, engine), disturbed=disturbed)
 
 
 def _other_end(hosts: Mapping[str, Host], testbed: Testbed) -> NextHop:
     """Each frame goes to the port at the other end of its link's loop."""
     other = {}
-    for link in testbed.links.values():
+    for link in (link for link in testbed.links.values() if link.path):
         for here, there in ((link.source, link.sink), (link.sink, link.source)):
             other[hosts[here.host].name, here.interface] = there
 
@@ -166,10 +162,6 @@ async def _mac(host: Host, port: Port) -> str:
     if done.status != 0:
         raise HostError(f"there is no port {port.interface}", host=host.name, remedy="correct the testbed file")
     return done.text.strip()
-
-
-def _ends(path: Sequence[Port]) -> tuple[Port, Port]:
-    return path[0], path[-1]
 
 
 def _steady(interfaces: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

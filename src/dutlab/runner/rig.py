@@ -33,6 +33,7 @@ from dutlab.plan.cell import Cell
 from dutlab.sensors.cpu_account import accounts_of
 from dutlab.spec.generators import ENGINE, Ask, generator_of
 from dutlab.spec.mixes import Mix
+from dutlab.spec.testbed import Link
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.setting import FrameSetting, directions_of
 from dutlab.store.calibration import Calibration, cached, keep
@@ -132,7 +133,7 @@ async def calibrated(
     async with labs.direct_links(lab) as testbed:
         engine = Engine(hosts, testbed, lab.cpus, engine_binary)
         try:
-            facts = await _facts(lab, engine, testbed.links[next(iter(testbed.links))].source.interface)
+            facts = await _facts(lab, engine, testbed.links[next(iter(testbed.links))])
             known = cached(facts, cache, now=datetime.now(UTC), versions=versions, disturbed=disturbed) or Calibration(
                 measured=datetime.now(UTC), facts=facts, points=[]
             )
@@ -196,10 +197,10 @@ async def _points(
             await generator.close()
 
 
-async def _facts(lab: labs.Lab, engine: Engine, port: str) -> dict[str, Any]:
+async def _facts(lab: labs.Lab, engine: Engine, link: Link) -> dict[str, Any]:
     hosts = lab.hosts()
     try:
-        found = await asyncio.gather(*(collect_facts(hosts[role], [port]) for role in ("source", "sink")))
+        found = await asyncio.gather(*(collect_facts(hosts[end], [link.source.interface]) for end in link.ends))
     finally:
         for host in hosts.values():
             await host.close()

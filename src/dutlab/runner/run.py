@@ -35,7 +35,7 @@ from dutlab.runner.progress import Progress
 from dutlab.runner.real_rig import RealRig, of_machines
 from dutlab.runner.recovery import STANDING_LAB, put_back, testbed_in
 from dutlab.runner.rig import Load, calibrated, disturbed_by_environment, loads_of
-from dutlab.runner.stage import ENDS, Stage, open_stage
+from dutlab.runner.stage import Stage, open_stage
 from dutlab.runner.trial import CommandBook, TrialOutput, carry_out, refused
 from dutlab.runner.trust import insist_on_resume
 from dutlab.runner.undo import carry_out as carry_out_undo
@@ -311,7 +311,7 @@ class Execution:
 
         Ports that are no hardware although the testbed is no lab of ours are among the doubts too.
         """
-        found = await examine(bare.testbed, bare.hosts, pinned=bare.cpus, loads=streams_of(self.experiment))
+        found = await examine(bare.testbed, bare.hosts, pinned=bare.site.cpus, loads=streams_of(self.experiment))
         for name, facts in found.facts.items():
             self.folder.write_host(name, {**facts, "tools": dict(bare.versions)})
         self.folder.write_findings([f.to_json() for f in found.findings])
@@ -320,20 +320,22 @@ class Execution:
             if text not in self.said:
                 self.events.note(text)
             self.said.add(text)
-        kinds = {card.get("kind") for end in ENDS for card in found.facts[end].get("interfaces", {}).values()}
+        ends = [facts for name, facts in found.facts.items() if name in bare.testbed.ends]
+        kinds = {card.get("kind") for facts in ends for card in facts.get("interfaces", {}).values()}
         virtual = [] if bare.marks or VIRTUAL not in kinds else [Doubt(DoubtKind.VIRTUAL_PORTS)]
         return replace(bare, marks=(*bare.marks, *virtual, *doubts_of(found.findings)))
 
     async def _calibrated(self, stage: Stage, options: RunOptions) -> Stage:
         """The stage with what its rig does without the DUT. Where that fails, results have no headroom, and the user is told."""
-        loads = loads_of(trial.cell for trial in self.plan.trials)
+        through = stage.dut_testbed.links
+        loads = loads_of(trial.cell for trial in self.plan.trials if all(name in through for name in trial.cell.links))
         if not loads:
             return stage
         try:
-            if stage.lab is not None:
+            if stage.lab is not None and stage.lab.ssh_config is None:
                 calibration = await self._of_lab(stage, stage.lab, loads, options)
             else:
-                rig = RealRig(stage.hosts, stage.testbed, stage.engine, stage.versions, self.experiment.disturbed)
+                rig = RealRig(stage.site, stage.versions, self.experiment.disturbed)
                 calibration = await of_machines(rig, loads, cache_folder(), self.events.note, self._no_headroom)
         except (LabError, MeasurementError) as e:
             self.events.note(f"no headroom: the rig could not be measured without the DUT: {e}")
@@ -343,7 +345,7 @@ class Execution:
 
     async def _of_lab(self, stage: Stage, lab: labs.Lab, loads: Sequence[Load], options: RunOptions) -> Calibration:
         """What the lab's rig does; its cables are in the journal while they may be there, for a lab that outlives the run."""
-        steps = [UndoStep("source", argv, why="removes a cable of the rig without the DUT") for argv in labs.cable_undo(lab)]
+        steps = [UndoStep(host, argv, why="removes a cable of the rig without the DUT") for host, argv in labs.cable_undo(lab)]
         self.journal.write("rig-cabling", application="rig", undo=undo_to_json(steps))
         engine, cache = str(options.engine_binary), cache_folder()
         try:
@@ -368,7 +370,7 @@ class Execution:
         """One application of a mode and the trials measured in it."""
         mode, dut = stage.modes[trials[0].cell.mode], stage.dut
         application, unproven = f"{trials[0].number}-{mode.name}", list[Trial]()
-        steps = await mode.undo(dut, stage.testbed)
+        steps = await mode.undo(dut, stage.dut_testbed)
         self.journal.write("mode-applying", application=application, mode=mode.name, undo=undo_to_json(steps))
         try:
             self.events.applying(mode.name, len(trials))

@@ -12,7 +12,7 @@ from dutlab import labs
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut import family
 from dutlab.dut.custom import custom_mode
-from dutlab.dut.mode import Mode, SizedForFlows
+from dutlab.dut.mode import Mode, Prober, SizedForFlows
 from dutlab.events import Tell, nobody
 from dutlab.hosts.black_box import BlackBox
 from dutlab.hosts.host import CommandLog, Host
@@ -25,11 +25,13 @@ from dutlab.methods.undisturbed import LAB_RIG_PLACES, MOST_AGAIN, RIG_PLACES, U
 from dutlab.plan.cell import Cell
 from dutlab.runner.device import JournaledDevice
 from dutlab.runner.journal import Journal
-from dutlab.runner.needs import left_out, missing_of, needs_of
+from dutlab.runner.needs import hosts_of_iperf3, left_out, missing_of, needs_of
 from dutlab.sensors.cpu_account import AccountReader, accounts_of
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.generators import generator_of
-from dutlab.spec.testbed import Testbed
+from dutlab.spec.known import BLACK_BOX, RUN_ENGINE
+from dutlab.spec.testbed import DUT, Testbed
+from dutlab.spec.workloads import Need, model_of
 from dutlab.store.calibration import Calibration
 from dutlab.tools.engine.binary import EngineFile, engine_on
 from dutlab.tools.engine.engine import Engine
@@ -40,12 +42,8 @@ from dutlab.tools.linux_dut.flows import LinuxFlows
 from dutlab.tools.linux_dut.route_updates import RouteUpdates
 from dutlab.tools.linux_dut.routes import LinuxRoutes
 from dutlab.tools.manager import Manager
-from dutlab.tools.ping import Ping
+from dutlab.tools.ping import Ping, ProbesByEnds
 from dutlab.workloads import WORKLOADS, Load, WorkloadPlug, named
-
-DUT = "dut"
-ENDS = ("source", "sink")
-"""The hosts that need the engine."""
 
 Lease = Callable[[Mapping[str, Host]], AbstractAsyncContextManager[None]]
 """Holds the hosts for this run alone. Raises InUse."""
@@ -58,48 +56,47 @@ Driver = Callable[[Cell], Awaitable[Measured]]
 class Stage:
     """What a trial needs. `marks` are doubts that every record of this testbed carries."""
 
-    testbed: Testbed
-    hosts: Mapping[str, Host]
+    site: GeneratorSite
     modes: Mapping[str, Mode]
     device: JournaledDevice
     """The DUT, as methods may change it inside a trial."""
     drivers: Mapping[str, Driver]
-    engine: Engine
+    prober: Prober
+    """Verifies modes."""
     versions: Mapping[str, str]
-    watch_cpu: int | None
     accounts: AccountReader
     """What our threads and other work use of the CPUs."""
     marks: tuple[Doubt, ...] = ()
     notes: tuple[str, ...] = field(default=())
-    cpus: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """Role → cores for the programs that send and receive, of the DUT for its forwarding; a role that is not there is not pinned."""
     lab: labs.Lab | None = None
-    """The embedded lab that this is; its rig can be measured without the DUT."""
+    """The embedded lab that this is."""
     calibration: Calibration | None = None
     """What the rig does without the DUT, as far as it is known."""
 
     @property
+    def testbed(self) -> Testbed:
+        """All of it."""
+        return self.site.testbed
+
+    @property
+    def dut_testbed(self) -> Testbed:
+        """As the DUT's modes see it: the links that go through it."""
+        return self.testbed.through_dut()
+
+    @property
+    def hosts(self) -> Mapping[str, Host]:
+        """Those that can be given commands, by name."""
+        return self.site.hosts
+
+    @property
+    def watch_cpu(self) -> int | None:
+        """Where sensors run; None leaves that to the kernel."""
+        return None if self.lab is None else self.lab.watch_cpu
+
+    @property
     def dut(self) -> Host:
         """The DUT, if only to be told that there is no way into it: a black box is not among the hosts."""
-        return _dut_among(self.hosts)
-
-
-@dataclass(frozen=True)
-class _Ground:
-    """What a stage stands on: machines, or a lab."""
-
-    testbed: Testbed
-    hosts: Mapping[str, Host]
-    cpus: Mapping[str, Sequence[int]]
-    """Role → cores for the programs that send and receive; a role that is not there is not pinned."""
-    engine: str | Mapping[str, str]
-    watch_cpu: int | None = None
-    marks: tuple[Doubt, ...] = ()
-    notes: tuple[str, ...] = ()
-    lab: labs.Lab | None = None
-    """A lab whose hosts are namespaces of this machine."""
-    napi_threads: tuple[int, ...] = ()
-    """Kernel threads of this machine that serve its ports."""
+        return _dut_among(self.hosts, self.testbed)
 
 
 @asynccontextmanager
@@ -121,11 +118,11 @@ async def open_stage(
     too are leased meanwhile. Raises InUse, LabError, ToolMissing, HostError.
     """
     async with AsyncExitStack() as undo:
+        framed, lab = framed_hosts(experiment, testbed, cells), None
         if testbed.lab is None:
             hosts = await undo.enter_async_context(_closing(hosts_of(testbed, log)))
             await undo.enter_async_context(lease(hosts))
-            cpus = {role: spec.cpus for role, spec in testbed.hosts.items() if spec.cpus}
-            ground = _Ground(testbed, hosts, cpus, await _engines(undo, hosts, engine_binary, journal))
+            cpus: Mapping[str, Sequence[int]] = {name: spec.cpus for name, spec in testbed.hosts.items() if spec.cpus}
         else:
             if not standing:
                 await _insist_on_programs(experiment, testbed.lab, cells)
@@ -133,12 +130,24 @@ async def open_stage(
             hosts = await undo.enter_async_context(_closing(lab.hosts(log)))
             if standing:
                 await undo.enter_async_context(lease(hosts))
-            engine = str(engine_binary) if lab.ssh_config is None else await _engines(undo, hosts, engine_binary, journal)
-            ground = _Ground(
-                lab.testbed, hosts, lab.cpus, engine, lab.watch_cpu, (Doubt(DoubtKind.EMBEDDED_LAB),), tuple(lab.notes),
-                lab if lab.ssh_config is None else None, lab.napi_threads,
-            )  # fmt: skip
-        yield await undo.enter_async_context(_set_up(experiment, ground, journal, cells, tell))
+            testbed, cpus = lab.testbed, lab.cpus
+        here = lab is not None and lab.ssh_config is None
+        engine = dict.fromkeys(framed, str(engine_binary)) if here else await _engines(undo, hosts, framed, engine_binary, journal)
+        site = GeneratorSite(hosts, testbed, cpus, Engine(hosts, testbed, cpus, engine, tell=tell))
+        yield await undo.enter_async_context(_set_up(experiment, site, cells, journal, lab=lab, tell=tell))
+
+
+def framed_hosts(experiment: Experiment, testbed: Testbed, cells: Sequence[Cell]) -> list[str]:
+    """The hosts that send or count frames of ours: the ends of the links that a workload drives with frames, or a mode is verified with.
+
+    Modes that are commands of the experiment's own are verified by these.
+    """
+    named = {name for cell in cells if Need.FRAMES in model_of(cell.workload).needs for name in cell.links}
+    links = {name: testbed.links[name] for name in named}
+    if any(cell.mode not in experiment.modes for cell in cells):
+        links |= testbed.through_dut().links
+    able = [link.ends for link in links.values() if all(testbed.hosts[end].family in RUN_ENGINE for end in link.ends)]
+    return list(dict.fromkeys(end for ends in able for end in ends))
 
 
 async def _insist_on_programs(experiment: Experiment, lab: str, cells: Sequence[Cell]) -> None:
@@ -147,20 +156,25 @@ async def _insist_on_programs(experiment: Experiment, lab: str, cells: Sequence[
     Raises ToolMissing, ToolsMissing.
     """
     testbed = labs.description(lab).testbed
-    needs = needs_of(testbed, cells, _modes(experiment, testbed, {}, cells), {})
+    framed = framed_hosts(experiment, testbed, cells)
+    needs = needs_of(testbed, cells, _modes(experiment, testbed, {}, cells), {}, framed)
     insist(await missing_on(LocalHost(THIS_MACHINE), [*labs.programs(lab), *(p for of_role in needs.values() for p in of_role)]))
 
 
 def _modes(experiment: Experiment, testbed: Testbed, hosts: Mapping[str, Host], cells: Sequence[Cell]) -> dict[str, Mode]:
     """The modes of the DUT's family, made for the flows of these cells, and those of the experiment file."""
     flows = max((cell.setting.flows * len(cell.links) for cell in cells), default=1)
-    of_family = family(testbed.hosts[DUT].family).modes_among(hosts)
+    through = testbed.through_dut().links.values()
+    source, *others = {link.source.host for link in through} or {""}
+    other_end = {"source": hosts[source]} if source in hosts and not others else {}
+    of_family = family(testbed.dut_family if through else BLACK_BOX).modes_among({**hosts, **other_end})
     sized = {name: mode.sized_for(flows) if isinstance(mode, SizedForFlows) else mode for name, mode in of_family.items()}
     return {**sized, **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}}
 
 
-def _dut_among(hosts: Mapping[str, Host]) -> Host:
-    return hosts.get(DUT) or BlackBox(DUT)
+def _dut_among(hosts: Mapping[str, Host], testbed: Testbed) -> Host:
+    name = testbed.dut or DUT
+    return hosts.get(name) or BlackBox(name)
 
 
 @asynccontextmanager
@@ -183,56 +197,64 @@ async def _closing(hosts: Mapping[str, Host]) -> AsyncIterator[Mapping[str, Host
             await host.close()
 
 
-async def _engines(undo: AsyncExitStack, hosts: Mapping[str, Host], binary: Path, journal: Journal) -> dict[str, str]:
-    """Role → where the engine lies on that host; one host after the other, since they may share a disk."""
+async def _engines(
+    undo: AsyncExitStack, hosts: Mapping[str, Host], framed: Sequence[str], binary: Path, journal: Journal
+) -> dict[str, str]:
+    """Host → where the engine lies on it; one host after the other, since they may share a disk."""
+    if not framed:
+        return {}
     engine, found = await EngineFile.read(binary), dict[str, str]()
-    for role in ENDS:
-        journal.write("engine-copying", host=role, path=(folder := new_private_folder()))
-        undo.callback(journal.write, "engine-removed", host=role)
-        found[role] = await undo.enter_async_context(engine_on(hosts[role], engine, folder))
+    for name in framed:
+        journal.write("engine-copying", host=name, path=(folder := new_private_folder()))
+        undo.callback(journal.write, "engine-removed", host=name)
+        found[name] = await undo.enter_async_context(engine_on(hosts[name], engine, folder))
     return found
 
 
 @asynccontextmanager
-async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cells: Sequence[Cell], tell: Tell) -> AsyncIterator[Stage]:
-    hosts, testbed = ground.hosts, ground.testbed
-    engine = Engine(hosts, testbed, ground.cpus, ground.engine, tell=tell)
-    iperf3 = Iperf3(hosts, testbed, ground.cpus)
-    dut_family = family(testbed.hosts["dut"].family)
+async def _set_up(
+    experiment: Experiment, site: GeneratorSite, cells: Sequence[Cell], journal: Journal, *, lab: labs.Lab | None, tell: Tell
+) -> AsyncIterator[Stage]:
+    hosts, testbed, engine = site.hosts, site.testbed, site.engine
+    framed = framed_hosts(experiment, testbed, cells)
+    iperf3, ping = Iperf3(hosts, testbed, site.cpus), Ping(hosts, testbed)
     modes = _modes(experiment, testbed, hosts, cells)
-    device = JournaledDevice(_dut_among(hosts), testbed, modes, dut_family.resets, engine, journal)
-    accounts = accounts_of(hosts, ground.napi_threads or None)
-    bench = replace(_bench(engine, device, hosts["source"], testbed), tell=tell)
+    through, dut = testbed.through_dut(), _dut_among(hosts, testbed)
+    prober = ProbesByEnds(engine, ping, testbed, frozenset(framed))
+    device = JournaledDevice(dut, through, modes, family(testbed.dut_family).resets, prober, journal)
+    threads = None if lab is None or lab.ssh_config is not None else lab.napi_threads or None
+    accounts = accounts_of(hosts, threads)
+    bench = replace(_bench(site, device), tell=tell)
     undisturbed = partial(
         Undisturbed,
         accounts=accounts,
         most_again=MOST_AGAIN if experiment.disturbed == "repeat" else 0,
-        rig_places=LAB_RIG_PLACES if ground.lab is not None else RIG_PLACES,
+        rig_places=LAB_RIG_PLACES if lab is not None and lab.ssh_config is None else RIG_PLACES,
     )
-    ping = Ping(hosts, testbed)
-    site = GeneratorSite(hosts, testbed, ground.cpus, engine)
     generators = _generators(cells, site)
-    checks = {"ping": ping.check, "iperf3": iperf3.check, "engine": engine.check}
+    of_iperf3 = list(dict.fromkeys(host for cell in cells for host in hosts_of_iperf3(cell, testbed)))
+    checks: dict[str, Callable[[], Awaitable[str]]] = {
+        "ping": ping.check,
+        "iperf3": partial(iperf3.check, of_iperf3),
+        "engine": engine.check,
+    }
     try:
-        wanted = {"engine", *(cell.tool for cell in cells)}  # the engine also verifies modes
+        wanted = {*(["engine"] if framed else []), *(cell.tool for cell in cells)}  # the engine also verifies modes
         looks = {name: check for name, check in checks.items() if name in wanted}
         looks |= {generator_of(text).kind: generator.check for text, generator in generators.items()}
-        missing = await missing_of(hosts, needs_of(testbed, cells, modes, ground.cpus))
+        missing = await missing_of(hosts, needs_of(testbed, cells, modes, site.cpus, framed))
         versions = dict(zip(looks, await all_there((look() for look in looks.values()), missing), strict=True))
         yield Stage(
-            testbed=testbed,
-            hosts=hosts,
+            site=site,
             modes=modes,
             device=device,
             drivers={plug.name: _driver(plug, bench, generators, undisturbed, site) for plug in WORKLOADS.values() if plug.settings},
-            engine=engine,
+            prober=prober,
             versions=versions,
-            watch_cpu=ground.watch_cpu,
             accounts=accounts,
-            marks=ground.marks,
-            notes=(*ground.notes, *await left_out(hosts, testbed)),
-            cpus=ground.cpus,
-            lab=ground.lab,
+            marks=() if lab is None else (Doubt(DoubtKind.EMBEDDED_LAB),),
+            notes=(*(() if lab is None else lab.notes), *await left_out(hosts, testbed)),
+            lab=lab,
         )
     finally:
         for generator in generators.values():
@@ -240,14 +262,15 @@ async def _set_up(experiment: Experiment, ground: _Ground, journal: Journal, cel
         await engine.close()
 
 
-def _bench(engine: Engine, device: JournaledDevice, source: Host, testbed: Testbed) -> Bench:
+def _bench(site: GeneratorSite, device: JournaledDevice) -> Bench:
     """What methods work with; the tables of the DUT are reached on Linux alone."""
+    testbed = site.testbed
     bench = Bench(
-        engine,
+        site.engine,
         {link.name: link.speed for link in testbed.links.values()},
         device=device,
         addresses={link.name: (link.source_address.ip, link.sink_address.ip) for link in testbed.links.values()},
-        management=Manager(source, testbed),
+        management=Manager(site.hosts, testbed),
     )
     if not device.dut.system.kernel_tables:
         return bench

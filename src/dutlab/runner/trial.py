@@ -19,7 +19,7 @@ from dutlab.methods.ports import Measured
 from dutlab.plan.trials import Trial
 from dutlab.runner.per_cpu_second import with_rate_per_cpu_second
 from dutlab.runner.rig import with_headroom
-from dutlab.runner.stage import DUT, Stage
+from dutlab.runner.stage import Stage
 from dutlab.sensors.counters import CARRIER_CHANGES
 from dutlab.sensors.registry import make
 from dutlab.sensors.sensor import WATCH_COST, Sample, Sensor, SensorSite, Watched
@@ -126,15 +126,15 @@ def sensors_of(stage: Stage, watch: Sequence[str], book: CommandBook) -> list[Se
     """Those of every trial, those of the testbed, and those that `watch` names, on the DUT if it can be entered."""
     specs = list(stage.testbed.sensors.values())
     there = {(spec.kind, spec.host) for spec in specs}
-    if DUT in stage.hosts:
-        specs += [SENSORS[kind](name=kind, host=DUT) for kind in watch if (kind, DUT) not in there]
+    if (dut := stage.dut.name) in stage.hosts:
+        specs += [SENSORS[kind](name=kind, host=dut) for kind in watch if (kind, dut) not in there]
     found: list[Sensor] = [CounterTotals(host) for host in stage.hosts.values()]
     found.append(CpuTotals(stage.accounts))
     for spec in specs:
         if spec.host is None:
             site = SensorSite(LocalHost(THIS_MACHINE, book.note), core=stage.watch_cpu)
         elif spec.host in stage.hosts:
-            site = SensorSite(stage.hosts[spec.host], stage.watch_cpu if spec.host == DUT else None)
+            site = SensorSite(stage.hosts[spec.host], stage.watch_cpu if spec.host == stage.dut.name else None)
         else:
             continue
         if (sensor := make(spec, site)) is not None:
@@ -145,7 +145,7 @@ def sensors_of(stage: Stage, watch: Sequence[str], book: CommandBook) -> list[Se
 def _unplugged(stage: Stage, counters: Mapping[str, Mapping[str, float]]) -> Iterator[Doubt]:
     """One for each link whose ports went down or up meanwhile."""
     for link in stage.testbed.links.values():
-        gone = {str(port): counters.get(port.host, {}).get(f"{port.interface}{CARRIER_CHANGES}", 0) for port in link.path}
+        gone = {str(port): counters.get(port.host, {}).get(f"{port.interface}{CARRIER_CHANGES}", 0) for port in link.ports}
         if ports := [port for port, changes in gone.items() if changes]:
             yield Doubt(DoubtKind.LINK_WENT_DOWN, detail=", ".join(ports), about=link.name)
 

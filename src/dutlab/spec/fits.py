@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 from pydantic import TypeAdapter, ValidationError
 
 from dutlab.spec.generators import ENGINE, Generator, GeneratorModel
-from dutlab.spec.known import FAMILY_MODES, INSIDE_ONLY, LABS, ROLES, WITHOUT_A_WAY_IN
+from dutlab.spec.known import BLACK_BOX, FAMILY_MODES, INSIDE_ONLY, LABS, RUN_ENGINE, WITHOUT_A_WAY_IN
 from dutlab.spec.model import FILE_CONTEXT, Loc, did_you_mean
-from dutlab.spec.testbed import IPV6, Testbed
-from dutlab.spec.workloads import LinkBounds, Workload, WorkloadModel
+from dutlab.spec.testbed import DUT, IPV6, HostSpec, Testbed
+from dutlab.spec.workloads import LinkBounds, Need, Workload, WorkloadModel
 from dutlab.spec.workloads.frames import FrameWorkload
 from dutlab.spec.workloads.reconf import RELOAD, ReconfWorkload
 from dutlab.spec.workloads.steps import StepsWorkload
@@ -20,8 +20,6 @@ from dutlab.systems.system import IPSEC
 
 MOST_TRIALS = 100_000
 
-_KERNEL_TOOLS = frozenset({"iperf3", "ping"})
-"""Programs that leave the way of a packet to the kernel of the host they run on."""
 _GENERATOR: TypeAdapter[GeneratorModel | None] = TypeAdapter(Generator | None)
 _WORKLOAD: TypeAdapter[WorkloadModel] = TypeAdapter(Workload)
 
@@ -32,28 +30,64 @@ class Bed:
 
     title: str
     family: str
+    """Of the DUT; that of a black box where there is none."""
     wires: Mapping[str, LinkBounds]
-    hosts: Collection[str] = ROLES
+    hosts: Mapping[str, str]
+    """Name → family of each host that can be given commands."""
     generator: GeneratorModel = ENGINE
     """What drives frames where the experiment names nothing."""
-    one_machine: bool = False
-    """Source and sink are, so its kernel would hand packets over by itself."""
+    one_machine: frozenset[str] = frozenset()
+    """Links of which two ends are one machine, so its kernel would hand packets over by itself."""
+    has_dut: bool = True
 
     @classmethod
     def of_lab(cls, name: str) -> Self | None:
         """An embedded lab's, or None if there is no such lab."""
         if name not in LABS:
             return None
-        return cls(f"lab {name}", LABS[name].family, {link: LinkBounds(ipv6=LABS[name].ipv6) for link in LABS[name].links})
+        lab = LABS[name]
+        wires = {
+            link: LinkBounds(
+                ipv6=lab.ipv6,
+                ends=hosts if link in lab.segments else (hosts[0], hosts[-1]),
+                hosts=hosts,
+                is_segment=link in lab.segments,
+                through_dut=DUT in hosts[1:-1],
+            )
+            for link, hosts in lab.links.items()
+        }
+        family = lab.family if any(wire.through_dut for wire in wires.values()) else BLACK_BOX
+        return cls(f"lab {name}", family, wires, dict.fromkeys(lab.hosts, "linux"), has_dut=DUT in lab.hosts)
 
     @classmethod
     def of_testbed(cls, testbed: Testbed) -> Self:
         """A testbed file's."""
-        wires = {name: LinkBounds(link.mtu, link.speed, ipv6=link.source_address.version == IPV6) for name, link in testbed.links.items()}
-        reached = [name for name, host in testbed.hosts.items() if host.family not in WITHOUT_A_WAY_IN]
-        source, sink = testbed.hosts["source"], testbed.hosts["sink"]
-        one = (source.local and sink.local) or (source.ssh is not None and source.ssh == sink.ssh)
-        return cls(f"testbed {testbed.name}", testbed.hosts["dut"].family, wires, reached, testbed.generator or ENGINE, one)
+        wires = bounds_of(testbed)
+        reached = {name: host.family for name, host in testbed.hosts.items() if host.family not in WITHOUT_A_WAY_IN}
+        family = testbed.dut_family if any(wire.through_dut for wire in wires.values()) else BLACK_BOX
+        one = frozenset(name for name, link in testbed.links.items() if _share_a_machine([testbed.hosts[end] for end in link.ends]))
+        return cls(f"testbed {testbed.name}", family, wires, reached, testbed.generator or ENGINE, one, has_dut=testbed.dut in reached)
+
+
+def bounds_of(testbed: Testbed) -> dict[str, LinkBounds]:
+    """What each link bounds, by name."""
+    return {
+        name: LinkBounds(
+            link.mtu,
+            link.speed,
+            ipv6=link.source_address.version == IPV6,
+            ends=link.ends,
+            hosts=link.hosts,
+            is_segment=bool(link.segment),
+            through_dut=testbed.dut in link.forwarders,
+        )
+        for name, link in testbed.links.items()
+    }
+
+
+def _share_a_machine(hosts: Sequence[HostSpec]) -> bool:
+    ways = ["" if host.local else host.ssh for host in hosts if host.local or host.ssh is not None]
+    return len(set(ways)) < len(ways)
 
 
 def incompatibilities(experiment: Mapping[str, Any], bed: Bed) -> Iterator[tuple[Loc, str]]:
@@ -79,7 +113,8 @@ def incompatibilities(experiment: Mapping[str, Any], bed: Bed) -> Iterator[tuple
         return
     yield from _duplicates(whole, bed)
     for i, workload in whole.items():
-        yield from ((("workloads", i, workload.kind), what) for what in _out_of_reach(workload, factors, bed))
+        unmet = list(_needs_unmet(workload, bed))
+        yield from ((("workloads", i, workload.kind), what) for what in (*unmet, *_out_of_reach(workload, factors, bed)))
         for loc, what in workload.incompatibilities(bed.wires):
             yield ("workloads", i, workload.kind, *loc), what
         if isinstance(workload, FrameWorkload):
@@ -92,8 +127,10 @@ def incompatibilities(experiment: Mapping[str, Any], bed: Bed) -> Iterator[tuple
 
 def _out_of_reach(workload: WorkloadModel, factors: object, bed: Bed) -> Iterator[str]:
     """What a workload needs of the DUT's family and of the modes, and does not have."""
-    if bed.one_machine and workload.tool in _KERNEL_TOOLS:
-        yield f"source and sink of {bed.title} are one machine, whose kernel hands such packets over itself; only generated frames leave"
+    for name in sorted({link for links in workload.link_sets(bed.wires) for link in links} & bed.one_machine):
+        if workload.needs & {Need.IPERF3, Need.PING}:
+            ends = " and ".join(bed.wires[name].ends)
+            yield f"{ends} of {bed.title} are one machine, whose kernel hands such packets over itself; only generated frames leave"
     changed = workload.to if isinstance(workload, ReconfWorkload) else ()
     if isinstance(workload, ReconfWorkload) and bed.family in WITHOUT_A_WAY_IN:
         yield f"changes the mode within a trial, but no command reaches the DUT of {bed.title}"
@@ -109,6 +146,27 @@ def _out_of_reach(workload: WorkloadModel, factors: object, bed: Bed) -> Iterato
         yield f"its frames pass no kernel that encrypts them, so none would pass in mode {', '.join(encrypting)}"
 
 
+def _needs_unmet(workload: WorkloadModel, bed: Bed) -> Iterator[str]:
+    """What a workload needs of its hosts and none of them has."""
+    if Need.COMMANDS in workload.needs:
+        return
+    driven = list(dict.fromkeys(link for links in workload.link_sets(bed.wires) for link in links))
+    if not driven:
+        yield f"drives links, and {bed.title} has none: write one, or use steps"
+    for name in driven:
+        wire = bed.wires[name]
+        if wire.is_segment and not workload.on_segments:
+            yield f"goes from one end of a path to the other, but link {name} is a segment: use matrix or path-mtu, or write a path"
+        elif closed := [host for host in wire.ends if host not in bed.hosts]:
+            yield f"needs commands at both ends of link {name}, and there is no way into {', '.join(closed)}"
+        elif Need.FRAMES in workload.needs:
+            foreign = [f"{host} is {bed.hosts[host]}" for host in wire.ends if bed.hosts[host] not in RUN_ENGINE]
+            if foreign:
+                yield f"frames need Linux at both ends of link {name}; {', '.join(foreign)}: use iperf3"
+            elif Need.TRANSIT in workload.needs and not wire.through_dut:
+                yield f"is about what the DUT does to frames, and link {name} goes through none"
+
+
 def _generator(workload: FrameWorkload, experiment: Mapping[str, Any], bed: Bed) -> GeneratorModel:
     """What would drive the workload; one that is wrong by itself is passed over."""
     try:
@@ -121,7 +179,7 @@ def _generator(workload: FrameWorkload, experiment: Mapping[str, Any], bed: Bed)
 def _mode_misfits(factors: object, own: Mapping[str, Any], bed: Bed) -> Iterator[tuple[Loc, str]]:
     builtin = FAMILY_MODES.get(bed.family, ())
     for name, mode in own.items():
-        if bed.family in WITHOUT_A_WAY_IN and isinstance(mode, Mapping) and any(mode.values()):
+        if not bed.has_dut and isinstance(mode, Mapping) and any(mode.values()):
             yield ("modes", name), f"has commands, but none reaches the DUT of {bed.title}, of family {bed.family}"
         if name in builtin:
             yield ("modes", name), f"family {bed.family} already has a mode {name}; give yours another name"

@@ -21,6 +21,8 @@ WITHOUT_A_WAY_IN = frozenset(name for name, system in SYSTEMS.items() if not sys
 """Families that no command reaches."""
 OWN_PORTS = frozenset(name for name, system in SYSTEMS.items() if not system.ports)
 """Families whose ports have names of their own, which no command of ours lists."""
+RUN_ENGINE = frozenset({"linux"})
+"""Families of hosts on which the engine runs."""
 
 INSIDE_ONLY = ("filter-default", "nat")
 """Modes that admit no flow from outside: frames from the sink pass as answers only, so what is generated there is dropped by rule."""
@@ -30,14 +32,28 @@ INSIDE_ONLY = ("filter-default", "nat")
 class KnownLab:
     """What an experiment file may ask of an embedded lab."""
 
-    family: str
-    links: tuple[str, ...]
+    links: Mapping[str, tuple[str, ...]]
+    """Link → the hosts on it, in the order of its ports."""
+    family: str = "linux"
+    """Of the host called dut, if there is one."""
     ipv6: bool = False
     """Whether its links' addresses are."""
+    segments: frozenset[str] = frozenset()
+    """Those of its links that are no paths."""
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Each once."""
+        return tuple(dict.fromkeys(host for hosts in self.links.values() for host in hosts))
 
 
 LABS: Mapping[str, KnownLab] = MappingProxyType(
-    {name: KnownLab(family="linux", links=("a", "b")) for name in ("three-node", "three-node-rfc2544", "three-node-ssh")}
-    | {"three-node-rfc5180": KnownLab(family="linux", links=("a", "b"), ipv6=True)}
+    {name: KnownLab({"a": ROLES, "b": ROLES}) for name in ("three-node", "three-node-rfc2544", "three-node-ssh")}
+    | {
+        "three-node-rfc5180": KnownLab({"a": ROLES, "b": ROLES}, ipv6=True),
+        "four-hosts": KnownLab({"a": ("s1", "dut", "t1"), "b": ("s2", "dut", "t2")}),
+        "back-to-back": KnownLab({"a": ("source", "sink")}),
+        "flat": KnownLab({"lan": ("pc1", "pc2", "pc3")}, segments=frozenset({"lan"})),
+    }
 )
 """Embedded labs by name."""

@@ -1,4 +1,4 @@
-"""The testbed file: which hosts there are, how to reach them, and the way a packet takes through them.
+"""The testbed file: which hosts there are, how to reach them, and how packets go between them.
 
     testbed: e302-9d
     hosts:
@@ -9,12 +9,17 @@
       a: {speed: 10G, path: [source:ixl2, dut:ixl2, dut:ixl0, sink:ix0],
           addresses: [172.16.0.2/24, 172.16.0.1/24, 172.16.10.1/24, 172.16.10.2/24]}
 
-The embedded labs build the same models in code; there a host needs no `ssh` and a link has no speed.
+Hosts have any names; source, dut and sink are the convention. A link is a path of two or more ports, as above, or a segment:
+
+      lan: {segment: [pc1:eth0, pc2:eth0, pc3:eth0], addresses: [192.0.2.11/24, 192.0.2.12/24, 192.0.2.13/24]}
+
+A testbed may have no links. The embedded labs build the same models; there a host needs no `ssh` and a link has no speed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from ipaddress import IPv4Network, IPv6Network
 from itertools import combinations
 from typing import Annotated, Any, ClassVar, Self
 
@@ -23,7 +28,7 @@ from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Address, BitRate, Name, interface_fault, named, ssh_fault, vpp_interface_fault
 from dutlab.spec.generators import Generator
-from dutlab.spec.known import FAMILY_MODES, OWN_PORTS, ROLES, WITHOUT_A_WAY_IN
+from dutlab.spec.known import BLACK_BOX, FAMILY_MODES, OWN_PORTS, ROLES, WITHOUT_A_WAY_IN
 from dutlab.spec.model import FILE_CONTEXT, NAME_KEY, SpecModel, did_you_mean, fault
 from dutlab.spec.sensors import Sensors, host_faults
 from dutlab.systems import SYSTEMS
@@ -31,11 +36,13 @@ from dutlab.systems import SYSTEMS
 IPV6 = 6
 IPV6_LEAST_MTU = 1280  # RFC 8200 section 5
 _LAST_CPU = 8191  # CONFIG_NR_CPUS of x86 at most
-PATH_ROLES = ("source", "dut", "dut", "sink")
+DUT = "dut"
+"""What the measured host is called by convention."""
+PATH_ROLES = ("source", DUT, DUT, "sink")
 
 
 class HostSpec(SpecModel):
-    """A machine. Its key in the file is its role."""
+    """A machine. Its key in the file is its name."""
 
     only_code: ClassVar[frozenset[str]] = frozenset({"name"})
 
@@ -94,41 +101,66 @@ class Port(SpecModel):
 
 
 class Link(SpecModel):
-    """The path of a packet: source port → DUT in → DUT out → sink port, and the address of each."""
+    """How packets go between ports: along a path through machines that forward, or within one network.
+
+    On a path neighbours share a wire: ports 0 and 1, 2 and 3, and so on; ports 1 and 2 are of the machine that forwards between them.
+    """
 
     only_code: ClassVar[frozenset[str]] = frozenset({"name"})
 
     name: Name
     speed: BitRate | None = None
     """Bits per second on the wire; None when there is no wire (veth), so there is no ceiling."""
-    path: tuple[Port, Port, Port, Port]
-    addresses: tuple[Address, Address, Address, Address]
-    """In the order of the path, each with its prefix length."""
+    path: tuple[Port, ...] = ()
+    segment: tuple[Port, ...] = ()
+    """In place of a path: ports of different hosts in one network, as on a switch."""
+    addresses: tuple[Address, ...]
+    """One for each port, in the same order, each with its prefix length."""
     mtu: Annotated[int, Strict(), Field(ge=576, le=9216)] = 1500
     isolated: Annotated[bool, Strict()] = False
     """True asserts that nothing but the testbed is attached, which lets the generator load ports it would refuse (RFC 6815)."""
     configure: Annotated[bool, Strict()] = False
-    """True lets a run put the addresses of source and sink on their ports, where they are not, and set the ports up; it undoes both."""
+    """True lets a run put the addresses of its ends on their ports, where they are not, and set the ports up; it undoes both."""
+
+    @property
+    def ports(self) -> tuple[Port, ...]:
+        """Of the path or of the segment."""
+        return self.path or self.segment
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Each once, in the order of the ports."""
+        return tuple(dict.fromkeys(port.host for port in self.ports))
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """The hosts where traffic starts and ends: the two of a path, all of a segment."""
+        return self.hosts if self.segment else (self.source.host, self.sink.host)
 
     @property
     def source(self) -> Port:
         """Where frames start."""
-        return self.path[0]
-
-    @property
-    def dut_in(self) -> Port:
-        """Where they enter the DUT."""
-        return self.path[1]
-
-    @property
-    def dut_out(self) -> Port:
-        """Where they leave the DUT."""
-        return self.path[2]
+        return self.ports[0]
 
     @property
     def sink(self) -> Port:
         """Where they end."""
-        return self.path[3]
+        return self.ports[-1]
+
+    @property
+    def forwarders(self) -> tuple[str, ...]:
+        """The hosts between the two ends of a path."""
+        return tuple(port.host for port in self.path[1:-1:2])
+
+    @property
+    def dut_in(self) -> Port:
+        """Where frames enter the DUT; only links of Testbed.through_dut() have it."""
+        return self.path[self._dut_at]
+
+    @property
+    def dut_out(self) -> Port:
+        """Where they leave the DUT."""
+        return self.path[self._dut_at + 1]
 
     @property
     def source_address(self) -> Address:
@@ -136,52 +168,130 @@ class Link(SpecModel):
         return self.addresses[0]
 
     @property
-    def dut_in_address(self) -> Address:
-        """Address of the DUT's port towards the source; the source's gateway."""
+    def sink_address(self) -> Address:
+        """Address of the sink port."""
+        return self.addresses[-1]
+
+    @property
+    def source_gateway(self) -> Address:
+        """Address at the other end of the source's wire: where its frames go first."""
         return self.addresses[1]
 
     @property
-    def dut_out_address(self) -> Address:
-        """Address of the DUT's port towards the sink; the sink's gateway."""
-        return self.addresses[2]
+    def sink_gateway(self) -> Address:
+        """Address at the other end of the sink's wire."""
+        return self.addresses[-2]
 
     @property
-    def sink_address(self) -> Address:
-        """Address of the sink port."""
-        return self.addresses[3]
+    def dut_in_address(self) -> Address:
+        """Address of the DUT's port towards the source."""
+        return self.addresses[self._dut_at]
+
+    @property
+    def dut_out_address(self) -> Address:
+        """Address of the DUT's port towards the sink."""
+        return self.addresses[self._dut_at + 1]
+
+    @property
+    def dut_in_peer(self) -> Address:
+        """Address at the other end of the wire by which frames enter the DUT."""
+        return self.addresses[self._dut_at - 1]
+
+    @property
+    def dut_out_peer(self) -> Address:
+        """Address at the other end of the wire by which they leave it."""
+        return self.addresses[self._dut_at + 2]
+
+    def between(self, near: str, far: str) -> tuple[Address, Address]:
+        """The address that `near` binds to and the one of `far` that it sends to, by host; a machine that forwards has one on each side.
+
+        Raises KeyError for a host that is not on the link.
+        """
+        at = {name: [i for i, port in enumerate(self.ports) if port.host == name] for name in (near, far)}
+        if not at[near] or not at[far]:
+            raise KeyError(near if not at[near] else far)
+        here, there = min(((i, j) for i in at[near] for j in at[far]), key=lambda pair: abs(pair[0] - pair[1]))
+        return self.addresses[here], self.addresses[there]
+
+    @property
+    def _dut_at(self) -> int:
+        """Place on the path of the port by which frames enter the DUT: the forwarder called `dut`, or the first."""
+        return 1 + 2 * (self.forwarders.index(DUT) if DUT in self.forwarders else 0)
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
-        """Order of the path, and whether neighbours share a network."""
-        del data
+        """Order of the ports, and which of them share a network."""
+        if bool(data.get("path")) == bool(data.get("segment")):
+            missing = "missing; write the ports of the link, as in [source:eth1, sink:eth1]"
+            return [fault(("path",), "cannot be combined with segment" if data.get("path") else missing)]
         if made is None:
             return []
+        if made.segment:
+            return list(_segment_faults(made))
         return [*_path_faults(made), *_address_faults(made)]
 
 
 def _path_faults(link: Link) -> Iterator[InitErrorDetails]:
-    for i, (port, role) in enumerate(zip(link.path, PATH_ROLES, strict=True)):
-        if port.host != role and port.host in ROLES:
-            yield fault(("path", i), f"{port} stands where a port of {role} must: the order is {' → '.join(PATH_ROLES)}")
-    if link.dut_in == link.dut_out:
-        yield fault(("path", 2), f"{link.dut_out} is also where packets enter the DUT; a link needs two ports of it")
+    if len(link.path) % 2:
+        yield fault(("path",), f"{len(link.path)} ports; a path has an even number, two a wire: 2 back to back, 4 through one machine")
+        return
+    for i, port in enumerate(link.path):
+        role = PATH_ROLES[i] if len(link.path) == len(PATH_ROLES) else port.host
+        first = next(j for j, other in enumerate(link.path) if other.host == port.host)
+        if port in link.path[:i]:
+            what = "is also where packets enter it; a machine that forwards needs two ports" if i % 2 == 0 else "is named twice"
+            yield fault(("path", i), f"{port} {what}")
+        elif port.host != role and port.host in ROLES:
+            yield fault(("path", i), f"{port} where a port of {role} must be: the order is {' → '.join(PATH_ROLES)}")
+        elif i % 2 == 0 and i and port.host != link.path[i - 1].host:
+            yield fault(("path", i), f"{port} and {link.path[i - 1]} are of two hosts; ports 2 and 3 are of one machine, and so on")
+        elif first != i and not (i % 2 == 0 and first == i - 1):
+            yield fault(("path", i), f"the path returns to {port.host}, where it has been at {link.path[first]}")
+
+
+def _count_faults(link: Link) -> Iterator[InitErrorDetails]:
+    if len(link.addresses) != len(link.ports):
+        yield fault(("addresses",), f"{len(link.addresses)} for {len(link.ports)} ports; write one a port, in the same order")
+    elif len({a.version for a in link.addresses}) > 1:
+        yield fault(("addresses",), "IPv4 and IPv6 are mixed; give each family a link of its own")
+    elif link.addresses and link.addresses[0].version == IPV6 and link.mtu < IPV6_LEAST_MTU:
+        yield fault(("mtu",), f"{link.mtu} is below {IPV6_LEAST_MTU}, the least that IPv6 can use (RFC 8200)")
 
 
 def _address_faults(link: Link) -> Iterator[InitErrorDetails]:
-    if len({a.version for a in link.addresses}) > 1:
-        yield fault(("addresses",), "IPv4 and IPv6 are mixed; give each family a link of its own")
+    if len(link.path) % 2:
         return
-    if link.addresses[0].version == IPV6 and link.mtu < IPV6_LEAST_MTU:
-        yield fault(("mtu",), f"{link.mtu} is below {IPV6_LEAST_MTU}, the least that IPv6 can use (RFC 8200)")
-    for left, right, where in ((0, 1, "source and DUT in"), (2, 3, "DUT out and sink")):
-        here, there = link.addresses[left], link.addresses[right]
+    if faults := list(_count_faults(link)):
+        yield from faults
+        return
+    for i in range(0, len(link.path), 2):
+        here, there = link.addresses[i], link.addresses[i + 1]
+        where = f"{link.path[i]} and {link.path[i + 1]}"
         if here.network != there.network:
-            yield fault(("addresses", right), f"{there} is not in {here.network}, but {where} share a wire")
+            yield fault(("addresses", i + 1), f"{there} is not in {here.network}, but {where} share a wire")
         elif here.ip == there.ip:
-            yield fault(("addresses", right), f"{there} is the address of both {where}")
-    inner, outer = link.addresses[0].network, link.addresses[2].network
-    if inner.overlaps(outer):
-        yield fault(("addresses", 2), f"{outer} overlaps {inner} on the other side of the DUT, so nothing would be routed")
+            yield fault(("addresses", i + 1), f"{there} is the address of both {where}")
+        for j in range(0, i, 2):
+            if here.network.overlaps(other := link.addresses[j].network):
+                what = f"{here.network} overlaps {other} on another wire of the path, so nothing would be routed"
+                yield fault(("addresses", i), what)
+
+
+def _segment_faults(link: Link) -> Iterator[InitErrorDetails]:
+    hosts = [port.host for port in link.segment]
+    if len(link.segment) < 2:  # noqa: PLR2004 -- what "between" means
+        yield fault(("segment",), "a single port; a segment joins two or more hosts")
+    for i, port in enumerate(link.segment):
+        if port.host in hosts[:i]:
+            yield fault(("segment", i), f"{port.host} is on it twice; a host has one port on a segment")
+    if faults := list(_count_faults(link)):
+        yield from faults
+        return
+    for i, address in enumerate(link.addresses):
+        if address.network != (network := link.addresses[0].network):
+            yield fault(("addresses", i), f"{address} is not in {network}, the network of {link.segment[0]}; a segment is one network")
+        elif address.ip in {a.ip for a in link.addresses[:i]}:
+            yield fault(("addresses", i), f"{address} is the address of another port too")
 
 
 class Testbed(SpecModel):
@@ -192,7 +302,7 @@ class Testbed(SpecModel):
 
     name: Annotated[Name, Field(alias="testbed")]
     hosts: Annotated[dict[str, HostSpec], BeforeValidator(named)]
-    links: Annotated[dict[str, Link], BeforeValidator(named)]
+    links: Annotated[dict[str, Link], BeforeValidator(named), Field(default_factory=dict)]
     generator: Generator | None = None
     """What drives frames here where an experiment names none; None is the engine."""
     sensors: Annotated[Sensors, Field(default_factory=dict)]
@@ -207,12 +317,40 @@ class Testbed(SpecModel):
         hosts = data.get("hosts")
         faults = [*_port_faults(links), *_network_faults(links)]
         if isinstance(hosts, Mapping):
-            faults += _host_faults(hosts, in_lab=data.get("lab") is not None)
+            faults += _host_faults(hosts, links, in_lab=data.get("lab") is not None)
             faults += _reference_faults(links, hosts)
             faults += host_faults(data.get("sensors"), hosts, frozenset(n for n, h in hosts.items() if _family(h) in WITHOUT_A_WAY_IN))
-        if made is not None and not made.links:
-            faults.append(fault(("links",), "empty; a testbed needs a link"))
+        if made is not None and not made.hosts:
+            faults.append(fault(("hosts",), "empty; a testbed needs a host"))
         return faults
+
+    @property
+    def dut(self) -> str | None:
+        """The host that is measured: the one called `dut`, or the one through which the paths go; None where there is none."""
+        return _dut_of(self.hosts, self.links.values())
+
+    @property
+    def dut_family(self) -> str:
+        """Its family; without a DUT that of one which is measured as it is found."""
+        return BLACK_BOX if self.dut is None else self.hosts[self.dut].family
+
+    def through_dut(self) -> Self:
+        """The same with those links alone whose path goes through the DUT: all that a mode is about."""
+        return self.model_copy(update={"links": {name: link for name, link in self.links.items() if self.dut in link.forwarders}})
+
+    def ports_of(self, host: str) -> list[str]:
+        """Its interfaces on all links, in the order of links and ports."""
+        return [port.interface for link in self.links.values() for port in link.ports if port.host == host]
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """The hosts where traffic of any link starts or ends."""
+        return tuple(dict.fromkeys(host for link in self.links.values() for host in link.ends))
+
+
+def _dut_of(hosts: Collection[str], links: Iterable[Link]) -> str | None:
+    """See Testbed.dut."""
+    return DUT if DUT in hosts else next((host for link in links for host in link.forwarders), None)
 
 
 def _whole_links(raw: object) -> dict[str, Link]:
@@ -226,17 +364,17 @@ def _whole_links(raw: object) -> dict[str, Link]:
     return links
 
 
-def _host_faults(hosts: Mapping[str, Any], *, in_lab: bool) -> Iterator[InitErrorDetails]:
-    for role in ROLES:
-        if role not in hosts:
-            yield fault(("hosts", role), "missing; a testbed has the hosts source, dut and sink")
+def _host_faults(hosts: Mapping[str, Any], links: Mapping[str, Link], *, in_lab: bool) -> Iterator[InitErrorDetails]:
+    dut = _dut_of(hosts, links.values())
+    for name, other in ((name, host) for name, link in links.items() for host in link.forwarders if dut not in link.forwarders):
+        what = f"goes through {other}, but the measured host is {dut}; every path goes through it, or call the measured host dut"
+        if dut != DUT:
+            yield fault(("links", name, "path"), what)
     for name, host in hosts.items():
-        if name not in ROLES:
-            yield fault(("hosts", name), f"unknown role {did_you_mean(name, ROLES)}")
         ssh, local, kind = (host.get(key) if isinstance(host, Mapping) else getattr(host, key, None) for key in ("ssh", "local", "family"))
         if isinstance(kind, str) and kind in WITHOUT_A_WAY_IN:
-            if name != PATH_ROLES[1]:
-                yield fault(("hosts", name, "family"), f"only the DUT may be {kind}: frames are sent and counted on the others")
+            if name != dut:
+                yield fault(("hosts", name, "family"), f"only the DUT may be {kind}: the others are given commands")
         elif not (ssh or local) and not in_lab and isinstance(host, Mapping | HostSpec):
             what = "missing; write how to reach the host, as in root@192.0.2.11, or `local: true` for this machine"
             yield fault(("hosts", name, "ssh"), what)
@@ -250,26 +388,32 @@ def _family(host: object) -> str:
 
 def _reference_faults(links: Mapping[str, Link], hosts: Mapping[str, Any]) -> Iterator[InitErrorDetails]:
     for name, link in links.items():
-        for i, port in enumerate(link.path):
+        for i, port in enumerate(link.ports):
+            at = ("links", name, "path" if link.path else "segment", i)
             if port.host not in hosts:
-                yield fault(("links", name, "path", i), f"{port}: there is no host {port.host!r} {did_you_mean(port.host, hosts)}")
+                yield fault(at, f"{port}: there is no host {port.host!r} {did_you_mean(port.host, hosts)}")
             elif _family(hosts[port.host]) not in OWN_PORTS and (what := interface_fault(port.interface)):
-                yield fault(("links", name, "path", i), what)
+                yield fault(at, what)
 
 
 def _port_faults(links: Mapping[str, Link]) -> Iterator[InitErrorDetails]:
     seen: dict[str, str] = {}
     for name, link in links.items():
-        for i, port in enumerate(link.path):
+        for i, port in enumerate(link.ports):
             if (other := seen.setdefault(str(port), name)) != name:
-                yield fault(("links", name, "path", i), f"{port} is already used by link {other}")
+                yield fault(("links", name, "path" if link.path else "segment", i), f"{port} is already used by link {other}")
 
 
 def _network_faults(links: Mapping[str, Link]) -> Iterator[InitErrorDetails]:
     for (_, first), (name, second) in combinations(links.items(), 2):
-        for i in (0, 2):
-            for j in (0, 2):
-                here, there = second.addresses[i].network, first.addresses[j].network
+        for i, here in _wires(second):
+            for _, there in _wires(first):
                 if here.version == there.version and here.overlaps(there):
                     what = f"{here} overlaps {there} of link {first.name}; each wire needs a network of its own"
                     yield fault(("links", name, "addresses", i), what)
+
+
+def _wires(link: Link) -> Iterator[tuple[int, IPv4Network | IPv6Network]]:
+    """The network of each wire, with the place of its first address."""
+    for i in range(0, len(link.path) or 1, 2):
+        yield i, link.addresses[i].network

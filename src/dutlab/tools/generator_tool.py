@@ -10,7 +10,7 @@ from dutlab.errors import ToolFailed, ToolMissing
 from dutlab.hosts.host import Host
 from dutlab.methods.ports import Generator
 from dutlab.spec.generators import GeneratorModel
-from dutlab.spec.testbed import Testbed
+from dutlab.spec.testbed import Link, Testbed
 from dutlab.tools.engine.engine import Engine
 from dutlab.tools.path_counters import TOLERATED
 
@@ -21,16 +21,31 @@ _THERE = 'test -e "/sys/class/net/$1" || ifconfig "$1" >/dev/null 2>&1'
 
 @dataclass(frozen=True)
 class GeneratorSite:
-    """Where a generator is to work. `cpus` is role → cores for the programs that send and receive, where the testbed gives any."""
+    """Where a generator is to work. `cpus` is host → cores for the programs that send and receive, where the testbed gives any."""
 
     hosts: Mapping[str, Host]
     testbed: Testbed
     cpus: Mapping[str, Sequence[int]]
     engine: Engine
 
-    def cores(self, model: GeneratorModel, role: str) -> tuple[int, ...]:
+    @property
+    def paths(self) -> list[Link]:
+        """The links that frames can be sent on."""
+        return [link for link in self.testbed.links.values() if link.path]
+
+    @property
+    def senders(self) -> list[str]:
+        """The hosts at the source of any path, each once."""
+        return list(dict.fromkeys(link.source.host for link in self.paths))
+
+    @property
+    def receivers(self) -> list[str]:
+        """The hosts at the sink of any path, each once."""
+        return list(dict.fromkeys(link.sink.host for link in self.paths))
+
+    def cores(self, model: GeneratorModel, host: str) -> tuple[int, ...]:
         """The cores to pin to on the host that sends: those that were asked for, or the testbed's; empty for none."""
-        return model.cores or tuple(self.cpus.get(role) or ())
+        return model.cores or tuple(self.cpus.get(host) or ())
 
 
 def insist_that_it_sent(sent: int, *, asked: int | None, tool: str, host: str, raw: Mapping[str, bytes]) -> None:
@@ -41,13 +56,14 @@ def insist_that_it_sent(sent: int, *, asked: int | None, tool: str, host: str, r
 
 async def both_ends(place: GeneratorSite, *, tool: str) -> Host:
     """The one machine. Raises ToolMissing when there are two, or naming the ports that it has not; HostError."""
-    host, other = place.hosts["source"], place.hosts["sink"]
-    who = [(await end.run(["sh", "-c", _WHO], check=False)).text for end in (host, other)]
-    ports = sorted({port.interface for link in place.testbed.links.values() for port in (link.source, link.sink)})
+    names = list(dict.fromkeys((*place.senders, *place.receivers)))
+    host = place.hosts[names[0]]
+    who = {(await place.hosts[name].run(["sh", "-c", _WHO], check=False)).text for name in names}
+    ports = sorted({port.interface for link in place.paths for port in (link.source, link.sink)})
     absent = [port for port in ports if (await host.run(["sh", "-c", _THERE, "there", port], check=False)).status != 0]
-    if who[0] != who[1] or absent:
-        why = f"{', '.join(absent)} is not here" if absent else "source and sink are two machines, or two network namespaces"
-        remedy = "give source and sink of the testbed the same machine, with the ports of both ends"
+    if len(who) > 1 or absent:
+        why = f"{', '.join(absent)} is not here" if absent else f"{' and '.join(names)} are several machines, or network namespaces"
+        remedy = "give the ends of the testbed's paths the same machine, with the ports of both ends"
         raise ToolMissing(f"{tool} sends and receives in one process, and {why}", tool=tool, host=host.name, remedy=remedy)
     return host
 

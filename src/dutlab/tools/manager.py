@@ -6,6 +6,7 @@ The query goes out by the source's own stack beside the test frames, from one py
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host, Process
@@ -42,8 +43,8 @@ for n, _ in enumerate(sys.stdin, 1):
 class Manager:
     """A methods.ports.Beside: each step is a query to the address of the DUT that the link's source has as its gateway."""
 
-    def __init__(self, source: Host, testbed: Testbed) -> None:
-        self._source, self._testbed = source, testbed
+    def __init__(self, hosts: Mapping[str, Host], testbed: Testbed) -> None:
+        self._hosts, self._testbed = hosts, testbed
         self._running: dict[str, Process] = {}
 
     async def step(self, link: str, number: int) -> str:
@@ -61,6 +62,7 @@ class Manager:
         return said
 
     async def _start(self, link: str) -> Process:
-        to = str(self._testbed.links[link].dut_in_address.ip)
-        self._running[link] = await self._source.spawn(["python3", "-c", _PROGRAM, to, str(ANSWER_S)])
+        path = self._testbed.links[link]
+        to = str(path.dut_in_address.ip)
+        self._running[link] = await self._hosts[path.source.host].spawn(["python3", "-c", _PROGRAM, to, str(ANSWER_S)])
         return self._running[link]

@@ -42,16 +42,17 @@ class PortCount:
 
 
 PathCount = tuple[PortCount | None, ...]
-"""Of source, DUT in, DUT out and sink, in the order of the path; None where a port's counters cannot be read."""
+"""Of source, DUT in, DUT out and sink, in the order of the path; None where there is no such port, or its counters cannot be read."""
 
 
 async def read_path(hosts: Mapping[str, Host], link: Link) -> PathCount:
-    """The counters of a link's four ports, read at the same time. Raises HostError when a host vanished."""
-    return tuple(await asyncio.gather(*(_read(hosts.get(port.host), port) for port in link.path)))
+    """The counters of its ends and of the DUT's two ports, read at the same time. Raises HostError when a host vanished."""
+    around = (link.dut_in, link.dut_out) if link.forwarders else (None, None)
+    return tuple(await asyncio.gather(*(_read(hosts, port) for port in (link.source, *around, link.sink))))
 
 
-async def _read(host: Host | None, port: Port) -> PortCount | None:
-    if host is None:  # a DUT that is not reached by commands
+async def _read(hosts: Mapping[str, Host], port: Port | None) -> PortCount | None:
+    if port is None or (host := hosts.get(port.host)) is None:  # no DUT, or one that is not reached by commands
         return None
     done = await host.run(["cat", *(_COUNTERS.format(port.interface, name) for name in _COUNTED)], check=False)
     words = done.text.split()

@@ -9,9 +9,12 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
+from dutlab.dut.mode import Prober, SeenProbe
 from dutlab.errors import MeasurementError, ToolMissing
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Host
+from dutlab.hosts.programs import all_there, versions_of
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.testbed import Link, Testbed
@@ -33,7 +36,7 @@ class _Hop:
 
     link: str
     sender: str
-    """Role of the host that pings."""
+    """The host that pings."""
     port: str
     address: ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -46,19 +49,23 @@ class _Refused:
 
 
 class Ping:
-    """Pings from source and sink."""
+    """Pings from the ends of links."""
 
     def __init__(self, hosts: Mapping[str, Host], testbed: Testbed) -> None:
         self._hosts, self._testbed = hosts, testbed
 
     async def check(self) -> str:
-        """The version. Raises ToolMissing."""
-        words = self._hosts["source"].system.ping
+        """The version, of each host at an end of a link when they differ. Raises ToolMissing, ToolsMissing."""
+        ends = [host for host in self._testbed.ends if host in self._hosts]
+        return versions_of(dict(zip(ends, await all_there(self._version(host) for host in ends), strict=True)))
+
+    async def _version(self, host: str) -> str:
+        words = self._hosts[host].system.ping
         if not words.version:
             return f"of {words.system}"
-        done = await self._hosts["source"].run(words.version, check=False)
+        done = await self._hosts[host].run(words.version, check=False)
         if done.status == NO_SUCH_PROGRAM:
-            raise ToolMissing("ping is not there", tool=TOOL, host="source", remedy="install it (Debian: apt install iputils-ping)")
+            raise ToolMissing("ping is not there", tool=TOOL, host=host, remedy="install it (Debian: apt install iputils-ping)")
         return (done.text.strip() or done.errors.strip()).splitlines()[0][:60] if done.text or done.stderr else "unknown"
 
     async def path_mtu(self, cell: Cell) -> Measured:
@@ -80,12 +87,18 @@ class Ping:
             notes += [_narrow(name, rows), *(f"of one way only: {why}" for why in stuck)]
         return Measured(figures=figures, tables={"path_mtu": rows}, notes=[n for n in notes if n])
 
-    async def wire(self, link: str, sender: str, sizes: Sequence[int]) -> int | None:
-        """The first of `sizes`, packets in bytes, that passes whole from `sender`, source or sink, to the DUT's port on the same wire.
+    async def passes(self, link: Link, *, reverse: bool = False) -> bool:
+        """Whether an echo request goes from one end of a path to the other and its answer comes back."""
+        (*_, there), (*_, back) = _ways(link)
+        hop = back if reverse else there
+        return await self._answers(hop, LEAST_MTU[hop.address.version]) is None
+
+    async def wire(self, link: str, sender: str, receiver: str, sizes: Sequence[int]) -> int | None:
+        """The first of `sizes`, packets in bytes, that passes whole from the end `sender` to the port `receiver` on the same wire.
 
         The last must be the smallest; None when that is not answered.
         """
-        hop = next(way[0] for way in _ways(self._testbed.links[link]) if way[0].sender == sender)
+        hop = next(way[0] for way in _ways(self._testbed.links[link]) if (way[0].sender, way[0].port) == (sender, receiver))
         most, *others = sizes
         if await self._answers(hop, most) is None:
             return most
@@ -157,14 +170,33 @@ async def path_mtu(site: GeneratorSite, cell: Cell) -> Measured:
     return await Ping(site.hosts, site.testbed).path_mtu(cell)
 
 
-def _ways(link: Link) -> tuple[tuple[_Hop, ...], tuple[_Hop, ...]]:
-    """There and back: the near port of the DUT first, then the far end."""
-    there = ((link.dut_in, link.dut_in_address), (link.sink, link.sink_address))
-    back = ((link.dut_out, link.dut_out_address), (link.source, link.source_address))
-    return (
-        tuple(_Hop(link.name, "source", str(port), address.ip) for port, address in there),
-        tuple(_Hop(link.name, "sink", str(port), address.ip) for port, address in back),
-    )
+@dataclass(frozen=True)
+class ProbesByEnds:
+    """A dut.mode.Prober: frames of the engine on links of which both ends are among `framed`, pings on the others."""
+
+    engine: Prober
+    ping: Ping
+    testbed: Testbed
+    framed: frozenset[str]
+
+    async def probe(self, link: str, *, reverse: bool = False) -> SeenProbe:
+        """Raises ToolFailed, MeasurementError, HostError, PortRefused."""
+        of = self.testbed.links[link]
+        if self.framed.issuperset(of.ends):
+            return await self.engine.probe(link, reverse=reverse)
+        return SeenProbe(1, int(await self.ping.passes(of, reverse=reverse)), None, None)
+
+
+def _ways(link: Link) -> list[tuple[_Hop, ...]]:
+    """There and back: the port at the end of each wire, the nearest first. On a segment one from each host to each other."""
+    ports = list(zip(link.ports, link.addresses, strict=True))
+    if link.segment:
+        pairs = permutations(ports, 2)
+        return [(_Hop(link.name, near.host, str(far), address.ip),) for (near, _), (far, address) in pairs]
+    return [
+        tuple(_Hop(link.name, link.source.host, str(port), address.ip) for port, address in ports[1::2]),
+        tuple(_Hop(link.name, link.sink.host, str(port), address.ip) for port, address in ports[-2::-2]),
+    ]
 
 
 def _narrow(link: str, rows: list[Row]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dutlab.analysis.ceilings.ethernet import frames
 from dutlab.analysis.doctor.finding import Evidence, Finding, Price, Step, shell, unknown_price, write
-from dutlab.analysis.doctor.inventory import DUT, Inventory, Port, cpus_of, whole
+from dutlab.analysis.doctor.inventory import Inventory, Port, cpus_of, whole
 from dutlab.analysis.doctor.published import FAR_NODE, NO_GRO, NO_TSO
 from dutlab.units import SHORTEST_FRAME, BpsL1
 
@@ -107,7 +107,7 @@ def interrupts(p: Inventory) -> Iterator[Finding]:
             yield _on_one_core(
                 port, f"all {len(queues)} queues of the card interrupt one core, {min(cores)}", evidence, queues, _spread(p, port, queues)
             )
-        elif port.host != DUT and (both := cores & set(p.pinned.get(port.host, ()))):
+        elif port.host != p.dut and (both := cores & set(p.pinned.get(port.host, ()))):
             numbers = ", ".join(map(str, sorted(both)))
             yield _on_one_core(port, f"the card interrupts core {numbers}, where the generator runs", evidence, queues, _SHARED)
 
@@ -116,16 +116,16 @@ def shared_core(p: Inventory) -> Iterator[Finding]:
     """Generator and DUT bound to the same core of one machine."""
     if not p.one_machine:
         return
-    dut = set(p.pinned.get(DUT, ()))
+    dut = set(p.pinned.get(p.dut, ()))
     for host, cores in p.pinned.items():
-        if host != DUT and (both := sorted(dut & set(cores))):
+        if host != p.dut and (both := sorted(dut & set(cores))):
             numbers = ", ".join(map(str, both))
             yield Finding(
                 "shared-core",
                 f"the DUT forwards on core {numbers}, where the {host} works too",
                 _SHARED,
-                (host, DUT),
-                (Evidence(host, "taskset -pc", numbers), Evidence(DUT, "taskset -pc", ", ".join(map(str, sorted(dut))))),
+                (host, p.dut),
+                (Evidence(host, "taskset -pc", numbers), Evidence(p.dut, "taskset -pc", ", ".join(map(str, sorted(dut))))),
                 (Step(host, "by hand: give the machine more cores, or choose a layout of the lab that keeps the two apart"),),
                 (Step(host, "by hand: choose the earlier layout"),),
             )

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
-
-DUT, GENERATOR = "dut", "source"
 
 
 @dataclass(frozen=True)
@@ -23,14 +22,20 @@ class Port:
 
 @dataclass(frozen=True)
 class Link:
-    """The way of a packet. Ports 0 and 1 share a wire, and so do 2 and 3."""
+    """The way of a packet. Ports 0 and 1 share a wire, and so do 2 and 3; on a segment all share one network."""
 
     name: str
-    ports: tuple[Port, Port, Port, Port]
-    next_hops: tuple[str, str, str, str]
-    """Of each port the address at the other end of its wire."""
+    ports: tuple[Port, ...]
+    next_hops: tuple[str, ...]
+    """Of each port the address at the other end of its wire, or of the next port of the segment."""
     speed_bps_l1: float | None = None
     mtu: int = 1500
+    is_segment: bool = False
+
+    @property
+    def wires(self) -> tuple[tuple[Port, Port], ...]:
+        """Each wire of a path by its two ports; of a segment every two ports."""
+        return tuple(combinations(self.ports, 2)) if self.is_segment else tuple(zip(self.ports[::2], self.ports[1::2], strict=True))
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,8 @@ class Inventory:
     one_machine: bool = False
     """All hosts are namespaces of one machine: its cores have one number everywhere."""
     loads: tuple[Streams, ...] = ()
+    dut: str = "dut"
+    """The host that is measured; empty where there is none."""
 
     def fact(self, host: str, *path: str) -> Any:  # noqa: ANN401 facts are whatever JSON holds
         """A fact by its path; None when it, or anything on the way to it, is not there."""

@@ -85,8 +85,7 @@ def neighbours(p: Inventory) -> Iterator[Finding]:
 def _mismatch(p: Inventory, link: Link, told: dict[Port, int]) -> Finding:
     least, most = min(told.values()), max(told.values())
     jumbo = least >= _LEAST_JUMBO and most - least in HEADERS
-    pairs = (link.ports[:2], link.ports[2:])
-    wires = [(a, b) for a, b in pairs if a in told and b in told and told[a] != told[b]]
+    wires = [(a, b) for a, b in link.wires if a in told and b in told and told[a] != told[b]]
     why = (
         f"; {most - least} bytes are a header that one side counts and the other does not" if jumbo
         else "; two ends of one wire differ, so longer packets vanish without a word" if wires

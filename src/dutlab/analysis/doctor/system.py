@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dutlab.analysis.doctor.finding import Evidence, Finding, Step, shell, unknown_price
-from dutlab.analysis.doctor.inventory import DUT, Inventory, whole
+from dutlab.analysis.doctor.inventory import Inventory, whole
 from dutlab.analysis.doctor.published import PF_FREEBSD, PF_RULE, linux_rules
 from dutlab.analysis.doctor.published import one_stream as price_of_one_stream
 
@@ -33,7 +33,7 @@ def firewall(p: Inventory) -> Iterator[Finding]:
         if legacy:
             cure.append(f"iptables-legacy-save > {_KEPT_LEGACY} && iptables-legacy -F")
             undo.append(f"iptables-legacy-restore < {_KEPT_LEGACY}")
-        when = "before its mode is set" if host == DUT else "on a host that is to send or receive only"
+        when = "before its mode is set" if host == p.dut else "on a host that is to send or receive only"
         yield Finding(
             "firewall-in-the-way",
             f"a software firewall has rules {when}",
@@ -48,7 +48,7 @@ def firewall(p: Inventory) -> Iterator[Finding]:
 def pf(p: Inventory) -> Iterator[Finding]:
     """The packet filter of a BSD, on where nothing is to be filtered: at the ends."""
     for host in p.facts:
-        if host != DUT and p.fact(host, "firewall", "pf_enabled") is True:
+        if host != p.dut and p.fact(host, "firewall", "pf_enabled") is True:
             yield Finding(
                 "firewall-in-the-way", "pf is on, on a host that is to send or receive only",
                 PF_RULE if p.text(host, "kernel", "name") == "OpenBSD" else PF_FREEBSD, (host,),

@@ -29,8 +29,9 @@ def optics(p: Inventory) -> Iterator[Finding]:
 def speed_and_duplex(p: Inventory) -> Iterator[Finding]:
     """A link slower than the testbed says or than its other end, or one that sends one way at a time."""
     for link in p.links:
-        for n, port in enumerate(link.ports):
-            yield from _slower(p, link, port, link.ports[n ^ 1])
+        wires = [(port, port) for port in link.ports] if link.is_segment else [*link.wires, *((b, a) for a, b in link.wires)]
+        for port, other in wires:  # the other end of a port on a segment is a switch's
+            yield from _slower(p, link, port, other)
     for port, card in p.cards():
         if card.get("duplex") == "half":
             yield Finding(

@@ -29,6 +29,8 @@ class Need(StrEnum):
     PING = "ping"
     COMMANDS = "commands"
     """A way in."""
+    TRANSIT = "transit"
+    """A DUT that forwards between the two ends: what the workload changes is there."""
 
 
 def _link_set(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
@@ -47,6 +49,11 @@ class LinkBounds:
     mtu: int = 1500
     speed: BpsL1 | None = None
     ipv6: bool = False
+    ends: tuple[str, ...] = ("source", "sink")
+    """The hosts where traffic starts and ends."""
+    hosts: tuple[str, ...] = ("source", "dut", "sink")
+    is_segment: bool = False
+    through_dut: bool = True
 
     @property
     def longest_frame(self) -> int:
@@ -74,6 +81,8 @@ class WorkloadModel(SpecModel):
     needs: ClassVar[frozenset[Need]]
     setting: ClassVar[type[Setting]]
     """What each of its drives has."""
+    on_segments: ClassVar[bool] = False
+    """Whether it measures between every two hosts of a segment; others go from one end of a path to the other."""
 
     links: tuple[LinkSet, ...] | None = None
     """None: each link alone."""
@@ -89,12 +98,12 @@ class WorkloadModel(SpecModel):
         del made
         return list(_link_set_faults(data.get("links")))
 
-    def count(self, every_link: Iterable[str]) -> int:
+    def count(self, every_link: Mapping[str, LinkBounds]) -> int:
         """How many drives there are."""
         return len(self.link_sets(every_link))
 
     @abstractmethod
-    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
+    def drives(self, every_link: Mapping[str, LinkBounds]) -> Iterator[Drive]:
         """Each way to drive it; one is a trial, times the factors, times the repeats."""
 
     def incompatibilities(self, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:

@@ -38,7 +38,7 @@ class GeneratorsWorkload(TimedFrames):
 
     kind: ClassVar[str] = "generators"
     tool: ClassVar[str] = "engine"
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES, Need.TRANSIT})
     setting: ClassVar[type[Setting]] = GeneratorsSetting
     shortest: ClassVar[Seconds] = Seconds(0.5)
     only_code: ClassVar[frozenset[str]] = frozenset({"generator"})

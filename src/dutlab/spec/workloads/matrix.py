@@ -12,15 +12,12 @@ from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import FrameRate
 from dutlab.spec.generators.iperf3_udp import LEAST_PAYLOAD
-from dutlab.spec.known import ROLES
 from dutlab.spec.model import fault
-from dutlab.spec.workloads.base import Drive
+from dutlab.spec.workloads.base import Drive, LinkBounds
 from dutlab.spec.workloads.datagrams import LONGEST_DATAGRAM
 from dutlab.spec.workloads.iperf3 import Iperf3Workload, TcpSetting
 from dutlab.spec.workloads.setting import Params, PositiveRate, Setting
 from dutlab.units import Seconds
-
-PAIRS = tuple(permutations(ROLES, 2))
 
 
 class MatrixSetting(TcpSetting):
@@ -45,10 +42,11 @@ class MatrixSetting(TcpSetting):
 
 
 class MatrixWorkload(Iperf3Workload):
-    """One trial a link and pair of hosts; the DUT's own iperf3 is one end of four of the six."""
+    """One trial a link and ordered pair of its hosts: of a path through a DUT six, of which four have the DUT's own iperf3 at one end."""
 
     kind: ClassVar[str] = "matrix"
     setting: ClassVar[type[Setting]] = MatrixSetting
+    on_segments: ClassVar[bool] = True
 
     protocol: Literal["tcp", "udp"] = "tcp"
     length: Annotated[int, Strict(), Field(ge=LEAST_PAYLOAD, le=LONGEST_DATAGRAM)] = 1448
@@ -69,16 +67,16 @@ class MatrixWorkload(Iperf3Workload):
         )
         return [*faults, *(fault((key,), why) for key in others if key in data)]
 
-    def count(self, every_link: Iterable[str]) -> int:
+    def count(self, every_link: Mapping[str, LinkBounds]) -> int:
         """How many drives there are."""
-        return len(self._each(every_link)) * len(PAIRS)
+        return sum(len(pairs_on(every_link[link])) for link in self._each(every_link))
 
-    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
+    def drives(self, every_link: Mapping[str, LinkBounds]) -> Iterator[Drive]:
         """Each ordered pair on each link."""
         tcp = self.protocol == "tcp"
         seconds = Seconds((self.omit if tcp else 0) + self.duration)
         for link in self._each(every_link):
-            for client, server in PAIRS:
+            for client, server in pairs_on(every_link[link]):
                 setting = MatrixSetting(
                     client=client,
                     server=server,
@@ -95,3 +93,8 @@ class MatrixWorkload(Iperf3Workload):
     def _each(self, every_link: Iterable[str]) -> list[str]:
         """Links by themselves, whatever sets they stand in."""
         return list(dict.fromkeys(link for links in self.link_sets(every_link) for link in links))
+
+
+def pairs_on(link: LinkBounds) -> list[tuple[str, str]]:
+    """Every ordered pair of the hosts of a link: client and server."""
+    return list(permutations(link.hosts, 2))

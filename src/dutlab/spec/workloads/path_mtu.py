@@ -24,6 +24,7 @@ class PathMtuWorkload(WorkloadModel):
 
     kind: ClassVar[str] = "path-mtu"
     tool: ClassVar[str] = "ping"
+    on_segments: ClassVar[bool] = True
     needs: ClassVar[frozenset[Need]] = frozenset({Need.PING})
     setting: ClassVar[type[Setting]] = PathMtuSetting
 

@@ -44,7 +44,7 @@ class ReconfWorkload(FramesAround):
 
     kind: ClassVar[str] = "reconf"
     tool: ClassVar[str] = "engine"
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES, Need.TRANSIT})
     setting: ClassVar[type[Setting]] = ReconfSetting
 
     rate: FrameRate

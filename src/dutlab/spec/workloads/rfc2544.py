@@ -118,7 +118,7 @@ class Rfc2544Workload(FrameWorkload):
 
     kind: ClassVar[str] = "rfc2544"
     tool: ClassVar[str] = "engine"
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES, Need.TRANSIT})
     setting: ClassVar[type[Setting]] = Rfc2544Setting
 
     tests: tuple[Benchmark, ...] = USUAL_TESTS

@@ -76,7 +76,7 @@ class RoutesWorkload(TimedFrames):
 
     kind: ClassVar[str] = "routes"
     tool: ClassVar[str] = "engine"
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES, Need.TRANSIT})
     setting: ClassVar[type[Setting]] = RoutesSetting
 
     counts: tuple[_Count, ...] = (10, 10_000, 1_000_000)

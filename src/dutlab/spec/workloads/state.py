@@ -81,7 +81,7 @@ class StateWorkload(FrameWorkload):
 
     kind: ClassVar[str] = "state"
     tool: ClassVar[str] = "engine"
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES, Need.TRANSIT})
     setting: ClassVar[type[Setting]] = StateSetting
 
     tests: tuple[StateTest, ...] = ALL_TESTS

@@ -23,15 +23,14 @@ async def direction_of(
     """One direction of the link `name`. Raises ToolFailed when the next hop does not answer, HostError."""
     link: Link = testbed.links[name]
     ends = [
-        ("source", link.source, link.source_address, link.dut_in_address),
-        ("sink", link.sink, link.sink_address, link.dut_out_address),
+        (link.source, link.source_address, link.source_gateway),
+        (link.sink, link.sink_address, link.sink_gateway),
     ]
-    (role, here, address, gateway), (_, there, destination, _) = reversed(ends) if reverse else ends
-    mac = await next_hop(hosts[role], here.interface, gateway.ip)
+    (here, address, gateway), (there, destination, _) = reversed(ends) if reverse else ends
+    mac = await next_hop(hosts[here.host], here.interface, gateway.ip)
     return Direction(
         back_of(name) if reverse else name,
         name,
-        role,
         here,
         there,
         str(address.ip),

@@ -1,4 +1,4 @@
-"""Tool `dutlab-engine`: sends and accounts for every frame. One agent on the source, one on the sink, alive between trials.
+"""Tool `dutlab-engine`: sends and accounts for every frame. One agent on each host that sends or receives, alive between trials.
 
 A trial opens the ports it needs and gives them back at its end, so that nothing listens on them while another tool measures.
 Each part of a trial (warm-up, measurement, probe) has stream numbers of its own: what is still on its way from an earlier part can never be
@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import itertools
 import random
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any
 
@@ -19,9 +19,10 @@ from dutlab.dut.mode import SeenProbe, UdpFlow
 from dutlab.errors import CommandFailed, ToolMissing
 from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Host
+from dutlab.hosts.programs import versions_of
 from dutlab.methods.ports import LostSoFar, Offer, Outcome, ToolReading
 from dutlab.spec.mixes import Mix, sizes_in_words
-from dutlab.spec.testbed import Port, Testbed
+from dutlab.spec.testbed import Link, Port, Testbed
 from dutlab.tools.engine.agent import REPLY_S, TOOL, Agent
 from dutlab.tools.engine.binary import find_engine
 from dutlab.tools.engine.clocks import Offset, offset_of
@@ -46,7 +47,7 @@ _LAST_STREAM = 65535
 class Engine:
     """A methods.ports.Generator and a dut.mode.Prober.
 
-    `cpus` is role → cores for the engine's threads; `binary` is where it lies, on all hosts or by role.
+    `cpus` is host → cores for the engine's threads; `binary` is where it lies, at both ends of all paths or by host.
     """
 
     def __init__(
@@ -62,17 +63,17 @@ class Engine:
     ) -> None:
         self._hosts, self._testbed, self._cpus, self._backend, self._next_hop = hosts, testbed, cpus, backend, next_hop
         self._tell = tell
-        self._binaries = dict.fromkeys(hosts, binary) if isinstance(binary, str) else dict(binary)
+        ends = (port.host for link in testbed.links.values() if link.path for port in (link.source, link.sink))
+        self._binaries = dict.fromkeys(ends, binary) if isinstance(binary, str) else dict(binary)
         self._agents: dict[str, Agent] = {}
-        self._clock_is_one: bool | None = None
+        self._boots: dict[str, bytes] = {}
         self._streams = itertools.cycle(range(1, _LAST_STREAM + 1))
         # Each probe has a port of its own, in random order: a flow that an earlier process left in the DUT is not taken for this one.
         self._probe_ports = itertools.cycle(random.sample(_PROBE_PORTS, 4096))
 
     async def check(self) -> str:
-        """The version, of both ends when they differ. Raises ToolMissing, ToolFailed, HostError."""
-        versions = [str((await self._agent(role)).hello.get("version", "unknown")) for role in ("source", "sink")]
-        return versions[0] if versions[0] == versions[1] else f"source {versions[0]}, sink {versions[1]}"
+        """The version, of each host when they differ. Raises ToolMissing, ToolFailed, HostError."""
+        return versions_of({host: str((await self._agent(host)).hello.get("version", "unknown")) for host in self._binaries})
 
     async def offer(self, offer: Offer) -> Outcome:
         """Raises ToolFailed, HostError, PortRefused."""
@@ -89,31 +90,36 @@ class Engine:
         async with self._opened(directions) as notes:
             if offer.warmup > 0:
                 await self._part(directions, load.warming_up(offer.warmup, WARMUP_DRAIN), None).carry_out()
-            clocks, before = await self._clocks(), await self._paths(directions)
+            clocks, before = await self._clocks(directions), await self._paths(directions)
             heard = await self._part(directions, load, clocks).carry_out(
                 watches=watches, stop_after_lost=offer.stop_after_lost, begun=offer.begun
             )
             after = await self._paths(directions)
-            apart = None if clocks is None else _lasting(clocks, await self._clocks() or clocks)
+            later = await self._clocks(directions) or clocks
+            apart = {d.name: _lasting(clocks, later, self._testbed.links[d.link]) for d in directions} if clocks and later else {}
         if not offer.broadcast_ratio:  # the path's counters count those frames too
             heard = [h.with_places(b, a) for h, b, a in zip(heard, before, after, strict=True)]
-        heard = [h.with_clocks(apart) for h in heard]
+        heard = [h.with_clocks(apart.get(h.direction.name)) for h in heard]
         facts = {"engine_ports": "; ".join(notes), "frame_sizes": sizes_in_words(offer.mix.parts)}
-        if apart is not None:
-            facts |= {"sink_clock_ahead_ns": str(apart.ns), "clock_error_ns": str(apart.error_ns)}
-        return self._outcome(heard, watches, facts, latency=apart is None)
+        if apart:
+            facts |= {
+                "sink_clock_ahead_ns": ", ".join(dict.fromkeys(str(of.ns) for of in apart.values())),
+                "clock_error_ns": str(max(of.error_ns for of in apart.values())),
+            }
+        return self._outcome(heard, watches, facts, latency=not apart)
 
     def _part(self, directions: Sequence[Direction], load: Load, clocks: Mapping[str, Offset] | None) -> Part:
         paced = load.rate is not None or load.profile
         broadcasts = {direction.name: next(self._streams) for direction in directions} if load.broadcast_ratio and paced else {}
         return Part(self._agents, directions, {direction.name: next(self._streams) for direction in directions}, load, clocks, broadcasts)
 
-    async def _clocks(self) -> Mapping[str, Offset] | None:
-        """How far each agent's clock is ahead of ours; None where both agents read one clock."""
-        if await self._one_clock():
+    async def _clocks(self, directions: Sequence[Direction]) -> Mapping[str, Offset] | None:
+        """How far each agent's clock is ahead of ours; None where all agents read one clock."""
+        hosts = _hosts_of(directions)
+        if await self._one_clock(hosts):
             return None
-        with read("source and sink"):
-            return {role: await offset_of(self._agents[role]) for role in ("source", "sink")}
+        with read(" and ".join(hosts)):
+            return {host: await offset_of(self._agents[host]) for host in hosts}
 
     async def _paths(self, directions: Sequence[Direction]) -> list[PathCount]:
         return list(await asyncio.gather(*(read_path(self._hosts, self._testbed.links[direction.link]) for direction in directions)))
@@ -126,16 +132,17 @@ class Engine:
         shortest = SHORTEST_FRAME if "." in direction.source else SHORTEST_IPV6_FRAME
         load = Load(Mix(name="probe", parts=((shortest, 1),)), PROBE_RATE, PROBE_DRAIN, frames=PROBE_FRAMES)
         async with self._opened([direction]):
-            (heard,) = await self._part([direction], load, await self._clocks()).carry_out()
+            (heard,) = await self._part([direction], load, await self._clocks([direction])).carry_out()
         flow = UdpFlow(ip_address(direction.source), ip_address(direction.destination), direction.source_port, DESTINATION_PORT)
         return SeenProbe(heard.flow.sent_frames, heard.flow.received_frames, " ".join(heard.flow.sources) or None, flow)
 
     def on(self, cores: Sequence[int]) -> Engine:
-        """Another engine in the same place, whose source sends from these cores."""
-        return Engine(self._hosts, self._testbed, {**self._cpus, "source": cores}, self._binaries, backend=self._backend, tell=self._tell)
+        """Another engine in the same place, whose sources send from these cores."""
+        cpus = {**self._cpus, **{link.source.host: cores for link in self._testbed.links.values()}}
+        return Engine(self._hosts, self._testbed, cpus, self._binaries, backend=self._backend, tell=self._tell)
 
     async def close(self) -> None:
-        """Ends both agents. The engine can be used again after it."""
+        """Ends all agents. The engine can be used again after it."""
         agents, self._agents = list(self._agents.values()), {}
         await asyncio.gather(*(agent.close() for agent in agents))
 
@@ -158,8 +165,8 @@ class Engine:
         """The ports of `directions`, open; yields what the agents say of them. After a failure the agents are gone, and all they held."""
         notes, opened = [], []
         try:
-            for role in ("source", "sink"):
-                await self._agent(role)
+            for host in _hosts_of(directions):
+                await self._agent(host)
             for i, direction in enumerate({of.link: of for of in directions}.values()):  # both directions of a link have the same ports
                 for role, port in ((direction.sender, direction.sends_on), (direction.receiver, direction.receives_on)):
                     said = await self._agents[role].ask("open", **self._open_arguments(role, port, i, isolated=direction.isolated))
@@ -170,7 +177,7 @@ class Engine:
                 await self._agents[role].ask("close", port=str(port))
         except BaseException:
             await self.close()
-            await self._still_there()
+            await self._still_there(directions)
             raise
 
     def _open_arguments(self, role: str, port: Port, nth: int, *, isolated: bool) -> dict[str, Any]:
@@ -184,17 +191,18 @@ class Engine:
         }
         return arguments | ({"cpu": cpus[nth % len(cpus)]} if cpus else {})
 
-    async def _still_there(self) -> None:
+    async def _still_there(self, directions: Sequence[Direction]) -> None:
         """Raises HostError when a host has vanished: that is then the reason, whatever failed first."""
-        for role in ("source", "sink"):
-            await self._hosts[role].run(["true"], timeout_s=REPLY_S)
+        for host in _hosts_of(directions):
+            await self._hosts[host].run(["true"], timeout_s=REPLY_S)
 
-    async def _one_clock(self) -> bool:
-        """Whether source and sink share a kernel, and so its monotonic clock. boot_id names one boot of one kernel (random(4))."""
-        if self._clock_is_one is None:
-            boots = [await self._hosts[role].run(["cat", "/proc/sys/kernel/random/boot_id"], check=False) for role in ("source", "sink")]
-            self._clock_is_one = all(b.status == 0 and b.stdout == boots[0].stdout for b in boots)
-        return self._clock_is_one
+    async def _one_clock(self, hosts: Sequence[str]) -> bool:
+        """Whether they share a kernel, and so its monotonic clock. boot_id names one boot of one kernel (random(4))."""
+        for host in hosts:
+            if host not in self._boots:
+                boot = await self._hosts[host].run(["cat", "/proc/sys/kernel/random/boot_id"], check=False)
+                self._boots[host] = boot.stdout if boot.status == 0 else host.encode()
+        return len({self._boots[host] for host in hosts}) == 1
 
     def _outcome(
         self, heard: Sequence[FlowAccount], watches: Sequence[DirectionWatch], facts: Mapping[str, str], *, latency: bool
@@ -208,7 +216,10 @@ class Engine:
             flows=tuple(h.flow for h in heard),
             doubts=tuple(d for h in heard for d in h.doubts),
             raw={f"engine-{role}.jsonl": agent.take_lines() for role, agent in self._agents.items()},
-            facts={"engine_version": str(self._agents["source"].hello.get("version", "unknown")), **facts},
+            facts={
+                "engine_version": versions_of({host: str(agent.hello.get("version", "unknown")) for host, agent in self._agents.items()}),
+                **facts,
+            },
             readings=readings,
             lost_by=lost_by,
             began_s=min((self._wall(h.direction.sender)(h.first_ns) for h in heard if h.first_ns is not None), default=None),
@@ -223,6 +234,12 @@ class Engine:
         return lambda monotonic_ns: (monotonic_ns + offset_ns) / NS
 
 
-def _lasting(before: Mapping[str, Offset], after: Mapping[str, Offset]) -> Offset:
+def _lasting(before: Mapping[str, Offset], after: Mapping[str, Offset], link: Link) -> Offset:
     """How far the sink's clock was ahead of the source's, throughout."""
-    return before["sink"].since(before["source"]).lasting(after["sink"].since(after["source"]))
+    source, sink = link.source.host, link.sink.host
+    return before[sink].since(before[source]).lasting(after[sink].since(after[source]))
+
+
+def _hosts_of(directions: Iterable[Direction]) -> list[str]:
+    """Every host that sends or receives, each once."""
+    return list(dict.fromkeys(host for of in directions for host in (of.sender, of.receiver)))

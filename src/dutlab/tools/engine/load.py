@@ -27,8 +27,6 @@ class Direction:
 
     name: str
     link: str
-    sender: str
-    """Role that sends: source or sink."""
     sends_on: Port
     receives_on: Port
     source: str
@@ -40,12 +38,17 @@ class Direction:
     @property
     def is_back(self) -> bool:
         """Whether frames go from sink to source."""
-        return self.sender == "sink"
+        return self.name != self.link
+
+    @property
+    def sender(self) -> str:
+        """The host that sends."""
+        return self.sends_on.host
 
     @property
     def receiver(self) -> str:
-        """The role at the other end."""
-        return "sink" if self.sender == "source" else "source"
+        """The host at the other end."""
+        return self.receives_on.host
 
 
 @dataclass(frozen=True)

@@ -64,14 +64,14 @@ class FlowAccount:
 
 @dataclass(frozen=True)
 class Part:
-    """`load` on `directions`, each under its stream number in `streams`. `agents` and `clocks` are by role: each agent's against ours."""
+    """`load` on `directions`, each under its stream number in `streams`. `agents` and `clocks` are by host: each agent's against ours."""
 
     agents: Mapping[str, Agent]
     directions: Sequence[Direction]
     streams: Mapping[str, int]
     load: Load
     clocks: Mapping[str, Offset] | None
-    """None: both agents read one clock."""
+    """None: all agents read one clock."""
     broadcasts: Mapping[str, int] = field(default_factory=dict)
     """Likewise of the frames to everybody that are sent beside them; nobody counts those."""
     trial: int = field(default_factory=lambda: 1 + secrets.randbelow(2**16 - 1))
@@ -120,9 +120,10 @@ class Part:
             for role, ports in senders.items():
                 await self.agents[role].ask("start", ports=ports, half="send")
             return
-        now_ns = int((await self.agents["source"].ask("clock"))["replied_monotonic_ns"])
+        first = next(iter(senders))
+        now_ns = int((await self.agents[first].ask("clock"))["replied_monotonic_ns"])
         for role, ports in senders.items():
-            ahead = 0 if self.clocks is None else self.clocks[role].since(self.clocks["source"]).ns
+            ahead = 0 if self.clocks is None else self.clocks[role].since(self.clocks[first]).ns
             await self.agents[role].ask("start", ports=ports, half="send", at_monotonic_ns=now_ns + ahead + round(TOGETHER_S * NS))
 
     async def _watched(

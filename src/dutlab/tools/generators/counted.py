@@ -18,6 +18,7 @@ from typing import Protocol
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import CommandTimedOut, ToolFailed
 from dutlab.hosts.host import Done, Host
+from dutlab.hosts.programs import versions_of
 from dutlab.hosts.running import together
 from dutlab.methods.ledger import negative_loss
 from dutlab.methods.ports import Flow, Offer, Outcome
@@ -98,11 +99,11 @@ class CountedGenerator:
 
     def __init__(self, program: Program, place: GeneratorSite) -> None:
         self._program, self._place = program, place
-        self._version, self._sink_checked = "", False
+        self._version, self._checked = "", set[str]()
 
     async def check(self) -> str:
-        """Of the host that sends; the other needs nothing of it."""
-        self._version = await self._program.check(self._place.hosts["source"])
+        """Of the hosts that send; the others need nothing of it."""
+        self._version = versions_of({host: await self._check(host) for host in self._place.senders})
         return self._version
 
     async def close(self) -> None:
@@ -111,7 +112,9 @@ class CountedGenerator:
     async def offer(self, offer: Offer) -> Outcome:
         """Raises ToolFailed, HostError."""
         directions = await directions_of(self._place.hosts, self._place.testbed, offer)
-        await self._check_sink(directions)
+        for host in dict.fromkeys(direction.sender for direction in directions):
+            if host not in self._checked:
+                await self._check(host)
         ((size, _),) = offer.mix.parts  # no experiment asks for more: spec.generators
         asked = SendOrder(size, offer.rate, max(offer.duration, SHORTEST))
         async with AsyncExitStack() as taking:
@@ -136,11 +139,9 @@ class CountedGenerator:
             },
         )
 
-    async def _check_sink(self, directions: Sequence[Direction]) -> None:
-        """Once, and only where it is to send too."""
-        if not self._sink_checked and any(direction.is_back for direction in directions):
-            await self._program.check(self._place.hosts["sink"])
-            self._sink_checked = True
+    async def _check(self, host: str) -> str:
+        self._checked.add(host)
+        return await self._program.check(self._place.hosts[host])
 
     async def _send(self, directions: Sequence[Direction], asked: SendOrder) -> list[SendReport]:
         """In all directions at once."""

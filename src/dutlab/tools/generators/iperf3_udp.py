@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Mapping
 
 from dutlab.doubts import Doubt, DoubtKind
+from dutlab.hosts.programs import versions_of
 from dutlab.hosts.running import together
 from dutlab.methods.ledger import negative_loss
 from dutlab.methods.ports import Flow, Offer, Outcome
@@ -40,8 +41,9 @@ class Iperf3Udp:
 
     async def check(self) -> str:
         """The version, of both ends when they differ. Raises ToolMissing, HostError."""
-        versions = [await version_of(self._place.hosts[role]) for role in ("source", "sink")]
-        self._version = versions[0] if versions[0] == versions[1] else f"source {versions[0]}, sink {versions[1]}"
+        ends = dict.fromkeys((*self._place.senders, *self._place.receivers))
+        found = {host: await version_of(self._place.hosts[host]) for host in ends}
+        self._version = versions_of(found)
         return self._version
 
     async def close(self) -> None:

@@ -67,7 +67,7 @@ class Ipgen:
         version = found[1] if found else "not told"
         self._facts = {"ipgen_version": version}
         if self._model.benchmark:
-            cores = self._place.cores(self._model, "source") or (0,)
+            cores = self._place.cores(self._model, self._place.senders[0]) or (0,)
             made = await self.makes(SHORTEST_PACKET + L2_BYTES, cores)
             self._facts[f"ipgen_{'X' * self._model.benchmark}_pps"] = ", ".join(
                 f"core {c}: {m:.0f}" for c, m in zip(cores, made, strict=True)
@@ -79,7 +79,7 @@ class Ipgen:
 
     async def makes(self, frame_bytes: int, cores: Sequence[int]) -> list[int]:
         """Frames a second that processes on all cores make at once, sending none (-X, -XX, -XXX). Raises ToolFailed, HostError."""
-        host = self._place.hosts["source"]
+        host = self._place.hosts[self._place.senders[0]]
         options = [f"-{'X' * self._model.benchmark}", "-s", str(frame_bytes - L2_BYTES), "-t", str(BENCHMARK_S)]
         pinned = [["taskset", "-c", str(core), self._model.program, *options] for core in cores]
         done = await asyncio.gather(*(host.run(argv, check=False, timeout_s=BENCHMARK_S + 30) for argv in pinned))
@@ -94,7 +94,7 @@ class Ipgen:
         ((size, _),) = offer.mix.parts  # no experiment asks for more: spec.generators
         script, seconds = script_of(offer, size)
         argv = [self._model.program, "--nocurses", *ends_of(self._place.testbed.links[direction.link])]
-        host = self._place.hosts["source"]
+        host = self._place.hosts[self._place.senders[0]]
         done = await host.run(["sh", "-c", _RUN, "ipgen", *argv], stdin=script.encode(), timeout_s=seconds + LINKS_UP_S, check=False)
         raw = {
             f"ipgen-{direction.name}.jsonl": done.stdout,
@@ -135,7 +135,7 @@ def script_of(offer: Offer, frame_bytes: int) -> tuple[str, int]:
 
 def ends_of(link: Link) -> list[str]:
     """Its two ports, each with the gateway that it sends to and its own address."""
-    ends = (("-T", link.source, link.dut_in_address, link.source_address), ("-R", link.sink, link.dut_out_address, link.sink_address))
+    ends = (("-T", link.source, link.source_gateway, link.source_address), ("-R", link.sink, link.sink_gateway, link.sink_address))
     return [word for option, port, gateway, own in ends for word in (option, f"{port.interface},{gateway.ip},{own}")]
 
 

@@ -73,8 +73,8 @@ class PktGen:
 
     async def check(self) -> str:
         """It names no version of its own: that it is there, on both ends. Raises ToolMissing, HostError."""
-        for role in ("source", "sink"):
-            host = self._place.hosts[role]
+        for name in dict.fromkeys((*self._place.senders, *self._place.receivers)):
+            host = self._place.hosts[name]
             done = await host.run([self._model.program, "-h"], check=False)
             if done.status == NO_SUCH_PROGRAM or b"-f" not in done.stdout + done.stderr:
                 raise ToolMissing("pkt-gen is not there", tool=TOOL, host=host.name, remedy=INSTALL)

@@ -106,7 +106,7 @@ class Trex:
 
     @property
     def _host(self) -> Host:
-        return self._place.hosts["source"]
+        return self._place.hosts[self._place.senders[0]]
 
     def _mult(self, offer: Offer) -> str:
         """What TRex scales its streams by: ours have their rates, a profile's are made to add up to what is asked."""

@@ -36,7 +36,7 @@ _UNIT = 8
 
 
 class Iperf3Lengths:
-    """Drives iperf3 on source and sink; `cpus` is role → cores."""
+    """Drives iperf3 on both ends of a path; `cpus` is host → cores."""
 
     def __init__(self, hosts: Mapping[str, Host], testbed: Testbed, cpus: Mapping[str, Sequence[int]]) -> None:
         self._hosts, self._testbed, self._cpus = hosts, testbed, cpus
@@ -78,8 +78,10 @@ class Iperf3Lengths:
 
     async def _one(self, name: str, nth: int, datagrams: Datagrams) -> Sent:
         link = self._testbed.links[name]
-        near = End(self._hosts["source"], str(link.source_address.ip), tuple(self._cpus.get("source") or ()))
-        far = End(self._hosts["sink"], str(link.sink_address.ip), tuple(self._cpus.get("sink") or ()))
+        near, far = (
+            End(self._hosts[port.host], str(address.ip), tuple(self._cpus.get(port.host) or ()))
+            for port, address in ((link.source, link.source_address), (link.sink, link.sink_address))
+        )
         return await send(near, far, datagrams, name=f"{name}-{datagrams.length}", first_port=FIRST_PORT + nth * PORTS_TRIED)
 
     def _version(self, name: str) -> int:

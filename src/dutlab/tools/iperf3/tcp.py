@@ -1,6 +1,6 @@
 """Tool `iperf3`: TCP through the DUT on one link or several at once.
 
-For each link a server on the sink, bound to the link's sink address, and a client on the source, bound to its source address; both
+For each link a server on its sink, bound to the sink's address, and a client on its source, bound to the source's address; both
 pinned with taskset(1) where the testbed says to which cores. Every server is seen listening before any client starts, and all clients
 start together. Servers are ours: started for one test, ended with it.
 
@@ -11,18 +11,18 @@ receiver_cpu_percent (of one core, as iperf3 measures itself). Of several links,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import ToolFailed
 from dutlab.hosts.host import Done, Host, Process
-from dutlab.hosts.programs import all_there
+from dutlab.hosts.programs import all_there, versions_of
 from dutlab.hosts.running import together
 from dutlab.methods.ports import Measured, ToolReading
 from dutlab.plan.cell import Cell
-from dutlab.spec.testbed import Testbed
+from dutlab.spec.testbed import Link, Testbed
 from dutlab.spec.workloads.iperf3 import TcpSetting
 from dutlab.spec.workloads.matrix import MatrixSetting
 from dutlab.tools.generator_tool import GeneratorSite
@@ -45,7 +45,7 @@ _ADDS = ("goodput_bps", "sent_bps", "retransmits", "sender_cpu_percent", "receiv
 class _End:
     """A host and the address that a test is bound to there."""
 
-    role: str
+    name: str
     host: Host
     address: str
 
@@ -62,15 +62,19 @@ class _Ran:
 
 
 class Iperf3:
-    """Drives iperf3 on source and sink. `cpus` is role → cores for taskset; a role that is absent or empty is not pinned."""
+    """Drives iperf3 on the hosts of links. `cpus` is host → cores for taskset; a host that is absent or empty is not pinned."""
 
     def __init__(self, hosts: Mapping[str, Host], testbed: Testbed, cpus: Mapping[str, Sequence[int]]) -> None:
         self._hosts, self._testbed, self._cpus = hosts, testbed, cpus
 
-    async def check(self) -> str:
-        """The version, of both ends when they differ. Raises ToolMissing, ToolsMissing for absent or too old iperf3."""
-        source, sink = await all_there(version_of(self._hosts[role]) for role in ("source", "sink"))
-        return source if source == sink else f"source {source}, sink {sink}"
+    async def check(self, among: Iterable[str] | None = None) -> str:
+        """The version on these hosts, or on all ends of links; of each when they differ.
+
+        Raises ToolMissing, ToolsMissing for absent or too old iperf3.
+        """
+        hosts = list(self._testbed.ends if among is None else among)
+        found = await all_there(version_of(self._hosts[host]) for host in hosts)
+        return versions_of(dict(zip(hosts, found, strict=True)))
 
     async def measure(self, cell: Cell) -> Measured:
         """One test on every link of the cell at once.
@@ -78,7 +82,8 @@ class Iperf3:
         Raises ToolFailed with what iperf3 said or failed to say, HostError when a host vanished.
         """
         test = cell.setting_as(TcpSetting)
-        ran = await self._all({name: (self._end("source", name), self._end("sink", name)) for name in cell.links}, test)
+        links = {name: self._testbed.links[name] for name in cell.links}
+        ran = await self._all({name: self._ends(link, link.source.host, link.sink.host) for name, link in links.items()}, test)
         return _measured(cell, test, ran)
 
     async def pair(self, cell: Cell) -> Measured:
@@ -86,26 +91,19 @@ class Iperf3:
         (link,) = cell.links
         setting = cell.setting_as(MatrixSetting)
         client, server = setting.client, setting.server
-        for role in (client, server):
-            await version_of(self._hosts[role])
-        facing = {"source": "source", "sink": "sink"}
-        near, far = self._end(client, link, facing=facing.get(server, "")), self._end(server, link, facing=facing.get(client, ""))
+        for host in (client, server):
+            await version_of(self._hosts[host])
+        near, far = self._ends(self._testbed.links[link], client, server)
         if setting.protocol == "udp":
             return await datagrams_between(self._of_datagrams(near), self._of_datagrams(far), link, setting)
         return _measured(cell, setting, await self._all({link: (near, far)}, setting))
 
     def _of_datagrams(self, end: _End) -> End:
-        return End(end.host, end.address, tuple(self._cpus.get(end.role) or ()))
+        return End(end.host, end.address, tuple(self._cpus.get(end.name) or ()))
 
-    def _end(self, role: str, link: str, *, facing: str = "") -> _End:
-        """`role`'s end of a link; the DUT has one that faces the source and one that faces the sink."""
-        of = self._testbed.links[link]
-        addresses = {
-            "source": of.source_address,
-            "sink": of.sink_address,
-            "dut": of.dut_out_address if facing == "sink" else of.dut_in_address,
-        }
-        return _End(role, self._hosts[role], str(addresses[role].ip))
+    def _ends(self, link: Link, near: str, far: str) -> tuple[_End, _End]:
+        here, there = link.between(near, far)
+        return _End(near, self._hosts[near], str(here.ip)), _End(far, self._hosts[far], str(there.ip))
 
     async def _all(self, tests: Mapping[str, tuple[_End, _End]], test: TcpSetting) -> list[_Ran]:
         """A test from client to server on every link at once: every server is listening before any client starts."""
@@ -113,14 +111,14 @@ class Iperf3:
             servers = {}
             for i, (name, (_, server)) in enumerate(tests.items()):
                 servers[name] = await listen(
-                    server.host, server.address, FIRST_PORT + i * PORTS_TRIED, ended_at_exit, cores=self._cpus.get(server.role)
+                    server.host, server.address, FIRST_PORT + i * PORTS_TRIED, ended_at_exit, cores=self._cpus.get(server.name)
                 )
             return await together(self._one(name, tests[name], test, *servers[name]) for name in tests)
 
     async def _one(self, name: str, ends: tuple[_End, _End], test: TcpSetting, port: int, server: Process) -> _Ran:
         """The whole test, from the client's end to the server's. Raises ToolFailed."""
         near, far = ends
-        argv = [*near.host.system.pinned(self._cpus.get(near.role) or ()), PROGRAM, "-c", far.address, "-p", str(port), "-B", near.address]
+        argv = [*near.host.system.pinned(self._cpus.get(near.name) or ()), PROGRAM, "-c", far.address, "-p", str(port), "-B", near.address]
         argv += ["-P", str(test.streams), "-O", str(test.omit_s), "-t", str(test.duration_s), "-J"]
         argv += ["-Z"] if test.zerocopy else []
         retries = 0

@@ -32,7 +32,7 @@ class RouteUpdates:
     async def step(self, link: str, number: int) -> str:
         """`processed`, as the DUT's own table has it afterwards, or why not."""
         path = self._testbed.links[link]
-        hop = (path.source_address if number % 2 else path.sink_address).ip
+        hop = (path.dut_in_peer if number % 2 else path.dut_out_peer).ip
         version = f"-{hop.version}"
         undo = UndoStep(
             self._dut.name, ("ip", version, "route", "flush", "proto", str(PROTOCOL)), "", "no routes beside those that were found"

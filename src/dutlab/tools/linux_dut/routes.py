@@ -34,7 +34,7 @@ class LinuxRoutes:
     async def load(self, link: str, spread: Spread, towards: End = End.SINK) -> RoutesLoaded:
         """Raises MeasurementError, CommandFailed, HostError."""
         path = self._testbed.links[link]
-        hop, port = (path.sink_address.ip, path.dut_out) if towards is End.SINK else (path.source_address.ip, path.dut_in)
+        hop, port = (path.dut_out_peer.ip, path.dut_out) if towards is End.SINK else (path.dut_in_peer.ip, path.dut_in)
         if hop.version != spread.network.version:
             raise MeasurementError(
                 f"routes to {spread.network} cannot go by {hop}: another version of IP", remedy="take a network of the link's"
