@@ -80,7 +80,7 @@ def test_only_the_cell_that_is_known_well_enough_ends():
     records = [record(n, c, next(close if c.mode == "a" else wide)) for n, c in planned.items() if c.repeat <= 8]
     out = needless(planned, records, RULE)
     assert {planned[n].mode for n in out} == {"a"} and len(out) == 2
-    assert set(needed_cells({"trials": [{"number": n, "cell": c.model_dump()} for n, c in planned.items()],
+    assert set(needed_cells({"trials": [{"number": n, "cell": c.model_dump(mode="json")} for n, c in planned.items()],
                              "repeat_rule": {"until": "2%", "most": 10}}, records)) == planned.keys() - out  # fmt: skip
 
 
