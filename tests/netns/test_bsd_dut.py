@@ -24,6 +24,7 @@ from dutlab.runner import stage
 from dutlab.runner.run import RunOptions, run
 from dutlab.spec.loader import read_experiment
 from dutlab.spec.testbed import Testbed
+from dutlab.systems import system_of
 
 PROGRAMS = {
     "uname": 'for o; do case $o in -sm) echo "FreeBSD amd64" ;; -s) echo FreeBSD ;; -r) echo 14.1-RELEASE ;; *) echo amd64 ;; esac; done',
@@ -93,7 +94,7 @@ async def test_a_run_goes_its_whole_way_and_what_pf_only_says_is_not_believed(
         del testbed
         hosts = lab.hosts(log)
         dut = SpeaksFreebsd("dut", lab.namespaces["dut"], log)
-        dut.programs = machine / "bin"
+        dut.programs, dut.system = machine / "bin", system_of("freebsd-pf")
         return {**hosts, "dut": dut}
 
     monkeypatch.setattr(stage, "hosts_of", hosts_of)

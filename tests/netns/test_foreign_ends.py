@@ -14,6 +14,7 @@ import pytest
 
 import login_shells
 from capability import need_program
+from cells import cell_of
 from dutlab.errors import CommandTimedOut, HostError, ToolMissing
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Host
 from dutlab.hosts.lease import Holder, InUse, leased
@@ -21,7 +22,6 @@ from dutlab.hosts.programs import IP, IPERF3, missing_on
 from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
 from dutlab.labs import Lab
-from dutlab.plan.cell import Cell
 from dutlab.sensors.systems import read_counters
 from dutlab.spec.workloads.steps import StepsWorkload
 from dutlab.systems.windows import WINDOWS
@@ -55,10 +55,6 @@ async def ends(lab: Lab, windows: SshHost) -> dict[str, Host]:
     await hosts["dut"].run(["sysctl", "-qw", "net.ipv4.ip_forward=1"])
     hosts["source"] = windows
     return hosts
-
-
-def cell(workload: str, **params: object) -> Cell:
-    return Cell(mode="router", factors={}, workload=workload, tool="iperf3", links=("a",), params=dict(params), repeat=1)  # type: ignore[arg-type]
 
 
 async def test_words_input_output_and_status_arrive_and_what_is_not_there_is_said(windows: SshHost, tmp_path: Path) -> None:
@@ -103,22 +99,23 @@ async def test_iperf3_runs_from_it_and_to_it_by_tcp_and_udp(lab: Lab, ends: dict
     tool = Iperf3(ends, lab.testbed, {})
     assert await tool.check()
     before = await read_counters(ends["source"])
-    whole = await tool.measure(cell("iperf3", streams=1, duration_s=1))
+    whole = await tool.measure(cell_of("iperf3", streams=1, duration_s=1))
     after = await read_counters(ends["source"])
     assert after["eth-a_tx_bytes"] - before["eth-a_tx_bytes"] > whole.figures["a"]["goodput_bps"] / 8 * 0.9
     assert whole.figures["a"]["goodput_bps"] > 0
-    back = await tool.pair(cell("matrix", client="sink", server="source", streams=1, duration_s=1))
+    back = await tool.pair(cell_of("matrix", client="sink", server="source", streams=1, duration_s=1))
     assert back.figures["a"]["goodput_bps"] > 0
     params = {"protocol": "udp", "client": "source", "server": "sink", "length_bytes": 1000, "rate_pps": 500, "duration_s": 1}
-    assert (await tool.pair(cell("matrix", **params))).figures["a"]["goodput_bps"] > 0
+    assert (await tool.pair(cell_of("matrix", **params))).figures["a"]["goodput_bps"] > 0
 
 
 async def test_a_german_ping_tells_what_passes_whole(lab: Lab, ends: dict[str, Host]) -> None:
     ping = Ping(ends, lab.testbed)
-    assert await ping.check() == "of Windows"
-    assert await ping.wire("a", "source", (9000, 1500, 68)) == 1500
+    assert (await ping.check()).startswith("source ping of Windows, sink ping from")
+    there = str(lab.testbed.links["a"].dut_in)
+    assert await ping.wire("a", "source", there, (9000, 1500, 68)) == 1500
     await ends["dut"].run(["ip", "link", "set", "in-a", "down"])
-    assert await ping.wire("a", "source", (1500,)) is None
+    assert await ping.wire("a", "source", there, (1500,)) is None
 
 
 async def test_steps_are_the_users_own_powershell_and_begin_with_those_of_others(ends: dict[str, Host]) -> None:

@@ -72,7 +72,7 @@ def test_the_example_runs_with_its_times_cut_short(dutlab, tmp_path):
         (["-rd", "0"], "rampup: must be 2s"),
         (["-rt", "0"], "must be more than 0"),
         (["-rt", "2000"], "at most 1000%"),
-        (["-wm", "fast"], "no frame rate"),
+        (["-wm", "fast"], "not a frame rate"),
         (["-p", "nonsense"], "nonsense"),
         (["--link", "z"], "z"),
     ],

@@ -316,7 +316,9 @@ def test_the_trial_during_which_the_mode_was_lost_is_void_and_done_again_and_the
     said = running.stderr.read()
     aside = [json.loads(p.read_text()) for p in only_run(tmp_path).glob("trials/*.mode-lost-1/record.json")]
     assert len(aside) == 1, said
-    assert (aside[0]["attempt"], aside[0]["status"] in {"measured", "disturbed"}) == (1, True), "it looked like any other trial"
+    assert aside[0]["attempt"] == 1
+    if "sysctl" not in harm:  # a DUT that forwards nothing may also fail the trial, if it had just begun
+        assert aside[0]["status"] in {"measured", "disturbed"}, "it looked like any other trial"
     kept = records(only_run(tmp_path))
     assert {r["trial"]: r["attempt"] for r in kept} == {1: 1, 2: 1, 3: 1, aside[0]["trial"]: 2}
     assert {r["status"] for r in kept} <= {"measured", "disturbed"}

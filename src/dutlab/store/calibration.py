@@ -33,7 +33,8 @@ class Calibration(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
+    """Of every file of a run folder, of which a calibration becomes one."""
     measured: datetime
     """Of the oldest point."""
     facts: dict[str, Any]

@@ -62,7 +62,7 @@ class Ping:
     async def _version(self, host: str) -> str:
         words = self._hosts[host].system.ping
         if not words.version:
-            return f"of {words.system}"
+            return f"ping of {words.system}"
         done = await self._hosts[host].run(words.version, check=False)
         if done.status == NO_SUCH_PROGRAM:
             raise ToolMissing("ping is not there", tool=TOOL, host=host, remedy="install it (Debian: apt install iputils-ping)")
