@@ -27,6 +27,7 @@ from processes import LIMIT_S, eventually, running_with
 pytestmark = pytest.mark.timing
 
 NAMESPACES = Path("/run/netns")
+HOSTS = ("source", "dut", "sink")
 
 
 async def ping(lab: labs.Lab, role: str, target: str, *, count: int = 3) -> str:
@@ -235,7 +236,7 @@ async def test_two_builders_of_one_label_make_one_lab(label: str) -> None:
 
 
 async def test_a_namespace_of_somebody_else_is_not_taken_over(label: str) -> None:
-    foreign = namespaces_of(label)["dut"]
+    foreign = namespaces_of(label, HOSTS)["dut"]
     subprocess.run(["ip", "netns", "add", foreign], check=True)
     try:
         with pytest.raises(LabError, match="is there already"):
@@ -348,7 +349,7 @@ def test_down_cleans_up_after_up_was_killed_at_any_point(label: str, python: str
             builder.send_signal(signal.SIGKILL)
         left_something += asyncio.run(labs.down(label))
         # A child of the builder may have been half through `ip netns add` when it was killed with it.
-        assert [n for n in namespaces_of(label).values() if (NAMESPACES / n).exists()] == []
+        assert [n for n in namespaces_of(label, HOSTS).values() if (NAMESPACES / n).exists()] == []
         assert label not in StateFolder().labels()
     assert left_something > 0, "the builder was never caught at work"
     asyncio.run(labs.up("three-node", label=label))
@@ -362,7 +363,7 @@ async def test_up_that_is_cancelled_leaves_nothing(label: str) -> None:
         building.cancel()
         with pytest.raises(asyncio.CancelledError):
             await building
-        assert [n for n in namespaces_of(label).values() if (NAMESPACES / n).exists()] == []
+        assert [n for n in namespaces_of(label, HOSTS).values() if (NAMESPACES / n).exists()] == []
         assert label not in StateFolder().labels()
 
 

@@ -79,7 +79,7 @@ async def test_modifiers_reach_the_dut_and_are_gone_afterwards(lab, tmp_path):
     assert await state_of(hosts["dut"]) == before
     journal.close()
 
-    queries = Manager(hosts["source"], lab.testbed)
+    queries = Manager(hosts, lab.testbed)
     assert await queries.step("a", 0) == "refused: nothing listens there", "a DUT without an agent"
     agent = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('', 161)); print(flush=True)\nwhile 1: s.sendto(*s.recvfrom(999))"
     listening = await hosts["dut"].spawn(["python3", "-c", agent])

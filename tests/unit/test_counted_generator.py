@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from typing import ClassVar
 
 import pytest
 
@@ -38,7 +39,8 @@ class Saying:
 class Nowhere:
     """A place whose hosts are never reached."""
 
-    hosts = testbed = None
+    hosts: ClassVar = {"source": None, "sink": None}
+    testbed = None
 
 
 def offered(monkeypatch, *, tried, left, came, dropped=0, rate=None, warmup=0.0, taken=None):

@@ -6,14 +6,18 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dutlab.cli.console import _headline
+import pytest
+
+from dutlab.cli.console import Console
 from dutlab.interop.imported_run import Imported, imported_cell, write_imported
 from dutlab.methods.ports import Flow, Measured
+from dutlab.plan.trials import Plan, Trial
 from dutlab.report import write_report
 from dutlab.report.gather import gather
 from dutlab.report.model.table import Table
 from dutlab.report.model.value import Figure
 from dutlab.report.plots.of_report import plots_of
+from dutlab.runner.event_log import EventLog
 from dutlab.store.run_folder import RunFolder
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -92,8 +96,15 @@ def test_links_together_count_all_of_their_frames(tmp_path: Path) -> None:
     assert (whole.rows[0].link, delivered(whole, "backpressure_ratio"), delivered(whole)) == ("a+b", 0.25, 0.625)
 
 
-def test_the_console_says_what_was_held_back_beside_the_loss(tmp_path: Path) -> None:
-    (held,) = RunFolder.open(run_of(tmp_path / "held", flow(sent=100_000, refused=900_000, by_peer=900_000))).records()
-    assert _headline(held) == "100 kpps, backpressure 90.0%, loss 0.000%"
-    (free,) = RunFolder.open(run_of(tmp_path / "free", flow(sent=100_000, refused=0, by_peer=0))).records()
-    assert _headline(free) == "100 kpps, loss 0.000%"
+@pytest.mark.parametrize(("refused", "said"), [(900_000, "100 kpps, backpressure 90.0%, loss 0.000%"), (0, "100 kpps, loss 0.000%")])
+def test_the_console_says_what_was_held_back_beside_the_loss(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], refused: int, said: str
+) -> None:
+    run = RunFolder.open(run_of(tmp_path, flow(sent=100_000, refused=refused, by_peer=refused)))
+    (record,) = run.records()
+    trial = Trial(number=1, cell=record.cell, group=1, estimate_s=1.0, ceilings={})
+    EventLog(None, Console().hear, Plan(experiment="e", testbed="t", order="as-written", seed=1, estimate_s=1.0, trials=(trial,))).ended(
+        record
+    )
+    printed = capsys.readouterr()
+    assert said in printed.out + printed.err

@@ -67,17 +67,27 @@ def text_of(value: float, unit: str) -> str:
     return f"{format(Decimal(repr(float(value))), 'f').removesuffix('.0')}{unit}"
 
 
-Duration = Annotated[Seconds, BeforeValidator(_quantity(parse_duration, "30s")), PlainSerializer(lambda v: text_of(v, "s"))]
+Duration = Annotated[
+    Seconds, BeforeValidator(_quantity(parse_duration, "30s")), PlainSerializer(lambda v: text_of(v, "s"), return_type=str)
+]
 """Seconds, 0 allowed; written `30s`, `500ms`."""
 BitRate = Annotated[
-    BpsL1, BeforeValidator(_quantity(parse_bit_rate, "10G")), AfterValidator(_positive), PlainSerializer(lambda v: text_of(v, "bit/s"))
+    BpsL1,
+    BeforeValidator(_quantity(parse_bit_rate, "10G")),
+    AfterValidator(_positive),
+    PlainSerializer(lambda v: text_of(v, "bit/s"), return_type=str),
 ]
 """Bits per second on the wire; written `10G`."""
 FrameRate = Annotated[
-    Pps, BeforeValidator(_quantity(parse_pps, "100kpps")), AfterValidator(_positive), PlainSerializer(lambda v: text_of(v, "pps"))
+    Pps,
+    BeforeValidator(_quantity(parse_pps, "100kpps")),
+    AfterValidator(_positive),
+    PlainSerializer(lambda v: text_of(v, "pps"), return_type=str),
 ]
 """Frames per second; written `100kpps`."""
-Share = Annotated[float, BeforeValidator(_quantity(parse_share, "0.5%")), PlainSerializer(lambda v: text_of(round(v * 100, 12), "%"))]
+Share = Annotated[
+    float, BeforeValidator(_quantity(parse_share, "0.5%")), PlainSerializer(lambda v: text_of(round(v * 100, 12), "%"), return_type=str)
+]
 """A share of a whole, 0.005; written `0.5%`."""
 
 
@@ -102,7 +112,7 @@ def _address(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anythi
     return address
 
 
-Address = Annotated[ipaddress.IPv4Interface | ipaddress.IPv6Interface, BeforeValidator(_address), PlainSerializer(str)]
+Address = Annotated[ipaddress.IPv4Interface | ipaddress.IPv6Interface, BeforeValidator(_address), PlainSerializer(str, return_type=str)]
 """An address of a port with its prefix length."""
 
 
@@ -120,7 +130,7 @@ def _network(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anythi
     return network
 
 
-Network = Annotated[ipaddress.IPv4Network | ipaddress.IPv6Network, BeforeValidator(_network), PlainSerializer(str)]
+Network = Annotated[ipaddress.IPv4Network | ipaddress.IPv6Network, BeforeValidator(_network), PlainSerializer(str, return_type=str)]
 """A network of ordinary addresses, written `198.18.0.0/15`."""
 
 

@@ -99,5 +99,5 @@ def _read(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a user 
     return _positive(float(value), RateUnit.PPS, str(value))
 
 
-Rate = Annotated[AskedRate | None, BeforeValidator(_read), PlainSerializer(lambda v: "max" if v is None else str(v))]
+Rate = Annotated[AskedRate | None, BeforeValidator(_read), PlainSerializer(lambda v: "max" if v is None else str(v), return_type=str)]
 """None, written `max`, is as fast as the generator can. A bare number, from code, is frames a second."""
