@@ -2,7 +2,7 @@
 
 mod lab;
 
-use lab::{Agent, Lab, n as number, netns_or_skip};
+use lab::{Agent, Lab, n as number, netns_or_skip, told};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -26,8 +26,7 @@ fn start(source: &mut Agent, sink: &mut Agent, send: &Value) {
 
 fn finish(source: &mut Agent, sink: &mut Agent) -> (Value, Value) {
     let sent = source.must("wait", json!({"port": "p"}));
-    let told = json!([{"stream": 1, "frames": sent["streams"][0]["sent"]}]);
-    let received = sink.must("settle", json!({"port": "p", "sent": told, "drain_ns": 200_000_000}));
+    let received = sink.must("settle", json!({"port": "p", "sent": told(&sent), "drain_ns": 200_000_000}));
     (sent, received)
 }
 

@@ -8,7 +8,7 @@ use dutlab_port::clock;
 use dutlab_units::Nanos;
 use dutlab_wire::frame::{FrameRepr, Transport};
 use dutlab_wire::{Mac, Probe, Seen, probe, vlan};
-use lab::{Agent, Lab, Tap, n, netns_or_skip};
+use lab::{Agent, Lab, Tap, n, netns_or_skip, told};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -505,8 +505,7 @@ fn two_generators_that_were_left_running_change_nothing_but_the_count_of_stale_f
                 sink.must("start", json!({}));
                 source.must("start", json!({}));
                 let sent = source.must("wait", json!({"port": "p"}));
-                let told = json!([{"stream": STREAM, "frames": sent["streams"][0]["sent"]}]);
-                let received = sink.must("settle", json!({"port": "p", "sent": told, "drain_ns": 200_000_000}));
+                let received = sink.must("settle", json!({"port": "p", "sent": told(&sent), "drain_ns": 200_000_000}));
                 if dropped() != before {
                     continue; // the link itself had no room
                 }

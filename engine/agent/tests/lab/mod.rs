@@ -447,15 +447,18 @@ pub fn trial(source: &mut Agent, sink: &mut Agent, send: &Value) -> (Value, Valu
     sink.must("start", json!({}));
     source.must("start", json!({}));
     let sending = source.must("wait", json!({"port": "p"}));
-    let told: Vec<_> = sending["streams"]
-        .as_array()
-        .unwrap()
-        .iter()
+    let received = sink.must("settle", json!({"port": "p", "sent": told(&sending), "drain_ns": 300_000_000}));
+    (sending, received)
+}
+
+/// What the receiver is told of a sender's answer to `wait`: frames that were refused may have used numbers up.
+#[must_use]
+pub fn told(sending: &Value) -> Vec<Value> {
+    let streams = sending["streams"].as_array().unwrap().iter();
+    streams
         .map(|s| match s.get("numbered") {
             Some(numbered) => json!({"stream": s["stream"], "frames": s["sent"], "numbered": numbered}),
             None => json!({"stream": s["stream"], "frames": s["sent"]}),
         })
-        .collect();
-    let received = sink.must("settle", json!({"port": "p", "sent": told, "drain_ns": 300_000_000}));
-    (sending, received)
+        .collect()
 }
