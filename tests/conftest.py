@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from isolation import isolate
 
@@ -16,6 +17,9 @@ NETNS = Path(__file__).parent / "netns"
 
 os.environ.setdefault("DUTLAB_DISTURBED", "count")
 """No test depends on speed: on a busy machine their trials count, with the doubt. What tests disturbance itself unsets it."""
+
+settings.register_profile("dutlab", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("dutlab")  # how long an input takes depends on what else the machine does
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

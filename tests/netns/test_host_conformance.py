@@ -71,7 +71,7 @@ async def test_arguments_arrive_untouched(host: Host) -> None:
     assert done.stdout.decode().split("\0")[:-1] == strange
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary(max_size=5000))
 def test_any_bytes_go_in_and_come_out_unchanged(data: bytes) -> None:
     done = asyncio.run(LocalHost("box").run(["cat"], stdin=data))

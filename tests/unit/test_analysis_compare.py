@@ -8,7 +8,7 @@ from math import inf, nan
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dutlab.analysis.compare import Comparison, Pair, Verdict, compare, could_prove
@@ -208,7 +208,6 @@ def test_a_margin_that_is_none_is_refused(margin: float) -> None:
         one(LOW, HIGH, least=-1.0)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.lists(st.floats(0, 1e9), max_size=8), st.lists(st.floats(0, 1e9), max_size=8)), max_size=6))
 def test_any_repeats_have_a_verdict_and_turned_round_the_opposite_one(cells: list[tuple[list[float], list[float]]]) -> None:
     there = compare([Pair("c", "received_pps", tuple(a), tuple(b)) for a, b in cells], least=0.0)

@@ -7,7 +7,7 @@ from itertools import combinations, permutations
 from math import factorial
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -54,7 +54,6 @@ def test_ties_claim_no_drift_that_enumeration_of_all_orders_denies(values: tuple
         assert stats.kendalltau(range(5), values).pvalue < 0.05  # so SciPy's is not used: its normal approximation claims one
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(-1e6, 1e6), min_size=5, max_size=15, unique=True))
 def test_drift_is_kendalls_test_over_the_order_of_time(values: list[float]) -> None:
     expected = stats.kendalltau(range(len(values)), values, method="exact").pvalue

@@ -117,7 +117,7 @@ def test_the_interval_holds_the_ratio_as_often_as_it_says(n: int, kind: str) -> 
 
 
 @given(POSITIVE, POSITIVE)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_ratio_the_other_way_round_is_its_inverse_where_it_is_exact(first: list[float], second: list[float]) -> None:
     there, back = ratio_of(first[:9], second[:9]), ratio_of(second[:9], first[:9])
     if there.interval and back.interval:

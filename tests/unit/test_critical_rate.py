@@ -42,7 +42,7 @@ def rate_of(trials, highest_pps=400e3, target=1e-3):
     return [estimate.add(trial) for trial in trials][-1]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.sampled_from(sorted(CURVES)), st.floats(0.05, 1.2), st.floats(0.3, 1.1), st.floats(0.005, 0.5))
 def test_a_curve_is_the_integral_of_its_rise(name, load, capacity, width):
     whole, _ = quad(lambda x: RISES[name]((x - capacity) / width), 0, load, points=[min(capacity, load)], epsabs=0, limit=400)

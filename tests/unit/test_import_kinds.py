@@ -195,7 +195,7 @@ def accepted(kind, data):
 
 
 @pytest.mark.parametrize("kind", sorted(VALID))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_a_file_that_is_cut_or_damaged_anywhere_is_read_or_refused_by_name(kind, data):
     whole = VALID[kind]
@@ -205,7 +205,7 @@ def test_a_file_that_is_cut_or_damaged_anywhere_is_read_or_refused_by_name(kind,
 
 
 @pytest.mark.parametrize("kind", sorted(VALID))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_a_file_with_another_kind_of_value_anywhere_is_read_or_refused_by_name(kind, data):
     text = gzip.decompress(VALID[kind]) if kind == "flent" else VALID[kind]

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dutlab.cli.main import main
@@ -26,7 +26,6 @@ TWO_LINKS = Testbed.model_validate({"testbed": "two", "hosts": HOSTS, "links": r
 
 
 @given(experiments, st.integers(0, 2**53 - 1))
-@settings(deadline=None)
 def test_blocks_are_the_plan_and_each_has_every_cell_of_its_repeat_once(made, seed):
     plan = make_plan(made, TWO_LINKS, seed=seed)
     blocks = blocks_of(plan)

@@ -54,7 +54,6 @@ def identity(trial):
 
 
 @given(experiments, seeds)
-@settings(deadline=None)
 def test_every_cell_stands_once_in_every_repeat_whatever_the_seed(made, seed):
     plan = make_plan(made, TWO_LINKS, seed=seed)
     settings_count = sum(w.count(TWO_LINKS.links) for w in made.workloads)
@@ -68,7 +67,6 @@ def test_every_cell_stands_once_in_every_repeat_whatever_the_seed(made, seed):
 
 
 @given(experiments, seeds)
-@settings(deadline=None)
 def test_the_same_seed_gives_the_same_order_and_the_plan_survives_json(made, seed):
     plan = make_plan(made, TWO_LINKS, seed=seed)
     assert plan.seed == seed
@@ -77,7 +75,6 @@ def test_the_same_seed_gives_the_same_order_and_the_plan_survives_json(made, see
 
 
 @given(experiments, seeds)
-@settings(deadline=None)
 def test_a_group_is_one_application_of_a_mode_and_has_every_setting(made, seed):
     plan = make_plan(made, TWO_LINKS, seed=seed)
     groups = [list(trials) for _, trials in groupby(plan.trials, key=lambda t: t.group)]
@@ -89,7 +86,6 @@ def test_a_group_is_one_application_of_a_mode_and_has_every_setting(made, seed):
 
 
 @given(experiments, seeds)
-@settings(deadline=None)
 def test_a_person_is_called_once_for_each_combination_and_then_changes_one_thing(made, seed):
     plan = make_plan(made, TWO_LINKS, seed=seed)
     stretches = [key for key, _ in groupby(tuple(t.cell.factors[n] for n in plan.hand_factors) for t in plan.trials)]
@@ -102,7 +98,7 @@ def test_a_person_is_called_once_for_each_combination_and_then_changes_one_thing
 
 
 @given(seeds)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_each_repeat_is_a_block_with_every_mode(seed):
     plan = make_plan(experiment(), TWO_LINKS, seed=seed)
     blocks = [key for key, _ in groupby(t.cell.repeat for t in plan.trials)]

@@ -86,7 +86,7 @@ async def test_a_dut_that_always_loses_is_tried_down_to_a_tenth_and_said_so():
     assert found.notes == ["down to a tenth of the highest rate no two rates in a row were without loss"]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(buffer=st.integers(64, 60_000), capacity=st.floats(100_000, 900_000), held_back=st.booleans())
 def test_the_corrected_buffer_time_is_that_of_the_buffer(buffer, capacity, held_back):
     """RFC 9004: a burst of n frames at rate R leaves n (1 - C/R) frames in the buffer, so corrected time x R is the buffer."""
@@ -236,7 +236,7 @@ def readings(after_s, *, drop_at=60.0, step=1.0, lag=0.0, end=90.0, high=110.0, 
     return out
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(after_s=st.floats(0.0, 20.0), drop_at=st.floats(50.0, 65.0), lag=st.floats(0, 1e9))
 @example(after_s=1.03125, drop_at=50.96875, lag=0.0)
 def test_recovery_is_found_to_within_one_reading(after_s, drop_at, lag):

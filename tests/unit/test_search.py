@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dutlab.methods.search import find
@@ -82,7 +82,6 @@ duts = st.builds(
 )
 
 
-@settings(deadline=None)  # a whole search on a busy machine
 @given(
     dut=duts,
     seed=st.integers(0, 10**6),

@@ -7,7 +7,7 @@ import math
 import threading
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from MLRsearch import MeasurementResult
 
@@ -99,7 +99,6 @@ def test_the_loss_ratio_that_is_told_is_the_one_that_the_library_reads(asked, se
     assert told.loss_ratio == theirs.loss_ratio
 
 
-@settings(deadline=None)  # a whole search on a busy machine
 @given(st.floats(20, 1e9), st.floats(1e-4, 0.9), st.floats(0, 2), st.sampled_from(sorted(PRESETS)))
 async def test_no_range_and_no_limit_brings_the_library_to_a_halt(highest, share, limit, preset):
     with Library(PRESETS[preset], lowest=highest * share, highest=highest) as library:

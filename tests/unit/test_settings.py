@@ -77,7 +77,7 @@ OF_WORKLOAD = {
 
 
 @pytest.mark.parametrize("workload", settable())
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_a_setting_comes_back_from_a_record_as_it_went_in(workload, data):
     model = model_of(workload).setting
