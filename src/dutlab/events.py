@@ -189,7 +189,7 @@ def events_schema() -> dict[str, Any]:
 
 
 def events_in(path: Path) -> Iterator[Event]:
-    """The events of a file, in order. What is no event is passed over: a line that a crash cut, or one of a newer dutlab."""
+    """The events of a file, in order. Other lines are skipped: those that a crash cut, and those of a newer dutlab."""
     with path.open("rb") as lines:
         for line in lines:
             try:

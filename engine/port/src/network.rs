@@ -13,13 +13,13 @@ pub struct Network {
     pub prefix: u8,
 }
 
-/// A text that is no network.
+/// A text that is not a network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadNetwork(pub String);
 
 impl fmt::Display for BadNetwork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is no network; write address and prefix length, as in 172.16.0.0/24", self.0)
+        write!(f, "{:?} is not a network; write address and prefix length, as in 172.16.0.0/24", self.0)
     }
 }
 

@@ -42,7 +42,7 @@ class PortOptions:
     version: int
 
     def refuse_alone(self, why: str) -> None:
-        """Raises UsageError where anything was said, although there are no ports that it could be of."""
+        """Raises UsageError where options of ports were given, but no ports."""
         if self.gateways or self.addresses or self.insist or self.cpus:
             raise click.UsageError(why)
 
@@ -61,7 +61,7 @@ def port_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--cpu", "cpus", multiple=True, type=int, metavar="N",
                      help="Core that sends; given twice, also the one that receives.  [any]"),
         click.option("--insist", multiple=True, metavar="PORT",
-                     help="Use this port whatever it looks like: it is your word that it is a test link."),
+                     help="Use this port although it looks in use: you vouch that it is a test link."),
         click.option("--address", "addresses", multiple=True, metavar="ADDRESS/PREFIX",
                      help="Of each port, in their order; put there for the run.  [the port's own]"),
         click.option("--gateway", "gateways", multiple=True, metavar="ADDRESS",

@@ -95,7 +95,7 @@ class Stage:
 
     @property
     def dut(self) -> Host:
-        """The DUT, if only to be told that there is no way into it: a black box is not among the hosts."""
+        """The DUT. A black box is not among `hosts`: this returns a host whose every command raises HostError."""
         return _dut_among(self.hosts, self.testbed)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
@@ -29,7 +30,7 @@ def loop_of(body: str) -> str:
     return f"while :; do\n{body}\nprintf '\\036own\\n'; times\nprintf '\\036end\\n'\nsleep \"$1\"\ndone\n"
 
 
-class ShellLoop:
+class ShellLoop(ABC):
     """The loop `script`, whose `$1` is the seconds between two turns and whose further arguments are `arguments`.
 
     A kind of sensor says what a turn means (`_turn`), and what its turns are as samples (`_samples`).
@@ -88,13 +89,13 @@ class ShellLoop:
         faults = (f"{self.name}: {self._faults[0]}{again}",) if self._faults else ()
         return Watched(list(self._samples(self._first_s if began_s is None else began_s)), faults=faults)
 
+    @abstractmethod
     def _turn(self, at_s: float, text: str) -> None:
         """Enters what a turn printed, and tells of it. Raises ValueError, KeyError where it makes no sense."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _samples(self, began_s: float) -> Iterable[Sample]:
         """What the turns tell, with times since `began_s`."""
-        raise NotImplementedError
 
     def _costs(self, began_s: float) -> Iterable[Sample]:
         """What the loop took of one core between each two turns."""

@@ -31,7 +31,7 @@ def spread_sentence(values: Sequence[Value]) -> str:
     if not spreads:
         return "Every figure was measured once: how well it repeats is not known."
     middle, widest = f"{median(spreads) * 100:.1f} %", f"{max(spreads) * 100:.1f} %"
-    return f"Repeats of the middle one of {len(spreads)} rates lie {middle} of its median apart, those of the widest {widest}."
+    return f"{len(spreads)} rates were repeated: their repeats spread over {middle} of the median in the middle case, {widest} at most."
 
 
 def link_words(links: tuple[str, ...], link: str) -> str:
