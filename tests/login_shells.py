@@ -1,4 +1,4 @@
-"""Login shells that are no plain sh, as sources and manuals have them, behind a real OpenSSH server: `root` has one of them there."""
+"""Login shells that are not plain sh, as sources and manuals have them, behind a real OpenSSH server: `root` has one of them there."""
 
 from __future__ import annotations
 

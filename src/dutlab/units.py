@@ -41,7 +41,7 @@ _SCALE = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
 class UnitError(ValueError):
-    """A text that is no quantity of the asked dimension; the message says what would be."""
+    """A text that is not a quantity of the asked dimension; the message says what would be."""
 
 
 def parse_duration(text: str) -> Seconds:

@@ -1,4 +1,4 @@
-"""Commands through login shells that are no plain sh: they arrive, they end with all their children, or they are refused with a reason."""
+"""Commands through login shells that are not plain sh: they arrive, they end with all their children, or they are refused with a reason."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ Cell = dict[int, tuple[float, float]]
 
 
 def by_hand(cells: list[Cell], least: float) -> list[float]:
-    """The definition, hypothesis by hypothesis: every way to swap rounds, against all that are no clearer than this one."""
+    """The definition, hypothesis by hypothesis: every way to swap rounds, against all that are not clearer than this one."""
     rows = [
         {n: sign * (log(b) - log(a)) - log(1 + least) for n, (a, b) in cell.items()} for cell in cells for sign in (1, -1)
     ]  # fmt: skip

@@ -91,7 +91,7 @@ def test_a_hard_limit_between_two_loads_is_found_between_them():
     found = rate_of(trials)
     assert 299e3 <= found.pps <= 300e3 / (1 - 1e-3) * 1.002
     assert found.low_pps <= found.pps <= found.high_pps
-    assert rate_of(trials) == found, "there is no chance in it"
+    assert rate_of(trials) == found, "chance has no part in it"
 
 
 def test_more_loss_allowed_is_a_higher_rate():

@@ -1,4 +1,4 @@
-"""Facts of FreeBSD, pfSense and OpenBSD, from transcripts; and the way to them on a host that is no Linux."""
+"""Facts of FreeBSD, pfSense and OpenBSD, from transcripts; and the way to them on a host that is not Linux."""
 
 from __future__ import annotations
 

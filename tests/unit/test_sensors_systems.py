@@ -1,4 +1,4 @@
-"""Counters and cores of systems that are no Linux, from literal text in the form that their sources print."""
+"""Counters and cores of systems that are not Linux, from literal text in the form that their sources print."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ fn pcap(ask: &Open) -> Result<(OpenPort, Opened), PortError> {
     Ok((port(ask, iface, Some(Sender::Burst(vec![Box::new(file)])), None), opened))
 }
 
-/// Facts of what is no interface: it takes every frame.
+/// Facts of what is not an interface: it takes every frame.
 fn no_interface(name: &str) -> Interface {
     Interface {
         name: name.to_owned(),

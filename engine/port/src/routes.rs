@@ -17,7 +17,7 @@ const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 const RTA_MULTIPATH: u16 = 9;
 const RTA_TABLE: u16 = 15;
-/// A prefix shorter than this is no network of a testbed, but a part of the Internet: halves (0/1, 128/1) do what a default
+/// A prefix shorter than this is not a network of a testbed, but a part of the Internet: halves (0/1, 128/1) do what a default
 /// route does. The shortest that nobody routes there are 10.0.0.0/8 (RFC 1918) and `fc00::/7` (RFC 4193).
 const SHORTEST: (u8, u8) = (8, 7);
 

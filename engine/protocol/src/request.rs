@@ -267,7 +267,7 @@ pub struct Close {
     pub port: String,
 }
 
-/// A line that is no request.
+/// A line that is not a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadRequest {
     /// The request's number, if it could be read.

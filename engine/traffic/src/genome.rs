@@ -25,12 +25,12 @@ const LETTERS: [(char, u32); 10] = [
     ('j', 16000),
 ];
 
-/// A text that is no genome.
+/// A text that is not a genome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GenomeError {
     /// No letters at all.
     Empty,
-    /// A character that is no letter of a genome.
+    /// A character that is not a letter of a genome.
     NotALetter(char),
     /// `z`, or an upper-case letter, whose size was not stated.
     Unstated(char),
@@ -50,7 +50,7 @@ impl fmt::Display for GenomeError {
             Self::Empty => write!(f, "an empty genome; write letters, as in aaafg"),
             Self::NotALetter(c) => write!(
                 f,
-                "{c:?} is no letter of a genome; known: a=64 b=128 c=256 d=512 e=1024 f=1280 g=1518 h=2112 i=9000 \
+                "{c:?} is not a letter of a genome; known: a=64 b=128 c=256 d=512 e=1024 f=1280 g=1518 h=2112 i=9000 \
                  j=16000, z and A to Z as stated"
             ),
             Self::Unstated('z') => write!(f, "z is the MTU: state its frame size with FCS"),
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(bytes("a-f", &[]), Err(GenomeError::NotALetter('-')));
         assert_eq!(bytes("ak", &[]), Err(GenomeError::NotALetter('k')));
         let long = bytes("j", &[]).unwrap_err().to_string();
-        assert!(long.contains("16000 is no frame size"), "{long}");
+        assert!(long.contains("16000 is not a frame size"), "{long}");
     }
 
     proptest! {

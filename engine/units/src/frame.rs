@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FrameSize(u16);
 
-/// A number that is no frame size.
+/// A number that is not a frame size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameSizeError {
     /// The size that was asked for, in bytes with FCS.
@@ -18,7 +18,7 @@ impl fmt::Display for FrameSizeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} is no frame size: from {} to {} bytes with FCS are possible",
+            "{} is not a frame size: from {} to {} bytes with FCS are possible",
             self.asked,
             FrameSize::MIN.with_fcs(),
             FrameSize::MAX.with_fcs()
@@ -85,6 +85,6 @@ mod tests {
     fn sizes_outside_the_limits_are_refused_with_the_number() {
         assert_eq!(FrameSize::new(63), Err(FrameSizeError { asked: 63 }));
         assert_eq!(FrameSize::new(70_000), Err(FrameSizeError { asked: 70_000 }));
-        assert!(FrameSize::new(63).unwrap_err().to_string().contains("63 is no frame size"));
+        assert!(FrameSize::new(63).unwrap_err().to_string().contains("63 is not a frame size"));
     }
 }

@@ -28,13 +28,13 @@ impl fmt::Debug for Mac {
     }
 }
 
-/// A text that is no MAC address.
+/// A text that is not a MAC address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadMac(pub String);
 
 impl fmt::Display for BadMac {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is no MAC address; write six hex bytes, as in 02:00:00:00:00:01", self.0)
+        write!(f, "{:?} is not a MAC address; write six hex bytes, as in 02:00:00:00:00:01", self.0)
     }
 }
 

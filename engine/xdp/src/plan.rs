@@ -70,9 +70,9 @@ impl Pace {
             Self::Every { gap_ns } => (gap_ns, 1),
             Self::Bursts { frames, period_ns } => (period_ns, frames),
         };
-        // 2^39 ns is nine minutes: one frame in nine minutes is no load.
+        // 2^39 ns is nine minutes: one frame in nine minutes is not a load.
         if !(1.0..549_755_813_888.0).contains(&gap) || burst == 0 {
-            return Err(Why::Plan(format!("a gap of {gap} ns or a burst of {burst} frames is no pace")));
+            return Err(Why::Plan(format!("a gap of {gap} ns or a burst of {burst} frames is not a pace")));
         }
         // Rounded up: no frame is due before its time, so none slips in front of the end of the trial.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked: 1 to 2^39, times 2^24")]

@@ -1,6 +1,6 @@
 """What all cells say at once.
 
-Cells of one block share its minutes, and cells of one run its set-up: they are no independent witnesses, however many there are. So each
+Cells of one block share its minutes, and cells of one run its set-up: they are not independent witnesses, however many there are. So each
 block (with several runs a side: each run) counts once, by the geometric mean of its cells, each relative to that cell's own level.
 """
 

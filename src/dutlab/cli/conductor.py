@@ -175,7 +175,7 @@ def _maps(maps: Sequence[str], test: Test) -> dict[str, str]:
     for said in maps:
         name, equals, place = said.partition("=")
         if not (equals and name and place):
-            raise InputError(f"--map {said} is no NAME=HOST", remedy=f"a host is {PLACES}")
+            raise InputError(f"--map {said} is not NAME=HOST", remedy=f"a host is {PLACES}")
         host = _host_of(test, name)
         if host is None:
             raise InputError(f"--map names {name}, which the file does not", remedy=f"it has {', '.join(test.names)}")

@@ -129,7 +129,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
-        """As click does; a reader that has gone, as `head` does when it has enough, is no fault."""
+        """As click does; a reader that has gone, as `head` does when it has enough, is not a fault."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:

@@ -50,7 +50,7 @@ class StrongswanEnd:
 
     def away(self, host: Host, testbed: Testbed) -> UndoStep:
         """No connection, and nobody else's secret lost: those of its own files are read again."""
-        # What is not up cannot be terminated, which is no fault.
+        # What is not up cannot be terminated, which is not a fault.
         ends = [f"swanctl --terminate --ike {called(name)} --force --timeout 5" for name in testbed.links]
         script = "; ".join([*ends, "swanctl --load-conns --file /dev/null && swanctl --load-creds --clear"])
         return UndoStep(host.name, ("sh", "-c", script), "", "no tunnel, as it was found")

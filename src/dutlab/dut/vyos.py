@@ -35,7 +35,7 @@ class VyosMode:
     behaviour: Behaviour
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """The trees as they were found. Raises HostError when the DUT is no VyOS."""
+        """The trees as they were found. Raises HostError when the DUT is not VyOS."""
         del testbed
         return back(dut, _TREES, await configured(dut, _TREES), "firewall and NAT as they were found")
 

@@ -85,7 +85,7 @@ def back(dut: Host, trees: Sequence[str], found: Sequence[str], why: str) -> lis
 
 def script(trees: Sequence[str], lines: Sequence[str]) -> str:
     """For vbash: `trees` away, `lines` in, all of it in one commit or none of it."""
-    # What is deleted may not be there, which is no fault; a `set` that failed must not be committed without.
+    # What is deleted may not be there, which is not a fault; a `set` that failed must not be committed without.
     deletes = [f"{_PROGRAM}delete {tree}" for tree in trees]
     sets = [f"{_PROGRAM}{line} || refused=1" for line in lines]
     commit = [

@@ -51,7 +51,7 @@ class Done:
 
     @property
     def text(self) -> str:
-        """Standard output as text; bytes that are no UTF-8 are replaced, never an error."""
+        """Standard output as text; bytes that are not UTF-8 are replaced, never an error."""
         return self.stdout.decode("utf-8", "replace")
 
     @property

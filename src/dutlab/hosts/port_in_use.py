@@ -18,7 +18,7 @@ def unusable(port: PortSurvey) -> Iterator[str]:
     if "LOOPBACK" in port.flags:
         yield "is the loopback: nothing leaves the machine by it"
     elif port.link_type != "ether":
-        yield f"is no Ethernet port but of type {port.link_type}"
+        yield f"is not an Ethernet port but of type {port.link_type}"
     elif port.up and not port.cabled:
         yield "has no carrier: see to the cable and the box's port"
 

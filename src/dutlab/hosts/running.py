@@ -132,7 +132,7 @@ class Running:
         return done
 
     async def communicate(self, stdin: bytes, timeout_s: float) -> Done:
-        """wait() while `stdin` is fed; a command that does not want all of its input is no error."""
+        """wait() while `stdin` is fed; a command that does not want all of its input is not an error."""
         feed = asyncio.ensure_future(self._feed(stdin))
         try:
             return await self.wait(timeout_s)

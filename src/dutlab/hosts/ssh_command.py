@@ -74,6 +74,6 @@ class Tail:
         return self._mark.startswith(end) or (end.startswith(self._mark) and len(end) <= self._longest and number.isdigit())
 
     def rest(self) -> bytes:
-        """What was held back and is no status after all."""
+        """What was held back and is not a status after all."""
         held, self._held = self._held, b""
         return held

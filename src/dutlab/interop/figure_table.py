@@ -3,7 +3,7 @@
 The first line names the columns. `mode`, `workload`, `tool`, `links` and `link` place a row; a column whose name ends in a unit that
 figures have is a figure (`goodput_gbps`, `received_kpps`, `latency_p99_us`); every other column, and what was asked for (`duration_s`), is
 a parameter of the workload. Rows that say the same of the same link are repeats. A column that numbers or dates repeats (`run`, `date`),
-so that no two rows of equal settings share a value, is no setting, and the record of each trial says so. An empty field is a figure that
+so that no two rows of equal settings share a value, is not a setting, and the record of each trial says so. An empty field is a figure that
 was not published.
 """
 
@@ -61,7 +61,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     try:
         rows = list(csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True))
     except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{name}: is no CSV file: {error}") from error
+        raise InputError(f"{name}: not a CSV file: {error}") from error
     if len(rows) < 2:  # noqa: PLR2004 -- a head and something below it
         raise InputError(f"{name}: has no rows", remedy="the first line names the columns, each further one is a measurement")
     head = [column.strip() for column in rows[0]]

@@ -30,7 +30,7 @@ class TextResult:
 
 
 def is_text(data: bytes) -> bool:
-    """Whether this is no JSON: what is printed for people holds no brace."""
+    """Whether this is not JSON: what is printed for people holds no brace."""
     return b"{" not in data
 
 

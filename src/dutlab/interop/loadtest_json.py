@@ -106,7 +106,7 @@ def from_bytes(data: bytes, name: str) -> LoadtestFile:
     try:
         found = json.loads(data)
     except ValueError as e:
-        raise _refused(name, [f"is no JSON: {e}"]) from e
+        raise _refused(name, [f"not JSON: {e}"]) from e
     parts = {key: found.get(key) if isinstance(found, dict) else None for key in ("vars", "stats")}
     faults = [f"{key}: missing, or no object" for key, value in parts.items() if not isinstance(value, dict)]
     said, stats = (value if isinstance(value, dict) else {} for value in parts.values())

@@ -33,7 +33,7 @@ REFERENCE_LINE = BpsL1(1e9)
 """What percentages are of where a link has no speed and nobody said one: 1 Gbit/s, as in the review that the ramp comes from."""
 SECOND = Seconds(1.0)
 _LEAST_COVERED = 0.5
-"""A piece of time shorter than this is no second."""
+"""A piece of time shorter than this is not a second."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ def _sum(of: Sequence[Second]) -> Second:
 
 
 def figures_of(seconds: Sequence[Second], ramp: Ramp, threshold: float) -> dict[str, float]:
-    """The best second, and the saturated one if there is one. The warm-up is no part of the ramp."""
+    """The best second, and the saturated one if there is one. The warm-up is not a part of the ramp."""
     best = max(seconds, key=lambda s: s.counted.received_pps)
     bits = max(s.received_bps_l1 for s in seconds)
     figures = {

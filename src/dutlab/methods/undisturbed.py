@@ -3,7 +3,7 @@
 It wraps any generator, so that every method has this for nothing. What is thrown away travels with the outcome that counts
 (`Outcome.thrown_away`), and its raw output too; MachineTooBusy has the raw output of every load. analysis.disturbed tells which offers are
 disturbed: those of which other work took too much, and lossy ones whose loss is explained by the time that the testbed's threads waited.
-Loss at full speed needs no explanation: it is no verdict.
+Loss at full speed needs no explanation: it is not a verdict.
 """
 
 from __future__ import annotations

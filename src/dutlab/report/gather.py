@@ -61,7 +61,7 @@ class ReadRun:
 
 
 def read_run(path: Path, *, first_note: int = 1) -> ReadRun:
-    """A damaged record becomes a fault and the rest is read. Raises InputError for what is no run, NewerRun, StoreError."""
+    """A damaged record becomes a fault and the rest is read. Raises InputError for what is not a run, NewerRun, StoreError."""
     with reading(path):
         return _read_run(RunFolder.open(path), first_note)
 

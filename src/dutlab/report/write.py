@@ -34,7 +34,7 @@ def write_report(runs: Sequence[Path], *, formats: Sequence[str], out: Path | No
     """Writes report.FORMAT for each of `formats` and returns their paths.
 
     `out` is a folder, or a file when one format is asked for and the name ends as that format's does; without it the folder is
-    `report` inside the first run. Raises InputError for what is no format and no run, StoreError for what cannot be written.
+    `report` inside the first run. Raises InputError for what is not a format or not a run, StoreError for what cannot be written.
     """
     _insist(formats, FORMATS)
     single = len(formats) == 1 and out is not None and out.suffix == f".{formats[0]}"

@@ -13,7 +13,7 @@ from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 
 MOST_FAULTS = 1
-"""A trial whose tool was killed, or whose mode was lost, is done once more: a second time it is no accident."""
+"""A trial whose tool was killed, or whose mode was lost, is done once more: a second time it is not an accident."""
 _CUT = "the run was cut before its mode was verified again"
 
 

@@ -1,4 +1,4 @@
-"""Carries out steps on hosts that are no testbed: no modes, no links, only phases. What it leaves is a run like any other."""
+"""Carries out steps on hosts that are not a testbed: no modes, no links, only phases. What it leaves is a run like any other."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _RULESET = "its nftables ruleset"
 async def into_mode(stage: Stage, mode: Mode) -> tuple[Sequence[Check], str]:
     """Applies and verifies; the second value says why the mode measures nothing, empty when it holds.
 
-    Raises HostError when a host is gone: then it is no fault of the mode, and the run ends to be resumed.
+    Raises HostError when a host is gone: then it is not a fault of the mode, and the run ends to be resumed.
     """
     checks: Sequence[Check] = ()
     try:

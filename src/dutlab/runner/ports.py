@@ -82,7 +82,7 @@ async def _of_link(hosts: Mapping[str, Host], link: Link) -> list[_Change]:
         found += _of_port(port.host, port.interface, address, there[0] if there else {})
         for gateway in (g for g in gateways if g.ip not in known):
             undo = f"ip neigh del {gateway.ip} dev {port.interface} 2>/dev/null; true"
-            found.append(_Change(port.host, (), undo, f"{gateway.ip} was no known neighbour of {port.interface}"))
+            found.append(_Change(port.host, (), undo, f"{gateway.ip} was not a known neighbour of {port.interface}"))
         if address.version == IPV6 and not any(neighbour.is_link_local for neighbour in known):
             # A router asks for its neighbours from its link-local address, by which they learn it (RFC 4861 section 7.2.3).
             undo = f"ip -6 neigh flush to {LINK_LOCAL} dev {port.interface} 2>/dev/null; true"

@@ -112,7 +112,7 @@ async def put_back(folder: RunFolder, journal: Journal) -> Undone:
 
 
 async def _reset(steps: Sequence[UndoStep], reached: Mapping[str, str | None], journal: Journal) -> tuple[str, ...]:
-    """Every step of Reset in its order, and how each ended: `killall` of what has ended anyway fails, and that is no fault."""
+    """Every step of Reset in its order, and how each ended: `killall` of what has ended anyway fails, and that is not a fault."""
     hosts = {name: host_at(name, ssh) for name, ssh in reached.items()}
     said = []
     try:

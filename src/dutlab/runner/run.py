@@ -93,7 +93,7 @@ async def run(given: Given, options: RunOptions, progress: Progress) -> RunResul
     """Plans the experiment, makes its run folder with the very bytes that were read, and carries it out. No file of the user is read here.
 
     A run that is refused since others have its hosts (InUse) leaves no folder. Raises InputError, TestbedError, StoreError; a trial that
-    fails is no exception but a record.
+    fails is not an exception but a record.
     """
     work = Work.planned(given, unattended=options.unattended)
     folder = work.new_folder(options)
@@ -309,7 +309,7 @@ class Execution:
     async def _examined(self, bare: Stage) -> Stage:
         """The stage whose records carry what spoils measurements on it; facts and findings are stored, and the user is told.
 
-        Ports that are no hardware although the testbed is no lab of ours are among the doubts too.
+        Ports that are not hardware although the testbed is not a lab of ours are among the doubts too.
         """
         found = await examine(bare.testbed, bare.hosts, pinned=bare.site.cpus, loads=streams_of(self.experiment))
         for name, facts in found.facts.items():

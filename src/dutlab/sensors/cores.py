@@ -58,7 +58,7 @@ class Sampler(ShellLoop):
     needs = "the host needs sh, cat and /proc/stat"
 
     def __init__(self, site: SensorSite, *, watch: CpuWatch | None = None, interval_s: float = 1.0, name: str = CORES) -> None:
-        """`watch` is for a host that is no Linux."""
+        """`watch` is for a host that is not Linux."""
         self._watch = watch or LINUX_CPU
         super().__init__(name, site, self._watch.loop, interval_s=interval_s)
         self._readings: list[CpuReading] = []

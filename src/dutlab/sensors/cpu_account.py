@@ -197,7 +197,7 @@ class Accounts:
 
 
 def accounts_of(hosts: Mapping[str, Host], forwarding: Iterable[int] | None = None) -> Accounts:
-    """The readers for a testbed's machines; those that are no Linux have none. Namespaces of this machine share one, see LocalAccount."""
+    """The readers for a testbed's machines; those that are not Linux have none. Namespaces of this machine share one, see LocalAccount."""
     here = [LocalAccount(forwarding)] if any(isinstance(host, LocalHost) for host in hosts.values()) else []
     far = [RemoteAccount(h) for h in hosts.values() if not isinstance(h, LocalHost) and h.system.kernel == LINUX.kernel]
     return Accounts([*here, *far])

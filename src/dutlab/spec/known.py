@@ -39,7 +39,7 @@ class KnownLab:
     ipv6: bool = False
     """Whether its links' addresses are."""
     segments: frozenset[str] = frozenset()
-    """Those of its links that are no paths."""
+    """Those of its links that are not paths."""
 
     @property
     def hosts(self) -> tuple[str, ...]:

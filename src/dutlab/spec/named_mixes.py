@@ -2,7 +2,7 @@
 
 Tools count the same frame with FCS, without it, or as IP length, and seldom say which. Each entry keeps its source's own sizes and says
 what they count; `NAMED_MIXES` has them as frames with FCS. "IMIX 352" and "IMIX 409" of SD-WAN data sheets are averages whose sizes were
-never published, so they are no mixes here.
+never published, so they are not mixes here.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ OPTION = "--set"
 
 
 def apply(source: Source, overrides: Sequence[str]) -> list[Fault]:
-    """Changes `source` in place; what is no KEY=VALUE, or names no place, is returned as faults."""
+    """Changes `source` in place; what is not a KEY=VALUE, or names no place, is returned as faults."""
     faults: list[Fault] = []
     for number, text in enumerate(overrides, start=1):
         key, equals, value = text.partition("=")

@@ -381,7 +381,7 @@ def _host_faults(hosts: Mapping[str, Any], links: Mapping[str, Link], *, in_lab:
 
 
 def _family(host: object) -> str:
-    """As it is written; empty where that is no text, which is a fault of its own."""
+    """As it is written; empty where that is not text, which is a fault of its own."""
     family = host.get("family") if isinstance(host, Mapping) else getattr(host, "family", None)
     return family if isinstance(family, str) else ""
 

@@ -3,7 +3,7 @@
 On average a trial at load x loses what one of two loss curves (stats.loss_curves) says, and beside it a share of all frames at any load
 (a floor: bit errors, stalls), which is less than the target. How much trials scatter about that average is found with the rest: frames are
 lost in bursts, and no trial is nearer to the curve than some relative error, because other states of the DUT, other users of the machine
-and what an overload does besides overflowing are no part of any curve. So the number lost is negative binomial, of variance
+and what an overload does besides overflowing are not part of any curve. So the number lost is negative binomial, of variance
 mean × (1 + burst + error² × mean); error 1 and burst 0 make the geometric distribution. A burst is at most twice the frames of one width in
 the time of the trial: a DUT whose losses scatter by so much has no sharper knee. Where a capacity that changes from trial to trial makes
 the loss that is a curve's average, its bursts have 0.8 (`erf`) or 1 to 2 such widths (`stretch`).

@@ -200,7 +200,7 @@ class RampSecond:
 
     @property
     def loss_ratio(self) -> float:
-        """Of what was offered to the DUT; more received than sent (counters read at different instants) is no loss."""
+        """Of what was offered to the DUT; more received than sent (counters read at different instants) is not loss."""
         offered = self.offered_pps + self.refused_pps
         lost = max(self.offered_pps - self.received_pps, 0.0) if self.lost_pps is None else self.lost_pps
         return (lost + self.refused_pps) / offered if offered > 0 else 0.0

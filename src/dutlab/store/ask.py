@@ -39,7 +39,7 @@ class Answer:
 def ask(index: sqlite3.Connection, runs: Path, question: str) -> Answer:
     """The answer to one SELECT. A trial whose samples are damaged is left out of `samples` and named in the notes.
 
-    Raises InputError for what is no question or is refused by DuckDB.
+    Raises InputError for what is not a question or is refused by DuckDB.
     """
     import duckdb  # noqa: PLC0415 - 80 ms that only this needs
 

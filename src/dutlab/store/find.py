@@ -12,7 +12,7 @@ from dutlab.store.run_folder import RunFolder
 def run_names(runs: Path) -> list[str]:
     """Folders in `runs` that may be runs, by name, which sorts by time. Raises InputError when `runs` cannot be read.
 
-    A name that is not UTF-8 is no name that a run was given, and neither an index nor a report can hold it: it is left out.
+    A name that is not UTF-8 is not a name that a run was given, and neither an index nor a report can hold it: it is left out.
     """
     try:
         with os.scandir(runs) as entries:

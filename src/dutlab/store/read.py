@@ -39,7 +39,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON is anything until its r
     except OSError as error:
         raise StoreError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise StoreError(f"{path}: is no JSON ({error})", remedy="the file was changed or cut; restore it from a copy") from error
+        raise StoreError(f"{path}: not JSON ({error})", remedy="the file was changed or cut; restore it from a copy") from error
     except RecursionError:
         raise StoreError(f"{path}: is nested too deep", remedy=CHANGED) from None
 

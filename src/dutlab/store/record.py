@@ -112,7 +112,7 @@ class TrialRecord(_Strict):
 def found_of(measured: Measured) -> dict[str, Any]:
     """The fields of a record that a method or a tool filled, doubts apart: those of the trial come to them.
 
-    NaN and infinity are no figures and left out; in a table they are an empty place.
+    NaN and infinity are not figures and left out; in a table they are an empty place.
     """
     return {
         "figures": {link: {k: v for k, v in of_link.items() if isfinite(v)} for link, of_link in measured.figures.items()},

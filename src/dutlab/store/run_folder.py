@@ -358,7 +358,7 @@ def _object(path: Path) -> dict[str, Any]:
     """A JSON object. One with another schema_version than ours is refused before anything else is read into it."""
     found = read_json(path)
     if not isinstance(found, dict):
-        raise StoreError(f"{path}: is no JSON object", remedy=CHANGED)
+        raise StoreError(f"{path}: not a JSON object", remedy=CHANGED)
     version = found.get("schema_version", SCHEMA_VERSION)
     if not isinstance(version, int) or version > SCHEMA_VERSION:
         raise NewerRun(path, version)

@@ -143,6 +143,6 @@ def sweep(runs: Path) -> None:
 def as_json(value: Mapping[str, Any]) -> bytes:
     """JSON that a person can read and `diff`; NaN and infinity, which JSON has not, are refused. Raises ValueError.
 
-    Bytes of a path that are no UTF-8 (surrogates, in Python) become escapes of JSON, which say the same.
+    Bytes of a path that are not UTF-8 (surrogates, in Python) become escapes of JSON, which say the same.
     """
     return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False, default=str) + "\n").encode(errors="backslashreplace")

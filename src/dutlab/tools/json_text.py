@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 LONGEST_OUTPUT = 64 * 2**20
-"""Bytes; an hour of 32 streams of iperf3 stays below it. More is no report that should be taken apart in memory."""
+"""Bytes; an hour of 32 streams of iperf3 stays below it. More is not a report that should be taken apart in memory."""
 _LARGEST = 1e30
 """No program counts beyond it; sums and units of more could leave what a float holds."""
 _NOT_JSON_NUMBER = re.compile(r"(?P<before>[:\[,]\s*)[-+]?(?:nan|inf(?:inity)?)(?:\([^)\n]{0,40}\))?(?=\s*[,}\]])", re.IGNORECASE)
@@ -90,7 +90,7 @@ def _read(output: bytes, *, cut: Literal["refused", "kept"]) -> tuple[dict[str, 
 
 
 def _decode(text: str) -> tuple[dict[str, Any], int]:
-    """The object that `text` begins with and its length. Raises ValueError, also for NaN and Infinity, which are no JSON."""
+    """The object that `text` begins with and its length. Raises ValueError, also for NaN and Infinity, which are not JSON."""
 
     def refuse(word: str) -> None:
         raise ValueError(word)
@@ -128,10 +128,10 @@ def _why_not_json(text: str) -> str:
     try:
         json.loads(text)
     except json.JSONDecodeError as e:
-        return f"its report is no JSON ({e.msg} at line {e.lineno}, character {e.pos})"
+        return f"its report is not valid JSON ({e.msg} at line {e.lineno}, character {e.pos})"
     except ValueError as e:
-        return f"its report is no JSON ({e})"
-    return "its report is no JSON"
+        return f"its report is not valid JSON ({e})"
+    return "its report is not valid JSON"
 
 
 def _without_nan(text: str) -> str:

@@ -27,7 +27,7 @@ LEAST_MTU = {4: 68, 6: 1280}
 LARGEST_MTU = 9216
 HEADERS = {4: 28, 6: 48}
 TRIES = 2
-"""A single lost ping is no verdict on its size."""
+"""A single lost ping is not a verdict on its size."""
 
 
 @dataclass(frozen=True)

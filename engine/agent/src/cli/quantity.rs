@@ -30,12 +30,12 @@ pub fn scale(text: &str, unit: &str) -> Option<f64> {
 pub fn speed(text: &str) -> Result<f64, String> {
     let of = |(n, unit): (f64, &str)| ["bit/s", ""].iter().find_map(|u| scale(unit, u)).map(|by| n * by);
     let asked = split(text).and_then(of).filter(|n| *n >= 1e3);
-    asked.ok_or_else(|| format!("{text:?} is no link speed; write 10G or 2.5Gbit/s"))
+    asked.ok_or_else(|| format!("{text:?} is not a link speed; write 10G or 2.5Gbit/s"))
 }
 
 /// `500ms`, `10s`, `2min`.
 pub fn duration(text: &str) -> Result<Nanos, String> {
-    let bad = || format!("{text:?} is no duration; write a number and one of us, ms, s, min, h, as in 10s");
+    let bad = || format!("{text:?} is not a duration; write a number and one of us, ms, s, min, h, as in 10s");
     let (n, unit) = split(text).ok_or_else(bad)?;
     let ns = match unit {
         "us" | "µs" => 1e3,
@@ -68,7 +68,7 @@ pub fn sizes(text: &str) -> Result<Sizes, String> {
     let bad = |part: &str| {
         let names: Vec<_> = MIXES.iter().map(|m| m.name).collect();
         format!(
-            "{part:?} is no frame size; write bytes with FCS as in 64, an order as in 64,594, weights as in 64:7,594:4, a \
+            "{part:?} is not a frame size; write bytes with FCS as in 64, an order as in 64,594, weights as in 64:7,594:4, a \
              sweep as in 64..1518/2, a genome as in aaafg, or one of {}",
             names.join(", ")
         )
@@ -94,7 +94,7 @@ pub fn sizes(text: &str) -> Result<Sizes, String> {
 
 /// `1`, `1-8`, `1,5,9-12`: numbers of streams.
 pub fn streams(text: &str) -> Result<Vec<u16>, String> {
-    let bad = || format!("{text:?} are no stream numbers; write 1, 1-8 or 1,5,9-12");
+    let bad = || format!("{text:?} are not stream numbers; write 1, 1-8 or 1,5,9-12");
     let number = |t: &str| t.trim().parse::<u16>().map_err(|_| bad());
     let mut all = Vec::new();
     for part in text.split(',') {
@@ -114,7 +114,7 @@ pub fn streams(text: &str) -> Result<Vec<u16>, String> {
 pub fn percent(text: &str) -> Result<f64, String> {
     match split(text) {
         Some((n, "%")) if (0.0..=100.0).contains(&n) => Ok(n / 100.0),
-        _ => Err(format!("{text:?} is no share; write 0% to 100%")),
+        _ => Err(format!("{text:?} is not a share; write 0% to 100%")),
     }
 }
 

@@ -55,7 +55,7 @@ impl Asked {
 pub fn rate(text: &str) -> Result<Asked, String> {
     let bad = || {
         format!(
-            "{text:?} is no rate; write 100kpps, 1Gbit/s-l1 (with preamble and gap), 1Gbit/s-l2 (without), 50% or max; over time \
+            "{text:?} is not a rate; write 100kpps, 1Gbit/s-l1 (with preamble and gap), 1Gbit/s-l2 (without), 50% or max; over time \
              100kpps:2s,100kpps..1Mpps:10s"
         )
     };
@@ -99,13 +99,13 @@ pub fn replay(text: &str) -> Result<ReplayTiming, String> {
     match (text, text.parse::<f64>()) {
         ("max", _) => Ok(ReplayTiming::Max(true)),
         (_, Ok(times)) if times > 0.0 && times.is_finite() => Ok(ReplayTiming::Speed(times)),
-        _ => Err(format!("{text:?} is no speed of a replay; write 2 for twice as fast, 0.5, or max")),
+        _ => Err(format!("{text:?} is not a speed of a replay; write 2 for twice as fast, 0.5, or max")),
     }
 }
 
 /// `100kpps:2s`, constant, or `0pps..1Mpps:10s`, changing linearly.
 fn stretch(text: &str) -> Result<Stretch, String> {
-    let bad = || format!("{text:?} is no part of a rate over time; write 100kpps:2s, or 0pps..1Mpps:10s");
+    let bad = || format!("{text:?} is not a part of a rate over time; write 100kpps:2s, or 0pps..1Mpps:10s");
     let (rates, time) = text.rsplit_once(':').ok_or_else(bad)?;
     let (from, to) = rates.split_once("..").unwrap_or((rates, rates));
     let pps = |text: &str| {

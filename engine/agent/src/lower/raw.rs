@@ -73,12 +73,12 @@ fn template(
 fn hex(text: &str) -> Result<Vec<u8>, String> {
     let mut digits = Vec::with_capacity(text.len());
     for c in text.chars().filter(|c| !c.is_whitespace() && *c != ':') {
-        let digit = c.to_digit(16).ok_or_else(|| format!("hex: {c:?} is no hexadecimal digit"))?;
+        let digit = c.to_digit(16).ok_or_else(|| format!("hex: {c:?} is not a hexadecimal digit"))?;
         #[expect(clippy::cast_possible_truncation, reason = "below 16")]
         digits.push(digit as u8);
     }
     if digits.len() % 2 == 1 {
-        return Err(format!("hex: {} digits are no whole number of bytes", digits.len()));
+        return Err(format!("hex: {} digits are not a whole number of bytes", digits.len()));
     }
     Ok(digits.chunks_exact(2).map(|two| two[0] << 4 | two[1]).collect())
 }

@@ -247,7 +247,7 @@ fn what_is_no_mix_or_genome_or_speed_is_refused_with_what_would_help() {
     for (more, part) in [
         (json!({"sizes": {"mix": "imax"}}), "imix-csit"),
         (json!({"sizes": {"genome": {"letters": "az"}}}), "z is the MTU"),
-        (json!({"sizes": {"genome": {"letters": "j"}}}), "16000 is no frame size"),
+        (json!({"sizes": {"genome": {"letters": "j"}}}), "16000 is not a frame size"),
         (json!({"sizes": {"swept_bytes": {"from": 100, "to": 64, "step": 1}}}), "go upwards"),
         (json!({"rate": {"percent": {"percent": 10.0}}}), "of_bps"),
         (json!({"flows": {"count": 3_000_000, "source_addresses": 4_000_000}}), "several streams"),
@@ -297,7 +297,7 @@ fn bytes_that_are_no_frame_are_refused_with_every_fault() {
     )
     .unwrap_err();
     for part in
-        ["templates[0]: 5 is no frame size", "templates[1]: hex: 'z'", "templates[2]: probe_at", "send.raw_streams[0]."]
+        ["templates[0]: 5 is not a frame size", "templates[1]: hex: 'z'", "templates[2]: probe_at", "send.raw_streams[0]."]
     {
         assert!(why.contains(part), "{part} is missing in {why}");
     }

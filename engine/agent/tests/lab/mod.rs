@@ -48,7 +48,7 @@ fn have_or_skip(capability: &str, have: bool) -> bool {
 /// A count in a reply.
 #[must_use]
 pub fn n(v: &Value) -> u64 {
-    v.as_u64().unwrap_or_else(|| panic!("{v} is no count"))
+    v.as_u64().unwrap_or_else(|| panic!("{v} is not a count"))
 }
 
 /// Held by tests whose senders take a CPU whole: two of them at once would measure each other.

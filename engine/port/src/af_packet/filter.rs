@@ -39,7 +39,7 @@ enum Label {
     Next,
     /// Behind the n-th tag.
     Tag(u32),
-    /// The `EtherType` that is no tag's is known.
+    /// The `EtherType` that is not a tag's is known.
     Typed,
     Ipv4,
     Ipv6,

@@ -96,7 +96,7 @@ impl fmt::Display for BadCapture {
                 f,
                 ": only {kept} of the frame's {length} bytes were captured; capture anew without a limit (tcpdump -s 0)"
             ),
-            Fault::Stamp(n) => write!(f, ": {n} is no fraction of a second"),
+            Fault::Stamp(n) => write!(f, ": {n} is not a fraction of a second"),
             Fault::Empty => write!(f, ": there is no frame in this file"),
         }
     }

@@ -42,7 +42,7 @@ pub enum LoadError {
         /// What the system said.
         source: io::Error,
     },
-    /// It is no good capture.
+    /// It is not a good capture.
     Bad {
         /// The file.
         path: String,

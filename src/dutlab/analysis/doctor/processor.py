@@ -21,7 +21,7 @@ _SLOW_CLOCKS = {"hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit", "xen"}
 """Those that a program cannot read without a system call (arch/x86/entry/vdso)."""
 _SLOW_TIMECOUNTERS = {"HPET", "ACPI-fast", "ACPI-safe", "i8254", "acpihpet0", "acpitimer0", "i8254timer"}
 _OWN_GOVERNOR = ("intel_pstate", "amd-pstate-epp")
-"""Drivers whose `powersave` is no fixed speed (Documentation/admin-guide/pm/intel_pstate)."""
+"""Drivers whose `powersave` is not a fixed speed (Documentation/admin-guide/pm/intel_pstate)."""
 
 
 def governor(p: Inventory) -> Iterator[Finding]:

@@ -137,7 +137,7 @@ def _steps(card: Mapping[str, Any]) -> Sequence[_Device]:
 
 
 def _link(step: _Device, speed: str, width: str) -> PcieLink | None:
-    """As ceilings know it; None for what is no link, or of a generation that they do not know."""
+    """As ceilings know it; None for what is not a link, or of a generation that they do not know."""
     generation = next((g for g, of in GENERATIONS.items() if of.gigatransfers == step.get(speed)), None)
     lanes = whole(step.get(width))
     return PcieLink(generation, lanes) if generation and lanes in WIDTHS else None

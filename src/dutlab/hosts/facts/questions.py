@@ -88,7 +88,7 @@ class Answers:
         return self._by_question.get(question, (None, self._why))
 
     def said(self, *question: str) -> tuple[str | None, str]:
-        """The same of a command, for which nothing is no answer."""
+        """The same of a command, for which nothing is not an answer."""
         text, why = self.of(*question)
         return text or None, why or f"`{question[0]}` said nothing"
 

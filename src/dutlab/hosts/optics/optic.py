@@ -15,7 +15,7 @@ QUANTITIES = ("temperature_c", "voltage_v", "tx_bias_ma", "tx_power_mw", "rx_pow
 LIMITS = ("high_alarm", "low_alarm", "high_warning", "low_warning")
 """In the order in which modules store them (SFF-8472 table 9-5, SFF-8636 table 6-28)."""
 _BRIGHTEST_DBM = 100.0
-"""Ten megawatts; more is no power but a misprint."""
+"""Ten megawatts; more is not power but a misprint."""
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ class Concurrent:
 
     @property
     def figures(self) -> Mapping[str, float]:
-        """Both bounds, as far as they are known; nought is no bound."""
+        """Both bounds, as far as they are known; nought is not a bound."""
         found = {"concurrent_flows": self.bracket.held, "concurrent_upper_flows": self.bracket.failed_from}
         return {name: float(value) for name, value in found.items() if value}
 

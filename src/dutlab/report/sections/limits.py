@@ -26,7 +26,7 @@ _ONE_LOAD = ("goodput_bps", "received_pps")
 """Figures of trials with one steady load. Only beside these do the cores' mean load and the ledger tell what happened at that rate: a
 search or a ramp goes through many rates in one trial."""
 _LIMITED = ("_pps", "_bps")
-"""What the ends of the names of such figures are; drives are no part of these rules."""
+"""What the ends of the names of such figures are; drives are not part of these rules."""
 _LIKE_RECEIVED = "received_pps"
 """Under this name stands the ceiling of whatever else is frames a second."""
 _SHARED = "in an embedded lab the generator and the sink work on these cores too"

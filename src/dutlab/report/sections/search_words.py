@@ -85,7 +85,7 @@ def _trials_below(name: str, tables: dict[str, list[dict[str, Any]]]) -> list[di
 
 
 def deviations(groups: Sequence[Group]) -> Iterator[str]:
-    """Where the searches are no throughput test of RFC 2544."""
+    """Where the searches are not a throughput test of RFC 2544."""
     drains = sorted({float(g.cell.params.get("drain_s") or 0) for g in groups})
     if drains[0] < 2 + 5:
         waited = " or ".join(f"{d:g} s" for d in drains)

@@ -58,7 +58,7 @@ class Agent:
         """One request and its reply.
 
         Raises PortRefused when the guard refuses a port, HostError when a port is not there or was lost, ToolFailed for every other
-        refusal, for silence, for an agent that has ended and for output that is no reply.
+        refusal, for silence, for an agent that has ended and for output that is not a reply.
         """
         if self._failure is not None:
             raise self._failure

@@ -63,7 +63,7 @@ class Log:
 
 
 def parse(text: str) -> Log:
-    """Any text; what is no report of pkt-gen's is passed over."""
+    """Any text; what is not a report of pkt-gen's is passed over."""
     reports: list[Report] = []
     unread: list[int] = []
     total: Total | None = None

@@ -283,7 +283,7 @@ class Client:
 
 
 def _object(line: bytes) -> Mapping[str, Any]:
-    """Empty for what is no JSON object."""
+    """Empty for what is not a JSON object."""
     try:
         found = json.loads(line)
     except ValueError:

@@ -30,7 +30,7 @@ class TrexPort:
 def config_of(ports: Sequence[TrexPort]) -> str:
     """A trex_cfg.yaml for software mode.
 
-    TRex makes `--vdev=net_af_packetN,iface=NAME` of a name that is no PCI address, with blocks as large as it needs (its main_dpdk.cpp);
+    TRex makes `--vdev=net_af_packetN,iface=NAME` of a name that is not a PCI address, with blocks as large as it needs (its main_dpdk.cpp);
     `low_end` has it do with one core and no huge pages (trex_book, "kernel interfaces"). The MACs spare it ARP.
     """
     lines = [

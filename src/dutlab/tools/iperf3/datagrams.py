@@ -92,5 +92,5 @@ def read_ends(client: Done, server: Done, length: int, raw: Mapping[str, bytes])
 
 
 def _bit_rate(datagrams: Datagrams) -> str:
-    """Payload bits a second of one stream (`-b`); 0 is no limit."""
+    """Payload bits a second of one stream (`-b`); 0 is not a limit."""
     return "0" if datagrams.rate is None else str(max(1, round(datagrams.rate * datagrams.length * 8 / datagrams.streams)))

@@ -21,6 +21,6 @@ async def datagrams_between(near: End, far: End, link: str, setting: MatrixSetti
 
 
 def figures_of(sent: Sent, length: int) -> dict[str, float]:
-    """Rates count payload; what arrived twice is no gain, so nothing is lost below 0."""
+    """Rates count payload; what arrived twice is not a gain, so nothing is lost below 0."""
     arrived, asked = (count * length * 8 / sent.seconds for count in (sent.received, sent.sent))
     return {"goodput_bps": arrived, "sent_bps": asked, "loss_ratio": max(0.0, 1 - sent.received / sent.sent) if sent.sent else 0.0}

@@ -48,7 +48,7 @@ _TIMES = (
 
 
 def step_figures(stdout: bytes, stderr: bytes) -> dict[str, float]:
-    """What was found in both streams: name with its unit → value. Never raises; what cannot be read is no figure."""
+    """What was found in both streams: name with its unit → value. Never raises; what cannot be read is not a figure."""
     out: dict[str, float] = {}
     texts = [_text(stdout), _text(stderr)]
     for read in _READERS:
