@@ -14,12 +14,14 @@ from click.testing import CliRunner, Result
 from cells import shown_cell
 from dutlab.analysis.design import Design
 from dutlab.analysis.verdict import Verdict
-from dutlab.cli.compare import check, compare
+from dutlab.cli.check import check
+from dutlab.cli.compare import compare
 from dutlab.cli.import_files import import_files as import_command
 from dutlab.errors import DutlabError, InputError
 from dutlab.plan.trials import TURNS, Turns
-from dutlab.report.questions import compared
-from dutlab.report.questions.compared import ComparedRun, compare_modes, compare_runs, open_run
+from dutlab.report.questions import sides
+from dutlab.report.questions.compared import compare_modes, compare_runs
+from dutlab.report.questions.sides import ComparedRun, open_run
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 from fake_run import PPS, Wanted, build
@@ -279,7 +281,7 @@ def test_runs_that_took_turns_by_chance_are_compared_round_by_round(runs: Path, 
     assert of["router · sweep 64 · link a"].verdict is Verdict.WORSE
     assert of["router · sweep 64 · link a"].p == 2 / 64
     assert not any("turns" in d.path for d in found.differences)
-    monkeypatch.setattr("dutlab.report.questions.compared.open_run", lambda path: one if path.name == OLD else two)
+    monkeypatch.setattr("dutlab.report.questions.sides.open_run", lambda path: one if path.name == OLD else two)
     assert "the order of each of 6 rounds drawn by chance: a round is compared as a pair" in run(compare, runs / OLD, runs / NEW).output
 
 
@@ -305,8 +307,71 @@ def test_what_is_left_out_of_records_changes_no_comparison(runs: Path, monkeypat
     """Flows, checks, counters and commands are many times the figures; a comparison of many trials holds none of them."""
     lean = open_run(runs / OLD)
     assert {len(r.flows) + len(r.checks) + len(r.counters) + len(r.raw) for r in lean.records} == {0}
-    monkeypatch.setattr(compared, "without_details", lambda record: record)
+    monkeypatch.setattr(sides, "without_details", lambda record: record)
     whole = open_run(runs / OLD)
     assert any(r.flows and r.checks and r.counters and r.raw for r in whole.records)
     assert compare_modes(lean) == compare_modes(whole)
     assert compare_runs([lean], [lean]) == compare_runs([whole], [whole])
+
+
+def boxes(folder: Path, **of_b: object) -> tuple[Path, Path]:
+    a = made(folder, "2026-11-01T0801Z-box-a-0001", experiment="box-a", sizes=())
+    return a, made(folder, "2026-11-02T0801Z-box-b-0002", experiment="box-b", sizes=(), **of_b)
+
+
+def test_runs_that_were_given_names_are_called_by_them(tmp_path: Path) -> None:
+    a, b = boxes(tmp_path)
+    lines = run(compare, a, b).output.splitlines()
+    assert lines[0] == "box-b against box-a"
+    assert {f"box-a: {a.name}", f"box-b: {b.name}"} <= set(lines)
+    assert any(line.split()[:3] == ["cell", "box-a", "box-b"] for line in lines)
+    found = json.loads(run(compare, a, b, "--json").output)["compared"][0]
+    assert (found["first"], found["second"], found["runs"]) == ("box-a", "box-b", [[a.name], [b.name]])
+
+
+def test_two_runs_of_one_name_among_three_are_called_by_their_folders(tmp_path: Path) -> None:
+    a, b = boxes(tmp_path)
+    again = shutil.copytree(b, tmp_path / "2026-11-03T0801Z-box-b-0003")
+    heads = [line for line in run(compare, a, b, again).output.splitlines() if " against " in line]
+    assert heads == [f"{b.name} against {a.name}", f"{again.name} against {a.name}"]
+
+
+def test_modes_that_are_called_differently_are_compared_when_matched(tmp_path: Path) -> None:
+    a, b = boxes(tmp_path, modes={"router": "routing", "nat": "masquerade"})
+    none = run(compare, a, b)
+    assert isinstance(none.exception, InputError)
+    assert "--match-modes: router, filter-empty, filter-default, nat and routing, masquerade" in str(none.exception)
+    matched = ["--match-modes", "router=routing", "--match-modes", "nat=masquerade"]
+    (found,) = json.loads(run(compare, a, b, *matched, "--json").output)["compared"]
+    assert {c["pair"]["label"].partition(" · ")[0] for c in found["comparisons"]} == {"router", "nat"}
+    assert {c["words"] for c in found["comparisons"]} == {"no difference proven"}
+    assert run(check, b, "--baseline", a, *matched).exit_code == 1  # two modes are missing
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["router"], "--match-modes router: write A=B"),
+        (["=nat"], "--match-modes =nat: write A=B"),
+        (["bridge=router"], "no mode bridge; there are router"),
+        (["router=bridge"], "no mode bridge; there are router"),
+        (["router=nat"], "two modes would be compared as one: router"),
+        (["router=nat", "nat=nat"], "two modes would be compared as one"),
+        (["router=router", "router=nat"], "a mode of the baseline is matched twice"),
+    ],
+)
+def test_a_match_of_modes_that_cannot_be_is_refused(runs: Path, words: list[str], said: str) -> None:
+    result = run(compare, runs / OLD, runs / OLD, *(option for word in words for option in ("--match-modes", word)))
+    assert isinstance(result.exception, InputError)
+    assert said in str(result.exception)
+
+
+def test_modes_that_change_places_are_matched_both(runs: Path) -> None:
+    words = ("--match-modes", "router=nat", "--match-modes", "nat=router", "--json")
+    (found,) = json.loads(run(compare, runs / OLD, runs / OLD, *words).output)["compared"]
+    of = {c["pair"]["label"]: c["ratio"]["ratio"] for c in found["comparisons"]}
+    assert of["router · sweep 64 · link a"] < 0.7 and of["nat · sweep 64 · link a"] > 1.4
+
+
+def test_a_single_run_has_no_modes_to_match(runs: Path) -> None:
+    assert "needs two runs" in str(run(compare, runs / OLD, "--match-modes", "router=nat").exception)

@@ -17,7 +17,8 @@ from dutlab.interop.conductor_report import StepRow, TrialRows, conductor_report
 from dutlab.interop.imported_run import ImportOptions, write_imported
 from dutlab.interop.importers import KINDS, read_files
 from dutlab.report import write_report
-from dutlab.report.questions.compared import compare_modes, open_run
+from dutlab.report.questions.compared import compare_modes
+from dutlab.report.questions.sides import open_run
 from import_files import FIO, FIO_CACHED, FLENT, conductor, ndr
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

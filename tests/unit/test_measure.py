@@ -83,6 +83,8 @@ def test_every_fault_is_told_at_once_and_a_mistyped_key_gets_a_suggestion(said: 
         (("measure", "sweep", "--gateway", "192.0.2.1"), "are of two ports; name them"),
         (("measure", "sweep", "--lab", "three-node", "--testbed", "t.yaml"), "--lab and --testbed exclude one another"),
         (("measure", "sweep", "--lab", "four-node"), "there is no embedded lab 'four-node'"),
+        (("measure", "sweep", "--name", "box a"), "Invalid value for '--name'"),
+        (("test", "--lab", "--name", "../x"), "Invalid value for '--name'"),
         (("search", "lowest"), "lowest: write KEY=VALUE"),
         (("search", "lowst=1kpps"), "did you mean lowest?"),
         (("rfc2544", "networks=3"), "networks"),

@@ -1,4 +1,4 @@
-"""compare, check."""
+"""compare, and what `check` shares with it."""
 
 from __future__ import annotations
 
@@ -21,22 +21,26 @@ from dutlab.printable import printable
 if TYPE_CHECKING:
     from dutlab.analysis.compare import Comparison, Pair
     from dutlab.analysis.together import Together
-    from dutlab.report.questions.compared import ComparedPair, ComparedRun, CompareRequest
+    from dutlab.report.questions.compared import ComparedPair, CompareRequest
+    from dutlab.report.questions.sides import ComparedRun
 
 _T = TypeVar("_T")
-_FIGURE = click.option(
+FIGURE = click.option(
     "--figure", "figures", multiple=True, metavar="NAME", help="Compare this instead, as in latency_p99_ns; again for more."
 )
-_MARGIN = click.option("--margin", "margins", multiple=True, metavar="[CELL=]SHARE",
+MARGIN = click.option("--margin", "margins", multiple=True, metavar="[CELL=]SHARE",
                        help="Ask whether both are equivalent within this, as in 2%, or of some cells, as in '*latency*=10%'; choose it "
                        "before you look.")  # fmt: skip
-_LEAST = click.option("--least", type=SHARE,
+LEAST = click.option("--least", type=SHARE,
                       help="The smallest change that counts.  [1%; 4% of interleaved runs; 10% of runs one after the other, and of one "
                       "against fewer than ten]")  # fmt: skip
 _PLOT = click.option(
     "--plot", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Draw the ratios: FILE.svg or FILE.png."
 )
-_JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
+JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
+MATCH_MODES = click.option("--match-modes", "matches", multiple=True, metavar="A=B",
+                           help="Compare mode B of the newer run with mode A of its baseline; again for more.")  # fmt: skip
+_LONGEST_HEAD = 24
 _MOST_DIFFERENCES = 30
 
 
@@ -45,12 +49,13 @@ _MOST_DIFFERENCES = 30
 @click.option("--baseline", metavar="MODE", help="With one RUN: the mode that the others are compared with.  [the first]")
 @click.option("--against", multiple=True, metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False),
               help="Compare all RUNs together with these, the oldest first; again for more. Each run then counts once.")  # fmt: skip
-@_MARGIN
-@_LEAST
-@_FIGURE
+@MARGIN
+@LEAST
+@FIGURE
+@MATCH_MODES
 @click.option("--per", metavar="WHAT[=N,N…]", help="Rates for each watt or euro, as in watt=90,25, a number a run; core reads the facts.")
 @_PLOT
-@_JSON
+@JSON
 def compare(
     *,
     runs: tuple[Path, ...],
@@ -59,6 +64,7 @@ def compare(
     margins: tuple[str, ...],
     least: float | None,
     figures: tuple[str, ...],
+    matches: tuple[str, ...],
     per: str | None,
     plot: Path | None,
     as_json: bool,
@@ -70,27 +76,29 @@ def compare(
       dutlab compare runs/2026-11-21T0801Z-firewall-modes-3f2a runs/2026-11-28T0801Z-firewall-modes-77c0 --margin 2% --plot compared.svg
     """  # noqa: D301
     from dutlab.report import write_image  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.compared import CompareRequest, compare_runs, open_run  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.compared import CompareRequest, compare_runs  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.per import divided, per_of  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.ratio_rows import compared_plot  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.sides import open_run  # noqa: PLC0415 -- `--help` needs none of it
 
     opened = [open_run(path) for path in runs]
     others = [open_run(path) for path in against]
-    asked = CompareRequest(figures, _margin(margins), least)
+    asked = CompareRequest(figures, margin_of(margins), least)
     if baseline is not None and (others or len(opened) > 1):
         raise InputError("--baseline names a mode of a single run", remedy="of several runs the first is the baseline")
     if per is not None and (others or len(opened) == 1):
         raise InputError("--per sets boxes against one another, a run each", remedy="name two runs, without --against")
+    opened = matched(opened, others, matches) if others else [opened[0], *matched(opened[1:], opened[:1], matches)]
     by = None if per is None else per_of(per, opened)
     if by is not None:
         opened = [divided(run, amount) for run, amount in zip(opened, by.amounts, strict=True)]
-    found = _computed(lambda: [compare_runs(others, opened, asked)] if others else _all(opened, baseline, asked))
+    found = computed(lambda: [compare_runs(others, opened, asked)] if others else _all(opened, baseline, asked))
     if plot is not None:
         write_image(compared_plot(found, _one_margin(margins)), plot)
     if as_json:
         say(
             json.dumps(
-                {"schema_version": 1, "margin": list(margins), "per": by and asdict(by), "compared": [_plain(p) for p in found]}, indent=1
+                {"schema_version": 1, "margin": list(margins), "per": by and asdict(by), "compared": [plain(p) for p in found]}, indent=1
             )
         )
         return
@@ -98,80 +106,11 @@ def compare(
         said = ", ".join(f"{run.name} {amount:g}" for run, amount in zip(opened, by.amounts, strict=True))
         say(f"rates are per {printable(by.word)} ({printable(said)})")
     for pair in found:
-        for line in _lines(pair):
+        for line in lines_of(pair):
             say(line)
 
 
-@click.command()
-@click.argument("run", metavar="RUN…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--baseline", "baselines", required=True, multiple=True, type=click.Path(path_type=Path, exists=True, file_okay=False),
-              help="A run, again for more; or a folder of runs: those of the same experiment that are older.")  # fmt: skip
-@click.option(
-    "--most", type=click.IntRange(1), default=10, show_default=True, help="At most so many baselines out of a folder, the newest."
-)
-@_MARGIN
-@_LEAST
-@click.option("--threshold", type=SHARE, help="Fail also where a cell is worse by more than this, proven or not.")
-@_FIGURE
-@_JSON
-@click.pass_context
-def check(
-    ctx: click.Context,
-    *,
-    run: tuple[Path, ...],
-    baselines: tuple[Path, ...],
-    most: int,
-    margins: tuple[str, ...],
-    least: float | None,
-    threshold: float | None,
-    figures: tuple[str, ...],
-    as_json: bool,
-) -> None:
-    """Fail (exit 1) when runs are worse than their baselines, or lack a cell that these have. For CI.
-
-    With four runs or more in all each run counts once, and what changes from run to run is known. Where that is not known, only a change
-    beyond 10 % counts (--least): of two runs, one after the other, and of a single run against fewer than ten.
-
-    \b
-    Example:
-      dutlab check runs/2026-11-28T0801Z-firewall-modes-77c0 --baseline runs --margin 2%
-    """  # noqa: D301
-    from dutlab.analysis.compare import LEVEL, could_prove  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.analysis.together import together_can  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.analysis.verdict import Verdict  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.compared import CompareRequest, compare_runs, open_run  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.stats.rank import repeats_needed  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.store.find import older_like  # noqa: PLC0415 -- `--help` needs none of it
-
-    base = [path for where in baselines for path in older_like(where, run[0], most)]
-    asked = CompareRequest(figures, _margin(margins), least)
-    pair = _computed(lambda: compare_runs([open_run(path) for path in base], [open_run(path) for path in run], asked))
-    worse = [c for c in pair.comparisons if _fails(c, threshold)]
-    all_worse = pair.together is not None and pair.together.verdict is Verdict.WORSE
-    if not could_prove(pair.comparisons) and not together_can(pair.comparisons) and threshold is None:
-        needed = repeats_needed(LEVEL / max(len(pair.comparisons), 1))
-        raise InputError(
-            f"these runs cannot show that anything is worse: {pair.comparisons[0].why}",
-            remedy=f"repeat each cell {needed} times, check several runs, or give --threshold",
-        )
-    if as_json:
-        said = {
-            "schema_version": 1,
-            "margin": list(margins),
-            "threshold": threshold,
-            "failed": bool(worse or pair.only_first or all_worse),
-            **_plain(pair),
-        }
-        say(json.dumps(said, indent=1))
-    else:
-        for line in _lines(pair):
-            say(line)
-        overall = "; all cells together are worse" if all_worse else ""
-        say(f"{len(worse)} of {len(pair.comparisons)} comparisons are worse, {len(pair.only_first)} cells are missing{overall}")
-    ctx.exit(1 if worse or pair.only_first or all_worse else 0)
-
-
-def _margin(given: Sequence[str]) -> Callable[[Pair], float | None]:
+def margin_of(given: Sequence[str]) -> Callable[[Pair], float | None]:
     """The margin of a pair: the last that is given for its cell or figure, as a pattern of the shell, or for all."""
     parsed = [(pattern or "*", SHARE.convert(share, None, None)) for pattern, _, share in (text.rpartition("=") for text in given)]
     return lambda pair: next(
@@ -186,41 +125,48 @@ def _one_margin(given: Sequence[str]) -> float | None:
 
 def _all(runs: Sequence[ComparedRun], baseline: str | None, asked: CompareRequest) -> Sequence[ComparedPair]:
     from dutlab.report.questions.compared import compare_modes, compare_runs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.sides import side_names  # noqa: PLC0415 -- `--help` needs none of it
 
     if len(runs) == 1:
         return compare_modes(runs[0], baseline=baseline, asked=asked)
-    return [compare_runs(runs[:1], [other], asked) for other in runs[1:]]
+    names = side_names([[run] for run in runs])
+    return [compare_runs(runs[:1], [run], asked, names=(names[0], name)) for run, name in zip(runs[1:], names[1:], strict=True)]
 
 
-def _fails(c: Comparison, threshold: float | None) -> bool:
-    from dutlab.analysis.verdict import Verdict, less_is_better  # noqa: PLC0415 -- `--help` needs none of it
+def matched(runs: Sequence[ComparedRun], baselines: Sequence[ComparedRun], matches: Sequence[str]) -> list[ComparedRun]:
+    """`runs` with their modes renamed as --match-modes says. Raises InputError."""
+    from dutlab.report.questions.sides import with_modes_renamed  # noqa: PLC0415 -- `--help` needs none of it
 
-    if c.verdict is Verdict.WORSE or (c.verdict is Verdict.MISSING and c.second is None):
-        return True
-    if threshold is None or c.first is None or c.second is None:
-        return False
-    change = c.second.value - c.first.value
-    return (change if less_is_better(c.pair.figure) else -change) > threshold * abs(c.first.value)
+    if matches and not runs:
+        raise InputError("--match-modes needs two runs", remedy="of a single run, --baseline names the mode to compare with")
+    if wrong := [text for text in matches if not all(text.partition("="))]:
+        raise InputError(f"--match-modes {wrong[0]}: write A=B, the baseline's mode first")
+    names = [(ours, theirs) for ours, _, theirs in (text.partition("=") for text in matches)]
+    if len(dict(names)) < len(names):
+        raise InputError("--match-modes: a mode of the baseline is matched twice", remedy="match each mode once")
+    return with_modes_renamed(runs, baselines, dict(names)) if names else list(runs)
 
 
-def _computed(make: Callable[[], _T]) -> _T:
+def computed(make: Callable[[], _T]) -> _T:
+    """What `make` returns; what is wrong with its numbers is a fault of the command line. Raises InputError."""
     try:
         return make()
     except ValueError as error:
         raise InputError(str(error)) from None
 
 
-def _lines(pair: ComparedPair) -> Iterator[str]:
+def lines_of(pair: ComparedPair) -> Iterator[str]:
+    """A comparison for a terminal."""
     yield f"{printable(pair.second)} against {printable(pair.first)}"
+    named = {name: folders for name, folders in zip((pair.first, pair.second), pair.runs, strict=True) if folders and name not in folders}
+    yield from (f"{printable(name)}: {printable(' and '.join(folders))}" for name, folders in named.items())
+    are_short = all(len(name) <= _LONGEST_HEAD for name in named)
+    heads = (printable(pair.first), printable(pair.second)) if named and are_short else ("first", "second")
     rows = [_row(c) for c in pair.comparisons]
-    yield from table(("cell", "first", "second", "ratio", "95 % interval", "verdict", "because"), rows, right={1, 2, 3})
+    yield from table(("cell", *heads, "ratio", "95 % interval", "verdict", "because"), rows, right={1, 2, 3})
     if (all_of := pair.together) is not None:
         yield _together(all_of, pair.design)
-    rounds = max(len(c.pair.first) for c in pair.comparisons)
-    fewest = min(min(len(c.pair.first), len(c.pair.second)) for c in pair.comparisons)
-    most = max(max(len(c.pair.first), len(c.pair.second)) for c in pair.comparisons)
-    alone = _ONE_RUN if pair.design is Design.RUNS and fewest == 1 and most < ENOUGH_FOR_ONE else ""
-    yield _DESIGN[pair.design].format(least=f"{pair.comparisons[0].least * 100:g} %", rounds=rounds) + alone
+    yield _about_design(pair)
     for side, labels in ((pair.first, pair.only_first), (pair.second, pair.only_second)):
         if labels:
             yield f"only in {printable(side)}: {printable('; '.join(labels))}"
@@ -248,6 +194,16 @@ _DESIGN = {
     "(--least). Compare several runs a side (--against).",
     Design.RUNS: "Each run counts once; intervals hold what changes from run to run. Changes beyond {least} count.",
 }
+
+
+def _about_design(pair: ComparedPair) -> str:
+    rounds = max(len(c.pair.first) for c in pair.comparisons)
+    fewest = min(min(len(c.pair.first), len(c.pair.second)) for c in pair.comparisons)
+    most = max(max(len(c.pair.first), len(c.pair.second)) for c in pair.comparisons)
+    alone = _ONE_RUN if pair.design is Design.RUNS and fewest == 1 and most < ENOUGH_FOR_ONE else ""
+    return _DESIGN[pair.design].format(least=f"{pair.comparisons[0].least * 100:g} %", rounds=rounds) + alone
+
+
 _ONE_RUN = f" A single run may lie wholly in a slow hour: against {ENOUGH_FOR_ONE} runs, or with a second one, smaller changes count."
 
 
@@ -270,11 +226,12 @@ def _row(c: Comparison) -> tuple[str, ...]:
     return (label, *medians, ratio, interval, c.words, c.why)
 
 
-def _plain(pair: ComparedPair) -> dict[str, object]:
+def plain(pair: ComparedPair) -> dict[str, object]:
     """For JSON; all repeats are in it."""
     return {
         "first": pair.first,
         "second": pair.second,
+        "runs": pair.runs,
         "design": pair.design.value,
         "comparisons": [
             {**asdict(c), "pair": {**asdict(c.pair), "design": c.pair.design.value}, "verdict": c.verdict.value} for c in pair.comparisons
@@ -285,7 +242,3 @@ def _plain(pair: ComparedPair) -> dict[str, object]:
         "differences": [asdict(d) for d in pair.differences],
         "faults": pair.faults,
     }
-
-
-def _plain_comparison(c: Comparison) -> dict[str, object]:
-    return {**asdict(c), "pair": {**asdict(c.pair), "design": c.pair.design.value}, "verdict": c.verdict.value}

@@ -34,8 +34,8 @@ def effects(*, source: Path, figure: str, plot: Path | None, as_json: bool) -> N
     from dutlab.analysis.factors import analyse  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report import write_image  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.cells import cells_of_run, cells_of_table  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.compared import open_run  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.ratio_rows import effects_plot  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.sides import open_run  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.stats.rank import p_words  # noqa: PLC0415 -- `--help` needs none of it
 
     cells = cells_of_run(open_run(source), figure) if source.is_dir() else cells_of_table(source, figure)
@@ -77,7 +77,7 @@ def cost(*, run: Path, barest: str | None, hertz: float | None, as_json: bool) -
     from dutlab.analysis.cost import costs  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.model.words import size_order  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.cells import rates_by_mode  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.compared import open_run  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.sides import open_run  # noqa: PLC0415 -- `--help` needs none of it
 
     by_place, notes = rates_by_mode(open_run(run)), list[str]()
     for place, rates in by_place.items():

@@ -82,7 +82,7 @@ SECTIONS = {
             "dutlab.cli.compare:compare",
             "Compare runs with the first of them, or with those named by --against, cell by cell; or, of a single run, its modes.",
         ),
-        "check": ("dutlab.cli.compare:check", "Fail (exit 1) when runs are worse than their baselines, or lack a cell that these have."),
+        "check": ("dutlab.cli.check:check", "Fail (exit 1) when runs are worse than their baselines, or lack a cell that these have."),
         "history": (
             "dutlab.cli.history:history",
             "The same experiment over all its runs: where a figure's level changed, and between which runs.",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import click
 
-from dutlab.cli.options import LAB_WORDS, LINK_WORDS, RUNS, TESTBED_WORDS
+from dutlab.cli.options import LAB_WORDS, LINK_WORDS, NAME, REPEATS, RUNS, TESTBED_WORDS
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError, SpecRefused
 from dutlab.workloads import plug_of, settable
@@ -37,6 +37,7 @@ class Where:
     modes: tuple[str, ...]
     repeats: int
     runs: Path
+    name: str | None
 
     @property
     def link_sets(self) -> list[list[str]] | None:
@@ -45,16 +46,17 @@ class Where:
 
 
 def where_options(command: Callable[..., None]) -> Callable[..., None]:
-    """--link, --lab, --testbed, --mode, --repeats and --runs, given to `command` as one Where."""
+    """--link, --lab, --testbed, --mode, --repeats, --runs and --name, given to `command` as one Where."""
 
     @functools.wraps(command)
     def with_where(**given: Any) -> None:  # noqa: ANN401 -- whatever click was told to give
-        where = Where(*(given.pop(name) for name in ("links", "lab", "testbed", "modes", "repeats", "runs")))
+        where = Where(*(given.pop(name) for name in ("links", "lab", "testbed", "modes", "repeats", "runs", "name")))
         command(**given, where=where)
 
     for option in (
         RUNS,
-        click.option("--repeats", type=click.IntRange(1, 1000), default=1, help="Trials of each cell.  [1]"),
+        NAME,
+        REPEATS,
         click.option("--mode", "modes", multiple=True, help="A mode to put the DUT into; may be given several times.  [router]"),
         click.option("--testbed", type=click.Path(path_type=Path), help=TESTBED_WORDS),
         click.option("--lab", metavar="NAME", help=f"{LAB_WORDS}  [{DEFAULT_LAB}]"),
@@ -72,7 +74,7 @@ def measure_workload(
     *,
     then: Callable[[Path], None] = lambda _: None,
 ) -> None:
-    """Runs an experiment of one workload of this kind, called like it, and ends the command with the run's exit status.
+    """Runs an experiment of one workload of this kind and ends the command with the run's exit status.
 
     What is None in `body` is an option that was not given; `settings` are KEY=VALUE and change it. `then` is called with the run's folder
     before its report is written.
@@ -89,7 +91,7 @@ def measure_workload(
         raise click.UsageError("--lab and --testbed exclude one another")
     lab, standing = lab_of(where.lab or DEFAULT_LAB) if where.testbed is None else ("", None)
     data = {
-        "experiment": kind,
+        "experiment": where.name or kind,
         "testbed": str(where.testbed.absolute()) if where.testbed is not None else {"lab": lab},
         "factors": {"mode": list(where.modes) or ["router"]},
         "repeats": where.repeats,

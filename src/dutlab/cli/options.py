@@ -6,6 +6,19 @@ from pathlib import Path
 
 import click
 
+
+def _named(_ctx: click.Context, _param: click.Parameter, name: str | None) -> str | None:
+    from dutlab.spec.fields import name_fault  # noqa: PLC0415 -- `--help` needs none of it
+
+    if name is not None and (what := name_fault(name)):
+        raise click.BadParameter(what)
+    return name
+
+
+NAME = click.option(
+    "--name", callback=_named, metavar="NAME", help="Name of the run, as in box-a: reports and compare show it.  [the workload]"
+)
+REPEATS = click.option("--repeats", type=click.IntRange(1, 1000), default=1, help="Trials of each cell.  [1]")
 RUNS = click.option("--runs", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), help="Where run folders go.  [runs]")
 LAB_WORDS = "An embedded lab: one that stands, by its label, or one to build for this, by its name."
 TESTBED_WORDS = "A testbed file, instead of a lab."

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dutlab.cli.one_workload import as_yaml, given_workload, lab_of
-from dutlab.cli.options import LAB_WORDS, RUNS
+from dutlab.cli.options import LAB_WORDS, NAME, REPEATS, RUNS
 from dutlab.cli.told import say
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError, TestbedError
@@ -84,6 +84,8 @@ def port_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--typed", hidden=True, help="What was typed, where it led here: the report says how to repeat it.")
 @click.option("--lab", is_flag=False, flag_value="", metavar="[NAME]", help=f"{LAB_WORDS}  [two-port; with -6 two-port-ipv6]")
 @port_options
+@REPEATS
+@NAME
 @RUNS
 def test(
     *,
@@ -94,6 +96,8 @@ def test(
     typed: str | None,
     lab: str | None,
     options: PortOptions,
+    repeats: int,
+    name: str | None,
     runs: Path,
 ) -> None:
     """Measure a box between two ports of this machine: rates without loss and latency, in a few minutes, with no files.
@@ -112,13 +116,15 @@ def test(
         if names:
             raise click.UsageError("--lab brings its own box and ports; leave ports out")
         options.refuse_alone("--lab brings its own box and ports; leave their options out")
-        name, label = lab_of(lab or _LABS[options.version])
+        built, label = lab_of(lab or _LABS[options.version])
         if label is None:
             become_root()
-        click.get_current_context().exit(run_in_order(_in_lab(name, label, lab)))
+        click.get_current_context().exit(run_in_order(_in_lab(built, label, lab)))
     body = {"frame_sizes": [int(size) if size.isdigit() else size for size in sizes] or None, "scale": scale}
     typed_words = sys.argv[1:] if typed is None else shlex.split(typed)
-    measure_ports(_QUICK_TEST, body, settings, names, options, runs=runs, folder=folder, typed=typed_words, then=_tell)
+    measure_ports(
+        _QUICK_TEST, body, settings, names, options, runs=runs, folder=folder, typed=typed_words, repeats=repeats, name=name, then=_tell
+    )
 
 
 def split_words(words: Sequence[str], kind: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -142,6 +148,7 @@ def measure_ports(
     folder: Path | None = None,
     typed: Sequence[str] | None = None,
     repeats: int = 1,
+    name: str | None = None,
     then: Callable[[Path], None] = lambda _: None,
 ) -> None:
     """Measures a workload between two ports, and ends the command with the run's exit status. What is None in `body` was not given.
@@ -172,7 +179,7 @@ def measure_ports(
         files[0].write_bytes(_HEAD + as_yaml(found.testbed))
         usual = {"frame_sizes": found.sizes} if kind == _QUICK_TEST else {}
         asked = {**usual, **{key: value for key, value in body.items() if value is not None}, "links": [["a"]]}
-        name = "test" if kind == _QUICK_TEST else kind
+        name = name or ("test" if kind == _QUICK_TEST else kind)
         given = given_workload({**found.experiment, "experiment": name, "repeats": repeats}, kind, asked, settings, file=files[1])
         files[1].write_bytes(_HEAD + given.text)
         command = ("dutlab", *(typed or sys.argv[1:]))

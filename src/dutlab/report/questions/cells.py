@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dutlab.analysis.factors import Cell
 from dutlab.errors import InputError
-from dutlab.report.questions.compared import ComparedRun, mode_order
+from dutlab.report.questions.sides import ComparedRun, mode_order
 from dutlab.store.cell_figures import CellFigures, cells_of, figure_names, name_words
 
 RATE = "received_pps"

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, pairwise
-from pathlib import Path
 from typing import Any
 
 from dutlab.analysis.compare import Comparison, Margin, Pair, compare
@@ -16,28 +15,13 @@ from dutlab.analysis.together import Together, together
 from dutlab.errors import InputError
 from dutlab.plan.cell import Cell
 from dutlab.plan.trials import Turns
+from dutlab.report.questions.sides import ComparedRun, side_names, without_mode
 from dutlab.stats.summary import median
-from dutlab.store.cell_figures import CellFigure, CellFigures, CellKey, cells_of, figure_names, name_words, without_details
-from dutlab.store.needed import needed_cells
-from dutlab.store.read import reading
-from dutlab.store.record import TrialRecord
-from dutlab.store.run_folder import RunFolder
+from dutlab.store.cell_figures import CellFigure, CellFigures, CellKey, cells_of, figure_names, name_words
 from dutlab.workloads import main_figures
 
 FEWEST_RUNS = 4
 """In all, from which on runs are the unit; below that the newest of a side stands for it."""
-
-
-@dataclass(frozen=True)
-class ComparedRun:
-    """One run as far as comparisons go."""
-
-    name: str
-    records: tuple[TrialRecord, ...]
-    facts: Mapping[str, Any]
-    """Experiment, testbed, hosts and tools, for what differs."""
-    faults: tuple[str, ...] = ()
-    """What could not be read."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +42,7 @@ class ComparedPair:
 
     first: str
     second: str
+    """As the runs were called (`--name`), else their folders; a mode of one run."""
     design: Design
     comparisons: tuple[Comparison, ...]
     together: Together | None
@@ -67,27 +52,18 @@ class ComparedPair:
     """Cells that the other side has not."""
     differences: tuple[Difference, ...]
     faults: tuple[str, ...]
+    runs: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    """The folders of either side; empty where modes of one run are compared."""
 
 
-def open_run(path: Path) -> ComparedRun:
-    """A run, finished or not. Raises InputError when it is none, NewerRun, StoreError."""
-    with reading(path):
-        return _open_run(RunFolder.open(path))
-
-
-def _open_run(run: RunFolder) -> ComparedRun:
-    faults, tools = list[str](), dict[str, str]()
-    records = list(run.readable_records(faults, keep=without_details))
-    for record in records:
-        tools |= record.tool_facts
-    if short := len(needed_cells(run.plan, records)) - len(records):
-        faults.append(f"{run.name}: {short} trials of the plan have no record that can be read")
-    hosts = {name: {k: v for k, v in facts.items() if k != "host"} for name, facts in run.hosts().items()}
-    return ComparedRun(run.name, tuple(records), {**run.resolved, "hosts": hosts, "tools": tools}, tuple(faults))
-
-
-def compare_runs(first: Sequence[ComparedRun], second: Sequence[ComparedRun], asked: CompareRequest | None = None) -> ComparedPair:
-    """The same cells of two sides, each of one or more runs, the oldest first.
+def compare_runs(
+    first: Sequence[ComparedRun],
+    second: Sequence[ComparedRun],
+    asked: CompareRequest | None = None,
+    *,
+    names: Sequence[str] = (),
+) -> ComparedPair:
+    """The same cells of two sides, each of one or more runs, the oldest first; `names` are the sides' instead of side_names().
 
     With four runs or more in all, each run counts once, by the median of its repeats; with fewer the newest of each side is compared.
     Raises InputError when no cell is in both, when cells have no figure to be compared by, and for a figure that neither has.
@@ -103,12 +79,15 @@ def compare_runs(first: Sequence[ComparedRun], second: Sequence[ComparedRun], as
     here, there = (dict(chain.from_iterable(of.items() for of in side)) for side in (ours, theirs))
     shared = [key for key in here if key in there]
     found = differences(first[-1].facts, second[-1].facts)
-    names = [_side_name(side) for side in (first, second)]
+    sides = (first, second)
+    names = names or side_names(sides)
     if not shared:
         where = "; ".join(f"{d.path}: {d.first} and {d.second}" for d in found[:5])
+        modes = [", ".join(dict.fromkeys(mode for run in side for mode in run.modes)) for side in sides]
+        match = f", or match their modes with --match-modes: {modes[0]} and {modes[1]}" if all(modes) and modes[0] != modes[1] else ""
         raise InputError(
             f"{names[0]} and {names[1]} have no cell in common",
-            remedy=f"compare runs of the same experiment ({where or 'their trials have no result'})",
+            remedy=f"compare runs of the same experiment ({where or 'their trials have no result'}){match}",
         )
     if several:
         design = Design.RUNS
@@ -133,6 +112,7 @@ def compare_runs(first: Sequence[ComparedRun], second: Sequence[ComparedRun], as
         only_second=_labels(there, here),
         differences=found,
         faults=tuple(faults),
+        runs=(tuple(run.name for run in first), tuple(run.name for run in second)),
     )
 
 
@@ -143,13 +123,13 @@ def compare_modes(run: ComparedRun, *, baseline: str | None = None, asked: Compa
     """
     asked = asked or CompareRequest()
     _insist_on_figures(asked.figures, (run,))
-    modes = list(dict.fromkeys(r.cell.mode for r in sorted(run.records, key=lambda r: mode_order(run, r.cell.mode))))
+    modes = run.modes
     base = baseline or (modes[0] if modes else "")
     others = [m for m in modes if m != base]
     if base not in modes or not others:
         raise InputError(f"{run.name} has no two modes to compare{f' with {baseline}' if baseline else ''}",
                          remedy=f"its modes are {', '.join(modes) or 'none'}")  # fmt: skip
-    cells = {m: _by_size(cells_of(_without_mode(r) for r in run.records if r.cell.mode == m)) for m in modes}
+    cells = {m: _by_size(cells_of(without_mode(r) for r in run.records if r.cell.mode == m)) for m in modes}
     shared = {m: [(cells[base][key], cells[m][key]) for key in cells[base] if key in cells[m]] for m in others}
     designs = {m: _design(Design.IN_TURN, shared[m]) for m in others}
     pairs = [(m, p) for m in others for a, b in shared[m] for p in _pairs(a, b, designs[m], asked.figures)]
@@ -173,12 +153,6 @@ def compare_modes(run: ComparedRun, *, baseline: str | None = None, asked: Compa
 
 
 _Cells = dict[CellKey, CellFigures]
-_NAMED = 2
-"""Runs of a side that are named one by one."""
-
-
-def _side_name(side: Sequence[ComparedRun]) -> str:
-    return " and ".join(run.name for run in side) if len(side) <= _NAMED else f"{len(side)} runs up to {side[-1].name}"
 
 
 def _cells(run: ComparedRun) -> _Cells:
@@ -303,20 +277,6 @@ def cell_label(mode: str, factors: Mapping[str, str], workload: str, frame_size:
 
 def _labels(of: _Cells, without: _Cells) -> tuple[str, ...]:
     return tuple(_label(cell.cell, cell.cell.link_label) for key, cell in of.items() if key not in without)
-
-
-def _without_mode(record: TrialRecord) -> TrialRecord:
-    factors = {name: level for name, level in record.cell.factors.items() if name != "mode"}
-    return record.model_copy(update={"cell": record.cell.model_copy(update={"mode": "", "factors": factors})})
-
-
-def mode_order(run: ComparedRun, mode: str) -> int:
-    """Modes in the order of the experiment file; one that it does not name comes last."""
-    experiment = run.facts.get("experiment")
-    factors = experiment.get("factors") if isinstance(experiment, Mapping) else None
-    named = factors.get("mode") if isinstance(factors, Mapping) else None
-    modes = named if isinstance(named, list) else []
-    return modes.index(mode) if mode in modes else len(modes)
 
 
 def _size_first(cell: Cell) -> tuple[str, str, tuple[str, ...], float, str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from dutlab.analysis.compare import less_is_better
 from dutlab.errors import InputError
-from dutlab.report.questions.compared import ComparedRun
+from dutlab.report.questions.sides import ComparedRun
 
 CORE = "core"
 

@@ -1,0 +1,109 @@
+"""What is compared: a run as far as comparisons go, what its side is called, and its modes by the names of the other side."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from dutlab.errors import InputError
+from dutlab.store.cell_figures import without_details
+from dutlab.store.needed import needed_cells
+from dutlab.store.read import reading
+from dutlab.store.record import TrialRecord
+from dutlab.store.run_folder import RunFolder
+
+_NAMED = 2
+"""Runs of a side that are named one by one."""
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """One run as far as comparisons go."""
+
+    name: str
+    records: tuple[TrialRecord, ...]
+    facts: Mapping[str, Any]
+    """Experiment, testbed, hosts and tools, for what differs."""
+    faults: tuple[str, ...] = ()
+    """What could not be read."""
+
+    def named(self, part: str) -> str:
+        """The name of its `experiment` or `testbed`; empty where the run does not say."""
+        found = self.facts.get(part)
+        return str(found.get("name") or "") if isinstance(found, Mapping) else ""
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """Those that it measured, in the order of the experiment file."""
+        return tuple(sorted(dict.fromkeys(r.cell.mode for r in self.records), key=lambda mode: mode_order(self, mode)))
+
+
+def open_run(path: Path) -> ComparedRun:
+    """A run, finished or not. Raises InputError when it is none, NewerRun, StoreError."""
+    with reading(path):
+        return _open_run(RunFolder.open(path))
+
+
+def _open_run(run: RunFolder) -> ComparedRun:
+    faults, tools = list[str](), dict[str, str]()
+    records = list(run.readable_records(faults, keep=without_details))
+    for record in records:
+        tools |= record.tool_facts
+    if short := len(needed_cells(run.plan, records)) - len(records):
+        faults.append(f"{run.name}: {short} trials of the plan have no record that can be read")
+    hosts = {name: {k: v for k, v in facts.items() if k != "host"} for name, facts in run.hosts().items()}
+    return ComparedRun(run.name, tuple(records), {**run.resolved, "hosts": hosts, "tools": tools}, tuple(faults))
+
+
+def side_names(sides: Sequence[Sequence[ComparedRun]]) -> list[str]:
+    """What tells the sides apart: the names of their experiments, else of their testbeds, else of their folders."""
+    for part in ("experiment", "testbed"):
+        names = [{run.named(part) for run in side} for side in sides]
+        found = [name for of in names for name in of if name]
+        if len(found) == len(set(found)) == len(sides) == sum(map(len, names)):
+            return [name if len(side) == 1 else f"{name} ({len(side)} runs)" for name, side in zip(found, sides, strict=True)]
+    return [folders(side) for side in sides]
+
+
+def with_modes_renamed(runs: Sequence[ComparedRun], baselines: Sequence[ComparedRun], names: Mapping[str, str]) -> list[ComparedRun]:
+    """`runs` with their modes called as `baselines` call them; `names` is the baselines' name → theirs.
+
+    Raises InputError for a mode that the side does not have, and for two modes of `runs` that would have one name.
+    """
+    for side, wanted in ((baselines, names.keys()), (runs, names.values())):
+        known = list(dict.fromkeys(mode for run in side for mode in run.modes))
+        if absent := [mode for mode in wanted if mode not in known]:
+            raise InputError(f"{folders(side)}: no mode {', '.join(absent)}", remedy=f"there are {', '.join(known) or 'no modes'}")
+    new = {theirs: ours for ours, theirs in names.items()}
+    called = Counter(new.get(mode, mode) for mode in dict.fromkeys(mode for run in runs for mode in run.modes))
+    if twice := [mode for mode, times in called.items() if times > 1] or [t for t, times in Counter(names.values()).items() if times > 1]:
+        raise InputError(f"{folders(runs)}: two modes would be compared as one: {', '.join(twice)}", remedy="match each mode once")
+    return [replace(run, records=tuple(_in_mode(r, new.get(r.cell.mode, r.cell.mode)) for r in run.records)) for run in runs]
+
+
+def without_mode(record: TrialRecord) -> TrialRecord:
+    """The record as if there were no modes, so that those of one run have cells in common."""
+    factors = {name: level for name, level in record.cell.factors.items() if name != "mode"}
+    return record.model_copy(update={"cell": record.cell.model_copy(update={"mode": "", "factors": factors})})
+
+
+def mode_order(run: ComparedRun, mode: str) -> int:
+    """Modes in the order of the experiment file; one that it does not name comes last."""
+    experiment = run.facts.get("experiment")
+    factors = experiment.get("factors") if isinstance(experiment, Mapping) else None
+    named = factors.get("mode") if isinstance(factors, Mapping) else None
+    modes = named if isinstance(named, list) else []
+    return modes.index(mode) if mode in modes else len(modes)
+
+
+def folders(side: Sequence[ComparedRun]) -> str:
+    """The side by the names of its run folders."""
+    return " and ".join(run.name for run in side) if len(side) <= _NAMED else f"{len(side)} runs up to {side[-1].name}"
+
+
+def _in_mode(record: TrialRecord, mode: str) -> TrialRecord:
+    factors = {**record.cell.factors, **({"mode": mode} if "mode" in record.cell.factors else {})}
+    return record.model_copy(update={"cell": record.cell.model_copy(update={"mode": mode, "factors": factors})})
