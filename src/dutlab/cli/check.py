@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,13 +16,15 @@ from dutlab.cli.told import say
 from dutlab.errors import InputError
 
 if TYPE_CHECKING:
-    from dutlab.analysis.compare import Comparison
+    from dutlab.report.questions.checked import Checked
+    from dutlab.report.questions.compared import ComparedPair, CompareRequest
+    from dutlab.report.questions.sides import ComparedRun
 
 
 @click.command()
 @click.argument("run", metavar="RUN…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--baseline", "baselines", required=True, multiple=True, type=click.Path(path_type=Path, exists=True, file_okay=False),
-              help="A run, again for more; or a folder of runs: those of the same experiment that are older.")  # fmt: skip
+@click.option("--baseline", "baselines", required=True, multiple=True, type=click.Path(path_type=Path, exists=True),
+              help="A run, again for more; a folder of runs: the older ones of the same experiment; or a claim card.")  # fmt: skip
 @click.option(
     "--most", type=click.IntRange(1), default=10, show_default=True, help="At most so many baselines out of a folder, the newest."
 )
@@ -29,6 +33,8 @@ if TYPE_CHECKING:
 @click.option("--threshold", type=SHARE, help="Fail also where a cell is worse by more than this, proven or not.")
 @FIGURE
 @MATCH_MODES
+@click.option("--format", "form", type=click.Choice(["text", "junit", "github"]), default="text", show_default=True,
+              help="junit: XML for a CI system; github: annotations of a workflow. The verdict is then on standard error too.")  # fmt: skip
 @JSON
 @click.pass_context
 def check(
@@ -42,6 +48,7 @@ def check(
     threshold: float | None,
     figures: tuple[str, ...],
     matches: tuple[str, ...],
+    form: str,
     as_json: bool,
 ) -> None:
     """Fail (exit 1) when runs are worse than their baselines, or lack a cell that these have. For CI.
@@ -52,51 +59,65 @@ def check(
     \b
     Example:
       dutlab check runs/2026-11-28T0801Z-firewall-modes-77c0 --baseline runs --margin 2%
+      dutlab check runs/2026-11-28T0801Z-firewall-modes-77c0 --baseline baseline/router.json --format junit > check.xml
     """  # noqa: D301
-    from dutlab.analysis.compare import LEVEL, could_prove  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.analysis.together import together_can  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.analysis.verdict import Verdict  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.compared import CompareRequest, compare_runs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.checked import Checked  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.compared import CompareRequest  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.sides import open_run  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.stats.rank import repeats_needed  # noqa: PLC0415 -- `--help` needs none of it
+
+    if as_json and form != "text":
+        raise click.UsageError("--json and --format exclude one another")
+    newer = [open_run(path) for path in run]
+    asked = CompareRequest(figures, margin_of(margins), least)
+    found = Checked(_compared(run, newer, _Baselines(baselines, most, matches), asked), threshold)
+    found.insist_on_power()
+    if as_json:
+        said = {"schema_version": 1, "margin": list(margins), "threshold": threshold, "failed": found.failed, "verdict": found.sentence}
+        say(json.dumps({**said, **plain(found.pair)}, indent=1))
+    else:
+        _say(found, newer[-1], form)
+    ctx.exit(1 if found.failed else 0)
+
+
+@dataclass(frozen=True)
+class _Baselines:
+    """What a run is checked against."""
+
+    paths: tuple[Path, ...]
+    most: int
+    matches: tuple[str, ...]
+
+
+def _compared(paths: tuple[Path, ...], runs: list[ComparedRun], of: _Baselines, asked: CompareRequest) -> ComparedPair:
+    from dutlab.report.questions.checked import compare_with_cards  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.claims import read_card  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.compared import compare_runs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.sides import open_run  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.find import older_like  # noqa: PLC0415 -- `--help` needs none of it
 
-    base = [path for where in baselines for path in older_like(where, run[0], most)]
-    asked = CompareRequest(figures, margin_of(margins), least)
-    older = [open_run(path) for path in base]
-    newer = matched([open_run(path) for path in run], older, matches)
-    pair = computed(lambda: compare_runs(older, newer, asked))
-    worse = [c for c in pair.comparisons if _fails(c, threshold)]
-    all_worse = pair.together is not None and pair.together.verdict is Verdict.WORSE
-    if not could_prove(pair.comparisons) and not together_can(pair.comparisons) and threshold is None:
-        needed = repeats_needed(LEVEL / max(len(pair.comparisons), 1))
-        raise InputError(
-            f"these runs cannot show that anything is worse: {pair.comparisons[0].why}",
-            remedy=f"repeat each cell {needed} times, check several runs, or give --threshold",
-        )
-    if as_json:
-        said = {
-            "schema_version": 1,
-            "margin": list(margins),
-            "threshold": threshold,
-            "failed": bool(worse or pair.only_first or all_worse),
-            **plain(pair),
-        }
-        say(json.dumps(said, indent=1))
-    else:
-        for line in lines_of(pair):
+    cards = [(path, read_card(path)) for path in of.paths if path.is_file()]
+    if cards:
+        if len(cards) < len(of.paths) or len(runs) > 1 or of.matches:
+            raise InputError("a claim card is compared with one run", remedy="leave other runs, baseline runs and --match-modes out")
+        return computed(lambda: compare_with_cards(cards, paths[0], runs[0], asked))
+    older = [open_run(path) for where in of.paths for path in older_like(where, paths[0], of.most)]
+    newer = matched(runs, older, of.matches)
+    return computed(lambda: compare_runs(older, newer, asked))
+
+
+def _say(found: Checked, newest: ComparedRun, form: str) -> None:
+    if form == "text":
+        for line in lines_of(found.pair):
             say(line)
-        overall = "; all cells together are worse" if all_worse else ""
-        say(f"{len(worse)} of {len(pair.comparisons)} comparisons are worse, {len(pair.only_first)} cells are missing{overall}")
-    ctx.exit(1 if worse or pair.only_first or all_worse else 0)
+        say(found.sentence)
+        return
+    from dutlab.cli.check_formats import github, junit  # noqa: PLC0415 -- only CI needs them
 
-
-def _fails(c: Comparison, threshold: float | None) -> bool:
-    from dutlab.analysis.verdict import Verdict, less_is_better  # noqa: PLC0415 -- `--help` needs none of it
-
-    if c.verdict is Verdict.WORSE or (c.verdict is Verdict.MISSING and c.second is None):
-        return True
-    if threshold is None or c.first is None or c.second is None:
-        return False
-    change = c.second.value - c.first.value
-    return (change if less_is_better(c.pair.figure) else -change) > threshold * abs(c.first.value)
+    if form == "junit":
+        ended = max((r.ended for r in newest.records), default=datetime.now(UTC))
+        suite = newest.named("experiment") or newest.name
+        say(junit(found, suite=suite, testbed=newest.named("testbed"), ended=ended, sentence_of="\n".join(lines_of(found.pair))))
+    else:
+        for line in github(found):
+            say(line)
+    say(found.sentence, err=True)

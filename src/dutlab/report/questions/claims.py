@@ -15,7 +15,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from dutlab.errors import InputError, StoreError
 from dutlab.report.gather import gather
 from dutlab.report.model.run_report import Headline, RunReport
+from dutlab.spec.workloads.setting import Value
 from dutlab.stats.summary import Summary, summarise
+from dutlab.store.cell_figures import CellKey
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.read import read_json, read_plain, reading
 from dutlab.store.record import TrialRecord
@@ -29,13 +31,26 @@ class ClaimedCell(BaseModel):
 
     label: str
     workload: str
+    mode: str
+    factors: dict[str, str]
+    links: tuple[str, ...]
+    params: dict[str, Value]
+    """The cell's place in the experiment, by which another run is checked against the card."""
     link: str
     figure: str
     trials: tuple[int, ...]
+    values: tuple[float, ...]
+    repeats: tuple[int, ...]
+    """The figure in each trial, and the trial's repeat."""
     median: float
     low: float
     high: float
     interval: bool
+
+    @property
+    def key(self) -> CellKey:
+        """As dutlab.store.cell_figures.key_of() has it of a cell."""
+        return (self.workload, self.mode, self.links, tuple(sorted(self.factors.items())), tuple(sorted(self.params.items())))
 
 
 class ClaimCard(BaseModel):
@@ -124,14 +139,25 @@ def _card(run: RunFolder, found: RunReport, headline: Headline, folder: Path) ->
         records: list[TrialRecord] = [run.record(t) for t in row.trials]
         kept = [r for r in records if row.figure in r.figures.get(row.links, ())]
         numbers: dict[str, Any] = _numbers(summarise([r.figures[row.links][row.figure] for r in kept]))
-        cells.append(ClaimedCell(label=row.label, workload=row.workload, link=row.links, figure=row.figure,
-                                 trials=tuple(r.trial for r in kept), **numbers))  # fmt: skip
+        cell = kept[0].cell
+        cells.append(
+            ClaimedCell(
+                label=row.label, workload=row.workload, mode=cell.mode, factors=cell.factors, links=cell.links, params=dict(cell.params),
+                link=row.links, figure=row.figure, trials=tuple(r.trial for r in kept),
+                values=tuple(r.figures[row.links][row.figure] for r in kept), repeats=tuple(r.cell.repeat for r in kept), **numbers,
+            )
+        )  # fmt: skip
     return ClaimCard(
         claim=headline.sentence, about=headline.about, run=found.name, folder=os.path.relpath(run.path, folder),
         manifest_sha256=str(found.manifest), cells=tuple(cells), limited_by=headline.limits, deviations=found.deviations,
         doubts=tuple(f"{n.grade}: {n.text}" for n in found.notes),
-        conditions={host: {f.name: f.by_host[host] for f in found.facts if f.key and host in f.by_host} for host in found.hosts},
+        conditions=conditions_of(found),
     )  # fmt: skip
+
+
+def conditions_of(found: RunReport) -> dict[str, dict[str, str]]:
+    """Host → the facts that a reader looks for first."""
+    return {host: {f.name: f.by_host[host] for f in found.facts if f.key and host in f.by_host} for host in found.hosts}
 
 
 def _numbers(found: Summary) -> dict[str, float]:

@@ -1,0 +1,165 @@
+"""Whether runs pass against their baselines, in one sentence; a baseline may be claim cards instead of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from dutlab.analysis.compare import LEVEL, Comparison, Pair, compare, could_prove
+from dutlab.analysis.design import Design
+from dutlab.analysis.differences import differences
+from dutlab.analysis.together import together, together_can
+from dutlab.analysis.verdict import Verdict, is_speed, less_is_better, side_words
+from dutlab.errors import InputError
+from dutlab.report.gather import gather
+from dutlab.report.model.words import plural
+from dutlab.report.questions.claims import ClaimCard, ClaimedCell, conditions_of
+from dutlab.report.questions.compared import ComparedPair, CompareRequest, cell_label
+from dutlab.report.questions.sides import ComparedRun, side_names
+from dutlab.stats.rank import p_words, repeats_needed
+from dutlab.store.cell_figures import cells_of, name_words
+
+_WHOLE_PERCENT = 10
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A comparison as CI asks for it: it passes, or it fails for stated results."""
+
+    pair: ComparedPair
+    threshold: float | None
+    """Fails a result that is worse by more than this share, proven or not."""
+
+    @cached_property
+    def worse(self) -> tuple[Comparison, ...]:
+        """Results that fail the check."""
+        return tuple(c for c in self.pair.comparisons if self.fails(c))
+
+    @property
+    def failed(self) -> bool:
+        """Whether CI stops here."""
+        return bool(self.worse or self.pair.only_first or self.all_worse)
+
+    @property
+    def all_worse(self) -> bool:
+        """All cells together are worse, whatever each of them is."""
+        return self.pair.together is not None and self.pair.together.verdict is Verdict.WORSE
+
+    @property
+    def overall(self) -> str:
+        """`30 % slower overall (p = 0.005)`; empty where there is one cell only."""
+        of = self.pair.together
+        return "" if of is None else f"{_percent(abs(1 - of.ratio))} {of.words} overall ({p_words(of.p)})"
+
+    @property
+    def sentence(self) -> str:
+        """`FAIL: 30 % slower overall (p = 0.005)`."""
+        return f"FAIL: {'; '.join(self._failures())}" if self.failed else f"PASS: {self._passes()}"
+
+    def fails(self, c: Comparison) -> bool:
+        """Whether this result alone fails the check."""
+        return c.verdict is Verdict.WORSE or (c.verdict is Verdict.MISSING and c.second is None) or self._is_beyond(c)
+
+    def words(self, c: Comparison) -> str:
+        """`31 % slower (p = 0.002)`; of a result without a ratio its verdict."""
+        change = _worse_by(c)
+        if change is None or not self.fails(c):
+            return f"{c.words}: {c.why}"
+        _, word = side_words(better=False, speed=is_speed(c.pair.figure))
+        beyond = "" if c.verdict is Verdict.WORSE or self.threshold is None else f", beyond the threshold of {_percent(self.threshold)}"
+        return f"{_percent(change)} {word}{beyond} ({p_words(c.p) if c.p is not None else c.words})"
+
+    def insist_on_power(self) -> None:
+        """Raises InputError where these runs can prove nothing and no threshold is given: such a check would always pass."""
+        found = self.pair.comparisons
+        if self.threshold is None and not could_prove(found) and not together_can(found):
+            raise InputError(
+                f"these runs cannot show that anything is worse: {found[0].why}",
+                remedy=f"repeat each cell {repeats_needed(LEVEL / max(len(found), 1))} times, check several runs, or give --threshold",
+            )
+
+    def _is_beyond(self, c: Comparison) -> bool:
+        if self.threshold is None or c.first is None or c.second is None:
+            return False
+        change = c.second.value - c.first.value
+        return (change if less_is_better(c.pair.figure) else -change) > self.threshold * abs(c.first.value)
+
+    def _failures(self) -> Iterator[str]:
+        if self.all_worse:
+            yield self.overall
+        if self.worse:
+            of = f"{len(self.worse)} of {plural(len(self.pair.comparisons), 'result')}"
+            worst = max(self.worse, key=lambda c: _worse_by(c) or 0.0)
+            yield f"{of} {'is' if len(self.worse) == 1 else 'are'} worse, at worst {worst.pair.label}: {self.words(worst)}"
+        if missing := self.pair.only_first:
+            more = "" if len(missing) == 1 else f" and {len(missing) - 1} more"
+            yield f"{plural(len(missing), 'result')} missing: {missing[0]}{more}"
+
+    def _passes(self) -> str:
+        found, overall = self.pair.comparisons, self.pair.together
+        if all(c.verdict is Verdict.EQUIVALENT for c in found):
+            return f"{plural(len(found), 'result')} equivalent to the baseline ({', '.join(dict.fromkeys(c.words for c in found))})"
+        better = f"{self.overall}; " if overall is not None and overall.verdict is Verdict.BETTER else ""
+        least = " or ".join(dict.fromkeys(f"{c.least * 100:g} %" for c in found))
+        return f"{better}none of {plural(len(found), 'result')} is worse (only proven changes beyond {least} count)"
+
+
+def compare_with_cards(cards: Sequence[tuple[Path, ClaimCard]], path: Path, run: ComparedRun, asked: CompareRequest) -> ComparedPair:
+    """The figures of claim cards against those that the run at `path` has of the same cells.
+
+    Raises InputError where the run has none of them, StoreError.
+    """
+    if asked.figures:
+        raise InputError("--figure and a claim card exclude one another", remedy="the card names its figures; compare with a run instead")
+    cells, pairs, absent = cells_of(run.records), dict[tuple[object, ...], Pair](), list[str]()
+    for cell in (cell for _, card in cards for cell in card.cells):
+        key = cell.key
+        now = cells[key].readings(cell.link, cell.figure) if key in cells else ()
+        label = _label(cell)
+        if not now:
+            absent.append(label)
+            continue
+        pairs[key, cell.link, cell.figure] = Pair(
+            label,
+            cell.figure,
+            cell.values,
+            tuple(r.value for r in now),
+            Design.ONE_AFTER_THE_OTHER,
+            cell.repeats,
+            tuple(r.repeat for r in now),
+            whole=cell.link == cells[key].names[0],
+        )
+    if not pairs:
+        raise InputError(f"{run.name} has no result of {', '.join(str(file) for file, _ in cards)}", remedy=f"the card is of {absent[0]}")
+    comparisons = compare(list(pairs.values()), margin=asked.margin, least=asked.least)
+    newest = cards[-1][1]
+    return ComparedPair(
+        first=" and ".join(str(file) for file, _ in cards),
+        second=side_names([[run]])[0],
+        design=Design.ONE_AFTER_THE_OTHER,
+        comparisons=comparisons,
+        together=together(comparisons),
+        only_first=tuple(dict.fromkeys(absent)),
+        only_second=(),
+        differences=differences({"hosts": newest.conditions}, {"hosts": conditions_of(gather(path, path))}),
+        faults=run.faults,
+        runs=(tuple(dict.fromkeys(card.run for _, card in cards)), (run.name,)),
+    )
+
+
+def _label(cell: ClaimedCell) -> str:
+    return cell_label(cell.mode, cell.factors, cell.workload, str(cell.params.get("frame_size") or ""), name_words(cell.link, cell.links))
+
+
+def _worse_by(c: Comparison) -> float | None:
+    """By which share of the first the second is worse; None without a ratio."""
+    if c.ratio is None:
+        return None
+    return c.ratio.ratio - 1 if less_is_better(c.pair.figure) else 1 - c.ratio.ratio
+
+
+def _percent(share: float) -> str:
+    number = share * 100
+    return f"{number:.0f} %" if number >= _WHOLE_PERCENT else f"{number:.2g} %"
