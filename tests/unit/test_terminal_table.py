@@ -92,6 +92,6 @@ def test_report_prints_its_tables_and_writes_nothing(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "TCP goodput, Gb/s" in done.output
     assert "All figures of link a" in done.output
-    assert max(map(len, done.output.splitlines())) <= 80
+    assert max(len(line) for line in done.output.splitlines() if not line.startswith("  dutlab ")) <= 80  # commands can be pasted
     assert sorted(run.rglob("*")) == before
     assert CliRunner().invoke(report_command, [str(run), "--print", "--format", "md"]).exit_code == 2

@@ -13,6 +13,7 @@ import click
 
 from dutlab.cli.choices import IMPORTS
 from dutlab.cli.options import RUNS
+from dutlab.cli.run import print_answers
 from dutlab.cli.told import say
 from dutlab.errors import InputError
 from dutlab.units import BpsL1, UnitError, parse_bit_rate
@@ -45,7 +46,6 @@ def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], 
     """  # noqa: D301
     from dutlab.interop.imported_run import ImportOptions, write_imported  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.interop.importers import KINDS, read_files  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report import write_report  # noqa: PLC0415 -- `--help` needs none of it
 
     try:
         options = ImportOptions(None if line_rate is None else BpsL1(parse_bit_rate(line_rate)))
@@ -60,12 +60,11 @@ def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], 
         run = write_imported(runs, _safe(name), trials, command=("dutlab", *sys.argv[1:]), now=datetime.now(UTC), bed=KINDS[kind].bed)
     except OSError as e:
         raise InputError(f"{e.filename}: cannot be read: {e.strerror}") from e
-    written = write_report([run.path], formats=("html", "md", "csv", "json"), out=None)
     _say(_notes(trials))
     _say(faults)
     count = len(trials) - len(faults)
     say(f"{count} imported{f', {len(faults)} without a result' if faults else ''}: {run.path}")
-    say(f"report: {next(p for p in written if p.suffix == '.html')}")
+    print_answers([run.path])
     if faults:
         context.exit(1)
 

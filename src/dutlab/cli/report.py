@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
 from pathlib import Path
 
 import click
 
 from dutlab.cli.choices import FORMATS, STYLES
-from dutlab.cli.told import say, say_shaded
+from dutlab.cli.told import say, say_shaded, terminal
 
 _RUNS = click.argument("runs", metavar="RUN…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
 _OUT = click.option("-o", "--output", "out", type=click.Path(path_type=Path), help="Where to write; beside the run without it.")
@@ -36,7 +33,7 @@ def report(*, runs: tuple[Path, ...], formats: tuple[str, ...], style: str | Non
     if printed:
         if formats or style or out:
             raise click.UsageError("--print goes with no --format, --style or -o")
-        width, colour = shutil.get_terminal_size((80, 24)).columns, sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        width, colour = terminal()
         for line in print_report(runs, width=width, colour=colour):
             say_shaded(line)
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +16,7 @@ import click
 from dutlab.cli.examples import example
 from dutlab.cli.one_workload import lab_of
 from dutlab.cli.options import LAB_WORDS, RUNS, TESTBED_WORDS
-from dutlab.cli.told import answer, say
+from dutlab.cli.told import answer, say, terminal
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError
 from dutlab.printable import printable
@@ -244,17 +245,23 @@ def plan(*, experiment: Path, overrides: tuple[str, ...], as_json: bool) -> None
 
 
 def finish(results: Sequence[runner.RunResult]) -> None:
-    """Writes the report of each, says where it lies, and ends the command with the worst exit status among the runs."""
-    from dutlab.report import write_report  # noqa: PLC0415 -- `--help` needs none of it
+    """Writes the report of each, prints its answer, and ends the command with the worst exit status among the runs."""
     from dutlab.report.model.words import plural  # noqa: PLC0415 -- `--help` needs none of it
 
-    for result in results:
-        written = write_report([result.folder], formats=("html", "md", "csv", "json"), out=None)
-        total = result.measured + result.failed + result.refused + result.disturbed
-        without = ((result.failed, "failed"), (result.refused, "refused"), (result.disturbed, "disturbed by other work"))
-        lost = "".join(f", {n} {word}" for n, word in without if n)
-        answer(f"{result.measured} of {plural(total, 'trial')} measured{lost}")
-        answer(f"report: {next(p for p in written if p.suffix == '.html')}")
-    if len(results) > 1:
-        answer(f"compare them: dutlab compare {' '.join(str(result.folder) for result in results)}")
+    folders = [result.folder for result in results]
+    print_answers(folders)
+    if len(folders) > 1:
+        answer(f"Compare {plural(len(folders), 'run')}:\n  dutlab compare {shlex.join(map(str, folders))}")
     click.get_current_context().exit(max(result.exit_status for result in results))
+
+
+def print_answers(folders: Sequence[Path]) -> None:
+    """Writes the reports of runs and prints the answer of each: what a command ends with that measured or read them."""
+    from dutlab.report import report_finished  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.pages.terminal import terminal_answer  # noqa: PLC0415 -- `--help` needs none of it
+
+    width, colour = terminal()
+    for folder, report in zip(folders, report_finished(folders), strict=True):
+        for line in terminal_answer(report.answer, name=report.name, folder=shlex.quote(str(folder)), width=width, colour=colour):
+            answer(line)
+        answer(f"report: {folder}/report/report.html")

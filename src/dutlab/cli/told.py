@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import sys
 from contextlib import suppress
 
 import click
@@ -32,7 +35,13 @@ def tell(text: str, *, end: str = "\n", renew: bool = False) -> None:
         click.echo((_RENEW if renew else "") + printable_lines(text) + end, err=True, nl=False)
 
 
-def answer(text: str) -> None:
-    """To standard output, for a command whose exit status must not depend on who reads it."""
+def answer(line: str) -> None:
+    """As say_shaded(), for a command whose exit status must not depend on who reads it."""
     with suppress(BrokenPipeError):
-        say(text)
+        say_shaded(line)
+
+
+def terminal() -> tuple[int, bool]:
+    """How wide standard output is, 80 where it is no terminal, and whether it may be coloured (no-color.org)."""
+    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return shutil.get_terminal_size((80, 24)).columns, coloured

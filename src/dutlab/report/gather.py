@@ -21,6 +21,7 @@ from dutlab.report.model.run_report import LimitRow, RunReport, Section, TrialLi
 from dutlab.report.model.table import Column, Links, Table
 from dutlab.report.model.value import Figure, Missing, Value
 from dutlab.report.model.words import asked_words, duration_words
+from dutlab.report.sections.answer import answer_of
 from dutlab.report.sections.disturbed import nearly_nothing_left, per_cpu, repeated, too_busy
 from dutlab.report.sections.facts import fact_rows, tools
 from dutlab.report.sections.headline import spread_sentence, with_limits
@@ -105,7 +106,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
     of_trial = {r.trial: r for r in records}
     of_row = {(row.label, trial): row for row in found_limits for trial in row.trials}
     cells = [*planned.values()] or [r.cell for r in records]
-    return RunReport(
+    made = RunReport(
         name=run.name,
         experiment=str(experiment.get("name") or experiment.get("experiment") or run.name),
         testbed=str(testbed.get("name") or testbed.get("testbed") or "not named"),
@@ -144,6 +145,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         spread=spread_sentence(_rates(found_sections)) if records else "",
         faults=tuple(faults),
     )
+    return replace(made, answer=answer_of(made, groups, book))
 
 
 def _judged(section: Section, of_row: Mapping[tuple[str, int], LimitRow]) -> Section:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from dutlab.errors import InputError
@@ -17,7 +19,7 @@ from dutlab.report.pages.json_data import json_data
 from dutlab.report.pages.markdown import markdown
 from dutlab.report.pages.publication import publication
 from dutlab.report.pages.publication_page import publication_html, publication_json, publication_markdown
-from dutlab.report.pages.terminal import terminal_table
+from dutlab.report.pages.terminal import terminal_answer, terminal_table
 from dutlab.report.plots.curve_plot import curve_plot
 from dutlab.report.plots.of_report import plots_of
 from dutlab.report.plots.plot import Plot
@@ -39,23 +41,45 @@ def write_report(runs: Sequence[Path], *, formats: Sequence[str], out: Path | No
     _insist(formats, FORMATS)
     single = len(formats) == 1 and out is not None and out.suffix == f".{formats[0]}"
     folder = out.parent if single and out else _folder(runs, out)
-    found = _gather(runs, folder)
+    made = _made(_gather(runs, folder), formats, runs[0])
+    return [replace_file(out if single and out else folder / f"report.{f}", data) for f, data in made.items()]
+
+
+def report_text(runs: Sequence[Path], format: str) -> bytes:  # noqa: A002 - the word that users write
+    """The report in one format; links are relative to the first run. Nothing is written. Raises InputError, StoreError."""
+    _insist([format], FORMATS)
+    return _made(_gather(runs, _folder(runs, None)), [format], runs[0])[format]
+
+
+def report_finished(runs: Sequence[Path]) -> list[RunReport]:
+    """Writes the report of each run in every format beside it, as every command does that made one, and returns what they say."""
+    out = []
+    for run in runs:
+        (found,) = _gather([run], folder := _folder([run], None))
+        for f, data in _made([found], FORMATS, run).items():
+            replace_file(folder / f"report.{f}", data)
+        out.append(found)
+    return out
+
+
+def _made(found: Sequence[RunReport], formats: Sequence[str], run: Path) -> dict[str, bytes]:
     makers: dict[str, Callable[[], str]] = {
         "html": lambda: html(found, {r.name: plots_of(r) for r in found}),
         "md": lambda: markdown(found),
         "csv": lambda: csv_table(found),
         "json": lambda: json_data(found),
     }
-    with reading(runs[0]):
-        made = {f: _bytes(makers[f]()) for f in dict.fromkeys(formats)}
-    return [replace_file(out if single and out else folder / f"report.{f}", data) for f, data in made.items()]
+    with reading(run):
+        return {f: _bytes(makers[f]()) for f in dict.fromkeys(formats)}
 
 
 def print_report(runs: Sequence[Path], *, width: int, colour: bool) -> Iterator[str]:
     """The lines of every table that answers, with what was found, for a terminal. Nothing is written. Raises InputError, StoreError."""
     for r in _gather(runs, runs[0]):
         yield from _wrapped(r.experiment, width)
-        for words in (r.busy, *(h.sentence for h in r.headlines), *(w for s in r.sections for w in s.words), r.repeated, r.spread):
+        said = replace(r.answer, tables=(), next=r.answer.next[:-1])  # the last names this command
+        yield from terminal_answer(said, name=r.name, folder=shlex.quote(str(runs[0].parent / r.name)), width=width, colour=colour)
+        for words in (*(w for s in r.sections for w in s.words), r.repeated):
             yield from _wrapped(words, width)
         for table in (t for s in r.sections for t in s.tables if not t.folded):
             yield ""

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Literal
 
 from dutlab.analysis.doctor import Finding
+from dutlab.report.model.answer import Answer
 from dutlab.report.model.curve import Curve
 from dutlab.report.model.table import Table
 
@@ -254,6 +255,7 @@ class RunReport:
     """How well repeats agree, in a sentence."""
     faults: tuple[str, ...] = field(default=())
     """What could not be read while the report was made."""
+    answer: Answer = field(default=Answer((), (), "", (), ()))
 
     @cached_property
     def places(self) -> Mapping[str, int]:

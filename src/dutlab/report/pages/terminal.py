@@ -8,10 +8,15 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from dutlab.printable import printable
+from dutlab.report.model.answer import Answer
 from dutlab.report.model.table import Cell, Table, number_text, spread_text
 from dutlab.report.model.value import Figure, Missing
 
 GAP = 2
+_INDENT = 12
+"""Of what follows `Limited by`, the longest head of the answer."""
+MOST_LINES = 40
+"""A longer table is cut: the answer is to stay on the screen."""
 LONGEST_WORD = 24
 """A longer one is broken, so that no path or address makes a table of its own."""
 _SHADES = {"lower": (52, 88, 124), "higher": (22, 28, 34), "": (17, 18, 19)}
@@ -37,6 +42,25 @@ class _Place:
 
     def lines(self, width: int) -> list[str]:
         return [line for part in self.parts for line in textwrap.wrap(part, width) or [""]]
+
+
+def terminal_answer(answer: Answer, *, name: str, folder: str, width: int = 80, colour: bool = False) -> Iterator[str]:
+    """The lines of an answer. Commands name the run by `folder`, and are not wrapped, so that they can be pasted."""
+    for table in answer.tables:
+        lines = list(terminal_table(table, width=width, colour=colour))
+        yield from lines[:MOST_LINES]
+        if len(lines) > MOST_LINES:
+            yield f"… {len(lines) - MOST_LINES} more lines"
+        yield ""
+    for head, sentences in (("How fast", answer.fast), ("How sure", answer.sure), ("Limited by", (answer.limited,))):
+        text = " ".join(filter(None, sentences)).removeprefix(f"{head} ").removeprefix("What limited it is ")
+        indent = " " * _INDENT
+        yield from textwrap.wrap(_clean(text), width, initial_indent=f"{head:<{_INDENT}}", subsequent_indent=indent) if text else ()
+    for n, step in enumerate(answer.next):
+        head = f"{'' if n else 'Next':<{_INDENT}}"
+        yield from textwrap.wrap(_clean(step.words), width, initial_indent=head, subsequent_indent=" " * _INDENT)
+        if step.command:
+            yield f"  {_clean(step.command).replace(name, folder)}"
 
 
 def terminal_table(table: Table, *, width: int = 80, colour: bool = False) -> Iterator[str]:

@@ -29,9 +29,9 @@ def spread_sentence(values: Sequence[Value]) -> str:
     if not values:
         return ""
     if not spreads:
-        return "Every figure was measured once: how well it repeats is not known."
-    middle, widest = f"{median(spreads) * 100:.1f} %", f"{max(spreads) * 100:.1f} %"
-    return f"{len(spreads)} rates were repeated: their repeats spread over {middle} of the median in the middle case, {widest} at most."
+        return "One trial per result: the spread between repeats is not known."
+    typical, worst = f"{median(spreads):.1%}".replace("%", " %"), f"{max(spreads):.1%}".replace("%", " %")
+    return f"Spread between repeats: {typical}." if len(spreads) == 1 else f"Spread between repeats: typically {typical}, at worst {worst}."
 
 
 def link_words(links: tuple[str, ...], link: str) -> str:

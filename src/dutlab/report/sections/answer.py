@@ -1,0 +1,286 @@
+"""Makes the answer of a run from its cells, verdicts and doubts."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
+
+from dutlab.report.model.answer import Answer, NextStep
+from dutlab.report.model.figures import value_of
+from dutlab.report.model.groups import SIZES, Group
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import LimitRow, RunReport
+from dutlab.report.model.table import Cell, Column, Row, Table, number_text
+from dutlab.report.model.value import Figure, Missing, Value
+from dutlab.report.model.words import asked_words, better_of, column_words, plural, size_order
+from dutlab.report.sections.headline import spread_sentence
+from dutlab.workloads import main_figures
+
+MOST_ROWS = 8
+"""From more results on, and of several modes, a table has a column a place instead of a row a result."""
+REPEATS = 5
+"""Repeats to ask for where there was one: the spread of fewer says little."""
+_PLACE = (*SIZES, "mtu", "client", "server")
+_SUFFIXES = ("_bytes_per_s", "_bps_l1", "_bps", "_iops", "_percent", "_ratio", "_pps", "_ns", "_per_s", "_s")
+_HEADS = {"received_pps": "forwarded", "max_received_pps": "most forwarded", "max_ok_pps": "highest without failure"}
+_TAKE_REPEATS = ("search", "loadtest", "rfc2544", "matrix", "measure")
+
+
+def answer_of(report: RunReport, groups: Sequence[Group], book: NoteBook) -> Answer:
+    """The answer of a report that is otherwise whole."""
+    of = list(_tables(report, groups, book))
+    tables = tuple(table for _, table in of)
+    values = [cell for table in tables for row in table.rows for cell in row.cells if isinstance(cell, Figure | Missing)]
+    return Answer(
+        fast=tuple(_fast(report, of)),
+        sure=tuple(_sure(report, tables, values)),
+        limited="" if report.busy else _limited(report.limits),
+        next=tuple(_next(report, values)),
+        tables=tables,
+    )
+
+
+def _tables(report: RunReport, groups: Sequence[Group], book: NoteBook) -> Iterator[tuple[str, Table]]:
+    """With their workload, in the order of the sections. A matrix of hosts is its own table already."""
+    for section in report.sections:
+        if maps := [t for t in section.tables if t.shaded and not t.folded]:
+            yield from ((section.workload, replace(t, again=True)) for t in maps[:1])
+            continue
+        same = [g for g in groups if g.cell.workload == section.workload]
+        figures = list(dict.fromkeys(name for g in same for name in _judged_by(g)))
+        if figures:
+            yield section.workload, _Cells.of(same).table(figures, report, book)
+
+
+def _judged_by(group: Group) -> list[str]:
+    """Of a cell without the usual figures, the first three that have a direction."""
+    link = main_link(group)
+    names = list(dict.fromkeys(name for r in group.measured for name in r.figures.get(link, ())))
+    return main_figures(group.cell.workload, names) or [name for name in names if better_of(name) or name.endswith("watts")][:3]
+
+
+def main_link(group: Group) -> str:
+    """Of what the figures of the whole cell are: the links together, and of a load that goes both ways, both."""
+    names = {name: None for r in group.measured for name in r.figures}
+    return max(names, key=lambda name: (name.count("+"), name == group.cell.link_label), default=group.cell.link_label)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where and with what a cell was measured, whatever its mode."""
+
+    links: tuple[str, ...]
+    size: str
+    """The frame size or its mix, an MTU, or the two hosts of a pair."""
+    asked: str
+    """What else was asked of it and not of all."""
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        return (self.asked, len(self.links), self.links, size_order(self.size))
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """The cells of one workload by label and place."""
+
+    by_place: Mapping[tuple[str, _Place], Group]
+    asked: str
+    """What was asked of all of them."""
+
+    @classmethod
+    def of(cls, groups: Sequence[Group]) -> Self:
+        params = [{k: v for k, v in g.cell.params.items() if k not in _PLACE} for g in groups]
+        alike = {k: v for k, v in params[0].items() if all(of.get(k) == v for of in params)}
+        found = {}
+        for group, of in zip(groups, params, strict=True):
+            own = {k: v for k, v in of.items() if k not in alike}
+            asked = asked_words(own, "").removeprefix(", ") if own else ""
+            found[group.label, _Place(group.cell.links, _size(group), asked)] = group
+        return cls(found, asked_words(alike, groups[0].cell.tool))
+
+    @property
+    def labels(self) -> list[str]:
+        return list(dict.fromkeys(label for label, _ in self.by_place))
+
+    @property
+    def places(self) -> list[_Place]:
+        return sorted({place for _, place in self.by_place}, key=lambda p: p.order)
+
+    @cached_property
+    def heads(self) -> dict[str, Callable[[_Place], str]]:
+        """What tells the places from one another: heads of columns → their words."""
+        places = self.places
+        several = len({p.links for p in places}) > 1
+        alone = all(len(p.links) == 1 for p in places)
+        said: dict[str, Callable[[_Place], str]] = {}
+        if several:
+            said["link"] = lambda p: p.links[0] if alone else column_words(p.links, "+".join(p.links))
+        if len({p.size for p in places}) > 1:
+            said["frames" if any("frame_size" in g.cell.params for g in self.by_place.values()) else "of"] = lambda p: p.size
+        if len({p.asked for p in places}) > 1:
+            said["asked"] = lambda p: p.asked
+        return said
+
+    def table(self, figures: Sequence[str], report: RunReport, book: NoteBook) -> Table:
+        """A row a result; of many results of several modes, a row a mode and a column a place."""
+        wide = len(self.labels) > 1 and len(self.places) > 1 and len(figures) == 1 and len(self.by_place) > MOST_ROWS
+        columns, rows = self._wide(figures[0], book) if wide else self._long(figures, report, book)
+        marks = book.common([v.marks for row in rows for v in row.cells if isinstance(v, Figure)])
+        workload = next(iter(self.by_place.values())).cell.workload
+        title = f"{workload}: {figure_words(figures[0])}" if len(figures) == 1 else workload
+        return Table(f"answer-{workload}", title, tuple(columns), tuple(rows), marks, self.asked, shaded=wide, again=True)
+
+    def _wide(self, figure: str, book: NoteBook) -> tuple[list[Column], list[Row]]:
+        columns = [
+            Column(", ".join(words(p) for words in self.heads.values()), figure, links=p.links, link="+".join(p.links), size=p.size)
+            for p in self.places
+        ]
+        return columns, [Row(label, tuple(self._value(label, p, figure, book) for p in self.places)) for label in self.labels]
+
+    def _value(self, label: str, place: _Place, figure: str, book: NoteBook) -> Cell:
+        group = self.by_place.get((label, place))
+        return value_of(group, main_link(group), figure, book) if group else ""
+
+    def _long(self, figures: Sequence[str], report: RunReport, book: NoteBook) -> tuple[list[Column], list[Row]]:
+        limits = {(row.label, trial): row for row in report.limits for trial in row.trials}
+        rows = []
+        for label, place in ((label, place) for label in self.labels for place in self.places if (label, place) in self.by_place):
+            group = self.by_place[label, place]
+            own, words = _judged_by(group), tuple(words(place) for words in self.heads.values())
+            cells = ("" if group.measured and name not in own else self._value(label, place, name, book) for name in figures)
+            limit = next((_verdict(limits[label, r.trial]) for r in group.measured if (label, r.trial) in limits), "")
+            rows.append(Row(label, (*words, *cells, limit), links="+".join(place.links), link=main_link(group), size=place.size))
+        known = Column("limited by", shown=any(row.cells[-1] for row in rows))
+        return [*map(Column, self.heads), *(Column(figure_words(name), name) for name in figures), known], rows
+
+
+def figure_words(name: str) -> str:
+    """`NDR` of `ndr_lower_pps`, `goodput` of `goodput_bps`."""
+    if name in _HEADS:
+        return _HEADS[name]
+    bare = name.removesuffix(next((s for s in _SUFFIXES if name.endswith(s)), "")).removesuffix("_lower").replace("_", " ").strip()
+    return bare.upper() if bare in {"ndr", "pdr"} else bare or name
+
+
+def _size(group: Group) -> str:
+    params = group.cell.params
+    if "frame_size" in params:
+        return str(params["frame_size"])
+    if "mtu" in params:
+        return f"MTU {params['mtu']}"
+    client, server = params.get("client"), params.get("server")
+    return f"{client} to {server}" if client and server else ""
+
+
+def _verdict(row: LimitRow | None) -> str:
+    if row is None:
+        return ""
+    return f"{row.words.removeprefix('limited by ')} ({row.confidence})" if row.confidence else "not known"
+
+
+def _fast(report: RunReport, tables: Sequence[tuple[str, Table]]) -> Iterator[str]:
+    if report.busy:
+        yield report.busy
+        return
+    yield from (f"{h.about}: {h.sentence}" if len(report.headlines) > 1 else h.sentence for h in report.headlines)
+    about = {h.about.split(" ", 1)[0].rstrip(",") for h in report.headlines}
+    for workload, table in tables:
+        if workload not in about and (said := _range(table)):
+            yield said
+    if not report.headlines and not any(isinstance(c, Figure) for _, t in tables for r in t.rows for c in r.cells):
+        done = sum(1 for t in report.trials if t.status == "measured")
+        yield f"{plural(done, 'trial')} measured, without a figure that can be ranked." if done else "No trial has a result."
+
+
+def _range(table: Table) -> str:
+    """`NDR: 346.3 kpps (nat) to 603.7 kpps (router).`; of a single result all its figures."""
+    places = [i for i, c in enumerate(table.columns) if c.figure]
+    found = [(row, i, cell) for row in table.rows for i in places if isinstance(cell := row.cells[i], Figure)]
+    if not found:
+        return ""
+
+    def text(i: int, cell: Figure) -> str:
+        return f"{number_text(cell, table.units[i])} {table.units[i].name}".strip()
+
+    if len({id(row) for row, _, _ in found}) == 1:
+        said = [f"{table.columns[i].head} {text(i, cell)}" for row, i, cell in found]
+        return f"{_row_words(table, found[0][0])}: {', '.join(said)}."
+    first = places[0] if not table.same_figure else None
+    of = [f for f in found if first is None or f[1] == first]
+    low, high = min(of, key=lambda f: f[2].median), max(of, key=lambda f: f[2].median)
+    ends = [f"{text(*end[1:])} ({_row_words(table, end[0], end[1])})" for end in (low, high)]
+    return f"{table.columns[places[0]].head if first is not None else table.title}: from {ends[0]} to {ends[1]}."
+
+
+def _row_words(table: Table, row: Row, place: int | None = None) -> str:
+    said = [
+        cell
+        for c, cell in zip(table.columns, row.cells, strict=True)
+        if c.head in {"link", "frames", "of", "asked"} and isinstance(cell, str)
+    ]
+    at = [table.columns[place].head] if place is not None and table.same_figure else []
+    sized = [f"{word} bytes" if word.isdigit() else word for word in (*said, *at)]
+    return ", ".join(filter(None, (row.label or row.head, *sized)))
+
+
+def _sure(report: RunReport, tables: Sequence[Table], values: Sequence[Value]) -> Iterator[str]:
+    if any(isinstance(v, Figure) for v in values) and (said := spread_sentence(values)):
+        yield said
+    without = Counter(t.status for t in report.unsuccessful)
+    if without:
+        counts = ", ".join(f"{n} {status}" for status, n in sorted(without.items()))
+        yield f"{sum(without.values())} of {plural(len(report.trials), 'trial')} have no result: {counts}."
+    if report.lab is not None:
+        yield "Measured in an embedded lab: compare these figures with one another, not with hardware."
+    marks = {mark for v in values if isinstance(v, Figure) for mark in v.marks} - {mark for t in tables for mark in t.common_marks}
+    for note in report.notes:
+        if note.number in marks or note.grade == "severe":
+            yield f"[{note.number}] {note.grade}: {note.text} ({plural(len(note.trials), 'trial')})."
+
+
+def _limited(limits: Sequence[LimitRow]) -> str:
+    """As in `Limited by line rate (shown): 4 of 6 results; not known: 2`."""
+    counted = Counter(_verdict(row) for row in limits)
+    if not counted:
+        return ""
+    (first, n), *rest = counted.most_common()
+    if not rest:
+        return "What limited it is not known." if first == "not known" else f"Limited by {first}."
+    told = [(words, n) for words, n in [(first, n), *rest] if words != "not known"]
+    (words, n), *more = told
+    said = [f"Limited by {words}: {n} of {plural(len(limits), 'result')}", *(f"{w}: {m}" for w, m in more)]
+    if counted["not known"]:
+        said.append(f"not known: {counted['not known']}")
+    return "; ".join(said) + "."
+
+
+def _next(report: RunReport, values: Sequence[Value]) -> Iterator[NextStep]:
+    """What is missing first; then what tells more."""
+    run, rest = shlex.quote(report.name), Counter(t.status for t in report.trials)
+    measured = [v for v in values if isinstance(v, Figure)]
+    if rest["not done"]:
+        yield NextStep(f"Measure the {plural(rest['not done'], 'trial')} that are left.", f"dutlab resume {run}")
+    elif report.busy or rest["disturbed"]:
+        yield NextStep("Stop other programs on these machines, then measure again.", report.command)
+    elif measured and max(v.n for v in measured) == 1 and (again := with_repeats(report.command)):
+        yield NextStep("Repeat it, to learn how well it repeats.", again)
+    elif len({row.label for row in report.limits}) > 1:
+        yield NextStep("Compare the modes, each with its interval.", f"dutlab compare {run}")
+    told = Counter(row.next_experiment for row in report.limits if row.next_experiment and not report.busy)
+    yield from (NextStep(f"To find out more: {words}{'' if words.endswith('?') else '.'}") for words, _ in told.most_common(1))
+    yield NextStep("Read every table and doubt.", f"dutlab report {run} --print")
+
+
+def with_repeats(command: str) -> str:
+    """The same command with repeats, where it takes them."""
+    words = shlex.split(command)
+    if len(words) < 3 or words[0] != "dutlab" or any(w.startswith(("--repeats", "repeats=")) for w in words):  # noqa: PLR2004 -- dutlab, what, of what
+        return ""
+    if words[1] == "run":
+        return shlex.join([*words, "--set", f"repeats={REPEATS}"])
+    return shlex.join([*words, "--repeats", str(REPEATS)]) if words[1] in _TAKE_REPEATS else ""

@@ -1,0 +1,138 @@
+"""The answer of a run: how fast, how sure, what limited it, what next; and its lines on a terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dutlab.cli.import_files import import_files
+from dutlab.report.gather import gather
+from dutlab.report.model.answer import Answer, NextStep
+from dutlab.report.model.run_report import RunReport
+from dutlab.report.model.value import Missing
+from dutlab.report.pages.terminal import MOST_LINES, terminal_answer
+from dutlab.report.sections.answer import with_repeats
+from fake_run import Wanted, build
+
+PUBLISHED = Path(__file__).parents[2] / "examples" / "published"
+
+
+def of(tmp_path: Path, **wanted: object) -> RunReport:
+    return gather(build(tmp_path, Wanted(**{"seconds": 2, "cores": 0, "sizes": (64, 1518), **wanted})), tmp_path)  # type: ignore[arg-type]
+
+
+def imported(tmp_path: Path, name: str) -> RunReport:
+    done = CliRunner().invoke(import_files, ["figures", str(PUBLISHED / name), "--runs", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    return gather(next(tmp_path.iterdir()), tmp_path)
+
+
+def lines(report: RunReport, width: int = 80, *, colour: bool = False) -> list[str]:
+    return list(terminal_answer(report.answer, name=report.name, folder="runs/here", width=width, colour=colour))
+
+
+def test_the_answer_says_how_fast_how_sure_what_limited_it_and_what_next(tmp_path: Path) -> None:
+    report = of(tmp_path)
+    said = lines(report)
+    heads = [line.split("  ")[0] for line in said if line[:1].isalpha()]
+    assert [head for head in heads if head in {"How fast", "How sure", "Limited by", "Next"}] == [
+        "How fast",
+        "How sure",
+        "Limited by",
+        "Next",
+    ]
+    assert max(len(line) for line in said if not line.startswith("  dutlab ")) <= 80
+    (goodput, rates) = report.answer.tables
+    assert [column.link for column in goodput.columns] == ["a", "b", "a+b"]
+    assert [row.size for row in rates.rows] == ["64", "1518"] * 4
+    assert any("router is the fastest" in sentence for sentence in report.answer.fast)
+    assert report.answer.sure[0].startswith("Spread between repeats: typically ")
+    assert "  dutlab compare runs/here" in said and "  dutlab report runs/here --print" in said
+
+
+def test_a_table_of_few_results_names_beside_each_what_limited_it(tmp_path: Path) -> None:
+    (_, rates) = of(tmp_path).answer.tables
+    shown = [rates.columns[i].head for i in rates.shown]
+    assert shown == ["frames", "forwarded", "limited by"]
+    assert len(rates.rows) == 8 and all(row.cells[-1] for row in rates.rows if not isinstance(row.cells[1], Missing))
+
+
+def test_many_results_of_several_modes_have_a_column_a_size_and_are_shaded_where_colour_is_allowed(tmp_path: Path) -> None:
+    report = of(tmp_path, sizes=(64, 512, 1518))
+    rates = report.answer.tables[1]
+    assert [column.size for column in rates.columns] == ["64", "512", "1518"] and len(rates.rows) == 4
+    assert "\x1b[48;5;" in "\n".join(lines(report, colour=True)) and "\x1b" not in "\n".join(lines(report))
+
+
+def test_trials_without_a_result_and_severe_doubts_are_in_how_sure(tmp_path: Path) -> None:
+    sure = " ".join(of(tmp_path, sizes=(64, 128, 512)).answer.sure)
+    assert "6 of 72 trials have no result: 3 failed, 3 refused." in sure
+    assert "severe: frames are not conserved" in sure
+
+
+def test_one_trial_each_is_said_and_the_same_command_with_repeats_comes_next(tmp_path: Path) -> None:
+    answer = of(tmp_path, repeats=1, bad_luck=False).answer
+    assert answer.sure[0] == "One trial per result: the spread between repeats is not known."
+    assert answer.next[0].command.startswith("dutlab compare ")  # the command asked for a number of repeats
+
+
+@pytest.mark.parametrize(
+    ("typed", "again"),
+    [
+        ("dutlab run a.yaml", "dutlab run a.yaml --set repeats=5"),
+        ("dutlab search --size 64", "dutlab search --size 64 --repeats 5"),
+        ("dutlab demo --quick", ""),
+        ("dutlab search --repeats=1", ""),
+        ("mytool run a.yaml", ""),
+    ],
+)
+def test_a_command_that_takes_repeats_is_offered_with_five(typed: str, again: str) -> None:
+    assert with_repeats(typed) == again
+
+
+def test_a_cut_run_is_to_be_resumed_first(tmp_path: Path) -> None:
+    first = of(tmp_path, cut_after=10).answer.next[0]
+    assert first.command.startswith("dutlab resume ") and "that are left" in first.words
+
+
+def test_a_lab_says_that_its_figures_are_relative(tmp_path: Path) -> None:
+    assert any("embedded lab" in sentence for sentence in of(tmp_path, lab=True).answer.sure)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("apu6-loadtest.csv", "from 96.93 kpps (linux, 64b) to "),
+        ("era-workloads.csv", "random_write"),
+        ("era-drive-spec.csv", "one drive, as rated: random read 4k"),
+        ("tengig-after.csv", "Goodput from the host of the row to the host of the column"),
+        ("e302-9d-power.csv", "full-load"),
+    ],
+)
+def test_every_kind_of_import_has_an_answer_and_a_table(tmp_path: Path, name: str, said: str) -> None:
+    report = imported(tmp_path, name)
+    assert said in " ".join(report.answer.fast)
+    assert report.answer.tables and all(table.rows for table in report.answer.tables)
+    assert not any(step.command.startswith("dutlab import") for step in report.answer.next)
+
+
+def test_an_import_ends_with_its_answer_in_80_columns(tmp_path: Path) -> None:
+    done = CliRunner().invoke(import_files, ["figures", str(PUBLISHED / "apu6-loadtest.csv"), "--runs", str(tmp_path)])
+    said = done.stdout.splitlines()
+    assert any(line.startswith("How fast") for line in said) and said[-1].startswith("report: ")
+    assert max(len(line) for line in said if not line.startswith(("  dutlab ", "report: ", "8 imported"))) <= 80
+
+
+def test_a_long_table_is_cut_and_says_so(tmp_path: Path) -> None:
+    report = of(tmp_path, modes={"router": "\n".join(f"m{n}" for n in range(3 * MOST_LINES))}, repeats=1)
+    narrow = lines(report, width=30)
+    assert any(line.startswith("… ") and line.endswith(" more lines") for line in narrow)
+
+
+def test_what_a_terminal_would_obey_is_not_printed(tmp_path: Path) -> None:
+    hostile = Answer(("a\x1b[2Jb",), ("c\rd",), "e\x07f", (NextStep("g\x1bh", "dutlab \x1b]0;x"),), ())
+    said = "\n".join(terminal_answer(hostile, name="run", folder="run"))
+    assert not set(said) & {"\x1b", "\r", "\x07"}
+    assert lines(of(tmp_path, hostile="\x1b[31m")) and "\x1b" not in "\n".join(lines(of(tmp_path / "two", hostile="\x1b[31m")))
