@@ -13,6 +13,7 @@ import pytest
 
 from capability import have_netns, need, need_program
 from dutlab.runner.journal import read_journal, unproven_trials
+from dutlab.tools.engine.binary import find_engine
 from main_job import BOTH_TOOLS, EXPERIMENT, ONCE, TRIALS, dut_state, events, only_run, processes_in, records
 from processes import LIMIT_S, eventually, signalled
 
@@ -209,6 +210,20 @@ def test_an_iperf3_that_prints_garbage_or_ends_early_costs_its_trials_and_no_oth
     by_tool = {tool: [r for r in records(only_run(tmp_path)) if r["cell"]["tool"] == tool] for tool in ("iperf3", "engine")}
     assert {r["status"] for r in by_tool["iperf3"]} == {"failed"} and all("iperf3" in r["why"] for r in by_tool["iperf3"])
     assert {r["status"] for r in by_tool["engine"]} == {"measured"}
+
+
+def test_an_engine_that_prints_garbage_before_any_trial_cuts_the_run_which_can_go_on_with_a_good_one(dutlab, experiment, tmp_path):
+    bad = tmp_path / "dutlab-engine"
+    bad.write_text(f'#!/bin/sh\ncase "$1" in --version) exec {find_engine()} --version;; esac\necho garbage\n')
+    bad.chmod(0o755)
+    done = dutlab("run", experiment(BOTH_TOOLS), env={"DUTLAB_ENGINE": str(bad)})
+    assert (done.returncode, "Traceback" in done.stderr) == (3, False), done.stderr
+    assert "dutlab-engine" in done.stderr
+    run = only_run(tmp_path)
+    assert not records(run) and not (run / "MANIFEST.sha256").exists()
+    done = dutlab("resume", str(run))
+    assert done.returncode == 0, done.stderr
+    assert {r["status"] for r in records(run)} == {"measured"}
 
 
 @pytest.mark.parametrize("own", [True, False], ids=["own lab", "standing lab"])

@@ -20,7 +20,7 @@ from dutlab import labs
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut.manual import question
 from dutlab.dut.mode import Check, Mode, UndoStep
-from dutlab.errors import DutlabError, InputError, LabError, MeasurementError
+from dutlab.errors import DutlabError, InputError, LabError, MeasurementError, TestbedError
 from dutlab.events import EVENTS
 from dutlab.hosts.host import connections_of
 from dutlab.plan.trials import Plan, Trial, make_plan, needs_hand
@@ -253,7 +253,16 @@ class Execution:
         return RunResult(self.folder.path, status["measured"], status["failed"], status["refused"], status[DISTURBED])
 
     async def measure(self, trials: Sequence[Trial], options: RunOptions) -> None:
-        """`trials` on a stage that is opened and closed for them; with the last ones of the run, also those that hindsight sets aside."""
+        """`trials` on a stage that is opened and closed for them; with the last ones of the run, also those that hindsight sets aside.
+
+        Raises TestbedError where a tool fails outside of any trial: then the run cannot go on.
+        """
+        try:
+            await self._on_stage(trials, options)
+        except MeasurementError as error:
+            raise TestbedError(error.what, remedy=error.remedy) from error
+
+    async def _on_stage(self, trials: Sequence[Trial], options: RunOptions) -> None:
         async with open_stage(
             self.experiment,
             self.testbed,

@@ -75,6 +75,8 @@ class Agent:
             raise self._failure from None
         finally:
             self._open.pop(number, None)
+            if reply.done() and not reply.cancelled():
+                reply.exception()  # nobody waits for it where the request could not be sent: asyncio would print it
         if (err := answer.get("err")) is not None:
             raise fault(err, host=self.host.name)
         ok = answer.get("ok")
