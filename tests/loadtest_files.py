@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dutlab.interop.loadtest_json import Channel, LoadtestFile, Sample
+from dutlab.interop.loadtest_json import Channel, LoadtestFile, LoadtestSample
 
 
 def ramp_file(*rows, **said):
@@ -10,7 +10,7 @@ def ramp_file(*rows, **said):
     samples = []
     for n, (sent, received) in enumerate(rows):
         port = Channel(float(sent), float(received), sent / 1e4, received / 1e4)
-        samples.append(Sample(f"{1000 + n}.5", (port, port)))
+        samples.append(LoadtestSample(f"{1000 + n}.5", (port, port)))
     given_vars = {
         "warmup_mult": "1kpps", "warmup_duration": 0.0, "rampup_target": 100.0, "rampup_duration": float(len(rows)), "hold_duration": 0.0,
         "profile_file": "imix.py", **said,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from dutlab.analysis.doctor import Finding, Inventory, Link, Port, examine
+from dutlab.analysis.doctor import Finding, Inventory, InventoryLink, InventoryPort, examine
 
-PORTS = (Port("source", "e0"), Port("dut", "in0"), Port("dut", "out0"), Port("sink", "e1"))
+PORTS = (InventoryPort("source", "e0"), InventoryPort("dut", "in0"), InventoryPort("dut", "out0"), InventoryPort("sink", "e1"))
 HOPS = ("172.16.0.1", "172.16.0.2", "172.16.10.2", "172.16.10.1")
-TEN_G = Link("a", PORTS, HOPS, 10e9)
+TEN_G = InventoryLink("a", PORTS, HOPS, 10e9)
 
 STEP = {
     "address": "0000:03:00.0", "link_gts": 8.0, "link_width": 8, "link_gts_most": 8.0, "link_width_most": 8,

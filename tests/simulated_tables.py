@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from dutlab.errors import MeasurementError
-from dutlab.methods.dut_tables import End, FlowCounts, RoutesLoaded
+from dutlab.methods.dut_tables import FlowCounts, LinkEnd, RoutesLoaded
 from dutlab.methods.ports import Flow, Offer, Outcome
 from dutlab.spec.spread import Spread
 from dutlab.spec.traffic import Directions
@@ -19,9 +19,9 @@ class Routes:
 
     keeps: float = 1.0
     astray: tuple[str, ...] = ()
-    loads: list[tuple[str, Spread, End]] = field(default_factory=list)
+    loads: list[tuple[str, Spread, LinkEnd]] = field(default_factory=list)
 
-    async def load(self, link: str, spread: Spread, towards: End = End.SINK) -> RoutesLoaded:
+    async def load(self, link: str, spread: Spread, towards: LinkEnd = LinkEnd.SINK) -> RoutesLoaded:
         """As the port asks."""
         self.loads.append((link, spread, towards))
         return RoutesLoaded(int(spread.count * self.keeps), 0.5, 64, self.astray)

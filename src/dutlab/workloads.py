@@ -15,7 +15,7 @@ from functools import reduce
 from typing import Any
 
 
-class Load(enum.Enum):
+class LoadPattern(enum.Enum):
     """How often and how steadily one trial loads the DUT."""
 
     STEADY = "steady"
@@ -71,7 +71,7 @@ class WorkloadPlug:
 
     Goals, directions and shares are part of names; a name ends with its unit, and its words say whether less is better.
     """
-    load: Load = Load.SEVERAL
+    load: LoadPattern = LoadPattern.SEVERAL
     headroom: Headroom = Headroom.NONE
     as_written: bool = False
     """Whether its settings are measured in the order in which they are written, where no experiment file says otherwise."""
@@ -93,7 +93,7 @@ _PLUGS = (
         says="TCP goodput with iperf3.",
         settings="dutlab.spec.workloads.iperf3:Iperf3Workload",
         tool="dutlab.tools.iperf3.tcp:goodput",
-        load=Load.STEADY,
+        load=LoadPattern.STEADY,
     ),
     WorkloadPlug(
         "sweep",
@@ -101,7 +101,7 @@ _PLUGS = (
         settings="dutlab.spec.workloads.sweep:SweepWorkload",
         method="dutlab.methods.sweep:measure",
         section="dutlab.report.sections.sweep:section",
-        load=Load.STEADY,
+        load=LoadPattern.STEADY,
         headroom=Headroom.EACH_WAY,
     ),
     WorkloadPlug(
@@ -110,7 +110,7 @@ _PLUGS = (
         settings="dutlab.spec.workloads.generators:GeneratorsWorkload",
         method="dutlab.methods.sweep:measure",
         section="dutlab.report.sections.generators:section",
-        load=Load.STEADY,
+        load=LoadPattern.STEADY,
         headroom=Headroom.FULL_SPEED,
     ),
     WorkloadPlug(
@@ -167,7 +167,7 @@ _PLUGS = (
         settings="dutlab.spec.workloads.loadtest:LoadtestWorkload",
         method="dutlab.methods.loadtest:measure",
         section="dutlab.report.sections.loadtest:section",
-        load=Load.ONE,
+        load=LoadPattern.ONE,
         headroom=Headroom.EACH_WAY,
     ),
     WorkloadPlug(
@@ -176,7 +176,7 @@ _PLUGS = (
         settings="dutlab.spec.workloads.soak:SoakWorkload",
         method="dutlab.methods.soak:measure",
         section="dutlab.report.sections.soak:section",
-        load=Load.ONE,
+        load=LoadPattern.ONE,
         headroom=Headroom.EACH_WAY,
     ),
     WorkloadPlug(
@@ -189,7 +189,7 @@ _PLUGS = (
             r"outage_\w+(?<!_max)_ns",
             r"outage_\w+_max_ns",
         ),
-        load=Load.ONE,
+        load=LoadPattern.ONE,
     ),
     WorkloadPlug(
         "search",

@@ -21,9 +21,9 @@ from math import exp, log, sqrt
 import numpy as np
 
 from dutlab.analysis.compare import Pair, Verdict, compare
-from dutlab.analysis.design import Design
-from dutlab.analysis.factors import Cell, analyse
-from dutlab.analysis.history import Point, history
+from dutlab.analysis.design import RunOrder
+from dutlab.analysis.factors import FactorCell, analyse
+from dutlab.analysis.history import HistoryPoint, history
 from dutlab.analysis.together import together
 from dutlab.stats.power import provable
 from dutlab.stats.ratio import ratio_of
@@ -132,11 +132,11 @@ class Judged:
     """A cell is called equivalent."""
 
 
-def judged(first: list[Run], second: list[Run], design: Design, *, change: float = 1.0, margin: float | None = None) -> Judged:
+def judged(first: list[Run], second: list[Run], design: RunOrder, *, change: float = 1.0, margin: float | None = None) -> Judged:
     """The verdicts of `compare` where the truth of the second side is `change` times that of the first."""
     pairs = []
     for cell in range(len(first[0].values)):
-        if design is Design.RUNS:
+        if design is RunOrder.RUNS:
             before, after = (tuple(float(median(list(r.values[cell]))) for r in side) for side in (first, second))
             at = tuple(range(len(first))), tuple(range(len(first), len(first) + len(second)))
         else:
@@ -157,16 +157,16 @@ def _split(runs: list[Run], first: int) -> tuple[list[Run], list[Run]]:
     return runs[:first], runs[first:]
 
 
-DESIGNS: tuple[tuple[str, Design, Made, float], ...] = (
-    ("modes of a run, 6 blocks", Design.IN_TURN, lambda d, k: _split(modes(d, k, REPEATS), 1), 0.95),
-    ("2 runs, interleaved, 6 blocks", Design.INTERLEAVED, lambda d, k: _split(one_line(d, k, 2, REPEATS, CELLS, in_turn=True), 1), 0.92),
-    ("the same, by `--interleave`", Design.ROUNDS, lambda d, k: _split(one_line(d, k, 2, REPEATS, CELLS, in_turn=True), 1), 0.92),
-    ("2 runs, one after the other", Design.ONE_AFTER_THE_OTHER, lambda d, k: _split(one_line(d, k, 2, REPEATS, CELLS), 1), 0.8),
-    ("the same with 3 repeats", Design.ONE_AFTER_THE_OTHER, lambda d, k: _split(one_line(d, k, 2, 3, CELLS), 1), 0.8),
-    ("1 run against 5 before it", Design.RUNS, lambda d, k: _split(one_line(d, k, 6, 3, CELLS), 5), 0.8),
-    ("1 run against 10 before it", Design.RUNS, lambda d, k: _split(one_line(d, k, 11, 3, CELLS), 10), 0.95),
-    ("2 runs against 5 before them", Design.RUNS, lambda d, k: _split(one_line(d, k, 7, 3, CELLS), 5), 0.95),
-    ("4 runs against 4 before them", Design.RUNS, lambda d, k: _split(one_line(d, k, 8, 3, CELLS), 4), 0.95),
+DESIGNS: tuple[tuple[str, RunOrder, Made, float], ...] = (
+    ("modes of a run, 6 blocks", RunOrder.IN_TURN, lambda d, k: _split(modes(d, k, REPEATS), 1), 0.95),
+    ("2 runs, interleaved, 6 blocks", RunOrder.INTERLEAVED, lambda d, k: _split(one_line(d, k, 2, REPEATS, CELLS, in_turn=True), 1), 0.92),
+    ("the same, by `--interleave`", RunOrder.ROUNDS, lambda d, k: _split(one_line(d, k, 2, REPEATS, CELLS, in_turn=True), 1), 0.92),
+    ("2 runs, one after the other", RunOrder.ONE_AFTER_THE_OTHER, lambda d, k: _split(one_line(d, k, 2, REPEATS, CELLS), 1), 0.8),
+    ("the same with 3 repeats", RunOrder.ONE_AFTER_THE_OTHER, lambda d, k: _split(one_line(d, k, 2, 3, CELLS), 1), 0.8),
+    ("1 run against 5 before it", RunOrder.RUNS, lambda d, k: _split(one_line(d, k, 6, 3, CELLS), 5), 0.8),
+    ("1 run against 10 before it", RunOrder.RUNS, lambda d, k: _split(one_line(d, k, 11, 3, CELLS), 10), 0.95),
+    ("2 runs against 5 before them", RunOrder.RUNS, lambda d, k: _split(one_line(d, k, 7, 3, CELLS), 5), 0.95),
+    ("4 runs against 4 before them", RunOrder.RUNS, lambda d, k: _split(one_line(d, k, 8, 3, CELLS), 4), 0.95),
 )
 
 
@@ -176,7 +176,7 @@ def comparisons(rounds: int) -> Iterator[str]:
     yield "| both sides | noise | false faster or slower | check fails for nothing | false equivalent within 2 % | finds |"
     yield "|---|---|---|---|---|---|"
     for (name, design, make, change), noise in product(DESIGNS, KINDS):
-        if design is Design.IN_TURN and noise.setup:
+        if design is RunOrder.IN_TURN and noise.setup:
             continue  # one run has one set-up
         dice = np.random.default_rng(SEED)
         false, fails, equivalent, true = 0, 0, 0, 0
@@ -234,8 +234,8 @@ def histories(rounds: int) -> Iterator[str]:
         yield f"| {phi:g} | {changes / years:.2f} | {_percent(found, rounds)} |"
 
 
-def _points(line: np.ndarray) -> list[Point]:
-    return [Point(str(n), (100 * exp(v),)) for n, v in enumerate(line)]
+def _points(line: np.ndarray) -> list[HistoryPoint]:
+    return [HistoryPoint(str(n), (100 * exp(v),)) for n, v in enumerate(line)]
 
 
 def effects(rounds: int) -> Iterator[str]:
@@ -254,7 +254,7 @@ def effects(rounds: int) -> Iterator[str]:
                     for s in dice.permutation(4):
                         values[int(m), int(s)].append(exp(line[place]) * 0.8**m * 1.1**s)
                         place += 1
-            found = analyse([Cell({"mode": "abcd"[m], "size": str(64 * 2**s)}, tuple(v)) for (m, s), v in values.items()])
+            found = analyse([FactorCell({"mode": "abcd"[m], "size": str(64 * 2**s)}, tuple(v)) for (m, s), v in values.items()])
             said += any(i.sure.proven for i in found.interactions)
             for e in found.effects:
                 truth = 1.1 if e.factors == ("size",) else 0.8 ** "abcd".index(e.after[0])
@@ -288,7 +288,7 @@ def plans() -> Iterator[str]:
     yield "| repeats | of 1 comparison | of 12 | of 33 |"
     yield "|---|---|---|---|"
     for n in (3, 4, 6, 8, 10, 12):
-        cells = (provable(n, n, sd=0.01, comparisons=k, least=Design.IN_TURN.least) for k in (1, 12, 33))
+        cells = (provable(n, n, sd=0.01, comparisons=k, least=RunOrder.IN_TURN.least) for k in (1, 12, 33))
         yield f"| {n} | {' | '.join('none' if v is None else f'{v:.1%}' for v in cells)} |"
 
 

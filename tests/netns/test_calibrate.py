@@ -6,7 +6,7 @@ import pytest
 
 from dutlab import labs
 from dutlab.labs.labfile import lab_names
-from dutlab.runner.rig import Load, calibrated
+from dutlab.runner.rig import RigLoad, calibrated
 from dutlab.spec.mixes import frame_mix
 from dutlab.tools.engine.binary import find_engine
 
@@ -29,7 +29,7 @@ async def ports(lab):
 
 async def test_the_rig_is_measured_once_then_found_in_the_cache_and_leaves_the_lab_as_it_was(lab, tmp_path):
     before = await ports(lab)
-    binary, loads = str(find_engine()), [Load(("a", "b"), frame_mix(512))]
+    binary, loads = str(find_engine()), [RigLoad(("a", "b"), frame_mix(512))]
     found, where = await calibrated(lab, binary, loads, tmp_path, disturbed="count")
     assert where is not None
     assert where.parent == tmp_path

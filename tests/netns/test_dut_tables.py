@@ -9,7 +9,7 @@ import pytest
 from capability import have_netns, need, need_program
 from dutlab.dut import family
 from dutlab.errors import MeasurementError
-from dutlab.methods.dut_tables import End
+from dutlab.methods.dut_tables import LinkEnd
 from dutlab.runner.device import JournaledDevice
 from dutlab.runner.journal import Journal, pending_undo, read_journal
 from dutlab.spec.spread import Spread
@@ -55,7 +55,7 @@ async def test_routes_are_counted_looked_up_and_taken_out_and_others_stay(lab, d
     routes = LinuxRoutes(dut, testbed, device.announce)
     loaded = await routes.load("a", Spread.over(ip_network(network), 3000))
     assert (loaded.count, loaded.checked, loaded.astray) == (3000, 256, ())
-    towards = await routes.load("a", Spread.over(ip_network("198.51.100.0/24" if version == 4 else "2001:db9::/64"), 1), End.SOURCE)
+    towards = await routes.load("a", Spread.over(ip_network("198.51.100.0/24" if version == 4 else "2001:db9::/64"), 1), LinkEnd.SOURCE)
     assert (towards.count, towards.astray) == (1, ())
     assert len(pending_undo(read_journal(tmp_path / "journal.jsonl"))) == 2
     assert await device.put_back()

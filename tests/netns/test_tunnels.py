@@ -14,7 +14,7 @@ from dutlab import labs
 from dutlab.cli.console import Console
 from dutlab.dut import family
 from dutlab.dut.ipsec import Held
-from dutlab.dut.ipsec_rules import AES_CBC_SHA256, AES_GCM, Suite, Tunnel
+from dutlab.dut.ipsec_rules import AES_CBC_SHA256, AES_GCM, LinkTunnel, Suite
 from dutlab.dut.linux_ipsec import XfrmEnd, away, held
 from dutlab.dut.strongswan import StrongswanEnd
 from dutlab.dut.vyos_ipsec import VyosEnd
@@ -72,7 +72,7 @@ async def test_policies_drop_what_is_not_encrypted_and_leave_nothing_behind(lab:
     before = await of_dut(dut)
     await router.apply(dut, lab.testbed)
     assert (await prober.probe("a")).received == 10
-    policies = "".join(f"{line}\n" for t in Tunnel.all_of(lab.testbed, AES_GCM) for line in end.words(t) if " policy " in line)
+    policies = "".join(f"{line}\n" for t in LinkTunnel.all_of(lab.testbed, AES_GCM) for line in end.words(t) if " policy " in line)
     await dut.run(["ip", "-batch", "-"], stdin=policies.encode())
     assert await end.held(dut) == Held({}, end.policies(lab.testbed))
     assert (await prober.probe("a")).received == 0
@@ -128,7 +128,7 @@ async def test_the_source_agrees_on_keys_with_a_daemon_that_is_set_as_vyos_sets_
     lab: labs.Lab, daemons: dict[str, WithDaemon], suite: Suite, chosen: str
 ) -> None:
     source, dut = daemons["source"], daemons["dut"]
-    tunnels = Tunnel.all_of(lab.testbed, suite)
+    tunnels = LinkTunnel.all_of(lab.testbed, suite)
     (dut.folder / "as-vyos.conf").write_text(as_vyos_writes(vyos_words(tunnels, suite)))
     await dut.run(["swanctl", "--load-all", "--noprompt", "--file", f"{dut.folder}/as-vyos.conf"])
     assert (await held(dut)).policies == VyosEnd(suite).policies(lab.testbed), "they stand before the peer has called"

@@ -14,7 +14,7 @@ import pytest
 from dutlab import labs
 from dutlab.errors import PortRefused
 from dutlab.hosts.netns import NetnsHost
-from dutlab.runner.two_ports import Ask, find
+from dutlab.runner.two_ports import TwoPortRequest, find
 from dutlab.spec.loader import load_experiment, load_testbed
 from processes import LIMIT_S
 
@@ -105,7 +105,7 @@ def test_what_a_killed_test_changed_is_undone(dutlab, box, tmp_path):
 
 async def test_a_port_that_is_none_of_a_test_link_is_refused_with_every_reason_unless_one_insists(box):
     host = NetnsHost("here", box)
-    found = await find(host, Ask(PORTS))
+    found = await find(host, TwoPortRequest(PORTS))
     assert found.testbed["links"]["a"]["addresses"] == ["192.168.1.2/24", "192.168.1.1/24", "10.9.0.254/24", "10.9.0.2/24"]
     assert "isolated" not in found.testbed["links"]["a"]
     assert "lladdr" not in in_it(box, "ip", "neigh"), "who was asked for is forgotten again"
@@ -113,11 +113,11 @@ async def test_a_port_that_is_none_of_a_test_link_is_refused_with_every_reason_u
     in_it(box, "ip", "route", "add", "default", "via", "192.168.1.1")
     in_it(box, "ip", "address", "change", "10.9.0.2/24", "dev", "eth-out", "valid_lft", "3600", "preferred_lft", "3600")
     with pytest.raises(PortRefused) as refused:
-        await find(host, Ask(PORTS))
+        await find(host, TwoPortRequest(PORTS))
     for words in ("eth-in carries the default route", "eth-in carries eth-in.9", "eth-out has 10.9.0.2/24 for a while only"):
         assert words in str(refused.value)
     assert "--insist eth-in --insist eth-out" in str(refused.value)
-    insisted = await find(host, Ask(PORTS, insist=frozenset(PORTS)))
+    insisted = await find(host, TwoPortRequest(PORTS, insist=frozenset(PORTS)))
     assert insisted.testbed["links"]["a"]["isolated"] is True
     assert any("somebody insisted" in what for what in insisted.unknown)
 
@@ -145,8 +145,8 @@ async def test_of_ports_with_addresses_of_both_kinds_that_kind_is_taken_which_wa
         in_it(box6, "ip", "address", "add", address, "dev", port)
     host = NetnsHost("here", box6)
     with pytest.raises(PortRefused, match=r"nobody answers in 192\.168\.1\.0/24"):
-        await find(host, Ask(PORTS))
-    found = await find(host, Ask(PORTS, version=6))
+        await find(host, TwoPortRequest(PORTS))
+    found = await find(host, TwoPortRequest(PORTS, version=6))
     assert found.testbed["links"]["a"]["addresses"] == ["2001:db8:1::2/64", "2001:db8:1::1/64", "2001:db8:2::1/64", "2001:db8:2::2/64"]
     mix = {"name": "imix-over-ipv6", "parts": {84: 7, 594: 4, 1518: 1}}
     assert found.sizes == [84, mix, 1518]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from dutlab.analysis.ceilings.ceiling import Ceiling
 from dutlab.analysis.ceilings.ethernet import Ip, ethernet_ceilings, tcp_ceilings, udp_ceilings
 from dutlab.analysis.ceilings.pcie import GENERATIONS, PcieLink, pcie_ceilings, shared_ceilings
-from dutlab.analysis.ceilings.storage import Array, Drive, disk_ceilings, memory_ceilings, raid_ceilings
-from dutlab.analysis.ceilings.tunnel import TUNNELS, Esp, Tunnel, Vxlan, WireGuard, largest_inner, tunnel_ceilings
+from dutlab.analysis.ceilings.storage import Array, DriveRating, disk_ceilings, memory_ceilings, raid_ceilings
+from dutlab.analysis.ceilings.tunnel import TUNNELS, Esp, TunnelWrapping, Vxlan, WireGuard, largest_inner, tunnel_ceilings
 from dutlab.units import BpsL1, Seconds
 
 TEN_G = BpsL1(10e9)
@@ -56,7 +56,7 @@ def test_a_published_calculator_agrees_on_cbc_with_sha256() -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_the_largest_packet_in_an_mtu_of_1500(kind: Tunnel, outer: Ip, most: int) -> None:
+def test_the_largest_packet_in_an_mtu_of_1500(kind: TunnelWrapping, outer: Ip, most: int) -> None:
     assert largest_inner(kind, outer, 1500) == most
 
 
@@ -74,7 +74,7 @@ def test_the_largest_packet_of_cbc_with_sha1_leaves_four_bytes_unused() -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_goodput_through_a_tunnel_on_10g(kind: Tunnel, outer: Ip, inner: int | None, mtu: int, gbps: float) -> None:
+def test_goodput_through_a_tunnel_on_10g(kind: TunnelWrapping, outer: Ip, inner: int | None, mtu: int, gbps: float) -> None:
     found = values(tunnel_ceilings(TEN_G, kind, outer=outer, mtu=mtu, inner=inner, timestamps=False))
     assert round(found["goodput_bps"] / 1e9, 4) == gbps
 
@@ -114,7 +114,7 @@ def test_a_packet_that_does_not_fit_is_refused_with_what_does() -> None:
 
 
 @given(st.sampled_from(TUNNELS), st.sampled_from(Ip), st.integers(200, 9000))
-def test_no_larger_packet_fits_than_the_largest(kind: Tunnel, outer: Ip, mtu: int) -> None:
+def test_no_larger_packet_fits_than_the_largest(kind: TunnelWrapping, outer: Ip, mtu: int) -> None:
     most = largest_inner(kind, outer, mtu)
     assert kind.outer_bytes(most, outer, mtu) <= mtu < kind.outer_bytes(most + 1, outer, mtu)
 
@@ -199,11 +199,11 @@ def test_gigabytes_a_second_of_memory(transfers: float, channels: int, gigabytes
 
 @pytest.mark.parametrize(("level", "millions"), [(10, 1.6), (5, 0.8), (6, 0.533)])
 def test_the_classic_write_penalty_of_16_drives(level: int, millions: float) -> None:
-    assert round(values(raid_ceilings(Array(level, 16), Drive(write_iops=0.2e6)))["random_write_iops"] / 1e6, 3) == millions
+    assert round(values(raid_ceilings(Array(level, 16), DriveRating(write_iops=0.2e6)))["random_write_iops"] / 1e6, 3) == millions
 
 
 def test_a_mix_of_reads_and_writes_as_the_calculators_have_it_and_as_it_must_be() -> None:
-    found = values(raid_ceilings(Array(5, 9), Drive(read_iops=100), write_share=0.16))
+    found = values(raid_ceilings(Array(5, 9), DriveRating(read_iops=100), write_share=0.16))
     assert found["mix_iops"] == pytest.approx(792)  # raw 900, 16 % writes
     # Of every 100 requests 84 cost one and 16 cost four: 148 of the 900 that the drives do in a second.
     assert found["mix_conserved_iops"] == pytest.approx(900 / 1.48)
@@ -211,20 +211,20 @@ def test_a_mix_of_reads_and_writes_as_the_calculators_have_it_and_as_it_must_be(
 
 @pytest.mark.parametrize(("level", "millions"), [(5, 1.333), (6, 0.889)])
 def test_writes_of_drives_that_read_faster_than_they_write(level: int, millions: float) -> None:
-    found = values(raid_ceilings(Array(level, 16), Drive(read_iops=1e6, write_iops=0.2e6)))
+    found = values(raid_ceilings(Array(level, 16), DriveRating(read_iops=1e6, write_iops=0.2e6)))
     assert round(found["random_write_ssd_iops"] / 1e6, 3) == millions
 
 
 @pytest.mark.parametrize(("level", "drives"), [(5, 3), (6, 4), (6, 5)])
 def test_a_small_array_of_ssds_reconstructs_where_that_takes_fewer_requests(level: int, drives: int) -> None:
     # N - m - 1 reads and 1 + m writes are N requests, so at one rate for both the array does what one drive does.
-    found = values(raid_ceilings(Array(level, drives), Drive(read_iops=100e3, write_iops=100e3)))
+    found = values(raid_ceilings(Array(level, drives), DriveRating(read_iops=100e3, write_iops=100e3)))
     assert found["random_write_ssd_iops"] == pytest.approx(100e3)
     assert found["random_write_ssd_iops"] == pytest.approx(found["random_write_md_iops"])
 
 
 def test_nested_levels_are_their_groups_together() -> None:
-    drive = Drive(1e6, 2e5, 7e9, 5e9)
+    drive = DriveRating(1e6, 2e5, 7e9, 5e9)
     one, four = (values(raid_ceilings(a, drive, write_share=0.3, degraded=True)) for a in (Array(5, 8), Array(50, 32, 4)))
     assert four == {name: pytest.approx(4 * value) for name, value in one.items()}
     assert values(raid_ceilings(Array(60, 32, 2), drive))["sequential_write_bytes_per_s"] == pytest.approx((32 - 4) * 5e9)
@@ -244,14 +244,14 @@ def test_nested_levels_are_their_groups_together() -> None:
     ids=str,
 )
 def test_reads_with_one_drive_gone(array: Array, iops: float, rate: float) -> None:
-    found = values(raid_ceilings(array, Drive(read_iops=1.0, read_bytes_per_s=1.0), degraded=True))
+    found = values(raid_ceilings(array, DriveRating(read_iops=1.0, read_bytes_per_s=1.0), degraded=True))
     assert found["degraded_random_read_iops"] == pytest.approx(iops)
     assert found["degraded_sequential_read_bytes_per_s"] == pytest.approx(rate)
 
 
 def test_raid_0_with_a_drive_gone_is_refused() -> None:
     with pytest.raises(ValueError, match="RAID 0 with a drive gone holds nothing"):
-        raid_ceilings(Array(0, 4), Drive(read_iops=1.0), degraded=True)
+        raid_ceilings(Array(0, 4), DriveRating(read_iops=1.0), degraded=True)
 
 
 def test_md_reads_the_rest_of_a_small_stripe_instead() -> None:
@@ -262,19 +262,19 @@ def test_md_reads_the_rest_of_a_small_stripe_instead() -> None:
 
 @pytest.mark.parametrize(("level", "times_one_drive"), [(5, 8.0), (6, 8.28)])
 def test_random_reads_of_16_drives_with_one_gone(level: int, times_one_drive: float) -> None:
-    found = values(raid_ceilings(Array(level, 16), Drive(read_iops=1.0), degraded=True))
+    found = values(raid_ceilings(Array(level, 16), DriveRating(read_iops=1.0), degraded=True))
     assert round(found["degraded_random_read_iops"], 2) == times_one_drive
     assert found["random_read_iops"] == 16
 
 
 def test_the_reviewed_array_of_32_drives_has_the_sums_its_reviewers_computed() -> None:
-    found = values(raid_ceilings(Array(5, 32), Drive(610_200, 75_000, 2800e6, 2400e6)))
+    found = values(raid_ceilings(Array(5, 32), DriveRating(610_200, 75_000, 2800e6, 2400e6)))
     assert round(found["random_read_iops"] / 1e6, 1) == 19.5
     assert found["sequential_write_bytes_per_s"] == 31 * 2400e6
 
 
 def test_full_stripes_give_up_parity_or_copies() -> None:
-    rate = Drive(write_bytes_per_s=1.0)
+    rate = DriveRating(write_bytes_per_s=1.0)
     of = {level: values(raid_ceilings(Array(level, 8), rate))["sequential_write_bytes_per_s"] for level in (0, 1, 5, 6, 10)}
     assert of == {0: 8, 1: 1, 5: 7, 6: 6, 10: 4}
 
@@ -306,9 +306,9 @@ def test_everything_wrong_with_a_rating_is_said_at_once() -> None:
     with pytest.raises(
         ValueError, match=r"rating must be more than 0, not -1; .*more than 0, not nan; .*between 0 and 1, not 2; .*read IOPS"
     ):
-        raid_ceilings(Array(10, 4), Drive(write_iops=-1, read_bytes_per_s=float("nan")), write_share=2)
+        raid_ceilings(Array(10, 4), DriveRating(write_iops=-1, read_bytes_per_s=float("nan")), write_share=2)
     with pytest.raises(ValueError, match="a rating of the drive is needed"):
-        raid_ceilings(Array(10, 4), Drive())
+        raid_ceilings(Array(10, 4), DriveRating())
 
 
 # ---- Ethernet with its formulas
@@ -322,9 +322,9 @@ def test_every_formula_computes_its_value() -> None:
         *pcie_ceilings(PcieLink(5, 8), payload=512),
         *shared_ceilings(PcieLink(4, 4), 32, PcieLink(4, 16), 2, payload=256, spec_bytes_per_s=7e9),
         *disk_ceilings("sas4", 8),
-        *raid_ceilings(Array(6, 16), Drive(1e6, 2e5, 7e9, 5e9), write_share=0.3, degraded=True),
-        *raid_ceilings(Array(50, 32, 4), Drive(1e6, 2e5, 7e9, 5e9), degraded=True),
-        *raid_ceilings(Array(10, 8), Drive(1e6, 2e5, 7e9, 5e9), degraded=True),
+        *raid_ceilings(Array(6, 16), DriveRating(1e6, 2e5, 7e9, 5e9), write_share=0.3, degraded=True),
+        *raid_ceilings(Array(50, 32, 4), DriveRating(1e6, 2e5, 7e9, 5e9), degraded=True),
+        *raid_ceilings(Array(10, 8), DriveRating(1e6, 2e5, 7e9, 5e9), degraded=True),
         *tunnel_ceilings(TEN_G, WireGuard(), inner=1400)[1:],
         *memory_ceilings(4800, 12),
         *(c for t in TUNNELS for c in tunnel_ceilings(TEN_G, t) if c.name in {"goodput_bps", "overhead_bytes", "outer_bytes"}),

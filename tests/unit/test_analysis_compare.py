@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutlab.analysis.compare import Comparison, Pair, Verdict, compare, could_prove
-from dutlab.analysis.design import Design
+from dutlab.analysis.design import RunOrder
 from dutlab.analysis.differences import differences
 from dutlab.analysis.together import together
 
@@ -20,7 +20,7 @@ LOW, HIGH = (100.0, 101.0, 102.0, 103.0, 104.0, 105.0), (200.0, 201.0, 202.0, 20
 
 
 def one(first: tuple[float, ...], second: tuple[float, ...], figure: str = "received_pps", **asked: Any) -> Comparison:
-    design = asked.pop("design", Design.IN_TURN)
+    design = asked.pop("design", RunOrder.IN_TURN)
     return compare([Pair("cell", figure, first, second, design)], **asked)[0]
 
 
@@ -60,26 +60,26 @@ def test_a_change_below_the_least_that_counts_is_no_verdict_however_sure() -> No
 def test_two_runs_one_after_the_other_prove_only_what_time_cannot_do() -> None:
     slower = tuple(v * 0.95 for v in LOW)
     assert one(LOW, tuple(v * 0.93 for v in LOW)).words == "slower"
-    apart = one(LOW, tuple(v * 0.93 for v in LOW), design=Design.ONE_AFTER_THE_OTHER)
+    apart = one(LOW, tuple(v * 0.93 for v in LOW), design=RunOrder.ONE_AFTER_THE_OTHER)
     assert apart.verdict is Verdict.NO_DIFFERENCE and apart.least == 0.1
-    assert one(LOW, tuple(v * 0.5 for v in LOW), design=Design.ONE_AFTER_THE_OTHER).words == "slower"
-    assert one(LOW, slower, design=Design.INTERLEAVED).least == 0.04
+    assert one(LOW, tuple(v * 0.5 for v in LOW), design=RunOrder.ONE_AFTER_THE_OTHER).words == "slower"
+    assert one(LOW, slower, design=RunOrder.INTERLEAVED).least == 0.04
 
 
 def test_runs_one_after_the_other_are_not_called_equivalent_within_less_than_runs_differ() -> None:
     tight = tuple(100 + v / 1e3 for v in LOW)
     assert one(tight, tight, margin=0.02).words == "equivalent within ±2 %"
-    apart = one(tight, tight, margin=0.02, design=Design.ONE_AFTER_THE_OTHER)
+    apart = one(tight, tight, margin=0.02, design=RunOrder.ONE_AFTER_THE_OTHER)
     assert apart.verdict is Verdict.NO_DIFFERENCE
     assert "runs of one box may lie 10 % apart" in apart.why
-    assert one(tight, tight, margin=0.2, design=Design.ONE_AFTER_THE_OTHER).verdict is Verdict.EQUIVALENT
+    assert one(tight, tight, margin=0.2, design=RunOrder.ONE_AFTER_THE_OTHER).verdict is Verdict.EQUIVALENT
 
 
 def test_several_runs_a_side_count_once_each() -> None:
     def runs(*second: float) -> Comparison:
         first = (100.0, 100.4, 99.7, 100.2, 99.9)
         at = tuple(range(5, 5 + len(second)))
-        return compare([Pair("cell", "received_pps", first, second, Design.RUNS, tuple(range(5)), at)])[0]
+        return compare([Pair("cell", "received_pps", first, second, RunOrder.RUNS, tuple(range(5)), at)])[0]
 
     assert runs(85.0).words == "slower"
     assert runs(99.5).verdict is Verdict.NO_DIFFERENCE
@@ -91,7 +91,7 @@ def test_several_runs_a_side_count_once_each() -> None:
 
 def of_runs(first: Sequence[float], second: Sequence[float], label: str = "cell") -> Pair:
     n = len(first)
-    return Pair(label, "received_pps", tuple(first), tuple(second), Design.RUNS, tuple(range(n)), tuple(range(n, n + len(second))))
+    return Pair(label, "received_pps", tuple(first), tuple(second), RunOrder.RUNS, tuple(range(n)), tuple(range(n, n + len(second))))
 
 
 def test_a_single_run_may_lie_in_a_slow_hour_that_a_few_others_missed() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dutlab.analysis.cost import costs
-from dutlab.analysis.factors import Analysis, Cell, analyse
+from dutlab.analysis.factors import Analysis, FactorCell, analyse
 
 DATA = Path(__file__).parents[1] / "data" / "apu2-openbsd-factors.csv"
 
@@ -19,7 +19,7 @@ DATA = Path(__file__).parents[1] / "data" / "apu2-openbsd-factors.csv"
 def apu2() -> Analysis:
     with DATA.open() as f:
         rows = list(csv.DictReader(f))
-    return analyse([Cell({k: v for k, v in r.items() if k != "mbytes_per_s"}, (float(r["mbytes_per_s"]),)) for r in rows])
+    return analyse([FactorCell({k: v for k, v in r.items() if k != "mbytes_per_s"}, (float(r["mbytes_per_s"]),)) for r in rows])
 
 
 def test_boost_and_pcie_power_management_were_only_changed_together() -> None:
@@ -58,11 +58,11 @@ def test_every_effect_is_a_sentence() -> None:
     assert any(s.endswith("no effect proven") for s in said), "eleven tests of twelve cells prove little"
 
 
-def measured(levels: dict[str, str], true: float, dice: random.Random, repeats: int = 4) -> Cell:
-    return Cell(levels, tuple(100 * true * dice.gauss(1, 0.01) for _ in range(repeats)))
+def measured(levels: dict[str, str], true: float, dice: random.Random, repeats: int = 4) -> FactorCell:
+    return FactorCell(levels, tuple(100 * true * dice.gauss(1, 0.01) for _ in range(repeats)))
 
 
-def half_of_four_factors(dice: random.Random, **effects: float) -> list[Cell]:
+def half_of_four_factors(dice: random.Random, **effects: float) -> list[FactorCell]:
     """The 2^(4-1) design with d = a b c, of resolution IV."""
     out = []
     for a, b, c in product((-1, 1), repeat=3):
@@ -108,7 +108,11 @@ def test_interactions_that_are_not_there_are_seldom_said() -> None:
 
 
 def test_cells_with_zeros_have_no_ratio_and_are_named() -> None:
-    cells = [Cell({"mode": "nat"}, (0.0, 0.0, 100.0)), Cell({"mode": "router"}, (100.0,) * 3), Cell({"mode": "filter"}, (50.0,) * 3)]
+    cells = [
+        FactorCell({"mode": "nat"}, (0.0, 0.0, 100.0)),
+        FactorCell({"mode": "router"}, (100.0,) * 3),
+        FactorCell({"mode": "filter"}, (50.0,) * 3),
+    ]
     found = analyse(cells)
     assert found.left_out == ("left out, since it has no ratio: mode nat (2 of 3 values are not above zero)",)
     assert found.sentences[-1] == found.left_out[0]
@@ -120,7 +124,7 @@ def test_cells_with_zeros_have_no_ratio_and_are_named() -> None:
 def test_a_full_design_gives_back_what_it_was_made_of() -> None:
     true = {"a": 1.5, "b": 0.8, "c": 1.0}
     cells = [
-        Cell(
+        FactorCell(
             dict(zip("abc", levels, strict=True)), (100.0 * prod(true[f] for f, level in zip("abc", levels, strict=True) if level == "on"),)
         )
         for levels in product(("off", "on"), repeat=3)
@@ -133,9 +137,9 @@ def test_a_full_design_gives_back_what_it_was_made_of() -> None:
 
 def test_a_factor_without_a_pair_of_its_own_says_what_else_changes() -> None:
     cells = [
-        Cell({"x": "0", "y": "0", "z": "0"}, (1.0,)),
-        Cell({"x": "1", "y": "1", "z": "0"}, (2.0,)),
-        Cell({"x": "1", "y": "0", "z": "1"}, (3.0,)),
+        FactorCell({"x": "0", "y": "0", "z": "0"}, (1.0,)),
+        FactorCell({"x": "1", "y": "1", "z": "0"}, (2.0,)),
+        FactorCell({"x": "1", "y": "0", "z": "1"}, (3.0,)),
     ]
     found = analyse(cells)
     assert found.effects == ()
@@ -143,7 +147,7 @@ def test_a_factor_without_a_pair_of_its_own_says_what_else_changes() -> None:
 
 
 def test_three_levels_are_two_steps_and_one_level_is_none() -> None:
-    found = analyse([Cell({"size": s, "os": "x"}, (v, v * 1.01, v * 0.99)) for s, v in (("64", 1.0), ("512", 2.0), ("1518", 8.0))])
+    found = analyse([FactorCell({"size": s, "os": "x"}, (v, v * 1.01, v * 0.99)) for s, v in (("64", 1.0), ("512", 2.0), ("1518", 8.0))])
     assert [(e.before, e.after, round(e.ratio, 6)) for e in found.effects] == [(("64",), ("512",), 2.0), (("512",), ("1518",), 4.0)]
     assert found.constant == ("os",)
 
@@ -152,12 +156,12 @@ def test_three_levels_are_two_steps_and_one_level_is_none() -> None:
     ("cells", "why"),
     [
         ([], "at least two cells"),
-        ([Cell({"a": "0"}, (0.0,)), Cell({"a": "1"}, (nan,))], "at least two cells"),
-        ([Cell({"a": "0"}, (1.0,)), Cell({"a": "0"}, (2.0,))], "same levels"),
-        ([Cell({"a": "0"}, (1.0,)), Cell({"b": "1"}, (2.0,))], "some have none of a, b"),
+        ([FactorCell({"a": "0"}, (0.0,)), FactorCell({"a": "1"}, (nan,))], "at least two cells"),
+        ([FactorCell({"a": "0"}, (1.0,)), FactorCell({"a": "0"}, (2.0,))], "same levels"),
+        ([FactorCell({"a": "0"}, (1.0,)), FactorCell({"b": "1"}, (2.0,))], "some have none of a, b"),
     ],
 )
-def test_cells_that_tell_nothing_are_refused(cells: list[Cell], why: str) -> None:
+def test_cells_that_tell_nothing_are_refused(cells: list[FactorCell], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         analyse(cells)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dutlab.analysis.ceilings import frames, tcp_goodput
 from dutlab.analysis.ceilings.assumed import other_goodputs
-from dutlab.analysis.limited import ArrayFacts, Confidence, Core, Facts, Limit, Neighbour, Subset, what_limited, what_limited_array
+from dutlab.analysis.limited import ArrayFacts, Confidence, Core, Facts, LimitCause, Neighbour, Subset, what_limited, what_limited_array
 from dutlab.units import BpsL1
 
 DATA = Path(__file__).parents[1] / "data"
@@ -44,19 +44,19 @@ def apu6(product: str, load: str) -> Facts:
 @pytest.mark.parametrize("product", ["linux", "openbsd", "vpp", "danos"])
 def test_the_apu6_is_limited_by_its_processor_at_64_bytes(product: str) -> None:
     found = what_limited(apu6(product, "64b"))
-    assert (found.limit, found.confidence) == (Limit.PER_PACKET, Confidence.LIKELY)
+    assert (found.limit, found.confidence) == (LimitCause.PER_PACKET, Confidence.LIKELY)
     assert "processor" in found.words
 
 
 @pytest.mark.parametrize("product", ["vpp", "danos"])
 def test_the_apu6_is_limited_by_the_line_at_imix_with_vpp_and_danos(product: str) -> None:
     found = what_limited(apu6(product, "imix"))
-    assert (found.limit, found.confidence) == (Limit.LINE, Confidence.SHOWN)
+    assert (found.limit, found.confidence) == (LimitCause.LINE, Confidence.SHOWN)
 
 
 @pytest.mark.parametrize("product", ["linux", "openbsd"])
 def test_the_apu6_is_limited_by_its_processor_at_imix_with_the_kernels(product: str) -> None:
-    assert what_limited(apu6(product, "imix")).limit is Limit.PER_PACKET
+    assert what_limited(apu6(product, "imix")).limit is LimitCause.PER_PACKET
 
 
 def test_the_evidence_has_the_numbers() -> None:
@@ -87,7 +87,7 @@ def apu2(mtu: int, megabytes: float) -> Facts:
 def test_openbsd_at_mtu_1500_is_limited_by_the_cost_of_each_packet() -> None:
     for row in rows("apu2-openbsd-factors.csv"):
         found = what_limited(apu2(int(row["mtu"]), float(row["mbytes_per_s"])))
-        assert found.limit is (Limit.PER_PACKET if row["mtu"] == "1500" else Limit.LINE), row
+        assert found.limit is (LimitCause.PER_PACKET if row["mtu"] == "1500" else LimitCause.LINE), row
 
 
 # ---- Supermicro E302-9D: four 10G ports, iperf3 with four streams
@@ -102,14 +102,14 @@ def e302(mode: str) -> Facts:
 
 def test_the_e302_9d_routes_at_line_rate() -> None:
     found = what_limited(e302("router"))
-    assert (found.limit, found.confidence) == (Limit.LINE, Confidence.SHOWN)
+    assert (found.limit, found.confidence) == (LimitCause.LINE, Confidence.SHOWN)
     assert found.evidence == ("9.4 Gbit/s is 99.8% of the 9.41 Gbit/s that the link carries",)
 
 
 @pytest.mark.parametrize("mode", ["filter-empty", "filter-default", "nat"])
 def test_the_e302_9d_is_limited_by_its_processor_once_it_filters(mode: str) -> None:
     found = what_limited(e302(mode))
-    assert (found.limit, found.confidence) == (Limit.MODE, Confidence.LIKELY)
+    assert (found.limit, found.confidence) == (LimitCause.MODE, Confidence.LIKELY)
     assert found.evidence[0].startswith("the same load through the same testbed reaches 9.4 Gbit/s in mode router")
     if mode == "filter-empty":
         assert "its cores are not all needed for one" in found.evidence[1]
@@ -122,7 +122,7 @@ def test_iperf3_with_small_datagrams_is_its_own_limit() -> None:
     small = Facts(value=0.21e6, unit="pps", line=frames(TEN_G, 64).pps, pps=0.21e6, mean_bytes=64, asked=1.0e6, sent=0.21e6, loss_ratio=0.0,
                   generator_core=100.0)  # fmt: skip
     found = what_limited(small)
-    assert (found.limit, found.confidence) == (Limit.GENERATOR, Confidence.SHOWN)
+    assert (found.limit, found.confidence) == (LimitCause.GENERATOR, Confidence.SHOWN)
     assert "it sent 210 kpps of 1 Mpps asked" in found.evidence[0]
     assert what_limited(replace(small, generator_core=None)).confidence is Confidence.LIKELY
 
@@ -143,7 +143,7 @@ def test_32_drives_are_limited_by_the_path_they_share_and_not_by_the_drives() ->
     }
     cpu = next(float(r["era_raid5_50"]) for r in rows("era-raid-comparison.csv") if r["parameter"] == "mean_cpu_at_max")
     found = what_limited_array(ArrayFacts(value[32], "IOPS", 32, 32 * one, cpu_percent=cpu, fewer=(Subset(16, value[16], 16 * one),)))
-    assert (found.limit, found.confidence) == (Limit.BUS, Confidence.LIKELY)
+    assert (found.limit, found.confidence) == (LimitCause.BUS, Confidence.LIKELY)
     assert found.evidence[:2] == (
         "32 drives reach 51% of their rating",
         "16 drives reach 55% of theirs: it grows with them, so their own path binds",
@@ -155,26 +155,26 @@ def test_sequential_reads_of_three_raid_engines_meet_at_the_same_rate() -> None:
     of = next(r for r in rows("era-raid-comparison.csv") if r["parameter"] == "sequential_read")
     others = {name: float(of[name]) * 1e9 for name in ("linux_raid10", "linux_raid5")}
     found = what_limited_array(ArrayFacts(float(of["era_raid5_50"]) * 1e9, "B/s", 32, 32 * one, cpu_percent=13, other_engines=others))
-    assert found.limit is Limit.BUS
+    assert found.limit is LimitCause.BUS
     assert sum("it is not the software" in e for e in found.evidence) == 2
 
 
 def test_a_known_uplink_at_its_limit_is_shown() -> None:
     found = what_limited_array(ArrayFacts(53e9, "B/s", 32, 224e9, uplinks=57.6e9))
-    assert (found.limit, found.confidence) == (Limit.BUS, Confidence.SHOWN)
+    assert (found.limit, found.confidence) == (LimitCause.BUS, Confidence.SHOWN)
     assert found.evidence == ("23.7% of the drives' rating, but 92% of what the uplinks pass",)
 
 
 @pytest.mark.parametrize(
     ("facts", "limit"),
     [
-        (ArrayFacts(18e6, "IOPS", 32, 19.5e6), Limit.DRIVE_SPEC),
-        (ArrayFacts(0.57e6, "IOPS", 32, 2.4e6, arithmetic=0.6e6), Limit.RAID),
-        (ArrayFacts(5e6, "IOPS", 32, 19.5e6, cpu_percent=98), Limit.ALL_CORES),
-        (ArrayFacts(5e6, "IOPS", 32, 19.5e6), Limit.UNKNOWN),
+        (ArrayFacts(18e6, "IOPS", 32, 19.5e6), LimitCause.DRIVE_SPEC),
+        (ArrayFacts(0.57e6, "IOPS", 32, 2.4e6, arithmetic=0.6e6), LimitCause.RAID),
+        (ArrayFacts(5e6, "IOPS", 32, 19.5e6, cpu_percent=98), LimitCause.ALL_CORES),
+        (ArrayFacts(5e6, "IOPS", 32, 19.5e6), LimitCause.UNKNOWN),
     ],
 )
-def test_the_other_rungs_of_an_array(facts: ArrayFacts, limit: Limit) -> None:
+def test_the_other_rungs_of_an_array(facts: ArrayFacts, limit: LimitCause) -> None:
     assert what_limited_array(facts).limit is limit
 
 
@@ -187,37 +187,37 @@ HOT, COOL = Core(1, {"softirq": 97.0, "user": 2.0}), Core(0, {"system": 20.0})
 @pytest.mark.parametrize(
     ("facts", "limit", "confidence"),
     [
-        ({"dut_cores": (COOL, HOT), "loss_ratio": 0.3}, Limit.ONE_CORE, Confidence.SHOWN),
-        ({"dut_cores": (COOL, HOT), "refused_ratio": 0.9}, Limit.ONE_CORE, Confidence.SHOWN),
-        ({"dut_cores": (COOL, HOT), "loss_ratio": 0.3, "shared_cores": "the lab shares them"}, Limit.PER_PACKET, Confidence.LIKELY),
-        ({"dut_cores": (COOL, HOT), "shared_cores": "the lab shares them"}, Limit.SHARED_CORES, Confidence.LIKELY),
-        ({"dut_cores": (COOL, HOT), "refused_ratio": 0.8, "shared_cores": "the lab shares them", "line": None}, Limit.PER_PACKET, Confidence.LIKELY),
-        ({"dut_cores": (HOT, Core(2, {"softirq": 93.0})), "loss_ratio": 0.3}, Limit.ALL_CORES, Confidence.SHOWN),
-        ({"loss_ratio": 0.2, "places": {"sink's card": 0.9, "DUT in": 0.1}}, Limit.SINK, Confidence.SHOWN),
-        ({"sink_core": 99.0, "dut_cores": (COOL,)}, Limit.SINK, Confidence.LIKELY),
-        ({"loss_ratio": 0.2, "places": {"DUT in": 0.9}, "dut_cores": (COOL,)}, Limit.NIC, Confidence.LIKELY),
-        ({"table_entries": 262_000.0, "table_size": 262_144.0}, Limit.STATE_TABLE, Confidence.SHOWN),
-        ({"fragments": 0.9e6}, Limit.FRAGMENTS, Confidence.LIKELY),
-        ({"frequency_drop": 0.2}, Limit.HEAT, Confidence.LIKELY),
-        ({"memory_share": 0.8}, Limit.MEMORY, Confidence.LIKELY),
-        ({"sent": 1e6, "generator_best": 1.01e6, "loss_ratio": 0.0}, Limit.GENERATOR, Confidence.LIKELY),
-        ({"sent": 1e6, "generator_best": 1.01e6, "loss_ratio": 0.0, "refused_ratio": 0.9}, Limit.PER_PACKET, Confidence.POSSIBLE),
-        ({"loss_ratio": 0.5}, Limit.PER_PACKET, Confidence.POSSIBLE),
-        ({"other_modes": {"router": 2e6}}, Limit.MODE, Confidence.LIKELY),
-        ({"neighbours": (Neighbour("1518 B", 1518, 0.9e6),)}, Limit.PER_PACKET, Confidence.LIKELY),
-        ({"neighbours": (Neighbour("70 B", 70, 1e6),)}, Limit.UNKNOWN, Confidence.NONE),
-        ({"streams": 1, "dut_cores": (COOL,)}, Limit.TCP, Confidence.POSSIBLE),
-        ({"unit": "bit/s", "streams": 4, "window_bytes": 65535.0, "rtt_s": 2.1}, Limit.TCP, Confidence.SHOWN),
-        ({"streams": 4, "retransmits_per_s": 5e3, "dut_cores": (COOL,)}, Limit.TCP, Confidence.LIKELY),
-        ({"unit": "bit/s", "pcie_bps": 1.1e6}, Limit.PCIE, Confidence.LIKELY),
-        ({}, Limit.UNKNOWN, Confidence.NONE),
+        ({"dut_cores": (COOL, HOT), "loss_ratio": 0.3}, LimitCause.ONE_CORE, Confidence.SHOWN),
+        ({"dut_cores": (COOL, HOT), "refused_ratio": 0.9}, LimitCause.ONE_CORE, Confidence.SHOWN),
+        ({"dut_cores": (COOL, HOT), "loss_ratio": 0.3, "shared_cores": "the lab shares them"}, LimitCause.PER_PACKET, Confidence.LIKELY),
+        ({"dut_cores": (COOL, HOT), "shared_cores": "the lab shares them"}, LimitCause.SHARED_CORES, Confidence.LIKELY),
+        ({"dut_cores": (COOL, HOT), "refused_ratio": 0.8, "shared_cores": "the lab shares them", "line": None}, LimitCause.PER_PACKET, Confidence.LIKELY),
+        ({"dut_cores": (HOT, Core(2, {"softirq": 93.0})), "loss_ratio": 0.3}, LimitCause.ALL_CORES, Confidence.SHOWN),
+        ({"loss_ratio": 0.2, "places": {"sink's card": 0.9, "DUT in": 0.1}}, LimitCause.SINK, Confidence.SHOWN),
+        ({"sink_core": 99.0, "dut_cores": (COOL,)}, LimitCause.SINK, Confidence.LIKELY),
+        ({"loss_ratio": 0.2, "places": {"DUT in": 0.9}, "dut_cores": (COOL,)}, LimitCause.NIC, Confidence.LIKELY),
+        ({"table_entries": 262_000.0, "table_size": 262_144.0}, LimitCause.STATE_TABLE, Confidence.SHOWN),
+        ({"fragments": 0.9e6}, LimitCause.FRAGMENTS, Confidence.LIKELY),
+        ({"frequency_drop": 0.2}, LimitCause.HEAT, Confidence.LIKELY),
+        ({"memory_share": 0.8}, LimitCause.MEMORY, Confidence.LIKELY),
+        ({"sent": 1e6, "generator_best": 1.01e6, "loss_ratio": 0.0}, LimitCause.GENERATOR, Confidence.LIKELY),
+        ({"sent": 1e6, "generator_best": 1.01e6, "loss_ratio": 0.0, "refused_ratio": 0.9}, LimitCause.PER_PACKET, Confidence.POSSIBLE),
+        ({"loss_ratio": 0.5}, LimitCause.PER_PACKET, Confidence.POSSIBLE),
+        ({"other_modes": {"router": 2e6}}, LimitCause.MODE, Confidence.LIKELY),
+        ({"neighbours": (Neighbour("1518 B", 1518, 0.9e6),)}, LimitCause.PER_PACKET, Confidence.LIKELY),
+        ({"neighbours": (Neighbour("70 B", 70, 1e6),)}, LimitCause.UNKNOWN, Confidence.NONE),
+        ({"streams": 1, "dut_cores": (COOL,)}, LimitCause.TCP, Confidence.POSSIBLE),
+        ({"unit": "bit/s", "streams": 4, "window_bytes": 65535.0, "rtt_s": 2.1}, LimitCause.TCP, Confidence.SHOWN),
+        ({"streams": 4, "retransmits_per_s": 5e3, "dut_cores": (COOL,)}, LimitCause.TCP, Confidence.LIKELY),
+        ({"unit": "bit/s", "pcie_bps": 1.1e6}, LimitCause.PCIE, Confidence.LIKELY),
+        ({}, LimitCause.UNKNOWN, Confidence.NONE),
     ],
 )  # fmt: skip
-def test_each_limit_is_told_from_what_was_measured(facts: dict[str, Any], limit: Limit, confidence: Confidence) -> None:
+def test_each_limit_is_told_from_what_was_measured(facts: dict[str, Any], limit: LimitCause, confidence: Confidence) -> None:
     found = what_limited(replace(TENTH, **facts))
     assert (found.limit, found.confidence) == (limit, confidence)
     assert found.next_experiment
-    assert found.evidence or limit is Limit.UNKNOWN
+    assert found.evidence or limit is LimitCause.UNKNOWN
 
 
 def test_one_core_is_named_with_what_it_did() -> None:
@@ -245,14 +245,14 @@ def test_a_doubt_that_forbids_it_leaves_nothing_to_blame_on_the_dut(veto: dict[s
 
 
 def test_a_rig_at_line_rate_leaves_the_line_as_the_limit() -> None:
-    assert what_limited(replace(TENTH, value=9.9e6, rig="headroom 1.01")).limit is Limit.LINE
+    assert what_limited(replace(TENTH, value=9.9e6, rig="headroom 1.01")).limit is LimitCause.LINE
 
 
 def test_above_its_ceiling_the_assumption_is_at_fault_and_named() -> None:
     line = tcp_goodput(TEN_G)
     fast = Facts(value=9.84e9, unit="bit/s", line=line, assumed="1500 bytes assumed", other_lines=other_goodputs(line, mtu=None))
     found = what_limited(fast)
-    assert (found.limit, found.confidence) == (Limit.LINE, Confidence.LIKELY)
+    assert (found.limit, found.confidence) == (LimitCause.LINE, Confidence.LIKELY)
     assert found.evidence[0].startswith("1500 bytes assumed, a ceiling of 9.41 Gbit/s, which is exceeded")
     assert found.evidence[0].endswith("with MTU 9000 the ceiling is 9.9 Gbit/s")  # 1e10 * (9000 - 52) / 9038
     slower = what_limited(replace(fast, value=9.27e9, most_seen=9.84e9))
@@ -263,8 +263,8 @@ def test_above_its_ceiling_the_assumption_is_at_fault_and_named() -> None:
 def test_above_every_ceiling_there_is_no_verdict() -> None:
     line = frames(TEN_G, 64).pps  # 1e10 / 672
     found = what_limited(Facts(value=15.88e6, unit="pps", line=line, other_modes={"router": 20e6}))
-    assert found.limit is Limit.UNKNOWN and "106.7%" in found.evidence[0]
-    assert what_limited(Facts(value=1.01 * line, unit="pps", line=line)).limit is Limit.LINE  # a second that two clocks cut
+    assert found.limit is LimitCause.UNKNOWN and "106.7%" in found.evidence[0]
+    assert what_limited(Facts(value=1.01 * line, unit="pps", line=line)).limit is LimitCause.LINE  # a second that two clocks cut
 
 
 NUMBERS = st.none() | st.floats(0, 1e12)

@@ -9,7 +9,7 @@ from math import log, sqrt
 import pytest
 
 from dutlab.analysis.compare import Pair, Verdict, compare, could_prove
-from dutlab.analysis.design import Design
+from dutlab.analysis.design import RunOrder
 from dutlab.stats.rounds import FEWEST, changed
 
 Cell = dict[int, tuple[float, float]]
@@ -90,7 +90,7 @@ def test_many_rounds_are_swapped_in_drawn_ways_and_never_come_to_p_0() -> None:
 
 def pair(cell: Cell, label: str = "x", *, leave: int | None = None) -> Pair:
     at = tuple(n for n in cell if n != leave)
-    return Pair(label, "received_pps", tuple(cell[n][0] for n in at), tuple(cell[n][1] for n in at), Design.ROUNDS, at, at)
+    return Pair(label, "received_pps", tuple(cell[n][0] for n in at), tuple(cell[n][1] for n in at), RunOrder.ROUNDS, at, at)
 
 
 def test_a_comparison_of_rounds_says_so_and_what_would_do() -> None:

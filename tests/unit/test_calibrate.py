@@ -240,7 +240,7 @@ async def measured_beside(taken, monkeypatch, disturbed="repeat"):
     monkeypatch.setattr(rig, "Undisturbed", partial(Undisturbed, sleep=no_sleep))
     failed = []
     found = await rig.with_loads(
-        calibration([]), [rig.Load(("a",), frame_mix(size)) for size in (64, 512)], GeneratorSite({}, BED, {}, None),
+        calibration([]), [rig.RigLoad(("a",), frame_mix(size)) for size in (64, 512)], GeneratorSite({}, BED, {}, None),
         failed=lambda load, why: failed.append((load.mix.name, str(why))), disturbed=disturbed,
     )  # fmt: skip
     return found, failed, busy.offers

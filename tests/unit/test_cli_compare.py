@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cells import shown_cell
-from dutlab.analysis.design import Design
+from dutlab.analysis.design import RunOrder
 from dutlab.analysis.verdict import Verdict
 from dutlab.cli.check import check
 from dutlab.cli.compare import compare
@@ -278,7 +278,7 @@ def in_turn(run: ComparedRun, place: int, *, late: int | None = None) -> Compare
 def test_runs_that_took_turns_by_chance_are_compared_round_by_round(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, two = (in_turn(open_run(runs / name), place) for place, name in enumerate((OLD, NEW)))
     found = compare_runs([one], [two])
-    assert found.design is Design.ROUNDS
+    assert found.design is RunOrder.ROUNDS
     of = {c.pair.label: c for c in found.comparisons}
     assert of["router · sweep 64 · link a"].verdict is Verdict.WORSE
     assert of["router · sweep 64 · link a"].p == 2 / 64
@@ -291,7 +291,7 @@ def test_a_result_without_a_partner_in_its_round_is_left_out_and_told(runs: Path
     one, two = in_turn(open_run(runs / OLD), 0), in_turn(open_run(runs / NEW), 1)
     (again,) = (r for r in one.records if (r.cell.repeat, r.cell.mode, r.cell.workload, r.cell.links) == (2, "router", "iperf3", ("a",)))
     found = compare_runs([in_turn(open_run(runs / OLD), 0, late=again.trial)], [two])
-    assert found.design is Design.ROUNDS
+    assert found.design is RunOrder.ROUNDS
     (cell,) = (c for c in found.comparisons if c.pair.label == "router · iperf3 · link a")
     assert cell.pair.first_at == cell.pair.second_at == (1, 3, 4, 5, 6)
     assert "2 results were measured in a round in which the other run has none, and are left out" in found.faults
@@ -300,9 +300,9 @@ def test_a_result_without_a_partner_in_its_round_is_left_out_and_told(runs: Path
 def test_runs_that_took_no_turns_with_one_another_are_not_compared_round_by_round(runs: Path) -> None:
     one, two = in_turn(open_run(runs / OLD), 0), in_turn(open_run(runs / NEW), 1)
     alone = replace(two, facts={k: v for k, v in two.facts.items() if k != TURNS})
-    assert compare_runs([one], [alone]).design is Design.INTERLEAVED  # nobody knows that chance drew the order
+    assert compare_runs([one], [alone]).design is RunOrder.INTERLEAVED  # nobody knows that chance drew the order
     later = replace(two, records=tuple(r.model_copy(update={"started": r.started + timedelta(days=9)}) for r in two.records))
-    assert compare_runs([one], [later]).design is Design.ONE_AFTER_THE_OTHER  # cut at once, and each went on alone
+    assert compare_runs([one], [later]).design is RunOrder.ONE_AFTER_THE_OTHER  # cut at once, and each went on alone
 
 
 def test_what_is_left_out_of_records_changes_no_comparison(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

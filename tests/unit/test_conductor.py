@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutlab.errors import InputError
-from dutlab.interop.conductor import Limit, ReadOptions, plain_name, read_host, read_test
+from dutlab.interop.conductor import ReadOptions, StepLimit, plain_name, read_host, read_test
 from dutlab.interop.conductor_report import StepRow, TrialRows, conductor_report, conductor_text
 from dutlab.interop.ini import interpolated, parse_ini
 from dutlab.plan.cell import Cell
@@ -35,7 +35,7 @@ step3: killall iperf3
 TODAY = OF_2015.replace("[Master]", "[Coordinator]").replace("step3: awk", "step9: timeout7: awk").replace("setp4: kld", "spawnx: kld")
 
 
-NO_LIMIT = ReadOptions(Limit.NONE)
+NO_LIMIT = ReadOptions(StepLimit.NONE)
 EMPTY = "[Master]\nplayer: x\n[Startup]\n[Run]\n[Collect]\n[Reset]\n"
 
 
@@ -73,8 +73,8 @@ def test_plain_steps_of_2015_have_the_hidden_limit_those_of_today_when_asked_and
     def limit(text, reading):
         return phases(text, reading)["startup"][0][3]
 
-    assert [limit(OF_2015, ReadOptions(how)) for how in (Limit.OF_2015, Limit.ALL, Limit.NONE)] == [30.0, 30.0, None]
-    assert [limit(TODAY, ReadOptions(how)) for how in (Limit.OF_2015, Limit.ALL, Limit.NONE)] == [None, 30.0, None]
+    assert [limit(OF_2015, ReadOptions(how)) for how in (StepLimit.OF_2015, StepLimit.ALL, StepLimit.NONE)] == [30.0, 30.0, None]
+    assert [limit(TODAY, ReadOptions(how)) for how in (StepLimit.OF_2015, StepLimit.ALL, StepLimit.NONE)] == [None, 30.0, None]
     assert phases(OF_2015, ReadOptions())["run"][0][3] is None  # spawned
 
 
@@ -141,7 +141,7 @@ def test_a_nul_byte_and_a_test_without_steps_are_refused_in_words():
 
 
 def test_cpuset_becomes_taskset_only_when_asked():
-    assert phases(OF_2015, ReadOptions(Limit.NONE, translate=True))["run"][0][1] == "taskset -c 1,2 iperf3 -s -B 172.16.10.2 -p 5201"
+    assert phases(OF_2015, ReadOptions(StepLimit.NONE, translate=True))["run"][0][1] == "taskset -c 1,2 iperf3 -s -B 172.16.10.2 -p 5201"
 
 
 def test_every_fault_of_every_file_is_told_at_once():

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.analysis.doctor import CoreShare, Finding, Inventory, Link, Price, Streams, Watched, examine
+from dutlab.analysis.doctor import CoreShare, Finding, Inventory, InventoryLink, Price, Streams, WatchedCores, examine
 from dutlab.analysis.doctor.finding import by_price
 from patients import CARD, HOPS, HOST, PORTS, STEP, card, found_on, healthy, only, with_card, with_host
 
 
 def test_a_healthy_testbed_has_no_findings() -> None:
-    quiet = {name: Watched(1.0, {0: CoreShare(2.0, 0.0)}) for name in healthy()}
+    quiet = {name: WatchedCores(1.0, {0: CoreShare(2.0, 0.0)}) for name in healthy()}
     assert found_on(healthy(), watched=quiet, loads=(Streams("iperf3", 4),)) == []
 
 
@@ -29,10 +29,10 @@ def test_facts_that_are_not_there_are_no_findings() -> None:
 def test_one_stream_on_a_fast_link() -> None:
     found = only(found_on(healthy(), loads=(Streams("iperf3", 1),)), "one-stream")
     assert found.where == ("link a",) and found.price.percent == 0  # a core of the published machine carries 10 Gb/s
-    at_100g = {f.kind: f for f in found_on(healthy(), links=(Link("a", PORTS, HOPS, 100e9),), loads=(Streams("iperf3", 1),))}
+    at_100g = {f.kind: f for f in found_on(healthy(), links=(InventoryLink("a", PORTS, HOPS, 100e9),), loads=(Streams("iperf3", 1),))}
     assert at_100g["one-stream"].price.percent == pytest.approx(58)  # 42 Gb/s a core, SIGCOMM 2021
     slow = {n: {**of, "interfaces": {i: card(speed_mbps=1000) for i in of["interfaces"]}} for n, of in healthy().items()}
-    assert found_on(slow, links=(Link("a", PORTS, HOPS, 1e9),), loads=(Streams("iperf3", 1),)) == []
+    assert found_on(slow, links=(InventoryLink("a", PORTS, HOPS, 1e9),), loads=(Streams("iperf3", 1),)) == []
 
 
 JSON = st.recursive(

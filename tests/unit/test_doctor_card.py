@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dutlab.analysis.doctor import Inventory, Link, PassedMtu, examine
+from dutlab.analysis.doctor import Inventory, InventoryLink, PassedMtu, examine
 from patients import HOPS, HOST, PORTS, card, found_on, healthy, host, only, with_card, with_host
 
 
@@ -44,7 +44,7 @@ def test_a_wire_that_carries_less_than_both_its_ends_has_a_switch_that_counts_ot
 def test_a_slower_port_costs_the_rest_of_its_line_rate() -> None:
     found = only(found_on(with_card("in0", speed_mbps=1000)), "speed-mismatch")
     assert found.price.percent == pytest.approx(90) and found.where == ("dut:in0",)
-    no_speed = Link("a", PORTS, HOPS)
+    no_speed = InventoryLink("a", PORTS, HOPS)
     assert (
         "its other end source:e0 has 10000" in only(found_on(with_card("in0", speed_mbps=1000), links=(no_speed,)), "speed-mismatch").what
     )

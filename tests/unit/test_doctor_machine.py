@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dutlab.analysis.doctor import CoreShare, Watched
+from dutlab.analysis.doctor import CoreShare, WatchedCores
 from patients import HOST, card, found_on, healthy, only, with_host
 
 
@@ -73,7 +73,7 @@ def test_a_timecounter_of_bsd_outside_the_processor(now: str, choice: str, cure:
 
 
 def test_busy_and_stolen_cores_cost_what_was_read() -> None:
-    watched = {"dut": Watched(1.0, {0: CoreShare(3.0, 0.5), 1: CoreShare(64.0, 7.0)})}
+    watched = {"dut": WatchedCores(1.0, {0: CoreShare(3.0, 0.5), 1: CoreShare(64.0, 7.0)})}
     busy, stolen = found_on(healthy(), watched=watched)
     assert (busy.kind, busy.price.percent, stolen.kind, stolen.price.percent) == ("busy-cpu", 64.0, "stolen-cpu", 7.0)
     assert busy.evidence[0].said == "core 1 64 % busy"

@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from dutlab.analysis.doctor import CoreShare, Finding, Inventory, Link, PassedMtu, Port, Streams, Watched, examine
+from dutlab.analysis.doctor import CoreShare, Finding, Inventory, InventoryLink, InventoryPort, PassedMtu, Streams, WatchedCores, examine
 
 MANUAL = Path(__file__).parents[2] / "docs" / "method" / "doctor.md"
-PORTS = (Port("source", "e0"), Port("dut", "in0"), Port("dut", "out0"), Port("sink", "e1"))
-LINK = Link("a", PORTS, ("172.16.0.1", "172.16.0.2", "172.16.10.2", "172.16.10.1"), 10e9)
+PORTS = (InventoryPort("source", "e0"), InventoryPort("dut", "in0"), InventoryPort("dut", "out0"), InventoryPort("sink", "e1"))
+LINK = InventoryLink("a", PORTS, ("172.16.0.1", "172.16.0.2", "172.16.10.2", "172.16.10.1"), 10e9)
 SLOW_LINK = {
     "address": "0000:03:00.0", "link_gts": 2.5, "link_width": 1, "link_gts_most": 8.0, "link_width_most": 8,
     "payload_bytes": 128, "payload_bytes_most": 512, "aspm": "L1",
@@ -42,7 +42,7 @@ def everything() -> list[Finding]:
         Inventory(
             facts,
             links=(LINK,),
-            watched={"source": Watched(0.5, {0: CoreShare(60.0, 9.0)})},
+            watched={"source": WatchedCores(0.5, {0: CoreShare(60.0, 9.0)})},
             carried=(PassedMtu("a", PORTS[3], PORTS[2], 8982),),
             pinned={"source": (0,), "dut": (0,)},
             one_machine=True,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from dutlab.analysis.doctor import Evidence, Finding, Price, Step
+from dutlab.analysis.doctor import CureStep, Evidence, Finding, Price
 from dutlab.cli.doctor import finding_lines
 from dutlab.cli.main import dutlab
 from dutlab.doubts import Grade
@@ -28,12 +28,12 @@ FINDING = Finding(
     Price(65.7, "line rate with 1518-byte frames", "computed: 1 - 0.421 / 1.23"),
     ("dut:in0",),
     (Evidence("dut", "/sys/bus/pci/devices/0000:03:00.0/current_link_width", "1 of 8"),),
-    (Step("dut", "by hand: move the card"),),
-    (Step("dut", "by hand: put it back"),),
+    (CureStep("dut", "by hand: move the card"),),
+    (CureStep("dut", "by hand: put it back"),),
 )
 HOSTILE = Finding(
     "governor", f"cores are clocked by the governor {EVIL}", Price(None, "", "not known"), (EVIL,),
-    (Evidence("dut", EVIL, EVIL),), (Step("dut", f"echo '{EVIL}'"),), (),
+    (Evidence("dut", EVIL, EVIL),), (CureStep("dut", f"echo '{EVIL}'"),), (),
 )  # fmt: skip
 
 

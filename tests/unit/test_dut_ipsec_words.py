@@ -12,7 +12,7 @@ import pytest
 
 from dut_families import E302
 from dutlab.dut.ipsec import Held, fed
-from dutlab.dut.ipsec_rules import AES_CBC_SHA256, AES_GCM, Suite, Tunnel
+from dutlab.dut.ipsec_rules import AES_CBC_SHA256, AES_GCM, LinkTunnel, Suite
 from dutlab.dut.linux_ipsec import XfrmEnd
 from dutlab.dut.vpp_ipsec import VppEnd
 from dutlab.dut.vyos_ipsec import VyosEnd
@@ -118,7 +118,7 @@ async def test_a_linux_router_passes_on_what_comes_out_of_the_tunnel_and_goes_ba
     before = dict(dut.state)
     steps = await end.undo(dut, E302)
     assert await end.held(dut) == Held({}, 0), "policies of sockets are nobody's tunnels"
-    await end.apply(dut, Tunnel.all_of(E302, suite))
+    await end.apply(dut, LinkTunnel.all_of(E302, suite))
     assert lengths(dut.tunnels).splitlines()[4:7] == [
         f"xfrm policy add src {near} dst {far} dir {way} tmpl src {start} dst {stop} proto esp reqid 4096 mode tunnel"
         for way, near, far, start, stop in (
@@ -144,7 +144,7 @@ async def test_a_linux_router_without_esp_is_refused_before_anything_changes(esp
 
 @pytest.mark.parametrize(("end", "bed"), [(VppEnd(AES_GCM), VPP), (VyosEnd(AES_GCM), VYOS)], ids=["vpp", "vyos"])
 async def test_what_a_system_repeats_as_it_refuses_shows_no_key(end: VppEnd | VyosEnd, bed: Testbed) -> None:
-    tunnels = Tunnel.all_of(bed, AES_GCM)
+    tunnels = LinkTunnel.all_of(bed, AES_GCM)
 
     class Repeats(Keyed):
         async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, check: bool = True) -> Done:

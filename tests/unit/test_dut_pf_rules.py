@@ -9,7 +9,7 @@ import pytest
 from dut_families import E302
 from dutlab.dut import pf_rules
 from dutlab.dut.mode import UdpFlow
-from dutlab.dut.pf_rules import Counted
+from dutlab.dut.pf_rules import RuleCounts
 from dutlab.dut.pf_states import has_state
 from dutlab.errors import InputError
 from dutlab.spec.testbed import Testbed
@@ -30,8 +30,8 @@ def test_the_rules_of_the_review_are_one_a_pair_of_networks() -> None:
         for port, near in (("ixl2", 0), ("ixl3", 1))
         for far in (10, 11)
     ]
-    assert Counted.of(pf_rules.nat(E302)) == Counted(filters=12, translations=4)
-    assert Counted.of(pf_rules.nat_to(E302)) == Counted(filters=16, translations=0)
+    assert RuleCounts.of(pf_rules.nat(E302)) == RuleCounts(filters=12, translations=4)
+    assert RuleCounts.of(pf_rules.nat_to(E302)) == RuleCounts(filters=16, translations=0)
 
 
 def test_versions_of_ip_do_not_mix_and_ipv6_may_look_for_its_neighbours() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bsd_outputs import DMESG, FREEBSD_ARP, OPENBSD_ARP, PCICONF, PCIDUMP
-from dutlab.analysis.doctor import Inventory, Link, Port, examine
+from dutlab.analysis.doctor import Inventory, InventoryLink, InventoryPort, examine
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.facts.bsd_slot import addresses, pciconf_devices, pcidump_devices, way_to_root
 from dutlab.hosts.facts.neighbours import arp_states
@@ -172,8 +172,8 @@ async def test_an_entry_that_expires_within_a_trial_is_found(
     (system / "table").write_text(table)
     program(system, "arp", f'[ "$*" = "-an" ] && cat {system}/table')
     facts = await collect_facts(LocalHost("dut"), ports)
-    way = (Port("source", "a"), Port("dut", ports[0]), Port("dut", ports[1]), Port("sink", "b"))
-    link = Link("a", way, ("172.16.0.1", "172.16.0.2", "172.16.10.2", "172.16.10.1"))
+    way = (InventoryPort("source", "a"), InventoryPort("dut", ports[0]), InventoryPort("dut", ports[1]), InventoryPort("sink", "b"))
+    link = InventoryLink("a", way, ("172.16.0.1", "172.16.0.2", "172.16.10.2", "172.16.10.1"))
     (found,) = [f for f in examine(Inventory({"dut": facts}, links=(link,))) if f.kind == "neighbour-ageing"]
     assert found.where == (f"dut:{ports[0]}",)
     assert (found.evidence[0].read, found.evidence[0].said) == ("arp -an", "REACHABLE, expires in 41 s")

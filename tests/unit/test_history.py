@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.analysis.history import Point, history
+from dutlab.analysis.history import HistoryPoint, history
 from dutlab.cli.history import history as command
 from dutlab.errors import InputError
 from dutlab.report.questions.histories import CellHistory, histories, history_plot
@@ -20,8 +20,8 @@ from dutlab.store.index import IndexedFigure, figures_of, opened
 from fake_run import Wanted, build
 
 
-def points(medians: list[float]) -> list[Point]:
-    return [Point(f"run-{n:02d}", (m * 0.999, m, m * 1.001)) for n, m in enumerate(medians)]
+def points(medians: list[float]) -> list[HistoryPoint]:
+    return [HistoryPoint(f"run-{n:02d}", (m * 0.999, m, m * 1.001)) for n, m in enumerate(medians)]
 
 
 def noisy(level: float, runs: int, seed: int) -> list[float]:
@@ -94,16 +94,16 @@ def test_too_few_runs_have_no_changes_and_say_so(values: list[float]) -> None:
 
 def test_constant_and_unusable_values() -> None:
     assert history(points([7.0] * 9)).changes == ()
-    assert history([Point(str(n), (0.0,)) for n in range(6)]).changes == ()
-    odd = history([Point("a", (math.nan, math.inf)), *points([1, 1, 1, 1])])
+    assert history([HistoryPoint(str(n), (0.0,)) for n in range(6)]).changes == ()
+    odd = history([HistoryPoint("a", (math.nan, math.inf)), *points([1, 1, 1, 1])])
     assert len(odd.points) == 4
-    (change,) = history([Point(str(n), (0.0 if n < 5 else 3.0,)) for n in range(10)]).changes
+    (change,) = history([HistoryPoint(str(n), (0.0 if n < 5 else 3.0,)) for n in range(10)]).changes
     assert change.ratio is None and change.after == "5"
 
 
 @given(st.lists(st.floats(-1e12, 1e12), max_size=30), st.floats(1e-6, 1e6))
 def test_levels_part_the_runs_and_do_not_depend_on_the_unit(values: list[float], factor: float) -> None:
-    found, scaled = (history([Point(str(n), (v * by,)) for n, v in enumerate(values)]) for by in (1.0, 1024.0))
+    found, scaled = (history([HistoryPoint(str(n), (v * by,)) for n, v in enumerate(values)]) for by in (1.0, 1024.0))
     assert [n for level in found.levels for n in range(level.first, level.last + 1)] == list(range(len(found.points)))
     assert len(found.changes) == max(len(found.levels) - 1, 0)
     assert [level.last for level in found.levels] == [level.last for level in scaled.levels]

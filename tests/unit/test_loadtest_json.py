@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import ImportOptions, write_imported
 from dutlab.interop.importers import KINDS, read_files
-from dutlab.interop.loadtest_json import Channel, LoadtestFile, Sample, from_bytes, profile_file, to_bytes
+from dutlab.interop.loadtest_json import Channel, LoadtestFile, LoadtestSample, from_bytes, profile_file, to_bytes
 from dutlab.interop.loadtest_run import file_of, imported
 from dutlab.units import BpsL1
 from loadtest_files import ramp_file
@@ -31,7 +31,7 @@ def test_the_smallest_file_that_the_graphs_take_is_read():
     found = from_bytes(MINIMAL, "x.json")
     assert (found.warmup_mult, found.warmup_duration, found.rampup_target) == ("1kpps", 30.0, 100.0)
     assert (found.profile, found.unidirectional, len(found.samples)) == ("imix", False, 1)
-    assert found.samples[0] == Sample("1000.5", (Channel(1e5, 1e5, 6.7, 6.7), Channel(1e5, 1e5, 6.7, 6.7)))
+    assert found.samples[0] == LoadtestSample("1000.5", (Channel(1e5, 1e5, 6.7, 6.7), Channel(1e5, 1e5, 6.7, 6.7)))
 
 
 def test_a_written_file_has_exactly_the_keys_and_types_that_the_graphs_need():
@@ -66,7 +66,7 @@ FILES = st.builds(
     hold_duration=st.integers(0, 60).map(float),
     profile_file=st.sampled_from(["imix.py", "udp_1pkt_simple_bdir.py", "a b.py"]),
     samples=st.lists(st.tuples(PORT, PORT), min_size=1, max_size=5).map(
-        lambda ports: tuple(Sample(f"t{n}", both) for n, both in enumerate(ports))
+        lambda ports: tuple(LoadtestSample(f"t{n}", both) for n, both in enumerate(ports))
     ),
     unidirectional=st.booleans(),
 )
@@ -120,7 +120,7 @@ def test_the_published_table_is_reproduced_from_files_that_say_as_much(row, tmp_
     kpps, percent = float(row["kpps"]), float(row["percent_of_1g_linerate_l1"])
     port = Channel(kpps * 500, kpps * 500, percent / 2, percent / 2)
     name = "udp_1pkt_simple_bdir.py" if row["loadtest"] == "64b" else "imix.py"
-    of = replace(ramp_file((1, 1), profile_file=name), samples=(Sample("7.5", (port, port)),))
+    of = replace(ramp_file((1, 1), profile_file=name), samples=(LoadtestSample("7.5", (port, port)),))
     run = write_imported(tmp_path, "t", imported(f"{row['product']}.json", to_bytes(of), ImportOptions()), command=(), now=NOW)
     (record,) = run.records()
     of_both = record.figures["a+a.back"]
@@ -132,7 +132,7 @@ def test_the_published_table_is_reproduced_from_files_that_say_as_much(row, tmp_
 
 def test_bits_and_utilisation_tell_the_line_rate_unless_it_is_given():
     port = Channel(1e5, 1e5, 50.0, 50.0, 5e9, 5e9)
-    of = replace(ramp_file((1, 1)), samples=(Sample("1", (port, port)),))
+    of = replace(ramp_file((1, 1)), samples=(LoadtestSample("1", (port, port)),))
     assert of.line_bps_l1 == pytest.approx(10e9)
     told = imported("x.json", to_bytes(of), ImportOptions())[0].measured
     assert told.figures["a"]["max_line_ratio"] == pytest.approx(0.5)

@@ -18,7 +18,7 @@ from dutlab.report.plots.axis import Scale, spread, tick_words
 from dutlab.report.plots.of_report import plots_of
 from dutlab.report.plots.palette import DARK, FAINT, GRID, INK, KINDS, PAPER, QUIET, SERIES, dark_rules, series_colour, series_shape
 from dutlab.report.plots.plot import Plot
-from dutlab.report.plots.svg import Drawing
+from dutlab.report.plots.svg import SvgDrawing
 from fake_run import Wanted, build
 
 NAMES = {
@@ -125,7 +125,7 @@ def test_layers_are_named_on_their_axes(plots: dict[str, Plot]) -> None:
 
 
 def test_a_text_in_a_drawing_stays_text() -> None:
-    d = Drawing()
+    d = SvgDrawing()
     d.text(0, 0, "<script>&\"'")
     ET.fromstring(d.file((0, 0, 10, 10), "<b>", "&"))
     assert "<script" not in d.inline((0, 0, 10, 10), '"><script>')

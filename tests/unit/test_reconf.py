@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cells import cell_of
 from dutlab.errors import HostError, InputError, MeasurementError, SpecRefused
 from dutlab.interop.imported_run import Imported, write_imported
-from dutlab.methods.ports import Bench, Change, Flow, Offer, Outcome, ToolReading
+from dutlab.methods.ports import Bench, DutChange, Flow, Offer, Outcome, ToolReading
 from dutlab.methods.reconf import measure
 from dutlab.report.gather import gather
 from dutlab.report.model.value import Figure
@@ -58,7 +58,7 @@ class Box:
         self.entered.append(name)
         self._out = self.out_s[name]
         self._changed.set()
-        return Change(WALL_S + 2.0, self.takes_s)
+        return DutChange(WALL_S + 2.0, self.takes_s)
 
     async def faults_of_mode(self, name):
         self.verified.append(name)

@@ -17,9 +17,9 @@ from dutlab.stats.rescore import (
     RFC2544,
     TST009,
     Definition,
+    LoadVerdict,
     RampSecond,
     TrialPoint,
-    Verdict,
     answer,
     classify,
     conditional_loss,
@@ -28,7 +28,7 @@ from dutlab.stats.rescore import (
     saturation,
 )
 
-LOWER, UPPER, UNDECIDED = Verdict.LOWER, Verdict.UPPER, Verdict.UNDECIDED
+LOWER, UPPER, UNDECIDED = LoadVerdict.LOWER, LoadVerdict.UPPER, LoadVerdict.UNDECIDED
 
 
 def trials(*durations_and_losses, load=100.0, exact=True):

@@ -14,7 +14,7 @@ from dutlab.spec.mixes import frame_mix
 from dutlab.spec.testbed import Port
 from dutlab.spec.workloads.base import LinkBounds
 from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
-from dutlab.tools.engine.load import Direction, Load
+from dutlab.tools.engine.load import Direction, EngineLoad
 from dutlab.units import BpsL1, Pps, Seconds, line_rate
 from simulated import Dut, Simulation
 
@@ -58,7 +58,7 @@ async def test_bursts_that_the_buffer_holds_may_follow_as_fast_as_the_dut_forwar
 def test_bursts_are_asked_for_in_the_engines_words_and_of_generators_that_can():
     port = Port(host="source", interface="p")
     direction = Direction("a", "a", port, port, "198.18.1.2", "198.19.1.2", "02:00:00:00:00:01", 49152, isolated=False)
-    load = Load(frame_mix(64), Pps(1000), Seconds(0), Seconds(1), burst_frames=64)
+    load = EngineLoad(frame_mix(64), Pps(1000), Seconds(0), Seconds(1), burst_frames=64)
     assert load.send_plan(direction, 1)["streams"][0]["rate"] == {"bursts_at": {"frames": 64, "pps": 1000}}
     assert replace(load, rate=None).send_plan(direction, 1)["streams"][0]["rate"] == {"max": True}
     _, beside = replace(load, broadcast_ratio=0.01).send_plan(direction, 1, 2)["streams"]

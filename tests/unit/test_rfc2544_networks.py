@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from cells import setting_of
 from dutlab.errors import MeasurementError
-from dutlab.methods.dut_tables import End
+from dutlab.methods.dut_tables import LinkEnd
 from dutlab.methods.ports import Bench
 from dutlab.methods.rfc2544 import suite
 from dutlab.methods.rfc2544.deviations import deviations
@@ -49,7 +49,7 @@ def test_every_way_has_256_networks_of_its_own_beside_those_of_the_ports():
     asked = setting_of("rfc2544", tests=(), directions=Directions.BOTH, networks=256)
     found = {way: (link, end, spread) for way, link, end, spread in spreads(("a", "b"), asked, {"a": 4, "b": 4})}
     assert list(found) == ["a", "a.back", "b", "b.back"]
-    assert found["b.back"][:2] == ("b", End.SOURCE)
+    assert found["b.back"][:2] == ("b", LinkEnd.SOURCE)
     parts = [spread.part(n) for _, _, spread in found.values() for n in range(256)]
     assert len(set(parts)) == 4 * 256 and all(part.subnet_of(ip_network("198.18.0.0/15")) for part in parts)
     for number in range(1, 65):  # the DUT's ports are on these (RFC 2544 appendix C.2.2)
@@ -82,8 +82,8 @@ async def test_every_frame_of_the_suite_goes_to_networks_that_were_loaded_before
     assert all(not offer.traffic_of for offer in plain.generator.offers)
     found = await suite.measure(spread, many, sleep=no_sleep)
     assert [(link, str(s.network), s.count, end) for link, s, end in table.loads] == [
-        ("a", "198.19.128.0/17", 256, End.SINK),
-        ("a", "198.18.128.0/17", 256, End.SOURCE),
+        ("a", "198.19.128.0/17", 256, LinkEnd.SINK),
+        ("a", "198.18.128.0/17", 256, LinkEnd.SOURCE),
     ]
     for offer in spread.generator.offers:
         flows = {way: traffic.flows for way, traffic in offer.traffic_of.items()}

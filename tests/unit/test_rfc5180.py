@@ -21,7 +21,7 @@ from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
 from dutlab.spec.workloads.sweep import SweepWorkload
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
-from dutlab.tools.engine.load import Direction, Load
+from dutlab.tools.engine.load import Direction, EngineLoad
 from dutlab.units import BpsL1, Pps, Seconds
 from simulated import Dut, Simulation
 from simulated_tables import Routes
@@ -85,10 +85,10 @@ def test_the_engine_is_told_of_the_headers_in_its_own_words():
         49152,
         isolated=False,
     )
-    load = Load(frame_mix(128), Pps(1), Seconds(0), Seconds(1), traffic=Traffic(extension_headers=EXTENSION_SETS["chain"]))
+    load = EngineLoad(frame_mix(128), Pps(1), Seconds(0), Seconds(1), traffic=Traffic(extension_headers=EXTENSION_SETS["chain"]))
     (stream,) = load.send_plan(direction, 1)["streams"]
     assert stream["extension_headers"] == ["routing", "destination_options", "fragment"]
-    (plain,) = Load(frame_mix(128), Pps(1), Seconds(0), Seconds(1)).send_plan(direction, 1)["streams"]
+    (plain,) = EngineLoad(frame_mix(128), Pps(1), Seconds(0), Seconds(1)).send_plan(direction, 1)["streams"]
     assert "extension_headers" not in plain
 
 

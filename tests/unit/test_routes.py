@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from cells import cell_of
 from dutlab.errors import InputError, MeasurementError
-from dutlab.methods.dut_tables import End
+from dutlab.methods.dut_tables import LinkEnd
 from dutlab.methods.ports import Bench
 from dutlab.methods.routes import measure
 from dutlab.plan.cell import Cell
@@ -33,7 +33,7 @@ async def test_each_count_is_loaded_and_each_route_is_sent_to_in_every_round():
         at = bench(table)
         measured = await measure(at, cell)
         ((link, spread, towards),) = table.loads
-        assert (link, spread.count, spread.length, towards) == ("a", count, 25, End.SINK), "of one length, whatever their count"
+        assert (link, spread.count, spread.length, towards) == ("a", count, 25, LinkEnd.SINK), "of one length, whatever their count"
         (offer,) = at.generator.offers
         flows = offer.traffic.flows
         assert (flows.count, flows.members, flows.spread_destinations) == (count, count, spread)

@@ -6,7 +6,7 @@ import pytest
 
 from dutlab.doubts import DoubtKind
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames
-from dutlab.methods.mlrsearch import Ask
+from dutlab.methods.mlrsearch import NextTrial
 from dutlab.methods.ports import Offer
 from dutlab.methods.search import find
 from dutlab.methods.search_asked import Search
@@ -36,7 +36,7 @@ def test_frames_that_the_dut_did_not_take_were_made_and_failed():
 
 
 def test_a_trial_whose_frames_were_not_taken_is_told_as_one_that_lost_them():
-    offer, ask = Offer(("a",), MIX, 1e6, 1.0), Ask(1e6, 1.0)
+    offer, ask = Offer(("a",), MIX, 1e6, 1.0), NextTrial(1e6, 1.0)
     lost, refused = (
         trial_of(offer, Simulation(Dut(capacity_pps=4e5), held_back=how).trial(offer), number=1, role=Role.SEARCH, tolerance=0.0025)
         for how in (False, True)

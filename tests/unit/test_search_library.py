@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from MLRsearch import MeasurementResult
 
 from dutlab.errors import MeasurementError
-from dutlab.methods.mlrsearch import Ask, Bounds, Library, LoadOutcome
+from dutlab.methods.mlrsearch import Bounds, Library, LoadOutcome, NextTrial
 from dutlab.spec.goals import PRESETS
 
 CSIT = PRESETS["csit"]
@@ -24,7 +24,7 @@ def threads():
 
 async def run(library, loss_ratio, most=10_000):
     step, asked = await library.first(), []
-    while isinstance(step, Ask):
+    while isinstance(step, NextTrial):
         asked.append(step)
         assert len(asked) < most
         frames = math.ceil(step.load * step.duration)
@@ -39,7 +39,7 @@ async def test_a_sharp_limit_is_found_within_the_width():
     assert ndr.lower <= 4e5 < ndr.upper
     assert (ndr.upper - ndr.lower) / ndr.upper <= 0.005
     assert pdr.lower <= 4e5 / 0.995 < pdr.upper
-    assert asked[0] == Ask(1e6, 1.0)
+    assert asked[0] == NextTrial(1e6, 1.0)
     assert not threads()
 
 
@@ -52,7 +52,7 @@ async def test_all_or_nothing_has_one_bound(loss, bounds):
 
 async def test_leaving_a_search_in_its_middle_ends_its_thread():
     with Library(CSIT, lowest=1e3, highest=1e6) as library:
-        assert isinstance(await library.first(), Ask)
+        assert isinstance(await library.first(), NextTrial)
         assert len(threads()) == 1
     assert not threads()
 
@@ -94,7 +94,7 @@ async def test_what_the_library_raises_is_told_as_a_search_that_gave_up(monkeypa
 
 @given(st.integers(0, 10**7), st.integers(0, 10**7), st.integers(0, 10**7))
 def test_the_loss_ratio_that_is_told_is_the_one_that_the_library_reads(asked, sent, lost):
-    told = LoadOutcome(Ask(1.0, 1.0), asked, sent, lost)
+    told = LoadOutcome(NextTrial(1.0, 1.0), asked, sent, lost)
     theirs = MeasurementResult(1.0, 1.0, intended_count=asked, offered_count=sent, loss_count=lost)
     assert told.loss_ratio == theirs.loss_ratio
 

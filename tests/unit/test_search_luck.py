@@ -10,16 +10,16 @@ import pytest
 
 from dutlab.doubts import DoubtKind
 from dutlab.errors import HostError, ToolFailed
-from dutlab.methods.mlrsearch import Ask
+from dutlab.methods.mlrsearch import NextTrial
 from dutlab.methods.search import find
 from dutlab.methods.search_account import doubts
 from dutlab.methods.search_asked import Search
-from dutlab.methods.search_log import Ended, Log
+from dutlab.methods.search_log import Ended, SearchLog
 from dutlab.methods.search_result import Irregular
 from dutlab.methods.search_trial import Mark, Role
 from dutlab.spec.goals import PRESETS
 from dutlab.spec.mixes import frame_mix
-from dutlab.stats.rescore import Verdict, by_load, classify
+from dutlab.stats.rescore import LoadVerdict, by_load, classify
 from dutlab.units import Pps, Seconds
 from simulated import LINE_PPS, Dut, Simulation, in_flight
 
@@ -228,11 +228,11 @@ async def test_what_stands_around_trials_is_spent_too():
             return await super().offer(offer)
 
     generator = Slow(Dut(capacity_pps=1e6))
-    log = Log(generator, asked(budget=12.0), clock=lambda: generator.now_s)
+    log = SearchLog(generator, asked(budget=12.0), clock=lambda: generator.now_s)
     for _ in range(3):
-        await log.answer(Ask(Pps(1000.0), Seconds(1.0)))
+        await log.answer(NextTrial(Pps(1000.0), Seconds(1.0)))
     with pytest.raises(Ended, match="15 s are spent, and it was given 12 s"):
-        await log.answer(Ask(Pps(1000.0), Seconds(1.0)))
+        await log.answer(NextTrial(Pps(1000.0), Seconds(1.0)))
 
 
 async def test_cancelling_a_search_cancels_its_trial_and_ends_its_thread():
@@ -263,7 +263,7 @@ async def test_rates_above_the_upper_bound_that_met_the_goal_are_told():
         found = await find(Simulation(dut, seed), Search(("a",), MIX, goals, LINE_PPS))
         for name, result in found.results.items():
             above = [at for load, at in by_load(found.points).items() if result.upper_pps and load > result.upper_pps]
-            assert result.inversions == sum(classify(at, result.goal.definition) is Verdict.LOWER for at in above)
+            assert result.inversions == sum(classify(at, result.goal.definition) is LoadVerdict.LOWER for at in above)
             told = f"{name}: the goal was met at {result.inversions} rates above its upper bound"
             assert (told in found.notes) == (result.inversions > 0)
             inverted += [name] * result.inversions

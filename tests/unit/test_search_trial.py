@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from dutlab.methods.mlrsearch import Ask, LoadOutcome
+from dutlab.methods.mlrsearch import LoadOutcome, NextTrial
 from dutlab.methods.ports import Offer, Outcome
 from dutlab.methods.search_trial import Mark, Role, trial_of
 from dutlab.spec.mixes import frame_mix
-from dutlab.stats.rescore import PDR_01, RFC2544, Verdict, classify
+from dutlab.stats.rescore import PDR_01, RFC2544, LoadVerdict, classify
 from simulated import Dut, Simulation
 
 MIX = frame_mix(64)
@@ -27,7 +27,7 @@ def kept(simulation, asked, change=lambda outcome: outcome):
 
 def test_a_trial_in_full_is_told_as_it_was():
     trial = kept(Simulation(Dut(capacity_pps=9e5)), offer())
-    assert trial.told(Ask(1e6, 60.0), TOLERANCE) == LoadOutcome(Ask(1e6, 60.0), 60_000_000, 60_000_000, 6_000_000)
+    assert trial.told(NextTrial(1e6, 60.0), TOLERANCE) == LoadOutcome(NextTrial(1e6, 60.0), 60_000_000, 60_000_000, 6_000_000)
     point = trial.point(TOLERANCE)
     assert (point.load_pps, point.duration_s, point.loss_ratio, point.exact) == (1e6, 60.0, 0.1, True)
     assert (trial.marks, trial.saved_s) == ((), 0.0)
@@ -37,8 +37,8 @@ def test_of_a_stopped_trial_only_what_is_certain_of_the_whole_one_is_told():
     trial = kept(Simulation(Dut(capacity_pps=9e5)), offer(allowed=0))
     assert (trial.stopped_early_s, trial.lost_frames, trial.loss_ratio) == (0.1, 10_000, 0.1)
     assert trial.saved_s == pytest.approx(59.9)
-    told = trial.told(Ask(1e6, 60.0), TOLERANCE)
-    assert told == LoadOutcome(Ask(1e6, 60.0), 60_150_008, 60_150_008, 10_000)
+    told = trial.told(NextTrial(1e6, 60.0), TOLERANCE)
+    assert told == LoadOutcome(NextTrial(1e6, 60.0), 60_150_008, 60_150_008, 10_000)
     assert trial.point(TOLERANCE).exact is False
     assert trial.point(TOLERANCE).loss_ratio == told.loss_ratio
 
@@ -46,16 +46,16 @@ def test_of_a_stopped_trial_only_what_is_certain_of_the_whole_one_is_told():
 def test_a_stopped_trial_is_bad_for_no_loss_and_unknown_for_more_than_it_had_lost():
     point = kept(Simulation(Dut(capacity_pps=9e5)), offer(allowed=0)).point(TOLERANCE)
     assert point.loss_ratio < 0.001
-    assert classify([point], RFC2544) is Verdict.UPPER
-    assert classify([point], PDR_01) is Verdict.UNDECIDED
+    assert classify([point], RFC2544) is LoadVerdict.UPPER
+    assert classify([point], PDR_01) is LoadVerdict.UNDECIDED
 
 
 def test_frames_that_were_not_sent_count_as_lost_for_the_search_and_say_nothing_of_the_device():
     trial = kept(Simulation(Dut(capacity_pps=1e9), reach_pps=8e5), offer())
     assert trial.marks == (Mark.STARVED,)
-    assert trial.told(Ask(1e6, 60.0), TOLERANCE).loss_ratio == pytest.approx(0.2)
+    assert trial.told(NextTrial(1e6, 60.0), TOLERANCE).loss_ratio == pytest.approx(0.2)
     assert trial.point(TOLERANCE).exact is False
-    assert classify([trial.point(TOLERANCE)], RFC2544) is Verdict.UNDECIDED
+    assert classify([trial.point(TOLERANCE)], RFC2544) is LoadVerdict.UNDECIDED
 
 
 def test_a_loss_ratio_that_is_told_is_never_above_one():
@@ -65,13 +65,13 @@ def test_a_loss_ratio_that_is_told_is_never_above_one():
 
     trial = kept(Simulation(Dut(capacity_pps=1e9)), offer(), slow_and_lost)
     assert Mark.STARVED in trial.marks
-    assert trial.told(Ask(1e6, 60.0), TOLERANCE).loss_ratio == 1.0
+    assert trial.told(NextTrial(1e6, 60.0), TOLERANCE).loss_ratio == 1.0
 
 
 def test_a_device_that_loses_below_the_rate_that_was_not_reached_loses_at_that_rate_too():
     trial = kept(Simulation(Dut(capacity_pps=7e5), reach_pps=8e5), offer())
     assert trial.marks == (Mark.STARVED,)
-    assert classify([trial.point(TOLERANCE)], RFC2544) is Verdict.UPPER
+    assert classify([trial.point(TOLERANCE)], RFC2544) is LoadVerdict.UPPER
 
 
 def test_a_rate_that_is_missed_by_less_than_the_tolerance_was_reached():

@@ -10,7 +10,7 @@ import pytest
 
 from dutlab.errors import SpecRefused
 from dutlab.plan.trials import make_plan
-from dutlab.spec.generators import ENGINE, GENERATORS, Ask, generator_of
+from dutlab.spec.generators import ENGINE, GENERATORS, GeneratorFeature, generator_of
 from dutlab.spec.generators.engine import EngineModel
 from dutlab.spec.loader import experiment_of, load_testbed
 from dutlab.spec.traffic import Traffic
@@ -69,7 +69,7 @@ def test_a_choice_is_read_back_from_its_text(kind):
 
 def test_every_generator_but_the_engine_has_a_module_that_makes_it():
     assert set(MODULES) | {"engine"} == set(GENERATORS)
-    assert not [kind for kind, model in GENERATORS.items() if model.stepped and Ask.PROFILE in model.lacks]
+    assert not [kind for kind, model in GENERATORS.items() if model.stepped and GeneratorFeature.PROFILE in model.lacks]
     for module in MODULES.values():
         assert list(inspect.signature(importlib.import_module(module).make).parameters) == ["model", "place"]
 
@@ -77,7 +77,7 @@ def test_every_generator_but_the_engine_has_a_module_that_makes_it():
 def test_the_engine_lacks_nothing_and_is_named_wherever_another_is_refused():
     assert not ENGINE.missing
     for model in GENERATORS.values():
-        assert set(model.lacks) <= set(Ask)
+        assert set(model.lacks) <= set(GeneratorFeature)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from math import exp, isfinite
 from statistics import NormalDist
 
-from dutlab.analysis.design import ENOUGH_FOR_ONE, Design
+from dutlab.analysis.design import ENOUGH_FOR_ONE, RunOrder
 from dutlab.analysis.flags import Flags, flags_of
 from dutlab.analysis.verdict import Verdict, is_speed, less_is_better, side_words
 from dutlab.stats.power import provable, spread_of
@@ -25,7 +25,7 @@ from dutlab.stats.runs import FEWEST as FEWEST_RUNS
 from dutlab.stats.runs import RunLevels, levels_of, of_one_box
 from dutlab.stats.summary import Interval, summarise
 
-__all__ = ["LEVEL", "Comparison", "Level", "Pair", "Verdict", "compare", "could_prove", "less_is_better"]
+__all__ = ["LEVEL", "Comparison", "Pair", "SideLevel", "Verdict", "compare", "could_prove", "less_is_better"]
 
 LEVEL = 0.05
 Margin = Callable[["Pair"], float | None]
@@ -42,7 +42,7 @@ class Pair:
     """With unit suffix."""
     first: tuple[float, ...]
     second: tuple[float, ...]
-    design: Design = Design.IN_TURN
+    design: RunOrder = RunOrder.IN_TURN
     first_at: tuple[int, ...] = ()
     second_at: tuple[int, ...] = ()
     """The block or round of each value; with several runs a side its run's place in time among all of them. Empty: 1, 2, 3 and so on."""
@@ -51,7 +51,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Level:
+class SideLevel:
     """What is shown of one side."""
 
     value: float
@@ -71,8 +71,8 @@ class Comparison:
     """The verdict as a phrase, with its margin where it has one: `faster`, `equivalent within ±2 %`."""
     why: str
     """What the verdict rests on, or what is missing for another, in a sentence."""
-    first: Level | None
-    second: Level | None
+    first: SideLevel | None
+    second: SideLevel | None
     ratio: Ratio | None
     """Of the two levels; None where there is none: a side is empty, or values are not above zero."""
     p: float | None
@@ -111,8 +111,8 @@ def compare(pairs: Sequence[Pair], *, margin: float | Margin | None = None, leas
 def _least(pair: Pair) -> float:
     """That of the design; a single run against a few has nothing that shows what a run by itself can be off by."""
     few, many = sorted((len(pair.first), len(pair.second)))
-    alone = pair.design is Design.RUNS and few == 1 and many < ENOUGH_FOR_ONE
-    return (Design.ONE_AFTER_THE_OTHER if alone else pair.design).least
+    alone = pair.design is RunOrder.RUNS and few == 1 and many < ENOUGH_FOR_ONE
+    return (RunOrder.ONE_AFTER_THE_OTHER if alone else pair.design).least
 
 
 def _of_one_box(found: Sequence[_Measured]) -> list[_Measured]:
@@ -131,7 +131,7 @@ def _of_one_box(found: Sequence[_Measured]) -> list[_Measured]:
 
 def _adjusted(found: Sequence[_Measured]) -> list[float]:
     """What p comes to for each, adjusted for all; rounds are judged together."""
-    rounds = {n: m for n, m in enumerate(found) if m.pair.design is Design.ROUNDS}
+    rounds = {n: m for n, m in enumerate(found) if m.pair.design is RunOrder.ROUNDS}
     of_rounds = iter(changed([rounds_of(m.pair) for m in rounds.values()], max((m.least for m in rounds.values()), default=0.0)))
     others = iter(holm([m.p for n, m in enumerate(found) if n not in rounds and m.p is not None]))
     return [next(of_rounds) if n in rounds else next(others) for n in range(len(found))]
@@ -156,8 +156,8 @@ class _Measured:
     pair: Pair
     least: float
     left_out: int
-    first: Level | None
-    second: Level | None
+    first: SideLevel | None
+    second: SideLevel | None
     ratio: Ratio | None = None
     runs: RunLevels | None = None
     test: RankTest | None = None
@@ -167,14 +167,14 @@ class _Measured:
     def of(cls, given: Pair, least: float) -> _Measured:
         pair = _finite(given)
         left_out = len(given.first) + len(given.second) - len(pair.first) - len(pair.second)
-        if pair.design is Design.RUNS and (runs := levels_of(pair.first, pair.second, pair.first_at, pair.second_at)) is not None:
-            levels = [Level(v, len(of), min(of), max(of)) for v, of in ((runs.first, pair.first), (runs.second, pair.second))]
+        if pair.design is RunOrder.RUNS and (runs := levels_of(pair.first, pair.second, pair.first_at, pair.second_at)) is not None:
+            levels = [SideLevel(v, len(of), min(of), max(of)) for v, of in ((runs.first, pair.first), (runs.second, pair.second))]
             between = Ratio(runs.ratio, runs.interval, "ratio of geometric means over runs")
             return cls(pair, least, left_out, levels[0], levels[1], between, runs, None, runs.p(least))
         first, second = (_level(of) if of else None for of in (pair.first, pair.second))
         if first is None or second is None:
             return cls(pair, least, left_out, first, second)
-        p = changed([rounds_of(pair)], least)[0] if pair.design is Design.ROUNDS else beyond(pair.first, pair.second, least)
+        p = changed([rounds_of(pair)], least)[0] if pair.design is RunOrder.ROUNDS else beyond(pair.first, pair.second, least)
         return cls(pair, least, left_out, first, second, _ratio(pair), None, mann_whitney(pair.first, pair.second), p)
 
 
@@ -202,9 +202,9 @@ def _finite(pair: Pair) -> Pair:
     return Pair(pair.label, pair.figure, first, second, pair.design, first_at, second_at, pair.whole)
 
 
-def _level(values: Sequence[float]) -> Level:
+def _level(values: Sequence[float]) -> SideLevel:
     found = summarise(values)
-    return Level(found.median, found.n, found.low, found.high)
+    return SideLevel(found.median, found.n, found.low, found.high)
 
 
 def _compared(m: _Measured, p: float, margin: float | None, tests: int, margins: int) -> Comparison:
@@ -277,27 +277,27 @@ def _allowed(m: _Measured) -> str:
 
 
 def _method(m: _Measured) -> str:
-    if m.pair.design is Design.ROUNDS:
+    if m.pair.design is RunOrder.ROUNDS:
         return f"{len(rounds_of(m.pair))} rounds, swapped in all ways"
     return "t over runs, Holm" if m.runs is not None else "Mann-Whitney, Holm"
 
 
 def _unit(pair: Pair) -> str:
-    return {Design.RUNS: "runs", Design.ROUNDS: "rounds"}.get(pair.design, "repeats")
+    return {RunOrder.RUNS: "runs", RunOrder.ROUNDS: "rounds"}.get(pair.design, "repeats")
 
 
 def _needed(pair: Pair, tests: int) -> str:
-    if pair.design is Design.RUNS:
+    if pair.design is RunOrder.RUNS:
         return f"{FEWEST_RUNS} runs in all would do"
-    if pair.design is Design.ROUNDS:
+    if pair.design is RunOrder.ROUNDS:
         return f"{FEWEST_ROUNDS} would do"
     return f"{repeats_needed(LEVEL / tests)} a side would do"
 
 
 def _can(pair: Pair, test: RankTest | None, tests: int) -> bool:
-    if pair.design is Design.RUNS and test is None:
+    if pair.design is RunOrder.RUNS and test is None:
         return True
-    if pair.design is Design.ROUNDS:
+    if pair.design is RunOrder.ROUNDS:
         return len(rounds_of(pair)) >= FEWEST_ROUNDS
     return test is not None and test.least_p * tests <= LEVEL
 
@@ -305,7 +305,7 @@ def _can(pair: Pair, test: RankTest | None, tests: int) -> bool:
 def _provable(m: _Measured, tests: int) -> float | None:
     if m.runs is not None:
         return m.runs.provable(m.least, LEVEL / tests)
-    if m.ratio is None or m.pair.design is Design.ROUNDS:
+    if m.ratio is None or m.pair.design is RunOrder.ROUNDS:
         return None
     return provable(len(m.pair.first), len(m.pair.second), sd=spread_of(m.pair.first, m.pair.second), comparisons=tests, least=m.least)
 

@@ -17,7 +17,7 @@ _MIXED = 0.4
 """Mean share of neighbours in time that are of different sides: blocks in random order have at least half, stretches 1/(2n - 1)."""
 
 
-class Design(enum.Enum):
+class RunOrder(enum.Enum):
     """How the two sides lie in time."""
 
     IN_TURN = "in turn"
@@ -39,7 +39,7 @@ class Design(enum.Enum):
     @property
     def one_setup_a_side(self) -> bool:
         """No spread here shows what a new set-up changes."""
-        return self in {Design.INTERLEAVED, Design.ROUNDS, Design.ONE_AFTER_THE_OTHER}
+        return self in {RunOrder.INTERLEAVED, RunOrder.ROUNDS, RunOrder.ONE_AFTER_THE_OTHER}
 
 
 ENOUGH_FOR_ONE = 10
@@ -47,11 +47,11 @@ ENOUGH_FOR_ONE = 10
 state of the box (a slow hour) that it alone was in, so the allowance for runs one after the other counts."""
 
 _LEAST = {
-    Design.IN_TURN: 0.01,
-    Design.RUNS: 0.01,
-    Design.INTERLEAVED: 0.04,
-    Design.ROUNDS: 0.04,
-    Design.ONE_AFTER_THE_OTHER: 0.10,
+    RunOrder.IN_TURN: 0.01,
+    RunOrder.RUNS: 0.01,
+    RunOrder.INTERLEAVED: 0.04,
+    RunOrder.ROUNDS: 0.04,
+    RunOrder.ONE_AFTER_THE_OTHER: 0.10,
 }
 """1 %: less than what the layout of code in memory changes. 4 %: between equal testbeds 3 % is usual, as CSIT reports it (CSIT-1915), and
 each cell has its own. 10 %: a machine that grows slower for minutes, as users of every benchmark tool report it."""

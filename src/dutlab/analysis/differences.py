@@ -15,7 +15,7 @@ _ALWAYS_DIFFERS = re.compile(
 
 
 @dataclass(frozen=True)
-class Difference:
+class ValueDifference:
     """One value that is not the same."""
 
     path: str
@@ -24,11 +24,11 @@ class Difference:
     second: str
 
 
-def differences(first: Any, second: Any) -> tuple[Difference, ...]:  # noqa: ANN401 - whatever JSON holds
+def differences(first: Any, second: Any) -> tuple[ValueDifference, ...]:  # noqa: ANN401 - whatever JSON holds
     """Every scalar that differs, by its path. What differs between any two runs (times, seeds, addresses of cards) is left out."""
     a, b = dict(_flat(first, "")), dict(_flat(second, ""))
     paths = [p for p in dict.fromkeys([*a, *b]) if a.get(p, ABSENT) != b.get(p, ABSENT) and not _ALWAYS_DIFFERS.search(p)]
-    return tuple(Difference(p, a.get(p, ABSENT), b.get(p, ABSENT)) for p in paths)
+    return tuple(ValueDifference(p, a.get(p, ABSENT), b.get(p, ABSENT)) for p in paths)
 
 
 def _flat(value: Any, path: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - as above

@@ -17,7 +17,7 @@ from itertools import combinations
 from math import exp, isfinite, log, sqrt
 from statistics import stdev
 
-from dutlab.stats.contrasts import Design, Group, Levels, Weights, changes, groups_of
+from dutlab.stats.contrasts import CellDesign, Group, Levels, Weights, changes, groups_of
 from dutlab.stats.rank import holm
 from dutlab.stats.summary import CONFIDENCE, Interval, median
 
@@ -29,7 +29,7 @@ _MEDIAN = 1.2533
 
 
 @dataclass(frozen=True)
-class Cell:
+class FactorCell:
     """One combination of levels with its repeats, and the block of each of them."""
 
     levels: Mapping[str, str]
@@ -114,7 +114,7 @@ class Analysis:
         return (*out, *self.unseparated, *self.left_out)
 
 
-def analyse(cells: Sequence[Cell]) -> Analysis:
+def analyse(cells: Sequence[FactorCell]) -> Analysis:
     """Effects of every factor over `cells`. Raises ValueError without two usable cells, or where one stands twice."""
     usable, left_out = _usable(cells)
     if len(usable) < 2:  # noqa: PLR2004 - one cell has nothing beside it
@@ -124,7 +124,7 @@ def analyse(cells: Sequence[Cell]) -> Analysis:
         raise ValueError(f"every cell needs a level of each factor; some have none of {', '.join(ragged)}")
     varied = [f for f in factors if len({c.levels[f] for c in usable}) > 1]
     groups = groups_of([c.levels for c in usable], varied)
-    design = Design(groups, tuple(tuple(tuple(c.levels[f] for f in g) for g in groups) for c in usable))
+    design = CellDesign(groups, tuple(tuple(tuple(c.levels[f] for f in g) for g in groups) for c in usable))
     if len(set(design.cells)) < len(usable):
         raise ValueError("two cells have the same levels; put their values together as repeats")
     data = _Data(usable, design)
@@ -147,8 +147,8 @@ def analyse(cells: Sequence[Cell]) -> Analysis:
 class _Data:
     """The cells with what their values say of any weights."""
 
-    cells: Sequence[Cell]
-    design: Design
+    cells: Sequence[FactorCell]
+    design: CellDesign
 
     @cached_property
     def logs(self) -> list[float]:
@@ -212,7 +212,7 @@ class _Data:
         return sqrt(variance * sum(w * w for w in weights.of)), freedom
 
 
-def _usable(cells: Sequence[Cell]) -> tuple[list[Cell], tuple[str, ...]]:
+def _usable(cells: Sequence[FactorCell]) -> tuple[list[FactorCell], tuple[str, ...]]:
     """Cells whose values have logarithms, and a sentence on each of the others: zeros are results, and a ratio would hide them."""
     usable, left_out = [], []
     for cell in cells:
@@ -260,12 +260,12 @@ def _interactions(data: _Data) -> Iterator[Interaction]:
                     yield Interaction(" + ".join(groups[a]), change_a, " + ".join(groups[b]), change_b, *data.ratio(weights))
 
 
-def _changes(design: Design, group: int) -> list[tuple[Levels, Levels]]:
+def _changes(design: CellDesign, group: int) -> list[tuple[Levels, Levels]]:
     levels = list(dict.fromkeys(cell[group] for cell in design.cells))
     return changes(levels, numeric=all(_NUMBER.fullmatch(of[0]) for of in levels))
 
 
-def _only_at(design: Design, group: int, weights: Weights) -> tuple[str, ...]:
+def _only_at(design: CellDesign, group: int, weights: Weights) -> tuple[str, ...]:
     out = []
     for g, factors in enumerate(design.groups):
         seen = {design.cells[n][g] for n in weights.used}
@@ -274,7 +274,7 @@ def _only_at(design: Design, group: int, weights: Weights) -> tuple[str, ...]:
     return tuple(out)
 
 
-def _unseparated(design: Design, group: int) -> str:
+def _unseparated(design: CellDesign, group: int) -> str:
     """Why no effect can be given: what else changes wherever this factor does."""
     changed = [
         {" + ".join(design.groups[g]) for g in range(len(design.groups)) if g != group and a[g] != b[g]}
@@ -286,7 +286,7 @@ def _unseparated(design: Design, group: int) -> str:
     return f"{' + '.join(design.groups[group])} cannot be told apart: wherever it changes, {with_}"
 
 
-def _product(design: Design, pair: tuple[int, int]) -> str:
+def _product(design: CellDesign, pair: tuple[int, int]) -> str:
     return " × ".join(" + ".join(design.groups[g]) for g in pair)
 
 

@@ -34,7 +34,7 @@ _RESOLUTION = 1e-6
 
 
 @dataclass(frozen=True)
-class Point:
+class HistoryPoint:
     """One run's repeats of a figure."""
 
     run: str
@@ -47,7 +47,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Level:
+class HistoryLevel:
     """Runs from `first` up to and with `last` (places among the points) that do not differ from one another."""
 
     first: int
@@ -57,7 +57,7 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Change:
+class LevelChange:
     """Between two levels."""
 
     before: str
@@ -73,9 +73,9 @@ class Change:
 class History:
     """A figure over runs."""
 
-    points: tuple[Point, ...]
-    levels: tuple[Level, ...]
-    changes: tuple[Change, ...]
+    points: tuple[HistoryPoint, ...]
+    levels: tuple[HistoryLevel, ...]
+    changes: tuple[LevelChange, ...]
     apart: tuple[str, ...] = ()
     """Runs that differ from those before and after them alike, by more than noise: no level of their own. If the newest is among them, one
     more run will tell whether that is a change."""
@@ -85,11 +85,11 @@ class History:
     """Why nothing was looked for."""
 
 
-def history(points: Sequence[Point]) -> History:
+def history(points: Sequence[HistoryPoint]) -> History:
     """`points` in the order of time. Values that are not a number (or infinite), and runs without any other, are left out."""
-    kept = tuple(p for p in (Point(p.run, tuple(v for v in p.values if isfinite(v))) for p in points) if p.values)
+    kept = tuple(p for p in (HistoryPoint(p.run, tuple(v for v in p.values if isfinite(v))) for p in points) if p.values)
     if len(kept) < FEWEST:
-        level = (Level(0, len(kept) - 1, median([p.median for p in kept])),) if kept else ()
+        level = (HistoryLevel(0, len(kept) - 1, median([p.median for p in kept])),) if kept else ()
         return History(kept, level, (), why=f"{len(kept)} of at least {FEWEST} runs that a change of level needs")
     medians = [p.median for p in kept]
     least = _RESOLUTION * max(abs(m) for m in medians)
@@ -98,9 +98,9 @@ def history(points: Sequence[Point]) -> History:
     phi = _autocorrelation(smooth)
     steps = sorted(_changes(smooth, phi, least, places=len(smooth) - 2 * _SHORTEST + 1))
     ends = [0, *(at for at, _ in steps), len(kept)]
-    levels = tuple(Level(a, b - 1, median(medians[a:b])) for a, b in pairwise(ends))
+    levels = tuple(HistoryLevel(a, b - 1, median(medians[a:b])) for a, b in pairwise(ends))
     changes = tuple(
-        Change(kept[a.last].run, kept[b.first].run, b.value / a.value if a.value else None, p)
+        LevelChange(kept[a.last].run, kept[b.first].run, b.value / a.value if a.value else None, p)
         for (a, b), (_, p) in zip(pairwise(levels), steps, strict=True)
     )
     return History(kept, levels, changes, tuple(kept[n].run for n in apart), phi)

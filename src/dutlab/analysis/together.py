@@ -12,7 +12,7 @@ from math import exp, log
 from statistics import fmean
 
 from dutlab.analysis.compare import LEVEL, Comparison, beyond
-from dutlab.analysis.design import Design
+from dutlab.analysis.design import RunOrder
 from dutlab.analysis.verdict import Verdict, is_speed, less_is_better, side_words
 from dutlab.stats.rank import least_p
 from dutlab.stats.rounds import FEWEST as FEWEST_ROUNDS
@@ -50,10 +50,10 @@ def together(found: Sequence[Comparison]) -> Together | None:
     first, second = ([exp(v) for v in of.values()] for of in sides)
     least = max(c.least for c in cells)
     ratio, p = median(second) / median(first), None
-    if cells[0].pair.design is Design.RUNS:
+    if cells[0].pair.design is RunOrder.RUNS:
         levels = levels_of(first, second, list(sides[0]), list(sides[1]))
         ratio, p = (ratio, None) if levels is None else (levels.ratio, levels.p(least))
-    if cells[0].pair.design is Design.ROUNDS:
+    if cells[0].pair.design is RunOrder.ROUNDS:
         p = changed([{n: (exp(sides[0][n]), exp(sides[1][n])) for n in sides[0] if n in sides[1]}], least)[0]
     p = beyond(first, second, least) if p is None else p
     size = (len(first), len(second))
@@ -68,9 +68,9 @@ def together_can(found: Sequence[Comparison]) -> bool:
     overall = together(found)
     if overall is None:
         return False
-    if found[0].pair.design is Design.ROUNDS:
+    if found[0].pair.design is RunOrder.ROUNDS:
         return min(overall.blocks) >= FEWEST_ROUNDS
-    runs = any(c.pair.design is Design.RUNS and c.test is None for c in found)
+    runs = any(c.pair.design is RunOrder.RUNS and c.test is None for c in found)
     return runs or least_p(*overall.blocks) <= LEVEL
 
 

@@ -22,7 +22,7 @@ from dutlab.units import Seconds, si
 
 if TYPE_CHECKING:
     from dutlab.methods.calibrate import Rig, RigPoint
-    from dutlab.runner.rig import Load
+    from dutlab.runner.rig import RigLoad
     from dutlab.spec.testbed import Testbed
     from dutlab.store.calibration import Calibration
 
@@ -68,13 +68,15 @@ def calibrate(
     from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.methods.calibrate import Rig  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.rig import Load  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.rig import RigLoad  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.spec.generators import ENGINE  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.spec.loader import load_testbed  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.spec.mixes import frame_mix  # noqa: PLC0415 -- `--help` needs none of it
 
     sets = [tuple(together.split("+")) for together in links]
-    loads = [Load(at_once, frame_mix(size), kind) for kind in generators or (ENGINE.kind,) for at_once in sets for size in sizes.split(",")]
+    loads = [
+        RigLoad(at_once, frame_mix(size), kind) for kind in generators or (ENGINE.kind,) for at_once in sets for size in sizes.split(",")
+    ]
     _refuse_unfit(loads)
     if testbed is None and rig is not None:
         raise click.UsageError("--loop and --alone are for a testbed of your own; name it with --testbed")
@@ -100,16 +102,16 @@ def calibrate(
     say(f"kept in {where}" if where else "not kept: the cache cannot be written")
 
 
-def _refuse_unfit(loads: Sequence[Load]) -> None:
+def _refuse_unfit(loads: Sequence[RigLoad]) -> None:
     """What a generator cannot send, before anything is built; a rig routes nothing, so that counts for nothing. Raises InputError."""
-    from dutlab.spec.generators import Ask, generator_of, unfit  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.generators import GeneratorFeature, generator_of, unfit  # noqa: PLC0415 -- `--help` needs none of it
 
     for load in loads:
         try:
             model = generator_of(load.generator)
         except ValueError as e:
             raise InputError(str(e), remedy="give --generator one of them") from e
-        asks = [((), Ask.SEVERAL_SIZES)] if len(load.mix.parts) > 1 else []
+        asks = [((), GeneratorFeature.SEVERAL_SIZES)] if len(load.mix.parts) > 1 else []
         sizes = (model.size_fault(size, ipv6=False) for size, _ in load.mix.parts)
         for what in (*(words for _, words in unfit(model, asks)), *filter(None, sizes)):
             raise InputError(what, remedy="give other --sizes, or another --generator")
@@ -125,7 +127,7 @@ def _ask_for_loop(testbed: Testbed) -> str:
     return RIGS[0]
 
 
-async def _of_lab(name: str, standing: str | None, loads: Sequence[Load], duration: Seconds) -> tuple[Calibration, Path | None]:
+async def _of_lab(name: str, standing: str | None, loads: Sequence[RigLoad], duration: Seconds) -> tuple[Calibration, Path | None]:
     from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.rig import calibrated, disturbed_by_environment  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.calibration import cache_folder  # noqa: PLC0415 -- `--help` needs none of it
@@ -140,7 +142,7 @@ async def _of_lab(name: str, standing: str | None, loads: Sequence[Load], durati
             await labs.down(label)
 
 
-async def _of_testbed(testbed: Testbed, rig: Rig, loads: Sequence[Load], duration: Seconds) -> tuple[Calibration, Path | None]:
+async def _of_testbed(testbed: Testbed, rig: Rig, loads: Sequence[RigLoad], duration: Seconds) -> tuple[Calibration, Path | None]:
     from dutlab.methods.calibrate import Rig  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.real_rig import real_rig  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.rig import disturbed_by_environment  # noqa: PLC0415 -- `--help` needs none of it

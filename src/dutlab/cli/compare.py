@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from dutlab.analysis.design import ENOUGH_FOR_ONE, Design
+from dutlab.analysis.design import ENOUGH_FOR_ONE, RunOrder
 from dutlab.cli.quantities import SHARE
 from dutlab.cli.text_table import table
 from dutlab.cli.told import say
@@ -185,14 +185,15 @@ def lines_of(pair: ComparedPair) -> Iterator[str]:
 
 
 _DESIGN = {
-    Design.IN_TURN: "Both took turns in one run, so what drifts fell on both alike; changes beyond {least} count.",
-    Design.INTERLEAVED: "Two runs that took turns: what drifts fell on both alike. Two set-ups of one box may still lie {least} apart "
+    RunOrder.IN_TURN: "Both took turns in one run, so what drifts fell on both alike; changes beyond {least} count.",
+    RunOrder.INTERLEAVED: "Two runs that took turns: what drifts fell on both alike. Two set-ups of one box may still lie {least} apart "
     "(--least); several runs a side (--against) would tell.",
-    Design.ROUNDS: "Two runs that took turns, the order of each of {rounds} rounds drawn by chance: a round is compared as a pair, so what "
-    "drifts fell on both alike. Two set-ups of one box may still lie {least} apart (--least); several runs a side (--against) would tell.",
-    Design.ONE_AFTER_THE_OTHER: "One after the other: what changed meanwhile is in no interval here, so only changes beyond {least} count "
-    "(--least). Compare several runs a side (--against).",
-    Design.RUNS: "Each run counts once; intervals hold what changes from run to run. Changes beyond {least} count.",
+    RunOrder.ROUNDS: "Two runs that took turns, the order of each of {rounds} rounds drawn by chance: a round is compared as a pair, so "
+    "what drifts fell on both alike. Two set-ups of one box may still lie {least} apart (--least); several runs a side (--against) "
+    "would tell.",
+    RunOrder.ONE_AFTER_THE_OTHER: "One after the other: what changed meanwhile is in no interval here, so only changes beyond {least} "
+    "count (--least). Compare several runs a side (--against).",
+    RunOrder.RUNS: "Each run counts once; intervals hold what changes from run to run. Changes beyond {least} count.",
 }
 
 
@@ -200,17 +201,17 @@ def _about_design(pair: ComparedPair) -> str:
     rounds = max(len(c.pair.first) for c in pair.comparisons)
     fewest = min(min(len(c.pair.first), len(c.pair.second)) for c in pair.comparisons)
     most = max(max(len(c.pair.first), len(c.pair.second)) for c in pair.comparisons)
-    alone = _ONE_RUN if pair.design is Design.RUNS and fewest == 1 and most < ENOUGH_FOR_ONE else ""
+    alone = _ONE_RUN if pair.design is RunOrder.RUNS and fewest == 1 and most < ENOUGH_FOR_ONE else ""
     return _DESIGN[pair.design].format(least=f"{pair.comparisons[0].least * 100:g} %", rounds=rounds) + alone
 
 
 _ONE_RUN = f" A single run may lie wholly in a slow hour: against {ENOUGH_FOR_ONE} runs, or with a second one, smaller changes count."
 
 
-def _together(of: Together, design: Design) -> str:
+def _together(of: Together, design: RunOrder) -> str:
     from dutlab.stats.rank import p_words  # noqa: PLC0415 -- `--help` needs none of it
 
-    unit = {Design.RUNS: "runs", Design.ROUNDS: "rounds"}.get(design, "blocks")
+    unit = {RunOrder.RUNS: "runs", RunOrder.ROUNDS: "rounds"}.get(design, "blocks")
     return f"all {of.cells} cells together: {of.words}, {of.ratio:.4f} times ({p_words(of.p)}, {of.blocks[0]} and {of.blocks[1]} {unit})"
 
 

@@ -142,7 +142,7 @@ def convert(*, file: Path, output: Path | None, maps: tuple[str, ...], strict: b
 
 def _read(file: Path, *, strict: bool, no_limit: bool, translate: bool) -> Test:
     """Raises SpecRefused with every fault of every file. Paths in it are relative to the working directory, else to the file."""
-    from dutlab.interop.conductor import Limit, ReadOptions, read_test  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.interop.conductor import ReadOptions, StepLimit, read_test  # noqa: PLC0415 -- `--help` needs none of it
 
     def text_of(path: str) -> str:
         here = Path(path)
@@ -150,7 +150,7 @@ def _read(file: Path, *, strict: bool, no_limit: bool, translate: bool) -> Test:
 
     if strict and no_limit:
         raise InputError("--strict and --no-limit cannot be combined", remedy="give one of them")
-    limit = Limit.ALL if strict else Limit.NONE if no_limit else Limit.OF_2015
+    limit = StepLimit.ALL if strict else StepLimit.NONE if no_limit else StepLimit.OF_2015
     test = read_test(file.read_text(encoding="utf-8", errors="replace"), str(file), text_of, ReadOptions(limit, translate=translate))
     if test.faults:
         raise SpecRefused(test.faults)

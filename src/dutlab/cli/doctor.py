@@ -17,7 +17,7 @@ from dutlab.cli.userns import become_root
 from dutlab.printable import printable
 
 if TYPE_CHECKING:
-    from dutlab.analysis.doctor import Finding, Step
+    from dutlab.analysis.doctor import CureStep, Finding
     from dutlab.hosts.host import Host
     from dutlab.runner.examine import Examined
 
@@ -79,7 +79,7 @@ def _labelled(label: str, lines: Sequence[str]) -> Iterator[str]:
         yield printable(f"    {label if n == 0 else '':<{_LABEL_WIDTH}}{line}")
 
 
-def _steps(steps: Sequence[Step]) -> list[str]:
+def _steps(steps: Sequence[CureStep]) -> list[str]:
     return [f"{s.host}: {s.command}" for s in steps]
 
 

@@ -21,7 +21,7 @@ from dutlab.units import RFC2544_FRAME_SIZES, BpsL1, Seconds, si
 if TYPE_CHECKING:
     from dutlab.analysis.ceilings.ceiling import Ceiling
     from dutlab.analysis.ceilings.ethernet import Ip
-    from dutlab.analysis.ceilings.tunnel import Tunnel
+    from dutlab.analysis.ceilings.tunnel import TunnelWrapping
 
 _SPEED = click.option("--speed", type=BIT_RATE, required=True, help="Of the link, as in 10G.")
 _MTU = click.option("--mtu", type=int, default=1500, show_default=True, help="Of IP packets, bytes.")
@@ -204,9 +204,9 @@ def raid(
     Example:
       dutlab limits raid 5 --drives 32 --read-iops 610200 --write-iops 75k --read-rate 2800MB/s --write-rate 2400MB/s --degraded
     """  # noqa: D301
-    from dutlab.analysis.ceilings.storage import Array, Drive, raid_ceilings  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.analysis.ceilings.storage import Array, DriveRating, raid_ceilings  # noqa: PLC0415 -- `--help` needs none of it
 
-    drive = Drive(read_iops, write_iops, read_rate, write_rate)
+    drive = DriveRating(read_iops, write_iops, read_rate, write_rate)
     _say(_computed(lambda: raid_ceilings(Array(level, drives, groups), drive, write_share=writes, degraded=degraded)), as_json=as_json)
 
 
@@ -232,7 +232,7 @@ def _ip(version: str) -> Ip:
     return Ip[f"V{version}"]
 
 
-def _with_nat_t(kind: Tunnel) -> Tunnel:
+def _with_nat_t(kind: TunnelWrapping) -> TunnelWrapping:
     from dutlab.analysis.ceilings.tunnel import Esp  # noqa: PLC0415 -- `--help` needs none of it
 
     if not isinstance(kind, Esp):

@@ -14,8 +14,8 @@ from dutlab.cli.text_table import table
 from dutlab.cli.told import say
 
 if TYPE_CHECKING:
-    from dutlab.report.sections.rescored import Ramp, Rescored
-    from dutlab.stats.rescore import Answer, Saturation
+    from dutlab.report.sections.rescored import Rescored, SaturatedRamp
+    from dutlab.stats.rescore import RescoredBounds, Saturation
 
 
 @click.command()
@@ -40,7 +40,7 @@ def rescore(*, run_folder: Path, as_json: bool) -> None:
         say(line)
 
 
-def _lines(found: Sequence[Rescored], risen: Sequence[Ramp]) -> Iterator[str]:
+def _lines(found: Sequence[Rescored], risen: Sequence[SaturatedRamp]) -> Iterator[str]:
     from dutlab.report.model.words import numbers_words, plural  # noqa: PLC0415 -- `--help` needs none of it
 
     head = ("definition", "lower, kpps", "upper, kpps", "conditional, kpps", "what these trials cannot tell")
@@ -52,7 +52,7 @@ def _lines(found: Sequence[Rescored], risen: Sequence[Ramp]) -> Iterator[str]:
         yield f"{ramp.label}, ramp, frame size {ramp.size}, way {ramp.way}, trial {ramp.trial}: {_saturated(ramp.saturation)}"
 
 
-def _row(answer: Answer) -> list[str]:
+def _row(answer: RescoredBounds) -> list[str]:
     from dutlab.report.model.words import KPPS  # noqa: PLC0415 -- `--help` needs none of it
 
     rates = (answer.lower_pps, answer.upper_pps, answer.conditional_pps)

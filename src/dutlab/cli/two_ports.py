@@ -23,7 +23,7 @@ from dutlab.cli.userns import become_root
 from dutlab.errors import InputError, TestbedError
 
 if TYPE_CHECKING:
-    from dutlab.runner.two_ports import Ask, TwoPortFiles
+    from dutlab.runner.two_ports import TwoPortFiles, TwoPortRequest
 
 _LABS = {4: "two-port", 6: "two-port-ipv6"}
 """By version of IP."""
@@ -159,7 +159,7 @@ def measure_ports(
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.cli.run import finish  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.two_ports import EXPERIMENT_FILE, TESTBED_FILE, Ask  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.two_ports import EXPERIMENT_FILE, TESTBED_FILE, TwoPortRequest  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
 
     if len(names) != 2:  # noqa: PLR2004 -- in and out
@@ -167,7 +167,9 @@ def measure_ports(
     if os.geteuid() != 0:
         raise TestbedError("frames can be sent from a port by root only", remedy="use sudo; `dutlab test --lab` works without")
     login = os.environ.get("SSH_CONNECTION", "")
-    ask = Ask((names[0], names[1]), options.addresses, options.gateways, frozenset(options.insist), options.version, options.cpus, login)
+    ask = TwoPortRequest(
+        (names[0], names[1]), options.addresses, options.gateways, frozenset(options.insist), options.version, options.cpus, login
+    )
     found = run_in_order(_find(ask))
     with ExitStack() as undo:
         if folder is None:
@@ -189,7 +191,7 @@ def measure_ports(
     finish([result])
 
 
-async def _find(ask: Ask) -> TwoPortFiles:
+async def _find(ask: TwoPortRequest) -> TwoPortFiles:
     from dutlab.hosts.local import LocalHost  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.two_ports import find  # noqa: PLC0415 -- `--help` needs none of it
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dutlab.dut.ipsec import Held, carried, refuse_own
-from dutlab.dut.ipsec_rules import Suite, Tunnel, lines
+from dutlab.dut.ipsec_rules import LinkTunnel, Suite, lines
 from dutlab.dut.mode import UndoStep
 from dutlab.dut.pairs import network_pairs
 from dutlab.dut.privilege import Root
@@ -45,7 +45,7 @@ class SetkeyEnd:
         away = _FLUSH if loaded else f"{_FLUSH}; {_UNLOAD}"
         return [root.step("sh", "-c", away, why="no tunnel, as it was found")]
 
-    async def apply(self, host: Host, tunnels: Sequence[Tunnel]) -> None:
+    async def apply(self, host: Host, tunnels: Sequence[LinkTunnel]) -> None:
         """Raises CommandFailed, HostError."""
         text = lines(["flush ;", "spdflush ;"], *(tuple(_words(t, self.suite)) for t in tunnels))
         done = await (await Root.on(host)).run(["setkey", "-c"], stdin=text)
@@ -63,7 +63,7 @@ class SetkeyEnd:
         return 2 * len(list(network_pairs(testbed)))
 
 
-def _words(t: Tunnel, suite: Suite) -> Iterator[str]:
+def _words(t: LinkTunnel, suite: Suite) -> Iterator[str]:
     source, dut = t.ends
     for start, end, spi, keys in t.associations:
         yield f"add {start} {end} esp {spi:#x} -m tunnel {suite.setkey.format(*keys)} ;"

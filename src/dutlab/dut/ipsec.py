@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from dutlab.dut.ipsec_rules import SUITES, Suite, Tunnel
+from dutlab.dut.ipsec_rules import SUITES, LinkTunnel, Suite
 from dutlab.dut.mode import Check, Mode, NeedsPrograms, Prober, UndoStep
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
@@ -32,7 +32,7 @@ class Held:
     policies: int
 
 
-class End(Protocol):
+class TunnelEnd(Protocol):
     """One end of the tunnels, in one suite."""
 
     @property
@@ -45,7 +45,7 @@ class End(Protocol):
         Raises HostError when the end has tunnels of its own, whose keys could not be put back, or cannot encrypt.
         """
 
-    async def apply(self, host: Host, tunnels: Sequence[Tunnel]) -> None:
+    async def apply(self, host: Host, tunnels: Sequence[LinkTunnel]) -> None:
         """Raises CommandFailed, HostError."""
 
     async def held(self, host: Host) -> Held:
@@ -68,8 +68,8 @@ class IpsecMode:
 
     suite: Suite
     router: Router
-    dut_end: End
-    source_end: End
+    dut_end: TunnelEnd
+    source_end: TunnelEnd
     source: Host | None
 
     @property
@@ -91,7 +91,7 @@ class IpsecMode:
     async def apply(self, dut: Host, testbed: Testbed) -> None:
         """Raises CommandFailed, HostError."""
         source = self._source()
-        tunnels = Tunnel.all_of(testbed, self.suite)
+        tunnels = LinkTunnel.all_of(testbed, self.suite)
         await self.router.apply(dut, testbed)
         await self.dut_end.apply(dut, tunnels)
         await self.source_end.apply(source, tunnels)
@@ -145,7 +145,7 @@ def _used(host: str, before: Held, now: Held) -> Check:
     return Check(f"{host}: they pass through every association", not idle, f"idle: {', '.join(idle) or 'none'}")
 
 
-MakeEnd = Callable[[Suite], End]
+MakeEnd = Callable[[Suite], TunnelEnd]
 
 
 def ipsec_modes(

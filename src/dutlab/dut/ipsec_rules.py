@@ -57,7 +57,7 @@ SUITES = (AES_GCM, AES_CBC_SHA256)
 
 
 @dataclass(frozen=True)
-class Tunnel:
+class LinkTunnel:
     """One link's: a security association each way, and the networks that go through it."""
 
     name: str
@@ -106,7 +106,7 @@ def lines(*parts: Sequence[str]) -> str:
     return "".join(f"{line}\n" for part in parts for line in part)
 
 
-def hidden(text: str, tunnels: Sequence[Tunnel]) -> str:
+def hidden(text: str, tunnels: Sequence[LinkTunnel]) -> str:
     """`text` without the keys that a program may repeat of what it was told."""
     for t in tunnels:
         for key in (t.secret, *t.keys_in, *t.keys_out):

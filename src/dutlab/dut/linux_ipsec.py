@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from dutlab.dut.ipsec import Held, carried, refuse_own
-from dutlab.dut.ipsec_rules import Suite, Tunnel, lines
+from dutlab.dut.ipsec_rules import LinkTunnel, Suite, lines
 from dutlab.dut.linux_state import Runs
 from dutlab.dut.mode import UndoStep
 from dutlab.dut.pairs import network_pairs
@@ -45,7 +45,7 @@ class XfrmEnd:
         await need_esp(host, testbed, self.suite)
         return [away(host)]
 
-    async def apply(self, host: Host, tunnels: Sequence[Tunnel]) -> None:
+    async def apply(self, host: Host, tunnels: Sequence[LinkTunnel]) -> None:
         """Raises CommandFailed, HostError."""
         text = lines(_NONE, *(tuple(self.words(t)) for t in tunnels))
         await host.run(["ip", "-batch", "-"], stdin=text.encode())
@@ -58,7 +58,7 @@ class XfrmEnd:
         """One each way a pair of networks, and in a router one more for what goes on."""
         return (3 if self.is_ == "router" else 2) * len(list(network_pairs(testbed)))
 
-    def words(self, t: Tunnel) -> Iterator[str]:
+    def words(self, t: LinkTunnel) -> Iterator[str]:
         """Its associations and policies, as `ip -batch` reads them."""
         to_dut, to_source = t.associations
         for start, end, spi, keys in (to_dut, to_source):

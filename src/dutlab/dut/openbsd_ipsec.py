@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dutlab.dut.ipsec import Held, carried, refuse_own
-from dutlab.dut.ipsec_rules import AES_CBC_SHA256, Suite, Tunnel, lines
+from dutlab.dut.ipsec_rules import AES_CBC_SHA256, LinkTunnel, Suite, lines
 from dutlab.dut.mode import UndoStep
 from dutlab.dut.pairs import network_pairs
 from dutlab.dut.privilege import Root
@@ -42,7 +42,7 @@ class IpsecctlEnd:
         refuse_own(host, await self.held(host), "`ipsecctl -F`")
         return [(await Root.on(host)).step("ipsecctl", "-F", why="no tunnel, as it was found")]
 
-    async def apply(self, host: Host, tunnels: Sequence[Tunnel]) -> None:
+    async def apply(self, host: Host, tunnels: Sequence[LinkTunnel]) -> None:
         """Raises CommandFailed, HostError."""
         root = await Root.on(host)
         await root.run(["ipsecctl", "-F"])
@@ -59,7 +59,7 @@ class IpsecctlEnd:
         return 2 * len(list(network_pairs(testbed)))
 
 
-def _words(t: Tunnel) -> Iterator[str]:
+def _words(t: LinkTunnel) -> Iterator[str]:
     source, dut = t.ends
     for start, end, spi, (cipher, hash_) in t.associations:
         transforms = f"auth hmac-sha2-256 enc aes-128 authkey 0x{hash_} enckey 0x{cipher}"

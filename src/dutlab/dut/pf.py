@@ -15,7 +15,7 @@ from dutlab.dut.ipsec import MakeEnd, ipsec_modes
 from dutlab.dut.ipsec_rules import SUITES, Suite
 from dutlab.dut.linux_ipsec import XfrmEnd
 from dutlab.dut.mode import Check, Family, Prober, UdpFlow, UndoStep
-from dutlab.dut.pf_rules import Counted
+from dutlab.dut.pf_rules import RuleCounts
 from dutlab.dut.pf_saved import enabled, loaded, saved, state_limit
 from dutlab.dut.pf_states import has_state
 from dutlab.dut.privilege import Root
@@ -136,7 +136,7 @@ class PfMode:
         )
         if self.ruleset is not None:
             expected = await self._expected(root, testbed)
-            found = Counted.of(await loaded(root, self.system.sections)) if present else Counted(0, 0)
+            found = RuleCounts.of(await loaded(root, self.system.sections)) if present else RuleCounts(0, 0)
             checks.append(Check(f"pf holds {expected}", found == expected, str(found)))
             checks += [await self._limit(root)] if present and self.behaviour.tracks else []
         return checks
@@ -153,10 +153,10 @@ class PfMode:
             raise HostError(what, host=root.dut.name, remedy=f"leave mode {self.name} out") from e
         return f"{own.rstrip()}\n{text}"
 
-    async def _expected(self, root: Root, testbed: Testbed) -> Counted:
+    async def _expected(self, root: Root, testbed: Testbed) -> RuleCounts:
         """Of a ruleset of somebody's, with its lists and macros, as many as pfctl makes of it."""
         text = await self._text(root, testbed)
-        return Counted.of((await root.run(["pfctl", "-n", "-v", "-f", "-"], stdin=text)).text if self.keeps_own else text)
+        return RuleCounts.of((await root.run(["pfctl", "-n", "-v", "-f", "-"], stdin=text)).text if self.keeps_own else text)
 
     async def _limit(self, root: Root) -> Check:
         limit = await state_limit(root)

@@ -27,14 +27,14 @@ _FILTERS = ("pass ", "block ", "match ", "anchor ", "scrub ", "no scrub ")
 
 
 @dataclass(frozen=True)
-class Counted:
+class RuleCounts:
     """How many rules there are of each kind: `pfctl -s rules` and `pfctl -s nat` list one a line."""
 
     filters: int
     translations: int
 
     @classmethod
-    def of(cls, text: str) -> Counted:
+    def of(cls, text: str) -> RuleCounts:
         """Of a ruleset, as written or as pfctl lists it."""
         lines = [line.strip() + " " for line in text.splitlines()]
         return cls(sum(line.startswith(_FILTERS) for line in lines), sum(line.startswith(_TRANSLATIONS) for line in lines))

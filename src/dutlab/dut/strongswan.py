@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dutlab.dut.ipsec import Held, fed, own_ipsec, refuse_own
-from dutlab.dut.ipsec_rules import Suite, Tunnel
+from dutlab.dut.ipsec_rules import LinkTunnel, Suite
 from dutlab.dut.linux_ipsec import held, need_esp
 from dutlab.dut.mode import UndoStep
 from dutlab.dut.pairs import network_pairs
@@ -55,7 +55,7 @@ class StrongswanEnd:
         script = "; ".join([*ends, "swanctl --load-conns --file /dev/null && swanctl --load-creds --clear"])
         return UndoStep(host.name, ("sh", "-c", script), "", "no tunnel, as it was found")
 
-    async def apply(self, host: Host, tunnels: Sequence[Tunnel]) -> None:
+    async def apply(self, host: Host, tunnels: Sequence[LinkTunnel]) -> None:
         """Raises CommandFailed with what strongSwan said, HostError."""
         text = configuration(tunnels, self.suite)
         await host.run(["sh", "-c", fed('swanctl --load-all --noprompt --file "$f"')], stdin=text.encode())
@@ -80,13 +80,13 @@ def called(link: str) -> str:
     return f"dutlab-{link}"
 
 
-def configuration(tunnels: Sequence[Tunnel], suite: Suite) -> str:
+def configuration(tunnels: Sequence[LinkTunnel], suite: Suite) -> str:
     """The source's half, for `swanctl --load-all`."""
     connections, secrets = "".join(_connection(t, suite) for t in tunnels), "".join(_secret(t) for t in tunnels)
     return f"connections {{\n{connections}}}\nsecrets {{\n{secrets}}}\n"
 
 
-def _connection(t: Tunnel, suite: Suite) -> str:
+def _connection(t: LinkTunnel, suite: Suite) -> str:
     source, dut = t.ends
     return f"""  {called(t.name)} {{
     version = 2
@@ -115,7 +115,7 @@ def _connection(t: Tunnel, suite: Suite) -> str:
 """
 
 
-def _secret(t: Tunnel) -> str:
+def _secret(t: LinkTunnel) -> str:
     source, dut = t.ends
     return f"""  ike-{called(t.name)} {{
     id-source = {source}

@@ -18,7 +18,7 @@ from ipaddress import ip_network
 from typing import ClassVar
 
 from dutlab.dut.ipsec import Held, carried, fed, refuse_own
-from dutlab.dut.ipsec_rules import Suite, Tunnel, hidden, lines
+from dutlab.dut.ipsec_rules import LinkTunnel, Suite, hidden, lines
 from dutlab.dut.mode import UndoStep
 from dutlab.dut.pairs import network_pairs
 from dutlab.dut.privilege import Root
@@ -50,11 +50,11 @@ class VppEnd:
         """Raises HostError when there are associations or policies."""
         refuse_own(host, await self.held(host), "`vppctl ipsec policy del …`, `vppctl ipsec sa del …`")
         # The words of what is deleted hold no key, so tunnels with other keys say them as well.
-        away = [line for t in Tunnel.all_of(testbed, self.suite) for line in _away(t)]
+        away = [line for t in LinkTunnel.all_of(testbed, self.suite) for line in _away(t)]
         script = "; ".join(f"vppctl {line}" for line in away)
         return [(await Root.on(host)).step("sh", "-c", script, why="no tunnel, as it was found")]
 
-    async def apply(self, host: Host, tunnels: Sequence[Tunnel]) -> None:
+    async def apply(self, host: Host, tunnels: Sequence[LinkTunnel]) -> None:
         """Raises CommandFailed with what VPP said, HostError."""
         text = lines(*(tuple(_words(t, self.suite)) for t in tunnels))
         done = await (await Root.on(host)).run(["sh", "-c", fed('vppctl exec "$f"')], stdin=text, check=False)
@@ -73,7 +73,7 @@ class VppEnd:
         return 3 * len(list(network_pairs(testbed))) + len(testbed.links)
 
 
-def _words(t: Tunnel, suite: Suite) -> Iterator[str]:
+def _words(t: LinkTunnel, suite: Suite) -> Iterator[str]:
     for start, end, spi, keys in t.associations:
         tunnel = f"tunnel src {start} dst {end}{' inbound' if spi == t.spi_in else ''}"
         yield f"ipsec sa add {spi} spi {spi} esp {suite.vpp.format(*keys)} {tunnel}"
@@ -82,14 +82,14 @@ def _words(t: Tunnel, suite: Suite) -> Iterator[str]:
     yield f"set interface ipsec spd {t.link.dut_in.interface} {t.spi_in}"
 
 
-def _away(t: Tunnel) -> Iterator[str]:
+def _away(t: LinkTunnel) -> Iterator[str]:
     # `set interface ipsec spd … del` is in the help but `del` is never read (ipsec_cli.c); `ipsec spd del` takes it off its interface too.
     yield from (f"ipsec policy del {policy}" for policy in _policies(t))
     yield f"ipsec spd del {t.spi_in}"
     yield from (f"ipsec sa del {spi}" for _, _, spi, _ in t.associations)
 
 
-def _policies(t: Tunnel) -> Iterator[str]:
+def _policies(t: LinkTunnel) -> Iterator[str]:
     """`local` is the DUT's side in both directions."""
     _, dut = t.ends
     near = _range("remote", t.near)

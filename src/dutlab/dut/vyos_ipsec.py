@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dutlab.dut.ipsec import Held, own_ipsec, refuse_own
-from dutlab.dut.ipsec_rules import Suite, Tunnel, hidden
+from dutlab.dut.ipsec_rules import LinkTunnel, Suite, hidden
 from dutlab.dut.linux_ipsec import held
 from dutlab.dut.mode import UndoStep
 from dutlab.dut.pairs import network_pairs
@@ -50,7 +50,7 @@ class VyosEnd:
         refuse_own(host, await self.held(host), "`reset vpn ipsec site-to-site all`")
         return back(host, _TREES, [], "no tunnel, as it was found")
 
-    async def apply(self, host: Host, tunnels: Sequence[Tunnel]) -> None:
+    async def apply(self, host: Host, tunnels: Sequence[LinkTunnel]) -> None:
         """Raises CommandFailed with what VyOS said, HostError."""
         done = await host.run(COMMIT, stdin=script(_TREES, words(tunnels, self.suite)).encode(), timeout_s=COMMIT_S, check=False)
         if done.status != 0:
@@ -66,7 +66,7 @@ class VyosEnd:
         return 3 * len(list(network_pairs(testbed)))
 
 
-def words(tunnels: Sequence[Tunnel], suite: Suite) -> list[str]:
+def words(tunnels: Sequence[LinkTunnel], suite: Suite) -> list[str]:
     """The DUT's half, for its configuration mode."""
     return [*_groups(suite), *(line for t in tunnels for line in _peer(t))]
 
@@ -87,7 +87,7 @@ def _groups(suite: Suite) -> Iterator[str]:
     yield f"set vpn ipsec esp-group {_GROUP} proposal 1 hash {hash_}"
 
 
-def _peer(t: Tunnel) -> Iterator[str]:
+def _peer(t: LinkTunnel) -> Iterator[str]:
     source, dut = t.ends
     secret, peer = f"set vpn ipsec authentication psk {called(t.name)}", f"set vpn ipsec site-to-site peer {called(t.name)}"
     yield f"set vpn ipsec interface {t.link.dut_in.interface}"

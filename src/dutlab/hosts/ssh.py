@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from dutlab.hosts.host import CommandLog, Done, Process, Renewal, cannot_write, command_failed, no_such_program
 from dutlab.hosts.running import Running
-from dutlab.hosts.ssh_link import Link
+from dutlab.hosts.ssh_link import SshLink
 from dutlab.hosts.ssh_login import Login
 from dutlab.systems.linux import LINUX
 from dutlab.systems.system import System
@@ -24,7 +24,7 @@ class SshHost:
 
     def __init__(self, login: Login, log: CommandLog | None = None, *, system: System = LINUX) -> None:
         self.login, self._log, self.system = login, log, system
-        self._link: Link | None = None
+        self._link: SshLink | None = None
         self._connections = 0
         self._connecting = asyncio.Lock()
         self._left_running: set[Running] = set()
@@ -81,12 +81,12 @@ class SshHost:
         if link is not None:
             await link.close()
 
-    async def _connected(self) -> Link:
+    async def _connected(self) -> SshLink:
         """The connection, opened anew when it was lost. Raises HostError."""
         async with self._connecting:
             if self._link is None or not self._link.alive:
                 lost, self._link = self._link, None
-                link = await Link.open(self.login, self.system.shell, lost)
+                link = await SshLink.open(self.login, self.system.shell, lost)
                 self._connections += 1
                 if lost is not None:
                     await lost.close()
@@ -94,7 +94,7 @@ class SshHost:
                 self._link = link
             return self._link
 
-    async def _renew(self, link: Link) -> None:
+    async def _renew(self, link: SshLink) -> None:
         """What the connection before had and this one needs, before anything else runs over it. Raises InUse, HostError."""
 
         async def spawn(argv: Sequence[str]) -> Process:
@@ -111,7 +111,7 @@ class SshHost:
         """A command that runs, or how it ended since there is no such program."""
         return await self._start_over(await self._connected(), argv)
 
-    async def _start_over(self, link: Link, argv: Sequence[str]) -> Running | Done:
+    async def _start_over(self, link: SshLink, argv: Sequence[str]) -> Running | Done:
         carrier = await link.start(argv)
         if carrier is None:
             return no_such_program(self.name, argv)

@@ -35,7 +35,7 @@ _SPLITS = (
 )
 
 
-class Link:
+class SshLink:
     """An open connection. Made by `open()`."""
 
     def __init__(self, login: Login, shell: Shell, connection: asyncssh.SSHClientConnection) -> None:
@@ -46,7 +46,7 @@ class Link:
         self._session_free = asyncio.Event()
 
     @classmethod
-    async def open(cls, login: Login, shell: Shell, before: Link | None) -> Link:
+    async def open(cls, login: Login, shell: Shell, before: SshLink | None) -> SshLink:
         """Connects. What a connection `before` this one has left running is ended. Raises HostError."""
         async with _logins():
             link = cls(login, shell, await connect(login))
@@ -139,7 +139,7 @@ class Link:
             else:
                 return
 
-    async def _sweep(self, before: Link) -> None:
+    async def _sweep(self, before: SshLink) -> None:
         """Ends what `before` could not: a server that has not noticed the loss yet keeps its keeper and all of its commands.
 
         The groups are killed only while that keeper lives, which shows that the numbers still mean what they meant: no reboot since.

@@ -23,7 +23,7 @@ from enum import Enum
 from typing import Any
 
 from dutlab.errors import Fault, InputError
-from dutlab.interop.ini import DEFAULTS, Entry, Section, interpolated, parse_ini
+from dutlab.interop.ini import DEFAULTS, Entry, IniSection, interpolated, parse_ini
 from dutlab.spec.workloads.steps import PHASES, Phase, Step, StepsWorkload
 from dutlab.units import Seconds
 
@@ -45,7 +45,7 @@ class Dialect(Enum):
     TODAY = "today"
 
 
-class Limit(Enum):
+class StepLimit(Enum):
     """Which plain steps have the original's limit of 30 s."""
 
     OF_2015 = "those of files with [Master]"
@@ -57,7 +57,7 @@ class Limit(Enum):
 class ReadOptions:
     """How files are read beyond their grammar."""
 
-    limit: Limit = Limit.OF_2015
+    limit: StepLimit = StepLimit.OF_2015
     translate: bool = False
     """`cpuset -l LIST COMMAND` of FreeBSD becomes `taskset -c LIST COMMAND`."""
 
@@ -132,7 +132,7 @@ def _free(name: str, taken: Mapping[str, object]) -> str:
     return next(n for n in (name, *(f"{name[:44]}-{i}" for i in range(2, len(taken) + 3))) if n not in taken)
 
 
-def _sections(text: str, file: str) -> tuple[dict[str, Section], list[Fault]]:
+def _sections(text: str, file: str) -> tuple[dict[str, IniSection], list[Fault]]:
     sections, faults = parse_ini(text, file)
     sections, wrong = interpolated(sections, file)
     return sections, faults + wrong
@@ -165,7 +165,7 @@ def read_host(text: str, file: str, reading: ReadOptions) -> tuple[HostFile, lis
     return HostFile((owner.value("player") if owner else None) or "", phases), faults
 
 
-def _trials(test: Section, file: str, faults: list[Fault]) -> int:
+def _trials(test: IniSection, file: str, faults: list[Fault]) -> int:
     said = test.value("trials")
     if said is None:
         return 1
@@ -193,7 +193,7 @@ def _step(entry: Entry, phase: Phase, dialect: Dialect, reading: ReadOptions) ->
         return Step(spawn=command, name=entry.key)
     if seconds is not None:
         return Step(run=command, name=entry.key, timeout=seconds, at_timeout="end")
-    is_limited = reading.limit is Limit.ALL or (reading.limit is Limit.OF_2015 and dialect is Dialect.OF_2015)
+    is_limited = reading.limit is StepLimit.ALL or (reading.limit is StepLimit.OF_2015 and dialect is Dialect.OF_2015)
     return Step(run=command, name=entry.key, timeout=ORIGINAL_LIMIT_S if is_limited else None)
 
 

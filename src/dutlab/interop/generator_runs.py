@@ -50,7 +50,7 @@ def ipgen(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     return [_logged(name, seconds, faults)]
 
 
-def _logged(name: str, seconds: Sequence[ipgen_log.Second], faults: Sequence[str]) -> Imported:
+def _logged(name: str, seconds: Sequence[ipgen_log.IpgenSecond], faults: Sequence[str]) -> Imported:
     last, lasted = seconds[-1], seconds[-1].at_s - seconds[0].at_s or 1.0
     sent, received = Pps((last.sent - seconds[0].sent) / lasted), Pps((last.received - seconds[0].received) / lasted)
     figures = {
@@ -70,7 +70,7 @@ def _logged(name: str, seconds: Sequence[ipgen_log.Second], faults: Sequence[str
     return Imported(_cell(name, "ipgen", last.frame_bytes, round(lasted, 3)), measured)
 
 
-def _answered(name: str, answer: ipgen_log.Answer) -> Imported:
+def _answered(name: str, answer: ipgen_log.IpgenThroughput) -> Imported:
     rate = Pps(answer.pps)
     figures = {"received_pps": answer.pps, "received_bps_l1": float(l1_rate(rate, answer.frame_bytes))}
     notes = (

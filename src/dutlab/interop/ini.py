@@ -36,7 +36,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Section:
+class IniSection:
     """A section and its entries in the order of the file."""
 
     name: str
@@ -48,7 +48,7 @@ class Section:
         return next((e.value for e in reversed(self.entries) if e.key == key), None)
 
 
-def parse_ini(text: str, file: str) -> tuple[dict[str, Section], list[Fault]]:
+def parse_ini(text: str, file: str) -> tuple[dict[str, IniSection], list[Fault]]:
     """Sections by name, and every line that is none of the grammar. A section that appears again goes on where it was left."""
     sections: dict[str, list[_Open]] = {}
     lines: dict[str, int] = {}
@@ -77,10 +77,10 @@ def parse_ini(text: str, file: str) -> tuple[dict[str, Section], list[Fault]]:
             indent = depth
         else:
             faults.append(Fault(file, number, depth + 1, "file", f"{stripped[:60]!r} is neither [section] nor `key: value`"))
-    return {name: Section(name, tuple(e.closed() for e in found), lines[name]) for name, found in sections.items()}, faults
+    return {name: IniSection(name, tuple(e.closed() for e in found), lines[name]) for name, found in sections.items()}, faults
 
 
-def interpolated(sections: Mapping[str, Section], file: str) -> tuple[dict[str, Section], list[Fault]]:
+def interpolated(sections: Mapping[str, IniSection], file: str) -> tuple[dict[str, IniSection], list[Fault]]:
     """The same sections with their values expanded, and a fault for each value that refers to what is not there."""
     faults: list[Fault] = []
     common = {e.key: e.value for e in sections[DEFAULTS].entries} if DEFAULTS in sections else {}

@@ -43,7 +43,7 @@ class Channel:
 
 
 @dataclass(frozen=True)
-class Sample:
+class LoadtestSample:
     """One second. `key` is whatever the file calls it, a time stamp as a rule."""
 
     key: str
@@ -60,7 +60,7 @@ class LoadtestFile:
     rampup_duration: float
     hold_duration: float
     profile_file: str
-    samples: tuple[Sample, ...]
+    samples: tuple[LoadtestSample, ...]
     unidirectional: bool = False
 
     @property
@@ -124,7 +124,7 @@ def from_bytes(data: bytes, name: str) -> LoadtestFile:
             rampup_duration=_seconds(said["rampup_duration"]),
             hold_duration=_seconds(said["hold_duration"]),
             profile_file=str(said["profile_file"]),
-            samples=tuple(Sample(key, (_port(of["0"]), _port(of["1"]))) for key, of in stats.items()),
+            samples=tuple(LoadtestSample(key, (_port(of["0"]), _port(of["1"]))) for key, of in stats.items()),
             unidirectional=bool(said.get("unidirectional")),
         )
     except ValueError as e:

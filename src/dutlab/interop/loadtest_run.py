@@ -6,8 +6,8 @@ import itertools
 
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_cell
-from dutlab.interop.loadtest_json import Channel, LoadtestFile, Sample, from_bytes, profile_file
-from dutlab.methods.loadtest import REFERENCE_LINE, Ramp, Second, figures_of, notes_of, rows_of, together
+from dutlab.interop.loadtest_json import Channel, LoadtestFile, LoadtestSample, from_bytes, profile_file
+from dutlab.methods.loadtest import REFERENCE_LINE, LoadtestSecond, RampRequest, figures_of, notes_of, rows_of, together
 from dutlab.methods.ports import Measured, back_of
 from dutlab.plan.cell import Cell
 from dutlab.stats.rescore import LOSS_THRESHOLD, RampSecond
@@ -60,7 +60,7 @@ def file_of(record: TrialRecord) -> LoadtestFile:
         rampup_duration=float(params["rampup_s"] or 0.0),
         hold_duration=float(params["hold_s"] or 0.0),
         profile_file=profile_file(str(params["frame_size"])),
-        samples=tuple(Sample(f"{begun + float(a['at_s'] or 0.0):.3f}", (port(a, b), port(b, a))) for a, b in both),
+        samples=tuple(LoadtestSample(f"{begun + float(a['at_s'] or 0.0):.3f}", (port(a, b), port(b, a))) for a, b in both),
         unidirectional=params.get("directions") != "both",
     )
 
@@ -68,7 +68,7 @@ def file_of(record: TrialRecord) -> LoadtestFile:
 _COLUMNS = ("offered_pps", "received_pps", "offered_line_ratio", "received_line_ratio", "offered_bps_l1", "received_bps_l1")
 
 
-def _ramp(of: LoadtestFile, options: ImportOptions) -> Ramp:
+def _ramp(of: LoadtestFile, options: ImportOptions) -> RampRequest:
     told = of.line_bps_l1
     line, said = (
         (options.line_rate, "the line rate that was given")
@@ -81,10 +81,10 @@ def _ramp(of: LoadtestFile, options: ImportOptions) -> Ramp:
         warmup = parse_pps(of.warmup_mult)
     except ValueError:
         warmup = Pps(0.0)  # a share, or bits: it is told in the file's own words, and nothing follows from it here
-    return Ramp(warmup, Seconds(of.warmup_duration), Pps(0.0), Seconds(of.rampup_duration), Seconds(of.hold_duration), line, said)
+    return RampRequest(warmup, Seconds(of.warmup_duration), Pps(0.0), Seconds(of.rampup_duration), Seconds(of.hold_duration), line, said)
 
 
-def _seconds(of: LoadtestFile, sender: int, line: BpsL1) -> list[Second]:
+def _seconds(of: LoadtestFile, sender: int, line: BpsL1) -> list[LoadtestSecond]:
     """Of frames that leave port `sender` and arrive at the other."""
     found = []
     for at, sample in zip(_instants(of), of.samples, strict=True):
@@ -93,7 +93,7 @@ def _seconds(of: LoadtestFile, sender: int, line: BpsL1) -> list[Second]:
             BpsL1(known if known is not None else util / 100 * line)
             for known, util in ((tx.tx_bps_l1, tx.tx_util), (rx.rx_bps_l1, rx.rx_util))
         ]
-        found.append(Second(at, None, RampSecond(at, tx.tx_pps, rx.rx_pps), *bits))
+        found.append(LoadtestSecond(at, None, RampSecond(at, tx.tx_pps, rx.rx_pps), *bits))
     return found
 
 
@@ -108,13 +108,13 @@ def _instants(of: LoadtestFile) -> list[float]:
     return [round(stamp - stamps[0] + 1.0, 3) for stamp in stamps]
 
 
-def _loss(seconds: list[Second]) -> dict[str, float]:
+def _loss(seconds: list[LoadtestSecond]) -> dict[str, float]:
     sent = sum(s.counted.offered_pps for s in seconds)
     lost = sum(s.counted.loss_ratio * s.counted.offered_pps for s in seconds)
     return {"loss_ratio": lost / sent} if sent > 0 else {}
 
 
-def _cell(of: LoadtestFile, ramp: Ramp, device: str) -> Cell:
+def _cell(of: LoadtestFile, ramp: RampRequest, device: str) -> Cell:
     return imported_cell(
         device,
         workload="loadtest",

@@ -10,7 +10,7 @@ from typing import Protocol
 from dutlab.spec.spread import Spread
 
 
-class End(enum.Enum):
+class LinkEnd(enum.Enum):
     """One end of a link."""
 
     SOURCE = "source"
@@ -33,7 +33,7 @@ class RoutesLoaded:
 class RouteTable(Protocol):
     """Routes of the DUT's beside those that it has. They are undone at the end of the trial, and after a crash."""
 
-    async def load(self, link: str, spread: Spread, towards: End = End.SINK) -> RoutesLoaded:
+    async def load(self, link: str, spread: Spread, towards: LinkEnd = LinkEnd.SINK) -> RoutesLoaded:
         """A route to each part of `spread` through the link's end. Raises MeasurementError where they cannot be, HostError."""
 
 

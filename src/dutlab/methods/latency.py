@@ -43,7 +43,7 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Point:
+class LatencyPoint:
     """One share: what was offered, and what came of it."""
 
     percent: float
@@ -84,7 +84,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
             notes.append(f"{percent:g} % was left out: it is more than link {above} carries")
             continue
         offer = _offer(cell.links, setting, rate)
-        points.append(Point(percent, offer, await bench.generator.offer(offer)))
+        points.append(LatencyPoint(percent, offer, await bench.generator.offer(offer)))
     if not any(f.latency is not None for p in points for f in p.outcome.flows):
         raise MeasurementError("no latency is known: the clocks of sender and receiver are not known to agree")
     found = {link: _figures(points, link, reference) for link in cell.links}
@@ -138,7 +138,7 @@ def _pdv(latency: Latency) -> int:
     return latency.pdv_p999_ns if latency.pdv_p999_ns is not None else latency.p999_ns - latency.min_ns
 
 
-def _figures(points: Sequence[Point], link: str, reference: Reference) -> dict[str, float]:
+def _figures(points: Sequence[LatencyPoint], link: str, reference: Reference) -> dict[str, float]:
     figures: dict[str, float] = {"reference_pps": reference.rate}
     typical = []
     for point in points:
@@ -154,7 +154,7 @@ def _figures(points: Sequence[Point], link: str, reference: Reference) -> dict[s
     return figures if bend is None else figures | {"knee_percent": bend}
 
 
-def _row(point: Point, link: str) -> Row:
+def _row(point: LatencyPoint, link: str) -> Row:
     flow = point.flow(link)
     row: dict[str, float | str | None] = {
         "link": link,
@@ -171,7 +171,7 @@ def _row(point: Point, link: str) -> Row:
     }  # fmt: skip
 
 
-def _buckets(points: Sequence[Point]) -> bytes:
+def _buckets(points: Sequence[LatencyPoint]) -> bytes:
     """Link → share in percent → [upper end of the bucket in ns, frames in it]."""
     links = dict.fromkeys(f.link for p in points for f in p.outcome.flows)
     by_link = {

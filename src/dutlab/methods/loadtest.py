@@ -37,7 +37,7 @@ _LEAST_COVERED = 0.5
 
 
 @dataclass(frozen=True)
-class Ramp:
+class RampRequest:
     """What is asked for, from a cell's params."""
 
     warmup_rate: Pps
@@ -70,7 +70,7 @@ class Ramp:
 
 
 @dataclass(frozen=True)
-class Second:
+class LoadtestSecond:
     """A second of one way, or of all of them. `at_s` is its end, from the first frame."""
 
     at_s: float
@@ -81,7 +81,7 @@ class Second:
     received_bps_l1: BpsL1
 
 
-def ramp_of(bench: Bench, links: tuple[str, ...], setting: LoadtestSetting) -> Ramp:
+def ramp_of(bench: Bench, links: tuple[str, ...], setting: LoadtestSetting) -> RampRequest:
     """Raises InputError: links of different line rates, a target above what a port can do."""
     lines = {name: _line_of(bench, setting, name) for name in links}
     if len({bps for bps, _ in lines.values()}) > 1:
@@ -95,7 +95,7 @@ def ramp_of(bench: Bench, links: tuple[str, ...], setting: LoadtestSetting) -> R
         if (speed := bench.speeds.get(name)) is not None and line * share > speed * (1 + 1e-9):
             most = f"{share * 100:g} % of {si(line, 'bit/s')} is more than link {name} carries ({si(speed, 'bit/s')})"
             raise InputError(most, remedy="lower the target")
-    return Ramp(
+    return RampRequest(
         warmup_rate=Pps(setting.warmup_pps),
         warmup=setting.warmup_s,
         target_rate=Pps(line_rate(line, setting.frame_size.mean) * share),
@@ -149,7 +149,7 @@ def began_s(readings: Sequence[ToolReading]) -> float:
     return min((r.at_s for r in readings if r.name == "offered_pps"), default=0.0) - SECOND
 
 
-def seconds_of(outcome: Outcome, flow: Flow, ramp: Ramp, began: float) -> list[Second]:
+def seconds_of(outcome: Outcome, flow: Flow, ramp: RampRequest, began: float) -> list[LoadtestSecond]:
     """One a second of the trial in which both ends were read; bits of the mean frame that was sent, and of the mean one that arrived."""
     of = {
         name: pieces([(r.at_s - began, r.value) for r in outcome.readings if r.link == flow.link and r.name == name], 0.0)
@@ -167,19 +167,19 @@ def seconds_of(outcome: Outcome, flow: Flow, ramp: Ramp, began: float) -> list[S
         lost = None if refused else mean_rate(of["lost_pps"], *span)
         counted = RampSecond(piece.to_s, piece.rate, received, lost, refused)
         bits = l1_rate(Pps(piece.rate), flow.mean_frame_bytes), l1_rate(Pps(received), mean_received)
-        found.append(Second(piece.to_s, ramp.asked(*span), counted, *bits))
+        found.append(LoadtestSecond(piece.to_s, ramp.asked(*span), counted, *bits))
     return found
 
 
-def together(ways: Sequence[Sequence[Second]]) -> list[Second]:
+def together(ways: Sequence[Sequence[LoadtestSecond]]) -> list[LoadtestSecond]:
     """All ways added up, second by second, as far as all of them were read."""
     return [_sum(of) for of in zip(*ways, strict=False)]
 
 
-def _sum(of: Sequence[Second]) -> Second:
+def _sum(of: Sequence[LoadtestSecond]) -> LoadtestSecond:
     counted = [s.counted for s in of]
     lost = None if any(c.lost_pps is None for c in counted) else sum(c.lost_pps or 0.0 for c in counted)
-    return Second(
+    return LoadtestSecond(
         at_s=max(s.at_s for s in of),
         intended_pps=None if any(s.intended_pps is None for s in of) else sum(s.intended_pps or 0.0 for s in of),
         counted=RampSecond(
@@ -194,7 +194,7 @@ def _sum(of: Sequence[Second]) -> Second:
     )
 
 
-def figures_of(seconds: Sequence[Second], ramp: Ramp, threshold: float) -> dict[str, float]:
+def figures_of(seconds: Sequence[LoadtestSecond], ramp: RampRequest, threshold: float) -> dict[str, float]:
     """The best second, and the saturated one if there is one. The warm-up is not a part of the ramp."""
     best = max(seconds, key=lambda s: s.counted.received_pps)
     bits = max(s.received_bps_l1 for s in seconds)
@@ -216,12 +216,12 @@ def figures_of(seconds: Sequence[Second], ramp: Ramp, threshold: float) -> dict[
     }
 
 
-def of_ramp(seconds: Sequence[Second], ramp: Ramp) -> list[Second]:
+def of_ramp(seconds: Sequence[LoadtestSecond], ramp: RampRequest) -> list[LoadtestSecond]:
     """Those that lie wholly after the warm-up."""
     return [s for s in seconds if s.at_s - SECOND >= ramp.warmup - _LEAST_COVERED]
 
 
-def notes_of(seconds: dict[str, list[Second]], ramp: Ramp, threshold: float) -> list[str]:
+def notes_of(seconds: dict[str, list[LoadtestSecond]], ramp: RampRequest, threshold: float) -> list[str]:
     """What percentages are of, and for all ways together whether the ramp came to an end before the DUT did."""
     every = list(seconds)[-1]
     found = saturation([s.counted for s in of_ramp(seconds[every], ramp)], threshold)
@@ -236,7 +236,7 @@ def _loss(flows: Sequence[Flow]) -> dict[str, float]:
     return {"loss_ratio": sum(f.lost_frames for f in flows) / sum(f.sent_frames for f in flows)}
 
 
-def rows_of(name: str, seconds: Sequence[Second], ramp: Ramp) -> list[Row]:
+def rows_of(name: str, seconds: Sequence[LoadtestSecond], ramp: RampRequest) -> list[Row]:
     """Rows of the table `seconds`: those of one way."""
     return [
         {
@@ -256,7 +256,7 @@ def rows_of(name: str, seconds: Sequence[Second], ramp: Ramp) -> list[Row]:
     ]
 
 
-def _readings(name: str, seconds: Sequence[Second], ramp: Ramp, began: float) -> list[ToolReading]:
+def _readings(name: str, seconds: Sequence[LoadtestSecond], ramp: RampRequest, began: float) -> list[ToolReading]:
     """What the generator did not read itself: bits and utilisation of the port that sends and of the one that receives."""
     return [
         ToolReading(began + float(row["at_s"] or 0.0), name, column, float(row[column] or 0.0))

@@ -30,7 +30,7 @@ _NO_LIMIT_S = 1e12  # the library would read a clock; the time of a search is li
 
 
 @dataclass(frozen=True)
-class Ask:
+class NextTrial:
     """The trial that the library wants next."""
 
     load: Pps
@@ -42,7 +42,7 @@ class Ask:
 class LoadOutcome:
     """What the library is told of a trial. Frames of all links together."""
 
-    ask: Ask
+    ask: NextTrial
     intended_frames: int
     """What the loss ratio counts as wanted: frames that were not sent count as lost."""
     sent_frames: int
@@ -79,7 +79,7 @@ class Library:
         self._replies: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="mlrsearch", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._next: asyncio.Future[Ask | dict[Goal, Bounds]] | None = None
+        self._next: asyncio.Future[NextTrial | dict[Goal, Bounds]] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -89,14 +89,14 @@ class Library:
             self._replies.put(None)
             self._thread.join()
 
-    async def first(self) -> Ask | dict[Goal, Bounds]:
+    async def first(self) -> NextTrial | dict[Goal, Bounds]:
         """The first trial. Raises MeasurementError when the library cannot search at all."""
         self._loop = asyncio.get_running_loop()
         self._next = self._loop.create_future()
         self._thread.start()
         return await self._next
 
-    async def tell(self, told: LoadOutcome) -> Ask | dict[Goal, Bounds]:
+    async def tell(self, told: LoadOutcome) -> NextTrial | dict[Goal, Bounds]:
         """What became of the trial that was asked for last; returns the next one, or the bounds of every goal.
 
         Raises MeasurementError when the library gives up.
@@ -117,7 +117,7 @@ class Library:
 
     def measure(self, intended_duration: float, intended_load: float) -> Any:  # noqa: ANN401 the library ships no types
         """The library's call for a trial, in its own thread."""
-        self._post(Ask(Pps(intended_load), Seconds(intended_duration)))
+        self._post(NextTrial(Pps(intended_load), Seconds(intended_duration)))
         if (reply := self._replies.get()) is None:
             raise _Abandoned
         return reply
@@ -132,11 +132,11 @@ class Library:
         else:
             self._post({goal: _bounds(found[searched]) for goal, searched in self._goals.items()})
 
-    def _post(self, item: Ask | dict[Goal, Bounds] | Exception) -> None:
+    def _post(self, item: NextTrial | dict[Goal, Bounds] | Exception) -> None:
         assert self._loop is not None  # noqa: S101 the thread is started by first()
         self._loop.call_soon_threadsafe(self._deliver, item)
 
-    def _deliver(self, item: Ask | dict[Goal, Bounds] | Exception) -> None:
+    def _deliver(self, item: NextTrial | dict[Goal, Bounds] | Exception) -> None:
         if self._next is None or self._next.done():
             return  # who waited was cancelled
         if isinstance(item, Exception):

@@ -288,7 +288,7 @@ class ResetKind(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Change:
+class DutChange:
     """A change of the DUT by command. `began_s` is the controller's wall clock, in seconds since the epoch."""
 
     began_s: float
@@ -296,7 +296,7 @@ class Change:
     """Until the command said that it was done."""
 
 
-class Device(Protocol):
+class DutControl(Protocol):
     """What a method may do to the DUT beside loading it. Whatever it changes is undone at the end of the trial, and after a crash."""
 
     @property
@@ -306,7 +306,7 @@ class Device(Protocol):
     async def reset(self, kind: ResetKind) -> float:
         """Resets it; returns how many seconds the command took. Raises HostError."""
 
-    async def change_mode(self, name: str) -> Change:
+    async def change_mode(self, name: str) -> DutChange:
         """Puts it into a mode of the experiment or of its family, from whatever mode it is in. Raises InputError, HostError."""
 
     async def faults_of_mode(self, name: str) -> Sequence[str]:
@@ -327,7 +327,7 @@ class Bench:
     generator: Generator
     speeds: Mapping[str, BpsL1 | None] = field(default_factory=dict)
     """Line rate of each link, None where it is not known."""
-    device: Device | None = None
+    device: DutControl | None = None
     """None: nothing can be done to the DUT."""
     addresses: Mapping[str, tuple[IPAddress, IPAddress]] = field(default_factory=dict)
     """Of each link: the source's and the sink's."""

@@ -28,7 +28,7 @@ from statistics import median_low
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, starved
-from dutlab.methods.ports import Bench, Change, Device, Flow, Measured, Offer, Outcome, Row
+from dutlab.methods.ports import Bench, DutChange, DutControl, Flow, Measured, Offer, Outcome, Row
 from dutlab.methods.under_load import Sleep, under_load
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.reconf import RELOAD, ReconfSetting
@@ -103,7 +103,7 @@ def _sent(outcome: Outcome) -> Outcome:
     return outcome
 
 
-async def _insist(device: Device, turn: Turn) -> None:
+async def _insist(device: DutControl, turn: Turn) -> None:
     if faults := await device.faults_of_mode(turn.to_mode):
         raise MeasurementError(f"after the change mode {turn.to_mode} does not hold: {'; '.join(faults)}")
 
@@ -117,7 +117,7 @@ def _lossy(quiet: Outcome) -> list[Doubt]:
     ]
 
 
-def _row(turn: Turn, asked: _Changes, flow: Flow, outcome: Outcome, change: Change) -> dict[str, float | str | None]:
+def _row(turn: Turn, asked: _Changes, flow: Flow, outcome: Outcome, change: DutChange) -> dict[str, float | str | None]:
     lost, made = failed_frames(flow), made_frames(flow)
     why = _missed(flow, outcome, change)
     if not why and (short := starved(asked.offer, flow)):
@@ -139,7 +139,7 @@ def _row(turn: Turn, asked: _Changes, flow: Flow, outcome: Outcome, change: Chan
     }
 
 
-def _missed(flow: Flow, outcome: Outcome, change: Change) -> str:
+def _missed(flow: Flow, outcome: Outcome, change: DutChange) -> str:
     """Why the change did not fall into the load, by the clocks of generator and controller; empty if it did, or nobody can tell."""
     if outcome.began_s is None:
         return ""

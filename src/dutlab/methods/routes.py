@@ -16,7 +16,7 @@ from dataclasses import replace
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods import search, sweep
 from dutlab.methods.carrying import Carrying
-from dutlab.methods.dut_tables import End, RoutesLoaded, RouteTable
+from dutlab.methods.dut_tables import LinkEnd, RoutesLoaded, RouteTable
 from dutlab.methods.ports import NO_TIME, Bench, Measured, Offer
 from dutlab.methods.search_asked import search_of
 from dutlab.plan.cell import Cell
@@ -70,7 +70,7 @@ def traffic_to(spread: Spread) -> Traffic:
     return Traffic(flows=flows)
 
 
-async def load_checked(table: RouteTable, link: str, spread: Spread, towards: End = End.SINK) -> RoutesLoaded:
+async def load_checked(table: RouteTable, link: str, spread: Spread, towards: LinkEnd = LinkEnd.SINK) -> RoutesLoaded:
     """A route to each part of `spread`. Raises MeasurementError when the DUT has not taken them as they were meant, HostError."""
     loaded = await table.load(link, spread, towards)
     if loaded.count != spread.count:

@@ -20,11 +20,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dutlab.errors import MachineTooBusy, MeasurementError
-from dutlab.methods.mlrsearch import Ask, Bounds, Library
+from dutlab.methods.mlrsearch import Bounds, Library, NextTrial
 from dutlab.methods.ports import Bench, Generator, Measured
 from dutlab.methods.search_account import doubts, figures, notes, tables
 from dutlab.methods.search_asked import Search, search_of_setting
-from dutlab.methods.search_log import Ended, Log
+from dutlab.methods.search_log import Ended, SearchLog
 from dutlab.methods.search_result import GoalResult, Irregular, SearchResult, result_of
 from dutlab.methods.search_trial import Mark, Role
 from dutlab.plan.cell import Cell
@@ -58,7 +58,7 @@ async def measure(bench: Bench, cell: Cell) -> Searched:
 
 async def searched(bench: Bench, search: Search) -> Searched:
     """The same of any search."""
-    log = Log(bench.generator, search, tell=bench.tell)
+    log = SearchLog(bench.generator, search, tell=bench.tell)
     found = await _find(log)
     by_link = {link: figures(found, search.mix, 1) for link in search.links}
     if len(search.links) > 1:
@@ -76,10 +76,10 @@ async def searched(bench: Bench, search: Search) -> Searched:
 
 async def find(generator: Generator, search: Search) -> SearchResult:
     """The same without a cell. Raises as `measure`."""
-    return await _find(Log(generator, search))
+    return await _find(SearchLog(generator, search))
 
 
-async def _find(log: Log) -> SearchResult:
+async def _find(log: SearchLog) -> SearchResult:
     search = log.search
     checked(search.goals)
     highest, highest_is, ended = search.highest, search.highest_is, ""
@@ -90,7 +90,7 @@ async def _find(log: Log) -> SearchResult:
     with Library(search.goals, lowest=lowest, highest=highest) as library:
         try:
             step = await library.first()
-            while isinstance(step, Ask):
+            while isinstance(step, NextTrial):
                 step = await library.tell((await log.answer(step)).told(step, search.tolerance))
             bounds = step
         except Ended as end:
@@ -107,7 +107,7 @@ async def _find(log: Log) -> SearchResult:
     return SearchResult(results, tuple(log.trials), lowest, highest, highest_is, ended, search.tolerance)
 
 
-async def _tried_again(log: Log, result: GoalResult) -> GoalResult:
+async def _tried_again(log: SearchLog, result: GoalResult) -> GoalResult:
     """Whether the bounds of a goal that allows no bad trial hold in a full trial more: of a DUT with memory they need not.
 
     Of an upper bound short trials may say that it is one, before the DUT was warm. A lower bound was one before the DUT was hot.
@@ -126,7 +126,7 @@ async def _tried_again(log: Log, result: GoalResult) -> GoalResult:
     return replace(result, disagreements=tuple(filter(None, said)))
 
 
-async def _held(log: Log, goal: Goal, load: Pps, side: Side) -> str:
+async def _held(log: SearchLog, goal: Goal, load: Pps, side: Side) -> str:
     """What a full trial at a bound says against it, in words; nothing if it bears the bound out."""
     bound = f"the {side.value} bound, {si(load, 'pps', 5)},"
     try:

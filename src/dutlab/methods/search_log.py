@@ -13,7 +13,7 @@ from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.events import SEARCH, Tell, nobody
 from dutlab.methods.early_stop import HINTS, Matters, allowance, most_frames
 from dutlab.methods.ledger import doubts_of
-from dutlab.methods.mlrsearch import Ask
+from dutlab.methods.mlrsearch import NextTrial
 from dutlab.methods.ports import Generator, Offer, Outcome
 from dutlab.methods.search_asked import Search
 from dutlab.methods.search_result import seconds_of
@@ -36,7 +36,7 @@ class Ended(Exception):
     """The search cannot go on; the text says why."""
 
 
-class Log:
+class SearchLog:
     """Runs the trials of one search. `facts`, `doubts` (how many trials have each) and `raw` are what the generator said meanwhile.
 
     `clock` tells seconds: what stands around trials counts too, since somebody waits for it.
@@ -81,7 +81,7 @@ class Log:
                 return Pps(taken * HELD_BACK_MARGIN), "twice what the DUT took at full speed"
         return Pps(trial.made_pps * REACH_MARGIN), "a quarter above what the generator reached at full speed"
 
-    async def answer(self, ask: Ask) -> SearchTrial:
+    async def answer(self, ask: NextTrial) -> SearchTrial:
         """The trial that the search asks for, as far as it tells something. Raises Ended, and whatever the generator raises first."""
         if self._spent >= self._budget:
             raise Ended(f"{self._spent:.0f} s are spent, and it was given {self._budget:.0f} s")
@@ -108,7 +108,7 @@ class Log:
             allowed = allowance(frames, goal.loss_ratio)
         return await self._offer(Role.AGAIN, load, goal.final_s, allowed)
 
-    async def _one_that_tells(self, ask: Ask, allowed: int | None) -> SearchTrial:
+    async def _one_that_tells(self, ask: NextTrial, allowed: int | None) -> SearchTrial:
         """A trial that contradicts itself is offered once more; a second one ends the search, which could only guess from there on."""
         first = await self._offer(Role.SEARCH, ask.load, ask.duration, allowed)
         if first.tells:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dutlab.methods.mlrsearch import Bounds
 from dutlab.methods.search_trial import Mark, Role, SearchTrial
 from dutlab.spec.goals import Goal
-from dutlab.stats.rescore import Answer, TrialPoint, Verdict, answer, by_load, classify
+from dutlab.stats.rescore import LoadVerdict, RescoredBounds, TrialPoint, answer, by_load, classify
 from dutlab.units import Pps, Seconds, si
 
 
@@ -134,7 +134,7 @@ def result_of(goal: Goal, trials: Sequence[SearchTrial], tolerance: float, bound
     inversions = 0
     if found.upper_pps is not None:
         above = {load: at for load, at in by_load(points).items() if load > found.upper_pps}
-        inversions = sum(classify(at, goal.definition) is Verdict.LOWER for at in above.values())
+        inversions = sum(classify(at, goal.definition) is LoadVerdict.LOWER for at in above.values())
     return GoalResult(
         goal=goal,
         lower_pps=None if found.lower_pps is None else Pps(found.lower_pps),
@@ -145,7 +145,7 @@ def result_of(goal: Goal, trials: Sequence[SearchTrial], tolerance: float, bound
     )
 
 
-def _irregular(found: Answer, bounds: Bounds, counted: Sequence[SearchTrial]) -> list[Irregular]:
+def _irregular(found: RescoredBounds, bounds: Bounds, counted: Sequence[SearchTrial]) -> list[Irregular]:
     if (found.lower_pps, found.upper_pps) != (bounds.lower, bounds.upper):  # a bound of the search that the DUT did not set
         return [Irregular.GENERATOR if any(Mark.STARVED in t.marks for t in counted) else Irregular.UNLIKE]
     if found.lower_pps is None:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 from dutlab.methods.early_stop import most_frames
 from dutlab.methods.ledger import failed_frames, made_frames
-from dutlab.methods.mlrsearch import Ask, LoadOutcome
+from dutlab.methods.mlrsearch import LoadOutcome, NextTrial
 from dutlab.methods.ports import Flow, Offer, Outcome, Row
 from dutlab.stats.rescore import NO, YES, TrialPoint
 
@@ -99,7 +99,7 @@ class SearchTrial:
         """What stopping early saved."""
         return 0.0 if self.stopped_early_s is None else max(self.duration_s - self.stopped_early_s, 0.0)
 
-    def told(self, ask: Ask, tolerance: float) -> LoadOutcome:
+    def told(self, ask: NextTrial, tolerance: float) -> LoadOutcome:
         """What the search is told: of a trial stopped early, only what is certain of the whole one (see early_stop)."""
         if self.stopped_early_s is not None:
             frames = most_frames(self.intended_frames, tolerance)

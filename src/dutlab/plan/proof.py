@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dutlab.analysis.compare import LEVEL
-from dutlab.analysis.design import Design
+from dutlab.analysis.design import RunOrder
 from dutlab.plan.trials import Plan
 from dutlab.spec.workloads.setting import directions_of
 from dutlab.stats.power import provable
@@ -36,7 +36,7 @@ def proof_of(plan: Plan) -> Proof:
     base = [c for c in cells if cells and c.mode == cells[0].mode]
     flows = [len(c.links) * len(directions_of(c.setting).backs) for c in base]
     comparisons = sum(n if n == 1 else n + 1 for n in flows) * (modes - 1)
-    least = Design.IN_TURN.least
+    least = RunOrder.IN_TURN.least
     one, all_of = (provable(repeats, repeats, sd=SPREAD, comparisons=of, least=least) if modes > 1 else None for of in (comparisons, 1))
     return Proof(repeats, comparisons, one, all_of if len(base) > 1 else None)
 

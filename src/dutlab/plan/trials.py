@@ -31,7 +31,7 @@ from dutlab.spec.generators import ENGINE
 from dutlab.spec.known import MANUAL
 from dutlab.spec.mixes import Mix
 from dutlab.spec.testbed import Link, Testbed
-from dutlab.spec.workloads import Drive, WorkloadModel
+from dutlab.spec.workloads import WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.setting import FrameSetting
 from dutlab.units import BpsL1
 
@@ -174,7 +174,9 @@ def blocks_of(plan: Plan) -> list[list[Trial]]:
     return [list(of) for _, of in groupby(plan.trials, key=block)]
 
 
-def _drives(workload: WorkloadModel, experiment: Experiment, testbed: Testbed) -> Iterator[tuple[Drive, str, dict[str, dict[str, float]]]]:
+def _drives(
+    workload: WorkloadModel, experiment: Experiment, testbed: Testbed
+) -> Iterator[tuple[WorkloadDrive, str, dict[str, dict[str, float]]]]:
     """Each drive of a workload, what carries it out, and its ceilings. `generator` is set where another than the engine sends."""
     default = experiment.generator or testbed.generator or ENGINE
     for drive in workload.drives(bounds_of(testbed)):
@@ -232,7 +234,7 @@ def _estimate(trials: Sequence[Trial], hand_factors: Sequence[str]) -> float:
     return round(LAB_S + groups * MODE_S + changes * HAND_S + sum(t.estimate_s for t in trials), 1)
 
 
-def _ceilings(drive: Drive, testbed: Testbed) -> dict[str, dict[str, float]]:
+def _ceilings(drive: WorkloadDrive, testbed: Testbed) -> dict[str, dict[str, float]]:
     """What the speed of each link allows at most, under the names of the figures; of several links, where all are known, their sum."""
     found = {}
     for name in drive.links:
@@ -245,7 +247,7 @@ def _ceilings(drive: Drive, testbed: Testbed) -> dict[str, dict[str, float]]:
     return found
 
 
-def _most(link: Link, speed: BpsL1, drive: Drive) -> dict[str, float]:
+def _most(link: Link, speed: BpsL1, drive: WorkloadDrive) -> dict[str, float]:
     if not isinstance(drive.carries, Mix):  # TCP
         version = Ip.V4 if link.source_address.version == 4 else Ip.V6  # noqa: PLR2004 -- the version of the protocol itself
         return {"goodput_bps": tcp_goodput(speed, mtu=link.mtu, ip=version)}

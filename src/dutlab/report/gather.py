@@ -25,7 +25,7 @@ from dutlab.report.sections.answer import answer_of
 from dutlab.report.sections.disturbed import nearly_nothing_left, per_cpu, repeated, too_busy
 from dutlab.report.sections.facts import fact_rows, tools
 from dutlab.report.sections.headline import spread_sentence, with_limits
-from dutlab.report.sections.limits import Bed, limits
+from dutlab.report.sections.limits import LimitContext, limits
 from dutlab.report.sections.losses import losses
 from dutlab.report.sections.optics import optics_section
 from dutlab.report.sections.registry import sections
@@ -100,7 +100,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
     lab = _lab(testbed, records)
     busy = nearly_nothing_left(records, aside)
     one_bed = experiment.get("bed") != "unknown"
-    found_limits = limits(groups, Bed(means, facts, book, _mtus(testbed), lab=lab is not None, one=one_bed, busy=busy))
+    found_limits = limits(groups, LimitContext(means, facts, book, _mtus(testbed), lab=lab is not None, one=one_bed, busy=busy))
     started = min((r.started for r in records), default=None)
     ended = max((r.ended for r in records), default=None)
     of_trial = {r.trial: r for r in records}

@@ -1,4 +1,4 @@
-"""What a method may do to the DUT inside a trial: a methods.ports.Device that journals the way back before it changes anything."""
+"""What a method may do to the DUT inside a trial: a methods.ports.DutControl that journals the way back before it changes anything."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from dutlab.dut.mode import Mode, Prober, Reset, UndoStep
 from dutlab.errors import InputError
 from dutlab.hosts.host import Host
-from dutlab.methods.ports import Change, ResetKind
+from dutlab.methods.ports import DutChange, ResetKind
 from dutlab.runner.journal import Journal, undo_to_json
 from dutlab.runner.undo import carry_out
 from dutlab.spec.testbed import Testbed
@@ -49,14 +49,14 @@ class JournaledDevice:
             self.journal.write("dut-changing", application=change, undo=undo_to_json(steps))
             self._standing[change] = steps
 
-    async def change_mode(self, name: str) -> Change:
+    async def change_mode(self, name: str) -> DutChange:
         """As the port asks. The first change into a mode journals how to leave it; later ones of the same trial need no more than that."""
         mode = self._mode(name)
         if (change := f"into-{name}") not in self._standing:
             self.announce(change, await mode.undo(self.dut, self.testbed))
         at_s, began = time.time(), time.monotonic()
         await mode.apply(self.dut, self.testbed)
-        return Change(at_s, time.monotonic() - began)
+        return DutChange(at_s, time.monotonic() - began)
 
     async def faults_of_mode(self, name: str) -> Sequence[str]:
         """As the port asks."""

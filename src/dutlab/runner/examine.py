@@ -70,14 +70,14 @@ async def examine_machine(host: Host, interfaces: Sequence[str]) -> Examined:
     return Examined(facts, doctor.examine(doctor.Inventory(facts, watched=watched)))
 
 
-def links_of(testbed: Testbed) -> tuple[doctor.Link, ...]:
+def links_of(testbed: Testbed) -> tuple[doctor.InventoryLink, ...]:
     """The links in the words of the findings."""
     links = []
     for link in testbed.links.values():
-        ports = tuple(doctor.Port(port.host, port.interface) for port in link.ports)
+        ports = tuple(doctor.InventoryPort(port.host, port.interface) for port in link.ports)
         across = [i ^ 1 for i in range(len(ports))] if link.path else [(i + 1) % len(ports) for i in range(len(ports))]
         next_hops = tuple(str(link.addresses[i].ip) for i in across)
-        links.append(doctor.Link(link.name, ports, next_hops, link.speed, link.mtu, is_segment=bool(link.segment)))
+        links.append(doctor.InventoryLink(link.name, ports, next_hops, link.speed, link.mtu, is_segment=bool(link.segment)))
     return tuple(links)
 
 
@@ -98,7 +98,7 @@ def doubts_of(findings: Sequence[doctor.Finding]) -> list[Doubt]:
     ]
 
 
-async def _watch(hosts: Mapping[str, Host]) -> dict[str, doctor.Watched]:
+async def _watch(hosts: Mapping[str, Host]) -> dict[str, doctor.WatchedCores]:
     """The cores of each host, in the words of its system; one that tells nothing of them is left out."""
     loops = {name: cpu_watch(host.system) for name, host in hosts.items()}
     samplers = {name: Sampler(SensorSite(hosts[name]), interval_s=WATCH_S, watch=loop) for name, loop in loops.items() if loop}
@@ -111,7 +111,7 @@ async def _watch(hosts: Mapping[str, Host]) -> dict[str, doctor.Watched]:
                 raise begun
             continue
         if cores := _shares((await sampler.stop()).samples):
-            found[name] = doctor.Watched(WATCH_S, cores)
+            found[name] = doctor.WatchedCores(WATCH_S, cores)
     return found
 
 
@@ -127,14 +127,14 @@ def _shares(samples: Sequence[Sample]) -> dict[int, doctor.CoreShare]:
     return shares
 
 
-def _first_wires(link: doctor.Link, hosts: Mapping[str, Host]) -> list[tuple[doctor.Port, doctor.Port]]:
+def _first_wires(link: doctor.InventoryLink, hosts: Mapping[str, Host]) -> list[tuple[doctor.InventoryPort, doctor.InventoryPort]]:
     """Sender and receiver of each wire at an end of a path, or of each pair on a segment."""
     ends = list(link.wires) if link.is_segment else [link.wires[0], link.wires[-1][::-1]]
     return [(sender, receiver) for sender, receiver in dict.fromkeys(ends) if sender.host in hosts]
 
 
 async def _wire(
-    ping: Ping, patient: doctor.Inventory, link: doctor.Link, sender: doctor.Port, receiver: doctor.Port
+    ping: Ping, patient: doctor.Inventory, link: doctor.InventoryLink, sender: doctor.InventoryPort, receiver: doctor.InventoryPort
 ) -> doctor.PassedMtu | None:
     """What passes between two ports of one wire that both told their MTU; None where nothing is answered."""
     told = [size for port in (sender, receiver) if isinstance(size := patient.card(port).get("mtu"), int)]

@@ -20,7 +20,7 @@ from dutlab.hosts.host import Host
 from dutlab.hosts.lease import Holder, leased
 from dutlab.hosts.reach import hosts_of
 from dutlab.methods.calibrate import Rig
-from dutlab.runner.rig import FACTS, Disturbed, Failed, Load, with_loads
+from dutlab.runner.rig import FACTS, Disturbed, Failed, RigLoad, with_loads
 from dutlab.spec.generators import ENGINE
 from dutlab.spec.testbed import Port, Testbed
 from dutlab.store.calibration import Calibration, cached, keep, superseded
@@ -67,7 +67,7 @@ class RealRig:
     async def measure(
         self,
         rig: Rig,
-        loads: Sequence[Load],
+        loads: Sequence[RigLoad],
         cache: Path,
         *,
         anew: Seconds | None = None,
@@ -96,7 +96,7 @@ class RealRig:
             raise TestbedError("; ".join(lost), remedy="cable the two ports of each link to one another, both up, and nothing else to them")
 
 
-async def of_machines(rig: RealRig, loads: Sequence[Load], cache: Path, tell: Callable[[str], None], failed: Failed) -> Calibration:
+async def of_machines(rig: RealRig, loads: Sequence[RigLoad], cache: Path, tell: Callable[[str], None], failed: Failed) -> Calibration:
     """What is known of the rig for `loads`: what it did looped, where that is known and true, else what its generator does alone, now.
 
     Raises HostError, ToolMissing.

@@ -31,7 +31,7 @@ from dutlab.methods.ports import Generator, Measured, flow_names
 from dutlab.methods.undisturbed import Undisturbed
 from dutlab.plan.cell import Cell
 from dutlab.sensors.cpu_account import accounts_of
-from dutlab.spec.generators import ENGINE, Ask, generator_of
+from dutlab.spec.generators import ENGINE, GeneratorFeature, generator_of
 from dutlab.spec.mixes import Mix
 from dutlab.spec.testbed import Link
 from dutlab.spec.traffic import Directions
@@ -49,7 +49,7 @@ MOST_AGAIN = 2
 
 
 @dataclass(frozen=True)
-class Load:
+class RigLoad:
     """Links loaded at once, and with what."""
 
     links: tuple[str, ...]
@@ -63,7 +63,7 @@ class Load:
     @property
     def loads(self) -> tuple[float | None, ...]:
         """Those shares that the generator can be asked for."""
-        return LOADS[:1] if Ask.RATE in generator_of(self.generator).missing else self.shares
+        return LOADS[:1] if GeneratorFeature.RATE in generator_of(self.generator).missing else self.shares
 
     def under(self, rig: Rig) -> tuple[float | None, ...]:
         """Those of them that tell something of so much of the rig."""
@@ -84,7 +84,7 @@ Disturbed = Literal["repeat", "count"]
 DISTURBED_VARIABLE = "DUTLAB_DISTURBED"
 """Environment variable: `count` is as `disturbed: count` in the experiment, for test suites on machines that are never quiet."""
 
-Failed = Callable[[Load, MeasurementError], None]
+Failed = Callable[[RigLoad, MeasurementError], None]
 """Told of a load that could not be measured."""
 
 
@@ -93,9 +93,9 @@ def disturbed_by_environment() -> Disturbed:
     return "count" if os.environ.get(DISTURBED_VARIABLE) == "count" else "repeat"
 
 
-def loads_of(cells: Iterable[Cell]) -> list[Load]:
+def loads_of(cells: Iterable[Cell]) -> list[RigLoad]:
     """What the generator will send in these cells, each once; cells without a mix of frames need no calibration."""
-    found: dict[tuple[tuple[str, ...], str, str], Load] = {}
+    found: dict[tuple[tuple[str, ...], str, str], RigLoad] = {}
     for cell in cells:
         if (load := _load(cell)) is not None:
             key = (load.flows, mix_key(load.mix), load.generator)
@@ -103,18 +103,18 @@ def loads_of(cells: Iterable[Cell]) -> list[Load]:
     return list(found.values())
 
 
-def _load(cell: Cell) -> Load | None:
+def _load(cell: Cell) -> RigLoad | None:
     if (compared := plug_of(cell.workload).headroom) is Headroom.NONE or not isinstance(cell.setting, FrameSetting):
         return None
     text = (cell.setting.generator or ENGINE).text()
     loads = LOADS[:1] if compared is Headroom.FULL_SPEED else LOADS
-    return Load(cell.links, cell.setting.frame_size, text, directions_of(cell.setting), loads)
+    return RigLoad(cell.links, cell.setting.frame_size, text, directions_of(cell.setting), loads)
 
 
 async def calibrated(
     lab: labs.Lab,
     engine_binary: str,
-    loads: Sequence[Load],
+    loads: Sequence[RigLoad],
     cache: Path,
     *,
     anew: Seconds | None = None,
@@ -148,7 +148,7 @@ async def calibrated(
 
 async def with_loads(
     known: Calibration,
-    loads: Sequence[Load],
+    loads: Sequence[RigLoad],
     place: GeneratorSite,
     *,
     anew: Seconds | None = None,
@@ -174,7 +174,7 @@ async def with_loads(
 
 
 async def _points(
-    load: Load, place: GeneratorSite, duration: Seconds, rig: Rig, undisturbed: Callable[[Generator], Generator]
+    load: RigLoad, place: GeneratorSite, duration: Seconds, rig: Rig, undisturbed: Callable[[Generator], Generator]
 ) -> list[RigPoint]:
     """Each load that the generator can be asked for, offered again where other work disturbed it. Raises MachineTooBusy too."""
     generator = make(generator_of(load.generator), place)

@@ -34,7 +34,7 @@ from dutlab.runner.ports import insist_on_ports, prepared
 from dutlab.runner.progress import Progress
 from dutlab.runner.real_rig import RealRig, of_machines
 from dutlab.runner.recovery import STANDING_LAB, put_back, testbed_in
-from dutlab.runner.rig import Load, calibrated, disturbed_by_environment, loads_of
+from dutlab.runner.rig import RigLoad, calibrated, disturbed_by_environment, loads_of
 from dutlab.runner.stage import Stage, open_stage
 from dutlab.runner.trial import CommandBook, TrialOutput, carry_out, refused
 from dutlab.runner.trust import insist_on_resume
@@ -352,7 +352,7 @@ class Execution:
         self.folder.write_calibration(calibration.model_dump(mode="json"))
         return replace(stage, calibration=calibration)
 
-    async def _of_lab(self, stage: Stage, lab: labs.Lab, loads: Sequence[Load], options: RunOptions) -> Calibration:
+    async def _of_lab(self, stage: Stage, lab: labs.Lab, loads: Sequence[RigLoad], options: RunOptions) -> Calibration:
         """What the lab's rig does; its cables are in the journal while they may be there, for a lab that outlives the run."""
         steps = [UndoStep(host, argv, why="removes a cable of the rig without the DUT") for host, argv in labs.cable_undo(lab)]
         self.journal.write("rig-cabling", application="rig", undo=undo_to_json(steps))
@@ -371,7 +371,7 @@ class Execution:
             self.journal.write("rig-removed", application="rig")
         return found
 
-    def _no_headroom(self, load: Load, why: MeasurementError) -> None:
+    def _no_headroom(self, load: RigLoad, why: MeasurementError) -> None:
         what = f"{load.generator}, {load.mix.name} on {'+'.join(load.links)}"
         self.events.note(f"no headroom of {what}: the rig could not be measured without the DUT: {why}")
 

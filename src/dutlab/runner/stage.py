@@ -43,7 +43,7 @@ from dutlab.tools.linux_dut.route_updates import RouteUpdates
 from dutlab.tools.linux_dut.routes import LinuxRoutes
 from dutlab.tools.manager import Manager
 from dutlab.tools.ping import Ping, ProbesByEnds
-from dutlab.workloads import WORKLOADS, Load, WorkloadPlug, named
+from dutlab.workloads import WORKLOADS, LoadPattern, WorkloadPlug, named
 
 Lease = Callable[[Mapping[str, Host]], AbstractAsyncContextManager[None]]
 """Holds the hosts for this run alone. Raises InUse."""
@@ -304,7 +304,7 @@ def _driver(
     async def by_method(cell: Cell) -> Measured:
         method: Method = named(plug.method)
         generator = undisturbed(bench.generator if cell.generator is None else generators[cell.generator.text()])
-        if plug.load is not Load.SEVERAL:  # the trial itself is done again where its one load was disturbed
+        if plug.load is not LoadPattern.SEVERAL:  # the trial itself is done again where its one load was disturbed
             generator = replace(generator, most_again=0)
         return generator.counted(await method(replace(bench, generator=generator), cell))
 

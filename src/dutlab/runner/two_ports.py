@@ -37,7 +37,7 @@ _STANDARD_MTU = 1500
 
 
 @dataclass(frozen=True)
-class Ask:
+class TwoPortRequest:
     """What the command was given. Addresses and gateways are in the order of the ports, or none at all."""
 
     ports: tuple[str, str]
@@ -54,7 +54,7 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class End:
+class TesterPort:
     """One port, its address, and the box's address on the other end of its cable."""
 
     port: PortSurvey
@@ -77,7 +77,7 @@ class TwoPortFiles:
     unknown: tuple[str, ...] = field(default=())
 
 
-async def find(host: Host, ask: Ask) -> TwoPortFiles:
+async def find(host: Host, ask: TwoPortRequest) -> TwoPortFiles:
     """Looks at the ports and asks for the gateways. Raises InputError, PortRefused with every reason at once, HostError."""
     source, sink = await _surveyed(host, ask)
     addresses = [_address(port, given, ask.version) for port, given in zip_longest((source, sink), _interfaces(ask.addresses))]
@@ -93,13 +93,13 @@ async def find(host: Host, ask: Ask) -> TwoPortFiles:
             remedy="a router joins two; what bridges or switches cannot be measured this way",
         )
     gateways = [ip_address(text) for text in ask.gateways] or [await _gateway(host, p, a) for p, a in ((source, here), (sink, there))]
-    ends = [End(p, a, g) for p, a, g in zip((source, sink), (here, there), gateways, strict=True)]
+    ends = [TesterPort(p, a, g) for p, a, g in zip((source, sink), (here, there), gateways, strict=True)]
     if outside := [f"{e.gateway} is not in {e.address.network} of {e.port.name}" for e in ends if e.gateway not in e.address.network]:
         raise InputError("; ".join(outside), remedy="give the box's addresses with --gateway, in the order of the ports")
     return TwoPortFiles(_testbed(ends, ask), _EXPERIMENT, _sizes(ends), tuple(_unknown(ends, ask)))
 
 
-async def _surveyed(host: Host, ask: Ask) -> tuple[PortSurvey, PortSurvey]:
+async def _surveyed(host: Host, ask: TwoPortRequest) -> tuple[PortSurvey, PortSurvey]:
     """Raises InputError, PortRefused."""
     faults = [
         f"{what} is given {len(given)} times, and there are two ports"
@@ -127,7 +127,7 @@ async def _surveyed(host: Host, ask: Ask) -> tuple[PortSurvey, PortSurvey]:
     return source, sink
 
 
-def _told(ask: Ask) -> bool:
+def _told(ask: TwoPortRequest) -> bool:
     return bool(ask.addresses and ask.gateways)
 
 
@@ -190,7 +190,7 @@ def _likely(address: Interface) -> Iterator[IPAddress]:
     return (a for a in found if a != address.ip)
 
 
-def _testbed(ends: Sequence[End], ask: Ask) -> dict[str, Any]:
+def _testbed(ends: Sequence[TesterPort], ask: TwoPortRequest) -> dict[str, Any]:
     source, sink = ends
     speeds = [end.port.speed for end in ends if end.port.speed is not None]
     return {
@@ -213,7 +213,7 @@ def _here(cpus: Sequence[int]) -> dict[str, Any]:
     return {"local": True, **({"cpus": list(cpus)} if cpus else {})}
 
 
-def _sizes(ends: Sequence[End]) -> list[int | str | dict[str, Any]]:
+def _sizes(ends: Sequence[TesterPort]) -> list[int | str | dict[str, Any]]:
     ipv6 = ends[0].address.version == IPV6
     shortest = int(SHORTEST_IPV6_FRAME if ipv6 else SHORTEST_FRAME)
     longest = min(int(LONGEST_STANDARD_FRAME), _mtu(ends) + ETH_FRAME_OVERHEAD)
@@ -221,11 +221,11 @@ def _sizes(ends: Sequence[End]) -> list[int | str | dict[str, Any]]:
     return [shortest, *([mix] if longest == LONGEST_STANDARD_FRAME else []), longest]
 
 
-def _mtu(ends: Sequence[End]) -> int:
+def _mtu(ends: Sequence[TesterPort]) -> int:
     return min(end.port.mtu for end in ends)
 
 
-def _unknown(ends: Sequence[End], ask: Ask) -> Iterator[str]:
+def _unknown(ends: Sequence[TesterPort], ask: TwoPortRequest) -> Iterator[str]:
     """In sentences, for the report."""
     source, sink = (end.port for end in ends)
     yield "what the box is, and for certain what limits it: nobody logged into it, so its cores, counters and drops were not seen"

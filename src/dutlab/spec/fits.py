@@ -25,7 +25,7 @@ _WORKLOAD: TypeAdapter[WorkloadModel] = TypeAdapter(Workload)
 
 
 @dataclass(frozen=True)
-class Bed:
+class TestbedShape:
     """What of a testbed an experiment must fit."""
 
     title: str
@@ -90,7 +90,7 @@ def _share_a_machine(hosts: Sequence[HostSpec]) -> bool:
     return len(set(ways)) < len(ways)
 
 
-def incompatibilities(experiment: Mapping[str, Any], bed: Bed) -> Iterator[tuple[Loc, str]]:
+def incompatibilities(experiment: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
     """Every reason why the experiment, as written, cannot run on `bed`; parts that are wrong by themselves are passed over."""
     modes = experiment.get("modes")
     factors = experiment.get("factors")
@@ -125,7 +125,7 @@ def incompatibilities(experiment: Mapping[str, Any], bed: Bed) -> Iterator[tuple
             yield from _unchangeable(workload, ("workloads", i, workload.kind), experiment, bed)
 
 
-def _out_of_reach(workload: WorkloadModel, factors: object, bed: Bed) -> Iterator[str]:
+def _out_of_reach(workload: WorkloadModel, factors: object, bed: TestbedShape) -> Iterator[str]:
     """What a workload needs of the DUT's family and of the modes, and does not have."""
     for name in sorted({link for links in workload.link_sets(bed.wires) for link in links} & bed.one_machine):
         if workload.needs & {Need.IPERF3, Need.PING}:
@@ -146,7 +146,7 @@ def _out_of_reach(workload: WorkloadModel, factors: object, bed: Bed) -> Iterato
         yield f"its frames pass no kernel that encrypts them, so none would pass in mode {', '.join(encrypting)}"
 
 
-def _needs_unmet(workload: WorkloadModel, bed: Bed) -> Iterator[str]:
+def _needs_unmet(workload: WorkloadModel, bed: TestbedShape) -> Iterator[str]:
     """What a workload needs of its hosts and none of them has."""
     if Need.COMMANDS in workload.needs:
         return
@@ -167,7 +167,7 @@ def _needs_unmet(workload: WorkloadModel, bed: Bed) -> Iterator[str]:
                 yield f"is about what the DUT does to frames, and link {name} goes through none"
 
 
-def _generator(workload: FrameWorkload, experiment: Mapping[str, Any], bed: Bed) -> GeneratorModel:
+def _generator(workload: FrameWorkload, experiment: Mapping[str, Any], bed: TestbedShape) -> GeneratorModel:
     """What would drive the workload; one that is wrong by itself is passed over."""
     try:
         of_experiment = _GENERATOR.validate_python(experiment.get("generator"), context=FILE_CONTEXT)
@@ -176,7 +176,7 @@ def _generator(workload: FrameWorkload, experiment: Mapping[str, Any], bed: Bed)
     return workload.generator or of_experiment or bed.generator
 
 
-def _mode_misfits(factors: object, own: Mapping[str, Any], bed: Bed) -> Iterator[tuple[Loc, str]]:
+def _mode_misfits(factors: object, own: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
     builtin = FAMILY_MODES.get(bed.family, ())
     for name, mode in own.items():
         if not bed.has_dut and isinstance(mode, Mapping) and any(mode.values()):
@@ -188,7 +188,7 @@ def _mode_misfits(factors: object, own: Mapping[str, Any], bed: Bed) -> Iterator
     yield from _unknown_modes([(("factors", "mode", i), level) for i, level in enumerate(written) if isinstance(level, str)], own, bed)
 
 
-def _unknown_modes(named: Iterable[tuple[Loc, str]], own: Collection[str], bed: Bed, *also: str) -> Iterator[tuple[Loc, str]]:
+def _unknown_modes(named: Iterable[tuple[Loc, str]], own: Collection[str], bed: TestbedShape, *also: str) -> Iterator[tuple[Loc, str]]:
     """A fault for each of `named`, by its place, that is neither a mode of the DUT's family nor one of the experiment's own."""
     known = [*FAMILY_MODES.get(bed.family, ()), *own, *also]
     for at, name in named:
@@ -196,7 +196,7 @@ def _unknown_modes(named: Iterable[tuple[Loc, str]], own: Collection[str], bed: 
             yield at, f"no mode {name!r} for the DUT of {bed.title}, of family {bed.family} {did_you_mean(name, known)}"
 
 
-def _unknown_links(raw: object, at: Loc, bed: Bed) -> Iterator[tuple[Loc, str]]:
+def _unknown_links(raw: object, at: Loc, bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
     if not isinstance(raw, Mapping):
         return
     for kind, body in raw.items():
@@ -207,7 +207,7 @@ def _unknown_links(raw: object, at: Loc, bed: Bed) -> Iterator[tuple[Loc, str]]:
                     yield (*at, kind, "links", i, j), f"{bed.title} has no link {link!r} {did_you_mean(link, bed.wires)}"
 
 
-def _unknown_names(workload: WorkloadModel, at: Loc, own: Collection[str], bed: Bed) -> Iterator[tuple[Loc, str]]:
+def _unknown_names(workload: WorkloadModel, at: Loc, own: Collection[str], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
     """Hosts and modes that only this kind of workload names."""
     if isinstance(workload, StepsWorkload):
         yield from _unknown_hosts(workload, at, bed)
@@ -215,7 +215,7 @@ def _unknown_names(workload: WorkloadModel, at: Loc, own: Collection[str], bed: 
         yield from _unknown_modes([((*at, "to", i), to) for i, to in enumerate(workload.to)], own, bed, RELOAD)
 
 
-def _unchangeable(workload: ReconfWorkload, at: Loc, experiment: Mapping[str, Any], bed: Bed) -> Iterator[tuple[Loc, str]]:
+def _unchangeable(workload: ReconfWorkload, at: Loc, experiment: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
     """Modes that no command puts the DUT into: a change that does nothing would cost no frame."""
     if bed.family in WITHOUT_A_WAY_IN:
         yield at, f"no command changes the mode of the DUT of {bed.title}, of family {bed.family}"
@@ -228,7 +228,7 @@ def _unchangeable(workload: ReconfWorkload, at: Loc, experiment: Mapping[str, An
             yield (*at, "to"), f"mode {name} has no commands to `apply`: changing into it, or back to it, would do nothing"
 
 
-def _unknown_hosts(workload: StepsWorkload, at: Loc, bed: Bed) -> Iterator[tuple[Loc, str]]:
+def _unknown_hosts(workload: StepsWorkload, at: Loc, bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
     for phase, by_host in workload.phases.items():
         for host in by_host:
             if host not in bed.hosts:
@@ -242,7 +242,7 @@ def _levels(factors: object) -> int:
     return count
 
 
-def _duplicates(whole: Mapping[int, WorkloadModel], bed: Bed) -> Iterator[tuple[Loc, str]]:
+def _duplicates(whole: Mapping[int, WorkloadModel], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
     seen: dict[tuple[object, ...], int] = {}
     for i, workload in whole.items():
         for drive in workload.drives(bed.wires):

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from dutlab.errors import Fault, SpecRefused
 from dutlab.spec import overrides as sets
 from dutlab.spec.experiment import Experiment, TestbedPath
-from dutlab.spec.fits import Bed, incompatibilities
+from dutlab.spec.fits import TestbedShape, incompatibilities
 from dutlab.spec.model import FILE_CONTEXT, SpecModel, plain_faults
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.yaml_source import Source, parse, read_file
@@ -95,11 +95,11 @@ def _model(model: type[_M], source: Source) -> tuple[_M | None, list[Fault]]:
         return None, [source.fault(loc, what) for loc, what in plain_faults(error)]
 
 
-def _bed(source: Source, path: Path) -> tuple[Bed | None, tuple[Testbed, bytes] | tuple[()], list[Fault]]:
+def _bed(source: Source, path: Path) -> tuple[TestbedShape | None, tuple[Testbed, bytes] | tuple[()], list[Fault]]:
     """What the experiment must fit, as far as the file says which testbed it means; of a testbed file also what it is and has."""
     ref = source.data.get("testbed") if isinstance(source.data, Mapping) else None
     if isinstance(ref, Mapping) and isinstance(ref.get("lab"), str):
-        return Bed.of_lab(ref["lab"]), (), []
+        return TestbedShape.of_lab(ref["lab"]), (), []
     if not isinstance(ref, str) or not ref:
         return None, (), []
     file = path_of_testbed(path, TestbedPath(path=ref))
@@ -111,4 +111,4 @@ def _bed(source: Source, path: Path) -> tuple[Bed | None, tuple[Testbed, bytes] 
         if unread:  # the fault is the name, and that stands in the experiment
             return None, (), [source.fault(("testbed",), f"{unread[0].file} {unread[0].what}")]
         return None, (), refused.faults
-    return Bed.of_testbed(testbed), (testbed, text), []
+    return TestbedShape.of_testbed(testbed), (testbed, text), []

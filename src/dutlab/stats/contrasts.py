@@ -36,7 +36,7 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Design:
+class CellDesign:
     """The cells that there are: of each the levels of every group."""
 
     groups: tuple[Group, ...]

@@ -63,7 +63,7 @@ def points_of(rows: Iterable[Mapping[str, Any]]) -> tuple[TrialPoint, ...]:
     )
 
 
-class Verdict(enum.Enum):
+class LoadVerdict(enum.Enum):
     """What trials at one load make of it."""
 
     LOWER = "lower bound"
@@ -72,7 +72,7 @@ class Verdict(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Answer:
+class RescoredBounds:
     """What trials say under one definition: the bounds, and where one is missing, why."""
 
     definition: Definition
@@ -98,25 +98,25 @@ PDR_01 = Definition("pdr-0.1%", 1e-3, 0.0, 0.0, 0.0, "at most 0.1 % lost in ever
 DEFINITIONS = (RFC2544, CSIT_NDR, CSIT_PDR, TST009, NDR_0001, PDR_01)
 
 
-def rescore(trials: Iterable[TrialPoint], definitions: Sequence[Definition] = DEFINITIONS) -> tuple[Answer, ...]:
+def rescore(trials: Iterable[TrialPoint], definitions: Sequence[Definition] = DEFINITIONS) -> tuple[RescoredBounds, ...]:
     """The answer under each definition, in their order."""
     points = tuple(trials)
     return tuple(answer(points, definition) for definition in definitions)
 
 
-def answer(trials: Iterable[TrialPoint], definition: Definition) -> Answer:
+def answer(trials: Iterable[TrialPoint], definition: Definition) -> RescoredBounds:
     """The relevant bounds among the loads that were tried, and the conditional throughput (RFC 9971)."""
     loads = by_load(trials)
     lower, upper = None, None
     for load, points in loads.items():
         verdict = classify(points, definition)
-        if verdict is Verdict.UPPER:
+        if verdict is LoadVerdict.UPPER:
             upper = load
             break
-        if verdict is Verdict.LOWER:
+        if verdict is LoadVerdict.LOWER:
             lower = load
     conditional = None if lower is None else lower * (1.0 - conditional_loss(loads[lower], definition))
-    return Answer(definition, lower, upper, conditional, _why(loads, definition, lower, upper))
+    return RescoredBounds(definition, lower, upper, conditional, _why(loads, definition, lower, upper))
 
 
 def by_load(trials: Iterable[TrialPoint]) -> dict[float, list[TrialPoint]]:
@@ -125,17 +125,17 @@ def by_load(trials: Iterable[TrialPoint]) -> dict[float, list[TrialPoint]]:
     return {load: list(points) for load, points in itertools.groupby(ordered, key=lambda t: t.load_pps)}
 
 
-def classify(points: Sequence[TrialPoint], definition: Definition) -> Verdict:
+def classify(points: Sequence[TrialPoint], definition: Definition) -> LoadVerdict:
     """What the trials of one load make of it, whatever the trials that were stopped early would have come to."""
     if not points:
-        return Verdict.UNDECIDED
+        return LoadVerdict.UNDECIDED
     good = [replace(p, exact=True) for p in points]
     bad = [p if p.exact else replace(p, loss_ratio=1.0) for p in points]
     first, second = _classify(good, definition), _classify(bad, definition)
-    return first if first is second else Verdict.UNDECIDED
+    return first if first is second else LoadVerdict.UNDECIDED
 
 
-def _classify(points: Sequence[TrialPoint], definition: Definition) -> Verdict:
+def _classify(points: Sequence[TrialPoint], definition: Definition) -> LoadVerdict:
     """The load classification of RFC 9971 (its appendix with the code).
 
     Would the load be a lower bound if all missing seconds turned out good (optimistic), and if all bad (pessimistic)? Agreement settles it.
@@ -154,8 +154,8 @@ def _classify(points: Sequence[TrialPoint], definition: Definition) -> Verdict:
     quantile = whole * exceed
     optimistic, pessimistic = effective_high <= quantile, whole - full_low <= quantile
     if optimistic != pessimistic:
-        return Verdict.UNDECIDED
-    return Verdict.LOWER if optimistic else Verdict.UPPER
+        return LoadVerdict.UNDECIDED
+    return LoadVerdict.LOWER if optimistic else LoadVerdict.UPPER
 
 
 def conditional_loss(points: Sequence[TrialPoint], definition: Definition) -> float:

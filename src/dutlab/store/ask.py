@@ -28,7 +28,7 @@ _ZONED = "WITH TIME ZONE"
 
 
 @dataclass(frozen=True)
-class Answer:
+class QueryAnswer:
     """Columns and rows of a question, and what it could not be asked of, in sentences. Times with a zone are texts (ISO 8601)."""
 
     columns: tuple[str, ...]
@@ -36,7 +36,7 @@ class Answer:
     notes: tuple[str, ...] = ()
 
 
-def ask(index: sqlite3.Connection, runs: Path, question: str) -> Answer:
+def ask(index: sqlite3.Connection, runs: Path, question: str) -> QueryAnswer:
     """The answer to one SELECT. A trial whose samples are damaged is left out of `samples` and named in the notes.
 
     Raises InputError for what is not a question or is refused by DuckDB.
@@ -56,10 +56,10 @@ def ask(index: sqlite3.Connection, runs: Path, question: str) -> Answer:
         found = _answer(index, left, question)
     except (duckdb.IOException, duckdb.InvalidInputException) as error:
         raise StoreError(f"samples cannot be read: {_first_line(error)}", remedy="verify the run with its MANIFEST.sha256") from error
-    return Answer(found.columns, found.rows, notes)
+    return QueryAnswer(found.columns, found.rows, notes)
 
 
-def _answer(index: sqlite3.Connection, samples: Sequence[Path], question: str) -> Answer:
+def _answer(index: sqlite3.Connection, samples: Sequence[Path], question: str) -> QueryAnswer:
     """Raises InputError for what DuckDB refuses; what may be a damaged file is left to the caller."""
     import duckdb  # noqa: PLC0415 - as above
 
@@ -79,7 +79,7 @@ def _answer(index: sqlite3.Connection, samples: Sequence[Path], question: str) -
             columns = tuple(found.columns)
             if any(_ZONED in str(kind) for kind in found.types):  # as objects of Python they would need pytz
                 found = found.project(", ".join(f"#{n}::VARCHAR" if _ZONED in str(t) else f"#{n}" for n, t in enumerate(found.types, 1)))
-            return Answer(columns, found.fetchall())
+            return QueryAnswer(columns, found.fetchall())
         except (duckdb.IOException, duckdb.InvalidInputException):
             raise
         except duckdb.OutOfMemoryException as error:

@@ -24,7 +24,7 @@ _LINE = re.compile(r"(?P<hash>[0-9a-f]{64})  (?P<path>[^\x00-\x1f\\]+)")
 
 
 @dataclass(frozen=True)
-class Difference:
+class ManifestDifference:
     """How a run folder differs from its manifest, as relative paths."""
 
     missing: tuple[str, ...]
@@ -46,7 +46,7 @@ def manifest_of(run: Path) -> bytes:
     return b"".join(f"{_hash(path)}  {name}\n".encode(errors="surrogateescape") for name, path in _files(run))
 
 
-def compare(run: Path) -> Difference:
+def compare(run: Path) -> ManifestDifference:
     """The folder against its manifest. Raises StoreError when there is none or it cannot be read."""
     path = run / MANIFEST
     try:
@@ -61,7 +61,7 @@ def compare(run: Path) -> Difference:
             raise StoreError(f"{path}:{number}: is not a manifest line", remedy="the file was changed; restore it from a copy")
         said[m["path"]] = m["hash"]
     there = dict(_files(run))
-    return Difference(
+    return ManifestDifference(
         missing=tuple(sorted(said.keys() - there.keys())),
         changed=tuple(sorted(n for n in said.keys() & there.keys() if _hash(there[n]) != said[n])),
         extra=tuple(sorted(there.keys() - said.keys())),

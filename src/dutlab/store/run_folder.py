@@ -32,7 +32,7 @@ from pydantic import ValidationError
 from dutlab.errors import InputError, StoreError
 from dutlab.store.attempts import Attempt, AttemptReason, attempts_in, set_aside
 from dutlab.store.judged import as_disturbed, judged
-from dutlab.store.manifest import JOURNAL, MANIFEST, Difference, compare, is_temporary, manifest_of
+from dutlab.store.manifest import JOURNAL, MANIFEST, ManifestDifference, compare, is_temporary, manifest_of
 from dutlab.store.names import checked_component, checked_relative, run_name, trial_folder, trial_of
 from dutlab.store.read import CHANGED, read_json, read_plain, reading
 from dutlab.store.record import SCHEMA_VERSION, TrialRecord
@@ -310,7 +310,7 @@ class RunFolder:
             for name in filter(is_temporary, names):
                 Path(folder, name).unlink(missing_ok=True)
 
-    def verify_manifest(self) -> Difference:
+    def verify_manifest(self) -> ManifestDifference:
         """What was changed since the run was closed. Raises StoreError when it never was."""
         return compare(self.path)
 

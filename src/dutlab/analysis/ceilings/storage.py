@@ -58,7 +58,7 @@ def memory_ceilings(megatransfers: float, channels: int) -> tuple[Ceiling, ...]:
 
 
 @dataclass(frozen=True)
-class Drive:
+class DriveRating:
     """What one drive is rated for; None is not known. IOPS are of small random requests, rates of long sequential ones."""
 
     read_iops: float | None = None
@@ -145,7 +145,7 @@ _CONSERVED = "each write is its cost in requests, and the drives do no more than
 _SPEC = "the drives' rating added up"
 
 
-def raid_ceilings(array: Array, drive: Drive, *, write_share: float | None = None, degraded: bool = False) -> tuple[Ceiling, ...]:
+def raid_ceilings(array: Array, drive: DriveRating, *, write_share: float | None = None, degraded: bool = False) -> tuple[Ceiling, ...]:
     """Everything that the drive's rating allows to be computed; with `degraded` also reads with one drive gone.
 
     `write_share` of small requests (0 to 1) asks for the mix of reads and writes. Raises ValueError.
@@ -168,7 +168,7 @@ def raid_ceilings(array: Array, drive: Drive, *, write_share: float | None = Non
     return tuple(replace(c, about=str(array)) for c in out)
 
 
-def _reads(array: Array, drive: Drive) -> list[Ceiling]:
+def _reads(array: Array, drive: DriveRating) -> list[Ceiling]:
     n, out = array.drives, []
     if (r := drive.read_iops) is not None:
         out.append(Ceiling("random_read_iops", "", "random reads", n * r, "IOPS", f"{n} × {number(r)}", _SPEC))
@@ -177,7 +177,7 @@ def _reads(array: Array, drive: Drive) -> list[Ceiling]:
     return out
 
 
-def _writes(array: Array, drive: Drive) -> list[Ceiling]:
+def _writes(array: Array, drive: DriveRating) -> list[Ceiling]:
     n, m, out = array.drives, array.parity, []
     if (b := drive.write_bytes_per_s) is not None:
         formula = f"({n} - {array.group_count * m}) × {number(b)}" if array.copies == 1 else f"{n} / {array.copies} × {number(b)}"
@@ -200,7 +200,7 @@ def _writes(array: Array, drive: Drive) -> list[Ceiling]:
     return out
 
 
-def _mix(array: Array, drive: Drive, share: float) -> list[Ceiling]:
+def _mix(array: Array, drive: DriveRating, share: float) -> list[Ceiling]:
     raw, cost = array.drives * (drive.read_iops or 0.0), array.write_cost
     weighted, conserved = raw * share / cost + raw * (1 - share), raw / (1 - share + share * cost)
     what = f"{share:.0%} writes"
@@ -212,7 +212,7 @@ def _mix(array: Array, drive: Drive, share: float) -> list[Ceiling]:
     ]
 
 
-def _degraded(array: Array, drive: Drive) -> list[Ceiling]:
+def _degraded(array: Array, drive: DriveRating) -> list[Ceiling]:
     """Requests are spread evenly, so the group (of RAID 10 the pair) that lost a drive sets the pace of all."""
     n, out = array.group, []
     if (r := drive.read_iops) is not None:

@@ -25,7 +25,7 @@ _MOST_HEADERS = _INNER_HEADERS + TCP_TIMESTAMP_BYTES
 _USUAL_MTU = 1500
 
 
-class Tunnel(Protocol):
+class TunnelWrapping(Protocol):
     """How a tunnel wraps packets."""
 
     @property
@@ -116,7 +116,7 @@ _INSIDE = "RFC 6349 section 4.1.1, TCP over IPv4 inside; timestamps (RFC 7323) t
 _GCM = "RFC 4303 section 2, RFC 4106: IV 8, ICV 16, blocks of 4"
 _CBC = "RFC 4303 section 2, RFC 3602: IV 16, blocks of 16; ICV"
 _AES_GCM = Esp("esp-aes-gcm", 8, 16, 4, _GCM)
-TUNNELS: tuple[Tunnel, ...] = (
+TUNNELS: tuple[TunnelWrapping, ...] = (
     _AES_GCM,
     Esp("esp-aes-gcm-iiv", 0, 16, 4, "as esp-aes-gcm, with the implicit IV of RFC 8750"),
     Esp("esp-chacha20-poly1305", 8, 16, 4, "RFC 4303 section 2, RFC 7634: IV 8, ICV 16, blocks of 4"),
@@ -128,7 +128,7 @@ TUNNELS: tuple[Tunnel, ...] = (
 )
 
 
-def largest_inner(tunnel: Tunnel, outer: Ip, mtu: int) -> int:
+def largest_inner(tunnel: TunnelWrapping, outer: Ip, mtu: int) -> int:
     """Bytes of the largest packet that passes unfragmented. Raises ValueError when none does."""
     found = next((n for n in range(mtu, 0, -1) if tunnel.outer_bytes(n, outer, mtu) <= mtu), 0)
     insist(["" if found > _MOST_HEADERS else f"an MTU of {mtu} bytes leaves no room for TCP inside {tunnel.name} over {outer.words}"])
@@ -136,7 +136,7 @@ def largest_inner(tunnel: Tunnel, outer: Ip, mtu: int) -> int:
 
 
 def tunnel_ceilings(
-    speed: BpsL1, tunnel: Tunnel, *, outer: Ip = Ip.V4, mtu: int = _USUAL_MTU, inner: int | None = None, timestamps: bool = True
+    speed: BpsL1, tunnel: TunnelWrapping, *, outer: Ip = Ip.V4, mtu: int = _USUAL_MTU, inner: int | None = None, timestamps: bool = True
 ) -> tuple[Ceiling, ...]:
     """The largest inner packet, and for it (or for `inner`) bytes on the underlay, overhead and goodput. Raises ValueError."""
     insist([positive(speed, "the speed"), positive(mtu, "the MTU")])

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 
 from dutlab.analysis.doctor import card, path, processor, slot, system, wire
-from dutlab.analysis.doctor.finding import Evidence, Finding, Price, Step, by_price
-from dutlab.analysis.doctor.inventory import CoreShare, Inventory, Link, PassedMtu, Port, Streams, Watched
+from dutlab.analysis.doctor.finding import CureStep, Evidence, Finding, Price, by_price
+from dutlab.analysis.doctor.inventory import CoreShare, Inventory, InventoryLink, InventoryPort, PassedMtu, Streams, WatchedCores
 from dutlab.analysis.doctor.path import sizes_to_try
 
 CHECKS: tuple[Callable[[Inventory], Iterator[Finding]], ...] = (
@@ -20,16 +20,16 @@ CHECKS: tuple[Callable[[Inventory], Iterator[Finding]], ...] = (
 __all__ = [
     "CHECKS",
     "CoreShare",
+    "CureStep",
     "Evidence",
     "Finding",
     "Inventory",
-    "Link",
+    "InventoryLink",
+    "InventoryPort",
     "PassedMtu",
-    "Port",
     "Price",
-    "Step",
     "Streams",
-    "Watched",
+    "WatchedCores",
     "by_price",
     "examine",
     "sizes_to_try",

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dutlab.analysis.ceilings.ethernet import frames
-from dutlab.analysis.doctor.finding import Evidence, Finding, Price, Step, shell, unknown_price, write
-from dutlab.analysis.doctor.inventory import Inventory, Port, cpus_of, whole
+from dutlab.analysis.doctor.finding import CureStep, Evidence, Finding, Price, shell, unknown_price, write
+from dutlab.analysis.doctor.inventory import Inventory, InventoryPort, cpus_of, whole
 from dutlab.analysis.doctor.published import FAR_NODE, NO_GRO, NO_TSO
 from dutlab.units import SHORTEST_FRAME, BpsL1
 
@@ -46,8 +46,8 @@ def moderation(p: Inventory) -> Iterator[Finding]:
             Price(None, "", "of rates: it saves interrupts, and so may even raise them"),
             (str(port),),
             (Evidence(port.host, shell("ethtool", "-c", port.interface), f"rx-usecs {waits}, adaptive RX {'on' if adaptive else 'off'}"),),
-            (Step(port.host, shell("ethtool", "-C", port.interface, *off)),),
-            (Step(port.host, shell("ethtool", "-C", port.interface, *back)),),
+            (CureStep(port.host, shell("ethtool", "-C", port.interface, *off)),),
+            (CureStep(port.host, shell("ethtool", "-C", port.interface, *back)),),
         )
 
 
@@ -66,8 +66,8 @@ def offloads(p: Inventory) -> Iterator[Finding]:
             _offloads_price(off),
             (str(port),),
             (Evidence(port.host, shell("ethtool", "-k", port.interface), ", ".join(f"{name}: off" for name in off)),),
-            (Step(port.host, shell("ethtool", "-K", port.interface, *(w for word in words for w in (word, "on")))),),
-            (Step(port.host, shell("ethtool", "-K", port.interface, *(w for word in words for w in (word, "off")))),),
+            (CureStep(port.host, shell("ethtool", "-K", port.interface, *(w for word in words for w in (word, "on")))),),
+            (CureStep(port.host, shell("ethtool", "-K", port.interface, *(w for word in words for w in (word, "off")))),),
         )
 
 
@@ -88,8 +88,8 @@ def small_ring(p: Inventory) -> Iterator[Finding]:
             unknown_price("none while its core is never away for longer than the ring lasts, and then all frames that arrive"),
             (str(port),),
             (Evidence(port.host, shell("ethtool", "-g", port.interface), f"RX {now}, at most {most}"),),
-            (Step(port.host, shell("ethtool", "-G", port.interface, "rx", most)),),
-            (Step(port.host, shell("ethtool", "-G", port.interface, "rx", now)),),
+            (CureStep(port.host, shell("ethtool", "-G", port.interface, "rx", most)),),
+            (CureStep(port.host, shell("ethtool", "-G", port.interface, "rx", now)),),
         )
 
 
@@ -126,8 +126,8 @@ def shared_core(p: Inventory) -> Iterator[Finding]:
                 _SHARED,
                 (host, p.dut),
                 (Evidence(host, "taskset -pc", numbers), Evidence(p.dut, "taskset -pc", ", ".join(map(str, sorted(dut))))),
-                (Step(host, "by hand: give the machine more cores, or choose a layout of the lab that keeps the two apart"),),
-                (Step(host, "by hand: choose the earlier layout"),),
+                (CureStep(host, "by hand: give the machine more cores, or choose a layout of the lab that keeps the two apart"),),
+                (CureStep(host, "by hand: choose the earlier layout"),),
             )
 
 
@@ -146,8 +146,8 @@ def far_node(p: Inventory) -> Iterator[Finding]:
                 FAR_NODE,
                 (str(port),),
                 tuple(Evidence(port.host, f"/proc/irq/{n}/effective_affinity_list", str(of.get("cores_now"))) for n, of in far.items()),
-                tuple(Step(port.host, write(card.get("near_cores"), file)) for file in files),
-                tuple(Step(port.host, write(of.get("cores_allowed", ""), file)) for of, file in zip(far.values(), files, strict=True)),
+                tuple(CureStep(port.host, write(card.get("near_cores"), file)) for file in files),
+                tuple(CureStep(port.host, write(of.get("cores_allowed", ""), file)) for of, file in zip(far.values(), files, strict=True)),
             )
 
 
@@ -157,7 +157,7 @@ def _offloads_price(off: Sequence[str]) -> Price:
     return next((price for name, price in dear.items() if name in off), unknown_price("it costs a core the work of each byte or frame"))
 
 
-def _spread(p: Inventory, port: Port, queues: Mapping[str, Any]) -> Price:
+def _spread(p: Inventory, port: InventoryPort, queues: Mapping[str, Any]) -> Price:
     """What queues on cores of their own could do more, if cores are what they lack."""
     cores = min(len(queues), whole(p.fact(port.host, "cpu", "cores")) or 1)
     return Price(
@@ -165,17 +165,17 @@ def _spread(p: Inventory, port: Port, queues: Mapping[str, Any]) -> Price:
     )
 
 
-def _on_one_core(port: Port, what: str, evidence: tuple[Evidence, ...], queues: Mapping[str, Any], price: Price) -> Finding:
+def _on_one_core(port: InventoryPort, what: str, evidence: tuple[Evidence, ...], queues: Mapping[str, Any], price: Price) -> Finding:
     files = [f"/proc/irq/{n}/smp_affinity_list" for n in queues]
     back = [write(of.get("cores_allowed", ""), file) for of, file in zip(queues.values(), files, strict=True)]
     return Finding(
         "irq-one-core", what, price, (str(port),), evidence,
-        (Step(port.host, f"by hand: start irqbalance, or write one other core into each of {' '.join(files)}"),),
-        tuple(Step(port.host, command) for command in back),
+        (CureStep(port.host, f"by hand: start irqbalance, or write one other core into each of {' '.join(files)}"),),
+        tuple(CureStep(port.host, command) for command in back),
     )  # fmt: skip
 
 
-def _receive_queues(port: Port, card: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def _receive_queues(port: InventoryPort, card: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """The interrupts that receive frames: not those of sending alone, of the card itself or of its configuration."""
     irqs = card.get("irqs")
     told = {str(n): of for n, of in irqs.items() if isinstance(of, Mapping)} if isinstance(irqs, Mapping) else {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dutlab.analysis.doctor.finding import shell
-from dutlab.analysis.doctor.inventory import Inventory, Port
+from dutlab.analysis.doctor.inventory import Inventory, InventoryPort
 
 _OPENBSD = "OpenBSD"
 
@@ -13,26 +13,26 @@ def is_bsd(p: Inventory, host: str) -> bool:
     return p.text(host, "kernel", "name") in ("FreeBSD", _OPENBSD)
 
 
-def read(p: Inventory, port: Port, what: str) -> str:
+def read(p: Inventory, port: InventoryPort, what: str) -> str:
     """Where `what` (mtu, speed, duplex) of a port is read."""
     return shell("ifconfig", port.interface) if is_bsd(p, port.host) else f"/sys/class/net/{port.interface}/{what}"
 
 
-def set_mtu(p: Inventory, port: Port, mtu: int) -> str:
+def set_mtu(p: Inventory, port: InventoryPort, mtu: int) -> str:
     """The command that gives a port another MTU."""
     if is_bsd(p, port.host):
         return shell("ifconfig", port.interface, "mtu", mtu)
     return shell("ip", "link", "set", "dev", port.interface, "mtu", mtu)
 
 
-def negotiate(p: Inventory, port: Port) -> str:
+def negotiate(p: Inventory, port: InventoryPort) -> str:
     """The command that lets a port agree with its other end on the best that both can do."""
     if is_bsd(p, port.host):
         return shell("ifconfig", port.interface, "media", "autoselect")
     return shell("ethtool", "-s", port.interface, "autoneg", "on")
 
 
-def fix_link(p: Inventory, port: Port, *, speed_mbps: int | None = None, duplex: str | None = None) -> str:
+def fix_link(p: Inventory, port: InventoryPort, *, speed_mbps: int | None = None, duplex: str | None = None) -> str:
     """The command that fixes a port at a speed or a duplex."""
     if is_bsd(p, port.host):
         media = "by hand: set the media of the port as it was"
@@ -46,7 +46,7 @@ def read_link(p: Inventory, host: str, address: object) -> str:
     return f"pcidump -v {address}" if p.text(host, "kernel", "name") == _OPENBSD else f"pciconf -lc pci{address}"
 
 
-def read_optic(p: Inventory, port: Port) -> str:
+def read_optic(p: Inventory, port: InventoryPort) -> str:
     """The command that tells of a port's transceiver."""
     if not is_bsd(p, port.host):
         return shell("ethtool", "-m", port.interface)
@@ -54,12 +54,12 @@ def read_optic(p: Inventory, port: Port) -> str:
     return shell("ifconfig", port.interface, "sff") if openbsd else shell("ifconfig", "-vvv", port.interface)
 
 
-def read_neighbours(p: Inventory, port: Port) -> str:
+def read_neighbours(p: Inventory, port: InventoryPort) -> str:
     """The command that shows the neighbours of a port."""
     return "arp -an" if is_bsd(p, port.host) else shell("ip", "-s", "neigh", "show", "dev", port.interface)
 
 
-def fix_neighbour(p: Inventory, port: Port, address: str) -> str:
+def fix_neighbour(p: Inventory, port: InventoryPort, address: str) -> str:
     """Asks for an address once, then makes the answer permanent (ip-neighbour(8); arp(8) of either system)."""
     device, whose = shell(port.interface), shell(address)
     if not is_bsd(p, port.host):
@@ -70,6 +70,6 @@ def fix_neighbour(p: Inventory, port: Port, address: str) -> str:
     return f"ping -c 1 {whose}; arp -S {whose} \"$(arp -n {whose} | awk '{{print $4}}')\""
 
 
-def forget_neighbour(p: Inventory, port: Port, address: str) -> str:
+def forget_neighbour(p: Inventory, port: InventoryPort, address: str) -> str:
     """The command after which an address is asked for when it is needed."""
     return shell("arp", "-d", address) if is_bsd(p, port.host) else shell("ip", "neigh", "del", address, "dev", port.interface)

@@ -47,7 +47,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Step:
+class CureStep:
     """A command on a host; for what no command does, `command` begins with `by hand: `."""
 
     host: str
@@ -71,8 +71,8 @@ class Finding:
     where: tuple[str, ...]
     """Ports `host:interface`, hosts, or links `link a`."""
     evidence: tuple[Evidence, ...]
-    cure: tuple[Step, ...]
-    undo: tuple[Step, ...]
+    cure: tuple[CureStep, ...]
+    undo: tuple[CureStep, ...]
 
     @property
     def is_worth_a_warning(self) -> bool:
@@ -87,7 +87,7 @@ class Finding:
     def from_json(cls, data: Mapping[str, Any]) -> Finding:
         """The inverse of to_json(). Raises KeyError, TypeError for what is none."""
         evidence = tuple(Evidence(**e) for e in data["evidence"])
-        cure, undo = (tuple(Step(**s) for s in data[name]) for name in ("cure", "undo"))
+        cure, undo = (tuple(CureStep(**s) for s in data[name]) for name in ("cure", "undo"))
         return cls(str(data["kind"]), str(data["what"]), Price(**data["price"]), tuple(map(str, data["where"])), evidence, cure, undo)
 
 

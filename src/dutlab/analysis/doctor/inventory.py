@@ -10,7 +10,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Port:
+class InventoryPort:
     """An interface of a host."""
 
     host: str
@@ -21,11 +21,11 @@ class Port:
 
 
 @dataclass(frozen=True)
-class Link:
+class InventoryLink:
     """The way of a packet. Ports 0 and 1 share a wire, and so do 2 and 3; on a segment all share one network."""
 
     name: str
-    ports: tuple[Port, ...]
+    ports: tuple[InventoryPort, ...]
     next_hops: tuple[str, ...]
     """Of each port the address at the other end of its wire, or of the next port of the segment."""
     speed_bps_l1: float | None = None
@@ -33,7 +33,7 @@ class Link:
     is_segment: bool = False
 
     @property
-    def wires(self) -> tuple[tuple[Port, Port], ...]:
+    def wires(self) -> tuple[tuple[InventoryPort, InventoryPort], ...]:
         """Each wire of a path by its two ports; of a segment every two ports."""
         return tuple(combinations(self.ports, 2)) if self.is_segment else tuple(zip(self.ports[::2], self.ports[1::2], strict=True))
 
@@ -47,7 +47,7 @@ class CoreShare:
 
 
 @dataclass(frozen=True)
-class Watched:
+class WatchedCores:
     """A host's cores, watched for so many seconds."""
 
     seconds: float
@@ -59,8 +59,8 @@ class PassedMtu:
     """An IP packet of `mtu` bytes passed whole between two ports of one wire, and the longer ones that were tried did not."""
 
     link: str
-    sender: Port
-    receiver: Port
+    sender: InventoryPort
+    receiver: InventoryPort
     mtu: int
 
 
@@ -78,8 +78,8 @@ class Inventory:
 
     facts: Mapping[str, Mapping[str, Any]]
     """Host → facts."""
-    links: tuple[Link, ...] = ()
-    watched: Mapping[str, Watched] = field(default_factory=dict)
+    links: tuple[InventoryLink, ...] = ()
+    watched: Mapping[str, WatchedCores] = field(default_factory=dict)
     carried: tuple[PassedMtu, ...] = ()
     pinned: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Host → cores that its programs, or of the DUT its forwarding, are bound to."""
@@ -101,20 +101,20 @@ class Inventory:
         found = self.fact(host, *path)
         return found if isinstance(found, str) else ""
 
-    def cards(self) -> Iterator[tuple[Port, Mapping[str, Any]]]:
+    def cards(self) -> Iterator[tuple[InventoryPort, Mapping[str, Any]]]:
         """Every interface that has facts."""
         for host, facts in self.facts.items():
             interfaces = facts.get("interfaces")
             for name, card in interfaces.items() if isinstance(interfaces, Mapping) else ():
                 if isinstance(card, Mapping):
-                    yield Port(host, str(name)), card
+                    yield InventoryPort(host, str(name)), card
 
-    def card(self, port: Port) -> Mapping[str, Any]:
+    def card(self, port: InventoryPort) -> Mapping[str, Any]:
         """Facts of an interface; empty when there are none."""
         found = self.fact(port.host, "interfaces", port.interface)
         return found if isinstance(found, Mapping) else {}
 
-    def speed(self, port: Port) -> float | None:
+    def speed(self, port: InventoryPort) -> float | None:
         """Bits a second at L1 that the port is meant to carry: of its link as the testbed says, else as its card says."""
         said = next((link.speed_bps_l1 for link in self.links if port in link.ports), None)
         trained = self.card(port).get("speed_mbps")

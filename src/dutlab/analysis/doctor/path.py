@@ -7,8 +7,8 @@ from typing import Any
 
 from dutlab.analysis.ceilings.ethernet import ETH_HEADER_BYTES, VLAN_TAG_BYTES, tcp_goodput
 from dutlab.analysis.doctor.commands import fix_neighbour, forget_neighbour, read, read_neighbours, set_mtu
-from dutlab.analysis.doctor.finding import Evidence, Finding, Price, Step
-from dutlab.analysis.doctor.inventory import Inventory, Link, Port, whole
+from dutlab.analysis.doctor.finding import CureStep, Evidence, Finding, Price
+from dutlab.analysis.doctor.inventory import Inventory, InventoryLink, InventoryPort, whole
 from dutlab.units import FCS_BYTES, BpsL1
 
 HEADERS = (ETH_HEADER_BYTES, ETH_HEADER_BYTES + FCS_BYTES, ETH_HEADER_BYTES + FCS_BYTES + VLAN_TAG_BYTES)
@@ -51,12 +51,12 @@ def carried(p: Inventory) -> Iterator[Finding]:
             (f"link {found.link}",),
             (Evidence(found.sender.host, "ping, not to be fragmented", f"{found.mtu} bytes pass, {meant} do not"),),
             (
-                Step(
+                CureStep(
                     found.sender.host,
                     f"by hand: let every switch on this wire carry frames of {meant + ETH_HEADER_BYTES + FCS_BYTES} bytes with FCS",
                 ),
             ),
-            (Step(found.sender.host, "by hand: set the switch back"),),
+            (CureStep(found.sender.host, "by hand: set the switch back"),),
         )
 
 
@@ -77,12 +77,12 @@ def neighbours(p: Inventory) -> Iterator[Finding]:
                 Price(None, "", "frames are lost if the next hop is too busy to answer (RFC 2544 appendix C.2.4.1)"),
                 (str(port),),
                 (Evidence(port.host, read_neighbours(p, port), said),),
-                (Step(port.host, fix_neighbour(p, port, address)),),
-                (Step(port.host, forget_neighbour(p, port, address)),),
+                (CureStep(port.host, fix_neighbour(p, port, address)),),
+                (CureStep(port.host, forget_neighbour(p, port, address)),),
             )
 
 
-def _mismatch(p: Inventory, link: Link, told: dict[Port, int]) -> Finding:
+def _mismatch(p: Inventory, link: InventoryLink, told: dict[InventoryPort, int]) -> Finding:
     least, most = min(told.values()), max(told.values())
     jumbo = least >= _LEAST_JUMBO and most - least in HEADERS
     wires = [(a, b) for a, b in link.wires if a in told and b in told and told[a] != told[b]]
@@ -103,8 +103,8 @@ def _mismatch(p: Inventory, link: Link, told: dict[Port, int]) -> Finding:
     )
 
 
-def _set(p: Inventory, ports: Sequence[Port], sizes: dict[Port, int]) -> tuple[Step, ...]:
-    return tuple(Step(port.host, set_mtu(p, port, sizes[port])) for port in ports)
+def _set(p: Inventory, ports: Sequence[InventoryPort], sizes: dict[InventoryPort, int]) -> tuple[CureStep, ...]:
+    return tuple(CureStep(port.host, set_mtu(p, port, sizes[port])) for port in ports)
 
 
 def _price(least: int, most: int) -> Price:

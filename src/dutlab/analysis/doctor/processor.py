@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from dutlab.analysis.doctor.commands import is_bsd
-from dutlab.analysis.doctor.finding import Evidence, Finding, Price, Step, shell, unknown_price, write
+from dutlab.analysis.doctor.finding import CureStep, Evidence, Finding, Price, shell, unknown_price, write
 from dutlab.analysis.doctor.inventory import Inventory, whole
 from dutlab.analysis.doctor.published import BOOST_AND_PCIE, SETPERF, SLOW_CLOCK
 
@@ -40,8 +40,8 @@ def governor(p: Inventory) -> Iterator[Finding]:
                 Evidence(host, of_all, now),
                 Evidence(host, f"{_CPUS}/cpu0/cpufreq/scaling_driver", p.text(host, "cpu", "scaling_driver") or "not told"),
             ),
-            (Step(host, _into_each(of_all, "performance")),),
-            (Step(host, _into_each(of_all, first)),),
+            (CureStep(host, _into_each(of_all, "performance")),),
+            (CureStep(host, _into_each(of_all, first)),),
         )
 
 
@@ -58,8 +58,8 @@ def setperf(p: Inventory) -> Iterator[Finding]:
             SETPERF if now == "0" else Price(None, "", f"of 0 only; {SETPERF.source}"),
             (host,),
             (Evidence(host, "sysctl hw.setperf hw.perfpolicy", f"{now}, {policy}"),),
-            (Step(host, "sysctl hw.perfpolicy=manual hw.setperf=100"),),
-            (Step(host, undo),),
+            (CureStep(host, "sysctl hw.perfpolicy=manual hw.setperf=100"),),
+            (CureStep(host, undo),),
         )
 
 
@@ -75,7 +75,7 @@ def boost(p: Inventory) -> Iterator[Finding]:
                 price = Price(100 * (1 - base / most), "the clock of a core, at most", f"computed: 1 - {base} kHz / {most} kHz")
             yield Finding(
                 "boost-off", "the processor may not go above its nominal clock", price, (host,), (Evidence(host, file, str(off)),),
-                (Step(host, write(1 - off, file)),), (Step(host, write(off, file)),),
+                (CureStep(host, write(1 - off, file)),), (CureStep(host, write(off, file)),),
             )  # fmt: skip
 
 
@@ -90,8 +90,8 @@ def idle_states(p: Inventory) -> Iterator[Finding]:
                 Price(None, "", "of rates: none is expected, since a loaded core does not sleep"),
                 (host,),
                 (Evidence(host, f"{_CPUS}/cpu0/cpuidle/state*/latency", f"{wake} µs"),),
-                (Step(host, f"cpupower idle-set -D {SLOW_WAKE_US}"),),
-                (Step(host, "cpupower idle-set -E"),),
+                (CureStep(host, f"cpupower idle-set -D {SLOW_WAKE_US}"),),
+                (CureStep(host, "cpupower idle-set -E"),),
             )
 
 
@@ -107,8 +107,8 @@ def clock_source(p: Inventory) -> Iterator[Finding]:
         yield Finding(
             "clock-source", f"the kernel's clock is {now}: each reading is a system call", SLOW_CLOCK, (host,),
             (Evidence(host, file, now),),
-            (Step(host, write("tsc", file) if has_tsc else by_hand),),
-            (Step(host, write(now, file)),),
+            (CureStep(host, write("tsc", file) if has_tsc else by_hand),),
+            (CureStep(host, write(now, file)),),
         )  # fmt: skip
 
 
@@ -123,8 +123,8 @@ def timecounter(p: Inventory) -> Iterator[Finding]:
         yield Finding(
             "clock-source", f"the kernel's clock is {now}, outside the processor: each reading waits for the bus", SLOW_CLOCK, (host,),
             (Evidence(host, "sysctl kern.timecounter.hardware kern.timecounter.choice", f"{now}; {choice}"),),
-            (Step(host, cure),),
-            (Step(host, shell("sysctl", f"kern.timecounter.hardware={now}")),),
+            (CureStep(host, cure),),
+            (CureStep(host, shell("sysctl", f"kern.timecounter.hardware={now}")),),
         )  # fmt: skip
 
 
@@ -142,8 +142,8 @@ def busy(p: Inventory) -> Iterator[Finding]:
             Price(cores[most], "its busiest core", f"read: {CORE_TIMES} over {watched.seconds:g} s"),
             (host,),
             (Evidence(host, CORE_TIMES, said),),
-            (Step(host, "by hand: end what `top` shows first, or wait until it has ended"),),
-            (Step(host, "by hand: start it again"),),
+            (CureStep(host, "by hand: end what `top` shows first, or wait until it has ended"),),
+            (CureStep(host, "by hand: start it again"),),
         )
 
 
@@ -159,8 +159,8 @@ def stolen(p: Inventory) -> Iterator[Finding]:
                 Price(cores[most], f"core {most}", f"read: {CORE_TIMES} over {watched.seconds:g} s"),
                 (host,),
                 (Evidence(host, CORE_TIMES, ", ".join(f"core {n} {percent:.1f} % stolen" for n, percent in cores.items())),),
-                (Step(host, "by hand: bind the guest's virtual processors to cores of their own, or measure without a hypervisor"),),
-                (Step(host, "by hand: lift the binding"),),
+                (CureStep(host, "by hand: bind the guest's virtual processors to cores of their own, or measure without a hypervisor"),),
+                (CureStep(host, "by hand: lift the binding"),),
             )
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from dutlab.analysis.ceilings.ethernet import AROUND_PACKET_BYTES, ETH_HEADER_BYTES
 from dutlab.analysis.ceilings.pcie import GENERATIONS, TO_HOST_OVERHEAD, WIDTHS, PcieLink, payload_share
 from dutlab.analysis.doctor.commands import is_bsd, read_link
-from dutlab.analysis.doctor.finding import Evidence, Finding, Price, Step, unknown_price, write
-from dutlab.analysis.doctor.inventory import Inventory, Port, whole
+from dutlab.analysis.doctor.finding import CureStep, Evidence, Finding, Price, unknown_price, write
+from dutlab.analysis.doctor.inventory import Inventory, InventoryPort, whole
 from dutlab.analysis.doctor.published import BOOST_AND_PCIE
 
 _SMALLEST_PAYLOAD = 128
@@ -50,8 +50,8 @@ def narrow_slot(p: Inventory) -> Iterator[Finding]:
             price,
             tuple(map(str, ports)),
             _links_read(p, ports[0].host, step),
-            (Step(ports[0].host, f"by hand: {cure if need else 'reseat the card, or move it to another slot'}"),),
-            (Step(ports[0].host, "by hand: put the card back"),),
+            (CureStep(ports[0].host, f"by hand: {cure if need else 'reseat the card, or move it to another slot'}"),),
+            (CureStep(ports[0].host, "by hand: put the card back"),),
         )
 
 
@@ -77,8 +77,8 @@ def small_payload(p: Inventory) -> Iterator[Finding]:
                 )
                 for s in way
             ),
-            (Step(ports[0].host, f"by hand: {_LARGER}"),),
-            (Step(ports[0].host, "by hand: take that back, then reboot"),),
+            (CureStep(ports[0].host, f"by hand: {_LARGER}"),),
+            (CureStep(ports[0].host, "by hand: take that back, then reboot"),),
         )
 
 
@@ -96,14 +96,14 @@ def link_power(p: Inventory) -> Iterator[Finding]:
             Price(None, "", BOOST_AND_PCIE),
             (str(port),),
             tuple(Evidence(port.host, f"link control register of {s.get('address')}", f"ASPM {s['aspm']}") for s in sleeping),
-            (Step(port.host, "by hand: switch ASPM off in the BIOS" if by_hand else write("performance", _POLICY)),),
-            (Step(port.host, "by hand: switch it on again" if by_hand else write(policy or "default", _POLICY)),),
+            (CureStep(port.host, "by hand: switch ASPM off in the BIOS" if by_hand else write("performance", _POLICY)),),
+            (CureStep(port.host, "by hand: switch it on again" if by_hand else write(policy or "default", _POLICY)),),
         )
 
 
-def _bottlenecks(p: Inventory) -> Iterator[tuple[list[Port], _Device, float | None]]:
+def _bottlenecks(p: Inventory) -> Iterator[tuple[list[InventoryPort], _Device, float | None]]:
     """Ports that share their narrowest link, that link, and what they can bring together in bits a second at L1."""
-    shared: dict[tuple[str, str], tuple[list[Port], _Device]] = {}
+    shared: dict[tuple[str, str], tuple[list[InventoryPort], _Device]] = {}
     for port, card in p.cards():
         linked = [(link.bytes_per_s, n, step) for n, step in enumerate(_steps(card)) if (link := _link(step, "link_gts", "link_width"))]
         if linked:
@@ -127,7 +127,7 @@ def _payload_price(link: PcieLink | None, speed: float | None, now: int, most: i
     )
 
 
-def _way(p: Inventory, port: Port) -> Sequence[_Device]:
+def _way(p: Inventory, port: InventoryPort) -> Sequence[_Device]:
     return _steps(p.card(port))
 
 
@@ -161,5 +161,5 @@ def _links_read(p: Inventory, host: str, step: _Device) -> tuple[Evidence, ...]:
     )
 
 
-def _names(ports: Sequence[Port]) -> str:
+def _names(ports: Sequence[InventoryPort]) -> str:
     return " and ".join(port.interface for port in ports)

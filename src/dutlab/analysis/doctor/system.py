@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dutlab.analysis.doctor.finding import Evidence, Finding, Step, shell, unknown_price
+from dutlab.analysis.doctor.finding import CureStep, Evidence, Finding, shell, unknown_price
 from dutlab.analysis.doctor.inventory import Inventory, whole
 from dutlab.analysis.doctor.published import PF_FREEBSD, PF_RULE, linux_rules
 from dutlab.analysis.doctor.published import one_stream as price_of_one_stream
@@ -40,8 +40,8 @@ def firewall(p: Inventory) -> Iterator[Finding]:
             linux_rules(sum(rules.values())) if rules else unknown_price("how many rules the old tables hold is not read"),
             (host,),
             tuple(evidence),
-            tuple(Step(host, command) for command in cure),
-            tuple(Step(host, command) for command in undo),
+            tuple(CureStep(host, command) for command in cure),
+            tuple(CureStep(host, command) for command in undo),
         )
 
 
@@ -52,7 +52,7 @@ def pf(p: Inventory) -> Iterator[Finding]:
             yield Finding(
                 "firewall-in-the-way", "pf is on, on a host that is to send or receive only",
                 PF_RULE if p.text(host, "kernel", "name") == "OpenBSD" else PF_FREEBSD, (host,),
-                (Evidence(host, "pfctl -s info", "Status: Enabled"),), (Step(host, "pfctl -d"),), (Step(host, "pfctl -e"),),
+                (Evidence(host, "pfctl -s info", "Status: Enabled"),), (CureStep(host, "pfctl -d"),), (CureStep(host, "pfctl -e"),),
             )  # fmt: skip
 
 
@@ -65,7 +65,7 @@ def pool_debug(p: Inventory) -> Iterator[Finding]:
                 "pool-debug", "the kernel checks each piece of memory that it takes and gives back",
                 unknown_price("it costs each packet the check of its buffers"), (host,),
                 (Evidence(host, "sysctl kern.pool_debug", now),),
-                (Step(host, "sysctl kern.pool_debug=0"),), (Step(host, shell("sysctl", f"kern.pool_debug={now}")),),
+                (CureStep(host, "sysctl kern.pool_debug=0"),), (CureStep(host, shell("sysctl", f"kern.pool_debug={now}")),),
             )  # fmt: skip
 
 
@@ -77,7 +77,7 @@ def kernel_relinking(p: Inventory) -> Iterator[Finding]:
                 "kernel-relinking", "after each boot the kernel is linked anew: a busy core, and another layout of the code",
                 unknown_price("the work is over soon after boot; what another layout does differs by boot"),
                 (host,), (Evidence(host, "/var/db/kernel.SHA256", "there, so reorder_kernel does its work"),),
-                (Step(host, "rm /var/db/kernel.SHA256"),), (Step(host, "sha256 -h /var/db/kernel.SHA256 /bsd"),),
+                (CureStep(host, "rm /var/db/kernel.SHA256"),), (CureStep(host, "sha256 -h /var/db/kernel.SHA256 /bsd"),),
             )  # fmt: skip
 
 
@@ -92,6 +92,6 @@ def one_stream(p: Inventory) -> Iterator[Finding]:
                 price_of_one_stream(max(p.speed(link.ports[0]) or 0.0 for link in fast)),
                 tuple(f"link {link.name}" for link in fast),
                 (Evidence(fast[0].ports[0].host, "the experiment file", f"{load.workload}: streams: 1"),),
-                (Step(fast[0].ports[0].host, f"by hand: write `streams: 4` or more for {load.workload} into the experiment file"),),
-                (Step(fast[0].ports[0].host, "by hand: write `streams: 1` again"),),
+                (CureStep(fast[0].ports[0].host, f"by hand: write `streams: 4` or more for {load.workload} into the experiment file"),),
+                (CureStep(fast[0].ports[0].host, "by hand: write `streams: 1` again"),),
             )

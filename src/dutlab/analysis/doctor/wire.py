@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from dutlab.analysis.doctor.commands import fix_link, is_bsd, negotiate, read, read_optic
-from dutlab.analysis.doctor.finding import Evidence, Finding, Price, Step, shell, unknown_price
-from dutlab.analysis.doctor.inventory import Inventory, Link, Port, whole
+from dutlab.analysis.doctor.finding import CureStep, Evidence, Finding, Price, shell, unknown_price
+from dutlab.analysis.doctor.inventory import Inventory, InventoryLink, InventoryPort, whole
 
 
 def optics(p: Inventory) -> Iterator[Finding]:
@@ -21,8 +21,8 @@ def optics(p: Inventory) -> Iterator[Finding]:
                 unknown_price("beyond its limits no standard bounds how many bits a module gets wrong; each costs a frame"),
                 (str(port),),
                 (Evidence(port.host, read_optic(p, port), str(said)),),
-                (Step(port.host, "by hand: clean the connectors, look for tight bends, then try another module and another fibre"),),
-                (Step(port.host, "by hand: put the module back"),),
+                (CureStep(port.host, "by hand: clean the connectors, look for tight bends, then try another module and another fibre"),),
+                (CureStep(port.host, "by hand: put the module back"),),
             )
 
 
@@ -40,8 +40,8 @@ def speed_and_duplex(p: Inventory) -> Iterator[Finding]:
                 Price(50.0, "both ways together", "computed: one way at a time (IEEE 802.3 clause 4); collisions cost more"),
                 (str(port),),
                 (Evidence(port.host, read(p, port, "duplex"), "half"),),
-                (Step(port.host, negotiate(p, port)),),
-                (Step(port.host, fix_link(p, port, duplex="half")),),
+                (CureStep(port.host, negotiate(p, port)),),
+                (CureStep(port.host, fix_link(p, port, duplex="half")),),
             )
 
 
@@ -59,12 +59,12 @@ def flow_control(p: Inventory) -> Iterator[Finding]:
                 Price(None, "", "it turns losses into a lower rate, so rates without loss are those of the slowest queue"),
                 (str(port),),
                 (Evidence(port.host, shell("ethtool", "-a", port.interface), ", ".join(f"{way.upper()} on" for way in on)),),
-                (Step(port.host, shell("ethtool", "-A", port.interface, "autoneg", "off", "rx", "off", "tx", "off")),),
-                (Step(port.host, shell("ethtool", "-A", port.interface, *_as_it_was(told))),),
+                (CureStep(port.host, shell("ethtool", "-A", port.interface, "autoneg", "off", "rx", "off", "tx", "off")),),
+                (CureStep(port.host, shell("ethtool", "-A", port.interface, *_as_it_was(told))),),
             )
 
 
-def _slower(p: Inventory, link: Link, port: Port, other: Port) -> Iterator[Finding]:
+def _slower(p: Inventory, link: InventoryLink, port: InventoryPort, other: InventoryPort) -> Iterator[Finding]:
     now, there = whole(p.card(port).get("speed_mbps")), whole(p.card(other).get("speed_mbps"))
     meant = max(link.speed_bps_l1 or 0.0, 1e6 * (there or 0))
     if not now or now * 1e6 >= meant:
@@ -77,8 +77,8 @@ def _slower(p: Inventory, link: Link, port: Port, other: Port) -> Iterator[Findi
         (str(port),),
         (Evidence(port.host, read(p, port, "speed"), str(now)),
          Evidence(other.host, read(p, other, "speed"), str(there))),
-        (Step(port.host, negotiate(p, port)),),
-        (Step(port.host, fix_link(p, port, speed_mbps=now)),),
+        (CureStep(port.host, negotiate(p, port)),),
+        (CureStep(port.host, fix_link(p, port, speed_mbps=now)),),
     )  # fmt: skip
 
 

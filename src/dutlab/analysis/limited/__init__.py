@@ -1,6 +1,6 @@
 """Why not faster: one verdict a result, with its evidence."""
 
-from dutlab.analysis.limited.finding import Confidence, Limit, LimitFinding
+from dutlab.analysis.limited.finding import Confidence, LimitCause, LimitFinding
 from dutlab.analysis.limited.forwarding import Core, Facts, Neighbour, what_limited
 from dutlab.analysis.limited.storage import ArrayFacts, Subset, what_limited_array
 
@@ -9,7 +9,7 @@ __all__ = [
     "Confidence",
     "Core",
     "Facts",
-    "Limit",
+    "LimitCause",
     "LimitFinding",
     "Neighbour",
     "Subset",

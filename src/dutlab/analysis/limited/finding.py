@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 
-class Limit(enum.Enum):
+class LimitCause(enum.Enum):
     """What a result can be held back by, in words that go on from "limited by"."""
 
     LINE = "line rate"
@@ -53,7 +53,7 @@ class Confidence(enum.IntEnum):
 class LimitFinding:
     """One verdict."""
 
-    limit: Limit
+    limit: LimitCause
     confidence: Confidence
     evidence: tuple[str, ...]
     """Sentences with numbers."""
@@ -68,7 +68,7 @@ class LimitFinding:
     @property
     def words(self) -> str:
         """`limited by one core of the DUT (core 1, softirq)`; `what limited it is not known`."""
-        if self.limit is Limit.UNKNOWN:
+        if self.limit is LimitCause.UNKNOWN:
             return "what limited it is not known"
         return f"limited by {self.limit.value}{f' ({self.detail})' if self.detail else ''}"
 
@@ -78,7 +78,7 @@ def best_of(findings: Sequence[LimitFinding | None], missing: Sequence[str]) -> 
     held = [f for f in findings if f is not None]
     if not held:
         next_ = f"measure {missing[0]}" if missing else "repeat it with the cores and counters of all hosts watched"
-        return LimitFinding(Limit.UNKNOWN, Confidence.NONE, (), next_, missing=tuple(missing))
+        return LimitFinding(LimitCause.UNKNOWN, Confidence.NONE, (), next_, missing=tuple(missing))
     first = max(held, key=lambda f: f.confidence)  # max() keeps the first of equals
     others = tuple(dict.fromkeys(f"{f.limit.value} ({f.confidence.word})" for f in held if f.limit is not first.limit))
     return replace(first, others=others, missing=tuple(missing) if first.confidence < Confidence.SHOWN else ())
@@ -86,4 +86,4 @@ def best_of(findings: Sequence[LimitFinding | None], missing: Sequence[str]) -> 
 
 def no_verdict(evidence: Sequence[str], next_experiment: str) -> LimitFinding:
     """Whatever else was measured: `evidence` forbids to name a limit."""
-    return LimitFinding(Limit.UNKNOWN, Confidence.NONE, tuple(evidence), next_experiment)
+    return LimitFinding(LimitCause.UNKNOWN, Confidence.NONE, tuple(evidence), next_experiment)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dutlab.analysis.ceilings.assumed import exceeds
-from dutlab.analysis.limited.finding import Confidence, Limit, LimitFinding, best_of, no_verdict
+from dutlab.analysis.limited.finding import Confidence, LimitCause, LimitFinding, best_of, no_verdict
 from dutlab.units import si
 
 AT_LINE, NEAR_LINE = 0.97, 0.90
@@ -169,12 +169,12 @@ def _line(f: Facts, refuted: str) -> LimitFinding | None:
     said = f"{f.text(f.value)} is {share:.1%} of the {f.text(f.line)} that the link carries"
     next_ = "drive more links at once, or smaller frames, to find what comes next"
     if refuted:
-        return LimitFinding(Limit.LINE, Confidence(sure - 1), (refuted, said), "say the MTU of the path, then compare again")
-    return LimitFinding(Limit.LINE, sure, (f"{said}, {f.assumed}" if f.assumed else said,), next_)
+        return LimitFinding(LimitCause.LINE, Confidence(sure - 1), (refuted, said), "say the MTU of the path, then compare again")
+    return LimitFinding(LimitCause.LINE, sure, (f"{said}, {f.assumed}" if f.assumed else said,), next_)
 
 
 def _rig(f: Facts) -> LimitFinding:
-    return LimitFinding(Limit.RIG, Confidence.SHOWN, (f.rig,), "use a faster generator or sink; the DUT's own limit may lie higher")
+    return LimitFinding(LimitCause.RIG, Confidence.SHOWN, (f.rig,), "use a faster generator or sink; the DUT's own limit may lie higher")
 
 
 def _generator(f: Facts) -> LimitFinding | None:
@@ -190,7 +190,7 @@ def _generator(f: Facts) -> LimitFinding | None:
         said = f"nothing was lost at {f.text(f.sent)}{at_core}"
     else:
         return None
-    return LimitFinding(Limit.GENERATOR, Confidence.SHOWN if busy else Confidence.LIKELY, (said,),
+    return LimitFinding(LimitCause.GENERATOR, Confidence.SHOWN if busy else Confidence.LIKELY, (said,),
                    "use a faster generator or larger packets; the DUT's own limit lies higher")  # fmt: skip
 
 
@@ -198,12 +198,12 @@ def _sink(f: Facts) -> LimitFinding | None:
     at_sink = sum(share for place, share in f.places.items() if "sink" in place)
     if not f.lossless and at_sink > MOST:
         return LimitFinding(
-            Limit.SINK, Confidence.SHOWN, (f"{at_sink:.0%} of the lost frames had left the DUT",), "give the sink more cores or queues"
+            LimitCause.SINK, Confidence.SHOWN, (f"{at_sink:.0%} of the lost frames had left the DUT",), "give the sink more cores or queues"
         )
     cool = not f.dut_cores or max(c.busy for c in f.dut_cores) < NEARLY_BUSY
     if f.sink_core is not None and f.sink_core >= BUSY and cool:
-        return LimitFinding(Limit.SINK, Confidence.LIKELY, (f"its busiest core was at {f.sink_core:.0f} %, no core of the DUT near that",),
-                       "give the sink more cores or queues")  # fmt: skip
+        evidence = (f"its busiest core was at {f.sink_core:.0f} %, no core of the DUT near that",)
+        return LimitFinding(LimitCause.SINK, Confidence.LIKELY, evidence, "give the sink more cores or queues")
     return None
 
 
@@ -211,14 +211,14 @@ def _table(f: Facts) -> LimitFinding | None:
     if not f.table_size or f.table_entries is None or f.table_entries < 0.95 * f.table_size:
         return None
     said = f"{f.table_entries:,.0f} of {f.table_size:,.0f} entries were taken".replace(",", " ")
-    return LimitFinding(Limit.STATE_TABLE, Confidence.SHOWN, (said,), "raise its size, or drive fewer flows")
+    return LimitFinding(LimitCause.STATE_TABLE, Confidence.SHOWN, (said,), "raise its size, or drive fewer flows")
 
 
 def _fragments(f: Facts) -> LimitFinding | None:
     if not f.fragments or not f.pps or f.fragments < 0.5 * f.pps:
         return None
     return LimitFinding(
-        Limit.FRAGMENTS,
+        LimitCause.FRAGMENTS,
         Confidence.LIKELY,
         (f"{si(f.fragments, 'pps')} were cut or put together again",),
         "lower the MSS or the packet size",
@@ -228,21 +228,23 @@ def _fragments(f: Facts) -> LimitFinding | None:
 def _heat(f: Facts) -> LimitFinding | None:
     if f.frequency_drop is None or f.frequency_drop < 0.05:  # noqa: PLR2004 - a twentieth
         return None
-    return LimitFinding(Limit.HEAT, Confidence.LIKELY, (f"its processor lost {f.frequency_drop:.0%} of its frequency meanwhile",),
+    return LimitFinding(LimitCause.HEAT, Confidence.LIKELY, (f"its processor lost {f.frequency_drop:.0%} of its frequency meanwhile",),
                    "cool it, and soak it for an hour")  # fmt: skip
 
 
 def _pcie(f: Facts) -> LimitFinding | None:
     if not f.pcie_bps or f.unit != "bit/s" or f.value < 0.85 * f.pcie_bps:
         return None
-    return LimitFinding(Limit.PCIE, Confidence.LIKELY, (f"{f.text(f.value)} is {f.value / f.pcie_bps:.0%} of what its slot passes",),
+    return LimitFinding(LimitCause.PCIE, Confidence.LIKELY, (f"{f.text(f.value)} is {f.value / f.pcie_bps:.0%} of what its slot passes",),
                    "put the card into a wider or newer slot")  # fmt: skip
 
 
 def _memory(f: Facts) -> LimitFinding | None:
     if f.memory_share is None or f.memory_share < 0.7:  # noqa: PLR2004 - DRAM seldom gives more of its peak
         return None
-    return LimitFinding(Limit.MEMORY, Confidence.LIKELY, (f"{f.memory_share:.0%} of the memory's peak was moved",), "fill more channels")
+    return LimitFinding(
+        LimitCause.MEMORY, Confidence.LIKELY, (f"{f.memory_share:.0%} of the memory's peak was moved",), "fill more channels"
+    )
 
 
 def _card(f: Facts) -> LimitFinding | None:
@@ -251,7 +253,7 @@ def _card(f: Facts) -> LimitFinding | None:
     if f.lossless or at_card <= MOST or not cool:
         return None
     said = f"{at_card:.0%} of the lost frames were lost at the DUT's ports while no core was above {max(c.busy for c in f.dut_cores):.0f} %"
-    return LimitFinding(Limit.NIC, Confidence.LIKELY, (said,), "lengthen the rings, add queues, and look at pause frames")
+    return LimitFinding(LimitCause.NIC, Confidence.LIKELY, (said,), "lengthen the rings, add queues, and look at pause frames")
 
 
 def _cores(f: Facts) -> LimitFinding | None:
@@ -265,14 +267,14 @@ def _cores(f: Facts) -> LimitFinding | None:
     detail = f"core {hottest.number}, {hottest.mostly}"
     if f.shared_cores:
         sure = Confidence.POSSIBLE if _pressure(f) else Confidence.LIKELY
-        return LimitFinding(Limit.SHARED_CORES, sure, (*why, f.shared_cores), "give the DUT cores of its own, or a machine", detail)
+        return LimitFinding(LimitCause.SHARED_CORES, sure, (*why, f.shared_cores), "give the DUT cores of its own, or a machine", detail)
     sure = Confidence.SHOWN if _pressure(f) and hottest.busy >= BUSY else Confidence.LIKELY
     if len(f.dut_cores) > 1 and least >= NEARLY_BUSY:
         return LimitFinding(
-            Limit.ALL_CORES, sure, (*why, f"and no core less than {least:.0f} %"), "take a faster processor, or a mode that does less"
+            LimitCause.ALL_CORES, sure, (*why, f"and no core less than {least:.0f} %"), "take a faster processor, or a mode that does less"
         )
     return LimitFinding(
-        Limit.ONE_CORE, sure, tuple(why), "spread the flows over more queues and cores, and see whether the rate follows", detail
+        LimitCause.ONE_CORE, sure, tuple(why), "spread the flows over more queues and cores, and see whether the rate follows", detail
     )
 
 
@@ -283,7 +285,7 @@ def _pressed_dut(f: Facts) -> LimitFinding | None:
     if (f.dut_cores and not f.shared_cores) or at_line or (f.places and inside <= MOST) or not _pressure(f):
         return None
     sure = Confidence.LIKELY if f.shared_cores and f.dut_cores and max(c.busy for c in f.dut_cores) >= NEARLY_BUSY else Confidence.POSSIBLE
-    return LimitFinding(Limit.PER_PACKET, sure, _pressure(f), "give the DUT cores of its own and watch them")
+    return LimitFinding(LimitCause.PER_PACKET, sure, _pressure(f), "give the DUT cores of its own and watch them")
 
 
 def _pressure(f: Facts) -> tuple[str, ...]:
@@ -302,16 +304,16 @@ def _tcp(f: Facts) -> LimitFinding | None:
             said = f"{f.streams} windows of {f.window_bytes:,.0f} bytes over {f.rtt_s * 1e3:g} ms carry {si(most, 'bit/s')}".replace(
                 ",", " "
             )
-            return LimitFinding(Limit.TCP, Confidence.SHOWN, (said,), "raise the window", "window")
+            return LimitFinding(LimitCause.TCP, Confidence.SHOWN, (said,), "raise the window", "window")
     idle = bool(f.dut_cores) and max(c.busy for c in f.dut_cores) < IDLE
     if f.streams == 1 and idle:
         return LimitFinding(
-            Limit.TCP, Confidence.POSSIBLE, ("one stream, and no core of the DUT was busy",), "drive four streams", "one stream"
+            LimitCause.TCP, Confidence.POSSIBLE, ("one stream, and no core of the DUT was busy",), "drive four streams", "one stream"
         )
     if idle and f.retransmits_per_s and f.pps and f.retransmits_per_s > NO_LOSS * f.pps:
         said = f"{f.retransmits_per_s / f.pps:.2%} of the segments were sent again, and no core of the DUT was busy"
         return LimitFinding(
-            Limit.TCP, Confidence.LIKELY, (said,), "find where segments are lost; try another congestion control", "retransmits"
+            LimitCause.TCP, Confidence.LIKELY, (said,), "find where segments are lost; try another congestion control", "retransmits"
         )
     return None
 
@@ -330,7 +332,7 @@ def _per_packet(f: Facts) -> LimitFinding | None:
         there = f" and {other.share_of_line:.1%} of the line" if other.share_of_line is not None else ""
         why = f"{here} here, {si(other.pps, 'pps')}{there} with {other.name}: what costs is each packet, not its bytes"
         return LimitFinding(
-            Limit.PER_PACKET, Confidence.LIKELY, (why,), "watch its cores; then a mode with less work a packet, or more queues"
+            LimitCause.PER_PACKET, Confidence.LIKELY, (why,), "watch its cores; then a mode with less work a packet, or more queues"
         )
     return None
 
@@ -343,7 +345,7 @@ def _mode(f: Facts) -> LimitFinding | None:
     why = [f"the same load through the same testbed reaches {f.text(faster[name])} in mode {name}, {f.text(f.value)} here"]
     if f.together is not None and f.together >= 1.5 * f.value:
         why.append(f"with all links driven at once it carries {f.text(f.together)}, so its cores are not all needed for one")
-    return LimitFinding(Limit.MODE, Confidence.LIKELY, tuple(why), "watch its cores: one at its limit, or all?")
+    return LimitFinding(LimitCause.MODE, Confidence.LIKELY, tuple(why), "watch its cores: one at its limit, or all?")
 
 
 RULES: tuple[Callable[[Facts], LimitFinding | None], ...] = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dutlab.analysis.limited.finding import Confidence, Limit, LimitFinding, best_of
+from dutlab.analysis.limited.finding import Confidence, LimitCause, LimitFinding, best_of
 from dutlab.units import si
 
 NEAR = 0.85
@@ -66,27 +66,27 @@ def _drives(f: ArrayFacts) -> LimitFinding | None:
     if f.share < NEAR:
         return None
     said = f"{si(f.value, f.unit)} is {f.share:.0%} of the {si(f.drive_sum, f.unit)} that {f.drives} drives are rated for"
-    return LimitFinding(Limit.DRIVE_SPEC, Confidence.SHOWN, (said,), "more or faster drives")
+    return LimitFinding(LimitCause.DRIVE_SPEC, Confidence.SHOWN, (said,), "more or faster drives")
 
 
 def _raid(f: ArrayFacts) -> LimitFinding | None:
     if not f.arithmetic or not NEAR <= f.value / f.arithmetic <= 1 / NEAR:
         return None
     said = f"{si(f.value, f.unit)} is {f.value / f.arithmetic:.0%} of what the level leaves of the drives' rating"
-    return LimitFinding(Limit.RAID, Confidence.LIKELY, (said,), "the same with RAID 0, which has no parity to write")
+    return LimitFinding(LimitCause.RAID, Confidence.LIKELY, (said,), "the same with RAID 0, which has no parity to write")
 
 
 def _processor(f: ArrayFacts) -> LimitFinding | None:
     if f.cpu_percent is None or f.cpu_percent < BUSY:
         return None
-    return LimitFinding(Limit.ALL_CORES, Confidence.SHOWN, (f"all cores were busy {f.cpu_percent:.0f} % of the time",), "more cores")
+    return LimitFinding(LimitCause.ALL_CORES, Confidence.SHOWN, (f"all cores were busy {f.cpu_percent:.0f} % of the time",), "more cores")
 
 
 def _uplinks(f: ArrayFacts) -> LimitFinding | None:
     if not f.uplinks or f.value < NEAR * f.uplinks:
         return None
     said = f"{f.share:.1%} of the drives' rating, but {f.value / f.uplinks:.0%} of what the uplinks pass"
-    return LimitFinding(Limit.BUS, Confidence.SHOWN, (said,), "spread the drives over more uplinks")
+    return LimitFinding(LimitCause.BUS, Confidence.SHOWN, (said,), "spread the drives over more uplinks")
 
 
 def _inferred_bus(f: ArrayFacts) -> LimitFinding | None:
@@ -103,7 +103,7 @@ def _inferred_bus(f: ArrayFacts) -> LimitFinding | None:
     why += [f"the processor was at {f.cpu_percent:.0f} %"] if f.cpu_percent is not None else []
     sure = Confidence.LIKELY if f.cpu_percent is not None or len(why) > 2 else Confidence.POSSIBLE  # noqa: PLR2004 - two independent signs
     return LimitFinding(
-        Limit.BUS, sure, tuple(why), "one drive alone, then those of one uplink: where the share falls, that link is shared"
+        LimitCause.BUS, sure, tuple(why), "one drive alone, then those of one uplink: where the share falls, that link is shared"
     )
 
 

@@ -21,7 +21,7 @@ _LONGEST_WAY = 16
 
 
 @dataclass(frozen=True)
-class Device:
+class PciAddress:
     """A device, in this order of numbers: domain, bus, slot, function."""
 
     at: tuple[int, ...]
@@ -50,7 +50,7 @@ def put(facts: FactTree, answers: Answers, names: Sequence[str]) -> None:
             facts.put(f"interfaces/{name}/pcie", [step.to_json() for step in way])
 
 
-def way_to_root(devices: Sequence[Device], name: str) -> list[PcieStep]:
+def way_to_root(devices: Sequence[PciAddress], name: str) -> list[PcieStep]:
     """Each link from the card called `name` up to the root, the card's first. Empty when there is no such card."""
     device = next((d for d in devices if d.name == name), None)
     way = []
@@ -64,11 +64,11 @@ def way_to_root(devices: Sequence[Device], name: str) -> list[PcieStep]:
     return way
 
 
-def pciconf_devices(text: str) -> list[Device]:
+def pciconf_devices(text: str) -> list[PciAddress]:
     """`pciconf -lBc` of FreeBSD."""
     blocks = re.findall(r"^(\w+)@pci(\d+:\d+:\d+:\d+):(.*(?:\n[ \t].*)*)", text, re.MULTILINE)
     return [
-        Device(
+        PciAddress(
             tuple(map(int, address.split(":"))),
             name,
             int(m[1]) if (m := re.search(r"bus range\s*= (\d+)-", body)) else None,
@@ -78,7 +78,7 @@ def pciconf_devices(text: str) -> list[Device]:
     ]
 
 
-def pcidump_devices(text: str, names: dict[str, str]) -> list[Device]:
+def pcidump_devices(text: str, names: dict[str, str]) -> list[PciAddress]:
     """`pcidump -v` of OpenBSD; `names` is address → what the system calls the device."""
     found = []
     # Not every line of a section begins with a tab (dump_vpd()), so it runs to the next headline.
@@ -87,7 +87,7 @@ def pcidump_devices(text: str, names: dict[str, str]) -> list[Device]:
             behind = re.search(r"Secondary Bus: (\d+)", body)
             at = (int(domain), *map(int, address.split(":")))
             name = names.get(address, "") if domain == "0" else ""  # dmesg numbers the buses of the first domain
-            found.append(Device(at, name, int(behind[1]) if behind else None, _of_pcidump(address, body)))
+            found.append(PciAddress(at, name, int(behind[1]) if behind else None, _of_pcidump(address, body)))
     return found
 
 

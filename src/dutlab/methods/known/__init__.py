@@ -7,9 +7,9 @@ a policer with a bucket of d frames and r a second passes a trial of T seconds w
 from __future__ import annotations
 
 from dutlab.methods.known import counts, rates, times
-from dutlab.methods.known.case import Case, Counted, Known
+from dutlab.methods.known.case import Case, FaultyDevice, Known
 
-__all__ = ["CASES", "METHODS", "Case", "Counted", "Known"]
+__all__ = ["CASES", "METHODS", "Case", "FaultyDevice", "Known"]
 
 CASES: tuple[Case, ...] = (*counts.CASES, *times.CASES, *rates.CASES)
 """Every known device; those that take longest come last."""

@@ -42,14 +42,14 @@ class Known:
         return self.error is not None and abs(self.error) <= self.tolerance
 
 
-class Counted(Protocol):
+class FaultyDevice(Protocol):
     """A device that stands."""
 
     async def wronged(self) -> int:
         """Frames that it dropped, doubled, swapped or damaged so far."""
 
 
-Measure = Callable[[Bench, Counted], Awaitable[list[Known]]]
+Measure = Callable[[Bench, FaultyDevice], Awaitable[list[Known]]]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dutlab.methods import sweep
-from dutlab.methods.known.case import FRAME, Case, Counted, Known, cell, policer
+from dutlab.methods.known.case import FRAME, Case, FaultyDevice, Known, cell, policer
 from dutlab.methods.ports import DRAIN, NO_TIME, Bench, Flow
 from dutlab.spec.rates import AskedRate, RateUnit
 from dutlab.spec.workloads.sweep import SweepSetting
@@ -20,7 +20,7 @@ BURST, BURST_S = 400, 0.1
 def counting(name: str, every: int, figure: str, of: Callable[[Flow], int]) -> Case:
     """A device that does wrong by each `every`-th frame; `of` reads from a flow how many were."""
 
-    async def measure(bench: Bench, device: Counted) -> list[Known]:
+    async def measure(bench: Bench, device: FaultyDevice) -> list[Known]:
         flow = await swept(bench, rate_pps=COUNTING_PPS, duration_s=COUNTING_S)
         expected = flow.sent_frames // every
         return [
@@ -31,7 +31,7 @@ def counting(name: str, every: int, figure: str, of: Callable[[Flow], int]) -> C
     return Case(name, "sweep", (name, str(every)), measure)
 
 
-async def _burst(bench: Bench, _: Counted) -> list[Known]:
+async def _burst(bench: Bench, _: FaultyDevice) -> list[Known]:
     flow = await swept(bench, rate_pps=None, duration_s=BURST_S)
     if flow.sent_frames <= BURST:
         return [Known(f"queue of {BURST}", "sweep", "burst_frames", BURST, None, 0, f"only {flow.sent_frames} frames were sent")]

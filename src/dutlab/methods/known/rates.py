@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from dutlab.errors import MeasurementError
 from dutlab.methods import loadtest, search
-from dutlab.methods.known.case import DRAINED, FRAME, LINK, Case, Counted, Known, cell, policed, policer
+from dutlab.methods.known.case import DRAINED, FRAME, LINK, Case, FaultyDevice, Known, cell, policed, policer
 from dutlab.methods.ports import NO_TIME, Bench, Method
 from dutlab.methods.rfc2544 import back_to_back, suite
 from dutlab.methods.rfc2544.deviations import BURST_LIMIT_S
@@ -38,7 +38,7 @@ SUITE_LINE_PPS = 2 * POLICED_PPS
 RAMP_TO_PPS, RAMP_S, HOLD_S = 2400, 16.0, 2.0
 
 
-async def _search(bench: Bench, _: Counted) -> list[Known]:
+async def _search(bench: Bench, _: FaultyDevice) -> list[Known]:
     goal = Goal("ndr", 0.0, 0.0, POLICED_S, POLICED_S, _WIDTH, POLICED_S, 1)
     setting = SearchSetting(
         frame_size=FRAME,
@@ -53,7 +53,7 @@ async def _search(bench: Bench, _: Counted) -> list[Known]:
     return found.against(policed(POLICED_PPS, POLICED_DEPTH), [("ndr_lower_pps", expected, expected * WITHIN)])
 
 
-async def _suite(bench: Bench, _: Counted) -> list[Known]:
+async def _suite(bench: Bench, _: FaultyDevice) -> list[Known]:
     """Throughput, frame loss and back-to-back of RFC 2544 on one policer."""
     line = BpsL1(SUITE_LINE_PPS * 8.0 * (FRAME.mean + ETH_L1_OVERHEAD_BYTES))
     setting = Rfc2544Setting(
@@ -78,7 +78,7 @@ async def _suite(bench: Bench, _: Counted) -> list[Known]:
     return found.against(policed(POLICED_PPS, POLICED_DEPTH), answers)
 
 
-async def _ramp(bench: Bench, _: Counted) -> list[Known]:
+async def _ramp(bench: Bench, _: FaultyDevice) -> list[Known]:
     rise_pps = RAMP_TO_PPS / RAMP_S
     """A second."""
     setting = LoadtestSetting(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dutlab.errors import MeasurementError
 from dutlab.methods import latency, soak
-from dutlab.methods.known.case import DRAINED, FRAME, LINK, Case, Counted, Known, cell
+from dutlab.methods.known.case import DRAINED, FRAME, LINK, Case, FaultyDevice, Known, cell
 from dutlab.methods.known.counts import COUNTING_S, swept
 from dutlab.methods.ports import NO_TIME, Bench
 from dutlab.spec.workloads.latency import LatencySetting
@@ -22,14 +22,14 @@ and the last of them long enough before the end to be seen in time."""
 SOAK_EVENTS = int(SOAK_PPS * SOAK_S) // SOAK_EVERY
 
 
-async def _delay(bench: Bench, _: Counted) -> list[Known]:
+async def _delay(bench: Bench, _: FaultyDevice) -> list[Known]:
     flow = await swept(bench, rate_pps=HELD_PPS, duration_s=COUNTING_S)
     found = flow.latency.p50_ns if flow.latency is not None else None
     why = "" if found is not None else "the engine gave no latency"
     return [Known(_HELD, "sweep", "latency_p50_ns", HELD_NS, found, HELD_WITHIN_NS, why)]
 
 
-async def _latency(bench: Bench, _: Counted) -> list[Known]:
+async def _latency(bench: Bench, _: FaultyDevice) -> list[Known]:
     """The same delay at every load."""
     setting = LatencySetting(
         frame_size=FRAME,
@@ -50,7 +50,7 @@ async def _latency(bench: Bench, _: Counted) -> list[Known]:
     ]
 
 
-async def _soak(bench: Bench, _: Counted) -> list[Known]:
+async def _soak(bench: Bench, _: FaultyDevice) -> list[Known]:
     setting = SoakSetting(
         frame_size=FRAME,
         rate_pps=Pps(SOAK_PPS),

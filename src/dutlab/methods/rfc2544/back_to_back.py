@@ -20,7 +20,7 @@ from dutlab.errors import MeasurementError
 from dutlab.methods.bracket import Bracket, bracket
 from dutlab.methods.ledger import RATE_TOLERANCE
 from dutlab.methods.ports import Outcome, Row
-from dutlab.methods.rfc2544.context import STARVED_TRIES, Result, SuiteContext, failed, made
+from dutlab.methods.rfc2544.context import STARVED_TRIES, Rfc2544Result, SuiteContext, failed, made
 from dutlab.units import Pps, Seconds
 
 SHORTEST_FRAMES = 16
@@ -29,15 +29,15 @@ RAISED = 4
 """A burst of the time limit that came through is tried again with a limit so much higher (RFC 9004 section 6.2), once."""
 
 
-async def measure(stand: SuiteContext, throughput: Pps) -> Result:
+async def measure(stand: SuiteContext, throughput: Pps) -> Rfc2544Result:
     """One row a repeat. Only for a throughput below the highest rate (RFC 9004 section 6.1): else every burst comes through.
 
     Raises MeasurementError when the generator does not make the bursts, ToolFailed, HostError.
     """
     if throughput >= stand.maximum:
-        return Result([], {}, ["back-to-back is left out: the throughput is the highest rate (RFC 9004 section 6.1)"])
+        return Rfc2544Result([], {}, ["back-to-back is left out: the throughput is the highest rate (RFC 9004 section 6.1)"])
     if len(stand.setting.frame_size.parts) > 1:
-        return Result([], {}, ["back-to-back is left out: RFC 9004 is for frames of one size"])
+        return Rfc2544Result([], {}, ["back-to-back is left out: RFC 9004 is for frames of one size"])
     limit, rows, notes = stand.setting.seconds(stand.setting.burst_limit_s), list[Row](), list[str]()
     bursts = _Bursts(stand, throughput)
     for repeat in range(1, stand.setting.burst_repeats + 1):
@@ -52,7 +52,7 @@ async def measure(stand: SuiteContext, throughput: Pps) -> Result:
         notes.append(f"bursts of {limit:g} s came through: the buffer is larger than found")
     if not all(found):
         notes.append(f"in {sum(not b for b in found)} of {len(found)} repeats frames were lost from a burst of {SHORTEST_FRAMES} already")
-    return Result(rows, {**spread(found), **buffer_times(fmean(found), throughput=throughput, maximum=stand.maximum)}, notes)
+    return Rfc2544Result(rows, {**spread(found), **buffer_times(fmean(found), throughput=throughput, maximum=stand.maximum)}, notes)
 
 
 def spread(bursts: list[float]) -> Mapping[str, float]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from dutlab.methods.ports import Generator, Offer, Outcome, Row
 from dutlab.methods.rfc2544 import throughput
-from dutlab.methods.rfc2544.context import Result, SuiteContext
+from dutlab.methods.rfc2544.context import Rfc2544Result, SuiteContext
 
 BURSTS = (16, 64, 256, 1024)
 """Frames of a burst."""
@@ -31,7 +31,7 @@ class InBursts:
         return await self.generator.offer(replace(offer, burst_frames=self.frames))
 
 
-async def measure(stand: SuiteContext) -> Result:
+async def measure(stand: SuiteContext) -> Rfc2544Result:
     """One row a length of burst. Raises MeasurementError, InputError, HostError."""
     rows, figures, notes = list[Row](), dict[str, float](), list[str]()
     for frames in BURSTS:
@@ -46,4 +46,4 @@ async def measure(stand: SuiteContext) -> Result:
             notes.append(f"bursts of {frames} frames: no distance without loss was found (§21)")
         else:
             figures[f"between_bursts_{frames}_ns"] = between_ns
-    return Result(rows, figures, notes)
+    return Rfc2544Result(rows, figures, notes)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, starved
-from dutlab.methods.ports import NO_TIME, Device, Flow, Generator, Offer, Outcome, Row, Stretch, back_of, flow_names
+from dutlab.methods.ports import NO_TIME, DutControl, Flow, Generator, Offer, Outcome, Row, Stretch, back_of, flow_names
 from dutlab.methods.rfc2544.modifiers import Modifiers
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.rfc2544 import Rfc2544Setting
@@ -92,7 +92,7 @@ class SuiteContext:
     maximum_is: str
     """What the highest rate is, in words."""
     throughput: Pps | None = None
-    device: Device | None = None
+    device: DutControl | None = None
 
     @property
     def ways(self) -> tuple[str, ...]:
@@ -140,7 +140,7 @@ class SuiteContext:
 
 
 @dataclass(frozen=True)
-class Result:
+class Rfc2544Result:
     """What one test found: rows for its table, figures of all ways together, sentences."""
 
     rows: Sequence[Row]

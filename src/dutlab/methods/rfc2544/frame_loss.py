@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dutlab.methods.ports import Row
-from dutlab.methods.rfc2544.context import Result, SuiteContext, failed, made, made_pps
+from dutlab.methods.rfc2544.context import Rfc2544Result, SuiteContext, failed, made, made_pps
 from dutlab.units import Pps, Seconds
 
 TRIAL_S = 60.0  # RFC 2544 section 24
@@ -12,7 +12,7 @@ STEPS = 10
 CLEAN = 2
 
 
-async def measure(stand: SuiteContext) -> Result:
+async def measure(stand: SuiteContext) -> Rfc2544Result:
     """One row a rate. Raises ToolFailed, HostError."""
     rows, notes, clean = list[Row](), list[str](), 0
     for step in range(STEPS, 0, -1):
@@ -24,7 +24,7 @@ async def measure(stand: SuiteContext) -> Result:
             break
     figures = {"loss_at_max_ratio": first} if isinstance(first := rows[0]["loss_ratio"], float) else {}
     notes += [] if clean == CLEAN else ["down to a tenth of the highest rate no two rates in a row were without loss"]
-    return Result(rows, figures, notes)
+    return Rfc2544Result(rows, figures, notes)
 
 
 async def at_share(stand: SuiteContext, share: float, duration: Seconds) -> tuple[Row, str]:

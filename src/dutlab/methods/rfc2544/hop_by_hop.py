@@ -7,13 +7,13 @@ the samples of the trial (`watch: [cpu]`); each row says when its frames began.
 from __future__ import annotations
 
 from dutlab.methods.ports import Row
-from dutlab.methods.rfc2544.context import Result, SuiteContext
+from dutlab.methods.rfc2544.context import Rfc2544Result, SuiteContext
 from dutlab.methods.rfc2544.frame_loss import TRIAL_S, at_share
 
 SHARES = (0.01, 0.1, 0.5)
 
 
-async def measure(stand: SuiteContext) -> Result:
+async def measure(stand: SuiteContext) -> Rfc2544Result:
     """One row a share. Raises ToolFailed, HostError."""
     found = [await at_share(stand, share, stand.setting.seconds(TRIAL_S)) for share in SHARES]
     rows: list[Row] = [row for row, _ in found]
@@ -22,4 +22,4 @@ async def measure(stand: SuiteContext) -> Result:
         for share, row in zip(SHARES, rows, strict=True)
         if isinstance(lost := row["loss_ratio"], float)
     }
-    return Result(rows, figures, [note for _, note in found if note])
+    return Rfc2544Result(rows, figures, [note for _, note in found if note])

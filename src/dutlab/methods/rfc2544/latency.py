@@ -12,14 +12,14 @@ from statistics import fmean, median
 
 from dutlab.errors import MeasurementError
 from dutlab.methods.ports import Latency, Row
-from dutlab.methods.rfc2544.context import Result, SuiteContext, failed, made
+from dutlab.methods.rfc2544.context import Rfc2544Result, SuiteContext, failed, made
 from dutlab.units import Pps
 
 UNTIMED_S = 60.0
 TIMED_S = 60.0
 
 
-async def measure(stand: SuiteContext, rate: Pps) -> Result:
+async def measure(stand: SuiteContext, rate: Pps) -> Rfc2544Result:
     """One row a repeat; of several ways the worst. Raises MeasurementError when the clocks allow no latency, or nobody made the rate."""
     setting, rows = stand.setting, list[Row]()
     for repeat in range(1, setting.latency_repeats + 1):
@@ -35,7 +35,7 @@ async def measure(stand: SuiteContext, rate: Pps) -> Result:
     figures["latency_max_ns"] = max(float(row["latency_max_ns"] or 0) for row in rows)
     lossy = sum(1 for row in rows if row["loss_ratio"])
     notes = [f"in {lossy} of {len(rows)} repeats at the throughput frames were lost"] if lossy else []
-    return Result(rows, figures, notes)
+    return Rfc2544Result(rows, figures, notes)
 
 
 _WORST: Mapping[str, Callable[[Sequence[float]], float]] = {"latency_mean_ns": fmean, "latency_p50_ns": median, "latency_p999_ns": median}

@@ -12,16 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_network
 
-from dutlab.methods.dut_tables import End
+from dutlab.methods.dut_tables import LinkEnd
 from dutlab.methods.ports import Bench, Row, back_of
 from dutlab.methods.routes import load_checked, traffic_to
 from dutlab.spec.spread import IPNetwork, Spread
 from dutlab.spec.traffic import Traffic
 from dutlab.spec.workloads.rfc2544 import Rfc2544Setting
 
-BEHIND: Mapping[int, Mapping[End, IPNetwork]] = {
-    4: {End.SINK: ip_network("198.19.128.0/17"), End.SOURCE: ip_network("198.18.128.0/17")},
-    6: {End.SINK: ip_network("2001:2:0:ff00::/56"), End.SOURCE: ip_network("2001:2:0:fe00::/56")},
+BEHIND: Mapping[int, Mapping[LinkEnd, IPNetwork]] = {
+    4: {LinkEnd.SINK: ip_network("198.19.128.0/17"), LinkEnd.SOURCE: ip_network("198.18.128.0/17")},
+    6: {LinkEnd.SINK: ip_network("2001:2:0:ff00::/56"), LinkEnd.SOURCE: ip_network("2001:2:0:fe00::/56")},
 }
 """Version of IP → end of a link → what its destination networks are taken from (RFC 2544 appendix C.2.2, RFC 5180 section 5.2)."""
 
@@ -37,11 +37,11 @@ class Networks:
     notes: Sequence[str] = ()
 
 
-def spreads(links: Sequence[str], setting: Rfc2544Setting, versions: Mapping[str, int]) -> Iterator[tuple[str, str, End, Spread]]:
+def spreads(links: Sequence[str], setting: Rfc2544Setting, versions: Mapping[str, int]) -> Iterator[tuple[str, str, LinkEnd, Spread]]:
     """Each way with its link, the end that its destinations lie behind, and where they are. `versions` is the IP version of each link."""
     for i, link in enumerate(links):
         for back in setting.directions.backs:
-            end = End.SOURCE if back else End.SINK
+            end = LinkEnd.SOURCE if back else LinkEnd.SINK
             whole = BEHIND[versions.get(link, 4)][end]
             part = Spread.over(whole, len(links)).part(i)
             yield back_of(link) if back else link, link, end, Spread.over(part, setting.networks)

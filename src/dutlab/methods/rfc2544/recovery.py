@@ -15,7 +15,7 @@ from statistics import fmean
 
 from dutlab.errors import MeasurementError
 from dutlab.methods.ports import Row, Stretch, ToolReading
-from dutlab.methods.rfc2544.context import Result, SuiteContext
+from dutlab.methods.rfc2544.context import Rfc2544Result, SuiteContext
 from dutlab.units import Pps, Seconds
 
 OVERLOAD = 1.1
@@ -38,7 +38,7 @@ class Recovered:
     """Frames were lost to the very end."""
 
 
-async def measure(stand: SuiteContext, throughput: Pps) -> Result:
+async def measure(stand: SuiteContext, throughput: Pps) -> Rfc2544Result:
     """One row a repeat. Raises MeasurementError when the generator told too little in time."""
     rows, notes = list[Row](), list[str]()
     for repeat in range(1, stand.setting.recovery_repeats + 1):
@@ -46,7 +46,7 @@ async def measure(stand: SuiteContext, throughput: Pps) -> Result:
         rows.append({"repeat": repeat, **row})
         notes += [note] if note else []
     took = [value for row in rows if isinstance(value := row["recovery_ns"], float)]
-    return Result(rows, {"recovery_ns": fmean(took)} if len(took) == len(rows) else {}, list(dict.fromkeys(notes)))
+    return Rfc2544Result(rows, {"recovery_ns": fmean(took)} if len(took) == len(rows) else {}, list(dict.fromkeys(notes)))
 
 
 async def _one(stand: SuiteContext, throughput: Pps) -> tuple[dict[str, float | None], str]:

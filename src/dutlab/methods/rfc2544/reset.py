@@ -9,7 +9,7 @@ from functools import partial
 from statistics import fmean
 
 from dutlab.methods.ports import ResetKind, Row
-from dutlab.methods.rfc2544.context import Result, SuiteContext, failed, made, starved_words
+from dutlab.methods.rfc2544.context import Rfc2544Result, SuiteContext, failed, made, starved_words
 from dutlab.methods.under_load import under_load
 from dutlab.units import Pps, Seconds
 
@@ -20,10 +20,10 @@ LEAST_S = 4.0
 """However short a scaled stretch would be: the reset must fall into the load, and a generator takes its time to begin."""
 
 
-async def measure(stand: SuiteContext, throughput: Pps) -> Result:
+async def measure(stand: SuiteContext, throughput: Pps) -> Rfc2544Result:
     """One row a repeat of each kind of reset that the DUT knows; none is a sentence. Raises ToolFailed, HostError."""
     if stand.device is None or not stand.device.resets:
-        return Result([], {}, ["reset is left out: this DUT cannot be reset by command"])
+        return Rfc2544Result([], {}, ["reset is left out: this DUT cannot be reset by command"])
     rows, figures, notes = list[Row](), dict[str, float](), list[str]()
     for kind in stand.device.resets:
         took = list[float]()
@@ -34,7 +34,7 @@ async def measure(stand: SuiteContext, throughput: Pps) -> Result:
             took += [value] if isinstance(value := row["reset_ns"], float) else []
         if len(took) == stand.setting.reset_repeats:
             figures[f"reset_{kind.value}_ns"] = fmean(took)
-    return Result(rows, figures, notes)
+    return Rfc2544Result(rows, figures, notes)
 
 
 async def _one(stand: SuiteContext, rate: Pps, kind: ResetKind) -> tuple[Row, str]:

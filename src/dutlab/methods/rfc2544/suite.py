@@ -20,7 +20,7 @@ from dutlab.methods.carrying import Carrying
 from dutlab.methods.ledger import RFC2544_TRIAL_S
 from dutlab.methods.ports import Bench, Measured, Table
 from dutlab.methods.rfc2544 import back_to_back, bursty, frame_loss, hop_by_hop, latency, recovery, reset, throughput
-from dutlab.methods.rfc2544.context import RESTABILISE_S, Paced, Result, Sleep, SuiteContext
+from dutlab.methods.rfc2544.context import RESTABILISE_S, Paced, Rfc2544Result, Sleep, SuiteContext
 from dutlab.methods.rfc2544.deviations import deviations
 from dutlab.methods.rfc2544.modifiers import modifiers_of
 from dutlab.methods.rfc2544.networks import networks_of
@@ -63,9 +63,9 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
     )
 
 
-async def _in_order(stand: SuiteContext) -> tuple[dict[Benchmark, Result], list[str]]:
+async def _in_order(stand: SuiteContext) -> tuple[dict[Benchmark, Rfc2544Result], list[str]]:
     """The result of each test that could be carried out, and why others could not."""
-    results, notes = dict[Benchmark, Result](), list[str]()
+    results, notes = dict[Benchmark, Rfc2544Result](), list[str]()
     for test in stand.setting.tests:
         work = _work(test, stand)
         if work is None:
@@ -83,7 +83,7 @@ async def _in_order(stand: SuiteContext) -> tuple[dict[Benchmark, Result], list[
     return results, notes
 
 
-def _work(test: Benchmark, stand: SuiteContext) -> Awaitable[Result] | None:
+def _work(test: Benchmark, stand: SuiteContext) -> Awaitable[Rfc2544Result] | None:
     """The test's measurement; None for one that cannot be without a throughput."""
     if test is Benchmark.THROUGHPUT:
         return throughput.measure(stand)

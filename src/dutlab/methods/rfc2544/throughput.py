@@ -7,7 +7,7 @@ from dataclasses import replace
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import MeasurementError
 from dutlab.methods.ports import Generator
-from dutlab.methods.rfc2544.context import LEARNING_S, LEAST_DRAIN_S, RESIDUAL_S, Result, SuiteContext, made, made_pps
+from dutlab.methods.rfc2544.context import LEARNING_S, LEAST_DRAIN_S, RESIDUAL_S, Rfc2544Result, SuiteContext, made, made_pps
 from dutlab.methods.search import find
 from dutlab.methods.search_asked import Search
 from dutlab.methods.search_result import GoalResult, SearchResult
@@ -63,7 +63,7 @@ async def _search(stand: SuiteContext, generator: Generator, again_at_end: Again
     return await find(generator, search)
 
 
-async def measure(stand: SuiteContext) -> Result:
+async def measure(stand: SuiteContext) -> Rfc2544Result:
     """The lower bound is the throughput. Raises MeasurementError when no trial told anything, InputError."""
     setting, goal = stand.setting, goal_of(stand)
     found = await _search(stand, stand.generator, AgainAtEnd.BOTH)
@@ -79,7 +79,7 @@ async def measure(stand: SuiteContext) -> Result:
         "sent_s": found.sent_s,
     }
     if result.lower_pps is None:
-        return Result([row], {}, found.notes)
+        return Rfc2544Result([row], {}, found.notes)
     total = Pps(result.lower_pps * len(stand.ways))
     figures = {
         "throughput_pps": total,
@@ -87,4 +87,6 @@ async def measure(stand: SuiteContext) -> Result:
         "throughput_share_ratio": result.lower_pps / stand.maximum,
         "max_pps": stand.maximum * len(stand.ways),
     }
-    return Result([row], figures, found.notes, [Doubt(DoubtKind.BOUNDS_MOVED, what, "throughput_pps") for what in result.disagreements])
+    return Rfc2544Result(
+        [row], figures, found.notes, [Doubt(DoubtKind.BOUNDS_MOVED, what, "throughput_pps") for what in result.disagreements]
+    )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from dutlab.doubts import DoubtKind
 from dutlab.report.model.groups import Group
-from dutlab.report.model.run_report import GRADES, Note
+from dutlab.report.model.run_report import GRADES, DoubtNote
 from dutlab.report.model.words import numbers_words
 from dutlab.store.record import DoubtRecord, TrialRecord
 
@@ -34,7 +34,7 @@ class NoteBook:
         ordered = sorted(trials, key=lambda k: (GRADES.index(k[1]), k[0], k[2]))
         self._number = {key: n for n, key in enumerate(ordered, first)}
         self.notes = tuple(
-            Note(
+            DoubtNote(
                 number=self._number[key],
                 kind=key[0],
                 grade=key[1],  # type: ignore[arg-type]  # as above

@@ -21,7 +21,7 @@ GRADES: tuple[GradeWord, ...] = ("severe", "warning", "note")
 
 
 @dataclass(frozen=True)
-class Note:
+class DoubtNote:
     """One doubt of the page, with the number that marks the figures it touches."""
 
     number: int
@@ -35,7 +35,7 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Drawing:
+class DrawnTable:
     """A table of the section that is drawn as well."""
 
     kind: Literal["links", "sizes"]
@@ -56,7 +56,7 @@ class Section:
     lead: str
     """How to read it, in a few sentences."""
     tables: tuple[Table, ...]
-    drawings: tuple[Drawing, ...] = ()
+    drawings: tuple[DrawnTable, ...] = ()
     curves: tuple[Curve, ...] = ()
     words: tuple[str, ...] = ()
     """Findings in sentences."""
@@ -243,7 +243,7 @@ class RunReport:
     facts: tuple[FactRow, ...]
     tools: tuple[tuple[str, str], ...]
     trials: tuple[TrialLine, ...]
-    notes: tuple[Note, ...]
+    notes: tuple[DoubtNote, ...]
     deviations: tuple[str, ...]
     busy: str = ""
     """That other work left nearly nothing to be measured, in a sentence; it comes before every answer."""
@@ -269,7 +269,7 @@ class RunReport:
         return out
 
     @property
-    def drawn(self) -> list[tuple[Drawing, Table]]:
+    def drawn(self) -> list[tuple[DrawnTable, Table]]:
         """Every drawing, with the table that has its figures."""
         return [(d, t) for s in self.sections for d in s.drawings for t in s.tables if t.slug == d.table]
 
@@ -284,6 +284,6 @@ class RunReport:
         return [p for p in dict.fromkeys(place for row in self.losses for place in row.shares) if any(r.shares.get(p) for r in self.losses)]
 
     @property
-    def severe(self) -> tuple[Note, ...]:
+    def severe(self) -> tuple[DoubtNote, ...]:
         """Doubts that nobody may miss."""
         return tuple(n for n in self.notes if n.grade == "severe")

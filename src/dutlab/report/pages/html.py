@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dutlab.report.model.run_report import CheckLine, FactRow, LimitRow, Note, RunReport, Section
+from dutlab.report.model.run_report import CheckLine, DoubtNote, FactRow, LimitRow, RunReport, Section
 from dutlab.report.model.table import number_text, spread_text
 from dutlab.report.model.value import Figure, Missing
 from dutlab.report.model.words import COUNT, bit_rate_unit, duration_words, numbers_words, plural, unit_of
@@ -38,7 +38,7 @@ def html(runs: Sequence[RunReport], plots: Mapping[str, Sequence[Plot]]) -> str:
         """Where the trials behind a value are listed with their files."""
         return f"{prefix(r)}g{groups[r.name, value.trials[0]]}"
 
-    def note_of(r: RunReport, number: int) -> Note:
+    def note_of(r: RunReport, number: int) -> DoubtNote:
         return notes[r.name, number]
 
     def severe_marks(r: RunReport, marks: Sequence[int]) -> list[int]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from dutlab.report.model.words import NARROW_SPACE
 from dutlab.report.plots.palette import FAINT, GRID, QUIET
-from dutlab.report.plots.svg import Drawing, text_width
+from dutlab.report.plots.svg import SvgDrawing, text_width
 
 TICK_SIZE = 13.0
 """Of all words at axes, in pixels; a plot shrinks to three quarters on a phone."""
@@ -40,7 +40,7 @@ def tick_words(value: float) -> str:
     return f"{value:,.10g}".replace(",", NARROW_SPACE)
 
 
-def draw_y_axis(d: Drawing, scale: Scale, *, left: float, right: float, title: str) -> float:
+def draw_y_axis(d: SvgDrawing, scale: Scale, *, left: float, right: float, title: str) -> float:
     """Grid lines with their values, and what they are. Returns how far left of `left` the words reach."""
     ticks = scale.ticks()
     widest = max((text_width(tick_words(t), TICK_SIZE) for t in ticks), default=0.0)
@@ -51,7 +51,7 @@ def draw_y_axis(d: Drawing, scale: Scale, *, left: float, right: float, title: s
     return widest + 32
 
 
-def draw_x_axis(d: Drawing, scale: Scale, *, top: float, bottom: float, title: str, ticks: Sequence[float]) -> float:
+def draw_x_axis(d: SvgDrawing, scale: Scale, *, top: float, bottom: float, title: str, ticks: Sequence[float]) -> float:
     """Upright grid lines and a title below. Returns how far below `bottom` the words reach."""
     for tick in ticks:
         d.line(scale(tick), top, scale(tick), bottom, colour=GRID)

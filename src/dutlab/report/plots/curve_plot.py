@@ -11,7 +11,7 @@ from dutlab.report.model.words import Unit, unit_of
 from dutlab.report.plots.axis import TICK_SIZE, Scale, draw_x_axis, draw_y_axis, spread, tick_words
 from dutlab.report.plots.palette import FAINT, INK, QUIET, series_colour, series_shape
 from dutlab.report.plots.plot import Plot
-from dutlab.report.plots.svg import Drawing, shortened, text_width
+from dutlab.report.plots.svg import SvgDrawing, shortened, text_width
 
 WIDTH, HEIGHT = 340.0, 210.0
 LEFT = 74.0
@@ -48,7 +48,7 @@ def curve_plot(curve: Curve, labels: Sequence[str]) -> Plot | None:
     x = _spanned(curve.x_span, across, Scale(min(xs), wide, 0.0, WIDTH, log=curve.x_scale == "log"))
     y = _spanned(curve.y_span, up, _log_scale(ys) if curve.scale == "log" else _linear_scale(ys))
 
-    d = Drawing()
+    d = SvgDrawing()
     left = max(LEFT, draw_y_axis(d, y, left=0.0, right=WIDTH, title=_titled(curve.y_title, up.name)))
     below = draw_x_axis(d, x, top=0.0, bottom=HEIGHT, title=_titled(curve.x_title, across.name), ticks=_apart(x))
     _draw_limits(d, y, curve, up)
@@ -99,7 +99,7 @@ def _spanned(span: tuple[float, float] | None, unit: Unit, scale: Scale) -> Scal
     return scale if span is None else replace(scale, low=span[0] / unit.scale, high=span[1] / unit.scale)
 
 
-def _draw_limits(d: Drawing, y: Scale, curve: Curve, up: Unit) -> None:
+def _draw_limits(d: SvgDrawing, y: Scale, curve: Curve, up: Unit) -> None:
     for words, limit in curve.limits:
         if y.low <= limit / up.scale <= y.high:
             at = y(limit / up.scale)
@@ -107,7 +107,7 @@ def _draw_limits(d: Drawing, y: Scale, curve: Curve, up: Unit) -> None:
             d.text(4, at - 8, words, size=12.0, colour=QUIET, halo=True)
 
 
-def _draw_line(d: Drawing, x: Scale, y: Scale, drawn: _Drawn) -> None:
+def _draw_line(d: SvgDrawing, x: Scale, y: Scale, drawn: _Drawn) -> None:
     asked = drawn.line.role == "asked"
     d.path([(x(px), y(py)) for px, py in drawn.points], colour=drawn.colour, width=1.5 if asked else 2, dash="5 4" if asked else "")
     few = len(drawn.points) <= MOST_MARKS and not asked
@@ -115,7 +115,7 @@ def _draw_line(d: Drawing, x: Scale, y: Scale, drawn: _Drawn) -> None:
         d.mark(x(px), y(py), series_shape(drawn.place), colour=drawn.colour, size=3.5)
 
 
-def _draw_moments(d: Drawing, x: Scale, curve: Curve, across: Unit) -> None:
+def _draw_moments(d: SvgDrawing, x: Scale, curve: Curve, across: Unit) -> None:
     """Upright lines; their words stand above the plot, on the side where there is room."""
     for moment in curve.moments:
         at = moment.x / across.scale
@@ -126,7 +126,7 @@ def _draw_moments(d: Drawing, x: Scale, curve: Curve, across: Unit) -> None:
             d.text(place, -14, moment.words, size=12.5, colour=INK, anchor="end" if right_half else "start", bold=True)
 
 
-def _draw_labels(d: Drawing, x: Scale, y: Scale, drawn: Sequence[_Drawn]) -> float:
+def _draw_labels(d: SvgDrawing, x: Scale, y: Scale, drawn: Sequence[_Drawn]) -> float:
     """Words to the right of each line's end, pushed apart where they would touch. Returns the room they take."""
     ends = sorted(drawn, key=lambda line: y(line.points[-1][1]))
     places = spread([y(line.points[-1][1]) for line in ends], LABEL_GAP, HEIGHT)

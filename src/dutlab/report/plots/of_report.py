@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dutlab.report.model.run_report import Drawing, RunReport
+from dutlab.report.model.run_report import DrawnTable, RunReport
 from dutlab.report.model.table import Table
 from dutlab.report.plots.curve_plot import curve_plot
 from dutlab.report.plots.plot import Plot
@@ -20,7 +20,7 @@ def plots_of(report: RunReport) -> list[Plot]:
     return [*found, *(plot for plot in (*curves, *cores) if plot is not None)]
 
 
-def plots_of_table(drawing: Drawing, table: Table, report: RunReport) -> list[Plot]:
+def plots_of_table(drawing: DrawnTable, table: Table, report: RunReport) -> list[Plot]:
     """Of one table, as it is to be drawn."""
     if drawing.kind == "links":
         found = [link_plot(table, report.labels)]

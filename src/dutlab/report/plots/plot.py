@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dutlab.report.plots.svg import Drawing
+from dutlab.report.plots.svg import SvgDrawing
 
 PNG_SCALE = 2.0
 
@@ -16,7 +16,7 @@ class Plot:
     name: str
     title: str
     described: str
-    drawing: Drawing
+    drawing: SvgDrawing
     box: tuple[float, float, float, float]
     """x, y, width, height of what was drawn, in pixels."""
     note: str = ""

@@ -9,7 +9,7 @@ from typing import Literal
 from dutlab.report.plots.axis import Scale, draw_x_axis
 from dutlab.report.plots.palette import FAINT, GRID, INK, QUIET, SERIES
 from dutlab.report.plots.plot import Plot
-from dutlab.report.plots.svg import Drawing, shortened, text_width
+from dutlab.report.plots.svg import SvgDrawing, shortened, text_width
 
 WIDTH, STEP = 300.0, 24.0
 TEXT_SIZE = 13.0
@@ -40,7 +40,7 @@ def ratio_plot(name: str, title: str, rows: Sequence[RatioRow], *, margin: float
     reach = max(1.02, *(max(r.high, 1 / r.low) for r in rows), 1 + (margin or 0.0)) * 1.03
     x = Scale(1 / reach, reach, 0.0, WIDTH, log=True)
     height = STEP * len(rows)
-    d = Drawing()
+    d = SvgDrawing()
     if margin is not None:
         d.rect(x(1 / (1 + margin)), 0, x(1 + margin) - x(1 / (1 + margin)), height, colour=GRID)
     below = draw_x_axis(d, x, top=0.0, bottom=height, title="times the baseline", ticks=_ticks(reach))

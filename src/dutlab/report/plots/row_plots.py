@@ -12,7 +12,7 @@ from dutlab.report.model.words import Unit, bit_rate_unit, column_words, unit_of
 from dutlab.report.plots.axis import Scale, draw_x_axis
 from dutlab.report.plots.palette import GRID, INK, KINDS, QUIET, series_colour, series_shape
 from dutlab.report.plots.plot import Plot
-from dutlab.report.plots.svg import Drawing, shortened, text_width
+from dutlab.report.plots.svg import SvgDrawing, shortened, text_width
 
 WIDTH = 300.0
 HEAD, STEP, AFTER = 27.0, 21.0, 6.0
@@ -38,7 +38,7 @@ def link_plot(table: Table, labels: Sequence[str]) -> Plot | None:
     most = max(v.high for v in figures)
     most = max(most, *(c for c in ceilings if c <= most * NEAR), most)
     x = Scale(0.0, most / unit.scale * 1.04 or 1.0, 0.0, WIDTH)
-    d = Drawing()
+    d = SvgDrawing()
     below = draw_x_axis(d, x, top=0.0, bottom=height, title=f"{table.title}, {unit.name}", ticks=x.ticks())
     for limit in sorted({c / unit.scale for c in ceilings if c / unit.scale <= x.high}):
         d.line(x(limit), 0, x(limit), height, colour=QUIET, width=1.5, dash="2 3")
@@ -81,7 +81,7 @@ def cpu_plot(cpu: Cpu, labels: Sequence[str]) -> Plot | None:
     modes = list(dict.fromkeys(row.label for row in cpu.rows))
     height = len(modes) * (HEAD + AFTER) + len(cpu.rows) * CORE_STEP
     x = Scale(0.0, 100.0, 0.0, WIDTH)
-    d = Drawing()
+    d = SvgDrawing()
     below = draw_x_axis(d, x, top=0.0, bottom=height, title="% of each core, mean of all trials", ticks=[0, 25, 50, 75, 100])
     at = 0.0
     for kind in kinds:
@@ -126,7 +126,7 @@ def bar_plot(name: str, title: str, bars: Sequence[Bar], unit: Unit) -> Plot:
     """A bar a row from 0, with the range of its repeats. `bars` has at least one."""
     x = Scale(0.0, max(b.value.high for b in bars) / unit.scale * 1.04 or 1.0, 0.0, WIDTH)
     step = 1.5 * STEP
-    d = Drawing()
+    d = SvgDrawing()
     below = draw_x_axis(d, x, top=0.0, bottom=len(bars) * step, title=unit.name, ticks=x.ticks())
     for n, bar in enumerate(bars):
         middle = (n + 0.5) * step

@@ -12,7 +12,7 @@ from dutlab.report.model.words import Unit, unit_of
 from dutlab.report.plots.axis import TICK_SIZE, Scale, draw_y_axis, spread
 from dutlab.report.plots.palette import FAINT, GRID, INK, QUIET, series_colour, series_shape
 from dutlab.report.plots.plot import Plot
-from dutlab.report.plots.svg import Drawing, shortened, text_width
+from dutlab.report.plots.svg import SvgDrawing, shortened, text_width
 from dutlab.store.loads import DELIVERED
 
 WIDTH, HEIGHT = 300.0, 210.0
@@ -83,7 +83,7 @@ def size_plot(table: Table, wanted: SizePlot, labels: Sequence[str]) -> Plot | N
     y = _value_scale(drawn, reach, log=wanted.log)
     x = Scale(min(places.values()) - 0.25, max(places.values()) + 0.25, 0.0, WIDTH)
 
-    d = Drawing()
+    d = SvgDrawing()
     left = max(LEFT, draw_y_axis(d, y, left=0.0, right=WIDTH, title=wanted.axis))
     _draw_sizes(d, x, places)
     inside = [p for p in ceiling if p.y <= y.high]
@@ -178,7 +178,7 @@ def _clipped(points: Sequence[_Point], top: float) -> list[_Point]:
     return out
 
 
-def _draw_line(d: Drawing, x: Scale, y: Scale, points: Sequence[_Point], *, colour: str, width: float, dash: str = "") -> None:
+def _draw_line(d: SvgDrawing, x: Scale, y: Scale, points: Sequence[_Point], *, colour: str, width: float, dash: str = "") -> None:
     """Fixed sizes joined; a mix, or a size alone, is a short stroke in its column."""
     d.path([(x(p.x), y(p.y)) for p in points if not p.mix], colour=colour, width=width, dash=dash)
     alone = sum(not p.mix for p in points) == 1
@@ -187,7 +187,7 @@ def _draw_line(d: Drawing, x: Scale, y: Scale, points: Sequence[_Point], *, colo
             d.line(x(p.x) - 11, y(p.y), x(p.x) + 11, y(p.y), colour=colour, width=width, dash=dash)
 
 
-def _draw_series(d: Drawing, x: Scale, y: Scale, points: Sequence[_Point], *, colour: str, shape: str) -> None:
+def _draw_series(d: SvgDrawing, x: Scale, y: Scale, points: Sequence[_Point], *, colour: str, shape: str) -> None:
     pieces: list[list[tuple[float, float]]] = []
     for p in points:
         if not p.joined or p.mix or not pieces:
@@ -201,7 +201,7 @@ def _draw_series(d: Drawing, x: Scale, y: Scale, points: Sequence[_Point], *, co
         d.mark(x(p.x), y(p.y), shape, colour=colour)
 
 
-def _draw_sizes(d: Drawing, x: Scale, places: Mapping[str, float]) -> None:
+def _draw_sizes(d: SvgDrawing, x: Scale, places: Mapping[str, float]) -> None:
     """A tick at every size sent; words where they fit, the ends and mixes first."""
     d.line(0, HEIGHT, WIDTH, HEIGHT, colour=FAINT)
     fixed = [p for s, p in places.items() if s.isdigit()]
@@ -220,7 +220,7 @@ def _draw_sizes(d: Drawing, x: Scale, places: Mapping[str, float]) -> None:
     d.text(WIDTH / 2, HEIGHT + 36, "frame size, bytes with FCS", size=TICK_SIZE, colour=QUIET, anchor="middle")
 
 
-def _draw_labels(d: Drawing, named: Sequence[_Label], labels: Sequence[str]) -> float:
+def _draw_labels(d: SvgDrawing, named: Sequence[_Label], labels: Sequence[str]) -> float:
     """Words to the right, pushed apart where they would touch, each with a thin line to what it names.
 
     Returns the room that any label of the run could take, so that plots side by side have one scale.

@@ -27,7 +27,7 @@ def shortened(text: str, most: int = 30) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-class Drawing:
+class SvgDrawing:
     """Collects elements in the order in which they cover one another."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from dutlab.analysis.factors import Cell
+from dutlab.analysis.factors import FactorCell
 from dutlab.errors import InputError
 from dutlab.report.questions.sides import ComparedRun, mode_order
 from dutlab.store.cell_figures import CellFigures, cells_of, figure_names, name_words
@@ -19,7 +19,7 @@ DIRECTION = "direction"
 """The factor that tells the directions of a link apart, where both were driven."""
 
 
-def cells_of_run(run: ComparedRun, figure: str) -> tuple[Cell, ...]:
+def cells_of_run(run: ComparedRun, figure: str) -> tuple[FactorCell, ...]:
     """One cell a combination of factors, links, direction, frame size and whatever else differs; repeats are its values.
 
     Raises InputError when no trial has the figure.
@@ -38,10 +38,10 @@ def cells_of_run(run: ComparedRun, figure: str) -> tuple[Cell, ...]:
             readings = of.readings(name, figure)
             found[key] += [r.value for r in readings]
             blocks[key] += [r.repeat for r in readings]
-    return tuple(Cell(dict(levels), tuple(values), tuple(blocks[levels])) for levels, values in found.items())
+    return tuple(FactorCell(dict(levels), tuple(values), tuple(blocks[levels])) for levels, values in found.items())
 
 
-def cells_of_table(path: Path, response: str) -> tuple[Cell, ...]:
+def cells_of_table(path: Path, response: str) -> tuple[FactorCell, ...]:
     """Rows of a CSV file: the column `response` holds the value, every other one is a factor; rows of the same levels are repeats.
 
     Raises InputError naming the line.
@@ -64,7 +64,7 @@ def cells_of_table(path: Path, response: str) -> tuple[Cell, ...]:
             found[tuple((k, v) for k, v in row.items() if k != response)].append(value)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path}: cannot be read: {error}") from error
-    return tuple(Cell(dict(levels), tuple(values)) for levels, values in found.items())
+    return tuple(FactorCell(dict(levels), tuple(values)) for levels, values in found.items())
 
 
 def rates_by_mode(run: ComparedRun) -> dict[tuple[str, str], dict[str, list[float]]]:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from dutlab.analysis.compare import LEVEL, Comparison, Pair, compare, could_prove
-from dutlab.analysis.design import Design
+from dutlab.analysis.design import RunOrder
 from dutlab.analysis.differences import differences
 from dutlab.analysis.together import together, together_can
 from dutlab.analysis.verdict import Verdict, is_speed, less_is_better, side_words
@@ -126,7 +126,7 @@ def compare_with_cards(cards: Sequence[tuple[Path, ClaimCard]], path: Path, run:
             cell.figure,
             cell.values,
             tuple(r.value for r in now),
-            Design.ONE_AFTER_THE_OTHER,
+            RunOrder.ONE_AFTER_THE_OTHER,
             cell.repeats,
             tuple(r.repeat for r in now),
             whole=cell.link == cells[key].names[0],
@@ -138,7 +138,7 @@ def compare_with_cards(cards: Sequence[tuple[Path, ClaimCard]], path: Path, run:
     return ComparedPair(
         first=" and ".join(str(file) for file, _ in cards),
         second=side_names([[run]])[0],
-        design=Design.ONE_AFTER_THE_OTHER,
+        design=RunOrder.ONE_AFTER_THE_OTHER,
         comparisons=comparisons,
         together=together(comparisons),
         only_first=tuple(dict.fromkeys(absent)),

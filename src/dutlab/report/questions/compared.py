@@ -9,8 +9,8 @@ from itertools import chain, pairwise
 from typing import Any
 
 from dutlab.analysis.compare import Comparison, Margin, Pair, compare
-from dutlab.analysis.design import Design, in_turn
-from dutlab.analysis.differences import Difference, differences
+from dutlab.analysis.design import RunOrder, in_turn
+from dutlab.analysis.differences import ValueDifference, differences
 from dutlab.analysis.together import Together, together
 from dutlab.errors import InputError
 from dutlab.plan.cell import Cell
@@ -43,14 +43,14 @@ class ComparedPair:
     first: str
     second: str
     """As the runs were called (`--name`), else their folders; a mode of one run."""
-    design: Design
+    design: RunOrder
     comparisons: tuple[Comparison, ...]
     together: Together | None
     """What all cells say at once; None where there is one cell only."""
     only_first: tuple[str, ...]
     only_second: tuple[str, ...]
     """Cells that the other side has not."""
-    differences: tuple[Difference, ...]
+    differences: tuple[ValueDifference, ...]
     faults: tuple[str, ...]
     runs: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     """The folders of either side; empty where modes of one run are compared."""
@@ -90,15 +90,15 @@ def compare_runs(
             remedy=f"compare runs of the same experiment ({where or 'their trials have no result'}){match}",
         )
     if several:
-        design = Design.RUNS
+        design = RunOrder.RUNS
         order = {at: place for place, at in enumerate(sorted(_begun(of) for of in (*ours, *theirs)))}
         places = [[order[_begun(of)] for of in side] for side in (ours, theirs)]
         pairs = [p for key in shared for p in _pairs_of_runs(key, (ours, theirs), places, asked.figures)]
     else:
         cells = [(here[key], there[key]) for key in shared]
-        design = Design.ROUNDS if _have_rounds(first[0], second[0], cells) else _design(Design.INTERLEAVED, cells)
+        design = RunOrder.ROUNDS if _have_rounds(first[0], second[0], cells) else _design(RunOrder.INTERLEAVED, cells)
         pairs = [p for a, b in cells for p in _pairs(a, b, design, asked.figures)]
-        if design is Design.ROUNDS and (alone := sum(_alone(a, b) for a, b in cells)):
+        if design is RunOrder.ROUNDS and (alone := sum(_alone(a, b) for a, b in cells)):
             faults.append(f"{alone} results were measured in a round in which the other run has none, and are left out")
     _insist_on_pairs(pairs, f"{names[0]} and {names[1]}", [*here.values(), *there.values()])
     comparisons = compare(pairs, margin=asked.margin, least=asked.least)
@@ -131,7 +131,7 @@ def compare_modes(run: ComparedRun, *, baseline: str | None = None, asked: Compa
                          remedy=f"its modes are {', '.join(modes) or 'none'}")  # fmt: skip
     cells = {m: _by_size(cells_of(without_mode(r) for r in run.records if r.cell.mode == m)) for m in modes}
     shared = {m: [(cells[base][key], cells[m][key]) for key in cells[base] if key in cells[m]] for m in others}
-    designs = {m: _design(Design.IN_TURN, shared[m]) for m in others}
+    designs = {m: _design(RunOrder.IN_TURN, shared[m]) for m in others}
     pairs = [(m, p) for m in others for a, b in shared[m] for p in _pairs(a, b, designs[m], asked.figures)]
     _insist_on_pairs([p for _, p in pairs], run.name, [c for of in cells.values() for c in of.values()])
     found = compare([p for _, p in pairs], margin=asked.margin, least=asked.least)
@@ -168,10 +168,10 @@ def _begun(cells: _Cells) -> tuple[Any, ...]:
     return (min((c.records[0].started for c in cells.values()), default=None), id(cells))
 
 
-def _design(turns: Design, cells: Sequence[tuple[CellFigures, CellFigures]]) -> Design:
+def _design(turns: RunOrder, cells: Sequence[tuple[CellFigures, CellFigures]]) -> RunOrder:
     """`turns` where both sides took turns in time."""
     moments = [([r.started for r in a.records], [r.started for r in b.records]) for a, b in cells]
-    return turns if in_turn(moments) else Design.ONE_AFTER_THE_OTHER
+    return turns if in_turn(moments) else RunOrder.ONE_AFTER_THE_OTHER
 
 
 def _have_rounds(first: ComparedRun, second: ComparedRun, cells: Sequence[tuple[CellFigures, CellFigures]]) -> bool:
@@ -201,12 +201,12 @@ def _neighbours(first: Sequence[tuple[datetime, int]], second: Sequence[tuple[da
     return sorted(a[1] for a, b in pairwise(order) if a[1] == b[1] and a[2] != b[2])
 
 
-def _pairs(first: CellFigures, second: CellFigures, design: Design, figures: Sequence[str]) -> list[Pair]:
+def _pairs(first: CellFigures, second: CellFigures, design: RunOrder, figures: Sequence[str]) -> list[Pair]:
     """Each figure of each direction that either side has."""
     out = []
     for name, figure in _compared_by([first, second], figures):
         a, b = first.readings(name, figure), second.readings(name, figure)
-        if design is Design.ROUNDS:
+        if design is RunOrder.ROUNDS:
             a, b = _in_rounds(a, b)
         out.append(
             Pair(
@@ -235,7 +235,7 @@ def _pairs_of_runs(key: CellKey, sides: Sequence[Sequence[_Cells]], places: Sequ
             values.append(tuple(v for v, _ in found))
             at.append(tuple(place for _, place in found))
         label, whole = _label(cells[0].cell, name), name == cells[0].names[0]
-        out.append(Pair(label, figure, values[0], values[1], Design.RUNS, at[0], at[1], whole))
+        out.append(Pair(label, figure, values[0], values[1], RunOrder.RUNS, at[0], at[1], whole))
     return out
 
 

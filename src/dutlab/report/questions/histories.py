@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dutlab.analysis.compare import less_is_better
-from dutlab.analysis.history import Change, History, Point, history
+from dutlab.analysis.history import History, HistoryPoint, LevelChange, history
 from dutlab.errors import InputError
 from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.model.words import bit_rate_unit, unit_of
@@ -47,7 +47,7 @@ def histories(found: Iterable[IndexedFigure], figures: Sequence[str] = ()) -> tu
         workloads[label] = f.workload
         by_cell.setdefault(label, {}).setdefault(f.figure, {}).setdefault(f.run, []).append(f.value)
     out = [
-        CellHistory(label, name, history([Point(run, tuple(values)) for run, values in of_cell[name].items()]))
+        CellHistory(label, name, history([HistoryPoint(run, tuple(values)) for run, values in of_cell[name].items()]))
         for label, of_cell in by_cell.items()
         for name in figures or main_figures(workloads[label], of_cell)
         if name in of_cell
@@ -83,7 +83,7 @@ def _axis(of: CellHistory) -> str:
     return of.figure.rpartition("_")[0].replace("_", " ") or of.figure
 
 
-def _change(change: Change, figure: str) -> str:
+def _change(change: LevelChange, figure: str) -> str:
     way = ""
     if change.ratio is not None and change.ratio != 1:
         better = (change.ratio > 1) != less_is_better(figure)
@@ -91,5 +91,5 @@ def _change(change: Change, figure: str) -> str:
     return f"{_ratio(change)}{way}, between {change.before} and {change.after} ({p_words(change.p)})"
 
 
-def _ratio(change: Change) -> str:
+def _ratio(change: LevelChange) -> str:
     return "from or to 0" if change.ratio is None else f"{change.ratio:.3f} ×"

@@ -11,7 +11,7 @@ from dataclasses import replace
 from dutlab.report.model.figures import ceiling_of, value_of
 from dutlab.report.model.groups import Group, alike, present
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Drawing, Headline, Section
+from dutlab.report.model.run_report import DrawnTable, Headline, Section
 from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.value import Figure
 from dutlab.report.model.words import asked_words, bit_rate_unit, slug_of
@@ -36,7 +36,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         title=f"{title[:1].upper()}{title[1:]} by mode and link",
         lead="",
         tables=tuple(tables),
-        drawings=tuple(Drawing("links", t.slug, below=t.slug) for t in tables),
+        drawings=tuple(DrawnTable("links", t.slug, below=t.slug) for t in tables),
         headlines=tuple(replace(h, about=f"{h.about}: {t.asked}") if several else h for t, h in found if h is not None),
     )
 

@@ -13,7 +13,7 @@ from dutlab.analysis.ceilings.ethernet import AROUND_PACKET_BYTES, TCP_HEADER_BY
 from dutlab.analysis.limited import Core, Facts, Neighbour, what_limited
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import LimitRow, Note
+from dutlab.report.model.run_report import DoubtNote, LimitRow
 from dutlab.report.model.words import size_order
 from dutlab.report.sections.watched import DUT, CoreMeans
 from dutlab.stats.summary import median
@@ -41,7 +41,7 @@ _Place = tuple[str, tuple[str, ...], str]
 
 
 @dataclass(frozen=True)
-class Bed:
+class LimitContext:
     """What verdicts need to know of the testbed, and of the run as a whole."""
 
     means: CoreMeans
@@ -56,7 +56,7 @@ class Bed:
     """That other work left nearly nothing to be measured, in a sentence."""
 
 
-def limits(groups: Sequence[Group], bed: Bed) -> tuple[LimitRow, ...]:
+def limits(groups: Sequence[Group], bed: LimitContext) -> tuple[LimitRow, ...]:
     """One row a cell that has a figure which can be limited by anything: goodput, or frames received, found or sustained."""
     measured = [g for g in groups if g.measured and _main(g)[0].endswith(_LIMITED)]
     labels = {label: n for n, label in enumerate(dict.fromkeys(g.label for g in groups))}
@@ -81,7 +81,7 @@ class _Near:
     """Link, MTU, ceiling and figure → the most that was measured."""
 
     @classmethod
-    def of(cls, groups: Sequence[Group], bed: Bed) -> Self:
+    def of(cls, groups: Sequence[Group], bed: LimitContext) -> Self:
         of_label: dict[tuple[_Place, str], list[Group]] = defaultdict(list)
         fastest: dict[tuple[_Place, str, str], list[tuple[float, str]]] = defaultdict(list)
         sums: dict[tuple[str, str, str, str], list[tuple[tuple[str, ...], float]]] = defaultdict(list)
@@ -103,7 +103,7 @@ class _Near:
         return cls(of_label, fastest if bed.one else {}, sums, others if bed.one else {}, most)
 
 
-def _row(group: Group, near: _Near, bed: Bed) -> LimitRow:
+def _row(group: Group, near: _Near, bed: LimitContext) -> LimitRow:
     figure, link = _main(group)
     found = what_limited(_facts(group, near, bed))
     return LimitRow(
@@ -113,7 +113,7 @@ def _row(group: Group, near: _Near, bed: Bed) -> LimitRow:
     )  # fmt: skip
 
 
-def _facts(group: Group, near: _Near, bed: Bed) -> Facts:
+def _facts(group: Group, near: _Near, bed: LimitContext) -> Facts:
     (figure, link), place, size = _main(group), _place(group), _size(group)
     line, mtu, doubts = _ceiling(group, link, figure), _mtu(group, bed.mtus), _doubts(group, bed.book)
     tcp = figure == "goodput_bps"
@@ -163,7 +163,7 @@ def _cores(group: Group, means: CoreMeans) -> tuple[Core, ...]:
     return tuple(out)
 
 
-def _neighbours(group: Group, near: _Near, bed: Bed) -> Iterable[Neighbour]:
+def _neighbours(group: Group, near: _Near, bed: LimitContext) -> Iterable[Neighbour]:
     """The same with other frames: in this mode, or where it was measured with these only, in any that stood in the same testbed."""
     figure, link = _main(group)
     own = [g for g in near.of_label[_place(group), group.label] if _size(g) != _size(group)]
@@ -220,21 +220,21 @@ def _mtu(group: Group, mtus: Mapping[str, int]) -> int | None:
     return of_links.pop() if len(of_links) == 1 else None
 
 
-def _line_key(group: Group, bed: Bed) -> tuple[str, int | None, float, str] | None:
+def _line_key(group: Group, bed: LimitContext) -> tuple[str, int | None, float, str] | None:
     """Cells with the same one went through the same link, as far as is known."""
     figure, link = _main(group)
     line = _ceiling(group, link, figure)
     return None if line is None or not bed.one else (link, _mtu(group, bed.mtus), line, figure)
 
 
-def _doubts(group: Group, book: NoteBook) -> list[Note]:
+def _doubts(group: Group, book: NoteBook) -> list[DoubtNote]:
     """Those that touch the figure of the verdict."""
     figure, link = _main(group)
     marks = {number for r in group.measured for number in book.touching(r, link, figure)}
     return [note for note in book.notes if note.number in marks]
 
 
-def _said(note: Note, group: Group) -> str:
+def _said(note: DoubtNote, group: Group) -> str:
     """A doubt with the numbers that the cell's trials gave."""
     details = dict.fromkeys(d.detail for r in group.measured for d in r.doubts if d.kind == note.kind and d.detail)
     return f"{note.text} ({'; '.join(details)})" if details else note.text

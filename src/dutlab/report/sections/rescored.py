@@ -14,7 +14,7 @@ from typing import Any
 from dutlab.methods.ledger import RATE_TOLERANCE, failed_frames, made_frames
 from dutlab.methods.ports import Row
 from dutlab.report.model.groups import Group, group, labels_of
-from dutlab.stats.rescore import LOSS_THRESHOLD, Answer, RampSecond, Saturation, TrialPoint, points_of, rescore, saturation
+from dutlab.stats.rescore import LOSS_THRESHOLD, RampSecond, RescoredBounds, Saturation, TrialPoint, points_of, rescore, saturation
 from dutlab.store.needed import needed_cells
 from dutlab.store.read import reading
 from dutlab.store.record import TrialRecord
@@ -37,7 +37,7 @@ class Rescored:
     """The run's trials that they come from."""
     points: int
     """How many trials of a load that is."""
-    answers: tuple[Answer, ...]
+    answers: tuple[RescoredBounds, ...]
 
 
 def rescored_run(path: Path) -> list[Rescored]:
@@ -93,7 +93,7 @@ def _point(record: TrialRecord) -> TrialPoint | None:
 
 
 @dataclass(frozen=True)
-class Ramp:
+class SaturatedRamp:
     """Where the ramp of one trial saturated the DUT."""
 
     label: str
@@ -103,21 +103,23 @@ class Ramp:
     saturation: Saturation
 
 
-def ramps(path: Path) -> list[Ramp]:
+def ramps(path: Path) -> list[SaturatedRamp]:
     """Of every ramp of the run at `path`. Raises InputError when it is none, StoreError."""
     with reading(path):
         groups = _groups(RunFolder.open(path))
         return [ramp for g in groups for r in g.measured if "seconds" in r.tables for ramp in _ramps(g.label, r)]
 
 
-def _ramps(label: str, record: TrialRecord) -> list[Ramp]:
+def _ramps(label: str, record: TrialRecord) -> list[SaturatedRamp]:
     params, rows = record.cell.params, record.tables["seconds"]
     begins = float(params.get("warmup_s") or 0) + WHOLE_S / 2
     threshold = float(params.get("threshold_percent") or 100 * LOSS_THRESHOLD) / 100
     found = []
     for way in dict.fromkeys(str(row["way"]) for row in rows):
         of_ramp = [row for row in rows if row["way"] == way and float(row["at_s"] or 0) >= begins]
-        found.append(Ramp(label, way, str(params.get("frame_size", "")), record.trial, saturation(list(map(_second, of_ramp)), threshold)))
+        found.append(
+            SaturatedRamp(label, way, str(params.get("frame_size", "")), record.trial, saturation(list(map(_second, of_ramp)), threshold))
+        )
     return found
 
 

@@ -17,7 +17,7 @@ from dutlab.report.model.words import KPPS, size_order
 from dutlab.report.sections.headline import compared
 from dutlab.report.sections.rescored import Rescored, rescored
 from dutlab.report.sections.search_words import deviations, findings
-from dutlab.stats.rescore import Answer
+from dutlab.stats.rescore import RescoredBounds
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 
@@ -152,7 +152,7 @@ def _other_definitions(again: Sequence[Rescored]) -> Table:
     )
 
 
-def _answer(answer: Answer, trials: tuple[int, ...]) -> Value:
+def _answer(answer: RescoredBounds, trials: tuple[int, ...]) -> Value:
     if answer.lower_pps is None:
         return Missing(f"unknown: {answer.why}", trials)
     lower = answer.lower_pps

@@ -9,7 +9,7 @@ from dutlab.report.model.figures import ceiling_of, value_of
 from dutlab.report.model.groups import SIZES, Group, alike, present
 from dutlab.report.model.loads import load_value
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Drawing, Headline, Section
+from dutlab.report.model.run_report import DrawnTable, Headline, Section
 from dutlab.report.model.table import Cell, Column, Row, Table
 from dutlab.report.model.value import Figure, Missing, Value
 from dutlab.report.model.words import KPPS, MBPS, Unit, asked_words, mix_words, size_order, slug_of
@@ -52,14 +52,14 @@ _COLUMNS = (
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Two tables a set of parameters and links, and one more for each link of several driven at once."""
     del run
-    tables, drawings, headlines = list[Table](), list[Drawing](), list[Headline]()
+    tables, drawings, headlines = list[Table](), list[DrawnTable](), list[Headline]()
     for same in alike(groups, with_links=True):
         links = same[0].cell.links
         slug, together = slug_of(f"{SWEEP}-{'+'.join(links)}", [d.table for d in drawings]), "+".join(links)
         every = _every(slug, same, together, labels, book)
         rates = _rates(f"{slug}-rates", same, every)
         tables += [rates, every, *(_every(f"{slug}-of-{link}", same, link, labels, book) for link in links if link != together)]
-        drawings.append(Drawing("sizes", every.slug, below=rates.slug))
+        drawings.append(DrawnTable("sizes", every.slug, below=rates.slug))
         headlines += [h for h in [_headline(links, every)] if h is not None]
     return Section(SWEEP, SWEEP, "Frame sizes", LEAD, tuple(tables), tuple(drawings), headlines=tuple(headlines))
 

@@ -40,7 +40,7 @@ FROM samples WHERE name = getvariable('wanted') AND isfinite(value) GROUP BY ALL
 """
 
 
-class Watched(NamedTuple):
+class WatchedKey(NamedTuple):
     """What was watched: sensor, where (a host, or the link of a tool's readings), name and unit."""
 
     sensor: str
@@ -49,7 +49,7 @@ class Watched(NamedTuple):
     unit: str
 
 
-SampleMeans = Mapping[int, Mapping[Watched, float]]
+SampleMeans = Mapping[int, Mapping[WatchedKey, float]]
 """Trial → the mean of everything that was watched in it."""
 _Seconds = dict[float, list[float]]
 """Second of the trial → its values."""
@@ -63,9 +63,9 @@ def sample_means(run: RunFolder, groups: Sequence[Group], faults: list[str]) -> 
     A trial whose samples are damaged is reported without them, and `faults` says so.
     """
     of_file = _files(run, groups)
-    found: dict[int, dict[Watched, float]] = defaultdict(dict)
+    found: dict[int, dict[WatchedKey, float]] = defaultdict(dict)
     for file, where, sensor, name, unit, mean in _rows_of(of_file, faults):
-        found[of_file[file][0]][Watched(sensor, where, name, unit)] = mean
+        found[of_file[file][0]][WatchedKey(sensor, where, name, unit)] = mean
     return found
 
 
@@ -115,18 +115,18 @@ def sample_curves(run: RunFolder, groups: Sequence[Group], name: str) -> list[Cu
             y_title=name.replace("_", " "),
             y=name,
             lines=tuple(Line(label, tuple((t, median(of[t])) for t in sorted(of))) for label, of in of_label.items()),
-            y_unit=_unit(Watched(sensor, where, name, unit)),
+            y_unit=_unit(WatchedKey(sensor, where, name, unit)),
         )
         for (workload, sensor, where, unit), of_label in found.items()
     ]
 
 
-def _unit(watched: Watched) -> Unit | None:
+def _unit(watched: WatchedKey) -> Unit | None:
     """That of the sample, unless its name has one that pages print in a way of their own."""
     return Unit(watched.unit, 1.0, 1) if unit_of(watched.name) is COUNT else None
 
 
-def _mean(group: Group, watched: Watched, means: SampleMeans) -> Value:
+def _mean(group: Group, watched: WatchedKey, means: SampleMeans) -> Value:
     values = {r.trial: means[r.trial][watched] for r in group.measured if watched in means.get(r.trial, {})}
     return figure_of(values, len(group.planned)) if values else Missing("not watched", tuple(group.planned))
 

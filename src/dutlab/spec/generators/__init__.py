@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer, ValidationError, ValidationInfo
 
-from dutlab.spec.generators.base import Ask, GeneratorModel
+from dutlab.spec.generators.base import GeneratorFeature, GeneratorModel
 from dutlab.spec.generators.engine import EngineModel
 from dutlab.spec.generators.iperf3_udp import Iperf3UdpModel
 from dutlab.spec.generators.ipgen import IpgenModel
@@ -25,7 +25,7 @@ from dutlab.spec.generators.trex import TrexModel
 from dutlab.spec.generators.xdp_trafficgen import XdpTrafficgenModel
 from dutlab.spec.model import Loc, did_you_mean, fault, faults_of, refuse
 
-__all__ = ["ENGINE", "GENERATORS", "Ask", "Generator", "GeneratorModel", "generator_of", "unfit"]
+__all__ = ["ENGINE", "GENERATORS", "Generator", "GeneratorFeature", "GeneratorModel", "generator_of", "unfit"]
 
 _MODELS: tuple[type[GeneratorModel], ...] = (
     EngineModel, TrafgenModel, PktgenModel, XdpTrafficgenModel, Iperf3UdpModel, TrexModel, PktGenModel, IpgenModel,
@@ -69,7 +69,7 @@ def generator_of(text: object) -> GeneratorModel:
     return GENERATORS[kind].model_validate(options)
 
 
-def unfit(generator: GeneratorModel, asks: Iterable[tuple[Loc, Ask]]) -> Iterator[tuple[Loc, str]]:
+def unfit(generator: GeneratorModel, asks: Iterable[tuple[Loc, GeneratorFeature]]) -> Iterator[tuple[Loc, str]]:
     """For each place that asks for what `generator` cannot do: why not, and which generators can."""
     for loc, ask in asks:
         if ask in generator.missing:

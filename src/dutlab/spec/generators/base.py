@@ -17,7 +17,7 @@ ProgramName = Annotated[str, Field(pattern=r"^[^\s'\"]+$")]
 _LAST_CPU = 1023
 
 
-class Ask(enum.Enum):
+class GeneratorFeature(enum.Enum):
     """What an experiment can want of a generator beyond frames of one size, as fast as they go, one way on one link."""
 
     RATE = "a rate"
@@ -48,7 +48,7 @@ class GeneratorModel(SpecModel):
     """A program that drives frames; what an experiment may set of it is its fields."""
 
     kind: ClassVar[str]
-    lacks: ClassVar[Mapping[Ask, str]] = {}
+    lacks: ClassVar[Mapping[GeneratorFeature, str]] = {}
     """What it cannot do, and why; everything else it can."""
 
     stepped: ClassVar[bool] = False
@@ -60,7 +60,7 @@ class GeneratorModel(SpecModel):
     """Of the host that sends. Empty: those that the testbed gives to its programs, if it does."""
 
     @property
-    def missing(self) -> Mapping[Ask, str]:
+    def missing(self) -> Mapping[GeneratorFeature, str]:
         """What it cannot do as it is set up here, and why."""
         return self.lacks
 

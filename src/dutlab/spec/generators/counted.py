@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from dutlab.spec.generators.base import Ask, StreamsModel
+from dutlab.spec.generators.base import GeneratorFeature, StreamsModel
 
-ONE_SIZE: Mapping[Ask, str] = dict.fromkeys((Ask.SEVERAL_SIZES, Ask.ORDER), "one size is written into its frames")
-ONE_FLOW: Mapping[Ask, str] = dict.fromkeys((Ask.TRANSPORT, Ask.FLOWS, Ask.VLANS, Ask.EXTENSIONS), "it is started with one flow of UDP")
-NOT_TIMED: Mapping[Ask, str] = {Ask.LATENCY: "its frames carry no time that the sink could read"}
-EVENLY: Mapping[Ask, str] = {Ask.BURSTS: "its rate is of single frames, evenly"}
-PLAIN_UDP: Mapping[Ask, str] = {**ONE_SIZE, **ONE_FLOW, **NOT_TIMED, **EVENLY}
+ONE_SIZE: Mapping[GeneratorFeature, str] = dict.fromkeys(
+    (GeneratorFeature.SEVERAL_SIZES, GeneratorFeature.ORDER), "one size is written into its frames"
+)
+ONE_FLOW: Mapping[GeneratorFeature, str] = dict.fromkeys(
+    (GeneratorFeature.TRANSPORT, GeneratorFeature.FLOWS, GeneratorFeature.VLANS, GeneratorFeature.EXTENSIONS),
+    "it is started with one flow of UDP",
+)
+NOT_TIMED: Mapping[GeneratorFeature, str] = {GeneratorFeature.LATENCY: "its frames carry no time that the sink could read"}
+EVENLY: Mapping[GeneratorFeature, str] = {GeneratorFeature.BURSTS: "its rate is of single frames, evenly"}
+PLAIN_UDP: Mapping[GeneratorFeature, str] = {**ONE_SIZE, **ONE_FLOW, **NOT_TIMED, **EVENLY}
 """What a program cannot do that sends one flow of UDP of one size, without times in it."""
 
 
@@ -19,4 +24,4 @@ class CountedModel(StreamsModel):
     """A generator without a receiver of its own."""
 
     stepped: ClassVar[bool] = True
-    lacks: ClassVar[Mapping[Ask, str]] = {**PLAIN_UDP, Ask.READINGS: "counters are read before and after a trial"}
+    lacks: ClassVar[Mapping[GeneratorFeature, str]] = {**PLAIN_UDP, GeneratorFeature.READINGS: "counters are read before and after a trial"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from dutlab.spec.generators.base import Ask, StreamsModel
+from dutlab.spec.generators.base import GeneratorFeature, StreamsModel
 from dutlab.spec.generators.counted import PLAIN_UDP
 
 # iperf3 3.12, iperf_api.h: MIN_UDP_BLOCKSIZE, room for its header of a time and a number.
@@ -25,7 +25,7 @@ class Iperf3UdpModel(StreamsModel):
 
     kind: ClassVar[str] = "iperf3-udp"
     stepped: ClassVar[bool] = True
-    lacks: ClassVar[Mapping[Ask, str]] = {**PLAIN_UDP, Ask.READINGS: "both ends report at the end of a trial"}
+    lacks: ClassVar[Mapping[GeneratorFeature, str]] = {**PLAIN_UDP, GeneratorFeature.READINGS: "both ends report at the end of a trial"}
 
     def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
         """Its header must fit."""

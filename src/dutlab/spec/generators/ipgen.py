@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, Strict
 
-from dutlab.spec.generators.base import Ask, GeneratorModel, ProgramName
+from dutlab.spec.generators.base import GeneratorFeature, GeneratorModel, ProgramName
 from dutlab.spec.generators.counted import EVENLY, ONE_FLOW, ONE_SIZE
 
 L2_BYTES = 14 + 4
@@ -20,13 +20,13 @@ class IpgenModel(GeneratorModel):
 
     kind: ClassVar[str] = "ipgen"
     stepped: ClassVar[bool] = True
-    lacks: ClassVar[Mapping[Ask, str]] = {
+    lacks: ClassVar[Mapping[GeneratorFeature, str]] = {
         **ONE_SIZE,
         **ONE_FLOW,
         **EVENLY,
-        Ask.SEVERAL_LINKS: "it has one port that sends and one that receives",
-        Ask.BOTH_WAYS: "its log tells the way there only",
-        Ask.LATENCY: "it tells a least, a mean and a greatest latency, and nothing between",
+        GeneratorFeature.SEVERAL_LINKS: "it has one port that sends and one that receives",
+        GeneratorFeature.BOTH_WAYS: "its log tells the way there only",
+        GeneratorFeature.LATENCY: "it tells a least, a mean and a greatest latency, and nothing between",
     }
 
     program: ProgramName = "ipgen"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from dutlab.spec.generators.base import Ask, ProgramName
+from dutlab.spec.generators.base import GeneratorFeature, ProgramName
 from dutlab.spec.generators.counted import CountedModel
 
 LONGEST_FRAME = 2048
@@ -16,10 +16,10 @@ class PktGenModel(CountedModel):
     """pkt-gen -f tx and -f rx; `streams` are its threads (-p), the first on the first of `cores` (-a)."""
 
     kind: ClassVar[str] = "pkt-gen"
-    lacks: ClassVar[Mapping[Ask, str]] = {
-        **{ask: why for ask, why in CountedModel.lacks.items() if ask is not Ask.READINGS},
-        Ask.BOTH_WAYS: "a netmap port belongs to one pkt-gen, which sends or receives",
-        Ask.IPV6: "its words for IPv6 addresses with ports changed between its versions",
+    lacks: ClassVar[Mapping[GeneratorFeature, str]] = {
+        **{ask: why for ask, why in CountedModel.lacks.items() if ask is not GeneratorFeature.READINGS},
+        GeneratorFeature.BOTH_WAYS: "a netmap port belongs to one pkt-gen, which sends or receives",
+        GeneratorFeature.IPV6: "its words for IPv6 addresses with ports changed between its versions",
     }
 
     program: ProgramName = "pkt-gen"

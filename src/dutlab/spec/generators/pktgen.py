@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, Strict
 
-from dutlab.spec.generators.base import Ask
+from dutlab.spec.generators.base import GeneratorFeature
 from dutlab.spec.generators.counted import CountedModel
 
 # net/core/pktgen.c: Ethernet, IP, UDP, and its own header of 16 bytes (struct pktgen_hdr), which carries a sequence number and a time.
@@ -21,7 +21,10 @@ class PktgenModel(CountedModel):
     """Kernel pktgen, one kernel thread a stream."""
 
     kind: ClassVar[str] = "pktgen"
-    lacks: ClassVar[Mapping[Ask, str]] = {**CountedModel.lacks, Ask.SEVERAL_LINKS: "its start is one for everything that a host sends"}
+    lacks: ClassVar[Mapping[GeneratorFeature, str]] = {
+        **CountedModel.lacks,
+        GeneratorFeature.SEVERAL_LINKS: "its start is one for everything that a host sends",
+    }
 
     burst: Annotated[int, Strict(), Field(ge=1, le=1024)] = 1
     """Frames handed to the driver at once (`burst`); more is faster, and less even."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from dutlab.spec.generators.base import Ask
+from dutlab.spec.generators.base import GeneratorFeature
 from dutlab.spec.generators.counted import CountedModel
 
 LONGEST_FRAME = 2044
@@ -18,12 +18,12 @@ class TrafgenModel(CountedModel):
     kind: ClassVar[str] = "trafgen"
 
     @property
-    def missing(self) -> Mapping[Ask, str]:
+    def missing(self) -> Mapping[GeneratorFeature, str]:
         """With a rate (`-b`) it starts one process, on core 0, whatever else it is told."""
         if self.streams == 1 and self.cores in ((), (0,)):
             return self.lacks
         why = "with a rate it sends one stream, and that from core 0; leave streams and cores out"
-        return {**self.lacks, Ask.RATE: why, Ask.PROFILE: why}
+        return {**self.lacks, GeneratorFeature.RATE: why, GeneratorFeature.PROFILE: why}
 
     def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
         """Its ring's slots bound the length."""

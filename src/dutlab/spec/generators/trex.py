@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from dutlab.spec.generators.base import Ask, GeneratorModel
+from dutlab.spec.generators.base import GeneratorFeature, GeneratorModel
 from dutlab.spec.generators.counted import EVENLY, NOT_TIMED, ONE_FLOW
 
 AbsolutePath = Annotated[str, Field(pattern=r"^/[^\s'\"]*$")]
@@ -19,12 +19,12 @@ class TrexModel(GeneratorModel):
 
     kind: ClassVar[str] = "trex"
     stepped: ClassVar[bool] = True
-    lacks: ClassVar[Mapping[Ask, str]] = {
+    lacks: ClassVar[Mapping[GeneratorFeature, str]] = {
         **{ask: f"{why}; give it a profile of your own (profile: FILE.py)" for ask, why in ONE_FLOW.items()},
         **NOT_TIMED,
         **EVENLY,
-        Ask.ORDER: "it mixes sizes by their rates, in no order",
-        Ask.READINGS: "its counters are read once, after the drain",
+        GeneratorFeature.ORDER: "it mixes sizes by their rates, in no order",
+        GeneratorFeature.READINGS: "its counters are read once, after the drain",
     }
 
     path: AbsolutePath = "/opt/trex"

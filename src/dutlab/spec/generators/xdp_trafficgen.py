@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic_core import InitErrorDetails
 
-from dutlab.spec.generators.base import Ask
+from dutlab.spec.generators.base import GeneratorFeature
 from dutlab.spec.generators.counted import CountedModel
 from dutlab.spec.model import fault
 
@@ -21,12 +21,12 @@ class XdpTrafficgenModel(CountedModel):
 
     kind: ClassVar[str] = "xdp-trafficgen"
     stepped: ClassVar[bool] = False
-    lacks: ClassVar[Mapping[Ask, str]] = {
+    lacks: ClassVar[Mapping[GeneratorFeature, str]] = {
         **CountedModel.lacks,
-        Ask.RATE: "it has no rate, only as fast as it goes",
-        Ask.PROFILE: "it has no rate, only as fast as it goes",
-        Ask.IPV4: "its frames are IPv6",
-        Ask.ROUTED: "its frames have a hop limit of 1, which no router forwards",
+        GeneratorFeature.RATE: "it has no rate, only as fast as it goes",
+        GeneratorFeature.PROFILE: "it has no rate, only as fast as it goes",
+        GeneratorFeature.IPV4: "its frames are IPv6",
+        GeneratorFeature.ROUTED: "its frames have a hop limit of 1, which no router forwards",
     }
 
     @classmethod

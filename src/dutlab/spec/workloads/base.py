@@ -62,7 +62,7 @@ class LinkBounds:
 
 
 @dataclass(frozen=True)
-class Drive:
+class WorkloadDrive:
     """One way to drive a workload: the links loaded at once, and everything else."""
 
     links: LinkSet
@@ -103,7 +103,7 @@ class WorkloadModel(SpecModel):
         return len(self.link_sets(every_link))
 
     @abstractmethod
-    def drives(self, every_link: Mapping[str, LinkBounds]) -> Iterator[Drive]:
+    def drives(self, every_link: Mapping[str, LinkBounds]) -> Iterator[WorkloadDrive]:
         """Each way to drive it; one is a trial, times the factors, times the repeats."""
 
     def incompatibilities(self, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:

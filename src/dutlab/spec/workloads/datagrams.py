@@ -11,7 +11,7 @@ from pydantic_core import InitErrorDetails
 from dutlab.spec.fields import Duration, FrameRate
 from dutlab.spec.generators.iperf3_udp import LEAST_PAYLOAD
 from dutlab.spec.model import fault
-from dutlab.spec.workloads.base import LONGEST_TRIAL, Drive, Need, WorkloadModel
+from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.frames import each_once
 from dutlab.spec.workloads.iperf3 import MOST_STREAMS
 from dutlab.spec.workloads.setting import PositiveRate, Setting
@@ -67,8 +67,8 @@ class DatagramsWorkload(WorkloadModel):
             faults.append(fault(("duration",), f"iperf3 takes whole seconds from 1s to {LONGEST_TRIAL:g}s, not {made.duration:g}s"))
         return faults
 
-    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
         """One a set of links: all lengths are one trial."""
         setting = DatagramsSetting(lengths_bytes=self.lengths, rate_pps=self.rate, streams=self.streams, duration_s=int(self.duration))
         for links in self.link_sets(every_link):
-            yield Drive(links, setting, Seconds(PATH_MTU_S + len(self.lengths) * (self.duration + AROUND_S)))
+            yield WorkloadDrive(links, setting, Seconds(PATH_MTU_S + len(self.lengths) * (self.duration + AROUND_S)))

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from pydantic_core import InitErrorDetails
 
-from dutlab.spec.generators import Ask, Generator, GeneratorModel, unfit
+from dutlab.spec.generators import Generator, GeneratorFeature, GeneratorModel, unfit
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import Traffic
@@ -21,7 +21,7 @@ ROUNDING = 1e-9
 """Of a rate that is the line rate itself."""
 
 
-HELD_AND_WATCHED: tuple[tuple[Loc, Ask], ...] = ((("rate",), Ask.RATE), ((), Ask.READINGS))
+HELD_AND_WATCHED: tuple[tuple[Loc, GeneratorFeature], ...] = ((("rate",), GeneratorFeature.RATE), ((), GeneratorFeature.READINGS))
 """What a workload asks of a generator that holds its `rate` and looks at each second."""
 
 
@@ -78,21 +78,21 @@ class FrameWorkload(WorkloadModel):
         if traffic.extension_headers and False in versions:
             yield at, f"only IPv6 has extension headers, and link {next(n for n in self.driven(wires) if not wires[n].ipv6)} is of IPv4"
 
-    def asks(self) -> Iterator[tuple[Loc, Ask]]:
+    def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
         """What of its body not every generator can do, by the place in it; a workload adds what it needs beyond sizes and links."""
         for i, mix in enumerate(self.frame_sizes):
             if mix.sequence is not None:
-                yield ("frame_sizes", i), Ask.ORDER
+                yield ("frame_sizes", i), GeneratorFeature.ORDER
             elif len(mix.parts) > 1:
-                yield ("frame_sizes", i), Ask.SEVERAL_SIZES
+                yield ("frame_sizes", i), GeneratorFeature.SEVERAL_SIZES
         for i, links in enumerate(self.links or ()):
             if len(links) > 1:
-                yield ("links", i), Ask.SEVERAL_LINKS
+                yield ("links", i), GeneratorFeature.SEVERAL_LINKS
 
     def beyond(self, generator: GeneratorModel, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Every reason why `generator` cannot drive this through the DUT of a testbed with these links."""
         versions = {wires[name].ipv6 for name in self.driven(wires)}
-        of_testbed = [Ask.ROUTED, *(Ask.IPV6 if ipv6 else Ask.IPV4 for ipv6 in sorted(versions))]
+        of_testbed = [GeneratorFeature.ROUTED, *(GeneratorFeature.IPV6 if ipv6 else GeneratorFeature.IPV4 for ipv6 in sorted(versions))]
         yield from unfit(generator, [*self.asks(), *(((), ask) for ask in of_testbed)])
         for i, mix in enumerate(self.frame_sizes):
             faults = (generator.size_fault(size, ipv6=ipv6) for ipv6 in versions for size, _ in mix.parts)

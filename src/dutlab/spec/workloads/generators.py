@@ -10,12 +10,12 @@ from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Duration
-from dutlab.spec.generators import Ask, Generator, GeneratorModel
+from dutlab.spec.generators import Generator, GeneratorFeature, GeneratorModel
 from dutlab.spec.generators.base import MOST_STREAMS, StreamsModel
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import Directions
-from dutlab.spec.workloads.base import Drive, LinkBounds, Need
+from dutlab.spec.workloads.base import LinkBounds, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import each_once
 from dutlab.spec.workloads.setting import LoadSetting, Setting
 from dutlab.spec.workloads.timed import TimedFrames
@@ -72,7 +72,7 @@ class GeneratorsWorkload(TimedFrames):
         """How many drives there are."""
         return super().count(every_link) * len(self.generators) * len(self.streams) * len(self.senders)
 
-    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
         """One a set of links, size, generator, number of streams and host."""
         for links, mix in self.sized(every_link):
             for model, streams, host in product(self.generators, self.streams, self.senders):
@@ -85,13 +85,13 @@ class GeneratorsWorkload(TimedFrames):
                     warmup_s=self.warmup,
                     drain_s=self.drain,
                 )
-                yield Drive(links, setting, self.trial_s, mix)
+                yield WorkloadDrive(links, setting, self.trial_s, mix)
 
-    def asks(self) -> Iterator[tuple[Loc, Ask]]:
+    def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
         """Frames from the sink too, if it is to send."""
         yield from super().asks()
         if "sink" in self.senders:
-            yield ("senders", self.senders.index("sink")), Ask.BOTH_WAYS
+            yield ("senders", self.senders.index("sink")), GeneratorFeature.BOTH_WAYS
 
     def beyond(self, generator: GeneratorModel, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Of each generator in the list; that of the experiment is none of them."""

@@ -10,7 +10,7 @@ from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Duration
 from dutlab.spec.model import fault
-from dutlab.spec.workloads.base import LONGEST_TRIAL, Drive, LinkBounds, Need, WorkloadModel
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LinkBounds, Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.setting import Setting
 from dutlab.units import Seconds
 
@@ -73,8 +73,8 @@ class Iperf3Workload(WorkloadModel):
                 faults.append(fault((key,), f"iperf3 takes {least:g}s to {most:g}s, not {value:g}s"))
         return faults
 
-    def drives(self, every_link: Mapping[str, LinkBounds]) -> Iterator[Drive]:
+    def drives(self, every_link: Mapping[str, LinkBounds]) -> Iterator[WorkloadDrive]:
         """One a set of links."""
         setting = Iperf3Setting(streams=self.streams, omit_s=int(self.omit), duration_s=int(self.duration), zerocopy=self.zerocopy)
         for links in self.link_sets(every_link):
-            yield Drive(links, setting, Seconds(self.omit + self.duration), "tcp")
+            yield WorkloadDrive(links, setting, Seconds(self.omit + self.duration), "tcp")

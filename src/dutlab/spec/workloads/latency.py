@@ -9,10 +9,10 @@ from pydantic import Field
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import FrameRate, Share
-from dutlab.spec.generators import Ask
+from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.workloads.base import Drive, LinkBounds, Need
+from dutlab.spec.workloads.base import LinkBounds, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import each_once
 from dutlab.spec.workloads.setting import FrameSetting, NotNegative, PositiveRate, SecondsLong, SecondsOrNone, Setting
 from dutlab.spec.workloads.timed import TimedFrames
@@ -63,7 +63,7 @@ class LatencyWorkload(TimedFrames):
         faults += [fault(("shares", i), f"must be 0% to {MOST_SHARE:.0%}") for i, s in enumerate(made.shares) if not 0 <= s <= MOST_SHARE]
         return faults
 
-    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
         """One a set of links and frame size."""
         each = self.trial_s + AROUND_TRIAL_S
         seconds = Seconds(len(self.shares) * each + (SEARCH_S if self.rate is None else 0.0))
@@ -79,13 +79,13 @@ class LatencyWorkload(TimedFrames):
                 warmup_s=self.warmup,
                 drain_s=self.drain,
             )
-            yield Drive(links, setting, seconds)
+            yield WorkloadDrive(links, setting, seconds)
 
-    def asks(self) -> Iterator[tuple[Loc, Ask]]:
+    def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
         """Loads, and the time of each frame."""
         yield from super().asks()
-        yield (), Ask.RATE
-        yield (), Ask.LATENCY
+        yield (), GeneratorFeature.RATE
+        yield (), GeneratorFeature.LATENCY
 
     def incompatibilities(self, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, and a rate above a line rate."""

@@ -9,11 +9,11 @@ from pydantic import Field
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import BitRate, Duration, FrameRate, Share
-from dutlab.spec.generators import Ask
+from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import Directions
-from dutlab.spec.workloads.base import LONGEST_TRIAL, Drive, LinkBounds, Need
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LinkBounds, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import ROUNDING, outside
 from dutlab.spec.workloads.setting import DirectedSetting, NotNegative, Positive, SecondsLong, SecondsOrNone, Setting
 from dutlab.spec.workloads.timed import FramesAround
@@ -79,7 +79,7 @@ class LoadtestWorkload(FramesAround):
             faults.append(fault(("threshold",), "must be below 100%: more than everything cannot be lost"))
         return faults
 
-    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
         """One a set of links and frame size."""
         for links, mix in self.sized(every_link):
             setting = LoadtestSetting(
@@ -95,14 +95,14 @@ class LoadtestWorkload(FramesAround):
                 warmup_s=self.warmup,
                 drain_s=self.drain,
             )
-            yield Drive(links, setting, Seconds(self.warmup + self.rampup + self.hold + self.drain))
+            yield WorkloadDrive(links, setting, Seconds(self.warmup + self.rampup + self.hold + self.drain))
 
-    def asks(self) -> Iterator[tuple[Loc, Ask]]:
+    def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
         """A ramp, second by second."""
         yield from super().asks()
-        yield (), Ask.PROFILE
+        yield (), GeneratorFeature.PROFILE
         if self.directions == "both":
-            yield ("directions",), Ask.BOTH_WAYS
+            yield ("directions",), GeneratorFeature.BOTH_WAYS
 
     def incompatibilities(self, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, a target above a link's speed, links of different speeds in one set."""

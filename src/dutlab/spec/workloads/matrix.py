@@ -13,7 +13,7 @@ from pydantic_core import InitErrorDetails
 from dutlab.spec.fields import FrameRate
 from dutlab.spec.generators.iperf3_udp import LEAST_PAYLOAD
 from dutlab.spec.model import fault
-from dutlab.spec.workloads.base import Drive, LinkBounds
+from dutlab.spec.workloads.base import LinkBounds, WorkloadDrive
 from dutlab.spec.workloads.datagrams import LONGEST_DATAGRAM
 from dutlab.spec.workloads.iperf3 import Iperf3Workload, TcpSetting
 from dutlab.spec.workloads.setting import Params, PositiveRate, Setting
@@ -71,7 +71,7 @@ class MatrixWorkload(Iperf3Workload):
         """How many drives there are."""
         return sum(len(pairs_on(every_link[link])) for link in self._each(every_link))
 
-    def drives(self, every_link: Mapping[str, LinkBounds]) -> Iterator[Drive]:
+    def drives(self, every_link: Mapping[str, LinkBounds]) -> Iterator[WorkloadDrive]:
         """Each ordered pair on each link."""
         tcp = self.protocol == "tcp"
         seconds = Seconds((self.omit if tcp else 0) + self.duration)
@@ -88,7 +88,7 @@ class MatrixWorkload(Iperf3Workload):
                     length_bytes=self.length,
                     rate_pps=self.rate,
                 )
-                yield Drive((link,), setting, seconds, "tcp" if tcp else None)
+                yield WorkloadDrive((link,), setting, seconds, "tcp" if tcp else None)
 
     def _each(self, every_link: Iterable[str]) -> list[str]:
         """Links by themselves, whatever sets they stand in."""

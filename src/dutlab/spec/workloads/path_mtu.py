@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, Literal
 
-from dutlab.spec.workloads.base import Drive, Need, WorkloadModel
+from dutlab.spec.workloads.base import Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.setting import Setting
 from dutlab.units import Seconds
 
@@ -28,7 +28,7 @@ class PathMtuWorkload(WorkloadModel):
     needs: ClassVar[frozenset[Need]] = frozenset({Need.PING})
     setting: ClassVar[type[Setting]] = PathMtuSetting
 
-    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
         """One a set of links."""
         for links in self.link_sets(every_link):
-            yield Drive(links, PathMtuSetting(), Seconds(ABOUT_S * len(links)))
+            yield WorkloadDrive(links, PathMtuSetting(), Seconds(ABOUT_S * len(links)))

@@ -12,7 +12,7 @@ from pydantic_core import InitErrorDetails
 from dutlab.spec.fields import Duration
 from dutlab.spec.goals import PRESETS, Goal
 from dutlab.spec.mixes import Mix
-from dutlab.spec.workloads.base import Drive, Need
+from dutlab.spec.workloads.base import Need, WorkloadDrive
 from dutlab.spec.workloads.frames import FrameWorkload, outside
 from dutlab.spec.workloads.search import AROUND_TRIAL_S, TRIALS_OF_A_LOAD
 from dutlab.spec.workloads.setting import FrameSetting, Goals, Positive, SecondsLong, SecondsOrNone, Setting
@@ -81,7 +81,7 @@ class QuickTestWorkload(FrameWorkload):
             for goal in PRESETS["quick"]
         )
 
-    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
         """One a set of links and size."""
         for links, mix in self.sized(every_link):
             setting = QuickTestSetting(
@@ -94,7 +94,7 @@ class QuickTestWorkload(FrameWorkload):
                 latency_s=Seconds(self.latency * self.scale),
                 scale=self.scale,
             )
-            yield Drive(links, setting, self._seconds(), mix)
+            yield WorkloadDrive(links, setting, self._seconds(), mix)
 
     def _seconds(self) -> Seconds:
         """About what a size takes; a search cannot be known before."""

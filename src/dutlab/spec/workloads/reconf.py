@@ -9,10 +9,10 @@ from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Duration, FrameRate, Name
-from dutlab.spec.generators import Ask
+from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc
-from dutlab.spec.workloads.base import LONGEST_TRIAL, Drive, LinkBounds, Need
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LinkBounds, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import HELD_AND_WATCHED, each_once, outside
 from dutlab.spec.workloads.setting import FrameSetting, PositiveRate, SecondsLong, SecondsOrNone, Setting
 from dutlab.spec.workloads.timed import FramesAround
@@ -77,7 +77,7 @@ class ReconfWorkload(FramesAround):
         """How many drives there are."""
         return super().count(every_link) * len(self.to)
 
-    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
         """One a set of links, frame size and mode to change into."""
         each = self.warmup + self.before + self.after + self.drain + AROUND_TRIAL_S
         for links, mix in self.sized(every_link):
@@ -94,9 +94,9 @@ class ReconfWorkload(FramesAround):
                     drain_s=self.drain,
                 )
                 loads = 1 + self.changes * (1 if to == RELOAD else 2)
-                yield Drive(links, setting, Seconds(loads * each), mix)
+                yield WorkloadDrive(links, setting, Seconds(loads * each), mix)
 
-    def asks(self) -> Iterator[tuple[Loc, Ask]]:
+    def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
         """A load, and word of when it has begun."""
         yield from super().asks()
         yield from HELD_AND_WATCHED

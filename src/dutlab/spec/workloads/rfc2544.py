@@ -11,11 +11,11 @@ from pydantic import Field
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Duration
-from dutlab.spec.generators import Ask
+from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import EXTENSION_SETS, HOP_BY_HOP, NO_HEADERS, Directions, Traffic
-from dutlab.spec.workloads.base import LONGEST_TRIAL, Drive, LinkBounds, Need
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LinkBounds, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import FrameWorkload, each_once, outside
 from dutlab.spec.workloads.setting import DirectedSetting, Positive, SecondsLong, Setting
 from dutlab.units import RFC2544_FRAME_SIZES, Seconds
@@ -171,7 +171,7 @@ class Rfc2544Workload(FrameWorkload):
         """How many drives there are."""
         return super().count(every_link) * len(self.networks) * len(self.extension_headers)
 
-    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
         """One a set of extension headers, number of networks, set of links and size; inside it tests follow one another.
 
         All sizes come with one number of networks before the next, as section 12 has it. Frames with a hop-by-hop header have one test, and
@@ -201,7 +201,7 @@ class Rfc2544Workload(FrameWorkload):
                 all_networks=self.networks,
                 modifiers=self.modifiers,
             )
-            yield Drive(links, setting, self._seconds(tests), mix)
+            yield WorkloadDrive(links, setting, self._seconds(tests), mix)
 
     def _seconds(self, tests: Iterable[Benchmark]) -> Seconds:
         """About what a frame size takes; searches cannot be known before."""
@@ -229,27 +229,27 @@ class Rfc2544Workload(FrameWorkload):
         for i, headers in enumerate(self.extension_headers):
             yield from self.misfits_of(Traffic(extension_headers=EXTENSION_SETS[headers]), wires, ("extension_headers", i))
 
-    def asks(self) -> Iterator[tuple[Loc, Ask]]:
+    def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
         """Loads; the time of each frame; a drop of the rate and what is lost after it; word of when a load has begun."""
         yield from super().asks()
-        yield (), Ask.RATE
+        yield (), GeneratorFeature.RATE
         of_test = {
-            Benchmark.LATENCY: (Ask.LATENCY,),
-            Benchmark.RECOVERY: (Ask.PROFILE, Ask.READINGS),
-            Benchmark.RESET: (Ask.READINGS,),
-            Benchmark.BURSTY: (Ask.BURSTS,),
+            Benchmark.LATENCY: (GeneratorFeature.LATENCY,),
+            Benchmark.RECOVERY: (GeneratorFeature.PROFILE, GeneratorFeature.READINGS),
+            Benchmark.RESET: (GeneratorFeature.READINGS,),
+            Benchmark.BURSTY: (GeneratorFeature.BURSTS,),
         }
         for i, test in enumerate(self.tests):
             for ask in of_test.get(test, ()):
                 yield ("tests", i), ask
         if self.directions == "both":
-            yield ("directions",), Ask.BOTH_WAYS
+            yield ("directions",), GeneratorFeature.BOTH_WAYS
         for i, count in enumerate(self.networks):
             if count > 1:
-                yield ("networks", i), Ask.FLOWS
+                yield ("networks", i), GeneratorFeature.FLOWS
         for i, headers in enumerate(self.extension_headers):
             if EXTENSION_SETS[headers]:
-                yield ("extension_headers", i), Ask.EXTENSIONS
+                yield ("extension_headers", i), GeneratorFeature.EXTENSIONS
 
 
 def variant_of(setting: Setting) -> str:

@@ -12,13 +12,13 @@ from pydantic_core import InitErrorDetails
 
 from dutlab.errors import InputError
 from dutlab.spec.fields import Duration, Network
-from dutlab.spec.generators import Ask
+from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.goals import goals_named
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.spread import Spread
 from dutlab.spec.traffic import MOST_FLOWS
-from dutlab.spec.workloads.base import Drive, LinkBounds, Need
+from dutlab.spec.workloads.base import LinkBounds, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import alone, each_once
 from dutlab.spec.workloads.setting import FrameSetting, Goals, Params, SecondsLong, SecondsOrNone, Setting
 from dutlab.spec.workloads.timed import TimedFrames
@@ -123,14 +123,14 @@ class RoutesWorkload(TimedFrames):
                 what = "IPv6" if wires[name].ipv6 else "IPv4"
                 yield ("network",), f"{self.network} has no way over link {name}, which is of {what}; write a network of {what}"
 
-    def asks(self) -> Iterator[tuple[Loc, Ask]]:
+    def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
         """Destinations of their own, and with a preset a rate."""
         yield from super().asks()
-        yield (), Ask.FLOWS
+        yield (), GeneratorFeature.FLOWS
         if self.preset is not None:
-            yield ("preset",), Ask.RATE
+            yield ("preset",), GeneratorFeature.RATE
 
-    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
         """One a link, size and count."""
         goals = None if self.preset is None else goals_named(self.preset)
         seconds = self.trial_s if self.preset is None else _SEARCH_S
@@ -147,4 +147,4 @@ class RoutesWorkload(TimedFrames):
                     warmup_s=self.warmup,
                     drain_s=self.drain,
                 )
-                yield Drive(links, setting, Seconds(seconds + count * _LOAD_S), mix)
+                yield WorkloadDrive(links, setting, Seconds(seconds + count * _LOAD_S), mix)

@@ -12,11 +12,11 @@ from pydantic_core import InitErrorDetails
 
 from dutlab.errors import InputError
 from dutlab.spec.fields import Duration, FrameRate, Share
-from dutlab.spec.generators import Ask
+from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.goals import FIRST_TRIALS, WIDTH, Goal, checked, goal_faults, goals_named
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, SpecModel, fault
-from dutlab.spec.workloads.base import LONGEST_TRIAL, Drive, LinkBounds, Need
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LinkBounds, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import outside
 from dutlab.spec.workloads.setting import FrameSetting, Goals, Params, PositiveRate, SecondsLong, SecondsOrNone, Setting
 from dutlab.spec.workloads.timed import FramesAround
@@ -152,7 +152,7 @@ class SearchWorkload(FramesAround):
             return checked([entry.goal for entry in self.goals])
         return goals_named(self.preset or DEFAULT_PRESET)
 
-    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
         """One a set of links and size."""
         preset = (self.preset or DEFAULT_PRESET) if self.goals is None else None
         for links, mix in self.sized(every_link):
@@ -169,7 +169,7 @@ class SearchWorkload(FramesAround):
                 early_stop=self.early_stop,
                 again_at_end=self.again_at_end,
             )
-            yield Drive(links, setting, self._seconds(), mix)
+            yield WorkloadDrive(links, setting, self._seconds(), mix)
 
     def _seconds(self) -> Seconds:
         """About what a search takes; it cannot be known before."""
@@ -179,10 +179,10 @@ class SearchWorkload(FramesAround):
         likely = STEPS_TO_A_WIDTH * (initial + around) + at_limit
         return Seconds(likely if self.budget is None else min(likely, self.budget))
 
-    def asks(self) -> Iterator[tuple[Loc, Ask]]:
+    def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
         """Rates of its own choice."""
         yield from super().asks()
-        yield (), Ask.RATE
+        yield (), GeneratorFeature.RATE
 
     def incompatibilities(self, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, and rates above a line rate."""

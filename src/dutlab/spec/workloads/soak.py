@@ -9,10 +9,10 @@ from pydantic import Field
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Duration, FrameRate, Share
-from dutlab.spec.generators import Ask
+from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.workloads.base import Drive, LinkBounds, Need
+from dutlab.spec.workloads.base import LinkBounds, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import HELD_AND_WATCHED
 from dutlab.spec.workloads.setting import FrameSetting, Positive, PositiveRate, SecondsLong, SecondsOrNone, Setting
 from dutlab.spec.workloads.timed import TimedFrames
@@ -75,7 +75,7 @@ class SoakWorkload(TimedFrames):
             faults.append(fault(("threshold",), "says nothing of trials that find a rate; leave it or `target` out"))
         return faults
 
-    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
         """One a set of links and frame size."""
         seconds = self.trial_s if self.target is None else self.duration * (1 + AROUND_TRIALS)
         for links, mix in self.sized(every_link):
@@ -90,9 +90,9 @@ class SoakWorkload(TimedFrames):
                 warmup_s=self.warmup,
                 drain_s=self.drain,
             )
-            yield Drive(links, setting, Seconds(seconds), mix)
+            yield WorkloadDrive(links, setting, Seconds(seconds), mix)
 
-    def asks(self) -> Iterator[tuple[Loc, Ask]]:
+    def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
         """A load, second by second."""
         yield from super().asks()
         yield from HELD_AND_WATCHED

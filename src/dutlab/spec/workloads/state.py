@@ -12,11 +12,11 @@ from pydantic_core import InitErrorDetails
 
 from dutlab.errors import InputError
 from dutlab.spec.fields import Duration, FrameRate, Share
-from dutlab.spec.generators import Ask
+from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import MOST_FLOWS, RFC4814_DESTINATION_PORTS, RFC4814_SOURCE_PORTS, FlowSet, Traffic
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Drive, Need
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import FrameWorkload, alone, each_once, outside
 from dutlab.spec.workloads.setting import FrameSetting, NotNegative, Params, Positive, PositiveRate, SecondsLong, SecondsOrNone, Setting
 from dutlab.units import Seconds
@@ -129,13 +129,13 @@ class StateWorkload(FrameWorkload):
         """So many are tried at most, and can be told apart."""
         return min(self.most_flows, RFC4814_SOURCE_PORTS[1] * self.destination_ports)
 
-    def asks(self) -> Iterator[tuple[Loc, Ask]]:
+    def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
         """Flows, at a rate."""
         yield from super().asks()
-        yield (), Ask.FLOWS
-        yield (), Ask.RATE
+        yield (), GeneratorFeature.FLOWS
+        yield (), GeneratorFeature.RATE
 
-    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
         """One a link and size; the tests follow one another inside it."""
         seconds = (_RATE_S if StateTest.RATE in self.tests else 0.0) + (_CONCURRENT_S if StateTest.CONCURRENT in self.tests else 0.0)
         for links, mix in self.sized(every_link):
@@ -154,4 +154,4 @@ class StateWorkload(FrameWorkload):
                 drain_s=self.drain,
                 budget_s=self.budget,
             )
-            yield Drive(links, setting, Seconds(seconds), mix)
+            yield WorkloadDrive(links, setting, Seconds(seconds), mix)

@@ -19,7 +19,7 @@ from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Duration
 from dutlab.spec.model import SpecModel, fault
-from dutlab.spec.workloads.base import Drive, Need, WorkloadModel
+from dutlab.spec.workloads.base import Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.setting import Params, Setting
 from dutlab.units import Seconds
 
@@ -102,11 +102,11 @@ class StepsWorkload(WorkloadModel):
         del every_link
         return 1
 
-    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
         """The one way to do it. What it takes is known as far as time-outs tell."""
         del every_link
         longest = [sum(s.timeout or 0.0 for s in steps) for by_host in self.phases.values() for steps in by_host.values()]
-        yield Drive((), StepsSetting(steps=self), Seconds(max(longest, default=0.0)))
+        yield WorkloadDrive((), StepsSetting(steps=self), Seconds(max(longest, default=0.0)))
 
 
 class StepsSetting(Setting):

@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
-from dutlab.spec.generators import Ask
+from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.rates import Rate, RateUnit
 from dutlab.spec.traffic import Directions, Traffic
-from dutlab.spec.workloads.base import Drive, LinkBounds, Need
+from dutlab.spec.workloads.base import LinkBounds, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import ROUNDING, each_once
 from dutlab.spec.workloads.setting import LoadSetting, Setting
 from dutlab.spec.workloads.timed import TimedFrames
@@ -59,7 +59,7 @@ class SweepWorkload(TimedFrames):
         """How many drives there are."""
         return super().count(every_link) * len(self.rates)
 
-    def drives(self, every_link: Iterable[str]) -> Iterator[Drive]:
+    def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
         """One a set of links, size and rate."""
         for links, mix in self.sized(every_link):
             for rate in self.rates:
@@ -73,24 +73,24 @@ class SweepWorkload(TimedFrames):
                     warmup_s=self.warmup,
                     drain_s=self.drain,
                 )
-                yield Drive(links, setting, self.trial_s, mix)
+                yield WorkloadDrive(links, setting, self.trial_s, mix)
 
-    def asks(self) -> Iterator[tuple[Loc, Ask]]:
+    def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
         """Rates, directions, and frames that are not one UDP flow."""
         yield from super().asks()
         for i, rate in enumerate(self.rates):
             if rate is not None:
-                yield ("rates", i), Ask.RATE
+                yield ("rates", i), GeneratorFeature.RATE
         if self.directions == "both":
-            yield ("directions",), Ask.BOTH_WAYS
+            yield ("directions",), GeneratorFeature.BOTH_WAYS
         if self.traffic.transport != "udp":
-            yield ("traffic", "transport"), Ask.TRANSPORT
+            yield ("traffic", "transport"), GeneratorFeature.TRANSPORT
         if self.traffic.flows.count > 1:
-            yield ("traffic", "flows"), Ask.FLOWS
+            yield ("traffic", "flows"), GeneratorFeature.FLOWS
         if self.traffic.vlans:
-            yield ("traffic", "vlans"), Ask.VLANS
+            yield ("traffic", "vlans"), GeneratorFeature.VLANS
         if self.traffic.extension_headers:
-            yield ("traffic", "extension_headers"), Ask.EXTENSIONS
+            yield ("traffic", "extension_headers"), GeneratorFeature.EXTENSIONS
 
     def incompatibilities(self, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, rates above a line rate, and shares of a speed that nobody knows."""

@@ -27,7 +27,7 @@ from dutlab.tools.engine.agent import REPLY_S, TOOL, Agent
 from dutlab.tools.engine.binary import find_engine
 from dutlab.tools.engine.clocks import Offset, offset_of
 from dutlab.tools.engine.directions import direction_of, directions_of
-from dutlab.tools.engine.load import DESTINATION_PORT, NS, Direction, Load
+from dutlab.tools.engine.load import DESTINATION_PORT, NS, Direction, EngineLoad
 from dutlab.tools.engine.trial import FlowAccount, Part, read, watches_of
 from dutlab.tools.engine.watch import DirectionWatch
 from dutlab.tools.neighbours import NextHop, next_hop_mac
@@ -81,7 +81,7 @@ class Engine:
         for agent in self._agents.values():
             agent.take_lines()
             agent.take_events()
-        load = Load(
+        load = EngineLoad(
             offer.mix, offer.rate, offer.drain, offer.duration, profile=offer.profile, traffic=offer.traffic,
             traffic_of=offer.traffic_of,
             burst_frames=offer.burst_frames, directions=offer.directions, answered=offer.answered, broadcast_ratio=offer.broadcast_ratio,
@@ -108,7 +108,7 @@ class Engine:
             }
         return self._outcome(heard, watches, facts, latency=not apart)
 
-    def _part(self, directions: Sequence[Direction], load: Load, clocks: Mapping[str, Offset] | None) -> Part:
+    def _part(self, directions: Sequence[Direction], load: EngineLoad, clocks: Mapping[str, Offset] | None) -> Part:
         paced = load.rate is not None or load.profile
         broadcasts = {direction.name: next(self._streams) for direction in directions} if load.broadcast_ratio and paced else {}
         return Part(self._agents, directions, {direction.name: next(self._streams) for direction in directions}, load, clocks, broadcasts)
@@ -130,7 +130,7 @@ class Engine:
             self._hosts, self._testbed, link, reverse=reverse, source_port=next(self._probe_ports), next_hop=self._next_hop
         )
         shortest = SHORTEST_FRAME if "." in direction.source else SHORTEST_IPV6_FRAME
-        load = Load(Mix(name="probe", parts=((shortest, 1),)), PROBE_RATE, PROBE_DRAIN, frames=PROBE_FRAMES)
+        load = EngineLoad(Mix(name="probe", parts=((shortest, 1),)), PROBE_RATE, PROBE_DRAIN, frames=PROBE_FRAMES)
         async with self._opened([direction]):
             (heard,) = await self._part([direction], load, await self._clocks([direction])).carry_out()
         flow = UdpFlow(ip_address(direction.source), ip_address(direction.destination), direction.source_port, DESTINATION_PORT)

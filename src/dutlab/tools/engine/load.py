@@ -52,7 +52,7 @@ class Direction:
 
 
 @dataclass(frozen=True)
-class Load:
+class EngineLoad:
     """What is sent in each direction: for a time, or a number of frames."""
 
     mix: Mix
@@ -70,7 +70,7 @@ class Load:
     answered: IPAddress | None = None
     """Where answers go, if not to the address of the direction's end."""
 
-    def warming_up(self, duration: Seconds, drain: Seconds) -> Load:
+    def warming_up(self, duration: Seconds, drain: Seconds) -> EngineLoad:
         """The same at the rate that it begins with, for another time."""
         rate = self.profile[0].from_rate if self.profile else self.rate
         return replace(self, rate=rate, profile=(), duration=duration, drain=drain)

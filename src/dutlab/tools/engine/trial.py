@@ -15,7 +15,7 @@ from dutlab.errors import ToolFailed
 from dutlab.methods.ports import Flow
 from dutlab.tools.engine.agent import REPLY_S, TOOL, Agent, fault
 from dutlab.tools.engine.clocks import Offset
-from dutlab.tools.engine.load import DESTINATION_PORT, NS, Direction, Load
+from dutlab.tools.engine.load import DESTINATION_PORT, NS, Direction, EngineLoad
 from dutlab.tools.engine.loss_watch import LossWatch
 from dutlab.tools.engine.report import arrived_so_far, doubts_of, flow_of, of_stream, sent_so_far
 from dutlab.tools.engine.watch import DirectionWatch
@@ -69,7 +69,7 @@ class Part:
     agents: Mapping[str, Agent]
     directions: Sequence[Direction]
     streams: Mapping[str, int]
-    load: Load
+    load: EngineLoad
     clocks: Mapping[str, Offset] | None
     """None: all agents read one clock."""
     broadcasts: Mapping[str, int] = field(default_factory=dict)
@@ -205,7 +205,7 @@ class Part:
 
 
 def watches_of(
-    directions: Sequence[Direction], load: Load, tell: Callable[[str, Mapping[str, float]], None] | None = None
+    directions: Sequence[Direction], load: EngineLoad, tell: Callable[[str, Mapping[str, float]], None] | None = None
 ) -> list[DirectionWatch]:
     """A watch for each direction; `tell` takes the newest rates of each."""
     return [DirectionWatch(direction.name, LossWatch(load.drain), tell=tell) for direction in directions]

@@ -64,7 +64,7 @@ class SendReport:
     facts: dict[str, str] = field(default_factory=dict)
 
 
-class Program(Protocol):
+class SendingProgram(Protocol):
     """A program that sends."""
 
     @property
@@ -97,7 +97,7 @@ class Counts:
 class CountedGenerator:
     """A tools.generators.GeneratorTool over a program."""
 
-    def __init__(self, program: Program, place: GeneratorSite) -> None:
+    def __init__(self, program: SendingProgram, place: GeneratorSite) -> None:
         self._program, self._place = program, place
         self._version, self._checked = "", set[str]()
 

@@ -21,7 +21,7 @@ from dutlab.spec.mixes import sizes_in_words
 from dutlab.tools.engine.directions import directions_of
 from dutlab.tools.engine.load import Direction
 from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
-from dutlab.tools.iperf3.datagrams import Datagrams, End, Sent, send
+from dutlab.tools.iperf3.datagrams import DatagramEnd, Datagrams, Sent, send
 from dutlab.tools.iperf3.program import FIRST_PORT, PORTS_TRIED, version_of
 from dutlab.tools.path_counters import PathCount, lost_by_place, read_path
 
@@ -85,8 +85,10 @@ class Iperf3Udp:
         return Datagrams(length, offer.rate, float(offer.duration), self._model.streams)
 
     async def _send(self, direction: Direction, datagrams: Datagrams, nth: int) -> Sent:
-        near = End(self._place.hosts[direction.sender], direction.source, self._place.cores(self._model, direction.sender))
-        far = End(self._place.hosts[direction.receiver], direction.destination, tuple(self._place.cpus.get(direction.receiver) or ()))
+        near = DatagramEnd(self._place.hosts[direction.sender], direction.source, self._place.cores(self._model, direction.sender))
+        far = DatagramEnd(
+            self._place.hosts[direction.receiver], direction.destination, tuple(self._place.cpus.get(direction.receiver) or ())
+        )
         return await send(near, far, datagrams, name=direction.name, first_port=FIRST_PORT + nth * PORTS_TRIED)
 
     async def _paths(self, directions: list[Direction]) -> list[PathCount]:

@@ -28,7 +28,7 @@ from dutlab.spec.testbed import Link
 from dutlab.tools.engine.directions import directions_of
 from dutlab.tools.engine.load import Direction
 from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool, both_ends, insist_that_it_sent
-from dutlab.tools.generators.ipgen_log import Second, parse_log
+from dutlab.tools.generators.ipgen_log import IpgenSecond, parse_log
 from dutlab.units import Seconds
 
 TOOL = "ipgen"
@@ -139,20 +139,20 @@ def ends_of(link: Link) -> list[str]:
     return [word for option, port, gateway, own in ends for word in (option, f"{port.interface},{gateway.ip},{own}")]
 
 
-def since_cleared(log: Sequence[Second]) -> list[Second]:
+def since_cleared(log: Sequence[IpgenSecond]) -> list[IpgenSecond]:
     """What was logged after the counters were cleared: from where its totals fell, or all."""
     fell = [n for n in range(1, len(log)) if log[n].sent < log[n - 1].sent]
     return list(log[fell[-1] :] if fell else log)
 
 
-def still_moving(last: Second) -> str:
+def still_moving(last: IpgenSecond) -> str:
     """What the last line says of frames that were still on their way, empty when there were none."""
     moved = {"sent": last.offered_pps, "received": last.received_pps}
     said = ", ".join(f"{word} {pps} frames/s" for word, pps in moved.items() if pps)
     return f"its counters moved in its last interval: {said}" if said else ""
 
 
-def flow_of(direction: Direction, last: Second, size: int, offer: Offer) -> Flow:
+def flow_of(direction: Direction, last: IpgenSecond, size: int, offer: Offer) -> Flow:
     """The account at the end of the drain."""
     seconds = max(1, math.ceil(offer.duration))
     wanted = max(last.sent, 0 if offer.rate is None else round(offer.rate) * seconds)
@@ -172,7 +172,7 @@ def flow_of(direction: Direction, last: Second, size: int, offer: Offer) -> Flow
     )
 
 
-def readings_of(direction: Direction, log: Sequence[Second], *, ended_s: float) -> list[ToolReading]:
+def readings_of(direction: Direction, log: Sequence[IpgenSecond], *, ended_s: float) -> list[ToolReading]:
     """Its clock says how far apart seconds are; the last was logged as the process ended."""
     out = []
     for second in log:
@@ -183,6 +183,6 @@ def readings_of(direction: Direction, log: Sequence[Second], *, ended_s: float) 
     return out
 
 
-def _latency(last: Second) -> dict[str, str]:
+def _latency(last: IpgenSecond) -> dict[str, str]:
     known = {"min": last.latency_min_ns, "mean": last.latency_avg_ns, "max": last.latency_max_ns}
     return {f"ipgen_latency_{word}_ns": f"{value:.0f}" for word, value in known.items() if value is not None}

@@ -23,7 +23,7 @@ RECEIVER, SENDER = 0, 1
 
 
 @dataclass(frozen=True)
-class Second:
+class IpgenSecond:
     """One line: totals so far, and rates of the last second."""
 
     at_s: float
@@ -45,7 +45,7 @@ class Second:
 
 
 @dataclass(frozen=True)
-class Answer:
+class IpgenThroughput:
     """The throughput that ipgen found for a frame size."""
 
     frame_bytes: int
@@ -54,7 +54,7 @@ class Answer:
     bps: float
 
 
-def parse_log(text: str) -> tuple[list[Second], list[str]]:
+def parse_log(text: str) -> tuple[list[IpgenSecond], list[str]]:
     """The seconds of a log, and what could not be read, by line."""
     out, faults = [], []
     for number, line in enumerate(text.splitlines(), 1):
@@ -69,19 +69,19 @@ def parse_log(text: str) -> tuple[list[Second], list[str]]:
     return out, faults
 
 
-def parse_answer(text: str) -> list[Answer]:
+def parse_answer(text: str) -> list[IpgenThroughput]:
     """Sizes in rising order; every value of the file is a text. Raises ValueError that says what is wrong."""
     try:
         sizes = json.loads(text)["framesize"]
-        found = [Answer(int(size), float(of["curpps"]), float(of["limitpps"]), float(of["bps"])) for size, of in sizes.items()]
+        found = [IpgenThroughput(int(size), float(of["curpps"]), float(of["limitpps"]), float(of["bps"])) for size, of in sizes.items()]
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"is not an answer of ipgen's RFC 2544 test: {error!r}") from error
     return sorted(found, key=lambda a: a.frame_bytes)
 
 
-def _second(said: Mapping[str, Any]) -> Second:
+def _second(said: Mapping[str, Any]) -> IpgenSecond:
     receiver, sender = said["statistics"][RECEIVER], said["statistics"][SENDER]
-    return Second(
+    return IpgenSecond(
         at_s=float(said["time"]),
         frame_bytes=int(sender["packetsize"]) + L2_BYTES,
         sent=int(sender["TX"]),

@@ -21,7 +21,7 @@ from dutlab.tools.engine.directions import directions_of
 from dutlab.tools.engine.load import DESTINATION_PORT, Direction
 from dutlab.tools.gate import Gate
 from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool, insist_that_it_sent
-from dutlab.tools.generators.pkt_gen_log import ROUND_S, Log, matched, parse
+from dutlab.tools.generators.pkt_gen_log import ROUND_S, PktGenLog, matched, parse
 from dutlab.tools.path_counters import strangers_among
 from dutlab.units import FCS_BYTES, FrameBytes, Pps, Seconds
 
@@ -52,11 +52,11 @@ class PktGenOutputs:
     """The receiver's clock against the sender's."""
 
     @property
-    def sent(self) -> Log:
+    def sent(self) -> PktGenLog:
         return parse(said(self.sender))
 
     @property
-    def received(self) -> Log:
+    def received(self) -> PktGenLog:
         return parse(said(self.receiver))
 
     @property

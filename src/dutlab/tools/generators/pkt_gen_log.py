@@ -53,7 +53,7 @@ class Total:
 
 
 @dataclass(frozen=True)
-class Log:
+class PktGenLog:
     """A whole log, and the lines in it that are like reports and cannot be read."""
 
     reports: tuple[Report, ...]
@@ -62,7 +62,7 @@ class Log:
     """Their numbers, from 1."""
 
 
-def parse(text: str) -> Log:
+def parse(text: str) -> PktGenLog:
     """Any text; what is not a report of pkt-gen's is passed over."""
     reports: list[Report] = []
     unread: list[int] = []
@@ -77,7 +77,7 @@ def parse(text: str) -> Log:
                 reports.append(_report(float(stamp["time"]), rate, reports))
             else:
                 unread.append(number)
-    return Log(tuple(reports), total, tuple(unread))
+    return PktGenLog(tuple(reports), total, tuple(unread))
 
 
 def matched(sent: Sequence[Report], received: Sequence[Report], *, offset_s: float = 0.0) -> list[tuple[float, float, float]]:

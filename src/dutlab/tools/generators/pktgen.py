@@ -36,7 +36,7 @@ def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
 
 
 class Pktgen:
-    """A tools.counted.Program."""
+    """A SendingProgram."""
 
     tool = TOOL
 

@@ -39,7 +39,7 @@ def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
 
 
 class Trafgen:
-    """A tools.counted.Program."""
+    """A SendingProgram."""
 
     tool = TOOL
 

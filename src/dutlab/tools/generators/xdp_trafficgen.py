@@ -33,7 +33,7 @@ def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
 
 
 class XdpTrafficgen:
-    """A tools.counted.Program."""
+    """A SendingProgram."""
 
     tool = TOOL
 

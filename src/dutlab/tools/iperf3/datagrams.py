@@ -20,7 +20,7 @@ GRACE_S = 15.0
 
 
 @dataclass(frozen=True)
-class End:
+class DatagramEnd:
     """A host, the address that iperf3 is bound to there, and the cores that it runs on."""
 
     host: Host
@@ -56,7 +56,7 @@ class Sent:
     repairs: Sequence[str] = ()
 
 
-async def send(near: End, far: End, datagrams: Datagrams, *, name: str, first_port: int) -> Sent:
+async def send(near: DatagramEnd, far: DatagramEnd, datagrams: Datagrams, *, name: str, first_port: int) -> Sent:
     """From a client on `near` to a server on `far`; `name` begins the names of the raw files. Raises ToolFailed, ToolMissing, HostError."""
     async with AsyncExitStack() as ended_at_exit:
         port, server = await listen(far.host, far.address, first_port, ended_at_exit, cores=far.cores)

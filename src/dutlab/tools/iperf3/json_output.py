@@ -17,7 +17,7 @@ __all__ = ["UnreadableError", "error_in", "parse"]
 
 
 @dataclass(frozen=True)
-class Interval:
+class Iperf3Interval:
     """One line of the report: all streams together, `end_s` after the test began, omitted seconds included."""
 
     end_s: float
@@ -26,7 +26,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Result:
+class Iperf3Result:
     """One test's end. Rates are payload bits per second over the time that was not omitted; None is what this iperf3 does not tell."""
 
     received_bps: float
@@ -39,12 +39,12 @@ class Result:
     receiver_cpu_percent: float | None
     congestion: str | None
     version: str
-    intervals: tuple[Interval, ...] = ()
+    intervals: tuple[Iperf3Interval, ...] = ()
     repairs: tuple[str, ...] = field(default=())
     """What had to be mended or left out before the output could be read."""
 
 
-def parse(output: bytes) -> Result:
+def parse(output: bytes) -> Iperf3Result:
     """The result of a TCP test from the client's output.
 
     Raises UnreadableError when it holds none.
@@ -52,7 +52,7 @@ def parse(output: bytes) -> Result:
     return result_of(*read_object(output))
 
 
-def result_of(document: Mapping[str, Any], repairs: Sequence[str]) -> Result:
+def result_of(document: Mapping[str, Any], repairs: Sequence[str]) -> Iperf3Result:
     """The result in a report that was read; `repairs` is what was mended in it. Raises UnreadableError when it holds none."""
     if (error := document.get("error")) is not None:
         raise UnreadableError(f"it reports: {str(error).removeprefix('error - ')}")
@@ -69,7 +69,7 @@ def result_of(document: Mapping[str, Any], repairs: Sequence[str]) -> Result:
     sent_bps = number(sent, "bits_per_second")
     if sent_bps is None:
         raise UnreadableError("its report says nothing of what was sent (sum_sent.bits_per_second)")
-    return Result(
+    return Iperf3Result(
         received_bps=received_bps,
         sent_bps=sent_bps,
         received_bytes=int(number(received, "bytes") or 0),
@@ -95,7 +95,7 @@ def error_in(output: bytes) -> str | None:
     return None if error is None else str(error).removeprefix("error - ")
 
 
-def _intervals(raw: list[Any]) -> tuple[Interval, ...]:
+def _intervals(raw: list[Any]) -> tuple[Iperf3Interval, ...]:
     """Those that count: not omitted, at least half a second long (the last may be a sliver), with a rate."""
     intervals, begun_s = [], 0.0
     for entry in raw:
@@ -103,7 +103,7 @@ def _intervals(raw: list[Any]) -> tuple[Interval, ...]:
         seconds, rate = number(total, "seconds"), number(total, "bits_per_second")
         begun_s += seconds or 0.0
         if seconds is not None and rate is not None and seconds >= 0.5 and not total.get("omitted"):  # noqa: PLR2004 - see above
-            intervals.append(Interval(begun_s, rate, _count(total, "retransmits")))
+            intervals.append(Iperf3Interval(begun_s, rate, _count(total, "retransmits")))
     return tuple(intervals)
 
 

@@ -23,7 +23,7 @@ from dutlab.spec.generators.iperf3_udp import IP_UDP
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.workloads.datagrams import DatagramsSetting
 from dutlab.tools.generator_tool import GeneratorSite
-from dutlab.tools.iperf3.datagrams import Datagrams, End, Sent, send
+from dutlab.tools.iperf3.datagrams import DatagramEnd, Datagrams, Sent, send
 from dutlab.tools.iperf3.program import FIRST_PORT, PORTS_TRIED
 from dutlab.tools.ping import Ping
 from dutlab.units import si
@@ -79,7 +79,7 @@ class Iperf3Lengths:
     async def _one(self, name: str, nth: int, datagrams: Datagrams) -> Sent:
         link = self._testbed.links[name]
         near, far = (
-            End(self._hosts[port.host], str(address.ip), tuple(self._cpus.get(port.host) or ()))
+            DatagramEnd(self._hosts[port.host], str(address.ip), tuple(self._cpus.get(port.host) or ()))
             for port, address in ((link.source, link.source_address), (link.sink, link.sink_address))
         )
         return await send(near, far, datagrams, name=f"{name}-{datagrams.length}", first_port=FIRST_PORT + nth * PORTS_TRIED)
@@ -102,7 +102,7 @@ def packets_of(length: int, mtu: int, version: int) -> int:
 
 
 @dataclass(frozen=True)
-class Step:
+class LengthStep:
     """The longest length that went whole and the shortest that did not, of those measured."""
 
     whole: Row
@@ -130,11 +130,11 @@ class Step:
         return f"{what} goes from {whole} to {split} ({(self.ratio(f'{what}_pps') - 1) * 100:+.0f} %)"
 
 
-def step_of(rows: Sequence[Row], whole_bytes: int) -> Step | None:
+def step_of(rows: Sequence[Row], whole_bytes: int) -> LengthStep | None:
     """None where the lengths of one link lie on one side of the limit, or nothing was received below it."""
     whole = max((r for r in rows if _number(r, "length_bytes") <= whole_bytes), key=lambda r: _number(r, "length_bytes"), default=None)
     split = min((r for r in rows if _number(r, "length_bytes") > whole_bytes), key=lambda r: _number(r, "length_bytes"), default=None)
-    return Step(whole, split) if whole is not None and split is not None and _number(whole, "received_pps") > 0 else None
+    return LengthStep(whole, split) if whole is not None and split is not None and _number(whole, "received_pps") > 0 else None
 
 
 def _row(link: str, length: int, sent: Sent, mtu: int, version: int) -> Row:

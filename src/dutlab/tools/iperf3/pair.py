@@ -8,11 +8,11 @@ from __future__ import annotations
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.methods.ports import Measured
 from dutlab.spec.workloads.matrix import MatrixSetting
-from dutlab.tools.iperf3.datagrams import Datagrams, End, Sent, send
+from dutlab.tools.iperf3.datagrams import DatagramEnd, Datagrams, Sent, send
 from dutlab.tools.iperf3.program import FIRST_PORT
 
 
-async def datagrams_between(near: End, far: End, link: str, setting: MatrixSetting) -> Measured:
+async def datagrams_between(near: DatagramEnd, far: DatagramEnd, link: str, setting: MatrixSetting) -> Measured:
     """From a client on `near` to a server on `far`. Raises ToolFailed, ToolMissing, HostError."""
     wanted = Datagrams(setting.length_bytes, setting.rate_pps, setting.duration_s, setting.streams)
     sent = await send(near, far, wanted, name=link, first_port=FIRST_PORT)

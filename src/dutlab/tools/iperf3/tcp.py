@@ -27,8 +27,8 @@ from dutlab.spec.workloads.iperf3 import TcpSetting
 from dutlab.spec.workloads.matrix import MatrixSetting
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.iperf3 import json_output
-from dutlab.tools.iperf3.datagrams import End
-from dutlab.tools.iperf3.json_output import Result, UnreadableError
+from dutlab.tools.iperf3.datagrams import DatagramEnd
+from dutlab.tools.iperf3.json_output import Iperf3Result, UnreadableError
 from dutlab.tools.iperf3.pair import datagrams_between
 from dutlab.tools.iperf3.program import FIRST_PORT, PORTS_TRIED, PROGRAM, TOOL, ended, listen, run_client, version_of
 
@@ -55,7 +55,7 @@ class _Ran:
     """One link's test that ended."""
 
     link: str
-    result: Result
+    result: Iperf3Result
     client: Done
     server: Done
     retries: int
@@ -98,8 +98,8 @@ class Iperf3:
             return await datagrams_between(self._of_datagrams(near), self._of_datagrams(far), link, setting)
         return _measured(cell, setting, await self._all({link: (near, far)}, setting))
 
-    def _of_datagrams(self, end: _End) -> End:
-        return End(end.host, end.address, tuple(self._cpus.get(end.name) or ()))
+    def _of_datagrams(self, end: _End) -> DatagramEnd:
+        return DatagramEnd(end.host, end.address, tuple(self._cpus.get(end.name) or ()))
 
     def _ends(self, link: Link, near: str, far: str) -> tuple[_End, _End]:
         here, there = link.between(near, far)
@@ -180,7 +180,7 @@ def _measured(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> Measured:
     )
 
 
-def figures_of(result: Result) -> dict[str, float]:
+def figures_of(result: Iperf3Result) -> dict[str, float]:
     """What a test found, under the names of figures; what this iperf3 does not tell is absent."""
     known = {
         "goodput_bps": result.received_bps,

@@ -22,7 +22,7 @@ SUM = "SUM"
 
 
 @dataclass(frozen=True)
-class Datagrams:
+class ReceivedDatagrams:
     """What a receiver tells of UDP."""
 
     jitter_ns: float
@@ -55,10 +55,10 @@ class TextLine:
         return "(omitted)" in self.rest
 
     @property
-    def datagrams(self) -> Datagrams | None:
+    def datagrams(self) -> ReceivedDatagrams | None:
         """None of TCP, and of an interval of who sends."""
         found = _DATAGRAMS.search(self.rest)
-        return Datagrams(float(found["jitter"]) * 1e6, int(found["lost"]), int(found["total"])) if found else None
+        return ReceivedDatagrams(float(found["jitter"]) * 1e6, int(found["lost"]), int(found["total"])) if found else None
 
     @property
     def retransmits(self) -> int | None:

@@ -13,7 +13,7 @@ from ipaddress import IPv4Address, IPv6Address
 from dutlab.dut.mode import Announce, UndoStep
 from dutlab.errors import MeasurementError
 from dutlab.hosts.host import Host
-from dutlab.methods.dut_tables import End, RoutesLoaded
+from dutlab.methods.dut_tables import LinkEnd, RoutesLoaded
 from dutlab.spec.spread import IPNetwork, Spread
 from dutlab.spec.testbed import Testbed
 
@@ -31,10 +31,10 @@ class LinuxRoutes:
     def __init__(self, dut: Host, testbed: Testbed, announce: Announce) -> None:
         self._dut, self._testbed, self._announce = dut, testbed, announce
 
-    async def load(self, link: str, spread: Spread, towards: End = End.SINK) -> RoutesLoaded:
+    async def load(self, link: str, spread: Spread, towards: LinkEnd = LinkEnd.SINK) -> RoutesLoaded:
         """Raises MeasurementError, CommandFailed, HostError."""
         path = self._testbed.links[link]
-        hop, port = (path.dut_out_peer.ip, path.dut_out) if towards is End.SINK else (path.dut_in_peer.ip, path.dut_in)
+        hop, port = (path.dut_out_peer.ip, path.dut_out) if towards is LinkEnd.SINK else (path.dut_in_peer.ip, path.dut_in)
         if hop.version != spread.network.version:
             raise MeasurementError(
                 f"routes to {spread.network} cannot go by {hop}: another version of IP", remedy="take a network of the link's"
