@@ -18,6 +18,7 @@ from dutlab.report.pages.publication import STYLES
 from dutlab.spec.generators import GENERATORS
 from dutlab.spec.workloads.rfc2544 import ALL_TESTS
 from dutlab.spec.workloads.search import DEFAULT_PRESET
+from dutlab.store.index import STATUSES
 
 HEAVY = {"numpy", "scipy", "polars", "duckdb", "pyarrow", "asyncssh", "cryptography", "pydantic", "ruamel", "jinja2", "matplotlib"}
 OURS = {"analysis", "dut", "hosts", "interop", "labs", "methods", "plan", "report", "runner", "sensors", "spec", "store", "tools"}
@@ -86,3 +87,4 @@ def test_what_options_offer_is_what_there_is():
     assert tuple(FORMATS) == choices.FORMATS
     assert tuple(STYLES) == choices.STYLES
     assert tuple(sorted(KINDS)) == choices.IMPORTS
+    assert tuple(STATUSES) == choices.STATUSES

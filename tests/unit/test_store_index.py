@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import shutil
 import sqlite3
+import threading
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,8 +17,10 @@ from click.testing import CliRunner, Result
 from dutlab.cli.runs import query, runs
 from dutlab.errors import InputError
 from dutlab.report import write_report
+from dutlab.runner.journal import Journal
 from dutlab.store.ask import ask
 from dutlab.store.index import INDEX, Wanted, list_runs, opened
+from dutlab.store.run_folder import RunFolder
 from fake_run import Wanted as Made
 from fake_run import build
 
@@ -258,3 +264,57 @@ def test_answers_come_as_table_csv_and_json(folder: Path) -> None:
     assert said(query, question, "--runs", folder).output.splitlines()[1].split() == [FIRST, "20"]
     assert said(query, question, "--runs", folder, "--format", "csv").output == f"run,n\n{FIRST},20\n"
     assert json.loads(said(query, question, "--runs", folder, "--format", "json").output) == [{"run": FIRST, "n": 20}]
+
+
+def test_a_run_that_somebody_carries_out_is_told_from_one_that_was_cut(folder: Path) -> None:
+    (folder / FIRST / "MANIFEST.sha256").unlink()
+    assert listed(folder)[FIRST] == "cut"
+    journal = Journal(folder / FIRST / "journal.jsonl")
+    assert listed(folder) == {FIRST: "running", SECOND: "finished"}
+    assert listed(folder, status="running") == {FIRST: "running"}
+    assert answer(folder, "SELECT name FROM runs WHERE status = 'running'") == [(FIRST,)]
+    journal.close()
+    assert listed(folder)[FIRST] == "cut"
+
+
+def test_who_asks_whether_a_run_is_carried_out_keeps_nobody_from_it(folder: Path) -> None:
+    (folder / FIRST / "journal.jsonl").touch()
+    asked = os.open(folder / FIRST / "journal.jsonl", os.O_RDONLY)
+    fcntl.flock(asked, fcntl.LOCK_SH)
+    timer = threading.Timer(0.01, os.close, [asked])
+    timer.start()
+    Journal(folder / FIRST / "journal.jsonl").close()
+    timer.join()
+
+
+def test_a_pipe_as_journal_is_no_running_run(folder: Path) -> None:
+    (folder / FIRST / "MANIFEST.sha256").unlink()
+    (folder / FIRST / "journal.jsonl").unlink(missing_ok=True)
+    os.mkfifo(folder / FIRST / "journal.jsonl")
+    assert listed(folder)[FIRST] == "cut"
+
+
+def test_doubts_are_a_table_of_their_own(folder: Path) -> None:
+    with opened(folder) as index:
+        kinds = ask(index, folder, "SELECT kind, grade, count(*) AS times FROM doubts GROUP BY ALL ORDER BY ALL").rows
+    records = [r for name in (FIRST, SECOND) for r in RunFolder.open(folder / name).records()]
+    counted = Counter((d.kind, d.grade) for r in records for d in r.doubts)
+    assert kinds == [(kind, grade, times) for (kind, grade), times in sorted(counted.items())] and len(kinds) > 1
+    shutil.rmtree(folder / FIRST)
+    assert answer(folder, "SELECT DISTINCT run FROM doubts") == [(SECOND,)]
+
+
+@pytest.mark.parametrize("question", ["SHOW TABLES", " show tables ; ", "SHOW ALL TABLES"])
+def test_tables_are_listed_with_their_columns(folder: Path, question: str) -> None:
+    found = answer(folder, question)
+    assert [row[0] for row in found] == ["runs", "trials", "figures", "doubts", "samples"]
+    for table, columns in found:
+        assert ", ".join(name for name, *_ in answer(folder, f"DESCRIBE {table}")) == columns
+        with opened(folder) as index:
+            assert ", ".join(ask(index, folder, f"SELECT * FROM {table} LIMIT 0").columns) == columns
+
+
+@pytest.mark.parametrize("question", ["SHOW TABLES; DROP TABLE runs", "DESCRIBE runs; SELECT 1", "DESCRIBE nothing"])
+def test_nothing_else_comes_in_with_a_listing(folder: Path, question: str) -> None:
+    with opened(folder) as index, pytest.raises(InputError):
+        ask(index, folder, question)

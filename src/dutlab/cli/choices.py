@@ -18,3 +18,5 @@ STYLES = ("review", "loadtest", "matrix", "table")
 """dutlab.report.pages.publication."""
 IMPORTS = ("conductor", "figures", "fio", "flent", "iperf3", "ipgen", "loadtest", "netperf", "pkt-gen", "trex-ndr")
 """dutlab.interop.importers.KINDS, sorted."""
+STATUSES = ("running", "finished", "cut", "damaged", "newer")
+"""dutlab.store.index."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dutlab.cli.choices import STATUSES
 from dutlab.cli.text_table import table
 from dutlab.cli.told import say, tell
 from dutlab.printable import printable
@@ -30,7 +31,7 @@ _REBUILD = click.option("--rebuild", is_flag=True, help="Make the index anew fro
 @click.option("--experiment", default="", metavar="NAME", help="Of this experiment.")
 @click.option("--testbed", default="", metavar="NAME", help="On this testbed.")
 @click.option("--mode", default="", metavar="MODE", help="In which this mode was measured.")
-@click.option("--status", default="", type=click.Choice(["", "finished", "cut", "damaged", "newer"]), help="Only these.", show_choices=True)
+@click.option("--status", default="", type=click.Choice(["", *STATUSES]), help="Only these.", show_choices=True)
 @click.option("--since", default="", metavar="DATE", help="Started at or after, as in 2026-11-01.")
 @click.option("--limit", type=click.IntRange(min=1), default=_SHOWN, show_default=True, help="The newest of them.")
 @_REBUILD
@@ -60,6 +61,8 @@ def runs(
     for r in shown:
         if r.fault:
             say(f"note: {printable(r.name)}: {printable(r.fault)}")
+    if cut := next((r.name for r in shown if r.status == "cut"), None):
+        say(f"cut: nobody carries it out any more; `dutlab resume {folder / cut}` goes on with it")
     if len(found) > limit:
         say(f"and older ones; --limit {limit * 10} shows more")
 
@@ -70,12 +73,13 @@ def runs(
 @_REBUILD
 @click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True, help="How to print it.")
 def query(*, question: str, folder: Path, rebuild: bool, form: str) -> None:
-    """Ask across all runs in SQL (DuckDB's). Tables: runs, trials, figures, samples.
+    """Ask across all runs in SQL (DuckDB's). Tables: runs, trials, figures, samples, doubts; `SHOW TABLES` lists their columns.
 
     \b
     Example:
       dutlab query "SELECT mode, frame_size, median(value) FROM trials JOIN figures USING (run, trial)
         WHERE figure = 'received_pps' GROUP BY ALL ORDER BY ALL"
+      dutlab query "SELECT kind, grade, count(*) FROM doubts GROUP BY ALL ORDER BY 3 DESC"
     """  # noqa: D301
     from dutlab.store.ask import ask  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.index import opened  # noqa: PLC0415 -- `--help` needs none of it

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +29,7 @@ _LAB_ENDS = {"lab-down", "lab-gone"}
 
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """A link or a pipe in its place, in a run folder that came from elsewhere, is not written to."""
+_LOCK_ATTEMPTS, _LOCK_PAUSE_S = 5, 0.02
 _LEASES = {"leasing", "lease-left"}
 """The second names those that could not be given back."""
 
@@ -42,11 +44,9 @@ class Journal:
             self._file = os.fdopen(os.open(path, _APPEND, 0o666), "ab", buffering=0)
         except OSError as e:
             raise StoreError(f"{path}: {e.strerror}", remedy="see that the run folder exists and can be written") from e
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not _locked(self._file.fileno()):
             self._file.close()
-            raise InputError(f"{path.parent}: another dutlab is carrying this run out", remedy="wait for it, or end it first") from None
+            raise InputError(f"{path.parent}: another dutlab is carrying this run out", remedy="wait for it, or end it first")
         self._seal = self._new_line()
         self._is_torn = False
 
@@ -76,6 +76,18 @@ class Journal:
     def close(self) -> None:
         """Lets go of the lock."""
         self._file.close()
+
+
+def _locked(descriptor: int) -> bool:
+    """Takes the lock, unless another process keeps it: one that only asks who has it (dutlab.store.find) lets go at once."""
+    for attempt in range(_LOCK_ATTEMPTS):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            time.sleep(_LOCK_PAUSE_S * (attempt + 1 < _LOCK_ATTEMPTS))
+        else:
+            return True
+    return False
 
 
 def read_journal(path: Path) -> list[Entry]:

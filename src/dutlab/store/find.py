@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 
 from dutlab.errors import InputError, StoreError
+from dutlab.store.manifest import JOURNAL
 from dutlab.store.run_folder import RunFolder
 
 
@@ -27,6 +29,26 @@ def _is_text(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def is_running(run: Path) -> bool:
+    """Whether a process is carrying the run out now: it holds a lock on the journal as long as it lives (dutlab.runner.journal).
+
+    The question is a shared lock for an instant, which the writer of a journal waits out.
+    """
+    try:
+        descriptor = os.open(run / JOURNAL, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False  # a file system without locks
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def older_like(where: Path, run: Path, most: int) -> list[Path]:

@@ -17,14 +17,14 @@ from typing import Any
 
 from dutlab.errors import InputError, StoreError
 from dutlab.store.cell_figures import counts, without_details
-from dutlab.store.find import run_names
+from dutlab.store.find import is_running, run_names
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.needed import needed_cells
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import NewerRun, RunFolder
 
 INDEX = ".index.sqlite"
-_VERSION = 3
+_VERSION = 4
 _TABLES = """
 CREATE TABLE runs (
   name TEXT PRIMARY KEY, seen TEXT NOT NULL, experiment TEXT, testbed TEXT, lab INTEGER, started TEXT, ended TEXT,
@@ -39,17 +39,32 @@ CREATE TABLE trials (
 CREATE TABLE figures (
   run TEXT NOT NULL, trial INTEGER NOT NULL, link TEXT NOT NULL, figure TEXT NOT NULL, value REAL, PRIMARY KEY (run, trial, link, figure)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE doubts (
+  run TEXT NOT NULL, trial INTEGER NOT NULL, kind TEXT NOT NULL, grade TEXT NOT NULL, about TEXT, text TEXT, detail TEXT, remedy TEXT
+) STRICT;
+CREATE INDEX doubts_by_run ON doubts (run);
 CREATE INDEX runs_by_experiment ON runs (experiment, started);
 """
 _COLUMNS = (
     "name, experiment, testbed, lab, started, ended, planned, measured, failed, refused, disturbed, status, modes, worst_doubt, fault"
 )
+_HOLDERS = (("runs", "name"), ("trials", "run"), ("figures", "run"), ("doubts", "run"))
+"""Each table, and its column that names the run."""
 _GRADES = ("severe", "warning", "note")
+
+
+STATUSES = {
+    "running": "a process is carrying it out now",
+    "finished": "it has its manifest",
+    "cut": "it has none, and nobody carries it out",
+    "damaged": "a file cannot be read",
+    "newer": "a newer dutlab wrote it",
+}
 
 
 @dataclass(frozen=True)
 class RunLine:
-    """A run as the index has it. `status`: finished, cut (no manifest), damaged (a file cannot be read), newer (of a newer dutlab)."""
+    """A run as the index has it. `status` is one of STATUSES."""
 
     name: str
     experiment: str
@@ -89,6 +104,7 @@ def opened(runs: Path, *, rebuild: bool = False) -> Iterator[sqlite3.Connection]
     connection.row_factory = sqlite3.Row
     try:
         _update(connection, runs, names)
+        _mark_running(connection, runs)
         yield connection
     finally:
         connection.close()
@@ -162,7 +178,7 @@ def _connect(path: Path, *, rebuild: bool) -> sqlite3.Connection:
 
 def _make(connection: sqlite3.Connection) -> None:
     with connection:
-        for table in ("runs", "trials", "figures"):
+        for table, _ in _HOLDERS:
             connection.execute(f"DROP TABLE IF EXISTS {table}")
     connection.executescript(f"{_TABLES} PRAGMA user_version = {_VERSION};")
 
@@ -186,10 +202,20 @@ def _update(connection: sqlite3.Connection, runs: Path, names: Iterable[str]) ->
         return
     with connection:
         for name in (*gone, *changed):
-            for table, column in (("runs", "name"), ("trials", "run"), ("figures", "run")):
+            for table, column in _HOLDERS:
                 connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (name,))  # noqa: S608 - our own words
         for name in changed:
             _insert(connection, runs / name, now[name])
+
+
+def _mark_running(connection: sqlite3.Connection, runs: Path) -> None:
+    """Asks of each run without a manifest whether somebody is at it: that changes without any file of it."""
+    open_runs = connection.execute("SELECT name, status FROM runs WHERE status IN ('cut', 'running')").fetchall()
+    now = {row["name"]: "running" if is_running(runs / row["name"]) else "cut" for row in open_runs}
+    changed = [(now[row["name"]], row["name"]) for row in open_runs if now[row["name"]] != row["status"]]
+    if changed:
+        with connection:
+            connection.executemany("UPDATE runs SET status = ? WHERE name = ?", changed)
 
 
 def _signature(path: str) -> str:
@@ -243,6 +269,8 @@ def _insert_whole(connection: sqlite3.Connection, path: Path, seen: str) -> None
         (path.name, r.trial, link, name, value) for r in records for link, of_link in r.figures.items() for name, value in of_link.items()
     ]
     connection.executemany("INSERT INTO figures VALUES (?, ?, ?, ?, ?)", figures)
+    doubts = [(path.name, r.trial, d.kind, d.grade, d.about, d.text, d.detail, d.remedy) for r in records for d in r.doubts]
+    connection.executemany("INSERT INTO doubts VALUES (?, ?, ?, ?, ?, ?, ?, ?)", doubts)
 
 
 def _about(resolved: Mapping[str, Any], plan: Mapping[str, Any], records: list[TrialRecord]) -> tuple[str | int, ...]:

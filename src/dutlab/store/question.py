@@ -17,7 +17,8 @@ _READING_NODES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_
 """Of DuckDB's QueryNodeType (query_node.hpp); what writes is DELETE_QUERY_NODE, COPY_QUERY_NODE and the like."""
 _TABLE_FUNCTIONS = frozenset({"range", "generate_series", "unnest", "repeat", "json_each", "json_tree"})
 _QUERY_NODE = "_NODE"
-_REMEDY = "runs are never changed by a question; tables are runs, trials, figures and samples"
+_ONLY = "only a single SELECT is answered: a question changes no run"
+QUESTION_REMEDY = "`SHOW TABLES` lists the tables and their columns"
 
 
 def insist_on_question(text: str) -> None:
@@ -30,13 +31,13 @@ def insist_on_question(text: str) -> None:
         except duckdb.Error as error:
             raise InputError(str(error).splitlines()[0], remedy="write one SELECT") from error
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-            raise InputError("only a single SELECT is answered", remedy=_REMEDY)
+            raise InputError(_ONLY, remedy=QUESTION_REMEDY)
         (parsed,) = connection.execute("SELECT json_serialize_sql($sql::VARCHAR)", {"sql": text}).fetchall()[0]
     tree = json.loads(parsed)
     if tree.get("error"):
-        raise InputError("only a single SELECT is answered", remedy=_REMEDY)
+        raise InputError(_ONLY, remedy=QUESTION_REMEDY)
     for refused in _writing(tree):
-        raise InputError(refused, remedy=_REMEDY)
+        raise InputError(refused, remedy=QUESTION_REMEDY)
 
 
 def _writing(tree: Any) -> Iterator[str]:  # noqa: ANN401 - JSON as DuckDB wrote it
