@@ -38,7 +38,7 @@ from dutlab.store.read import CHANGED, read_json, read_plain, reading
 from dutlab.store.record import SCHEMA_VERSION, TrialRecord
 from dutlab.store.samples import SampleRow, columns, write_samples
 from dutlab.store.seal import SEAL, new_seal, token_of
-from dutlab.store.write import Sync, as_json, as_store_error, locked_folder, sweep, sync_directory, write_once
+from dutlab.store.write import Sync, as_json, as_store_error, locked_folder, sweep, sync_all, sync_directory, write_once
 
 
 class NewerRun(StoreError):
@@ -191,13 +191,12 @@ class RunFolder:
             for name, data in outputs.items():
                 path = folder / "raw" / name
                 path.parent.mkdir(parents=True, exist_ok=True)
-                write_once(path, data, self._sync)
-            series = columns(samples)
-            if len(series["t_s"]):
-                write_samples(folder / "samples.parquet", series)
+                write_once(path, data, Sync.AT_END)
+            if held := list(samples):
+                write_samples(folder / "samples.parquet", columns(held))
             if self._sync is Sync.EACH:
-                for directory in (p for p in (folder / "raw", folder, folder.parent) if p.exists()):
-                    sync_directory(directory)
+                raw = [folder / "raw" / name for name in outputs]
+                sync_all([*raw, *{p for file in raw for p in file.parents if folder in p.parents}, folder, folder.parent])
             write_once(folder / "record.json", kept.model_dump_json(indent=1).encode() + b"\n", self._sync)
         except OSError as error:
             raise as_store_error(error, folder, None) from error

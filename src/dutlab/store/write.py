@@ -9,7 +9,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,7 @@ def disk_full(path: Path, needed_bytes: int | None) -> DiskFull:
 
 
 _HALF_MADE = re.compile(r"\..+\.(?P<pid>\d+)\.part")
+_SYNCS_AT_ONCE = 4
 _OWNER_AND_MODE = "check the owner and the mode of the folder"
 _IN_THE_WAY = "a file stands where a folder is needed; name another place"
 _REMEDIES = {
@@ -71,7 +73,18 @@ def as_store_error(error: OSError, path: Path, needed_bytes: int | None) -> Stor
 
 def sync_directory(path: Path) -> None:
     """Makes the names in `path` durable (fsync(2): a file's own fsync does not cover its directory entry)."""
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    _sync(path)
+
+
+def sync_all(paths: Iterable[Path]) -> None:
+    """Makes the contents of files and the names in directories durable, some at a time: file systems commit them together."""
+    with ThreadPoolExecutor(_SYNCS_AT_ONCE) as pool:
+        for _ in pool.map(_sync, paths):
+            pass
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

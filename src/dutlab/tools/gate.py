@@ -27,8 +27,8 @@ AT_ONCE = 8
 READY_S = 30.0
 TOLD_LATER_NS = 500_000
 """For each host that begins. To tell when it began costs a host more than to begin: where hosts share a machine, all begin first."""
-LEAD_NS = 10_000_000
-"""Beside three of the longest round trips: for a controller that is kept from running."""
+LEAD_NS = 1_000_000
+"""Beside three of the longest round trips, which are long where the controller or a host is kept from running."""
 COARSE_NS = 100_000_000
 """A clock that is known no better than this is not waited by."""
 DRIFT = 500e-6
