@@ -109,6 +109,23 @@ def test_an_unsafe_raw_name_stops_the_trial_before_anything_is_written(tmp_path:
     assert not list(tmp_path.rglob("evil"))
 
 
+def test_a_record_is_written_after_every_output_and_folder_of_its_trial_is_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, synced, real = new_run(tmp_path), list[Path](), os.fsync
+
+    def fsync(handle: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{handle}").readlink())
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    run.write_trial(record(), {"dut/run/01.out": b"one", "sink/run/01.out": b"two"})
+    trial = run.path / "trials" / "0001"
+    first = next(n for n, path in enumerate(synced) if path.name.startswith(".record.json"))
+    raw = trial / "raw"
+    names = {raw / "dut/run/01.out", raw / "sink/run/01.out", raw / "dut/run", raw / "sink/run", raw / "dut", raw / "sink", raw, trial}
+    assert set(synced[:first]) == {*names, trial.parent}
+    assert len(synced[:first]) == len(set(synced[:first])), "each once"
+
+
 def test_a_cut_trial_is_moved_aside_and_can_be_done_again(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     for cut in (1, 2):
