@@ -131,7 +131,7 @@ _PLUGS = (
     ),
     WorkloadPlug(
         "matrix",
-        says="iperf3 between every two hosts, both ways, one pair at a time.",
+        says="iperf3 between every two hosts, in both directions, one pair at a time.",
         settings="dutlab.spec.workloads.matrix:MatrixWorkload",
         tool="dutlab.tools.iperf3.tcp:pair",
         section="dutlab.report.sections.matrix:section",

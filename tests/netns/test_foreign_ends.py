@@ -113,9 +113,9 @@ async def test_a_german_ping_tells_what_passes_whole(lab: Lab, ends: dict[str, H
     ping = Ping(ends, lab.testbed)
     assert (await ping.check()).startswith("source ping of Windows, sink ping from")
     there = str(lab.testbed.links["a"].dut_in)
-    assert await ping.wire("a", "source", there, (9000, 1500, 68)) == 1500
+    assert await ping.cable("a", "source", there, (9000, 1500, 68)) == 1500
     await ends["dut"].run(["ip", "link", "set", "in-a", "down"])
-    assert await ping.wire("a", "source", there, (1500,)) is None
+    assert await ping.cable("a", "source", there, (1500,)) is None
 
 
 async def test_steps_are_the_users_own_powershell_and_begin_with_those_of_others(ends: dict[str, Host]) -> None:

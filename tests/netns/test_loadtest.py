@@ -34,8 +34,8 @@ def test_a_short_ramp_both_ways_is_measured_written_and_read_back(dutlab, tmp_pa
         assert flow["balances"] and flow["intended_frames"] == pytest.approx(2 * 500 + 4 * target / 2 + 2 * target, abs=3)
         assert flow["sent_frames"] + flow["refused_frames"] == flow["intended_frames"]
     rows = record["tables"]["seconds"]
-    assert {r["way"] for r in rows} == {"a", "a.back"}
-    there = [r for r in rows if r["way"] == "a"]
+    assert {r["direction"] for r in rows} == {"a", "a.back"}
+    there = [r for r in rows if r["direction"] == "a"]
     assert 6 <= len(there) <= 9
     assert there[0]["intended_pps"] == pytest.approx(500, rel=0.02) and there[-1]["intended_pps"] == pytest.approx(target, rel=0.02)
     samples = next(tmp_path.glob("runs/*-loadtest-????/trials/0001/samples.parquet"))

@@ -53,6 +53,6 @@ def test_datagrams_between_every_pair_are_told_with_what_was_lost(python, python
     (report,) = tmp_path.glob("runs/*/report/report.json")
     (section,) = (s for s in json.loads(report.read_text())["runs"][0]["sections"] if s["workload"] == "matrix")
     assert section["lead"].startswith(
-        "Between every two hosts, both ways, one pair at a time: UDP, iperf3, at 2.0 kpps a link, 1 s, datagrams"
+        "Between every two hosts, in both directions, one pair at a time: UDP, iperf3, at 2.0 kpps a link, 1 s, datagrams"
     )
     assert [g["title"].partition(" from")[0] for g in section["tables"]] == ["Goodput", "Datagrams lost"]

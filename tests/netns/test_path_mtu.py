@@ -59,4 +59,4 @@ async def test_a_way_that_a_translator_shuts_is_left_to_the_other(lab):
         ("source", "dut:in-a"), ("source", "sink:eth-a"), ("sink", "dut:out-a"),
     ]  # fmt: skip
     (note,) = found.notes
-    assert note.startswith("of one way only: link a: source:eth-a (172.16.0.2) answers no ping of 68 bytes from sink")
+    assert note.startswith("of one direction only: link a: source:eth-a (172.16.0.2) answers no ping of 68 bytes from sink")

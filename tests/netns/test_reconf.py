@@ -47,7 +47,7 @@ def test_a_change_that_stops_forwarding_for_a_known_time_takes_that_time(dutlab,
     assert done.returncode == 0, done.stderr
     (record,) = records(tmp_path)
     into, back = record["tables"]["changes"]
-    assert (into["way"], into["to"], back["to"]) == ("into", "slow", "router")
+    assert (into["direction"], into["to"], back["to"]) == ("into", "slow", "router")
     lost_s = into["lost_frames"] / into["made_frames"] * 5  # before and after
     assert lost_s >= OUT_S * 0.98, "nothing passed meanwhile"
     assert back["lost_frames"] < into["lost_frames"]
@@ -64,7 +64,7 @@ def test_the_example_runs_with_its_times_cut_short(dutlab, tmp_path):
     done = dutlab("run", str(ROOT / "examples" / "reconf" / "experiment.yaml"), "--set", "factors.mode=router", *sets)
     assert done.returncode == 0, done.stderr
     (record,) = records(tmp_path)
-    assert [row["way"] for row in record["tables"]["changes"]] == ["into", "back"]
+    assert [row["direction"] for row in record["tables"]["changes"]] == ["into", "back"]
     assert all(flow["balances"] for flow in record["flows"])
 
 

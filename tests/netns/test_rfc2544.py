@@ -1,4 +1,4 @@
-"""The suite as a user runs it, very short: through the lab's router, both ways, and a DUT that comes back from each reset."""
+"""The suite as a user runs it, very short: through the lab's router, in both directions, and a DUT that comes back from each reset."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ async def test_frames_go_both_ways_over_256_networks_and_the_routes_to_them_are_
         addresses = {link.name: (link.source_address.ip, link.sink_address.ip) for link in lab.testbed.links.values()}
         bench = Bench(engine, addresses=addresses, routes=LinuxRoutes(dut, lab.testbed, device.announce))
         networks = await networks_of(bench, ("a",), asked)
-        assert [(row["way"], row["routes_loaded"], row["routes_checked"]) for row in networks.rows] == [
+        assert [(row["direction"], row["routes_loaded"], row["routes_checked"]) for row in networks.rows] == [
             ("a", 256, 256),
             ("a.back", 256, 256),
         ]

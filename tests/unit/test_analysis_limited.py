@@ -27,7 +27,7 @@ def rows(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(f))
 
 
-# ---- PC Engines APU6: two 1G ports, both ways at once
+# ---- PC Engines APU6: two 1G ports, in both directions at once
 
 
 def apu6(product: str, load: str) -> Facts:

@@ -126,7 +126,7 @@ def test_both_ways_are_held_against_a_rig_loaded_both_ways():
     assert load.flows == ("a", "a.back")
     both = asyncio.run(calibrate(Simulation(Dut(1e6), reach_pps=2e6), ("a",), SHORT, directions=load.directions))
     found = with_headroom(Measured({"a": {"throughput_pps": 9e5}}), of, calibration(both))
-    assert found.figures["a"][HEADROOM] == pytest.approx(2.0), "the throughput is of both ways together"
+    assert found.figures["a"][HEADROOM] == pytest.approx(2.0), "the throughput is of both directions together"
     forward = points(1e6)
     assert HEADROOM not in with_headroom(Measured({"a": {"throughput_pps": 9e5}}), of, calibration(forward)).figures["a"]
 

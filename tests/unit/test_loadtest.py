@@ -128,7 +128,7 @@ def test_a_loss_in_the_warm_up_alone_is_no_saturation():
 
 def test_every_second_of_both_ports_is_in_the_table_and_in_the_samples():
     found = run(Ramped(500_000.0))
-    rows = [r for r in found.tables["seconds"] if r["way"] == "a.back"]
+    rows = [r for r in found.tables["seconds"] if r["direction"] == "a.back"]
     assert len(rows) == 60 and rows[-1]["at_s"] == 60.0
     hold = rows[-1]
     assert (hold["intended_pps"], hold["offered_pps"], hold["received_pps"]) == pytest.approx((1_488_095.24, 1_488_095.24, 500_000))

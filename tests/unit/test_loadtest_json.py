@@ -80,7 +80,7 @@ def test_what_is_written_is_read_back_the_same(of):
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"{", "is no JSON"),
+        (b"{", "not JSON"),
         (b"[]", "vars: missing, or no object; stats: missing"),
         (b'{"vars": {}, "stats": {}}', "vars.profile_file: missing; stats: empty"),
         (MINIMAL.replace(b'"rx_util": 6.7}', b'"rx_util": "x"}'), r"stats.1000.5.0.rx_util: 'x' is not a rate; stats.1000.5.1.rx_util"),
@@ -116,7 +116,7 @@ def test_the_saturation_is_the_one_that_the_graphs_print():
 
 @pytest.mark.parametrize("row", list(csv.DictReader(PUBLISHED.read_text().splitlines())), ids=lambda r: f"{r['product']} {r['loadtest']}")
 def test_the_published_table_is_reproduced_from_files_that_say_as_much(row, tmp_path):
-    """kpps and percent of 1 Gbit/s of both ways together, as the review of the APU6 prints them; its Mb/s are rounded to three digits."""
+    """kpps and percent of 1 Gbit/s of both directions together, as the review of the APU6 prints them; its Mb/s are rounded to three digits."""
     kpps, percent = float(row["kpps"]), float(row["percent_of_1g_linerate_l1"])
     port = Channel(kpps * 500, kpps * 500, percent / 2, percent / 2)
     name = "udp_1pkt_simple_bdir.py" if row["loadtest"] == "64b" else "imix.py"

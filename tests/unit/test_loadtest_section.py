@@ -54,7 +54,8 @@ def test_a_ramp_without_saturation_says_so_instead_of_a_number(section):
     assert isinstance(value, Missing) and "not reached" in value.why
     assert any(words.startswith("danos") and "not saturated" in words for words in section.words)
     assert any(
-        "vpp, imix, a, both ways: at most 6.6 kpps" in words and "after the ramp began, at 6.4 kpps" in words for words in section.words
+        "vpp, imix, a, both directions: at most 6.6 kpps" in words and "after the ramp began, at 6.4 kpps" in words
+        for words in section.words
     )
 
 

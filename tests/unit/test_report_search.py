@@ -185,12 +185,12 @@ async def test_a_ramp_is_rescored_by_the_second_from_which_its_loss_stays(run_of
     of = cell_of("loadtest", rampup_s=6.0, **params)
     taken = [(1e3, 0.0), (1e3, 500.0), (2e3, 0.0), (4e3, 300.0), (6e3, 0.0), (7e3, 1e3), (7e3, 3e3)]
     rows = [
-        {"way": "a", "at_s": n, "offered_pps": sent, "received_pps": sent, "lost_pps": 0.0, "backpressure_pps": refused}
+        {"direction": "a", "at_s": n, "offered_pps": sent, "received_pps": sent, "lost_pps": 0.0, "backpressure_pps": refused}
         for n, (sent, refused) in enumerate(taken, 1)
     ]
     record = TrialRecord(trial=1, cell=of, started=NOW, ended=NOW, status="measured", figures={}, tables={"seconds": rows})
     RunFolder.open(path).write_trial(record, {}, [])
     (ramp,) = ramps(path)
-    assert (ramp.way, ramp.trial, ramp.saturation.saturated.at_s, ramp.saturation.last_clean.at_s) == ("a", 1, 6, 5)
+    assert (ramp.direction, ramp.trial, ramp.saturation.saturated.at_s, ramp.saturation.last_clean.at_s) == ("a", 1, 6, 5)
     said = CliRunner().invoke(rescore, [str(path)]).output
     assert "saturated with 7.0 kpps received at 6 s: loss stays above 0.1% from there" in said

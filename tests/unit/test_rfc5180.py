@@ -45,8 +45,8 @@ def bench():
     return Bench(Simulation(Dut(400_000)), {"a": BpsL1(1e9)}, addresses={"a": ENDS}, routes=Routes())
 
 
-def faults(workload, wires):
-    return [what for _, what in workload.incompatibilities(wires)]
+def faults(workload, bounds):
+    return [what for _, what in workload.incompatibilities(bounds)]
 
 
 def test_the_chain_is_the_one_that_the_rfc_recommends():

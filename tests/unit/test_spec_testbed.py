@@ -85,17 +85,17 @@ def test_a_testbed_file_becomes_a_testbed(tmp_path):
             ":7:26: links.a.path.0: '-f' is not an interface name; 1 to 15 of letters, digits, '.', '_' and '-', not beginning with '-' or '.'",
         ),
         ("dut:ixl0", "dut:ixl2", ":7:49: links.a.path.2: dut:ixl2 is also where packets enter it; a machine that forwards needs two ports"),
-        (", sink:ix0]", "]", ":7:19: links.a.path: 3 ports; a path has an even number, two a wire: 2 back to back, 4 through one machine"),
+        (", sink:ix0]", "]", ":7:19: links.a.path: 3 ports; a path has an even number, two a cable: 2 back to back, 4 through one machine"),
         (
             "sink:ix0]",
             "sink:ix0, sink:ix1]",
-            ":7:19: links.a.path: 5 ports; a path has an even number, two a wire: 2 back to back, 4 through one machine",
+            ":7:19: links.a.path: 5 ports; a path has an even number, two a cable: 2 back to back, 4 through one machine",
         ),
         ("dut:ixl3, dut:ixl1", "dut:ixl2, dut:ixl1", ":9:29: links.six.path.1: dut:ixl2 is already used by link a"),
         (
             "172.16.0.1/24",
             "172.16.1.1/24",
-            ":8:34: links.a.addresses.1: 172.16.1.1/24 is not in 172.16.0.0/24, but source:ixl2 and dut:ixl2 share a wire",
+            ":8:34: links.a.addresses.1: 172.16.1.1/24 is not in 172.16.0.0/24, but source:ixl2 and dut:ixl2 share a cable",
         ),
         ("172.16.0.1/24", "172.16.0.2/24", ":8:34: links.a.addresses.1: 172.16.0.2/24 is the address of both source:ixl2 and dut:ixl2"),
         ("172.16.0.1/24", "172.16.0.1", ":8:34: links.a.addresses.1: 172.16.0.1 has no prefix length; write it as in 172.16.0.1/24"),
@@ -232,7 +232,7 @@ def test_links_need_networks_of_their_own(tmp_path):
         "172.16.0.3/24, 172.16.0.4/24, 10.0.0.1/24, 10.0.0.2/24",
     )
     assert faults(tmp_path, text) == [
-        ":10:19: links.six.addresses.0: 172.16.0.0/24 overlaps 172.16.0.0/24 of link a; each wire needs a network of its own"
+        ":10:19: links.six.addresses.0: 172.16.0.0/24 overlaps 172.16.0.0/24 of link a; each cable needs a network of its own"
     ]
 
 
@@ -300,7 +300,7 @@ def test_a_testbed_in_which_nothing_forwards_has_no_dut(tmp_path):
         ("  s1: {ssh: s1}", "  s/1: {ssh: s1}", "hosts.s/1.name: 's/1' is not a name; use a-z"),
         ("fw:out-a, t1:eth0]", "fw:out-a, s1:eth9]", "links.a.path.3: the path returns to s1, where it has been at s1:eth0"),
         ("fw:out-a, t1:eth0]", "t1:eth8, t1:eth0]", "links.a.path.2: t1:eth8 and fw:in-a are of two hosts; ports 2 and 3 are of one machine, and so on"),
-        ("10.0.1.1/24, 10.0.1.2/24", "10.0.0.3/24, 10.0.0.4/24", "links.a.addresses.2: 10.0.0.0/24 overlaps 10.0.0.0/24 on another wire of the path, so nothing would be routed"),
+        ("10.0.1.1/24, 10.0.1.2/24", "10.0.0.3/24, 10.0.0.4/24", "links.a.addresses.2: 10.0.0.0/24 overlaps 10.0.0.0/24 on another cable of the path, so nothing would be routed"),
         ("[10.0.2.2/24, 10.0.2.1/24]", "[10.0.2.2/24]", "links.b.addresses: 1 for 2 ports; write one a port, in the same order"),
         ("10.0.3.2/24", "10.0.4.2/24", "links.lan.addresses.1: 10.0.4.2/24 is not in 10.0.3.0/24, the network of s1:eth2; a segment is one network"),
         ("10.0.3.2/24", "10.0.3.1/24", "links.lan.addresses.1: 10.0.3.1/24 is the address of another port too"),

@@ -41,7 +41,7 @@ SECTIONS = {
         ),
         "matrix": (
             "dutlab.cli.matrix:matrix",
-            "Measure iperf3 between every two hosts, both ways, one pair at a time: a table, shaded as a heat map.",
+            "Measure iperf3 between every two hosts, in both directions, one pair at a time: a table, shaded as a heat map.",
         ),
         "rfc2544": (
             "dutlab.cli.rfc2544:rfc2544",

@@ -29,7 +29,7 @@ def matrix(
     rate: str | None,
     where: Where,
 ) -> None:
-    """Measure iperf3 between every two hosts, both ways, one pair at a time: a table, shaded as a heat map.
+    """Measure iperf3 between every two hosts, in both directions, one pair at a time: a table, shaded as a heat map.
 
     \b
     Example:

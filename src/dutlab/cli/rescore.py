@@ -49,7 +49,7 @@ def _lines(found: Sequence[Rescored], risen: Sequence[SaturatedRamp]) -> Iterato
         yield f"{r.label}, {r.workload}, frame size {r.size}, link {r.links}, {of}"
         yield from (f"  {line}" for line in table(head, [_row(a) for a in r.answers], right={1, 2, 3}))
     for ramp in risen:
-        yield f"{ramp.label}, ramp, frame size {ramp.size}, way {ramp.way}, trial {ramp.trial}: {_saturated(ramp.saturation)}"
+        yield f"{ramp.label}, ramp, frame size {ramp.size}, direction {ramp.direction}, trial {ramp.trial}: {_saturated(ramp.saturation)}"
 
 
 def _row(answer: RescoredBounds) -> list[str]:

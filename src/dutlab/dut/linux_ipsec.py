@@ -55,7 +55,7 @@ class XfrmEnd:
         return await held(host)
 
     def policies(self, testbed: Testbed) -> int:
-        """One each way a pair of networks, and in a router one more for what goes on."""
+        """One each direction a pair of networks, and in a router one more for what goes on."""
         return (3 if self.is_ == "router" else 2) * len(list(network_pairs(testbed)))
 
     def words(self, t: LinkTunnel) -> Iterator[str]:
@@ -65,11 +65,12 @@ class XfrmEnd:
             protected = f"mode tunnel {self.suite.xfrm.format(*keys)}"
             yield f"xfrm state add src {start} dst {end} proto esp spi {spi:#x} reqid {t.spi_in} {protected}"
         # What comes out of a tunnel and goes on is asked for as `fwd`, what is for the router itself as `in` (xfrm_policy_check()).
-        ways = {"out": to_source, "in": to_dut, "fwd": to_dut} if self.is_ == "router" else {"out": to_dut, "in": to_source}
+        directions = {"out": to_source, "in": to_dut, "fwd": to_dut} if self.is_ == "router" else {"out": to_dut, "in": to_source}
         for far in t.far:
-            for way, (start, end, _, _) in ways.items():
+            for direction, (start, end, _, _) in directions.items():
                 from_, to = (t.near, far) if (start, end) == t.ends else (far, t.near)
-                yield f"xfrm policy add src {from_} dst {to} dir {way} tmpl src {start} dst {end} proto esp reqid {t.spi_in} mode tunnel"
+                template = f"tmpl src {start} dst {end} proto esp reqid {t.spi_in} mode tunnel"
+                yield f"xfrm policy add src {from_} dst {to} dir {direction} {template}"
 
 
 def away(host: Host) -> UndoStep:

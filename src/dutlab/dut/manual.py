@@ -32,7 +32,7 @@ class ManualMode(Unset):
 
 _MODES = (
     ManualMode("router", "it forwards between its test ports, its firewall off", ROUTES),
-    ManualMode("filter-empty", "its firewall on, without a rule: everything passes, both ways", ROUTES),
+    ManualMode("filter-empty", "its firewall on, without a rule: everything passes, in both directions", ROUTES),
     ManualMode(
         "filter-1", "its firewall on, without states: one address filter permits the test networks both ways, the rest is dropped", ROUTES
     ),

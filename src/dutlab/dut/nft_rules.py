@@ -36,8 +36,8 @@ def filter_empty() -> str:
 def filters(testbed: Testbed, count: int) -> str:
     """`count` address filters before each packet that passes, stateless (RFC 2544 section 11.4: 1 and 25).
 
-    All but the last are about an address that no test frame has; the last one of each pair of networks permits it, both ways. The section
-    wants what is not permitted dropped, so that is the policy. Filters are of the links' version of IP (RFC 5180 section 6.2).
+    All but the last are about an address that no test frame has; the last one of each pair of networks permits it in both directions. The
+    section wants what is not permitted dropped, so that is the policy. Filters are of the links' version of IP (RFC 5180 section 6.2).
     """
     versions = sorted({address.version for link in testbed.links.values() for address in link.addresses})
     unmatched = [

@@ -112,7 +112,9 @@ class VppMode:
         state = await read(root)
         down = [interface for interface, direction in _places(testbed) if direction == INPUT and not state.up.get(interface)]
         wanted, found = _wanted(self.lists(testbed)), _found(state, testbed)
-        translating = {p: way for link in _of_ipv4(testbed) for p, way in ((link.dut_in.interface, "in"), (link.dut_out.interface, "out"))}
+        translating = {
+            p: direction for link in _of_ipv4(testbed) for p, direction in ((link.dut_in.interface, "in"), (link.dut_out.interface, "out"))
+        }
         expected = translating if self.behaviour.translates else {}
         limits = []
         if self.behaviour.translates:

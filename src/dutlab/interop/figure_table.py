@@ -126,8 +126,10 @@ def _ceilings(cell: Cell, figures: Mapping[str, Mapping[str, float]], line: BpsL
     for link, of_link in figures.items():
         mean = _mean_frame(cell, of_link)
         each = {"goodput_bps": goodput, **({"received_pps": float(frames(line, mean).pps)} if mean else {})}
-        ways = link.split("+")
-        out |= {way.removesuffix(".back"): each for way in ways} | {link: {name: len(ways) * most for name, most in each.items()}}
+        directions = link.split("+")
+        out |= {direction.removesuffix(".back"): each for direction in directions} | {
+            link: {name: len(directions) * most for name, most in each.items()}
+        }
     return out
 
 

@@ -33,7 +33,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     except UnreadableError as error:
         raise InputError(f"{name}: {error}", remedy="keep what fio writes with --output-format=json") from error
     jobs = [job for key in ("jobs", "client_stats") for job in _objects(document.get(key))]
-    trials = [_trial(PurePath(name).stem, job, document, repairs) for job in jobs if any(_moved(job, way) for way in _WAYS)]
+    trials = [_trial(PurePath(name).stem, job, document, repairs) for job in jobs if any(_moved(job, direction) for direction in _WAYS)]
     if not trials:
         raise InputError(f"{name}: no job in it did any I/O", remedy="keep what fio writes with --output-format=json")
     return trials
@@ -55,11 +55,11 @@ def _trial(device: str, job: Mapping[str, Any], document: Mapping[str, Any], rep
     params |= {"client": str(job["hostname"])} if "hostname" in job else {}
     params |= {key: str(asked[key]) for key in _OPTIONS if key in asked}
     figures: dict[str, float] = {}
-    for way in _WAYS:
-        figures |= _figures(way, member(job, way)) if _moved(job, way) else {}
+    for direction in _WAYS:
+        figures |= _figures(direction, member(job, direction)) if _moved(job, direction) else {}
     figures |= {f"{word}_cpu_percent": cpu for word in ("usr", "sys") if (cpu := number(job, f"{word}_cpu")) is not None}
     wrong = [f"job {params['job']} ended with error {job['error']}"] if job.get("error") else []
-    ended_s, lasted_ms = number(document, "timestamp"), max(number(member(job, way), "runtime") or 0.0 for way in _WAYS)
+    ended_s, lasted_ms = number(document, "timestamp"), max(number(member(job, direction), "runtime") or 0.0 for direction in _WAYS)
     measured = Measured(
         figures={STORAGE: figures},
         doubts=mended([*repairs, *wrong], STORAGE),
@@ -75,7 +75,7 @@ def _trial(device: str, job: Mapping[str, Any], document: Mapping[str, Any], rep
     )
 
 
-def _figures(way: str, of: Mapping[str, Any]) -> dict[str, float]:
+def _figures(direction: str, of: Mapping[str, Any]) -> dict[str, float]:
     """Of one direction; what this fio does not tell is absent."""
     kibibytes = number(of, "bw")
     rate = number(of, "bw_bytes")
@@ -85,7 +85,7 @@ def _figures(way: str, of: Mapping[str, Any]) -> dict[str, float]:
         if number(latency, "N") != 0:
             known |= {f"{kind}_{word}_ns": value * scale for word in words if (value := number(latency, word)) is not None}
         known |= {f"{kind}_{_PERCENTILES[p]}_ns": value for p, value in _percentile(of, kind) if p in _PERCENTILES}
-    return {f"{way}_{name}": value for name, value in known.items() if value is not None}
+    return {f"{direction}_{name}": value for name, value in known.items() if value is not None}
 
 
 def _latency(of: Mapping[str, Any], kind: str) -> tuple[Mapping[str, Any], float]:
@@ -104,9 +104,9 @@ def _percentile(of: Mapping[str, Any], kind: str) -> Iterator[tuple[str, float]]
 
 
 def _percentiles(job: Mapping[str, Any]) -> Iterator[Row]:
-    for way in _WAYS:
-        for share, value in _percentile(member(job, way), "clat") if _moved(job, way) else ():
-            yield {"way": way, "share_percent": float(share), "clat_ns": value}
+    for direction in _WAYS:
+        for share, value in _percentile(member(job, direction), "clat") if _moved(job, direction) else ():
+            yield {"direction": direction, "share_percent": float(share), "clat_ns": value}
 
 
 def _notes(job: Mapping[str, Any]) -> list[str]:
@@ -117,8 +117,8 @@ def _notes(job: Mapping[str, Any]) -> list[str]:
     return [f"fio's steady state ({state.get('ss', 'not named')}) {found}; the figures are of the whole job"]
 
 
-def _moved(job: Mapping[str, Any], way: str) -> bool:
-    return bool(number(member(job, way), "total_ios") or number(member(job, way), "iops"))
+def _moved(job: Mapping[str, Any], direction: str) -> bool:
+    return bool(number(member(job, direction), "total_ios") or number(member(job, direction), "iops"))
 
 
 def _objects(value: object) -> list[Mapping[str, Any]]:

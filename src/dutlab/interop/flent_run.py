@@ -82,8 +82,8 @@ def _figures(series: Mapping[str, Sequence[float]], said: Mapping[str, Any]) -> 
     times = sorted(value for key, values in measured.items() if _unit(said, key) == "ms" and key.startswith("Ping") for value in values)
     figures = {"goodput_bps": sum(rates.values())} if rates else {}
     for word in ("upload", "download"):
-        if of_way := [rate for key, rate in rates.items() if word in key]:
-            figures[f"{word}_goodput_bps"] = sum(of_way)
+        if of_direction := [rate for key, rate in rates.items() if word in key]:
+            figures[f"{word}_goodput_bps"] = sum(of_direction)
     if times:
         figures |= {"rtt_min_ns": times[0] * 1e6, "rtt_mean_ns": _mean(times) * 1e6}
         figures |= {f"rtt_p{share}_ns": _quantile(times, share) * 1e6 for share in (50, 99)} | {"rtt_max_ns": times[-1] * 1e6}

@@ -1,4 +1,4 @@
-"""The JSON of the trex-loadtest tools, both ways: one ramp, one sample a second, as their graphs (trex-loadtest-viz) read it.
+"""The JSON of the trex-loadtest tools, both directions: one ramp, one sample a second, as their graphs (trex-loadtest-viz) read it.
 
     {"vars":  {"warmup_mult": "1kpps", "warmup_duration": 30, "rampup_target": 100, "rampup_duration": 600, "hold_duration": 30,
                "profile_file": "imix.py", "unidirectional": false},
@@ -84,8 +84,8 @@ def profile_file(frame_size: str) -> str:
 
 def to_bytes(of: LoadtestFile) -> bytes:
     """The file. Samples in which nothing was sent are left out."""
-    ways = CHANNELS[:1] if of.unidirectional else CHANNELS
-    samples = [s for s in of.samples if all(s.ports[int(c)].tx_pps > 0 for c in ways)]
+    directions = CHANNELS[:1] if of.unidirectional else CHANNELS
+    samples = [s for s in of.samples if all(s.ports[int(c)].tx_pps > 0 for c in directions)]
     data = {
         "vars": {
             "warmup_mult": of.warmup_mult,

@@ -19,14 +19,16 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     """A file called `name` as a trial: its name without `.json` stands for the device. Raises InputError."""
     of = from_bytes(data, name)
     ramp = _ramp(of, options)
-    ways = {LINK: _seconds(of, 0, ramp.line)} | ({} if of.unidirectional else {back_of(LINK): _seconds(of, 1, ramp.line)})
-    seconds = dict(ways)
-    if len(ways) > 1:
-        seconds["+".join(ways)] = together(list(ways.values()))
+    directions = {LINK: _seconds(of, 0, ramp.line)} | ({} if of.unidirectional else {back_of(LINK): _seconds(of, 1, ramp.line)})
+    seconds = dict(directions)
+    if len(directions) > 1:
+        seconds["+".join(directions)] = together(list(directions.values()))
     figures = {name: figures_of(found, ramp, LOSS_THRESHOLD) | _loss(found) for name, found in seconds.items()}
     notes = [*notes_of(seconds, ramp, LOSS_THRESHOLD), "loss is of the rates of each second: frames were not counted one by one"]
     measured = Measured(
-        figures=figures, notes=notes, tables={"seconds": [row for way, found in ways.items() for row in rows_of(way, found, ramp)]}
+        figures=figures,
+        notes=notes,
+        tables={"seconds": [row for direction, found in directions.items() for row in rows_of(direction, found, ramp)]},
     )
     return [Imported(_cell(of, ramp, name.rsplit("/", 1)[-1].removesuffix(".json")), measured)]
 
@@ -38,8 +40,8 @@ def file_of(record: TrialRecord) -> LoadtestFile:
         what = f"trial {record.trial} is not a ramp on one link with a result"
         raise InputError(what, remedy="trex-loadtest's file has two channels: those of one link")
     (link,) = record.cell.links
-    there, back = ([row for row in rows if row["way"] == way] for way in (link, back_of(link)))
-    both = zip(there, back or [{}] * len(there), strict=False)  # as far as both ways were read
+    there, back = ([row for row in rows if row["direction"] == direction] for direction in (link, back_of(link)))
+    both = zip(there, back or [{}] * len(there), strict=False)  # as far as both directions were read
     begun = record.started.timestamp()
 
     def port(sends: dict[str, int | float | str | None], receives: dict[str, int | float | str | None]) -> Channel:

@@ -138,7 +138,7 @@ def _port_commands(index: int, link: Link, role: str) -> Iterator[str]:
             continue
         yield f"addr add {link.addresses[i]} dev {port.interface}"
         yield f"link set dev {port.interface} up"
-        others = [j for j in range(len(link.segment)) if j != i] if link.segment else [i ^ 1]  # the far end of the same wire: 0-1, 2-3
+        others = [j for j in range(len(link.segment)) if j != i] if link.segment else [i ^ 1]  # the far end of the same cable: 0-1, 2-3
         for j in others:
             yield f"neigh replace {link.addresses[j].ip} lladdr {mac(index, j)} dev {port.interface} nud permanent"
         for beyond in link.addresses[i + 2 :: 2] if i % 2 == 0 and link.path else link.addresses[: max(i - 1, 0) : 2]:

@@ -159,8 +159,8 @@ def headroom(figures: Mapping[str, Mapping[str, float]], points: Iterable[RigPoi
     same = [p for p in points if p.links == links and p.mix == mix]
     return {
         label: rig / result
-        for label, of_ways in figures.items()
-        for result, clean in [_result(of_ways, len(label.split("+")))]
+        for label, of_directions in figures.items()
+        for result, clean in [_result(of_directions, len(label.split("+")))]
         if result > 0 and (rig := _rig(same, label.split("+"), [p for p in same if p.clean] if clean else same)) > 0
     }
 
@@ -204,12 +204,12 @@ _WITHOUT_LOSS = ("throughput_pps", "reference_pps")
 _WITH_LOSS = ("received_pps", "max_received_pps")
 
 
-def _result(of_ways: Mapping[str, float], ways: int) -> tuple[float, bool]:
-    """The highest rate among the figures of so many ways, and whether it is one without loss; 0 when they have none."""
-    bounds = [value for name, value in of_ways.items() if name.endswith("_lower_pps") or name in _WITHOUT_LOSS]
-    if "critical_pps" in of_ways:  # of each link
-        bounds.append(of_ways["critical_pps"] * ways)
-    return (max(bounds), True) if bounds else (max(of_ways.get(name, 0.0) for name in _WITH_LOSS), False)
+def _result(of_directions: Mapping[str, float], directions: int) -> tuple[float, bool]:
+    """The highest rate among the figures of so many directions, and whether it is one without loss; 0 when they have none."""
+    bounds = [value for name, value in of_directions.items() if name.endswith("_lower_pps") or name in _WITHOUT_LOSS]
+    if "critical_pps" in of_directions:  # of each link
+        bounds.append(of_directions["critical_pps"] * directions)
+    return (max(bounds), True) if bounds else (max(of_directions.get(name, 0.0) for name in _WITH_LOSS), False)
 
 
 def _rig(same: Sequence[RigPoint], links: Sequence[str], carried: Sequence[RigPoint]) -> float:

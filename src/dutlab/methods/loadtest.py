@@ -1,14 +1,14 @@
 """Method `loadtest`: a ramp of load through the DUT, watched once a second, and the second in which it had enough.
 
-A warm-up at a low rate, a linear ramp from 0 to a share of the line rate, a hold at that share; both ways of each link at once, or one.
+A warm-up at a low rate, a linear ramp from 0 to a share of the line rate, a hold at that share; one direction of a link, or both at once.
 The ramp is one offer of the generator, which reads its counters while it goes on. Saturation is the first second from which the loss stays
 above a threshold (0.1 % unless asked otherwise). In it count frames certainly lost and frames that the DUT refused to take; where the
 generator knows neither, what was sent less what was received.
 
-Figures of a way (`a` there, `a.back` back) and, under `a+a.back`, of all ways together:
+Figures of a direction (`a` there, `a.back` back) and, under `a+a.back`, of all directions together:
 
     max_offered_pps, max_received_pps, max_received_bps_l1    the best second
-    max_line_ratio                                         its bits on the wire as a share of one link's line rate: up to 2 for both ways
+    max_line_ratio                                         its bits on the wire as a share of a line rate: up to 2 for both directions
     saturation_pps, saturation_bps_l1, saturation_line_ratio, saturation_s
                                                            received in the saturated second, and when it began, from the start of the ramp;
                                                            absent when the ramp ended without
@@ -71,7 +71,7 @@ class RampRequest:
 
 @dataclass(frozen=True)
 class LoadtestSecond:
-    """A second of one way, or of all of them. `at_s` is its end, from the first frame."""
+    """A second of one direction, or of all of them. `at_s` is its end, from the first frame."""
 
     at_s: float
     intended_pps: float | None
@@ -171,9 +171,9 @@ def seconds_of(outcome: Outcome, flow: Flow, ramp: RampRequest, began: float) ->
     return found
 
 
-def together(ways: Sequence[Sequence[LoadtestSecond]]) -> list[LoadtestSecond]:
-    """All ways added up, second by second, as far as all of them were read."""
-    return [_sum(of) for of in zip(*ways, strict=False)]
+def together(directions: Sequence[Sequence[LoadtestSecond]]) -> list[LoadtestSecond]:
+    """All directions added up, second by second, as far as all of them were read."""
+    return [_sum(of) for of in zip(*directions, strict=False)]
 
 
 def _sum(of: Sequence[LoadtestSecond]) -> LoadtestSecond:
@@ -222,7 +222,7 @@ def of_ramp(seconds: Sequence[LoadtestSecond], ramp: RampRequest) -> list[Loadte
 
 
 def notes_of(seconds: dict[str, list[LoadtestSecond]], ramp: RampRequest, threshold: float) -> list[str]:
-    """What percentages are of, and for all ways together whether the ramp came to an end before the DUT did."""
+    """What percentages are of, and for all directions together whether the ramp came to an end before the DUT did."""
     every = list(seconds)[-1]
     found = saturation([s.counted for s in of_ramp(seconds[every], ramp)], threshold)
     said = [f"percentages are of {si(ramp.line, 'bit/s')}: {ramp.line_said}"]
@@ -237,10 +237,10 @@ def _loss(flows: Sequence[Flow]) -> dict[str, float]:
 
 
 def rows_of(name: str, seconds: Sequence[LoadtestSecond], ramp: RampRequest) -> list[Row]:
-    """Rows of the table `seconds`: those of one way."""
+    """Rows of the table `seconds`: those of one direction."""
     return [
         {
-            "way": name,
+            "direction": name,
             "at_s": round(s.at_s, 3),
             "intended_pps": s.intended_pps,
             "offered_pps": s.counted.offered_pps,

@@ -1,7 +1,7 @@
 """Method `reconf`: constant load while the DUT's mode is changed; lost frames ÷ offered rate is the time out of service.
 
 One load a change, so that the ledger alone says what the change cost; one more before all of them, in which nothing is changed. It goes
-from the cell's mode into another and back, or, for `reload`, into the same again. Each way a mode is verified once, after the load.
+from the cell's mode into another and back, or, for `reload`, into the same again. Each mode is verified once, after the load.
 
 Figures of a link; WAY is into, back or reload:
 
@@ -12,8 +12,8 @@ Figures of a link; WAY is into, back or reload:
     command_WAY_ns                           median of what the command itself took
     silence_WAY_s                            the longest time without a frame at the receiver, where whole readings have none
 
-The first three of a way are absent where one of its changes has no time: the DUT did not come back, or the change missed the load. The
-record's table `changes` has each change.
+The first three of a direction are absent where one of its changes has no time: the DUT did not come back, or the change missed the load.
+The record's table `changes` has each change.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ NOT_BACK = 0.95
 
 @dataclass(frozen=True)
 class Turn:
-    """One way to change; `way` is into, back or reload."""
+    """One direction to change; `direction` is into, back or reload."""
 
-    way: str
+    direction: str
     from_mode: str
     to_mode: str
 
@@ -81,7 +81,7 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
                 await _insist(bench.device, turn)
             rows += [{"change": float(number), **_row(turn, asked, flow, outcome, change)} for flow in outcome.flows]
     doubts = [d for o in outcomes for d in (*o.doubts, *(d for flow in o.flows for d in doubts_of(asked.offer, flow)))]
-    notes = [f"change {row['change']:g}, {row['way']}: {row['why']}" for row in rows if row["why"]]
+    notes = [f"change {row['change']:g}, {row['direction']}: {row['why']}" for row in rows if row["why"]]
     return Measured(
         figures={link: _figures(asked, [row for row in rows if row["link"] == link]) for link in cell.links},
         flows=outcomes[-1].flows,
@@ -126,7 +126,7 @@ def _row(turn: Turn, asked: _Changes, flow: Flow, outcome: Outcome, change: DutC
     if lost > NOT_BACK * made * asked.setting.after_s / asked.offer.duration:
         why, outage = f"the DUT did not forward again within {asked.setting.after_s:g} s", None
     return {
-        "way": turn.way,
+        "direction": turn.direction,
         "from": turn.from_mode,
         "to": turn.to_mode,
         "link": flow.link,
@@ -164,16 +164,16 @@ def _figures(asked: _Changes, rows: Sequence[Row]) -> dict[str, float]:
     rate = float(asked.offer.rate or 0.0)
     figures = {"intended_pps": rate, "resolution_ns": 1e9 / rate}
     for turn in asked.turns:
-        of = [row for row in rows if row["way"] == turn.way]
-        figures[f"command_{turn.way}_ns"] = median_low(float(row["command_ns"] or 0.0) for row in of)
+        of = [row for row in rows if row["direction"] == turn.direction]
+        figures[f"command_{turn.direction}_ns"] = median_low(float(row["command_ns"] or 0.0) for row in of)
         if silences := [float(s) for row in of if (s := row["silence_s"]) is not None]:
-            figures[f"silence_{turn.way}_s"] = max(silences)
+            figures[f"silence_{turn.direction}_s"] = max(silences)
         if any(row["why"] for row in of):
             continue
         outages = [float(row["outage_ns"] or 0.0) for row in of]
-        figures[f"lossless_{turn.way}_ratio"] = outages.count(0.0) / len(outages)
+        figures[f"lossless_{turn.direction}_ratio"] = outages.count(0.0) / len(outages)
         if (middle := median_low(outages)) > 0:
-            figures[f"outage_{turn.way}_ns"] = middle
+            figures[f"outage_{turn.direction}_ns"] = middle
         if (longest := max(outages)) > 0:
-            figures[f"outage_{turn.way}_max_ns"] = longest
+            figures[f"outage_{turn.direction}_max_ns"] = longest
     return figures

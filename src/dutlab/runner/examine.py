@@ -1,4 +1,4 @@
-"""The testbed examined before anything is measured: facts of its hosts, its cores at rest, its wires; findings from all of them."""
+"""The testbed examined before anything is measured: facts of its hosts, its cores at rest, its cables; findings from all of them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Examined:
 async def examine(
     testbed: Testbed, hosts: Mapping[str, Host], *, pinned: Mapping[str, Sequence[int]] | None = None, loads: Sequence[doctor.Streams] = ()
 ) -> Examined:
-    """Takes one to two seconds, and sends a ping over each wire. Raises HostError when a host is gone."""
+    """Takes one to two seconds, and sends a ping over each cable. Raises HostError when a host is gone."""
     one_machine = testbed.lab is not None
     # The cores of an embedded lab's hosts are all those of this machine.
     watched = await _watch({THIS_MACHINE: next(iter(hosts.values()))} if one_machine else hosts)
@@ -59,7 +59,9 @@ async def examine(
         dut=testbed.dut or "",
     )
     ping = Ping(hosts, testbed)
-    carried = await asyncio.gather(*(_wire(ping, patient, link, *ends) for link in patient.links for ends in _first_wires(link, hosts)))
+    carried = await asyncio.gather(
+        *(_over_cable(ping, patient, link, *ends) for link in patient.links for ends in _first_cables(link, hosts))
+    )
     return Examined(patient.facts, doctor.examine(replace(patient, carried=tuple(c for c in carried if c is not None))))
 
 
@@ -127,16 +129,16 @@ def _shares(samples: Sequence[Sample]) -> dict[int, doctor.CoreShare]:
     return shares
 
 
-def _first_wires(link: doctor.InventoryLink, hosts: Mapping[str, Host]) -> list[tuple[doctor.InventoryPort, doctor.InventoryPort]]:
-    """Sender and receiver of each wire at an end of a path, or of each pair on a segment."""
-    ends = list(link.wires) if link.is_segment else [link.wires[0], link.wires[-1][::-1]]
+def _first_cables(link: doctor.InventoryLink, hosts: Mapping[str, Host]) -> list[tuple[doctor.InventoryPort, doctor.InventoryPort]]:
+    """Sender and receiver of each cable at an end of a path, or of each pair on a segment."""
+    ends = list(link.cables) if link.is_segment else [link.cables[0], link.cables[-1][::-1]]
     return [(sender, receiver) for sender, receiver in dict.fromkeys(ends) if sender.host in hosts]
 
 
-async def _wire(
+async def _over_cable(
     ping: Ping, patient: doctor.Inventory, link: doctor.InventoryLink, sender: doctor.InventoryPort, receiver: doctor.InventoryPort
 ) -> doctor.PassedMtu | None:
-    """What passes between two ports of one wire that both told their MTU; None where nothing is answered."""
+    """What passes between two ports of one cable that both told their MTU; None where nothing is answered."""
     told = [size for port in (sender, receiver) if isinstance(size := patient.card(port).get("mtu"), int)]
-    passes = await ping.wire(link.name, sender.host, str(receiver), doctor.sizes_to_try(min(told))) if told else None
+    passes = await ping.cable(link.name, sender.host, str(receiver), doctor.sizes_to_try(min(told))) if told else None
     return None if passes is None else doctor.PassedMtu(link.name, sender, receiver, passes)

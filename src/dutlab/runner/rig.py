@@ -218,11 +218,11 @@ def with_headroom(measured: Measured, cell: Cell, calibration: Calibration | Non
     if calibration is None or (load := _load(cell)) is None:
         return measured
     points = [p for p in calibration.points if p.generator == load.generator]
-    ways, compared = "+".join(load.flows), plug_of(cell.workload).headroom
-    results = {ways if compared is Headroom.TOGETHER else link: of for link, of in measured.figures.items()}
+    directions, compared = "+".join(load.flows), plug_of(cell.workload).headroom
+    results = {directions if compared is Headroom.TOGETHER else link: of for link, of in measured.figures.items()}
     ratios = headroom(results, points, load.flows, mix_key(load.mix))
-    if compared is Headroom.TOGETHER and ways in ratios:
-        ratios = {cell.link_label: ratios[ways]}
+    if compared is Headroom.TOGETHER and directions in ratios:
+        ratios = {cell.link_label: ratios[directions]}
     figures = {link: {**of, **({HEADROOM: ratios[link]} if link in ratios else {})} for link, of in measured.figures.items()}
     if compared is Headroom.FULL_SPEED:  # the rig is half of the answer, and there is no other limit to be told from
         return replace(measured, figures={link: {**of, **full_speed(points, load.flows, load.mix, link)} for link, of in figures.items()})

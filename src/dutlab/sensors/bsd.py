@@ -87,9 +87,9 @@ def interfaces(text: str, kind: str = "") -> dict[str, float]:
 
 def _behind(columns: Sequence[str]) -> Iterator[tuple[str, str]]:
     """`rx` and `tx`, each with the column behind its packets."""
-    for way, packets in (("rx", "Ipkts"), ("tx", "Opkts")):
+    for direction, packets in (("rx", "Ipkts"), ("tx", "Opkts")):
         if packets in columns[:-1]:
-            yield way, columns[columns.index(packets) + 1]
+            yield direction, columns[columns.index(packets) + 1]
 
 
 def pf(text: str) -> dict[str, float]:

@@ -98,12 +98,12 @@ def _interfaces(text: str) -> dict[str, float]:
     except ValueError:  # an ip without JSON: iproute2 before 4.14, busybox
         return {}
     return {
-        f"{link['ifname']}_{way}_{name}": counts[way][name]
+        f"{link['ifname']}_{direction}_{name}": counts[direction][name]
         for link in links
         if (counts := link.get("stats64"))
-        for way in ("rx", "tx")
+        for direction in ("rx", "tx")
         for name in _INTERFACE
-        if name in counts.get(way, {})
+        if name in counts.get(direction, {})
     }
 
 

@@ -31,7 +31,7 @@ class TestbedShape:
     title: str
     family: str
     """Of the DUT; that of a black box where there is none."""
-    wires: Mapping[str, LinkBounds]
+    bounds: Mapping[str, LinkBounds]
     hosts: Mapping[str, str]
     """Name → family of each host that can be given commands."""
     generator: GeneratorModel = ENGINE
@@ -46,7 +46,7 @@ class TestbedShape:
         if name not in LABS:
             return None
         lab = LABS[name]
-        wires = {
+        bounds = {
             link: LinkBounds(
                 ipv6=lab.ipv6,
                 ends=hosts if link in lab.segments else (hosts[0], hosts[-1]),
@@ -56,17 +56,17 @@ class TestbedShape:
             )
             for link, hosts in lab.links.items()
         }
-        family = lab.family if any(wire.through_dut for wire in wires.values()) else BLACK_BOX
-        return cls(f"lab {name}", family, wires, dict.fromkeys(lab.hosts, "linux"), has_dut=DUT in lab.hosts)
+        family = lab.family if any(bound.through_dut for bound in bounds.values()) else BLACK_BOX
+        return cls(f"lab {name}", family, bounds, dict.fromkeys(lab.hosts, "linux"), has_dut=DUT in lab.hosts)
 
     @classmethod
     def of_testbed(cls, testbed: Testbed) -> Self:
         """A testbed file's."""
-        wires = bounds_of(testbed)
+        bounds = bounds_of(testbed)
         reached = {name: host.family for name, host in testbed.hosts.items() if host.family not in WITHOUT_A_WAY_IN}
-        family = testbed.dut_family if any(wire.through_dut for wire in wires.values()) else BLACK_BOX
+        family = testbed.dut_family if any(bound.through_dut for bound in bounds.values()) else BLACK_BOX
         one = frozenset(name for name, link in testbed.links.items() if _share_a_machine([testbed.hosts[end] for end in link.ends]))
-        return cls(f"testbed {testbed.name}", family, wires, reached, testbed.generator or ENGINE, one, has_dut=testbed.dut in reached)
+        return cls(f"testbed {testbed.name}", family, bounds, reached, testbed.generator or ENGINE, one, has_dut=testbed.dut in reached)
 
 
 def bounds_of(testbed: Testbed) -> dict[str, LinkBounds]:
@@ -107,7 +107,7 @@ def incompatibilities(experiment: Mapping[str, Any], bed: TestbedShape) -> Itera
         if not unknown:
             whole[i] = workload
     repeats = experiment.get("repeats", 1)
-    count = _levels(factors) * (repeats if isinstance(repeats, int) else 1) * sum(w.count(bed.wires) for w in whole.values())
+    count = _levels(factors) * (repeats if isinstance(repeats, int) else 1) * sum(w.count(bed.bounds) for w in whole.values())
     if count > MOST_TRIALS:
         yield ("workloads",), f"{count} trials in all; at most {MOST_TRIALS} can be planned"
         return
@@ -115,10 +115,10 @@ def incompatibilities(experiment: Mapping[str, Any], bed: TestbedShape) -> Itera
     for i, workload in whole.items():
         unmet = list(_needs_unmet(workload, bed))
         yield from ((("workloads", i, workload.kind), what) for what in (*unmet, *_out_of_reach(workload, factors, bed)))
-        for loc, what in workload.incompatibilities(bed.wires):
+        for loc, what in workload.incompatibilities(bed.bounds):
             yield ("workloads", i, workload.kind, *loc), what
         if isinstance(workload, FrameWorkload):
-            for loc, what in workload.beyond(_generator(workload, experiment, bed), bed.wires):
+            for loc, what in workload.beyond(_generator(workload, experiment, bed), bed.bounds):
                 yield ("workloads", i, workload.kind, *loc), what
         yield from _unknown_names(workload, ("workloads", i, workload.kind), modes if isinstance(modes, Mapping) else {}, bed)
         if isinstance(workload, ReconfWorkload):
@@ -127,9 +127,9 @@ def incompatibilities(experiment: Mapping[str, Any], bed: TestbedShape) -> Itera
 
 def _out_of_reach(workload: WorkloadModel, factors: object, bed: TestbedShape) -> Iterator[str]:
     """What a workload needs of the DUT's family and of the modes, and does not have."""
-    for name in sorted({link for links in workload.link_sets(bed.wires) for link in links} & bed.one_machine):
+    for name in sorted({link for links in workload.link_sets(bed.bounds) for link in links} & bed.one_machine):
         if workload.needs & {Need.IPERF3, Need.PING}:
-            ends = " and ".join(bed.wires[name].ends)
+            ends = " and ".join(bed.bounds[name].ends)
             yield f"{ends} of {bed.title} are one machine, whose kernel hands such packets over itself; only generated frames leave"
     changed = workload.to if isinstance(workload, ReconfWorkload) else ()
     if isinstance(workload, ReconfWorkload) and bed.family in WITHOUT_A_WAY_IN:
@@ -150,20 +150,20 @@ def _needs_unmet(workload: WorkloadModel, bed: TestbedShape) -> Iterator[str]:
     """What a workload needs of its hosts and none of them has."""
     if Need.COMMANDS in workload.needs:
         return
-    driven = list(dict.fromkeys(link for links in workload.link_sets(bed.wires) for link in links))
+    driven = list(dict.fromkeys(link for links in workload.link_sets(bed.bounds) for link in links))
     if not driven:
         yield f"drives links, and {bed.title} has none: write one, or use steps"
     for name in driven:
-        wire = bed.wires[name]
-        if wire.is_segment and not workload.on_segments:
+        bound = bed.bounds[name]
+        if bound.is_segment and not workload.on_segments:
             yield f"goes from one end of a path to the other, but link {name} is a segment: use matrix or path-mtu, or write a path"
-        elif closed := [host for host in wire.ends if host not in bed.hosts]:
+        elif closed := [host for host in bound.ends if host not in bed.hosts]:
             yield f"needs commands at both ends of link {name}, and there is no way into {', '.join(closed)}"
         elif Need.FRAMES in workload.needs:
-            foreign = [f"{host} is {bed.hosts[host]}" for host in wire.ends if bed.hosts[host] not in RUN_ENGINE]
+            foreign = [f"{host} is {bed.hosts[host]}" for host in bound.ends if bed.hosts[host] not in RUN_ENGINE]
             if foreign:
                 yield f"frames need Linux at both ends of link {name}; {', '.join(foreign)}: use iperf3"
-            elif Need.TRANSIT in workload.needs and not wire.through_dut:
+            elif Need.TRANSIT in workload.needs and not bound.through_dut:
                 yield f"is about what the DUT does to frames, and link {name} goes through none"
 
 
@@ -203,8 +203,8 @@ def _unknown_links(raw: object, at: Loc, bed: TestbedShape) -> Iterator[tuple[Lo
         sets = body.get("links") if isinstance(body, Mapping) else None
         for i, links in enumerate(sets if isinstance(sets, list) else ()):
             for j, link in enumerate(links if isinstance(links, list) else ()):
-                if isinstance(link, str) and link not in bed.wires:
-                    yield (*at, kind, "links", i, j), f"{bed.title} has no link {link!r} {did_you_mean(link, bed.wires)}"
+                if isinstance(link, str) and link not in bed.bounds:
+                    yield (*at, kind, "links", i, j), f"{bed.title} has no link {link!r} {did_you_mean(link, bed.bounds)}"
 
 
 def _unknown_names(workload: WorkloadModel, at: Loc, own: Collection[str], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
@@ -245,7 +245,7 @@ def _levels(factors: object) -> int:
 def _duplicates(whole: Mapping[int, WorkloadModel], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
     seen: dict[tuple[object, ...], int] = {}
     for i, workload in whole.items():
-        for drive in workload.drives(bed.wires):
+        for drive in workload.drives(bed.bounds):
             key = (workload.kind, frozenset(drive.links), tuple(sorted(drive.setting.params.items())))
             if (first := seen.setdefault(key, i)) != i:
                 yield ("workloads", i), f"asks for trials that workload {first + 1} asks for too; `repeats` repeats trials"

@@ -103,14 +103,14 @@ class Port(SpecModel):
 class Link(SpecModel):
     """How packets go between ports: along a path through machines that forward, or within one network.
 
-    On a path neighbours share a wire: ports 0 and 1, 2 and 3, and so on; ports 1 and 2 are of the machine that forwards between them.
+    On a path neighbours share a cable: ports 0 and 1, 2 and 3, and so on; ports 1 and 2 are of the machine that forwards between them.
     """
 
     only_code: ClassVar[frozenset[str]] = frozenset({"name"})
 
     name: Name
     speed: BitRate | None = None
-    """Bits per second on the wire; None when there is no wire (veth), so there is no ceiling."""
+    """Bits per second on the wire; None when there is no cable (veth), so there is no ceiling."""
     path: tuple[Port, ...] = ()
     segment: tuple[Port, ...] = ()
     """In place of a path: ports of different hosts in one network, as on a switch."""
@@ -174,12 +174,12 @@ class Link(SpecModel):
 
     @property
     def source_gateway(self) -> Address:
-        """Address at the other end of the source's wire: where its frames go first."""
+        """Address at the other end of the source's cable: where its frames go first."""
         return self.addresses[1]
 
     @property
     def sink_gateway(self) -> Address:
-        """Address at the other end of the sink's wire."""
+        """Address at the other end of the sink's cable."""
         return self.addresses[-2]
 
     @property
@@ -194,12 +194,12 @@ class Link(SpecModel):
 
     @property
     def dut_in_peer(self) -> Address:
-        """Address at the other end of the wire by which frames enter the DUT."""
+        """Address at the other end of the cable by which frames enter the DUT."""
         return self.addresses[self._dut_at - 1]
 
     @property
     def dut_out_peer(self) -> Address:
-        """Address at the other end of the wire by which they leave it."""
+        """Address at the other end of the cable by which they leave it."""
         return self.addresses[self._dut_at + 2]
 
     def between(self, near: str, far: str) -> tuple[Address, Address]:
@@ -233,7 +233,7 @@ class Link(SpecModel):
 
 def _path_faults(link: Link) -> Iterator[InitErrorDetails]:
     if len(link.path) % 2:
-        yield fault(("path",), f"{len(link.path)} ports; a path has an even number, two a wire: 2 back to back, 4 through one machine")
+        yield fault(("path",), f"{len(link.path)} ports; a path has an even number, two a cable: 2 back to back, 4 through one machine")
         return
     for i, port in enumerate(link.path):
         role = PATH_ROLES[i] if len(link.path) == len(PATH_ROLES) else port.host
@@ -268,12 +268,12 @@ def _address_faults(link: Link) -> Iterator[InitErrorDetails]:
         here, there = link.addresses[i], link.addresses[i + 1]
         where = f"{link.path[i]} and {link.path[i + 1]}"
         if here.network != there.network:
-            yield fault(("addresses", i + 1), f"{there} is not in {here.network}, but {where} share a wire")
+            yield fault(("addresses", i + 1), f"{there} is not in {here.network}, but {where} share a cable")
         elif here.ip == there.ip:
             yield fault(("addresses", i + 1), f"{there} is the address of both {where}")
         for j in range(0, i, 2):
             if here.network.overlaps(other := link.addresses[j].network):
-                what = f"{here.network} overlaps {other} on another wire of the path, so nothing would be routed"
+                what = f"{here.network} overlaps {other} on another cable of the path, so nothing would be routed"
                 yield fault(("addresses", i), what)
 
 
@@ -406,14 +406,14 @@ def _port_faults(links: Mapping[str, Link]) -> Iterator[InitErrorDetails]:
 
 def _network_faults(links: Mapping[str, Link]) -> Iterator[InitErrorDetails]:
     for (_, first), (name, second) in combinations(links.items(), 2):
-        for i, here in _wires(second):
-            for _, there in _wires(first):
+        for i, here in _networks_of_cables(second):
+            for _, there in _networks_of_cables(first):
                 if here.version == there.version and here.overlaps(there):
-                    what = f"{here} overlaps {there} of link {first.name}; each wire needs a network of its own"
+                    what = f"{here} overlaps {there} of link {first.name}; each cable needs a network of its own"
                     yield fault(("links", name, "addresses", i), what)
 
 
-def _wires(link: Link) -> Iterator[tuple[int, IPv4Network | IPv6Network]]:
-    """The network of each wire, with the place of its first address."""
+def _networks_of_cables(link: Link) -> Iterator[tuple[int, IPv4Network | IPv6Network]]:
+    """The network of each cable, with the place of its first address."""
     for i in range(0, len(link.path) or 1, 2):
         yield i, link.addresses[i].network

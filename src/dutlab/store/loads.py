@@ -18,9 +18,9 @@ BACKPRESSURE, DELIVERED = "backpressure_ratio", "delivered_ratio"
 
 def load_of(record: TrialRecord, link: str, figure: str) -> float | None:
     """The same of one record; None of one that keeps no ledger of these links."""
-    ways = link.split("+")
-    flows = [f for f in record.flows if f.link in ways]
-    if len(flows) < len(ways):
+    directions = link.split("+")
+    flows = [f for f in record.flows if f.link in directions]
+    if len(flows) < len(directions):
         return None
     figures = record.figures.get(link, {})
     held = held_back(flows, at_full_speed="offered_pps" in figures and "intended_pps" not in figures)

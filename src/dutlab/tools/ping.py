@@ -1,4 +1,4 @@
-"""Tool `ping`: the path MTU of each link, hop by hop and both ways, by pings that no router may fragment (RFC 1191's bit, set by hand).
+"""Tool `ping`: the path MTU of each link, hop by hop in both directions, by pings that no router may fragment (RFC 1191).
 
 A path's MTU is the largest IP packet that passes whole; its payload is what ping calls the size: 28 bytes less over IPv4 (RFC 791: 20,
 RFC 792: 8), 48 less over IPv6 (RFC 8200: 40, RFC 4443: 8). So 9000 carries 8972. The narrow hop is the first before which more passes.
@@ -69,36 +69,40 @@ class Ping:
         return (done.text.strip() or done.errors.strip()).splitlines()[0][:60] if done.text or done.stderr else "unknown"
 
     async def path_mtu(self, cell: Cell) -> Measured:
-        """Figures of a link: path_mtu_bytes, payload_bytes, of the way that carries less.
+        """Figures of a link: path_mtu_bytes, payload_bytes, of the direction that carries less.
 
-        A way whose end answers nothing, as behind a translator, is left to the other. Raises MeasurementError where neither end answers.
+        A direction whose end answers nothing, as behind a translator, is left to the other. Raises MeasurementError if neither does.
         """
         rows: list[Row] = []
         figures, notes = {}, []
         for name in cell.links:
-            ways = [await self._way(hops) for hops in _ways(self._testbed.links[name])]
-            rows += [row for of_way, _ in ways for row in of_way]
-            whole = [_mtu(of_way[-1]) for of_way, stuck in ways if stuck is None]
-            stuck = [why for _, why in ways if why is not None]
+            directions = [await self._direction(hops) for hops in _directions(self._testbed.links[name])]
+            rows += [row for of_direction, _ in directions for row in of_direction]
+            whole = [_mtu(of_direction[-1]) for of_direction, stuck in directions if stuck is None]
+            stuck = [why for _, why in directions if why is not None]
             if not whole:
                 raise stuck[0]
             version = self._testbed.links[name].source_address.version
             figures[name] = {"path_mtu_bytes": min(whole), "payload_bytes": min(whole) - HEADERS[version]}
-            notes += [_narrow(name, rows), *(f"of one way only: {why}" for why in stuck)]
+            notes += [_narrow(name, rows), *(f"of one direction only: {why}" for why in stuck)]
         return Measured(figures=figures, tables={"path_mtu": rows}, notes=[n for n in notes if n])
 
     async def passes(self, link: Link, *, reverse: bool = False) -> bool:
         """Whether an echo request goes from one end of a path to the other and its answer comes back."""
-        (*_, there), (*_, back) = _ways(link)
+        (*_, there), (*_, back) = _directions(link)
         hop = back if reverse else there
         return await self._answers(hop, LEAST_MTU[hop.address.version]) is None
 
-    async def wire(self, link: str, sender: str, receiver: str, sizes: Sequence[int]) -> int | None:
-        """The first of `sizes`, packets in bytes, that passes whole from the end `sender` to the port `receiver` on the same wire.
+    async def cable(self, link: str, sender: str, receiver: str, sizes: Sequence[int]) -> int | None:
+        """The first of `sizes`, packets in bytes, that passes whole from the end `sender` to the port `receiver` on the same cable.
 
         The last must be the smallest; None when that is not answered.
         """
-        hop = next(way[0] for way in _ways(self._testbed.links[link]) if (way[0].sender, way[0].port) == (sender, receiver))
+        hop = next(
+            direction[0]
+            for direction in _directions(self._testbed.links[link])
+            if (direction[0].sender, direction[0].port) == (sender, receiver)
+        )
         most, *others = sizes
         if await self._answers(hop, most) is None:
             return most
@@ -109,7 +113,7 @@ class Ping:
                 return size
         return others[-1]
 
-    async def _way(self, hops: tuple[_Hop, ...]) -> tuple[list[Row], MeasurementError | None]:
+    async def _direction(self, hops: tuple[_Hop, ...]) -> tuple[list[Row], MeasurementError | None]:
         """A row a hop, and why it went no further."""
         out: list[Row] = []
         most = LARGEST_MTU
@@ -187,8 +191,8 @@ class ProbesByEnds:
         return SeenProbe(1, int(await self.ping.passes(of, reverse=reverse)), None, None)
 
 
-def _ways(link: Link) -> list[tuple[_Hop, ...]]:
-    """There and back: the port at the end of each wire, the nearest first. On a segment one from each host to each other."""
+def _directions(link: Link) -> list[tuple[_Hop, ...]]:
+    """There and back: the port at the end of each cable, the nearest first. On a segment one from each host to each other."""
     ports = list(zip(link.ports, link.addresses, strict=True))
     if link.segment:
         pairs = permutations(ports, 2)

@@ -56,8 +56,8 @@ def above_line(figures: Mapping[str, Mapping[str, float]], ceilings: Mapping[str
 
 
 def _line_of(link: str, figure: str, ceilings: Mapping[str, Mapping[str, float]]) -> float | None:
-    """Of a link that has none of its own (`a+a.back`), the sum of its ways'."""
+    """Of a link that has none of its own (`a+a.back`), the sum of its directions'."""
     if (own := ceilings.get(link, {}).get(figure)) is not None:
         return own
-    of_ways = [ceilings.get(way.removesuffix(".back"), {}).get(figure) for way in link.split("+")]
-    return None if any(line is None for line in of_ways) else sum(line for line in of_ways if line is not None)
+    of_directions = [ceilings.get(direction.removesuffix(".back"), {}).get(figure) for direction in link.split("+")]
+    return None if any(line is None for line in of_directions) else sum(line for line in of_directions if line is not None)

@@ -104,14 +104,14 @@ def udp_ceilings(speed: BpsL1, *, mtu: int = 1500, ip: Ip = Ip.V4, vlan_tags: in
 
 def _packet_ceilings(speed: BpsL1, mtu: int, headers: int, vlan_tags: int, *, about: str, unit_words: str) -> tuple[Ceiling, ...]:
     goodput = _goodput(speed, mtu, headers, vlan_tags)
-    wire = AROUND_PACKET_BYTES + VLAN_TAG_BYTES * vlan_tags
+    around = AROUND_PACKET_BYTES + VLAN_TAG_BYTES * vlan_tags
     about = f"{about}, MTU {mtu}{f', {vlan_tags} VLAN' if vlan_tags else ''}"
     return (
-        Ceiling("goodput_bps", about, "goodput", goodput, "bit/s", f"{number(speed)} × ({mtu} - {headers}) / ({mtu} + {wire})", _GOODPUT),
-        Ceiling("packets_pps", about, f"{unit_words} a second", speed / ((mtu + wire) * 8), "pps",
-                f"{number(speed)} / (({mtu} + {wire}) × 8)", _FRAMES),
+        Ceiling("goodput_bps", about, "goodput", goodput, "bit/s", f"{number(speed)} × ({mtu} - {headers}) / ({mtu} + {around})", _GOODPUT),
+        Ceiling("packets_pps", about, f"{unit_words} a second", speed / ((mtu + around) * 8), "pps",
+                f"{number(speed)} / (({mtu} + {around}) × 8)", _FRAMES),
         Ceiling("payload_ratio", about, "share of the wire that is payload", goodput / speed, "",
-                f"({mtu} - {headers}) / ({mtu} + {wire})", _GOODPUT),
+                f"({mtu} - {headers}) / ({mtu} + {around})", _GOODPUT),
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from dutlab.analysis.doctor import card, path, processor, slot, system, wire
+from dutlab.analysis.doctor import cable, card, path, processor, slot, system
 from dutlab.analysis.doctor.finding import CureStep, Evidence, Finding, Price, by_price
 from dutlab.analysis.doctor.inventory import CoreShare, Inventory, InventoryLink, InventoryPort, PassedMtu, Streams, WatchedCores
 from dutlab.analysis.doctor.path import sizes_to_try
@@ -10,7 +10,7 @@ from dutlab.analysis.doctor.path import sizes_to_try
 CHECKS: tuple[Callable[[Inventory], Iterator[Finding]], ...] = (
     slot.narrow_slot, slot.small_payload, slot.link_power,
     path.mtu, path.carried, path.neighbours,
-    wire.speed_and_duplex, wire.flow_control, wire.optics,
+    cable.speed_and_duplex, cable.flow_control, cable.optics,
     card.offloads, card.small_ring, card.moderation, card.interrupts, card.far_node, card.shared_core,
     processor.governor, processor.setperf, processor.boost, processor.idle_states, processor.clock_source, processor.timecounter,
     processor.busy, processor.stolen,

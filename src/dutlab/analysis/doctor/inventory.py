@@ -22,19 +22,19 @@ class InventoryPort:
 
 @dataclass(frozen=True)
 class InventoryLink:
-    """The way of a packet. Ports 0 and 1 share a wire, and so do 2 and 3; on a segment all share one network."""
+    """The way of a packet. Ports 0 and 1 share a cable, and so do 2 and 3; on a segment all share one network."""
 
     name: str
     ports: tuple[InventoryPort, ...]
     next_hops: tuple[str, ...]
-    """Of each port the address at the other end of its wire, or of the next port of the segment."""
+    """Of each port the address at the other end of its cable, or of the next port of the segment."""
     speed_bps_l1: float | None = None
     mtu: int = 1500
     is_segment: bool = False
 
     @property
-    def wires(self) -> tuple[tuple[InventoryPort, InventoryPort], ...]:
-        """Each wire of a path by its two ports; of a segment every two ports."""
+    def cables(self) -> tuple[tuple[InventoryPort, InventoryPort], ...]:
+        """Each cable of a path by its two ports; of a segment every two ports."""
         return tuple(combinations(self.ports, 2)) if self.is_segment else tuple(zip(self.ports[::2], self.ports[1::2], strict=True))
 
 
@@ -56,7 +56,7 @@ class WatchedCores:
 
 @dataclass(frozen=True)
 class PassedMtu:
-    """An IP packet of `mtu` bytes passed whole between two ports of one wire, and the longer ones that were tried did not."""
+    """An IP packet of `mtu` bytes passed whole between two ports of one cable, and the longer ones that were tried did not."""
 
     link: str
     sender: InventoryPort

@@ -23,7 +23,7 @@ _LONGEST_TRIAL_S = 60
 
 
 def sizes_to_try(most: int) -> tuple[int, ...]:
-    """Packets that tell what a wire carries: the MTU, that less a header, then what nearly everything carries."""
+    """Packets that tell what a cable carries: the MTU, that less a header, then what nearly everything carries."""
     return tuple(dict.fromkeys((most, *(most - h for h in HEADERS), *(size for size in _COMMON if size < most))))
 
 
@@ -36,7 +36,7 @@ def mtu(p: Inventory) -> Iterator[Finding]:
 
 
 def carried(p: Inventory) -> Iterator[Finding]:
-    """A wire that carries less than the MTU of both its ends: a switch, or a driver, counts otherwise."""
+    """A cable that carries less than the MTU of both its ends: a switch, or a driver, counts otherwise."""
     for found in p.carried:
         sizes = [whole(p.card(port).get("mtu")) for port in (found.sender, found.receiver)]
         meant = min((s for s in sizes if s), default=None)
@@ -53,7 +53,7 @@ def carried(p: Inventory) -> Iterator[Finding]:
             (
                 CureStep(
                     found.sender.host,
-                    f"by hand: let every switch on this wire carry frames of {meant + ETH_HEADER_BYTES + FCS_BYTES} bytes with FCS",
+                    f"by hand: let every switch on this cable carry frames of {meant + ETH_HEADER_BYTES + FCS_BYTES} bytes with FCS",
                 ),
             ),
             (CureStep(found.sender.host, "by hand: set the switch back"),),
@@ -85,10 +85,10 @@ def neighbours(p: Inventory) -> Iterator[Finding]:
 def _mismatch(p: Inventory, link: InventoryLink, told: dict[InventoryPort, int]) -> Finding:
     least, most = min(told.values()), max(told.values())
     jumbo = least >= _LEAST_JUMBO and most - least in HEADERS
-    wires = [(a, b) for a, b in link.wires if a in told and b in told and told[a] != told[b]]
+    cables = [(a, b) for a, b in link.cables if a in told and b in told and told[a] != told[b]]
     why = (
         f"; {most - least} bytes are a header that one side counts and the other does not" if jumbo
-        else "; two ends of one wire differ, so longer packets vanish without a word" if wires
+        else "; two ends of one cable differ, so longer packets vanish without a word" if cables
         else "; the router between must fragment, or say that packets are too big"
     )  # fmt: skip
     low = [port for port, size in told.items() if size < most]
@@ -110,7 +110,7 @@ def _set(p: Inventory, ports: Sequence[InventoryPort], sizes: dict[InventoryPort
 def _price(least: int, most: int) -> Price:
     speed = BpsL1(1.0)
     small, large = (tcp_goodput(speed, mtu=size) for size in (least, most))
-    formula = f"({least} - 52) / ({least} + 38) against ({most} - 52) / ({most} + 38) of the wire (RFC 6349 section 4.1.1)"
+    formula = f"({least} - 52) / ({least} + 38) against ({most} - 52) / ({most} + 38) of the link (RFC 6349 section 4.1.1)"
     return Price(100 * (1 - small / large), "TCP goodput at line rate", f"computed: {formula}; packets in between may be lost altogether")
 
 

@@ -16,7 +16,7 @@ _SMALLEST_PAYLOAD = 128
 """What every device must take (PCI Express Base Specification 7.5.3.4)."""
 _MTU = 1500
 _FRAME_SHARE = (_MTU + ETH_HEADER_BYTES) / (_MTU + AROUND_PACKET_BYTES)
-"""Of a wire's bytes those that cross the bus, with full frames: all but FCS, preamble and gap."""
+"""Of a cable's bytes those that cross the bus, with full frames: all but FCS, preamble and gap."""
 _ROOM = 1.25
 """How much more than the frames a slot should carry: descriptors and acknowledgements cross it too."""
 _NO_SPEED = Price(None, "", "the speed of the ports is not known: their link is down, or their driver does not tell")

@@ -45,7 +45,7 @@ def put(facts: FactTree, answers: Answers, name: str, root: str) -> None:
         text, why = answers.of("slurp", f"{root}/sys/class/net/{name}/{file}")
         if file == "speed" and text is not None and (text == "-1" or virtual):
             # A veth pair claims 10 Gb/s and carries what the cores can; -1 is a link that is down, or a driver that does not know.
-            text, why = None, "no wire, so no speed" if virtual else "the link is down, or its driver does not know"
+            text, why = None, "no cable, so no speed" if virtual else "the link is down, or its driver does not know"
         facts.put(f"{at}/{key}", int(text) if text and re.fullmatch(r"-?\d+", text) and key != "near_cores" else text, why)
     _of_driver(facts, answers, name, at)
     _of_slot(facts, answers, name, at, root)

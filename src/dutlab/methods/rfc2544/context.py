@@ -29,7 +29,7 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class Paced:
-    """A generator of which ways (`a`, `a.back`) can be asked for as links, with the modifiers beside each trial and a rest after it."""
+    """A generator whose directions (`a`, `a.back`) can be asked for as links, with the modifiers beside each trial and a rest after it."""
 
     def __init__(self, generator: Generator, rest: Seconds, sleep: Sleep = asyncio.sleep, modifiers: Modifiers | None = None) -> None:
         self._generator, self._rest, self.sleep = generator, rest, sleep
@@ -42,7 +42,7 @@ class Paced:
 
     async def offer(self, offer: Offer) -> Outcome:
         """As the port asks. Raises ToolFailed, HostError."""
-        forward = tuple(way for way in offer.links if not _is_back(way, offer.links))
+        forward = tuple(direction for direction in offer.links if not _is_back(direction, offer.links))
         directions = Directions.FORWARD if len(forward) == len(offer.links) else Directions.BOTH
         offer = replace(offer, links=forward, directions=directions, broadcast_ratio=self._modifiers.broadcast_ratio)
         async with self._modifiers.beside() as begun:
@@ -76,13 +76,13 @@ def _both(one: Callable[[], None], other: Callable[[], None] | None) -> Callable
     return told
 
 
-def _is_back(way: str, ways: Sequence[str]) -> bool:
-    return any(way == back_of(link) for link in ways)
+def _is_back(direction: str, directions: Sequence[str]) -> bool:
+    return any(direction == back_of(link) for link in directions)
 
 
 @dataclass(frozen=True)
 class SuiteContext:
-    """Rates are frames a second of each way."""
+    """Rates are frames a second of each direction."""
 
     links: tuple[str, ...]
     setting: Rfc2544Setting
@@ -95,8 +95,8 @@ class SuiteContext:
     device: DutControl | None = None
 
     @property
-    def ways(self) -> tuple[str, ...]:
-        """Each link, and its way back if frames go both ways."""
+    def directions(self) -> tuple[str, ...]:
+        """Each link, and its way back if frames go in both directions."""
         return flow_names(self.links, self.setting.directions)
 
     async def offer(
@@ -129,7 +129,7 @@ class SuiteContext:
     ) -> Offer:
         """What such a trial asks of the generator; `settling` is waited for beside what the text has."""
         return Offer(
-            links=self.ways,
+            links=self.directions,
             mix=self.setting.frame_size,
             rate=rate,
             duration=duration,
@@ -141,7 +141,7 @@ class SuiteContext:
 
 @dataclass(frozen=True)
 class Rfc2544Result:
-    """What one test found: rows for its table, figures of all ways together, sentences."""
+    """What one test found: rows for its table, figures of all directions together, sentences."""
 
     rows: Sequence[Row]
     figures: Mapping[str, float] = field(default_factory=dict)
@@ -150,20 +150,20 @@ class Rfc2544Result:
 
 
 def failed(flows: Sequence[Flow]) -> int:
-    """Frames of all ways that the DUT did not forward: lost, or not taken by its port."""
+    """Frames of all directions that the DUT did not forward: lost, or not taken by its port."""
     return sum(failed_frames(flow) for flow in flows)
 
 
 def made(flows: Sequence[Flow]) -> int:
-    """Frames of all ways that the DUT was offered in time."""
+    """Frames of all directions that the DUT was offered in time."""
     return sum(made_frames(flow) for flow in flows)
 
 
 def starved_words(offer: Offer, flows: Sequence[Flow]) -> str:
-    """On which ways the generator did not make the load, and how far it came; empty where it did on all."""
+    """On which directions the generator did not make the load, and how far it came; empty where it did on all."""
     return "; ".join(f"{flow.link}: {short}" for flow in flows if (short := starved(offer, flow)))
 
 
 def made_pps(flows: Sequence[Flow]) -> float:
-    """What the slowest way's generator had ready in a second."""
+    """What the slowest direction's generator had ready in a second."""
     return min((made_frames(f) / f.sent_seconds if f.sent_seconds > 0 else 0.0 for f in flows), default=0.0)

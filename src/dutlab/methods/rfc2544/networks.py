@@ -1,8 +1,8 @@
 """Destinations over 256 networks (RFC 2544 section 12): which they are, their routes in the DUT, and the traffic that goes to them.
 
 The section has the tests done with one source and one destination address first, and then again with destinations that are random and
-uniformly distributed over 256 networks. Each way has 256 of its own: behind the sink in the upper half of 198.19.0.0/16, behind the source
-in that of 198.18.0.0/16, since the lower halves hold the networks of the DUT's ports (appendix C.2). Twice 256 networks of 24 bits do not
+uniformly distributed over 256 networks. Each direction has 256 of its own: behind the sink in the upper half of 198.19.0.0/16, behind the
+source in 198.18.0.0/16's, since the lower halves hold the networks of the DUT's ports (appendix C.2). Twice 256 networks of 24 bits do not
 fit into 198.18.0.0/15 beside those, so one link's have 25 bits. Links that are driven at once share a half evenly.
 """
 
@@ -33,12 +33,12 @@ class Networks:
     traffic_of: Mapping[str, Traffic] = field(default_factory=dict)
     """By flow name."""
     rows: Sequence[Row] = ()
-    """For the record's table: a way each."""
+    """For the record's table: a direction each."""
     notes: Sequence[str] = ()
 
 
 def spreads(links: Sequence[str], setting: Rfc2544Setting, versions: Mapping[str, int]) -> Iterator[tuple[str, str, LinkEnd, Spread]]:
-    """Each way with its link, the end that its destinations lie behind, and where they are. `versions` is the IP version of each link."""
+    """Each direction with its link, the end behind which its destinations lie, and where. `versions`: the IP version of each link."""
     for i, link in enumerate(links):
         for back in setting.directions.backs:
             end = LinkEnd.SOURCE if back else LinkEnd.SINK
@@ -53,10 +53,10 @@ async def networks_of(bench: Bench, links: Sequence[str], setting: Rfc2544Settin
         return Networks()
     versions = {link: addresses[0].version for link, addresses in bench.addresses.items()}
     traffic_of, rows, notes = dict[str, Traffic](), list[Row](), list[str]()
-    for way, link, end, spread in spreads(links, setting, versions):
-        traffic_of[way] = setting.traffic.model_copy(update={"flows": traffic_to(spread).flows})
+    for direction, link, end, spread in spreads(links, setting, versions):
+        traffic_of[direction] = setting.traffic.model_copy(update={"flows": traffic_to(spread).flows})
         row: dict[str, float | str | None] = {
-            "way": way,
+            "direction": direction,
             "behind": end.value,
             "within": str(spread.network),
             "networks": spread.count,

@@ -26,7 +26,7 @@ LINE_RATE = "the line rate"
 
 
 async def reach(stand: SuiteContext) -> tuple[Pps, str]:
-    """What stands for the highest rate of a medium without one, of each way, in words too. Raises MeasurementError."""
+    """What stands for the highest rate of a medium without one, of each direction, in words too. Raises MeasurementError."""
     outcome = await stand.offer(None, Seconds(max(stand.setting.seconds(REACH_S), SHORTEST_S)))
     rate, sent = made_pps(outcome.flows), sum(flow.sent_frames for flow in outcome.flows)
     if rate <= 0 or not sent:
@@ -51,7 +51,7 @@ async def bounds(stand: SuiteContext, generator: Generator) -> GoalResult:
 async def _search(stand: SuiteContext, generator: Generator, again_at_end: AgainAtEnd) -> SearchResult:
     setting, goal = stand.setting, goal_of(stand)
     search = Search(
-        links=stand.ways,
+        links=stand.directions,
         mix=setting.frame_size,
         goals=(goal,),
         highest=stand.maximum,
@@ -80,12 +80,12 @@ async def measure(stand: SuiteContext) -> Rfc2544Result:
     }
     if result.lower_pps is None:
         return Rfc2544Result([row], {}, found.notes)
-    total = Pps(result.lower_pps * len(stand.ways))
+    total = Pps(result.lower_pps * len(stand.directions))
     figures = {
         "throughput_pps": total,
         "throughput_bps_l1": l1_rate(total, setting.frame_size.mean),
         "throughput_share_ratio": result.lower_pps / stand.maximum,
-        "max_pps": stand.maximum * len(stand.ways),
+        "max_pps": stand.maximum * len(stand.directions),
     }
     return Rfc2544Result(
         [row], figures, found.notes, [Doubt(DoubtKind.BOUNDS_MOVED, what, "throughput_pps") for what in result.disagreements]

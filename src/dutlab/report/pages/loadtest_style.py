@@ -1,4 +1,4 @@
-"""As the APU6 review prints its ramps: product × load, the most frames and bits of all ways together, share of line rate, saturation."""
+"""As the APU6 review prints its ramps: product × load, most frames and bits of all directions together, share of line rate, saturation."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _COLUMNS = (
     Column("saturated at", "saturation_pps", _FRAMES, "saturation_kpps"),
 )
 _CAPTION = (
-    "The most that came through in a second of the ramp, all ways together; of two ways that is up to 200 % of the line rate of one. "
-    "Saturation is where the loss began to stay above the threshold"
+    "The most that came through in a second of the ramp, all directions together; of two directions that is up to 200 % of the line rate "
+    "of one. Saturation is where the loss began to stay above the threshold"
 )
 
 
@@ -53,7 +53,7 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
 
 
 def _together(group: Group) -> str:
-    """What all ways together are called in the records; a table of published figures has its own name for them."""
+    """What all directions together are called in the records; a table of published figures has its own name for them."""
     names = {name for r in group.measured for name in r.figures}
     return max(names, key=lambda name: (name.count("+"), name), default=group.cell.link_label)
 

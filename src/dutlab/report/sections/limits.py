@@ -263,7 +263,7 @@ def _generator_best(group: Group, near: _Near) -> float | None:
 
 
 def _main(group: Group) -> tuple[str, str]:
-    """The figure that is judged, and of what: the links together, and of a load that goes both ways, both."""
+    """The figure that is judged, and of what: the links together, and of a load that goes in both directions, both."""
     names = {name: None for r in group.measured for name in r.figures}
     link = max(names, key=lambda name: (name.count("+"), name == group.cell.link_label), default=group.cell.link_label)
     there = main_figures(group.cell.workload, (name for r in group.measured for name in r.figures.get(link, ())))
@@ -276,13 +276,13 @@ def _figure(group: Group, link: str, figure: str) -> float | None:
 
 
 def _ceiling(group: Group, link: str, figure: str) -> float | None:
-    """Of a figure that has none under its own name, frames a second of each of the ways."""
+    """Of a figure that has none under its own name, frames a second of each of the directions."""
     for r in group.measured:
         if (limit := r.ceilings.get(link, {}).get(figure)) is not None:
             return limit
-        of_ways = [r.ceilings.get(way.removesuffix(".back"), {}).get(_LIKE_RECEIVED) for way in link.split("+")]
-        if figure.endswith("_pps") and all(limit is not None for limit in of_ways):
-            return sum(limit for limit in of_ways if limit is not None)
+        of_directions = [r.ceilings.get(direction.removesuffix(".back"), {}).get(_LIKE_RECEIVED) for direction in link.split("+")]
+        if figure.endswith("_pps") and all(limit is not None for limit in of_directions):
+            return sum(limit for limit in of_directions if limit is not None)
     return None
 
 

@@ -36,21 +36,21 @@ _LINES = (("asked", "intended_pps"), ("sent", "offered_pps"), ("received", "rece
 
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """One row a mode, frame size and way, the sum of both ways first; one curve a mode and frame size."""
+    """One row a mode, frame size and direction, the sum of both directions first; one curve a mode and frame size."""
     del run, labels
     notes = [_answer(g, book) for g in groups if g.measured]
     notes += [f"{g.label}, {g.cell.params.get('frame_size')}: {note}." for g in groups for r in g.measured for note in r.notes]
     rows = [row for g in groups for row in _rows(g, book)]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
     thresholds = dict.fromkeys(f"{float(g.cell.params.get('threshold_percent') or 0):g} %" for g in groups)
-    columns = (Column("profile"), Column("way"), *(Column(head, figure) for head, figure in _COLUMNS))
+    columns = (Column("profile"), Column("direction"), *(Column(head, figure) for head, figure in _COLUMNS))
     return Section(
         slug="loadtest",
         workload="loadtest",
         title="Load test: the ramp",
         lead="The load rises from nothing to a share of the line rate. Saturation is the first second from which the loss stays above "
         f"{' or '.join(thresholds)} to the end; frames that the DUT refuses count as lost there. Bits are on the wire, with preamble and "
-        "gap; of both ways together they can be twice the line rate of one.",
+        "gap; of both directions together they can be twice the line rate of one.",
         tables=(Table("loadtest", _CAPTION, columns, tuple(rows), book.common(marks)),),
         curves=tuple(curve for g in groups if (curve := _curve(g)) is not None),
         words=tuple(dict.fromkeys(notes)),
@@ -64,7 +64,7 @@ def _answer(group: Group, book: NoteBook) -> str:
         value_of(group, name, figure, book)
         for figure in ("max_received_pps", "max_received_bps_l1", "max_line_ratio", "saturation_pps", "saturation_s")
     )
-    said = f"{group.label}, {group.cell.params.get('frame_size')}, {_way(name)}: "
+    said = f"{group.label}, {group.cell.params.get('frame_size')}, {_direction(name)}: "
     if isinstance(most, Figure) and isinstance(bits, Figure) and isinstance(share, Figure):
         said += f"at most {KPPS.text(most.median)} received in a second, {MBPS.text(bits.median)} on the wire, "
         said += f"{PERCENT.text(share.median)} of line rate; "
@@ -74,7 +74,7 @@ def _answer(group: Group, book: NoteBook) -> str:
 
 
 def _names(group: Group) -> list[str]:
-    """All ways together first, then each."""
+    """All directions together first, then each."""
     names = dict.fromkeys(name for r in group.measured for name in r.figures)
     return sorted(names, key=lambda name: (-name.count("+"), name)) or [group.cell.link_label]
 
@@ -86,7 +86,7 @@ def _rows(group: Group, book: NoteBook) -> list[Row]:
             group.label,
             (
                 str(cell.params.get("frame_size")),
-                _way(name).replace(" ", _NO_BREAK),
+                _direction(name).replace(" ", _NO_BREAK),
                 *(_value(group, name, figure, book) for _, figure in _COLUMNS),
             ),
             links=cell.link_label,
@@ -104,31 +104,31 @@ def _value(group: Group, link: str, figure: str, book: NoteBook) -> Value:
     return value
 
 
-def _way(name: str) -> str:
+def _direction(name: str) -> str:
     if "+" in name:
-        ways = name.split("+")
-        both = len(ways) == 2 and ways[1] == f"{ways[0]}.back"  # noqa: PLR2004 -- there and back
-        return f"{ways[0]}, both ways" if both else f"{plural(len(ways), 'way')} together"
+        directions = name.split("+")
+        both = len(directions) == 2 and directions[1] == f"{directions[0]}.back"  # noqa: PLR2004 -- there and back
+        return f"{directions[0]}, both directions" if both else f"{plural(len(directions), 'direction')} together"
     return f"{name.removesuffix('.back')}, back" if name.endswith(".back") else f"{name}, there"
 
 
 def _curve(group: Group) -> Curve | None:
-    """The first repeat's, all ways together."""
+    """The first repeat's, all directions together."""
     record = next((r for r in group.measured if r.tables.get("seconds")), None)
     if record is None:
         return None
-    by_way: dict[str, list[_Row]] = {}
+    by_direction: dict[str, list[_Row]] = {}
     for row in record.tables["seconds"]:
-        by_way.setdefault(str(row["way"]), []).append(row)
-    seconds = list(zip(*by_way.values(), strict=False))
+        by_direction.setdefault(str(row["direction"]), []).append(row)
+    seconds = list(zip(*by_direction.values(), strict=False))
     found = ((label, _points(seconds, name)) for label, name in _LINES)
     lines = [Line(label, points, "asked" if label == "asked" else "found") for label, points in found if points]
-    saturated = _saturated(record, "+".join(by_way))
+    saturated = _saturated(record, "+".join(by_direction))
     size = group.cell.params.get("frame_size")
     repeats = len(group.measured)
     return Curve(
         slug=f"loadtest-{group.planned[0]}",
-        title=f"Ramp of {size}, {group.label}, {_way('+'.join(by_way))}",
+        title=f"Ramp of {size}, {group.label}, {_direction('+'.join(by_direction))}",
         x_title="after the first frame",
         x="at_s",
         y_title="frames a second",

@@ -42,7 +42,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         slug="matrix",
         workload="matrix",
         title="Every pair of hosts",
-        lead=f"Between every two hosts, both ways, one pair at a time: {'; '.join(variants)}. Shades are shares of the largest figure.",
+        lead=f"Between every two hosts, in both directions, one pair at a time: {'; '.join(variants)}. Shades are shares of the largest.",
         tables=tuple(tables),
         words=tuple(
             f"{f'{variant}: ' if several else ''}{said}"

@@ -16,12 +16,12 @@ from dutlab.store.run_folder import RunFolder
 
 _WAYS = ("into", "back", "reload")
 _COLUMNS = (
-    ("out of service, median", "outage_{way}_ns"),
-    ("longest", "outage_{way}_max_ns"),
-    ("without loss", "lossless_{way}_ratio"),
-    ("the command, median", "command_{way}_ns"),
+    ("out of service, median", "outage_{direction}_ns"),
+    ("longest", "outage_{direction}_max_ns"),
+    ("without loss", "lossless_{direction}_ratio"),
+    ("the command, median", "command_{direction}_ns"),
 )
-_SILENCE = ("longest silence", "silence_{way}_s")
+_SILENCE = ("longest silence", "silence_{direction}_s")
 """Shown where any change had one that was long enough to be seen."""
 
 
@@ -30,7 +30,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     del run, labels
     silent = any(name.startswith("silence_") for g in groups for r in g.measured for of in r.figures.values() for name in of)
     shown = (*_COLUMNS, _SILENCE) if silent else _COLUMNS
-    rows = [_row(g, link, way, shown, book) for g in groups for link in g.cell.links for way in _ways(g)]
+    rows = [_row(g, link, direction, shown, book) for g in groups for link in g.cell.links for direction in _directions(g)]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
     heads = ("frames", "link", "change", "offered")
     columns = (*(Column(head, "intended_pps" if head == "offered" else "") for head in heads), *(_column(*one) for one in shown))
@@ -47,19 +47,19 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
 
 
 def _column(head: str, figure: str) -> Column:
-    return Column(head, figure.format(way=_WAYS[0]))
+    return Column(head, figure.format(direction=_WAYS[0]))
 
 
-def _ways(group: Group) -> list[str]:
-    found = {str(row["way"]) for r in group.measured for row in r.tables.get("changes", ())}
+def _directions(group: Group) -> list[str]:
+    found = {str(row["direction"]) for r in group.measured for row in r.tables.get("changes", ())}
     asked = {"reload"} if group.cell.params.get("to") in {"reload", group.cell.mode} else {"into", "back"}
-    return [way for way in _WAYS if way in (found or asked)]
+    return [direction for direction in _WAYS if direction in (found or asked)]
 
 
-def _row(group: Group, link: str, way: str, shown: Sequence[tuple[str, str]], book: NoteBook) -> Row:
+def _row(group: Group, link: str, direction: str, shown: Sequence[tuple[str, str]], book: NoteBook) -> Row:
     size, to = str(group.cell.params.get("frame_size")), str(group.cell.params.get("to"))
-    words = {"into": f"into {to}", "back": f"back from {to}", "reload": "the same again"}[way]
-    values: list[Value | str] = [value_of(group, link, figure.format(way=way), book) for _, figure in shown]
+    words = {"into": f"into {to}", "back": f"back from {to}", "reload": "the same again"}[direction]
+    values: list[Value | str] = [value_of(group, link, figure.format(direction=direction), book) for _, figure in shown]
     shorter = _shorter(group, link, book)
     lossless = values[2]
     if isinstance(lossless, Figure) and shorter:
@@ -82,10 +82,10 @@ def _curves(group: Group) -> Iterator[Curve]:
         return
     lines = []
     for link in group.cell.links:
-        for way in _ways(group):
-            rows = [r for r in record.tables["changes"] if (r["link"], r["way"]) == (link, way) and r["outage_ns"] is not None]
+        for direction in _directions(group):
+            rows = [r for r in record.tables["changes"] if (r["link"], r["direction"]) == (link, direction) and r["outage_ns"] is not None]
             points = tuple((float(r["change"] or 0), float(r["outage_ns"] or 0)) for r in rows)
-            lines.append(Line(f"{link}, {way}", points))
+            lines.append(Line(f"{link}, {direction}", points))
     if any(len(line.points) > 1 for line in lines):
         yield Curve(
             slug=f"reconf-{group.planned[0]}",

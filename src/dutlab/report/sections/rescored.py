@@ -97,7 +97,7 @@ class SaturatedRamp:
     """Where the ramp of one trial saturated the DUT."""
 
     label: str
-    way: str
+    direction: str
     size: str
     trial: int
     saturation: Saturation
@@ -115,10 +115,12 @@ def _ramps(label: str, record: TrialRecord) -> list[SaturatedRamp]:
     begins = float(params.get("warmup_s") or 0) + WHOLE_S / 2
     threshold = float(params.get("threshold_percent") or 100 * LOSS_THRESHOLD) / 100
     found = []
-    for way in dict.fromkeys(str(row["way"]) for row in rows):
-        of_ramp = [row for row in rows if row["way"] == way and float(row["at_s"] or 0) >= begins]
+    for direction in dict.fromkeys(str(row["direction"]) for row in rows):
+        of_ramp = [row for row in rows if row["direction"] == direction and float(row["at_s"] or 0) >= begins]
         found.append(
-            SaturatedRamp(label, way, str(params.get("frame_size", "")), record.trial, saturation(list(map(_second, of_ramp)), threshold))
+            SaturatedRamp(
+                label, direction, str(params.get("frame_size", "")), record.trial, saturation(list(map(_second, of_ramp)), threshold)
+            )
         )
     return found
 

@@ -15,7 +15,7 @@ from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.value import Figure
 from dutlab.report.model.words import KPPS, plural
-from dutlab.report.sections.rfc2544_groups import file_words, of_test, place_of, size_of, variant, way_of
+from dutlab.report.sections.rfc2544_groups import direction_of, file_words, of_test, place_of, size_of, variant
 from dutlab.report.sections.rfc2544_variants import networks, variants
 from dutlab.stats.summary import median
 from dutlab.store.run_folder import RunFolder
@@ -194,7 +194,7 @@ def _losses(groups: Sequence[Group], test: str, caption: str) -> Table:
         Column("links"),
         Column("frame size"),
         Column("of the highest rate", "offered_share_ratio"),
-        Column("offered each way", "made_pps"),
+        Column("offered in each direction", "made_pps"),
         Column("lost", "loss_ratio"),
     )
     return Table(f"rfc2544-{test}", caption, columns, tuple(rows))
@@ -216,14 +216,14 @@ def _throughput_curves(groups: Sequence[Group]) -> list[Curve]:
     if not _asked(groups, "throughput"):
         return []
     curves = []
-    for way, kept in _by(groups, way_of).items():
+    for direction, kept in _by(groups, direction_of).items():
         lines = [Line(label, _over_size(of_label, "throughput_pps")) for label, of_label in _by(kept, _line).items()]
         lines.append(Line("highest rate", _over_size(kept, "max_pps")))
         note = "" if any(g.records and g.records[0].ceilings for g in kept) else "The medium has no rate of its own: see the deviations."
         curves.append(
             Curve(
                 "-".join(["rfc2544-throughput", *file_words(kept[0])]),
-                f"Throughput, {way}",
+                f"Throughput, {direction}",
                 "frame size, bytes",
                 "frame_size",
                 "throughput",

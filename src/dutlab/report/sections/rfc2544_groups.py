@@ -18,13 +18,13 @@ def size_of(group: Group) -> str:
 
 def place_of(group: Group) -> str:
     """Where frames go, beside what, and what of them is not as in the tests that come first."""
-    return ", ".join(filter(None, (way_of(group), variant(group))))
+    return ", ".join(filter(None, (direction_of(group), variant(group))))
 
 
-def way_of(group: Group) -> str:
+def direction_of(group: Group) -> str:
     """Where frames go, and beside what."""
     params = group.cell.params
-    both = ", both ways" if params.get("directions") == "both" else ""
+    both = ", both directions" if params.get("directions") == "both" else ""
     beside = str(params.get("modifiers") or "").replace(",", " and ")
     return group.cell.link_label + both + (f", beside {beside}" if beside else "")
 

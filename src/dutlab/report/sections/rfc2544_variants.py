@@ -9,7 +9,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.value import Figure
-from dutlab.report.sections.rfc2544_groups import of_test, size_of, variant, way_of
+from dutlab.report.sections.rfc2544_groups import direction_of, of_test, size_of, variant
 
 _VARIANT_WORDS = {
     "networks": "first one source and one destination address, then destinations random and uniformly distributed over 256 networks (§12)",
@@ -24,14 +24,14 @@ _VARIANT_FIGURES = (
 
 def variants(groups: Sequence[Group], scaled: str, book: NoteBook) -> list[Table]:
     """What the tests of plain frames found beside what the same tests found of others; no table without others."""
-    plain = {(g.label, way_of(g), size_of(g)): g for g in groups if not variant(g)}
-    pairs = [(plain.get((g.label, way_of(g), size_of(g))), g) for g in groups if variant(g) and not of_test(g, "hop-by-hop")]
+    plain = {(g.label, direction_of(g), size_of(g)): g for g in groups if not variant(g)}
+    pairs = [(plain.get((g.label, direction_of(g), size_of(g))), g) for g in groups if variant(g) and not of_test(g, "hop-by-hop")]
     known = {name for g in groups for record in g.measured for figures in record.figures.values() for name in figures}
     shown, rows = [one for one in _VARIANT_FIGURES if one[1] in known], []
     for first, then in pairs:
         link = then.cell.link_label
         values = [value_of(g, link, figure, book) if g else "" for _, figure in shown for g in (first, then)]
-        rows.append(Row(then.label, (way_of(then), size_of(then), variant(then), *values), links=link, link=link, size=size_of(then)))
+        rows.append(Row(then.label, (direction_of(then), size_of(then), variant(then), *values), links=link, link=link, size=size_of(then)))
     if not rows:
         return []
     marks = [cell.marks for row in rows for cell in row.cells if isinstance(cell, Figure)]
@@ -43,7 +43,7 @@ def variants(groups: Sequence[Group], scaled: str, book: NoteBook) -> list[Table
 
 def networks(groups: Sequence[Group]) -> list[Table]:
     """Where destinations lay and what the DUT said of its routes to them; no table for a single network."""
-    names = ("way", "networks", "within", "behind", "routes_loaded", "routes_checked")
+    names = ("direction", "networks", "within", "behind", "routes_loaded", "routes_checked")
     told = dict.fromkeys(
         (g.label, *("unknown" if row.get(name) is None else f"{row[name]}" for name in names))
         for g in groups
@@ -52,6 +52,6 @@ def networks(groups: Sequence[Group]) -> list[Table]:
     )
     if not told:
         return []
-    heads = ("way", "networks", "within", "behind the", "routes that the DUT counts", "addresses that it leads there")
+    heads = ("direction", "networks", "within", "behind the", "routes that the DUT counts", "addresses that it leads there")
     caption = "Destination networks (§12): one address in each, in pseudo-random order; routes were looked at before the first frame"
     return [Table("rfc2544-networks", caption, tuple(map(Column, heads)), tuple(Row(row[0], row[1:]) for row in told))]

@@ -25,7 +25,7 @@ class _Table:
     """The figures of one direction. `asked` is what was asked of each group (by identity) beside what was asked of all."""
 
     workload: str
-    way: str
+    direction: str
     figures: tuple[str, ...]
     groups: Sequence[Group]
     asked: Mapping[int, str]
@@ -35,10 +35,10 @@ class _Table:
         marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
         columns = (
             *([Column("asked")] if any(self.asked.values()) else []),
-            *(Column(_head(name, self.way), name) for name in self.figures),
+            *(Column(_head(name, self.direction), name) for name in self.figures),
         )
-        slug = f"{self.workload}-{self.way}" if self.way else self.workload
-        return Table(slug, self.way or "figures", columns, tuple(rows), book.common(marks))
+        slug = f"{self.workload}-{self.direction}" if self.direction else self.workload
+        return Table(slug, self.direction or "figures", columns, tuple(rows), book.common(marks))
 
     def headline(self, book: NoteBook) -> Headline | None:
         """Of the first figure, where more than one mode was asked the same."""
@@ -46,7 +46,7 @@ class _Table:
         for asked in dict.fromkeys(self.asked.values()):
             same = [g for g in self.groups if self.asked[id(g)] == asked]
             named = [(g.label, value_of(g, link, name, book)) for g in same for link in g.cell.links]
-            about = ", ".join(word for word in (f"{self.workload} {self.way}".strip(), asked) if word)
+            about = ", ".join(word for word in (f"{self.workload} {self.direction}".strip(), asked) if word)
             if found := compared(about, named, unit_of(name)):
                 return found
         return None
@@ -59,7 +59,10 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     figures = list(dict.fromkeys(name for g in groups for r in g.measured for of in r.figures.values() for name in of))
     alike = dict(set.intersection(*(set(g.cell.params.items()) for g in groups)))
     asked = {id(g): asked_words(g.cell.params, "", without=alike).removeprefix(", ") for g in groups}
-    tables = [_Table(workload, way, tuple(of_way), groups, asked) for way, of_way in groupby(sorted(figures, key=_place), _way)]
+    tables = [
+        _Table(workload, direction, tuple(of_direction), groups, asked)
+        for direction, of_direction in groupby(sorted(figures, key=_place), _direction)
+    ]
     return Section(
         slug=workload,
         workload=workload,
@@ -67,7 +70,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         lead=f"What the tool itself says, figure by figure: {asked_words(alike, groups[0].cell.tool)}.",
         tables=tuple(table.table(book) for table in tables),
         words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),
-        headlines=tuple(found for table in tables if table.way or len(tables) == 1 if (found := table.headline(book)) is not None),
+        headlines=tuple(found for table in tables if table.direction or len(tables) == 1 if (found := table.headline(book)) is not None),
     )
 
 
@@ -84,7 +87,7 @@ def _has(group: Group, figures: Sequence[str]) -> bool:
     return not group.measured or any(name in of for r in group.measured for of in r.figures.values() for name in figures)
 
 
-def _way(figure: str) -> str:
+def _direction(figure: str) -> str:
     """The direction that a figure of storage begins with."""
     first = figure.partition("_")[0]
     return first if first in _WAYS else ""
@@ -92,10 +95,10 @@ def _way(figure: str) -> str:
 
 def _place(figure: str) -> int:
     """Directions in their order, then what has none; figures of one keep theirs."""
-    return _WAYS.index(way) if (way := _way(figure)) else len(_WAYS)
+    return _WAYS.index(direction) if (direction := _direction(figure)) else len(_WAYS)
 
 
-def _head(figure: str, way: str) -> str:
+def _head(figure: str, direction: str) -> str:
     """`clat p99` of `read_clat_p99_ns` in the table of reads."""
     suffix = next((s for s in _SUFFIXES if figure.endswith(s)), "")
-    return figure.removesuffix(suffix).removeprefix(way).strip("_").replace("_", " ") or "rate"
+    return figure.removesuffix(suffix).removeprefix(direction).strip("_").replace("_", " ") or "rate"

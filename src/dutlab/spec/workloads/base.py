@@ -106,9 +106,9 @@ class WorkloadModel(SpecModel):
     def drives(self, every_link: Mapping[str, LinkBounds]) -> Iterator[WorkloadDrive]:
         """Each way to drive it; one is a trial, times the factors, times the repeats."""
 
-    def incompatibilities(self, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
-        """Every reason why links with these `wires` cannot carry it, by the place in its own body."""
-        del wires
+    def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
+        """Every reason why links with these `bounds` cannot carry it, by the place in its own body."""
+        del bounds
         return iter(())
 
     def link_sets(self, every_link: Iterable[str]) -> tuple[LinkSet, ...]:

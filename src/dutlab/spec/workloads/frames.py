@@ -53,14 +53,14 @@ class FrameWorkload(WorkloadModel):
         """Each set of links with each size."""
         return product(self.link_sets(every_link), self.frame_sizes)
 
-    def incompatibilities(self, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
+    def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU."""
-        for name in self.driven(wires):
+        for name in self.driven(bounds):
             for i, mix in enumerate(self.frame_sizes):
-                if mix.longest > (most := wires[name].longest_frame):
+                if mix.longest > (most := bounds[name].longest_frame):
                     yield (
                         ("frame_sizes", i),
-                        f"{mix.longest} bytes with FCS do not pass link {name}: its MTU of {wires[name].mtu} carries {most}",
+                        f"{mix.longest} bytes with FCS do not pass link {name}: its MTU of {bounds[name].mtu} carries {most}",
                     )
 
     def too_short(self, traffic: Traffic, *, ipv6: bool) -> Iterator[tuple[Loc, str]]:
@@ -70,13 +70,13 @@ class FrameWorkload(WorkloadModel):
             if min(size for size, _ in mix.parts) < least:
                 yield ("frame_sizes", i), f"{mix.name}: a frame of this traffic has at least {least} bytes with FCS"
 
-    def misfits_of(self, traffic: Traffic, wires: Mapping[str, LinkBounds], at: Loc) -> Iterator[tuple[Loc, str]]:
+    def misfits_of(self, traffic: Traffic, bounds: Mapping[str, LinkBounds], at: Loc) -> Iterator[tuple[Loc, str]]:
         """What of `traffic` the links' version of IP does not allow; `at` is where extension headers are asked for."""
-        versions = {wires[name].ipv6 for name in self.driven(wires)}
+        versions = {bounds[name].ipv6 for name in self.driven(bounds)}
         for ipv6 in sorted(versions):
             yield from self.too_short(traffic, ipv6=ipv6)
         if traffic.extension_headers and False in versions:
-            yield at, f"only IPv6 has extension headers, and link {next(n for n in self.driven(wires) if not wires[n].ipv6)} is of IPv4"
+            yield at, f"only IPv6 has extension headers, and link {next(n for n in self.driven(bounds) if not bounds[n].ipv6)} is of IPv4"
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
         """What of its body not every generator can do, by the place in it; a workload adds what it needs beyond sizes and links."""
@@ -89,9 +89,9 @@ class FrameWorkload(WorkloadModel):
             if len(links) > 1:
                 yield ("links", i), GeneratorFeature.SEVERAL_LINKS
 
-    def beyond(self, generator: GeneratorModel, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
+    def beyond(self, generator: GeneratorModel, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Every reason why `generator` cannot drive this through the DUT of a testbed with these links."""
-        versions = {wires[name].ipv6 for name in self.driven(wires)}
+        versions = {bounds[name].ipv6 for name in self.driven(bounds)}
         of_testbed = [GeneratorFeature.ROUTED, *(GeneratorFeature.IPV6 if ipv6 else GeneratorFeature.IPV4 for ipv6 in sorted(versions))]
         yield from unfit(generator, [*self.asks(), *(((), ask) for ask in of_testbed)])
         for i, mix in enumerate(self.frame_sizes):
@@ -103,10 +103,10 @@ class FrameWorkload(WorkloadModel):
         """The links that any trial drives, by name."""
         return sorted({name for links in self.link_sets(every_link) for name in links})
 
-    def above_line_rate(self, at: Loc, rate: Pps | None, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
+    def above_line_rate(self, at: Loc, rate: Pps | None, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """A fault at `at` for each link that does not carry so many frames a second of some size."""
-        for name in self.driven(wires):
-            speed = wires[name].speed
+        for name in self.driven(bounds):
+            speed = bounds[name].speed
             slow = [
                 m for m in self.frame_sizes if speed is not None and rate is not None and rate > line_rate(speed, m.mean) * (1 + ROUNDING)
             ]

@@ -93,11 +93,11 @@ class GeneratorsWorkload(TimedFrames):
         if "sink" in self.senders:
             yield ("senders", self.senders.index("sink")), GeneratorFeature.BOTH_WAYS
 
-    def beyond(self, generator: GeneratorModel, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
+    def beyond(self, generator: GeneratorModel, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Of each generator in the list; that of the experiment is none of them."""
         del generator
         for model in self.generators:
-            yield from super().beyond(model, wires)
+            yield from super().beyond(model, bounds)
 
 
 def _with_streams(model: GeneratorModel, streams: int) -> GeneratorModel:

@@ -104,14 +104,14 @@ class LoadtestWorkload(FramesAround):
         if self.directions == "both":
             yield ("directions",), GeneratorFeature.BOTH_WAYS
 
-    def incompatibilities(self, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
+    def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, a target above a link's speed, links of different speeds in one set."""
-        yield from super().incompatibilities(wires)
-        for name in self.driven(wires):
-            speed = wires[name].speed
+        yield from super().incompatibilities(bounds)
+        for name in self.driven(bounds):
+            speed = bounds[name].speed
             wanted = (self.line_rate or speed or 0.0) * self.target
             if speed is not None and wanted > speed * (1 + ROUNDING):
                 yield ("target",), f"{si(wanted, 'bit/s')} is more than link {name} carries ({si(speed, 'bit/s')})"
-        for i, links in enumerate(self.link_sets(wires)):
-            if self.line_rate is None and len({wires[name].speed for name in links}) > 1:
+        for i, links in enumerate(self.link_sets(bounds)):
+            if self.line_rate is None and len({bounds[name].speed for name in links}) > 1:
                 yield ("links", i) if self.links is not None else (), "links of different speeds; write a line_rate, or a set for each"

@@ -1,4 +1,4 @@
-"""Workload `matrix`: iperf3 between every two hosts, both ways, one pair at a time."""
+"""Workload `matrix`: iperf3 between every two hosts, in both directions, one pair at a time."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class ReconfWorkload(FramesAround):
         yield from super().asks()
         yield from HELD_AND_WATCHED
 
-    def incompatibilities(self, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
+    def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, and a rate above a line rate."""
-        yield from super().incompatibilities(wires)
-        yield from self.above_line_rate(("rate",), self.rate, wires)
+        yield from super().incompatibilities(bounds)
+        yield from self.above_line_rate(("rate",), self.rate, bounds)

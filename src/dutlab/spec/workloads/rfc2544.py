@@ -218,16 +218,16 @@ class Rfc2544Workload(FrameWorkload):
         }
         return Seconds(sum(of_test[name] for name in tests))
 
-    def incompatibilities(self, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
+    def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU or too short for their headers, extension headers over IPv4, and broadcast frames over IPv6."""
-        yield from super().incompatibilities(wires)
-        if Modifier.BROADCAST in self.modifiers and (sixes := [name for name in self.driven(wires) if wires[name].ipv6]):
+        yield from super().incompatibilities(bounds)
+        if Modifier.BROADCAST in self.modifiers and (sixes := [name for name in self.driven(bounds) if bounds[name].ipv6]):
             said = (
                 f"link {sixes[0]} has IPv6 addresses, and IPv6 has no broadcast (RFC 5180 section 6); measure it without broadcast frames"
             )
             yield ("modifiers", self.modifiers.index(Modifier.BROADCAST)), said
         for i, headers in enumerate(self.extension_headers):
-            yield from self.misfits_of(Traffic(extension_headers=EXTENSION_SETS[headers]), wires, ("extension_headers", i))
+            yield from self.misfits_of(Traffic(extension_headers=EXTENSION_SETS[headers]), bounds, ("extension_headers", i))
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
         """Loads; the time of each frame; a drop of the rate and what is lost after it; word of when a load has begun."""

@@ -115,12 +115,12 @@ class RoutesWorkload(TimedFrames):
         length = self.network.prefixlen + (max(self.counts) - 1).bit_length() - (count - 1).bit_length()
         return type(self.network)((self.network.network_address, length))
 
-    def incompatibilities(self, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
+    def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, and a network of another version of IP than a link's."""
-        yield from super().incompatibilities(wires)
-        for name in self.driven(wires):
-            if wires[name].ipv6 != isinstance(self.network, IPv6Network):
-                what = "IPv6" if wires[name].ipv6 else "IPv4"
+        yield from super().incompatibilities(bounds)
+        for name in self.driven(bounds):
+            if bounds[name].ipv6 != isinstance(self.network, IPv6Network):
+                what = "IPv6" if bounds[name].ipv6 else "IPv4"
                 yield ("network",), f"{self.network} has no way over link {name}, which is of {what}; write a network of {what}"
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:

@@ -184,8 +184,8 @@ class SearchWorkload(FramesAround):
         yield from super().asks()
         yield (), GeneratorFeature.RATE
 
-    def incompatibilities(self, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
+    def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, and rates above a line rate."""
-        yield from super().incompatibilities(wires)
+        yield from super().incompatibilities(bounds)
         for key, rate in (("lowest", self.lowest), ("highest", self.highest)):
-            yield from self.above_line_rate((key,), rate, wires)
+            yield from self.above_line_rate((key,), rate, bounds)

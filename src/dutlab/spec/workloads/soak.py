@@ -97,7 +97,7 @@ class SoakWorkload(TimedFrames):
         yield from super().asks()
         yield from HELD_AND_WATCHED
 
-    def incompatibilities(self, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
+    def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, and a load above a line rate."""
-        yield from super().incompatibilities(wires)
-        yield from self.above_line_rate(("rate",), Pps(self.rate * self.share), wires)
+        yield from super().incompatibilities(bounds)
+        yield from self.above_line_rate(("rate",), Pps(self.rate * self.share), bounds)

@@ -92,12 +92,12 @@ class SweepWorkload(TimedFrames):
         if self.traffic.extension_headers:
             yield ("traffic", "extension_headers"), GeneratorFeature.EXTENSIONS
 
-    def incompatibilities(self, wires: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
+    def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, rates above a line rate, and shares of a speed that nobody knows."""
-        yield from super().incompatibilities(wires)
-        yield from self.misfits_of(self.traffic, wires, ("traffic", "extension_headers"))
-        for name in self.driven(wires):
-            speed = wires[name].speed
+        yield from super().incompatibilities(bounds)
+        yield from self.misfits_of(self.traffic, bounds, ("traffic", "extension_headers"))
+        for name in self.driven(bounds):
+            speed = bounds[name].speed
             for i, rate in enumerate(self.rates):
                 if rate is None:
                     continue

@@ -1,4 +1,4 @@
-"""What a port and the other end of its wire agreed on: speed, duplex, flow control; and how well their light gets across."""
+"""What a port and the other end of its cable agreed on: speed, duplex, flow control; and how well their light gets across."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def optics(p: Inventory) -> Iterator[Finding]:
 
 
 def speed_and_duplex(p: Inventory) -> Iterator[Finding]:
-    """A link slower than the testbed says or than its other end, or one that sends one way at a time."""
+    """A link slower than the testbed says or than its other end, or one that sends one direction at a time."""
     for link in p.links:
-        wires = [(port, port) for port in link.ports] if link.is_segment else [*link.wires, *((b, a) for a, b in link.wires)]
-        for port, other in wires:  # the other end of a port on a segment is a switch's
+        cables = [(port, port) for port in link.ports] if link.is_segment else [*link.cables, *((b, a) for a, b in link.cables)]
+        for port, other in cables:  # the other end of a port on a segment is a switch's
             yield from _slower(p, link, port, other)
     for port, card in p.cards():
         if card.get("duplex") == "half":
             yield Finding(
                 "half-duplex",
                 "the port sends or receives, never both at once",
-                Price(50.0, "both ways together", "computed: one way at a time (IEEE 802.3 clause 4); collisions cost more"),
+                Price(50.0, "both directions together", "computed: one direction at a time (IEEE 802.3 clause 4); collisions cost more"),
                 (str(port),),
                 (Evidence(port.host, read(p, port, "duplex"), "half"),),
                 (CureStep(port.host, negotiate(p, port)),),
@@ -51,14 +51,14 @@ def flow_control(p: Inventory) -> Iterator[Finding]:
         told = card.get("pause_frames")
         if not isinstance(told, Mapping):
             continue
-        on = [way for way in ("rx", "tx") if told.get(way) is True]
+        on = [direction for direction in ("rx", "tx") if told.get(direction) is True]
         if on and card.get("kind") in (None, "physical") and not is_bsd(p, port.host):
             yield Finding(
                 "flow-control",
                 f"the port takes part in flow control ({' and '.join(on)}): a full receiver slows its sender instead of losing frames",
                 Price(None, "", "it turns losses into a lower rate, so rates without loss are those of the slowest queue"),
                 (str(port),),
-                (Evidence(port.host, shell("ethtool", "-a", port.interface), ", ".join(f"{way.upper()} on" for way in on)),),
+                (Evidence(port.host, shell("ethtool", "-a", port.interface), ", ".join(f"{direction.upper()} on" for direction in on)),),
                 (CureStep(port.host, shell("ethtool", "-A", port.interface, "autoneg", "off", "rx", "off", "tx", "off")),),
                 (CureStep(port.host, shell("ethtool", "-A", port.interface, *_as_it_was(told))),),
             )
