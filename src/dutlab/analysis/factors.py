@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from math import exp, isfinite, log, sqrt
-from statistics import stdev
+from math import exp, inf, isfinite, log, sqrt
+from statistics import fmean, stdev
 
 from dutlab.stats.contrasts import CellDesign, Group, Levels, Weights, changes, groups_of
 from dutlab.stats.rank import holm
@@ -24,6 +24,7 @@ from dutlab.stats.summary import CONFIDENCE, Interval, median
 _NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,15})?")
 LEVEL = 0.05
 FEWEST_BLOCKS = 3
+_ROUNDING = 1e-12
 _MEDIAN = 1.2533
 """Standard error of the median of very many normal values over that of their mean, the root of half π; of few it is up to a tenth less."""
 
@@ -199,14 +200,27 @@ class _Data:
         if not freedom:
             return exp(value), Sureness(None, None)
         half = float(t.isf((1 - CONFIDENCE) / 2, freedom)) * error
-        p = float(2 * t.sf(abs(value) / error, freedom)) if error > 0 else float(abs(value) < 1e-12)  # noqa: PLR2004 - rounding
-        return exp(value), Sureness(Interval(exp(value - half), exp(value + half), CONFIDENCE), p)
+        certain = min(abs(value) / error, self._block_t(weights)) if error > 0 else (inf if abs(value) >= _ROUNDING else 0.0)
+        return exp(value), Sureness(Interval(exp(value - half), exp(value + half), CONFIDENCE), float(2 * t.sf(certain, freedom)))
+
+    def _answers(self, weights: Weights) -> list[float]:
+        """The logarithm of the ratio as each whole block has it; none where there are too few."""
+        whole = [of for of in self.by_block.values() if all(n in of for n in weights.used)]
+        return [sum(weights.of[n] * of[n] for n in weights.used) for of in whole] if len(whole) >= FEWEST_BLOCKS else []
+
+    def _block_t(self, weights: Weights) -> float:
+        """How many standard errors the blocks' mean lies from no change: a level that moves from block to block cancels in it.
+
+        In the medians it does not, since those of two cells may come from different blocks.
+        """
+        if not (found := self._answers(weights)):
+            return inf
+        error = stdev(found) / sqrt(len(found))
+        return abs(fmean(found)) / error if error > 0 else inf
 
     def _error(self, weights: Weights) -> tuple[float, int]:
         """Standard error of the logarithm, and degrees of freedom; 0 where nothing tells it."""
-        whole = [of for of in self.by_block.values() if all(n in of for n in weights.used)]
-        if len(whole) >= FEWEST_BLOCKS:
-            found = [sum(weights.of[n] * of[n] for n in weights.used) for of in whole]
+        if found := self._answers(weights):
             return stdev(found) / sqrt(len(found)) * _MEDIAN, len(found) - 1
         variance, freedom, _ = self.residual
         return sqrt(variance * sum(w * w for w in weights.of)), freedom
