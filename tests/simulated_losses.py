@@ -15,11 +15,15 @@ from scipy.special import ndtr
 from dutlab.methods.ports import Flow, Offer, Outcome
 
 CAPACITY_PPS = 300e3
-KINDS = ("poisson", "geometric", "bursts", "spread", "logistic", "sharp", "mixture", "bistable", "drift")
+KINDS = ("poisson", "geometric", "bursts", "spread", "logistic", "sharp", "mixture", "bistable", "drift", "rare-bursts", "dwell")
 """Poisson loss, geometric loss, and bursts around a soft knee; a capacity that is normal or logistic from trial to trial; one that never
-changes; a floor of bursts below a capacity that changes; a slow state; a capacity that goes up or down all the time."""
-CLAIMED = tuple(kind for kind in KINDS if kind not in ("bistable", "drift"))
+changes; a floor of bursts below a capacity that changes; a slow state; a capacity that goes up or down all the time; bursts of 2,000 frames
+that come a few times in a soak, at any load; a slow state that lasts for seconds, half of the time."""
+CLAIMED = KINDS[:7]
 """Kinds that are alike from trial to trial, with one knee."""
+PAUSE_S, STEP_S = 1.0, 0.05
+"""Between two trials; of the time that a slow state is followed through."""
+RARE_FRAMES = 2000.0
 _GRID = np.linspace(-0.5, 0.5, 101)
 
 
@@ -45,11 +49,19 @@ class LossyDut:
             (random.uniform(0.05, 0.4), random.uniform(0.85, 0.99)) if self.kind == "bistable" else (0.0, 1.0)
         )
         self.drift = random.uniform(0.01, 0.05) * random.choice([-1, 1]) if self.kind == "drift" else 0.0
+        self.rare_per_s, self.slow, self.dwell_s = 0.0, False, 0.0
+        if self.kind in ("rare-bursts", "dwell") and random.random() < 0.5:
+            self.width_pps = CAPACITY_PPS * 10 ** random.uniform(-5, -3.5)
+        if self.kind == "rare-bursts":
+            self.rare_per_s = min(10 ** random.uniform(-3, -1.5), 0.3 * self.target * CAPACITY_PPS / RARE_FRAMES)
+        if self.kind == "dwell":
+            self.slow_share, self.slow_capacity, self.dwell_s = 0.5, 1 - random.uniform(0.02, 0.2), random.uniform(1, 20)
+            self.slow = bool(random.random() < self.slow_share)
 
     @property
     def true_pps(self) -> float:
         """Where just the target is lost on average, over the time of the soak."""
-        return float(brentq(lambda load: self._lost_pps(load, _GRID).mean() - self.target * load, 0.3 * CAPACITY_PPS, 1.5 * CAPACITY_PPS))
+        return float(brentq(lambda load: self._lost_pps(load, _GRID).mean() - self.target * load, 0.4 * CAPACITY_PPS, 1.5 * CAPACITY_PPS))
 
     async def offer(self, offer: Offer) -> Outcome:
         """As the port asks."""
@@ -76,7 +88,7 @@ class LossyDut:
     def _lost_pps(self, load: float, when: np.ndarray | float) -> np.ndarray | float:
         capacity = self._capacity_pps(when)
         slow = self.slow_share * self._knee(load, capacity * self.slow_capacity)
-        return (1 - self.slow_share) * self._knee(load, capacity) + slow + self.floor * load
+        return (1 - self.slow_share) * self._knee(load, capacity) + slow + self.floor * load + self.rare_per_s * RARE_FRAMES
 
     def _lost(self, load: float, seconds: float, when: float) -> float:
         mean = self._lost_pps(load, when) * seconds
@@ -86,9 +98,26 @@ class LossyDut:
             return self.random.geometric(1 / (1 + mean)) - 1
         if self.kind == "bursts":
             return self._bursts(mean)
+        if self.kind == "rare-bursts":
+            rare = self.random.poisson(self.rare_per_s * seconds)
+            return self.random.poisson(self._knee(load, CAPACITY_PPS) * seconds) + RARE_FRAMES * rare
+        if self.kind == "dwell":
+            slow = self._slow_share_of(seconds)
+            self._slow_share_of(PAUSE_S)
+            lost = slow * self._knee(load, CAPACITY_PPS * self.slow_capacity) + (1 - slow) * self._knee(load, CAPACITY_PPS)
+            return self.random.poisson(lost * seconds)
         capacity = self._capacity_pps(when) * (self.slow_capacity if self.random.random() < self.slow_share else 1.0)
         capacity += self.width_pps * (self.random.standard_normal() if self.normal else self.random.logistic())
         return np.floor(max(0.0, load - capacity) * seconds) + self._bursts(self.floor * load * seconds)
+
+    def _slow_share_of(self, seconds: float) -> float:
+        """Time goes on; returns the share of it in the slow state."""
+        steps = round(seconds / STEP_S)
+        slow = 0
+        for _ in range(steps):
+            self.slow ^= bool(self.random.random() < STEP_S / self.dwell_s)
+            slow += self.slow
+        return slow / steps
 
     def _bursts(self, mean: float) -> float:
         """Of geometric sizes, as many as come."""

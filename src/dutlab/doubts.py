@@ -62,6 +62,11 @@ class DoubtKind(enum.Enum):
         "shorter than RFC 2544 section 24 asks (60 s)",
         "raise the duration in the experiment file",
     )
+    LOSSES_CLUSTER = (
+        Grade.WARNING,
+        "trials near one another lost alike: the device was faster at some times than at others; the interval is made twice as wide",
+        "soak for longer, so that each state is met often; the table `critical` shows when it lost",
+    )
     FEW_REPEATS = (
         Grade.NOTE,
         "fewer than 6 repeats: no 95 % interval exists, the spread is the range",

@@ -14,6 +14,7 @@ from scipy.integrate import quad
 from scipy.special import expit, ndtr
 
 from cells import cell_of
+from dutlab.doubts import DoubtKind
 from dutlab.errors import MeasurementError
 from dutlab.interop.imported_run import Imported, write_imported
 from dutlab.methods import critical_rate
@@ -23,6 +24,7 @@ from dutlab.methods.soak import measure
 from dutlab.report.gather import gather
 from dutlab.report.model.value import Figure
 from dutlab.spec.mixes import frame_mix
+from dutlab.stats.capacities import capacity_interval, rates_at
 from dutlab.stats.cloud import Cloud
 from dutlab.stats.critical_rate import CriticalRate, LoadTrial
 from dutlab.stats.loss_curves import CURVES
@@ -117,18 +119,21 @@ def run(generator, of=None):
 
 def soaked(dut):
     offer = Offer(("a",), frame_mix(64), Pps(dut.highest_pps), Seconds(float(dut.trials)))
-    return asyncio.run(critical_rate.measure(Bench(dut), cell(), offer, dut.target)).figures["a"]
+    return asyncio.run(critical_rate.measure(Bench(dut), cell(), offer, dut.target))
 
 
 def test_the_interval_holds_the_true_rate_whatever_the_loss_is_like():
     """tests/bench/critical_coverage.py does this with hundreds of devices."""
-    held = {}
+    held, doubted = {}, 0
     for kind in CLAIMED:
         dut = LossyDut(kind, seed=3)
-        figures = soaked(dut)
+        found = soaked(dut)
+        figures = found.figures["a"]
         held[kind] = figures["critical_low_pps"] <= dut.true_pps <= figures["critical_high_pps"]
+        doubted += len(found.doubts)
         assert figures["critical_high_pps"] - figures["critical_low_pps"] < 0.3 * dut.true_pps, kind
     assert sum(held.values()) >= len(held) - 1, held
+    assert doubted <= 1, "of seven devices that are alike from trial to trial"
 
 
 def test_a_target_that_random_loss_alone_exceeds_is_far_below_the_capacity():
@@ -144,6 +149,45 @@ def test_rates_go_half_then_all_then_where_the_estimate_is():
     assert all(abs(rate - 300e3) < 15e3 for rate in rates[12:])
     assert found.figures["a"]["trials"] == len(rates) == len(found.tables["critical"])
     assert not found.notes
+
+
+def test_bursts_too_rare_for_a_soak_to_meet_are_in_the_interval():
+    """The device loses 30 % of its target in bursts that come 1.4 times in the soak; below its knee, 0.002 % wide, nothing else is lost."""
+    dut = LossyDut("rare-bursts", seed=110)
+    figures = soaked(dut).figures["a"]
+    assert figures["critical_low_pps"] <= dut.true_pps <= figures["critical_high_pps"]
+    assert figures["critical_high_pps"] - figures["critical_low_pps"] < 0.003 * dut.true_pps
+
+
+@pytest.mark.parametrize(("seed", "doubted"), [(106, True), (121, True), (102, False), (116, True)])
+def test_a_slow_state_of_seconds_is_in_the_interval(seed, doubted):
+    """Half of the time 2 to 20 % slower, for 4 to 20 s: the posterior alone has the first, third and fourth too low, and the second too high."""
+    dut = LossyDut("dwell", seed=seed)
+    found = soaked(dut)
+    assert found.figures["a"]["critical_low_pps"] <= dut.true_pps <= found.figures["a"]["critical_high_pps"]
+    assert (DoubtKind.LOSSES_CLUSTER in {d.kind for d in found.doubts}) is doubted
+
+
+def test_a_target_that_allows_less_than_one_burst_is_said():
+    notes = [run(Simulation(Dut(300e3)), cell(duration_s=10.0, target_loss_percent=t)).notes for t in (0.01, 1.0)]
+    assert "one burst of 4096 frames" in notes[0][0] and not notes[1]
+
+
+def test_capacities_of_trials_that_lost_and_of_those_that_did_not_make_a_rate():
+    """Half of the trials at 100 met a capacity of 80: a load x loses (x - 80) / 2, which is a tenth of 100. One without loss says the load or more."""
+    loads, received, once = np.array([100.0, 100.0, 100.0, 100.0]), np.array([80.0, 100.0, 80.0, 100.0]), np.ones((1, 4))
+    assert rates_at(loads, received, 0.1, 200.0, once) == pytest.approx([100.0])
+    assert rates_at(loads, received, 0.05, 200.0, once) == pytest.approx([80 * 0.5 / 0.45])
+    assert rates_at(loads, loads, 0.1, 200.0, once) == pytest.approx([200.0]), "nothing was lost: nothing limits the rate"
+    assert rates_at(loads, received, 0.05, 200.0, np.array([[0.0, 1.0, 0.0, 1.0], [2.0, 0.0, 2.0, 0.0]])) == pytest.approx([200, 80 / 0.95])
+
+
+def test_the_capacities_of_one_stretch_are_drawn_together():
+    """Ten slow trials and then ten fast ones are two independent things, not twenty: the rate may be that of either."""
+    slow = np.array([80.0] * 10 + [100.0] * 10)
+    together = capacity_interval(np.full(20, 100.0), slow, 0.1, 125.0)
+    in_turn = capacity_interval(np.full(20, 100.0), np.tile([80.0, 100.0], 10), 0.1, 125.0)
+    assert together[1] - together[0] > in_turn[1] - in_turn[0]
 
 
 def test_what_the_dut_s_port_does_not_take_is_lost():

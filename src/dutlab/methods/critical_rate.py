@@ -10,7 +10,8 @@ Figures, of each link, under the label of all that are loaded at once:
     critical_stretch_pps, critical_erf_pps               the middle as each curve alone has it
     target_loss_ratio, trials
 
-The record's table `critical` has each trial and the estimate after it.
+The record's table `critical` has each trial and the estimate after it. The interval of the figures may be wider than that after the last
+trial: what all of them show together is in it, and a doubt where losses cluster in time.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dutlab.doubts import Doubt
+from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import MeasurementError
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames
 from dutlab.methods.ports import Bench, Measured, Offer, Outcome, Row
 from dutlab.plan.cell import Cell
-from dutlab.stats.critical_rate import Critical, CriticalRate, LoadTrial
+from dutlab.stats.critical_rate import BURST_FRAMES, Critical, CriticalRate, LoadTrial
 from dutlab.units import Pps, Seconds
 
 FIRST_S, LONGER_S = 5.1, 0.1
@@ -60,14 +61,23 @@ async def measure(bench: Bench, cell: Cell, highest: Offer, target: float) -> Me
         found = await asyncio.to_thread(estimate.add, trial)
         rows.append({"intended_pps": rate, **_row(number, trial, found)})
     assert outcome is not None and found is not None  # noqa: S101, PT018 - there are at least three lengths
-    beyond = found.high_pps >= most
+    concluded = await asyncio.to_thread(estimate.conclude)
+    found = concluded.critical
+    if concluded.clustered:
+        doubts.append(Doubt(DoubtKind.LOSSES_CLUSTER))
+    notes = ["the critical rate may lie above the highest rate that was tried: raise `rate`"] if found.high_pps >= most else []
+    if concluded.allowed_frames < BURST_FRAMES:
+        notes.append(
+            f"the target allows {concluded.allowed_frames:.0f} lost frames in all trials together: one burst of {BURST_FRAMES:.0f} frames, "
+            "as a full ring has, would decide the critical rate; soak for longer, or raise the target"
+        )
     return Measured(
         figures={cell.link_label: _figures(found, target, len(rows))},
         flows=outcome.flows,
         doubts=tuple({doubt.kind: doubt for doubt in doubts}.values()),
         raw=outcome.raw,
         facts=outcome.facts,
-        notes=["the critical rate may lie above the highest rate that was tried: raise `rate`"] if beyond else [],
+        notes=notes,
         tables={"critical": rows},
     )
 

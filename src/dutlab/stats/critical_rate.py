@@ -10,17 +10,22 @@ the loss that is a curve's average, its bursts have 0.8 (`erf`) or 1 to 2 such w
 
 Before any trial all critical rates up to a little above the highest load are equally likely, small floors more than great ones, and all
 orders of magnitude of width, burst and error. Each curve's posterior is a cloud of points (stats.cloud), and both weigh the same.
+
+The model takes trials for independent. After the last one `conclude` looks whether they are, and widens the interval: by what losses that
+are too rare for the soak to meet may shift it; up to the rate that the capacities of the trials allow without any curve (stats.capacities);
+and to twice its width where trials near one another lost alike, or where one burst is more than the target allows in all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dutlab.stats.capacities import capacity_interval
 from dutlab.stats.cloud import Cloud
 from dutlab.stats.loss_curves import CURVES, LossCurve
 
@@ -45,6 +50,17 @@ _BOX = np.array([(_LOWEST, _ABOVE), np.log([_NARROWEST, 1.0]), np.log(_BURST), 2
 """Least and greatest critical rate, logarithms of width, burst and squared error, root of the floor as a share of the target."""
 _NOTHING = 1e-30
 """The mean of a trial that cannot lose a frame."""
+_LAGS, _FEWEST = (1, 2, 3), 20
+"""Trials apart that are held against one another, and the trials it takes."""
+_ALIKE, _NEIGHBOURS_ALIKE = 2.0, 2.5
+"""Standard errors of their correlations together, and of neighbours' alone, from which losses cluster: of devices whose trials are
+independent 1 to 2 % reach them (docs/benchmarks.md)."""
+BURST_FRAMES = 4096.0
+"""A stall loses what a card's ring holds, whose usual greatest size this is."""
+_UNMET = 3
+"""Events in the time of a soak, of a kind of which one soak of twenty meets none."""
+_THINNED = 5
+"""Every so many points say where a trial lies among what was to be expected."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +83,17 @@ class Critical:
     """The middle as each curve alone has it."""
 
 
+@dataclass(frozen=True)
+class Conclusion:
+    """What a whole soak says."""
+
+    critical: Critical
+    clustered: bool
+    """Trials near one another lost alike: the device was not the same all the time."""
+    allowed_frames: float
+    """What the target allows all trials together to lose. Fewer than BURST_FRAMES: one rare burst decides the answer."""
+
+
 class CriticalRate:
     """The estimate, trial by trial, of loads up to `highest_pps`; `target` is a share above 0. The same trials have the same answer."""
 
@@ -78,13 +105,34 @@ class CriticalRate:
     def add(self, trial: LoadTrial) -> Critical:
         """What is known after one more trial."""
         self._trials.append(trial)
-        seen = _Seen.of(self._trials, self._highest_pps, self._target)
+        seen = self._seen()
         for name, cloud in self._clouds.items():
             cloud.see(partial(seen.logs, curve=CURVES[name]))
         rates = {name: cloud.points[:, 0] * self._highest_pps for name, cloud in self._clouds.items()}
         tail = (1 - _MIDDLE) / 2
         low, middle, high = (float(q) for q in np.quantile(np.concatenate(list(rates.values())), [tail, 0.5, 1 - tail]))
-        return Critical(middle, low, high, {name: float(np.median(of)) for name, of in rates.items()})
+        self._found = Critical(middle, low, high, {name: float(np.median(of)) for name, of in rates.items()})
+        return self._found
+
+    def conclude(self) -> Conclusion:
+        """The estimate after all trials, of which there is one at least, with the interval that holds if they hang together."""
+        found, seen = self._found, self._seen()
+        loads = seen.loads[:, 0]
+        least, most = capacity_interval(loads, loads - (seen.lost / seen.offered)[:, 0], self._target, _ABOVE)
+        low, high, more = found.low_pps, found.high_pps, (found.high_pps - found.low_pps) / 2
+        frames = float(loads @ seen.offered[:, 0])
+        clustered = _clustered(np.mean([seen.places(c.points[::_THINNED], CURVES[name]) for name, c in self._clouds.items()], axis=0))
+        if clustered or frames * self._target < BURST_FRAMES:
+            low, high = low - more, high + more
+        if clustered:
+            low = min(low, least * self._highest_pps)
+        high = max(high, most * self._highest_pps)
+        unmet = min(self._target, _UNMET * BURST_FRAMES / frames)
+        concluded = replace(found, low_pps=max(0.0, low * (1 - unmet)), high_pps=high * (1 + unmet))
+        return Conclusion(concluded, clustered, frames * self._target)
+
+    def _seen(self) -> _Seen:
+        return _Seen.of(self._trials, self._highest_pps, self._target)
 
 
 @dataclass(frozen=True)
@@ -104,12 +152,35 @@ class _Seen:
 
     def logs(self, points: Array, curve: LossCurve) -> tuple[Array, Array]:
         """As stats.cloud has them; the last trial is new. Columns of `points` are those of the box."""
+        likely = _log_negative_binomial(self.lost, *self._expected(points, curve))
+        return likely[:-1].sum(axis=0), likely[-1]
+
+    def places(self, points: Array, curve: LossCurve) -> Array:
+        """Of each trial, the share of what the points expect that lost less than it did, and half of what lost as much."""
+        from scipy.special import betainc  # noqa: PLC0415 - takes 0.1 s to import, and only soaks need it
+
+        mean, excess = self._expected(points, curve)
+        of, share = mean / excess, 1 / (1 + excess)
+        fewer = np.where(self.lost > 0, betainc(of, np.maximum(self.lost, 1.0), share), 0.0)
+        places: Array = ((fewer + betainc(of, self.lost + 1, share)) / 2).mean(axis=1)
+        return places
+
+    def _expected(self, points: Array, curve: LossCurve) -> tuple[Array, Array]:
+        """Frames lost of each trial (row) at each point, and by how much their variance exceeds that of single frames."""
         rate, log_width, log_burst, log_error, root_floor = points.T
         width, floor = np.exp(log_width), root_floor**2
         capacity = curve.capacity(rate, width, self.target * (1 - floor))
         mean = (curve.lost(self.loads, capacity, width) + self.target * floor * self.loads) * self.offered + _NOTHING
-        likely = _log_negative_binomial(self.lost, mean, np.exp(log_burst) * width * self.offered + np.exp(log_error) * mean)
-        return likely[:-1].sum(axis=0), likely[-1]
+        return mean, np.exp(log_burst) * width * self.offered + np.exp(log_error) * mean
+
+
+def _clustered(places: Array) -> bool:
+    """Whether trials near one another lie alike among what was to be expected, more than chance makes them."""
+    off, count = places - places.mean(), len(places)
+    if count < _FEWEST or not off.any():
+        return False
+    alike = [float(off[lag:] @ off[:-lag] / (off @ off)) * np.sqrt(count) for lag in _LAGS]
+    return bool(sum(alike) > _ALIKE * np.sqrt(len(_LAGS)) or alike[0] > _NEIGHBOURS_ALIKE)
 
 
 def _log_negative_binomial(lost: Array, mean: Array, excess: Array) -> Array:

@@ -67,7 +67,7 @@ def _answer(group: Group, book: NoteBook) -> str:
     said = f"{group.label}, {group.cell.params.get('frame_size')}, {_direction(name)}: "
     if isinstance(most, Figure) and isinstance(bits, Figure) and isinstance(share, Figure):
         said += f"at most {KPPS.text(most.median)} received in a second, {MBPS.text(bits.median)} on the wire, "
-        said += f"{PERCENT.text(share.median)} of line rate; "
+        said += f"{PERCENT.text(share.median)} of {'the line rate of one direction' if '+' in name else 'line rate'}; "
     if isinstance(point, Figure) and isinstance(at, Figure):
         return f"{said}saturated {SECONDS.text(at.median)} after the ramp began, at {KPPS.text(point.median)}."
     return f"{said}not saturated." if any(r.tables.get("seconds") for r in group.measured) else f"{said}whether it saturated is not told."
