@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dutlab.hosts.optics.cells import CMIS_FORMS
-from dutlab.hosts.optics.cmis import lanes_there
 from dutlab.hosts.optics.optic import LIMITS, Optic, made_on
+
+# Modules with CMIS (QSFP-DD, OSFP and their kin): identifiers of SFF-8024 table 4-1, states of OIF-CMIS 5.0 table 6-2.
+_CMIS_FORMS = {0x18: "QSFP-DD", 0x19: "OSFP", 0x1B: "DSFP", 0x1E: "QSFP (CMIS)", 0x1F: "SFP-DD", 0x20: "SFP (CMIS)"}
+_READY = 3
+_STATES = {1: "ModuleLowPwr", 2: "ModulePwrUp", _READY: "ModuleReady", 4: "ModulePwrDn", 5: "ModuleFault"}
+_LANE_COUNTS = (1, 2, 4)
+_OF_LANES = frozenset({"tx_power_mw", "tx_bias_ma", "rx_power_mw"})
 
 # Labels of ethtool's sfpdiag.c, qsfp.c and cmis.c, without the channel's number; the keys of its JSON are the same in other letters.
 _LABELS = {
@@ -115,17 +120,36 @@ def _of_json(text: str) -> Optic | None:
     ), state if isinstance(state, int) else None)  # fmt: skip
 
 
+def _lanes_there(values: Mapping[str, tuple[float, ...]], state: int | None) -> tuple[dict[str, tuple[float, ...]], str]:
+    """What ethtool printed of a module, without the lanes that it has not; and why there is less.
+
+    ethtool prints eight lanes whatever the module has. Lanes at the end that are dark, without bias, and leave 1, 2 or 4 are taken as
+    none. `state` is the module's, None where ethtool does not tell it.
+    """
+    if state not in (None, _READY):
+        return {q: of for q, of in values.items() if q not in _OF_LANES}, _not_ready(state)
+    printed = [of for q, of in values.items() if q in _OF_LANES]
+    lit = max((n + 1 for of in printed for n, value in enumerate(of) if value), default=0)
+    if lit not in _LANE_COUNTS or all(len(of) <= lit for of in printed):
+        return dict(values), ""
+    return {q: of[:lit] if q in _OF_LANES else of for q, of in values.items()}, f"all after lane {lit - 1} measure nothing: taken as absent"
+
+
+def _not_ready(state: int | None) -> str:
+    return f"the module is in state {_STATES.get(state or 0, state)}, in which its lanes measure nothing"
+
+
 def _there(optic: Optic, state: int | None) -> Optic:
     """Without the lanes that ethtool prints of a CMIS module although it has them not."""
-    if optic.form not in CMIS_FORMS.values():
+    if optic.form not in _CMIS_FORMS.values():
         return optic
-    values, note = lanes_there(optic.values, state)
+    values, note = _lanes_there(optic.values, state)
     return replace(optic, values=values, note=note)
 
 
 def _form(code: int | None, said: str) -> str:
     """What ethtool says of a CMIS module is a sentence."""
-    return CMIS_FORMS.get(code or 0, said)
+    return _CMIS_FORMS.get(code or 0, said)
 
 
 def _numbers(value: Any) -> tuple[float, ...]:  # noqa: ANN401 whatever JSON holds

@@ -10,7 +10,6 @@ import re
 from dataclasses import replace
 
 from dutlab.hosts.optics.optic import Optic, milliwatts
-from dutlab.hosts.optics.pages import of_sff8472
 
 _PLUGGED = re.compile(r"^\s*plugged: (?P<form>\S+) (?P<kind>.*) \((?P<connector>[^()]*)\)$", re.MULTILINE)
 _VENDOR = re.compile(r"^\s*vendor: (?P<vendor>.*) PN: (?P<part>.*) SN: (?P<serial>.*) DATE: (?P<made>.*?)\s*$", re.MULTILINE)
@@ -21,6 +20,9 @@ _LANE = re.compile(
     r"^\s*(?:lane (?P<lane>\d+): )?RX(?: power)?: .*?\((?P<rx>-?inf|-?\d+\.\d+) dBm\) TX(?: (?P<bias>bias))?: (?P<tx>.*)$", re.MULTILINE
 )
 _DUMP = re.compile(r"DUMP \(0xA0 0\.\.127 range\):\s*\n(?P<bytes>(?:\s*(?:[0-9a-f]{2}(?:\s+|\Z)){16})+)", re.IGNORECASE)
+
+_COPPER = 0x0C
+"""Byte 8 of page A0h: passive or active cable."""
 
 _TRANSCEIVER = re.compile(r"^\s*transceiver: (?P<form>\S+)(?: (?P<connector>[^,\n]+))?(?:, (?P<wavelength>\d+) nm)?", re.MULTILINE)
 _MODEL = re.compile(r"^\s*model: (?P<vendor>.*?) ?(?P<part>\S+)(?: rev (?P<rev>.*?))?\s*$", re.MULTILINE)
@@ -62,10 +64,12 @@ def of_freebsd(text: str) -> Optic | None:
 
 
 def _dumped_wavelength(text: str) -> float | None:
-    """Of page A0h, which -vvv dumps of an SFP."""
+    """Of page A0h, which -vvv dumps of an SFP: bytes 60 and 61, unless byte 8 says that it is a copper cable (SFF-8472 table 4-1)."""
     m = _DUMP.search(text)
     page = bytes.fromhex("".join(m["bytes"].split())) if m else b""
-    return of_sff8472(page).wavelength_nm if len(page) >= 128 else None  # noqa: PLR2004 as the headline of the dump says
+    if len(page) < 128 or page[8] & _COPPER:  # noqa: PLR2004 as the headline of the dump says
+        return None
+    return float(int.from_bytes(page[60:62], "big")) or None
 
 
 def of_openbsd(text: str) -> Optic | None:

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-QUANTITIES = ("temperature_c", "voltage_v", "tx_bias_ma", "tx_power_mw", "rx_power_mw")
 LIMITS = ("high_alarm", "low_alarm", "high_warning", "low_warning")
 """In the order in which modules store them (SFF-8472 table 9-5, SFF-8636 table 6-28)."""
 _BRIGHTEST_DBM = 100.0
