@@ -111,7 +111,7 @@ def test_an_interaction_of_the_two_blocks_that_medians_come_from_is_not_proven()
     """While a box slows down, the medians of all cells are of the two middle blocks; the other ten say the opposite, and all twelve nothing."""
     odd = [5.0 if block in (5, 6) else -1.0 for block in range(12)]
     cells = [
-        Cell(
+        FactorCell(
             {"mode": mode, "size": size},
             tuple(0.9**block * (1 + 0.01 * by * (mode == "nat") * (size == "64")) for block, by in enumerate(odd)),
         )
