@@ -157,7 +157,7 @@ def resume(*, run_folders: tuple[Path, ...], trust: bool) -> None:
         try:
             runner.to_go_on_with(path, trusted=trust)
         except NotOurs as error:
-            _ask_trust(error)
+            ask_trust(error)
             options[place] = replace(options[place], trusted=True)
     if len(run_folders) > 1:
         finish(run_in_order(resume_in_turn(run_folders, options, _console_of)))
@@ -188,7 +188,7 @@ def undo(*, run_folder: Path, trust: bool, reset: bool) -> None:
     try:
         done = run_in_order(recovery.undo(run_folder, trusted=trust, run_reset=reset))
     except NotOurs as error:
-        _ask_trust(error)
+        ask_trust(error)
         trust = True
         done = run_in_order(recovery.undo(run_folder, trusted=True, run_reset=reset))
     if done.unreset:
@@ -208,7 +208,7 @@ def undo(*, run_folder: Path, trust: bool, reset: bool) -> None:
         say("; ".join(said) or "nothing to undo")
 
 
-def _ask_trust(error: NotOurs) -> None:
+def ask_trust(error: NotOurs) -> None:
     """Shows what would be carried out, and returns if a person wants it. Raises NotOurs where nobody can be asked, or says no."""
     from dutlab.runner.trust import as_lines  # noqa: PLC0415 -- `--help` needs none of it
 

@@ -95,8 +95,12 @@ async def run(given: Given, options: RunOptions, progress: Progress) -> RunResul
     A run that is refused since others have its hosts (InUse) leaves no folder. Raises InputError, TestbedError, StoreError; a trial that
     fails is not an exception but a record.
     """
-    work = Work.planned(given, unattended=options.unattended)
-    folder = work.new_folder(options)
+    return await carry_out_work(Work.planned(given, unattended=options.unattended), options, progress)
+
+
+async def carry_out_work(work: Work, options: RunOptions, progress: Progress, *, beside: Mapping[str, Any] | None = None) -> RunResult:
+    """The same of what is planned already; `beside` is what else resolved.json has."""
+    folder = work.new_folder(options, beside=beside)
     with begun([folder]) as (journal,):
         return await work.started(folder, journal, progress).to_its_end(options)
 
@@ -141,9 +145,7 @@ class Work:
     @classmethod
     def planned(cls, given: Given, *, unattended: bool) -> Work:
         """Every trial of an experiment; nothing is touched. Raises InputError, TestbedError."""
-        experiment = given.experiment
-        if disturbed_by_environment() == "count":
-            experiment = experiment.model_copy(update={"disturbed": "count"})
+        experiment = with_environment(given.experiment)
         testbed = testbed_of(given)
         plan = make_plan(experiment, testbed)
         if unattended and (by_hand := needs_hand(plan)):
@@ -188,6 +190,11 @@ class Work:
         if not folder.is_closed:
             execution.void_unproven()
         return execution
+
+
+def with_environment(experiment: Experiment) -> Experiment:
+    """With what the environment says of disturbed trials."""
+    return experiment.model_copy(update={"disturbed": "count"}) if disturbed_by_environment() == "count" else experiment
 
 
 def testbed_of(given: Given) -> Testbed:

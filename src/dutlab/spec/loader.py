@@ -22,10 +22,11 @@ _M = TypeVar("_M", bound=SpecModel)
 
 def load_testbed(path: Path) -> Testbed:
     """The testbed in `path`. Raises SpecRefused."""
-    return _testbed_of(read_file(path), path)
+    return given_testbed(read_file(path), path)
 
 
-def _testbed_of(text: bytes, path: Path) -> Testbed:
+def given_testbed(text: bytes, path: Path) -> Testbed:
+    """The testbed in a `text` that was read from `path`. Raises SpecRefused."""
     testbed, faults = _model(Testbed, parse(text, str(path)))
     if testbed is None or faults:
         raise SpecRefused(faults)
@@ -105,7 +106,7 @@ def _bed(source: Source, path: Path) -> tuple[TestbedShape | None, tuple[Testbed
     file = path_of_testbed(path, TestbedPath(path=ref))
     try:
         text = read_file(file)
-        testbed = _testbed_of(text, file)
+        testbed = given_testbed(text, file)
     except SpecRefused as refused:
         unread = [f for f in refused.faults if f.what.startswith("cannot be read")]
         if unread:  # the fault is the name, and that stands in the experiment

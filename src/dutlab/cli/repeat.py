@@ -1,0 +1,149 @@
+"""repeat: a run again, as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dutlab.cli.options import RUNS, TESTBED_WORDS
+from dutlab.cli.text_table import table
+from dutlab.cli.told import answer, say
+from dutlab.cli.userns import become_root
+from dutlab.errors import InputError
+from dutlab.printable import printable
+
+if TYPE_CHECKING:
+    from dutlab.analysis.differences import ValueDifference
+    from dutlab.hosts.host import Host
+    from dutlab.runner.run import RunResult, Work
+    from dutlab.spec.testbed import Testbed
+
+_COMPARED = ("clocksource", "cpu", "kernel", "machine", "memory_bytes", "mitigations", "os", "versions", "virtual")
+"""Facts of a machine, whatever is plugged into it."""
+_CARD = ("driver", "firmware", "model", "speed_mbps", "offloads", "rings")
+
+
+@click.command()
+@click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option(
+    "--testbed", "testbed_file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help=f"{TESTBED_WORDS}  [the run's]"
+)
+@click.option("--dry-run", is_flag=True, help="Say what differs here, and measure nothing.")
+@click.option("--trust", is_flag=True, help="Carry it out although this user did not make this run on this machine.")
+@RUNS
+def repeat(*, run_folder: Path, testbed_file: Path | None, dry_run: bool, trust: bool, runs: Path) -> None:
+    """Measure a run again: same experiment, testbed, order and seed. Lists what differs here, then compares both.
+
+    RUN may be somebody else's: what it would carry out is shown first, and nothing is done until you agree.
+
+    \b
+    Example:
+      dutlab repeat runs/2026-11-21T0801Z-firewall-modes-3f2a
+      dutlab repeat downloads/2026-11-21T0801Z-firewall-modes-3f2a --dry-run
+    """  # noqa: D301
+    from dutlab.cli.compare import computed, lines_of  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.run import ask_trust, print_answers  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.compared import compare_runs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.sides import open_run  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.repeat import to_repeat  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.trust import NotOurs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.loader import given_testbed  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.yaml_source import read_file  # noqa: PLC0415 -- `--help` needs none of it
+
+    testbed = None if testbed_file is None else (given_testbed(text := read_file(testbed_file), testbed_file), text)
+    work = to_repeat(run_folder, testbed=testbed, trusted=True)
+    if not dry_run:
+        if work.testbed.lab is not None:
+            become_root()
+        try:
+            to_repeat(run_folder, testbed=testbed, trusted=trust)
+        except NotOurs as error:
+            ask_trust(error)
+    for line in run_in_order(_differing(run_folder, work.testbed)):
+        say(line)
+    if dry_run:
+        return
+    result = run_in_order(_again(work, run_folder.resolve().name, runs))
+    print_answers([result.folder])
+    try:
+        lines = list(lines_of(computed(lambda: compare_runs([open_run(run_folder)], [open_run(result.folder)]))))
+    except InputError as error:
+        lines = [f"not compared: {error}"]  # neither run's status depends on that
+    for line in lines:
+        answer(line)
+    click.get_current_context().exit(result.exit_status)
+
+
+async def _again(work: Work, run: str, runs: Path) -> RunResult:
+    import sys  # noqa: PLC0415 -- as below
+
+    from dutlab.cli.console import Console  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.run import RunOptions, carry_out_work  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+
+    options = RunOptions(runs=runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]))
+    return await carry_out_work(work, options, Console(), beside={"repeated_run": run})
+
+
+async def _differing(run: Path, testbed: Testbed) -> list[str]:
+    """What differs between the machines of the run and those here, as lines."""
+    from dutlab.analysis.differences import differences  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.store.run_folder import RunFolder  # noqa: PLC0415 -- `--help` needs none of it
+
+    recorded = {name: facts for name, facts in RunFolder.open(run).hosts().items() if "~" not in name}
+    if not recorded:
+        return ["the run has no facts of its machines: what differs here is not known"]
+    now = await _facts_now(testbed, recorded)
+    cards = testbed.lab is None
+    found = differences(_of_machines(recorded, cards=cards), _of_machines(now, cards=cards))
+    if not found:
+        return ["no difference between the machines of the run and these"]
+    lines = table(("what", "then", "here"), [(d.path, d.first[:60], d.second[:60]) for d in _shared(found, list(recorded))])
+    return ["differs here:", *(f"  {printable(line)}" for line in lines)]
+
+
+async def _facts_now(testbed: Testbed, recorded: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Facts by host. Every host of a lab is this machine."""
+    from dutlab.cli.facts import collect  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.hosts.facts import collect_facts  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.hosts.local import THIS_MACHINE, LocalHost  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.hosts.reach import hosts_of  # noqa: PLC0415 -- `--help` needs none of it
+
+    if testbed.lab is not None:
+        here = await collect_facts(LocalHost(THIS_MACHINE), ())
+        return dict.fromkeys(recorded, here)
+    hosts: dict[str, Host] = {name: host for name, host in hosts_of(testbed).items() if name in recorded}
+    ports: dict[str, list[str]] = {name: [] for name in hosts}
+    for port in (port for link in testbed.links.values() for port in link.path if port.host in ports):
+        ports[port.host].append(port.interface)
+    return await collect(hosts, (), ports)
+
+
+def _of_machines(facts: Mapping[str, Mapping[str, Any]], *, cards: bool) -> dict[str, dict[str, Any]]:
+    """What is compared of each host; of its cards only where they are no lab's."""
+    return {
+        name: {
+            **{key: of[key] for key in _COMPARED if key in of},
+            **({"interfaces": {port: {k: card.get(k) for k in _CARD} for port, card in of.get("interfaces", {}).items()}} if cards else {}),
+        }
+        for name, of in facts.items()
+    }
+
+
+def _shared(found: Sequence[ValueDifference], hosts: Sequence[str]) -> list[ValueDifference]:
+    """Each once where it is the same of all hosts."""
+    from dataclasses import replace  # noqa: PLC0415 -- `--help` needs none of it
+
+    by_fact: dict[tuple[str, str, str], list[str]] = {}
+    for d in found:
+        host, _, fact = d.path.partition(".")
+        by_fact.setdefault((fact, d.first, d.second), []).append(host)
+    of = {d.path: d for d in found}
+    return [
+        replace(of[f"{at[0]}.{fact}"], path=fact if len(at) == len(hosts) else f"{', '.join(at)}: {fact}")
+        for (fact, _, _), at in by_fact.items()
+    ]

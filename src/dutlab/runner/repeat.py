@@ -1,0 +1,47 @@
+"""A run again: what an old run folder says is to be done, as work for a new one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dutlab.errors import InputError
+from dutlab.plan.trials import Plan, make_plan
+from dutlab.runner.recovery import testbed_in
+from dutlab.runner.run import Work, with_environment
+from dutlab.runner.trust import insist_on_resume
+from dutlab.spec.experiment import Experiment
+from dutlab.spec.testbed import Testbed
+from dutlab.store.manifest import MANIFEST
+from dutlab.store.read import read_plain, reading
+from dutlab.store.run_folder import RunFolder
+
+
+def to_repeat(path: Path, *, testbed: tuple[Testbed, bytes] | None, trusted: bool) -> Work:
+    """The same trials in the same order on the run's testbed, or with the same seed on `testbed`, given with the bytes of its file.
+
+    Nothing is touched. Raises NotOurs unless `trusted`, InputError for what no run made or for a run that was changed since it ended,
+    StoreError.
+    """
+    folder = RunFolder.open(path)
+    if folder.is_closed and not (changed := folder.verify_manifest()).none:
+        raise InputError(f"{path}: was changed since it ended: {changed}", remedy=f"restore it from a copy; {MANIFEST} says what it was")
+    with reading(path):
+        if not trusted:
+            insist_on_resume(folder, ())
+        plan, own = Plan.from_json(folder.plan), testbed_in(folder)
+        experiment = with_environment(Experiment.model_validate(folder.resolved["experiment"]))
+        text = read_plain(path / "experiment.yaml")
+        if testbed is None:
+            bed, bed_text = own, read_plain(path / "testbed.yaml") if (path / "testbed.yaml").exists() else None
+            return Work(experiment, bed, plan, text, bed_text)
+    bed, bed_text = testbed
+    _insist_on_links(bed, own, path)
+    return Work(experiment, bed, make_plan(experiment, bed, seed=plan.seed), text, bed_text)
+
+
+def _insist_on_links(bed: Testbed, own: Testbed, path: Path) -> None:
+    """Raises InputError where the other testbed lacks a link that the run drove."""
+    if absent := [name for name in own.links if name not in bed.links]:
+        raise InputError(
+            f"testbed {bed.name} has no link {', '.join(absent)}, and {path.name} has", remedy="name its links as the run does"
+        )
