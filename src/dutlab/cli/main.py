@@ -33,10 +33,7 @@ SECTIONS = {
             "dutlab.cli.run:undo",
             "Put the DUT and the ports of a cut run back, take its lab down, free its hosts, and measure nothing.",
         ),
-        "repeat": (
-            "dutlab.cli.repeat:repeat",
-            "Measure a run again: same experiment, testbed, order and seed. Lists what differs here, then compares both.",
-        ),
+        "repeat": ("dutlab.cli.repeat:repeat", "Measure a run again: same experiment, testbed, order and seed."),
         "measure": ("dutlab.cli.measure:measure", "Measure one workload, with no experiment file."),
         "search": ("dutlab.cli.search:search", "Find the highest rates at which the DUT meets goals: NDR, PDR, RFC 2544 throughput."),
         "loadtest": (
